@@ -1,0 +1,9 @@
+"""From a finished reply to a message: OPT, fit to size, TC, compression (spec/server.md 6 and 7)."""
+from libc.stdint cimport uint8_t, uint32_t
+from fastdns._mux cimport Query
+
+# Settles what is sent: the OPT, the records that fit, TC, whether to compress; sets reply.size and reply.message_size.
+# -1 when nothing can be sent (an extended rcode without an OPT).
+cdef int finish_fit(Query *q) noexcept nogil
+# Writes the fitted message: reply.message_size octets into out. Returns their number.
+cdef uint32_t finish_write(Query *q, uint8_t *out) noexcept nogil

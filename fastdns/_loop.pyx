@@ -1,0 +1,793 @@
+"""The workers and their UDP. The contract is in _loop.pxd; TCP is in _tcp."""
+import os
+import socket
+import threading
+import time as _time
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
+from libc.stdlib cimport calloc, malloc, free
+from libc.string cimport memcpy, memset
+from libc.errno cimport errno, EINTR
+from fastdns._atomic cimport (atomic_load_pointer, atomic_store_pointer, atomic_take_pointer, atomic_swap_pointer, atomic_load32,
+                              atomic_store32, atomic_exchange32, atomic_load64, atomic_fence)
+from fastdns._chains cimport Chains
+from fastdns._epoch cimport epoch_online, epoch_offline, epoch_wait
+from fastdns._metrics cimport metrics_prepare
+from fastdns._mux cimport (Carrier, Handler, Query, Timer, WorkerOps, NativeHandler, LISTENERS_MAX, WORKERS_MAX, TRANSPORT_UDP,
+                           mux_register, query_release, query_run, query_streamed, query_take, query_write)
+from fastdns._random cimport random_init
+from fastdns._socket cimport (EPOLLIN, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, MSG_DONTWAIT,
+                              address_from_octets, address_from_socket, address_to_octets, address_to_socket, epoll_create1, epoll_ctl,
+                              epoll_event, epoll_wait, getsockname, in6_addr, in_addr, iovec, msghdr, read, recvmmsg, sendmmsg,
+                              sendmsg, sockaddr, sockaddr_in6, socket_clock, socklen_t, write)
+from fastdns._tcp cimport TcpListener, tcp_close_all, tcp_listen_begin, tcp_listen_end
+from fastdns._timer cimport wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
+from fastdns._wire cimport ACCEPT, IGNORE, MESSAGE_MAX, Acceptance, wire_accept, wire_reject
+
+cdef extern from "<sys/eventfd.h>" nogil:
+    int eventfd(unsigned int initval, int flags)
+    enum: EFD_NONBLOCK
+    enum: EFD_CLOEXEC
+
+cdef extern from "<netinet/in.h>" nogil:
+    cdef struct in6_pktinfo:
+        in6_addr ipi6_addr
+        unsigned int ipi6_ifindex
+    cdef struct in_pktinfo:
+        int ipi_ifindex
+        in_addr ipi_spec_dst
+        in_addr ipi_addr
+    enum: IPPROTO_IP
+    enum: IPPROTO_IPV6
+    enum: IP_PKTINFO
+    enum: IPV6_PKTINFO
+
+cdef extern from *:
+    """
+    #include <sys/socket.h>
+    #include <netinet/in.h>
+    #include <linux/filter.h>
+    #include <string.h>
+
+    static inline struct cmsghdr *loop_cmsg(struct msghdr *m) { return CMSG_FIRSTHDR(m); }
+    static inline struct cmsghdr *loop_cmsg_next(struct msghdr *m, struct cmsghdr *c) { return CMSG_NXTHDR(m, c); }
+    static inline void *loop_cmsg_data(struct cmsghdr *c) { return CMSG_DATA(c); }
+    static inline size_t loop_cmsg_space(size_t n) { return CMSG_SPACE(n); }
+    static inline size_t loop_cmsg_len(size_t n) { return CMSG_LEN(n); }
+
+    /* Spreads what a reuseport group gets over its first n sockets at random, so that one busy client reaches all workers. */
+    static int loop_steer(int fd, unsigned n) {
+        struct sock_filter code[] = {
+            {BPF_LD | BPF_W | BPF_ABS, 0, 0, (unsigned)(SKF_AD_OFF + SKF_AD_RANDOM)},
+            {BPF_ALU | BPF_MOD | BPF_K, 0, 0, n},
+            {BPF_RET | BPF_A, 0, 0, 0},
+        };
+        struct sock_fprog program = {sizeof code / sizeof code[0], code};
+        return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program);
+    }
+    """
+    cdef struct cmsghdr:
+        size_t cmsg_len
+        int cmsg_level
+        int cmsg_type
+    cmsghdr *loop_cmsg(msghdr *m) noexcept nogil
+    cmsghdr *loop_cmsg_next(msghdr *m, cmsghdr *c) noexcept nogil
+    void *loop_cmsg_data(cmsghdr *c) noexcept nogil
+    size_t loop_cmsg_space(size_t n) noexcept nogil
+    size_t loop_cmsg_len(size_t n) noexcept nogil
+    int loop_steer(int fd, unsigned n) noexcept nogil
+
+cdef enum:
+    EVENTS_MAX = 64
+    RECEIVE_BUFFER = 4194304        # octets the kernel may hold for a socket: the default of 200 KB is some 200 queries
+
+
+# ---- services of the loop (WorkerOps) ----
+
+cdef int control(Worker *worker, int operation, Source *source, uint32_t events) noexcept nogil:
+    cdef epoll_event event
+    event.events = events
+    event.data.ptr = source
+    return 0 if epoll_ctl((<Loop *>worker).epoll, operation, source.fd, &event) == 0 else -errno
+
+
+cdef int watch(Worker *worker, Source *source, uint32_t events) noexcept nogil:
+    return control(worker, EPOLL_CTL_ADD, source, events)
+
+
+cdef int rewatch(Worker *worker, Source *source, uint32_t events) noexcept nogil:
+    return control(worker, EPOLL_CTL_MOD, source, events)
+
+
+cdef void unwatch(Worker *worker, Source *source) noexcept nogil:
+    control(worker, EPOLL_CTL_DEL, source, 0)
+
+
+cdef void timer_start(Worker *worker, Timer *timer, int64_t deadline) noexcept nogil:
+    wheel_start(&(<Loop *>worker).wheel, timer, deadline)
+
+
+cdef void timer_stop(Worker *worker, Timer *timer) noexcept nogil:
+    wheel_stop(&(<Loop *>worker).wheel, timer)
+
+
+cdef void post(Worker *worker, Mail *mail) noexcept nogil:
+    cdef Loop *loop = <Loop *>worker
+    cdef uint64_t one = 1
+    while True:
+        mail.next = <Mail *>atomic_load_pointer(<void **>&loop.inbox)
+        if atomic_swap_pointer(<void **>&loop.inbox, mail.next, mail):
+            break
+    atomic_fence()
+    if atomic_load32(&loop.asleep) and atomic_exchange32(&loop.asleep, 0):
+        write(loop.wake, &one, 8)
+
+cdef WorkerOps OPS
+OPS.watch = watch
+OPS.rewatch = rewatch
+OPS.unwatch = unwatch
+OPS.timer_start = timer_start
+OPS.timer_stop = timer_stop
+OPS.post = post
+
+
+cdef void on_wake(Source *source, Worker *worker, uint32_t events) noexcept nogil:
+    cdef uint64_t count
+    read(source.fd, &count, 8)
+
+
+# ---- UDP in ----
+
+cdef inline void local_from_control(msghdr *message, Address *local) noexcept nogil:
+    """The address a query came to, from PKTINFO."""
+    cdef cmsghdr *c = loop_cmsg(message)
+    cdef in6_pktinfo *six
+    cdef in_pktinfo *four
+    while c != NULL:
+        if c.cmsg_level == IPPROTO_IPV6 and c.cmsg_type == IPV6_PKTINFO:
+            six = <in6_pktinfo *>loop_cmsg_data(c)
+            address_from_octets(local, six.ipi6_addr.s6_addr)
+            local.scope = six.ipi6_ifindex
+            return
+        if c.cmsg_level == IPPROTO_IP and c.cmsg_type == IP_PKTINFO:
+            four = <in_pktinfo *>loop_cmsg_data(c)
+            local.family = 4
+            memcpy(local.octets, &four.ipi_addr, 4)
+            local.scope = <uint32_t>four.ipi_ifindex
+            return
+        c = loop_cmsg_next(message, c)
+
+
+cdef void on_datagrams(Source *source, Worker *worker, uint32_t events) noexcept nogil:
+    """One recvmmsg, no draining: what is left makes the socket ready again."""
+    cdef Loop *loop = <Loop *>worker
+    cdef UdpSocket *sock = <UdpSocket *>source
+    cdef int i, n
+    for i in range(BATCH):
+        loop.received[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6)
+        loop.received[i].msg_hdr.msg_controllen = CONTROL_SIZE if sock.wildcard else 0
+    n = recvmmsg(source.fd, loop.received, BATCH, MSG_DONTWAIT, NULL)
+    for i in range(n):
+        on_datagram(loop, sock, i)
+
+
+cdef inline void on_datagram(Loop *loop, UdpSocket *sock, int i) noexcept nogil:
+    cdef uint8_t rcode
+    cdef Acceptance how
+    cdef Query *q = query_take(&loop.base)
+    if q == NULL:
+        return
+    q.packet = loop.received_octets + <size_t>i * RECEIVE_STRIDE
+    q.packet_length = loop.received[i].msg_len
+    how = wire_accept(q.packet, q.packet_length, &q.message, &q.first_name, &rcode)
+    if how == IGNORE:
+        query_release(q)
+        return
+    q.transport = TRANSPORT_UDP
+    q.carrier = &UDP
+    q.connection = sock
+    q.listener = sock.listener
+    q.received = loop.base.now
+    address_from_socket(&q.client, &loop.peers[i])
+    q.local = sock.local
+    if sock.wildcard:
+        local_from_control(&loop.received[i].msg_hdr, &q.local)
+    q.set = loop.base.set
+    q.server = q.set.servers[sock.listener]
+    if how != ACCEPT:
+        send_rejection(loop, q, how, rcode)
+        query_release(q)
+    elif q.server == NULL:          # this configuration does not serve the address (any more)
+        query_release(q)
+    else:
+        query_run(q)
+
+
+# ---- UDP out ----
+
+cdef inline void address_reply(Loop *loop, Query *q, msghdr *message, sockaddr_in6 *peer, uint8_t *control_octets) noexcept nogil:
+    """Where a reply goes, and on a wildcard socket where it comes from: the address the query came to."""
+    cdef UdpSocket *sock = <UdpSocket *>q.connection
+    cdef cmsghdr *c
+    cdef in6_pktinfo *six
+    cdef in_pktinfo *four
+    message.msg_name = peer
+    message.msg_namelen = address_to_socket(&q.client, sock.family, peer)
+    message.msg_controllen = 0
+    message.msg_control = NULL
+    if not sock.wildcard:
+        return
+    message.msg_control = control_octets
+    message.msg_controllen = CONTROL_SIZE
+    c = loop_cmsg(message)
+    if sock.family == 6:
+        c.cmsg_level = IPPROTO_IPV6
+        c.cmsg_type = IPV6_PKTINFO
+        c.cmsg_len = loop_cmsg_len(sizeof(in6_pktinfo))
+        six = <in6_pktinfo *>loop_cmsg_data(c)
+        address_to_octets(&q.local, six.ipi6_addr.s6_addr)
+        # Link-local addresses mean nothing without their interface; for others routing decides.
+        six.ipi6_ifindex = q.local.scope if q.local.family == 6 and q.local.octets[0] == 0xFE and q.local.octets[1] & 0xC0 == 0x80 else 0
+        message.msg_controllen = loop_cmsg_space(sizeof(in6_pktinfo))
+    else:
+        c.cmsg_level = IPPROTO_IP
+        c.cmsg_type = IP_PKTINFO
+        c.cmsg_len = loop_cmsg_len(sizeof(in_pktinfo))
+        four = <in_pktinfo *>loop_cmsg_data(c)
+        four.ipi_ifindex = 0
+        memcpy(&four.ipi_spec_dst, q.local.octets, 4)
+        memset(&four.ipi_addr, 0, 4)
+        message.msg_controllen = loop_cmsg_space(sizeof(in_pktinfo))
+
+
+cdef uint8_t *next_send(Loop *loop, Query *q) noexcept nogil:
+    """The buffer of the next reply of this batch; its length is set by the caller through sent_iov[sent_count - 1]."""
+    cdef uint32_t i
+    if loop.sent_count == BATCH:
+        flush_datagrams(loop)
+    i = loop.sent_count
+    loop.sent_count += 1
+    loop.sent_fd[i] = (<UdpSocket *>q.connection).source.fd
+    address_reply(loop, q, &loop.sent[i].msg_hdr, &loop.sent_peers[i], loop.sent_control + i * CONTROL_SIZE)
+    return loop.sent_octets + <size_t>i * SEND_STRIDE
+
+
+cdef void send_datagram(Query *q) noexcept nogil:
+    cdef Loop *loop = <Loop *>q.worker
+    cdef uint8_t *out
+    if q.reply.message_size > SEND_SIZE:
+        send_big(loop, q)
+        return
+    out = next_send(loop, q)
+    loop.sent_iov[loop.sent_count - 1].iov_len = query_write(q, out)
+
+
+cdef void send_big(Loop *loop, Query *q) noexcept nogil:
+    cdef msghdr message
+    cdef iovec iov
+    cdef sockaddr_in6 peer
+    cdef uint8_t control_octets[CONTROL_SIZE]
+    memset(&message, 0, sizeof(message))
+    memset(control_octets, 0, sizeof(control_octets))
+    address_reply(loop, q, &message, &peer, control_octets)
+    iov.iov_base = loop.big
+    iov.iov_len = query_write(q, loop.big)
+    message.msg_iov = &iov
+    message.msg_iovlen = 1
+    if sendmsg((<UdpSocket *>q.connection).source.fd, &message, MSG_DONTWAIT) < 0:
+        loop.send_errors += 1
+
+
+cdef void send_rejection(Loop *loop, Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+    cdef uint8_t *out = next_send(loop, q)
+    loop.sent_iov[loop.sent_count - 1].iov_len = wire_reject(q.packet, &q.message, how, rcode, out)
+
+
+cdef void datagram_dropped(Query *q) noexcept nogil:
+    pass
+
+
+cdef void datagram_stream(Query *q) noexcept nogil:
+    q.stream.close(q.stream)        # no transfer over UDP: the handler that streams has refused before
+    query_streamed(q, 0)
+
+cdef Carrier UDP
+UDP.send = send_datagram
+UDP.dropped = datagram_dropped
+UDP.stream = datagram_stream
+
+
+cdef void flush_datagrams(Loop *loop) noexcept nogil:
+    """Sends the batch: one sendmmsg for each run of replies of one socket."""
+    cdef uint32_t i = 0, end
+    cdef int n
+    while i < loop.sent_count:
+        end = i + 1
+        while end < loop.sent_count and loop.sent_fd[end] == loop.sent_fd[i]:
+            end += 1
+        while i < end:
+            n = sendmmsg(loop.sent_fd[i], &loop.sent[i], end - i, MSG_DONTWAIT)
+            if n > 0:
+                i += n
+            elif n < 0 and errno == EINTR:
+                continue
+            else:                   # this one cannot be sent (no route, buffer full); the others may
+                loop.send_errors += 1
+                i += 1
+    loop.sent_count = 0
+
+
+# ---- a worker's life ----
+
+cdef void run_inbox(Loop *loop) noexcept nogil:
+    """Takes all mail at once and runs it in the order in which it was posted."""
+    cdef Mail *mail = <Mail *>atomic_take_pointer(<void **>&loop.inbox)
+    cdef Mail *reversed = NULL
+    cdef Mail *following
+    while mail != NULL:
+        following = mail.next
+        mail.next = reversed
+        reversed = mail
+        mail = following
+    while reversed != NULL:
+        following = reversed.next
+        reversed.run(reversed, &loop.base)
+        reversed = following
+
+
+cdef void run_flushes(Loop *loop) noexcept nogil:
+    cdef Flush *flush
+    while loop.base.flushes != NULL:
+        flush = loop.base.flushes
+        loop.base.flushes = flush.next
+        flush.queued = 0
+        flush.run(flush, &loop.base)
+
+
+cdef void run_worker(Loop *loop) noexcept nogil:
+    cdef epoll_event events[EVENTS_MAX]
+    cdef Source *source
+    cdef int n, i, timeout
+    cdef uint32_t id = loop.base.id
+    while not atomic_load32(&loop.stopping):
+        timeout = wheel_timeout(&loop.wheel, loop.base.now)
+        epoch_offline(id)
+        atomic_store32(&loop.asleep, 1)
+        atomic_fence()
+        if atomic_load_pointer(<void **>&loop.inbox) != NULL:
+            timeout = 0
+        n = epoll_wait(loop.epoll, events, EVENTS_MAX, timeout)
+        atomic_store32(&loop.asleep, 0)
+        epoch_online(id)
+        loop.base.now = socket_clock()
+        loop.base.set = <ChainSet *>atomic_load_pointer(<void **>loop.published)
+        for i in range(n):
+            source = <Source *>events[i].data.ptr
+            source.ready(source, &loop.base, events[i].events)
+        if atomic_load_pointer(<void **>&loop.inbox) != NULL:
+            run_inbox(loop)
+        wheel_turn(&loop.wheel, &loop.base, loop.base.now)
+        run_flushes(loop)
+        flush_datagrams(loop)
+    epoch_offline(id)
+
+
+cdef Loop *make_loop(uint32_t id, uint32_t workers, ChainSet **published) except NULL:
+    cdef Loop *loop = <Loop *>calloc(1, sizeof(Loop))
+    cdef int i
+    if loop == NULL:
+        raise MemoryError
+    loop.received_octets = <uint8_t *>malloc(<size_t>BATCH * RECEIVE_STRIDE)
+    loop.received_control = <uint8_t *>calloc(BATCH, CONTROL_SIZE)
+    loop.sent_octets = <uint8_t *>malloc(<size_t>BATCH * SEND_STRIDE)
+    loop.sent_control = <uint8_t *>calloc(BATCH, CONTROL_SIZE)
+    loop.big = <uint8_t *>malloc(MESSAGE_MAX + 1)
+    loop.base.message = <uint8_t *>malloc(MESSAGE_MAX + 1024)
+    if (loop.received_octets == NULL or loop.received_control == NULL or loop.sent_octets == NULL or loop.sent_control == NULL
+            or loop.big == NULL or loop.base.message == NULL):
+        raise MemoryError
+    for i in range(BATCH):
+        loop.received_iov[i].iov_base = loop.received_octets + <size_t>i * RECEIVE_STRIDE
+        loop.received_iov[i].iov_len = RECEIVE_SIZE
+        loop.received[i].msg_hdr.msg_iov = &loop.received_iov[i]
+        loop.received[i].msg_hdr.msg_iovlen = 1
+        loop.received[i].msg_hdr.msg_name = &loop.peers[i]
+        loop.received[i].msg_hdr.msg_control = loop.received_control + i * CONTROL_SIZE
+        loop.sent_iov[i].iov_base = loop.sent_octets + <size_t>i * SEND_STRIDE
+        loop.sent[i].msg_hdr.msg_iov = &loop.sent_iov[i]
+        loop.sent[i].msg_hdr.msg_iovlen = 1
+    loop.base.id = id
+    loop.base.workers = workers
+    loop.base.ops = &OPS
+    loop.base.now = socket_clock()
+    loop.base.pool_limit = max(64, QUERIES_MAX // workers)
+    loop.base.large.limit = max(4, LARGE_MAX // workers)
+    loop.published = published
+    random_init(&loop.base.random)
+    wheel_init(&loop.wheel, loop.base.now)
+    loop.epoll = epoll_create1(EPOLL_CLOEXEC)
+    loop.wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+    if loop.epoll < 0 or loop.wake < 0:
+        raise OSError(errno, os.strerror(errno))
+    loop.wake_source.fd = loop.wake
+    loop.wake_source.ready = on_wake
+    watch(&loop.base, &loop.wake_source, EPOLLIN)
+    return loop
+
+
+# ---- mail that the engine sends to its workers ----
+
+cdef struct Detach:                 # a retired configuration leaves a worker
+    Mail mail
+    Handler **handlers
+    uint32_t count
+    uint32_t left                   # handlers that are not through on this worker
+    uint32_t done                   # atomic: the worker has answered
+
+
+cdef void detach_handlers(Mail *mail, Worker *worker) noexcept nogil:
+    cdef Detach *detach = <Detach *>mail
+    cdef uint32_t i, kept = 0
+    for i in range(detach.count):
+        if not detach.handlers[i].detach(detach.handlers[i], worker):
+            detach.handlers[kept] = detach.handlers[i]
+            kept += 1
+    detach.left = kept
+    atomic_store32(&detach.done, 1)
+
+
+cdef struct Ask:                    # something that TCP listeners need done on the worker's thread
+    Mail mail
+    TcpListener *listener
+    uint32_t done
+
+
+cdef void end_tcp(Mail *mail, Worker *worker) noexcept nogil:
+    cdef Ask *ask = <Ask *>mail
+    if ask.listener != NULL:
+        tcp_listen_end(ask.listener, worker)
+    else:
+        tcp_close_all(worker)
+    atomic_store32(&ask.done, 1)
+
+
+# ---- sockets ----
+
+cdef class Listener:
+    """A listening address: a UDP and a TCP socket for each worker."""
+
+    def __init__(self, engine, uint32_t index, str host, int port, list reuse):
+        self.engine = engine
+        self.index = index
+        self.host = host
+        self.port = port
+        self.workers = engine.workers
+        self.sockets = []
+        self.udp = <UdpSocket *>calloc(self.workers, sizeof(UdpSocket))
+        self.tcp = calloc(self.workers, sizeof(TcpListener))
+        if self.udp == NULL or self.tcp == NULL:
+            raise MemoryError
+        try:
+            self._open(socket.SOCK_STREAM, list(reuse))
+            self._open(socket.SOCK_DGRAM, list(reuse))
+        except OSError:
+            self._close_sockets()
+            raise
+
+    def __dealloc__(self):
+        free(self.udp)
+        free(self.tcp)
+
+    def _open(self, int kind, list reuse):
+        """The sockets of one kind, handed-over ones first. The order is the reuseport group's, which the steering counts in."""
+        family = socket.AF_INET6 if ":" in self.host or not self.host else socket.AF_INET
+        host = self.host or "::"
+        own = []
+        for fd in reuse:
+            given = socket.socket(fileno=os.dup(fd))
+            if given.type == kind and len(own) < self.workers:
+                own.append(given)
+            else:
+                given.close()
+        while len(own) < self.workers:
+            try:
+                own.append(self._bound(family, kind, host))
+            except OSError as error:
+                if self.host or family == socket.AF_INET or error.errno not in (97, 99):
+                    for made in own:
+                        made.close()
+                    raise
+                family, host = socket.AF_INET, "0.0.0.0"        # no IPv6 on this machine
+        self.sockets += own
+        if self.workers > 1:
+            loop_steer(own[0].fileno(), self.workers)
+        for i, sock in enumerate(own):
+            sock.setblocking(False)
+            self._describe(i, sock, kind)
+
+    def _bound(self, int family, int kind, str host):
+        address, _, zone = host.partition("%")
+        sock = socket.socket(family, kind | socket.SOCK_CLOEXEC)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not self.host else 1)
+            if kind == socket.SOCK_STREAM:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            else:
+                try:
+                    sock.setsockopt(socket.SOL_SOCKET, 33, RECEIVE_BUFFER)      # SO_RCVBUFFORCE, for the privileged
+                except OSError:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+                if self._is_wildcard():
+                    sock.setsockopt(socket.IPPROTO_IP, 8, 1)                    # IP_PKTINFO
+                    if family == socket.AF_INET6:
+                        sock.setsockopt(socket.IPPROTO_IPV6, 49, 1)             # IPV6_RECVPKTINFO
+            scope = socket.if_nametoindex(zone) if zone else 0
+            sock.bind((address, self.port, 0, scope) if family == socket.AF_INET6 else (address, self.port))
+            if self.port == 0:
+                self.port = sock.getsockname()[1]
+            if kind == socket.SOCK_STREAM:
+                sock.listen(1024)
+        except OSError:
+            sock.close()
+            raise
+        return sock
+
+    def _is_wildcard(self):
+        return self.host in ("", "0.0.0.0", "::")
+
+    def _describe(self, uint32_t i, sock, int kind):
+        cdef UdpSocket *udp = &self.udp[i]
+        cdef TcpListener *tcp = &(<TcpListener *>self.tcp)[i]
+        cdef sockaddr_in6 name
+        cdef socklen_t length = sizeof(name)
+        if kind == socket.SOCK_STREAM:
+            tcp.source.fd = sock.fileno()
+            tcp.listener = self.index
+            return
+        udp.source.fd = sock.fileno()
+        udp.source.ready = on_datagrams
+        udp.listener = self.index
+        udp.family = 6 if sock.family == socket.AF_INET6 else 4
+        udp.wildcard = self._is_wildcard()
+        getsockname(udp.source.fd, <sockaddr *>&name, &length)
+        address_from_socket(&udp.local, &name)
+
+    def _close_sockets(self):
+        for sock in self.sockets:
+            sock.close()
+        self.sockets = []
+
+    def filenos(self) -> list:
+        """Descriptors of all sockets, for a successor process."""
+        return [sock.fileno() for sock in self.sockets]
+
+    def _watch(self):
+        cdef uint32_t i
+        cdef Engine engine = self.engine
+        if self.watched:
+            return
+        for i in range(self.workers):
+            if watch(&engine.loops[i].base, &self.udp[i].source, EPOLLIN) < 0:
+                raise OSError(errno, os.strerror(errno))
+            tcp_listen_begin(&(<TcpListener *>self.tcp)[i], &engine.loops[i].base)
+        self.watched = True
+
+    def _unwatch(self, bint keep_udp=False):
+        """Takes no more queries; connections that exist go on. On return no worker is in the sockets' code."""
+        cdef uint32_t i
+        cdef Engine engine = self.engine
+        if not self.watched:
+            return
+        for i in range(self.workers):
+            unwatch(&engine.loops[i].base, &self.udp[i].source)
+            engine._ask_tcp(i, <size_t>&(<TcpListener *>self.tcp)[i])
+        self.watched = False
+        with nogil:
+            epoch_wait()
+
+    def pause(self) -> None:
+        """Takes no more queries; replies under way still leave. For good: close follows."""
+        self._unwatch()
+
+    def close(self) -> None:
+        """Stops and closes the sockets. Only once no parked query can still answer through them."""
+        self._unwatch()
+        self._close_sockets()
+        self.engine._forget(self)
+
+# ---- the engine ----
+
+cdef class Engine:
+    """The workers of this process and the configuration they serve; see _loop.pyi."""
+
+    def __cinit__(self, uint32_t workers):
+        cdef uint32_t i
+        if not 1 <= workers <= WORKERS_MAX:
+            raise ValueError("1 to %d workers" % WORKERS_MAX)
+        metrics_prepare(workers)
+        self.workers = workers
+        self.published = NULL
+        self.threads = []
+        self.listeners = set()
+        self.indexes = set()
+        self.retired = []
+        self.lock = threading.Lock()
+        self.loops = <Loop **>calloc(workers, sizeof(Loop *))
+        if self.loops == NULL:
+            raise MemoryError
+        for i in range(workers):
+            self.loops[i] = make_loop(i, workers, &self.published)
+            mux_register(i, &self.loops[i].base)
+        self.chains = Chains([], 0)
+        self.published = self.chains.set
+
+    def bind(self, str host, int port, reuse=()) -> Listener:
+        index = next(i for i in range(LISTENERS_MAX) if i not in self.indexes)
+        listener = Listener(self, index, host, port, list(reuse))
+        self.indexes.add(index)
+        self.listeners.add(listener)
+        return listener
+
+    def _forget(self, listener):
+        self.listeners.discard(listener)
+        self.indexes.discard(listener.index)
+
+    def publish(self, list servers) -> Chains:
+        """Builds the chains, has the workers take them up between two batches, and lets the former ones drain in the background."""
+        cdef Chains chains
+        cdef Chains former = self.chains
+        self.generation += 1
+        chains = Chains(servers, self.generation)
+        self.chains = chains
+        atomic_store_pointer(<void **>&self.published, chains.set)
+        for server in servers:
+            for listener in server.listeners:
+                listener._watch()
+        if self.running:            # even one without handlers: a worker may be looking at its zones
+            self.retired.append(former)
+            threading.Thread(target=self._retire, args=(former,), name="retire", daemon=True).start()
+        else:
+            for handler in former.handlers:
+                handler.close()
+        return chains
+
+    def start(self) -> None:
+        if self.running:
+            return
+        self.running = True
+        for i in range(self.workers):
+            thread = threading.Thread(target=self._run, args=(i,), name="worker-%d" % i, daemon=True)
+            self.threads.append(thread)
+            thread.start()
+
+    def _run(self, uint32_t i):
+        cdef Loop *loop = self.loops[i]
+        with nogil:
+            run_worker(loop)
+
+    cdef int64_t _parked(self, Chains chains):
+        """Queries that hold a configuration; exact once the workers have passed a batch with the next one."""
+        cdef uint32_t i
+        cdef int64_t count = 0
+        for i in range(self.workers):
+            count += atomic_load64(&chains.set.parked[i])
+        return count
+
+    def parked(self) -> int:
+        """Queries that wait, of all configurations."""
+        cdef uint32_t i
+        cdef int64_t count = 0
+        for i in range(self.workers):
+            count += self.loops[i].base.parked
+        return count
+
+    def _retire(self, Chains chains):
+        left = True
+        while self.running and left:
+            with nogil:
+                epoch_wait()
+            # A query may have left a detached child behind in the very batch that it ended in: only a count of
+            # nothing that outlasts a batch is the end.
+            left = self._parked(chains)
+            if not left:
+                with nogil:
+                    epoch_wait()
+                left = self._parked(chains)
+            if left:
+                _time.sleep(0.005)
+        for i in range(self.workers):
+            self._detach(chains, i)
+        with nogil:
+            epoch_wait()
+        for handler in chains.handlers:
+            handler.close()
+        self.retired.remove(chains)
+
+    def _detach(self, Chains chains, uint32_t i):
+        cdef Detach *detach
+        cdef NativeHandler native
+        detach = <Detach *>calloc(1, sizeof(Detach))
+        if detach == NULL:
+            raise MemoryError
+        detach.handlers = <Handler **>calloc(len(chains.handlers) + 1, sizeof(Handler *))
+        detach.mail.run = detach_handlers
+        for native in chains.handlers:
+            if native.handler.detach != NULL:
+                detach.handlers[detach.count] = &native.handler
+                detach.count += 1
+        while self.running and detach.count:
+            detach.done = 0
+            post(&self.loops[i].base, &detach.mail)
+            while self.running and not atomic_load32(&detach.done):
+                _time.sleep(0.001)
+            if not detach.done:
+                return              # the process ends: the worker may still hold it
+            detach.count = detach.left
+            if detach.count:
+                _time.sleep(0.01)
+        free(detach.handlers)
+        free(detach)
+
+    def _ask_tcp(self, uint32_t i, size_t listener):
+        """Has worker i stop a TCP listener (0: close all its connections)."""
+        cdef Ask *ask
+        if not self.running:
+            return
+        ask = <Ask *>calloc(1, sizeof(Ask))
+        if ask == NULL:
+            raise MemoryError
+        ask.mail.run = end_tcp
+        ask.listener = <TcpListener *>listener
+        post(&self.loops[i].base, &ask.mail)
+        while self.running and not atomic_load32(&ask.done):
+            _time.sleep(0.0005)
+        if ask.done:
+            free(ask)
+
+    def drain(self, double seconds) -> bool:
+        """Takes no more queries and waits for those under way; False when some were left."""
+        deadline = _time.monotonic() + seconds
+        for listener in list(self.listeners):
+            listener._unwatch()
+        while self.parked() and _time.monotonic() < deadline:
+            _time.sleep(0.005)
+        done = not self.parked()
+        for i in range(self.workers):
+            self._ask_tcp(i, 0)
+        return done
+
+    def stop(self) -> None:
+        """Ends the worker threads; sockets are closed."""
+        cdef uint32_t i
+        cdef uint64_t one = 1
+        for i in range(self.workers):
+            atomic_store32(&self.loops[i].stopping, 1)
+            write(self.loops[i].wake, &one, 8)
+        for thread in self.threads:
+            thread.join()
+        self.running = False
+        self.threads = []
+        for listener in list(self.listeners):
+            listener._close_sockets()
+
+    def heartbeats(self) -> list:
+        """For each worker: (ns of the monotonic clock when its last batch began, whether it sleeps). A worker that is awake since long is stuck."""
+        return [(self.loops[i].base.now, bool(atomic_load32(&self.loops[i].asleep))) for i in range(self.workers)]
+
+    def statistics(self) -> dict:
+        """Sums over the workers: parked, evicted, dropped, send_errors, connections, slots."""
+        cdef uint32_t i
+        cdef Loop *loop
+        totals = dict.fromkeys(("parked", "evicted", "dropped", "send_errors", "connections", "slots", "large_refused"), 0)
+        for i in range(self.workers):
+            loop = self.loops[i]
+            totals["parked"] += loop.base.parked
+            totals["evicted"] += loop.base.evicted
+            totals["dropped"] += loop.base.dropped
+            totals["send_errors"] += loop.send_errors
+            totals["connections"] += loop.connection_count
+            totals["slots"] += loop.base.pool_made
+            totals["large_refused"] += loop.base.large.refused
+        return totals

@@ -1,0 +1,337 @@
+"""From question to chain: what a native plugin cimports.
+
+A plugin's handler is a `NativeHandler` that owns a `Handler`: C function pointers (hooks) and a state pointer. A chain is an array of
+handlers; the walk is a loop, so a query parks by remembering its position. Only the worker that owns a query walks it.
+
+    query   going down: answer it, pass it on, fail, drop, park or stream
+    reply   coming up, for every handler passed on the way down, in reverse: there is a message (q.reply.written) or a failure
+    resume  the handler that parked goes on: its child is done, its answer came (query_post), or whatever it waited for
+    done    after the message is fitted: final rcode, sizes; also for dropped queries (not written, rcode 0). For handlers passed or answering, innermost first
+    abandon parked here, and nobody waits any more (deadline, client gone); the query must not be touched afterwards
+"""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from fastdns._wire cimport Name, Edns, Message
+from fastdns._reply cimport Reply, LargePool
+from fastdns._random cimport Random
+
+cdef enum:
+    HANDLER_ABI = 1
+    SCRATCH_MAX = 768           # octets of all handlers of a chain
+    CHAIN_MAX = 64              # handlers in a chain
+    CHILD_DEPTH = 10
+    ERROR_MAX = 192
+    QUERY_DEADLINE = 10000      # milliseconds a query may be parked in all, where the handler gives none
+    WORKERS_MAX = 64
+    LISTENERS_MAX = 1024
+
+cdef enum Verdict:
+    NEXT                        # query: go on with the handler below
+    ANSWERED                    # query: q.reply holds the message
+    FAILED                      # query: nothing written; rcode in q.reply.rcode (query_fail sets it with the error's text)
+    DROPPED                     # query: nothing is sent
+    PARKED                      # query, reply, resume: wait; the handler's `resume` goes on (query_park was called)
+    STREAM                      # query: q.stream takes the connection (zone transfer)
+    UP                          # reply: go on upwards
+    AGAIN                       # reply: drop this reply and go down again with the handler below me
+
+cdef enum Transport:
+    TRANSPORT_UDP
+    TRANSPORT_TCP
+    TRANSPORT_TLS
+    TRANSPORT_HTTPS
+    TRANSPORT_HTTPS3
+    TRANSPORT_QUIC
+    TRANSPORT_GRPC
+    TRANSPORT_NONE              # a synthetic client: prefetch, stale refresh; counts as TCP, nothing is sent
+
+cdef enum Phase:
+    PHASE_FREE
+    PHASE_DOWN
+    PHASE_UP
+    PHASE_DONE
+
+cdef enum Family:               # Query.in_child
+    CHILD_NONE
+    CHILD_MADE                  # by query_child; it starts when the hook has returned PARKED
+    CHILD_RUNS                  # inside the walk of its parent
+    CHILD_WAITS                 # parked itself
+    CHILD_DONE                  # its reply is there for `resume`
+
+cdef enum ChildKind:
+    CHILD_MUX                   # from the top of the same server, with metrics and log
+    CHILD_CHAIN                 # the handlers below me
+    CHILD_DETACHED              # the handlers below me, no parent, a synthetic TCP client
+
+cdef struct Address:            # a socket address, as the kernel has it
+    uint8_t family              # 4 or 6; 6 with a v4-mapped address counts as 4: octets then hold the IPv4 address
+    uint8_t octets[16]          # network order; the first 4 for IPv4
+    uint16_t port               # host order
+    uint32_t scope              # IPv6 zone
+
+cdef struct Query
+cdef struct Handler
+cdef struct Chain
+cdef struct ChainSet
+cdef struct Worker
+cdef struct Timer
+cdef struct Source
+
+ctypedef Verdict (*handler_query_func)(Handler *self, Query *q) noexcept nogil
+ctypedef Verdict (*handler_reply_func)(Handler *self, Query *q) noexcept nogil
+ctypedef Verdict (*handler_resume_func)(Handler *self, Query *q) noexcept nogil
+ctypedef void (*handler_done_func)(Handler *self, Query *q) noexcept nogil
+ctypedef void (*handler_abandon_func)(Handler *self, Query *q) noexcept nogil
+ctypedef bint (*handler_detach_func)(Handler *self, Worker *worker) noexcept nogil
+ctypedef bint (*filter_func)(Handler *self, Query *q) noexcept nogil
+
+cdef struct Handler:            # one for each plugin and server block; hooks a plugin lacks are NULL and cost nothing
+    uint32_t abi                # HANDLER_ABI
+    uint32_t scratch_size       # octets of each query's scratch that the handler wants (zeroed when the query starts)
+    uint32_t scratch            # offset given by the chain's builder
+    uint32_t index              # position in its chain
+    handler_query_func query
+    handler_reply_func reply
+    handler_resume_func resume
+    handler_done_func done
+    handler_abandon_func abandon
+    handler_detach_func detach  # run on each worker when the chain is retired and no query is in it: close sockets, stop timers; 1: done, 0: call me again
+    void *state
+    const char *name            # of the directive; borrowed from the NativeHandler
+    Chain *chain                # the chain that it stands in
+
+cdef struct Chain:              # of one server block
+    Handler *handlers[CHAIN_MAX]
+    uint32_t count
+    uint32_t scratch            # octets in use
+    uint32_t edits              # some handler has a reply hook that edits records
+
+cdef struct Zone:               # a zone of a server: what a query's longest match finds
+    uint32_t hash
+    uint16_t index              # position in ServerTable.zones
+    uint8_t length
+    uint8_t wire[255]           # lower case
+    Chain *chain                # NULL: a block without plugins (REFUSED)
+    filter_func *filters        # all must hold
+    Handler **filter_handlers
+    uint32_t filter_count
+    Zone *same                  # the next block of this zone, in Corefile order
+    uint32_t label              # process-wide number of (server, zone, view), for metrics: see zone_labels()
+
+cdef struct ServerTable:        # the zones of one listening address
+    Zone **slots                # open addressing by hash; power of two
+    uint32_t mask
+    uint32_t longest            # labels of the longest zone
+    Zone *root                  # "." or NULL
+    Zone **zones
+    uint32_t zone_count
+    uint8_t any_class           # a block has chaos or forward
+    uint8_t debug
+    uint32_t label              # process-wide number of the server's address, for metrics
+    uint32_t max_tcp_queries    # 0: no limit
+    uint32_t read_timeout       # milliseconds
+    uint32_t idle_timeout
+    uint32_t write_timeout
+
+cdef struct ChainSet:           # one configuration
+    ServerTable *servers[LISTENERS_MAX]   # by Listener index; NULL: not served by this configuration
+    uint64_t generation
+    int64_t parked[WORKERS_MAX]  # queries of each worker that hold this set; written by that worker only
+
+cdef struct Timer:              # intrusive; belongs to one worker
+    Timer *previous
+    Timer *next
+    int64_t deadline            # ns, monotonic; 0: not running
+    void (*fire)(Timer *timer, Worker *worker) noexcept nogil
+    void *data
+
+cdef struct Source:             # a descriptor in a worker's epoll
+    int fd
+    void (*ready)(Source *source, Worker *worker, uint32_t events) noexcept nogil
+    void *data
+
+cdef struct Mail:               # one message in a worker's inbox; the sender allocates, the receiver frees (`run` does)
+    Mail *next
+    void (*run)(Mail *mail, Worker *worker) noexcept nogil
+
+cdef struct Flush:              # work to be done once at the end of a worker's batch, before its replies leave: see worker_flush
+    Flush *next
+    void (*run)(Flush *flush, Worker *worker) noexcept nogil
+    void *data
+    uint8_t queued
+
+cdef struct Carrier:            # how replies leave: one for each kind of transport. All run on the query's worker
+    void (*send)(Query *q) noexcept nogil       # a fitted reply leaves (batched); the query is released afterwards
+    void (*dropped)(Query *q) noexcept nogil    # no reply will come
+    void (*stream)(Query *q) noexcept nogil     # q.stream takes the connection; query_streamed is called once when it is through
+
+cdef struct WorkerOps:          # the loop's services
+    int (*watch)(Worker *worker, Source *source, uint32_t events) noexcept nogil        # epoll add; 0 or -errno
+    int (*rewatch)(Worker *worker, Source *source, uint32_t events) noexcept nogil      # epoll modify
+    void (*unwatch)(Worker *worker, Source *source) noexcept nogil                      # epoll remove; close the fd afterwards yourself
+    void (*timer_start)(Worker *worker, Timer *timer, int64_t deadline) noexcept nogil  # (re)arm; ns, monotonic
+    void (*timer_stop)(Worker *worker, Timer *timer) noexcept nogil
+    void (*post)(Worker *worker, Mail *mail) noexcept nogil                             # from any thread, wakes the worker if it sleeps
+
+cdef struct Worker:             # what handlers may use of the worker that runs them; the loop's own struct begins with it
+    uint32_t id
+    uint32_t workers            # how many there are
+    int64_t now                 # ns, monotonic, at the start of the batch
+    const WorkerOps *ops
+    LargePool large
+    ChainSet *set               # of this batch
+    Flush *flushes              # see worker_flush
+    # ---- the pool of queries ----
+    Query *free                 # a stack through Query.newer
+    Query *pending              # detached children that run when the query at work is through (through Query.newer)
+    Query *oldest               # parked, in order of parking
+    Query *newest
+    uint32_t parked
+    uint32_t pool_made
+    uint32_t pool_limit
+    uint64_t evicted            # oldest parked queries that got SERVFAIL because the pool was full
+    uint8_t *message            # MESSAGE_MAX octets: a compressed message between fit and write
+    uint64_t dropped            # queries that no chain took (metrics: zone "dropped")
+    Random random
+
+cdef struct Stream:             # a provider of messages that has a TCP connection alone (zone transfer)
+    # Writes the next message into out (capacity octets): its length, 0 at the end, -1 to break the connection.
+    int64_t (*pull)(Stream *stream, uint8_t *out, uint32_t capacity) noexcept nogil
+    void (*close)(Stream *stream) noexcept nogil    # always called once
+    void *state
+
+cdef struct Query:
+    # ---- as it came ----
+    Worker *worker
+    uint32_t generation         # grows with each reuse of the slot: stale posts are known by it
+    uint8_t transport           # Transport
+    uint8_t phase
+    uint8_t depth               # of children
+    uint8_t in_child            # Family: of the child in `child`
+    uint8_t parked              # counted in set.parked and in the worker's list
+    uint32_t listener
+    const uint8_t *packet       # the whole request, borrowed until the batch ends; a parked query owns a copy
+    uint32_t packet_length
+    uint8_t packet_owned        # malloc'ed: packet is too large for the slot (pool of the worker)
+    Message message             # header and question as received; message.edns.options borrow from packet
+    Address client
+    Address local
+    int64_t received            # ns, monotonic
+    # ---- as handlers see it: rewrite and its like may change these for the handlers below ----
+    Name *name
+    uint16_t qtype
+    uint16_t qclass
+    uint16_t flags              # header flags of the request (RD, CD, AD...), as handlers and upstreams should see them
+    Edns edns                   # of the request
+    # ---- where it is ----
+    ChainSet *set
+    ServerTable *server
+    Zone *zone                  # NULL before the mux
+    Chain *chain
+    uint32_t position           # of the handler at work, or of the next one
+    uint32_t deepest            # handlers [0, deepest] had their query hook called
+    uint32_t writer             # position of the handler that answered
+    uint32_t floor              # the walk up stops here: 0, or for children of CHILD_CHAIN the handler below the parent
+    uint8_t parked_up           # it parked in a reply hook
+    uint8_t timed_out           # the deadline passed while it was parked: `resume` is not called, it has failed
+    # ---- parking ----
+    Query *newer                # list of parked queries; the free list uses it too
+    Query *older
+    Timer timer                 # the deadline
+    int64_t deadline            # ns; no parking of it or of its children lasts longer (cancel); 0: no limit of its own
+    # ---- family ----
+    Query *parent               # or NULL
+    uint32_t parent_generation
+    Query *child                # of in_child; valid while `resume` runs, NULL there when the resume is no child's
+    uint8_t child_kind
+    # ---- outcome ----
+    Reply reply
+    char error[ERROR_MAX]       # of FAILED: zero-terminated, printable; "" for none
+    Stream *stream
+    const Carrier *carrier      # NULL: nothing is sent (detached children)
+    void *connection            # the carrier's: UDP socket, TCP connection, front end's ticket
+    uint32_t connection_generation
+    # ---- memory ----
+    Name first_name             # of the packet
+    uint8_t scratch[SCRATCH_MAX]
+    uint8_t packet_copy[1024]
+
+cdef Worker *mux_workers[WORKERS_MAX]   # all that run
+cdef uint32_t mux_worker_count
+cdef void mux_register(uint32_t id, Worker *worker) noexcept nogil      # the engine, as it makes them
+
+# ---- what hooks call ----
+
+cdef inline void worker_flush(Worker *worker, Flush *flush) noexcept nogil:
+    """Has flush.run called once when this batch is through (collected sends of an upstream, for example)."""
+    if not flush.queued:
+        flush.queued = 1
+        flush.next = worker.flushes
+        worker.flushes = flush
+
+cdef inline void *query_scratch(Handler *self, Query *q) noexcept nogil:
+    """The handler's own octets in the query."""
+    return &q.scratch[self.scratch]
+
+cdef inline bint query_is_udp(const Query *q) noexcept nogil:
+    """Proto of spec/server.md 5: DoQ and DoH3 count as UDP."""
+    return q.transport == TRANSPORT_UDP or q.transport == TRANSPORT_QUIC or q.transport == TRANSPORT_HTTPS3
+
+cdef inline bint query_do(const Query *q) noexcept nogil:
+    return q.edns.present and (q.edns.flags & 0x8000) != 0
+
+cdef inline uint32_t query_size(const Query *q) noexcept nogil:
+    """The most octets that the reply may have."""
+    if not query_is_udp(q):
+        return 65535
+    if not q.edns.present or q.edns.udp_size < 512:
+        return 512
+    return q.edns.udp_size
+
+# Nothing written: rcode SERVFAIL, REFUSED, FORMERR or NOTIMP, and the error's text for errors and log (NULL or "" for none). Returns FAILED.
+cdef Verdict query_fail(Query *q, uint16_t rcode, const char *error) noexcept nogil
+# Begins an answer: written, flags (AA...) and rcode set, no records.
+cdef void query_answer(Query *q, uint16_t rcode, uint16_t flags) noexcept nogil
+# Before PARKED: the query keeps its slot; packet and borrowed spans are copied. deadline in ns,
+# monotonic (0: QUERY_DEADLINE from now). -1: cannot park (answer at once or fail).
+cdef int query_park(Query *q, int64_t deadline) noexcept nogil
+# Goes on with a parked query, on its worker: calls `resume` of the handler that parked. Only from that worker (a Source, Timer or Mail).
+cdef void query_resume(Query *q) noexcept nogil
+# A child of a parked query (query_park was called; return PARKED afterwards). When it is done, `resume` of the parking handler runs with q.child
+# set, and the child is gone when that returns. name NULL: my own. -1: no slot, or too deep. CHILD_DETACHED needs no parking and reports to nobody.
+cdef int query_child(Handler *self, Query *q, ChildKind kind, const Name *name, uint16_t qtype) noexcept nogil
+# The same for CHILD_DETACHED, giving the child (to mark its scratch; it runs when the query at work is through), or NULL when there is no slot.
+cdef Query *query_detached(Handler *self, Query *q) noexcept nogil
+
+# ---- what the loop calls ----
+
+# Called for every query that no chain took (refused, no question), after it was fitted: metrics of zone "dropped". NULL: nobody counts.
+cdef void (*mux_dropped)(Query *q) noexcept nogil
+
+# A fresh query for the next packet; NULL only when memory is out.
+cdef Query *query_take(Worker *worker) noexcept nogil
+cdef void query_release(Query *q) noexcept nogil
+# A transfer has ended (or was cut): `size` octets went out. The done hooks run now, and the query is gone.
+cdef void query_streamed(Query *q, uint32_t size) noexcept nogil
+# Runs an accepted query (message and first_name parsed, addresses, transport, listener set) through mux, chain and send.
+cdef void query_run(Query *q) noexcept nogil
+# The writer of the fitted reply: into out with room for q.reply.message_size (at most 65,535) octets. Returns the length.
+cdef uint32_t query_write(Query *q, uint8_t *out) noexcept nogil
+
+# ---- the Python side ----
+
+# A handler that a plugin's set-up gives to controller.config.add_handler(). Subclasses set the hooks of `handler` in __cinit__, free their state in
+# __dealloc__ (never before every worker has left the chain), and may override:
+#   attach(servers, view)   before the chain is published: servers is a list of (label, address) for each server that serves the block
+#                           (label = q.server.label, address = "dns://:53"), once for each configuration; make metric cells here
+#   attach_zones(zones)     likewise, for who counts by zone: a list of (label, address, zone, view), label = q.zone.label
+#   close()                 after the chain was retired and every worker has run `detach`
+cdef class NativeHandler:
+    cdef Handler handler
+    cdef filter_func filter         # of a plugin that chooses among blocks of one zone (view): handed over by config.add_filter
+    cdef readonly str name
+    cdef bytes _name
+    cdef public object plugin       # the plugin's own object, if it wants one kept alive
+    cpdef set_name(self, str name)
+    cpdef attach(self, list servers, str view)
+    cpdef attach_zones(self, list zones)
+    cpdef close(self)

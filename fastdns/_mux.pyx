@@ -1,0 +1,652 @@
+"""From question to chain, and the walk of a chain. The contract is in _mux.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
+from libc.stdlib cimport malloc, free
+from libc.string cimport memcpy, memcmp, memset, strncpy
+from libc.stdio cimport snprintf
+from fastdns._wire cimport (Name, HEADER_SIZE, CLASS_IN, TYPE_DS, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL,
+                            RCODE_REFUSED, RCODE_BADVERS, store16, store32, wire_name_copy)
+from fastdns._reply cimport reply_begin, reply_clear, reply_end, reply_own
+from fastdns._finish cimport finish_fit, finish_write
+
+cdef void (*mux_dropped)(Query *q) noexcept nogil
+mux_dropped = NULL
+cdef Worker *mux_workers[WORKERS_MAX]
+cdef uint32_t mux_worker_count = 0
+
+
+cdef void mux_register(uint32_t id, Worker *worker) noexcept nogil:
+    global mux_worker_count
+    mux_workers[id] = worker
+    if id >= mux_worker_count:
+        mux_worker_count = id + 1
+
+
+# ---- slots ----
+
+cdef Query *take_free(Worker *worker) noexcept nogil:
+    cdef Query *q = worker.free
+    if q != NULL:
+        worker.free = q.newer
+    elif worker.pool_made < worker.pool_limit:
+        q = <Query *>malloc(sizeof(Query))
+        if q == NULL:
+            return NULL
+        worker.pool_made += 1
+        q.generation = 0
+    else:
+        return NULL
+    q.generation += 1
+    q.worker = worker
+    q.phase = PHASE_DOWN
+    q.depth = 0
+    q.in_child = CHILD_NONE
+    q.parked = 0
+    q.parked_up = 0
+    q.timed_out = 0
+    q.packet_owned = 0
+    q.position = 0
+    q.deepest = 0
+    q.writer = 0xFFFF
+    q.floor = 0
+    q.timer.deadline = 0
+    q.deadline = 0
+    q.parent = NULL
+    q.child = NULL
+    q.stream = NULL
+    q.carrier = NULL
+    q.connection = NULL
+    q.zone = NULL
+    q.chain = NULL
+    q.error[0] = 0
+    reply_begin(&q.reply, &worker.large)
+    return q
+
+
+cdef Query *query_take(Worker *worker) noexcept nogil:
+    if worker.free == NULL and worker.pool_made >= worker.pool_limit and worker.oldest != NULL:
+        # Fresh questions beat stale ones: the query that has waited longest gets SERVFAIL.
+        worker.evicted += 1
+        fail_parked(worker.oldest, b"too many queries are waiting")
+    return take_free(worker)
+
+
+cdef void unpark(Query *q) noexcept nogil:
+    """Takes it out of the list of those that wait."""
+    cdef Worker *worker = q.worker
+    worker.ops.timer_stop(worker, &q.timer)
+    if q.older != NULL:
+        q.older.newer = q.newer
+    else:
+        worker.oldest = q.newer
+    if q.newer != NULL:
+        q.newer.older = q.older
+    else:
+        worker.newest = q.older
+    worker.parked -= 1
+    q.set.parked[worker.id] -= 1
+    q.parked = 0
+
+
+cdef void query_release(Query *q) noexcept nogil:
+    cdef Worker *worker = q.worker
+    if q.parked:
+        unpark(q)
+    if q.packet_owned:
+        free(<void *>q.packet)
+        q.packet_owned = 0
+    reply_end(&q.reply)
+    q.phase = PHASE_FREE
+    q.generation += 1
+    q.newer = worker.free
+    worker.free = q
+
+
+# ---- the mux (spec/server.md 3) ----
+
+cdef inline Zone *find_zone(const ServerTable *server, const Name *name, uint32_t label) noexcept nogil:
+    cdef uint32_t h = name.hash[label]
+    cdef uint32_t slot = h & server.mask
+    cdef uint32_t length = name.length - name.offset[label]
+    cdef Zone *zone = server.slots[slot]
+    while zone != NULL:
+        if zone.hash == h and zone.length == length and memcmp(zone.wire, name.lower + name.offset[label], length) == 0:
+            return zone
+        slot = (slot + 1) & server.mask
+        zone = server.slots[slot]
+    return NULL
+
+
+cdef inline bint filters_hold(Zone *zone, Query *q) noexcept nogil:
+    cdef uint32_t i
+    for i in range(zone.filter_count):
+        if not zone.filters[i](zone.filter_handlers[i], q):
+            return False
+    return True
+
+
+cdef Zone *match(Query *q) noexcept nogil:
+    """The block that answers, or NULL: REFUSED. DS goes to the least specific matching zone below the root."""
+    cdef const ServerTable *server = q.server
+    cdef Zone *zone
+    cdef Zone *parent_side = NULL
+    cdef uint32_t label = 0, labels = q.name.labels
+    if labels > server.longest:
+        label = labels - server.longest
+    while label < labels:
+        zone = find_zone(server, q.name, label)
+        while zone != NULL:
+            if zone.chain == NULL:
+                return NULL
+            if filters_hold(zone, q):
+                if q.qtype != TYPE_DS:
+                    return zone
+                parent_side = zone
+                break
+            zone = zone.same
+        label += 1
+    if parent_side != NULL:
+        return parent_side
+    zone = server.root
+    while zone != NULL and (zone.chain == NULL or not filters_hold(zone, q)):
+        zone = zone.same
+    return zone
+
+
+cdef void run_from_top(Query *q) noexcept nogil:
+    """Class, EDNS version, zone; then the chain. A query that no chain takes is refused and counted as dropped."""
+    if q.qclass != CLASS_IN and not q.server.any_class:
+        refuse(q)
+        return
+    if q.edns.present and q.edns.version != 0:
+        q.reply.written = 1
+        q.reply.rcode = RCODE_BADVERS
+        q.reply.edns.present = 1
+        q.reply.edns.version = 0
+        q.reply.edns.udp_size = 0
+        q.reply.edns.flags = 0
+        q.message.edns.present = 0          # nothing of the client's OPT is reflected
+        finish_fit(q)
+        deliver(q)
+        return
+    q.zone = match(q)
+    if q.zone == NULL:
+        refuse(q)
+        return
+    q.chain = q.zone.chain
+    memset(q.scratch, 0, q.chain.scratch)
+    walk(q)
+
+
+cdef void refuse(Query *q) noexcept nogil:
+    q.reply.rcode = RCODE_REFUSED
+    q.worker.dropped += 1
+    finish_fit(q)
+    if mux_dropped != NULL:
+        mux_dropped(q)
+    deliver(q)
+
+
+cdef void query_run(Query *q) noexcept nogil:
+    cdef Worker *worker = q.worker
+    q.name = &q.first_name
+    q.qtype = q.message.qtype
+    q.qclass = q.message.qclass
+    q.flags = q.message.flags
+    q.edns = q.message.edns
+    run_from_top(q)
+    if worker.pending != NULL:
+        run_pending(worker)
+
+
+# ---- the walk ----
+
+cdef void walk(Query *q) noexcept nogil:
+    """Goes on from q.position in q.phase until the query parks or is complete."""
+    cdef Handler *handler
+    cdef Verdict verdict
+    while True:
+        if q.phase == PHASE_DOWN:
+            if q.position >= q.chain.count:
+                fail_at_end(q)
+                verdict = FAILED
+            else:
+                handler = q.chain.handlers[q.position]
+                if q.position > q.deepest:
+                    q.deepest = q.position
+                if handler.query == NULL:
+                    q.position += 1
+                    continue
+                verdict = handler.query(handler, q)
+        else:
+            if q.position <= q.floor:
+                complete(q)
+                return
+            q.position -= 1
+            handler = q.chain.handlers[q.position]
+            if handler.reply == NULL:
+                continue
+            verdict = handler.reply(handler, q)
+        if verdict == PARKED:
+            verdict = run_child(q)
+            if verdict == PARKED:
+                return
+        if not apply(q, verdict):
+            return
+
+
+cdef inline bint apply(Query *q, Verdict verdict) noexcept nogil:
+    """Takes a verdict of the handler at q.position; False when the query is gone (or waits elsewhere)."""
+    if verdict == NEXT:
+        q.position += 1
+    elif verdict == UP:
+        pass
+    elif verdict == ANSWERED:
+        q.writer = q.position
+        q.reply.written = 1
+        q.phase = PHASE_UP
+    elif verdict == FAILED:
+        q.phase = PHASE_UP
+    elif verdict == AGAIN:
+        reply_clear(&q.reply)
+        q.error[0] = 0
+        q.phase = PHASE_DOWN
+        q.position += 1
+    elif verdict == STREAM:
+        if q.parent != NULL:        # messages one by one are nothing that a child could hand to its parent
+            q.stream.close(q.stream)
+            q.stream = NULL
+            query_fail(q, RCODE_REFUSED, b"a transfer cannot be asked for inside of another query")
+            q.phase = PHASE_UP
+            return True
+        q.writer = q.position
+        q.reply.written = 1
+        begin_stream(q)
+        return False
+    else:
+        drop(q)
+        return False
+    return True
+
+
+cdef void begin_stream(Query *q) noexcept nogil:
+    """The carrier has the query until query_streamed: it keeps its slot and its configuration, but waits in no list and has no deadline."""
+    q.phase = PHASE_DONE
+    if q.parked:
+        unpark(q)
+    q.set.parked[q.worker.id] += 1
+    if q.carrier != NULL and own_packet(q) == 0:
+        q.carrier.stream(q)
+    else:
+        q.stream.close(q.stream)
+        query_streamed(q, 0)
+
+
+cdef void query_streamed(Query *q, uint32_t size) noexcept nogil:
+    q.set.parked[q.worker.id] -= 1
+    q.reply.size = size
+    q.reply.message_size = size
+    run_done(q)
+    query_release(q)
+
+
+cdef void fail_at_end(Query *q) noexcept nogil:
+    """No handler took it: spec/server.md 4, NextOrFailure."""
+    q.reply.written = 0
+    q.reply.rcode = RCODE_SERVFAIL
+    snprintf(q.error, ERROR_MAX, b"plugin/%s: no next plugin found", q.chain.handlers[q.chain.count - 1].name)
+
+
+cdef void run_done(Query *q) noexcept nogil:
+    cdef uint32_t i = q.deepest + 1
+    cdef Handler *handler
+    if i > q.chain.count:
+        i = q.chain.count
+    while i > q.floor:
+        i -= 1
+        handler = q.chain.handlers[i]
+        if handler.done != NULL:
+            handler.done(handler, q)
+
+
+cdef void drop(Query *q) noexcept nogil:
+    q.phase = PHASE_DONE
+    q.reply.written = 0
+    q.reply.rcode = RCODE_NOERROR
+    reply_clear(&q.reply)
+    run_done(q)
+    if q.parent != NULL:
+        tell_parent(q)
+        return
+    if q.carrier != NULL:
+        q.carrier.dropped(q)
+    query_release(q)
+
+
+cdef void complete(Query *q) noexcept nogil:
+    q.phase = PHASE_DONE
+    if not q.reply.written:
+        q.reply.count = 0
+        q.reply.flags = 0
+        q.reply.verbatim = 0
+        q.reply.edns.present = 0
+        q.reply.overflow = 0
+    # A child's reply is raw material, but a CHILD_MUX goes the way of any query, with sizes for metrics and log.
+    if q.transport != TRANSPORT_NONE and (q.parent == NULL or q.child_kind == CHILD_MUX) and finish_fit(q) < 0:
+        drop(q)
+        return
+    run_done(q)
+    deliver(q)
+
+
+cdef void deliver(Query *q) noexcept nogil:
+    if q.parent != NULL:
+        tell_parent(q)
+        return
+    if q.carrier != NULL:
+        q.carrier.send(q)
+    query_release(q)
+
+
+cdef Verdict query_fail(Query *q, uint16_t rcode, const char *error) noexcept nogil:
+    q.reply.written = 0
+    q.reply.rcode = rcode
+    if error != NULL:
+        strncpy(q.error, error, ERROR_MAX - 1)
+        q.error[ERROR_MAX - 1] = 0
+    else:
+        q.error[0] = 0
+    return FAILED
+
+
+cdef void query_answer(Query *q, uint16_t rcode, uint16_t flags) noexcept nogil:
+    reply_clear(&q.reply)
+    q.reply.written = 1
+    q.reply.rcode = rcode
+    q.reply.flags = flags
+
+
+# ---- parking ----
+
+cdef void on_deadline(Timer *timer, Worker *worker) noexcept nogil:
+    fail_parked(<Query *>timer.data, b"deadline exceeded")
+
+
+cdef int own_packet(Query *q) noexcept nogil:
+    """The request's octets become the query's own: the worker's receive buffer is used again after the batch."""
+    cdef uint8_t *copy
+    if q.packet == q.packet_copy or q.packet_owned or q.packet == NULL:
+        return 0
+    if q.packet_length <= sizeof(q.packet_copy):
+        copy = q.packet_copy
+    else:
+        copy = <uint8_t *>malloc(q.packet_length)
+        if copy == NULL:
+            return -1
+        q.packet_owned = 1
+    memcpy(copy, q.packet, q.packet_length)
+    if q.message.edns.options != NULL:
+        q.message.edns.options = copy + (q.message.edns.options - q.packet)
+    if q.edns.options != NULL and q.edns.options >= q.packet and q.edns.options <= q.packet + q.packet_length:
+        q.edns.options = copy + (q.edns.options - q.packet)
+    q.packet = copy
+    return 0
+
+
+cdef int query_park(Query *q, int64_t deadline) noexcept nogil:
+    cdef Worker *worker = q.worker
+    if own_packet(q) < 0 or reply_own(&q.reply) < 0:
+        return -1
+    if not q.parked:
+        q.parked = 1
+        q.newer = NULL
+        q.older = worker.newest
+        if worker.newest != NULL:
+            worker.newest.newer = q
+        else:
+            worker.oldest = q
+        worker.newest = q
+        worker.parked += 1
+        q.set.parked[worker.id] += 1
+    q.parked_up = q.phase == PHASE_UP
+    q.timer.fire = on_deadline
+    q.timer.data = q
+    if deadline == 0:
+        deadline = worker.now + <int64_t>QUERY_DEADLINE * 1000000
+    if q.deadline != 0 and q.deadline < deadline:
+        deadline = q.deadline
+    worker.ops.timer_start(worker, &q.timer, deadline)
+    return 0
+
+
+cdef void query_resume(Query *q) noexcept nogil:
+    cdef Handler *handler
+    cdef Verdict verdict
+    cdef Worker *worker = q.worker
+    if not q.parked or q.phase == PHASE_FREE:
+        return
+    worker.ops.timer_stop(worker, &q.timer)
+    handler = q.chain.handlers[q.position]
+    verdict = handler.resume(handler, q) if handler.resume != NULL else query_fail(q, RCODE_SERVFAIL, b"resumed a handler that cannot be")
+    release_child(q)
+    if verdict == PARKED:
+        verdict = run_child(q)
+    if verdict != PARKED and apply(q, verdict):
+        walk(q)
+    if worker.pending != NULL:
+        run_pending(worker)
+
+
+cdef void fail_parked(Query *q, const char *error) noexcept nogil:
+    """Nobody waits any more: the handler lets go of the query, and the client gets SERVFAIL."""
+    cdef Handler *handler = q.chain.handlers[q.position]
+    cdef Worker *worker = q.worker
+    worker.ops.timer_stop(worker, &q.timer)
+    q.timed_out = 1
+    if handler.abandon != NULL:
+        handler.abandon(handler, q)
+    if q.child != NULL:                     # it goes on alone and reports to nobody
+        q.child.parent = NULL
+        q.child.transport = TRANSPORT_NONE
+        q.child = NULL
+    q.in_child = CHILD_NONE
+    reply_clear(&q.reply)
+    query_fail(q, RCODE_SERVFAIL, error)
+    q.phase = PHASE_UP
+    walk(q)
+    if worker.pending != NULL:
+        run_pending(worker)
+
+
+# ---- children ----
+
+cdef Query *make_child(Handler *self, Query *q, ChildKind kind, const Name *name, uint16_t qtype) noexcept nogil:
+    cdef Query *child
+    if q.depth >= CHILD_DEPTH:
+        return NULL
+    child = take_free(q.worker)
+    if child == NULL:
+        return NULL
+    if name == NULL:
+        name = q.name
+        qtype = q.qtype
+    child.depth = q.depth + 1
+    child.child_kind = <uint8_t>kind
+    child.transport = TRANSPORT_NONE if kind == CHILD_DETACHED else q.transport
+    child.listener = q.listener
+    child.client = q.client
+    child.local = q.local
+    if kind == CHILD_DETACHED:
+        memset(&child.client, 0, sizeof(child.client))
+        child.client.family = 4
+    child.received = q.worker.now
+    child.deadline = 0 if kind == CHILD_DETACHED else q.deadline
+    child.set = q.set
+    child.server = q.server
+    wire_name_copy(&child.first_name, name.wire, name.length)
+    child.name = &child.first_name
+    child.qtype = qtype
+    child.qclass = q.qclass if kind != CHILD_MUX else CLASS_IN
+    child.flags = q.flags & 0x87FF
+    child.message.id = 0
+    child.message.flags = q.message.flags & 0x87FF
+    child.message.qtype = qtype
+    child.message.qclass = child.qclass
+    child.message.tsig = 0
+    child.message.soa_serial_found = 0
+    memset(child.message.counts, 0, sizeof(child.message.counts))
+    child.message.counts[0] = 1
+    child.edns = q.edns
+    write_packet(child)
+    if kind == CHILD_MUX:
+        return child
+    child.zone = q.zone
+    child.chain = q.chain
+    child.position = self.index + 1
+    child.deepest = self.index + 1
+    child.floor = self.index + 1
+    memset(child.scratch, 0, q.chain.scratch)
+    return child
+
+
+cdef void write_packet(Query *child) noexcept nogil:
+    """A child has a request of its own making, so that whoever forwards it finds octets to forward."""
+    cdef uint8_t *out = child.packet_copy
+    cdef uint32_t used = HEADER_SIZE, n = child.first_name.length
+    memset(out, 0, HEADER_SIZE)
+    store16(out + 2, child.flags)
+    out[5] = 1
+    memcpy(out + used, child.first_name.wire, n)
+    used += n
+    store16(out + used, child.qtype)
+    store16(out + used + 2, child.qclass)
+    used += 4
+    child.message.question_length = <uint16_t>(used - HEADER_SIZE)
+    child.message.records = <uint16_t>used
+    if child.edns.present:
+        if child.edns.options_length > sizeof(child.packet_copy) - used - 11:
+            child.edns.options_length = 0
+        out[11] = 1
+        out[used] = 0
+        store16(out + used + 1, TYPE_OPT)
+        store16(out + used + 3, child.edns.udp_size)
+        store32(out + used + 5, child.edns.flags)
+        store16(out + used + 9, child.edns.options_length)
+        if child.edns.options_length:
+            memcpy(out + used + 11, child.edns.options, child.edns.options_length)
+        child.edns.options = out + used + 11
+        used += 11 + child.edns.options_length
+        child.message.counts[3] = 1
+    child.message.edns = child.edns
+    child.packet = out
+    child.packet_length = used
+
+
+cdef int query_child(Handler *self, Query *q, ChildKind kind, const Name *name, uint16_t qtype) noexcept nogil:
+    cdef Query *child
+    if kind == CHILD_DETACHED:
+        return -1 if query_detached(self, q) == NULL else 0
+    if not q.parked or q.in_child == CHILD_MADE or q.in_child == CHILD_WAITS:
+        return -1
+    child = make_child(self, q, kind, name, qtype)
+    if child == NULL:
+        return -1
+    release_child(q)
+    child.parent = q
+    child.parent_generation = q.generation
+    q.child = child
+    q.in_child = CHILD_MADE
+    return 0
+
+
+cdef Query *query_detached(Handler *self, Query *q) noexcept nogil:
+    cdef Query *child = make_child(self, q, CHILD_DETACHED, NULL, 0)
+    if child != NULL:
+        child.newer = q.worker.pending
+        q.worker.pending = child
+    return child
+
+
+cdef void start(Query *child) noexcept nogil:
+    if child.chain == NULL:
+        run_from_top(child)
+    else:
+        walk(child)
+
+
+cdef void run_pending(Worker *worker) noexcept nogil:
+    cdef Query *child
+    while worker.pending != NULL:
+        child = worker.pending
+        worker.pending = child.newer
+        start(child)
+
+
+cdef Verdict run_child(Query *q) noexcept nogil:
+    """After a hook returned PARKED: runs the child it made, if any, and the handler's resume when that is through at once."""
+    cdef Handler *handler
+    cdef Verdict verdict
+    while q.in_child == CHILD_MADE:
+        q.in_child = CHILD_RUNS
+        start(q.child)
+        if q.in_child != CHILD_DONE:
+            q.in_child = CHILD_WAITS
+            return PARKED
+        q.worker.ops.timer_stop(q.worker, &q.timer)
+        handler = q.chain.handlers[q.position]
+        verdict = handler.resume(handler, q)
+        release_child(q)
+        if verdict != PARKED:
+            return verdict
+    return PARKED
+
+
+cdef void release_child(Query *q) noexcept nogil:
+    """The child whose reply `resume` has seen goes back to the pool."""
+    if q.in_child == CHILD_DONE:
+        query_release(q.child)
+        q.child = NULL
+        q.in_child = CHILD_NONE
+
+
+cdef void tell_parent(Query *child) noexcept nogil:
+    cdef Query *parent = child.parent
+    child.phase = PHASE_DONE
+    if parent.generation != child.parent_generation or parent.child != child:
+        query_release(child)
+        return
+    if parent.in_child == CHILD_RUNS:
+        parent.in_child = CHILD_DONE
+        return
+    parent.in_child = CHILD_DONE
+    query_resume(parent)
+
+
+cdef uint32_t query_write(Query *q, uint8_t *out) noexcept nogil:
+    return finish_write(q, out)
+
+
+# ---- the Python side ----
+
+cdef class NativeHandler:
+    def __cinit__(self, *args, **kwargs):
+        memset(&self.handler, 0, sizeof(Handler))
+        self.handler.abi = HANDLER_ABI
+        self.set_name("")
+
+    def __init__(self, str name=""):
+        if name:
+            self.set_name(name)
+
+    cpdef set_name(self, str name):
+        self.name = name
+        self._name = name.encode()
+        self.handler.name = self._name
+
+    cpdef attach(self, list servers, str view):
+        pass
+
+    cpdef attach_zones(self, list zones):
+        pass
+
+    cpdef close(self):
+        pass

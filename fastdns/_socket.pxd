@@ -1,0 +1,98 @@
+"""The kernel's socket calls, addresses, epoll and clock, declared once."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
+from fastdns._mux cimport Address
+
+cdef extern from "<sys/socket.h>" nogil:
+    ctypedef unsigned int socklen_t
+    cdef struct iovec:
+        void *iov_base
+        size_t iov_len
+    cdef struct msghdr:
+        void *msg_name
+        socklen_t msg_namelen
+        iovec *msg_iov
+        size_t msg_iovlen
+        void *msg_control
+        size_t msg_controllen
+        int msg_flags
+    cdef struct sockaddr:
+        unsigned short sa_family
+    enum: AF_INET
+    enum: AF_INET6
+    enum: MSG_DONTWAIT
+    enum: MSG_TRUNC
+    enum: MSG_NOSIGNAL
+    enum: SOL_SOCKET
+    enum: SOCK_NONBLOCK
+    enum: SOCK_CLOEXEC
+    int getsockname(int fd, sockaddr *address, socklen_t *length)
+    int accept4(int fd, sockaddr *address, socklen_t *length, int flags)
+    int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+    ssize_t send(int fd, const void *octets, size_t length, int flags)
+    ssize_t recv(int fd, void *octets, size_t length, int flags)
+    ssize_t sendmsg(int fd, const msghdr *message, int flags)
+
+cdef extern from "<netinet/in.h>" nogil:
+    cdef struct in_addr:
+        uint32_t s_addr
+    cdef struct in6_addr:
+        uint8_t s6_addr[16]
+    cdef struct sockaddr_in:
+        unsigned short sin_family
+        uint16_t sin_port
+        in_addr sin_addr
+    cdef struct sockaddr_in6:
+        unsigned short sin6_family
+        uint16_t sin6_port
+        uint32_t sin6_flowinfo
+        in6_addr sin6_addr
+        uint32_t sin6_scope_id
+
+cdef extern from *:
+    """
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <sys/socket.h>
+    #include <arpa/inet.h>
+    """
+    cdef struct mmsghdr:
+        msghdr msg_hdr
+        unsigned int msg_len
+    int recvmmsg(int fd, mmsghdr *messages, unsigned int n, int flags, void *timeout) noexcept nogil
+    int sendmmsg(int fd, mmsghdr *messages, unsigned int n, int flags) noexcept nogil
+    uint16_t htons(uint16_t v) noexcept nogil
+    uint16_t ntohs(uint16_t v) noexcept nogil
+
+cdef extern from "<sys/epoll.h>" nogil:
+    ctypedef union epoll_data_t:
+        void *ptr
+    cdef struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+    int epoll_create1(int flags)
+    int epoll_ctl(int epfd, int op, int fd, epoll_event *event)
+    int epoll_wait(int epfd, epoll_event *events, int maxevents, int timeout)
+    enum: EPOLLIN
+    enum: EPOLLOUT
+    enum: EPOLLERR
+    enum: EPOLLHUP
+    enum: EPOLL_CTL_ADD
+    enum: EPOLL_CTL_MOD
+    enum: EPOLL_CTL_DEL
+    enum: EPOLL_CLOEXEC
+
+cdef extern from "<unistd.h>" nogil:
+    int close(int fd)
+    ssize_t read(int fd, void *octets, size_t count)
+    ssize_t write(int fd, const void *octets, size_t count)
+
+cdef int64_t socket_clock() noexcept nogil          # ns, monotonic
+# A kernel address as ours; v4-mapped ones become IPv4.
+cdef void address_from_socket(Address *address, const sockaddr_in6 *peer) noexcept nogil
+cdef void address_from_octets(Address *address, const uint8_t *octets) noexcept nogil
+# The way back; family (4 or 6) is the socket's: IPv4 addresses are mapped on an IPv6 socket. Returns the length.
+cdef uint32_t address_to_socket(const Address *address, uint8_t family, sockaddr_in6 *peer) noexcept nogil
+cdef void address_to_octets(const Address *address, uint8_t *octets) noexcept nogil
+# Text as Go prints it (no brackets, %scope for link-local); out has 64 octets. Returns the length.
+cdef int address_text(const Address *address, char *out) noexcept nogil

@@ -1,0 +1,59 @@
+"""DNS over TCP on the workers (RFC 7766): pipelined, replies may leave out of order, everything bounded.
+
+At most 64 unanswered queries a connection, then reading stops; idle time counts from the last reply with nothing outstanding; output is bounded; a
+transfer has the connection alone.
+"""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from fastdns._mux cimport Worker, Source, Timer, Address, Query, Flush
+
+cdef enum:
+    OUTSTANDING_MAX = 64
+    INPUT_SIZE = 2048               # octets of a connection's first input buffer; a longer message gets a buffer of its size
+    OUTPUT_PAUSE = 131072           # pending output octets at which reading stops
+    OUTPUT_MAX = 67108864           # octets that all connections of a worker hold: then those that want more are cut
+    CONNECTIONS_MAX = 20000         # of a process, shared out among the workers
+    STREAM_BATCH = 4                # messages of a transfer that a batch writes
+    ACCEPT_BATCH = 64
+    ROOM_SEARCH = 64                # of the oldest connections, looked at to end one where there is no room for another
+    ACCEPT_PAUSE = 100000000        # ns without accepting after EMFILE, ENFILE, ENOMEM
+
+cdef struct TcpListener:            # a worker's own, of one listening address
+    Source source
+    uint32_t listener
+    uint8_t open
+    Timer pause                     # after EMFILE: resumes accepting
+
+cdef struct TcpConnection:
+    Source source
+    TcpConnection *next
+    TcpConnection *previous
+    uint32_t generation
+    uint32_t listener
+    Address client
+    Address local
+    uint8_t *input
+    uint32_t input_size
+    uint32_t input_used
+    uint32_t input_done             # octets of input that are processed
+    uint8_t *output
+    uint32_t output_size
+    uint32_t output_used
+    uint32_t output_sent
+    uint32_t outstanding            # queries without a reply yet
+    uint32_t queries                # messages read so far
+    uint32_t events                 # that epoll watches
+    uint8_t eof                     # the client sends no more
+    uint8_t last                    # no more messages are read (limit reached)
+    uint8_t parsing
+    uint8_t broken
+    int64_t idle_since              # ns
+    int64_t limit                   # ns of idleness allowed now
+    int64_t blocked_since           # ns; output waits for the client since then, 0: it does not
+    Timer timer
+    Flush flush
+    Query *transfer                 # whose stream has the connection, or NULL
+    uint32_t transferred            # octets of its messages so far
+
+cdef void tcp_listen_begin(TcpListener *listener, Worker *worker) noexcept nogil
+cdef void tcp_listen_end(TcpListener *listener, Worker *worker) noexcept nogil      # on the worker's thread
+cdef void tcp_close_all(Worker *worker) noexcept nogil                              # on the worker's thread

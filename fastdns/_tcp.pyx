@@ -1,0 +1,515 @@
+"""DNS over TCP on the workers. The contract is in _tcp.pxd."""
+from libc.stdint cimport uint8_t, uint32_t, int64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memmove
+from libc.errno cimport errno, EAGAIN, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
+from fastdns._loop cimport Loop
+from fastdns._mux cimport Carrier, Query, ServerTable, TRANSPORT_TCP, query_release, query_run, query_streamed, query_take, query_write, worker_flush
+from fastdns._socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_NONBLOCK, accept4, address_from_socket,
+                              close, getsockname, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
+from fastdns._wire cimport ACCEPT, IGNORE, HEADER_SIZE, MESSAGE_MAX, Acceptance, load16, store16, wire_accept, wire_reject
+
+cdef extern from "<netinet/tcp.h>" nogil:
+    enum: TCP_NODELAY
+    enum: IPPROTO_TCP
+
+cdef enum:
+    MILLISECOND = 1000000
+
+
+# ---- accepting ----
+
+cdef void tcp_listen_begin(TcpListener *listener, Worker *worker) noexcept nogil:
+    listener.source.ready = on_connections
+    listener.open = 1
+    listener.pause.fire = on_pause_over
+    listener.pause.data = listener
+    worker.ops.watch(worker, &listener.source, EPOLLIN)
+
+
+cdef void tcp_listen_end(TcpListener *listener, Worker *worker) noexcept nogil:
+    worker.ops.timer_stop(worker, &listener.pause)
+    if listener.open:
+        worker.ops.unwatch(worker, &listener.source)
+    listener.open = 0
+    # What its connections asked is answered; then they end, so that nobody is served by another listener of that number later.
+    cdef Loop *loop = <Loop *>worker
+    cdef TcpConnection *connection = <TcpConnection *>loop.connections
+    while connection != NULL:
+        if connection.listener == listener.listener:
+            connection.last = 1
+            worker_flush(worker, &connection.flush)
+        connection = connection.next
+
+
+cdef void on_pause_over(Timer *timer, Worker *worker) noexcept nogil:
+    cdef TcpListener *listener = <TcpListener *>timer.data
+    worker.ops.watch(worker, &listener.source, EPOLLIN)
+    listener.open = 1
+
+
+cdef void pause_accepting(TcpListener *listener, Worker *worker) noexcept nogil:
+    """Out of descriptors, memory or places: the socket stays ready, so it is not watched for a while."""
+    worker.ops.unwatch(worker, &listener.source)
+    listener.open = 0
+    worker.ops.timer_start(worker, &listener.pause, worker.now + ACCEPT_PAUSE)
+
+
+cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexcept nogil:
+    cdef TcpListener *listener = <TcpListener *>source
+    cdef Loop *loop = <Loop *>worker
+    cdef sockaddr_in6 peer
+    cdef socklen_t length
+    cdef int fd, i
+    cdef int limit = <uint32_t>CONNECTIONS_MAX // worker.workers
+    for i in range(ACCEPT_BATCH):
+        if loop.connection_count >= limit:
+            # Room is made for a client that is surely there: the one that woke us.
+            if i:
+                return
+            if not make_room(loop):
+                pause_accepting(listener, worker)
+                return
+        length = sizeof(peer)
+        fd = accept4(source.fd, <sockaddr *>&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)
+        if fd < 0 and i == 0 and errno in (EMFILE, ENFILE, ENOBUFS, ENOMEM):
+            if not make_room(loop):
+                pause_accepting(listener, worker)
+                return
+            fd = accept4(source.fd, <sockaddr *>&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)
+        if fd < 0:
+            if errno == EINTR:
+                continue
+            return
+        begin_connection(loop, listener, fd, &peer)
+
+
+cdef inline int worth(const TcpConnection *connection) noexcept nogil:
+    """What ends first where room is needed: 0 never asked anything, 1 idle, 2 does not read its replies, 3 nor its transfer; 4 at work."""
+    if connection.output_used != connection.output_sent:
+        return 4 if connection.blocked_since == 0 else 2 if connection.transfer == NULL else 3
+    if connection.outstanding or connection.transfer != NULL:
+        return 4
+    return 1 if connection.queries else 0
+
+
+cdef bint make_room(Loop *loop) noexcept nogil:
+    """Ends the connection that is worth least among the oldest ones, of equals that which has been so longest; False when all are at work."""
+    cdef TcpConnection *connection = <TcpConnection *>loop.last_connection
+    cdef TcpConnection *chosen = NULL
+    cdef int least = 4, rank
+    for _ in range(ROOM_SEARCH):
+        if connection == NULL:
+            break
+        rank = worth(connection)
+        if rank < least or rank == least < 4 and connection.idle_since < chosen.idle_since:
+            chosen = connection
+            least = rank
+        connection = connection.previous
+    if chosen == NULL:
+        return False
+    end_connection(loop, chosen)
+    return True
+
+
+cdef void begin_connection(Loop *loop, TcpListener *listener, int fd, const sockaddr_in6 *peer) noexcept nogil:
+    cdef TcpConnection *connection = <TcpConnection *>calloc(1, sizeof(TcpConnection))
+    cdef ServerTable *server = loop.base.set.servers[listener.listener]
+    cdef sockaddr_in6 name
+    cdef socklen_t length = sizeof(name)
+    cdef int one = 1
+    if connection == NULL or server == NULL:
+        free(connection)
+        close(fd)
+        return
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
+    connection.source.fd = fd
+    connection.source.ready = on_connection
+    connection.source.data = loop
+    connection.listener = listener.listener
+    address_from_socket(&connection.client, peer)
+    getsockname(fd, <sockaddr *>&name, &length)
+    address_from_socket(&connection.local, &name)
+    connection.timer.fire = on_idle
+    connection.timer.data = connection
+    connection.flush.run = flush_connection
+    connection.flush.data = connection
+    connection.idle_since = loop.base.now
+    connection.limit = <int64_t>server.read_timeout * MILLISECOND       # for the first message; later ones have the idle timeout
+    connection.events = EPOLLIN
+    connection.next = <TcpConnection *>loop.connections
+    if connection.next != NULL:
+        connection.next.previous = connection
+    else:
+        loop.last_connection = connection
+    loop.connections = connection
+    loop.connection_count += 1
+    loop.base.ops.watch(&loop.base, &connection.source, EPOLLIN)
+    loop.base.ops.timer_start(&loop.base, &connection.timer, connection.idle_since + connection.limit)
+
+
+cdef void end_connection(Loop *loop, TcpConnection *connection) noexcept nogil:
+    """Closes it. Queries of it that are under way find `broken` and are forgotten when they end; the last one frees the memory."""
+    if connection.source.fd >= 0:
+        loop.base.ops.unwatch(&loop.base, &connection.source)
+        close(connection.source.fd)
+        connection.source.fd = -1
+        loop.base.ops.timer_stop(&loop.base, &connection.timer)
+        loop.connection_octets -= connection.output_size + connection.input_size
+        free(connection.output)
+        free(connection.input)
+        connection.output = NULL
+        connection.input = NULL
+        connection.output_size = connection.output_used = connection.output_sent = 0
+        connection.input_size = connection.input_used = connection.input_done = 0
+        if connection.transfer != NULL:
+            end_transfer(connection)
+        if connection.previous != NULL:
+            connection.previous.next = connection.next
+        else:
+            loop.connections = connection.next
+        if connection.next != NULL:
+            connection.next.previous = connection.previous
+        else:
+            loop.last_connection = connection.previous
+        loop.connection_count -= 1
+    connection.broken = 1
+    if connection.outstanding == 0 and not connection.parsing:
+        worker_flush(&loop.base, &connection.flush)         # events of this batch may still name it: it is freed at the batch's end
+
+
+cdef void tcp_close_all(Worker *worker) noexcept nogil:
+    cdef Loop *loop = <Loop *>worker
+    while loop.connections != NULL:
+        end_connection(loop, <TcpConnection *>loop.connections)
+
+
+# ---- reading ----
+
+cdef void on_connection(Source *source, Worker *worker, uint32_t events) noexcept nogil:
+    cdef TcpConnection *connection = <TcpConnection *>source
+    cdef Loop *loop = <Loop *>worker
+    if connection.broken:
+        return
+    if events & (EPOLLERR | EPOLLHUP):
+        end_connection(loop, connection)
+        return
+    if events & EPOLLIN and read_more(loop, connection):
+        parse(loop, connection)
+    if not connection.broken:
+        worker_flush(worker, &connection.flush)
+
+
+cdef bint reserve_input(Loop *loop, TcpConnection *connection, uint32_t size) noexcept nogil:
+    """Room for `size` octets from input_done on: what is processed is moved out first. False when there is none, here or for all."""
+    cdef uint8_t *bigger
+    if connection.input_done:
+        memmove(connection.input, connection.input + connection.input_done, connection.input_used - connection.input_done)
+        connection.input_used -= connection.input_done
+        connection.input_done = 0
+    if size <= connection.input_size:
+        return True
+    if size > INPUT_SIZE and loop.connection_octets + size - connection.input_size > OUTPUT_MAX:
+        return False
+    bigger = <uint8_t *>realloc(connection.input, size)
+    if bigger == NULL:
+        return False
+    loop.connection_octets += size - connection.input_size
+    connection.input = bigger
+    connection.input_size = size
+    return True
+
+
+cdef bint read_more(Loop *loop, TcpConnection *connection) noexcept nogil:
+    """One recv; False when there is nothing to parse (or no connection any more)."""
+    cdef uint32_t pending = connection.input_used - connection.input_done
+    cdef uint32_t wanted = INPUT_SIZE
+    cdef ssize_t n
+    if pending >= 2 and load16(connection.input + connection.input_done) + 2 > wanted:
+        wanted = load16(connection.input + connection.input_done) + 2
+    if pending == connection.input_size - connection.input_done or connection.input_used == connection.input_size:
+        if not reserve_input(loop, connection, max(wanted, pending + 512)):
+            end_connection(loop, connection)
+            return False
+    n = recv(connection.source.fd, connection.input + connection.input_used, connection.input_size - connection.input_used, 0)
+    if n > 0:
+        connection.input_used += <uint32_t>n
+        return True
+    if n < 0 and (errno == EAGAIN or errno == EINTR):
+        return False
+    if n < 0:
+        end_connection(loop, connection)
+        return False
+    connection.eof = 1
+    return False
+
+
+cdef inline bint may_read(const TcpConnection *connection) noexcept nogil:
+    return (connection.outstanding < OUTSTANDING_MAX and connection.output_used - connection.output_sent < OUTPUT_PAUSE
+            and connection.transfer == NULL and not connection.last and not connection.broken)
+
+
+cdef void parse(Loop *loop, TcpConnection *connection) noexcept nogil:
+    """Runs all complete messages that the connection may ask now."""
+    cdef uint32_t left, size
+    if connection.parsing:
+        return
+    connection.parsing = 1
+    while may_read(connection):
+        left = connection.input_used - connection.input_done
+        if left < 2:
+            break
+        size = load16(connection.input + connection.input_done)
+        if left < 2 + size:
+            break
+        connection.input_done += 2 + size
+        on_message(loop, connection, connection.input + connection.input_done - size, size)
+    connection.parsing = 0
+    if connection.broken and connection.outstanding == 0:
+        worker_flush(&loop.base, &connection.flush)
+    elif connection.input_done == connection.input_used:
+        connection.input_done = connection.input_used = 0
+        if connection.input_size > INPUT_SIZE and connection.outstanding == 0:
+            loop.connection_octets -= connection.input_size
+            free(connection.input)
+            connection.input = NULL
+            connection.input_size = 0
+
+
+cdef void on_message(Loop *loop, TcpConnection *connection, const uint8_t *packet, uint32_t size) noexcept nogil:
+    cdef uint8_t rcode
+    cdef uint8_t *out
+    cdef Acceptance how
+    cdef ServerTable *server = loop.base.set.servers[connection.listener]
+    cdef Query *q
+    connection.queries += 1
+    connection.idle_since = loop.base.now
+    if server == NULL:                  # the address is no longer served: what was asked before is answered, then it ends
+        connection.last = 1
+        return
+    connection.limit = <int64_t>server.idle_timeout * MILLISECOND
+    if server.max_tcp_queries and connection.queries >= server.max_tcp_queries:
+        connection.last = 1
+    q = query_take(&loop.base)
+    if q == NULL:
+        end_connection(loop, connection)
+        return
+    if connection.broken:               # a query of its own was pushed out for this one, and its reply was one too many
+        query_release(q)
+        return
+    how = wire_accept(packet, size, &q.message, &q.first_name, &rcode)
+    if how == IGNORE:
+        query_release(q)
+        return
+    if how != ACCEPT:
+        out = reserve_output(loop, connection, 2 + HEADER_SIZE + 260)
+        if out != NULL:
+            size = wire_reject(packet, &q.message, how, rcode, out + 2)
+            store16(out, size)
+            connection.output_used += 2 + size
+        query_release(q)
+        return
+    q.packet = packet
+    q.packet_length = size
+    q.transport = TRANSPORT_TCP
+    q.carrier = &TCP
+    q.connection = connection
+    q.listener = connection.listener
+    q.received = loop.base.now
+    q.client = connection.client
+    q.local = connection.local
+    q.set = loop.base.set
+    q.server = server
+    connection.outstanding += 1
+    query_run(q)
+
+
+# ---- writing ----
+
+cdef uint8_t *reserve_output(Loop *loop, TcpConnection *connection, uint32_t size) noexcept nogil:
+    cdef uint32_t pending = connection.output_used - connection.output_sent, wanted
+    cdef uint8_t *bigger
+    if connection.output_sent and (pending == 0 or connection.output_size - connection.output_used < size):
+        memmove(connection.output, connection.output + connection.output_sent, pending)
+        connection.output_used = pending
+        connection.output_sent = 0
+    if connection.output_size - connection.output_used < size:
+        wanted = connection.output_used + size
+        wanted = max(4096, wanted + wanted // 2)
+        if loop.connection_octets + wanted - connection.output_size > OUTPUT_MAX:
+            end_connection(loop, connection)
+            return NULL
+        bigger = <uint8_t *>realloc(connection.output, wanted)
+        if bigger == NULL:
+            end_connection(loop, connection)
+            return NULL
+        loop.connection_octets += wanted - connection.output_size
+        connection.output = bigger
+        connection.output_size = wanted
+    return connection.output + connection.output_used
+
+
+cdef void settled(Loop *loop, TcpConnection *connection) noexcept nogil:
+    """A query of the connection has ended, with a reply or without."""
+    connection.outstanding -= 1
+    connection.idle_since = loop.base.now
+    worker_flush(&loop.base, &connection.flush)
+
+
+cdef void send_reply(Query *q) noexcept nogil:
+    cdef Loop *loop = <Loop *>q.worker
+    cdef TcpConnection *connection = <TcpConnection *>q.connection
+    cdef uint8_t *out
+    cdef uint32_t size
+    if not connection.broken:
+        out = reserve_output(loop, connection, 2 + q.reply.message_size)
+        if out != NULL:
+            size = query_write(q, out + 2)
+            store16(out, size)
+            connection.output_used += 2 + size
+    settled(loop, connection)
+
+
+cdef void no_reply(Query *q) noexcept nogil:
+    settled(<Loop *>q.worker, <TcpConnection *>q.connection)
+
+
+cdef void begin_stream(Query *q) noexcept nogil:
+    cdef TcpConnection *connection = <TcpConnection *>q.connection
+    if connection.broken or connection.transfer != NULL:
+        q.stream.close(q.stream)
+        query_streamed(q, 0)
+    else:
+        connection.transfer = q
+        connection.transferred = 0
+    settled(<Loop *>q.worker, connection)
+
+cdef Carrier TCP
+TCP.send = send_reply
+TCP.dropped = no_reply
+TCP.stream = begin_stream
+
+
+cdef void end_transfer(TcpConnection *connection) noexcept nogil:
+    cdef Query *q = connection.transfer
+    connection.transfer = NULL
+    q.stream.close(q.stream)
+    query_streamed(q, connection.transferred)
+
+
+cdef bint pull_stream(Loop *loop, TcpConnection *connection) noexcept nogil:
+    """The next message of a transfer into the output; False when there is none any more."""
+    cdef uint8_t *out = reserve_output(loop, connection, 2 + MESSAGE_MAX)
+    cdef int64_t size
+    if out == NULL:
+        return False
+    size = connection.transfer.stream.pull(connection.transfer.stream, out + 2, MESSAGE_MAX)
+    if size > 0:
+        store16(out, <uint32_t>size)
+        connection.output_used += 2 + <uint32_t>size
+        connection.transferred += <uint32_t>size
+        connection.idle_since = loop.base.now
+        return True
+    end_transfer(connection)
+    if size < 0:
+        end_connection(loop, connection)
+    return False
+
+
+cdef bint write_output(Loop *loop, TcpConnection *connection) noexcept nogil:
+    """Writes what is pending; True when all of it went out."""
+    cdef ssize_t n
+    while connection.output_sent < connection.output_used:
+        n = send(connection.source.fd, connection.output + connection.output_sent, connection.output_used - connection.output_sent, MSG_NOSIGNAL)
+        if n < 0:
+            if errno == EINTR:
+                continue
+            if errno == EAGAIN:
+                if connection.blocked_since == 0:
+                    connection.blocked_since = loop.base.now
+                return False
+            end_connection(loop, connection)
+            return False
+        connection.output_sent += <uint32_t>n
+        connection.blocked_since = 0
+    connection.output_used = connection.output_sent = 0
+    if connection.output_size > OUTPUT_PAUSE or connection.transfer == NULL and connection.output_size > 16384:
+        loop.connection_octets -= connection.output_size
+        free(connection.output)
+        connection.output = NULL
+        connection.output_size = 0
+    return True
+
+
+cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
+    """At the end of a batch: writes, goes on reading where it had stopped, and settles what to wait for."""
+    cdef TcpConnection *connection = <TcpConnection *>flush.data
+    cdef Loop *loop = <Loop *>worker
+    cdef uint32_t events, pulled = 0
+    cdef bint all_out
+    if connection.broken:
+        if connection.outstanding == 0:
+            free(connection)
+        return
+    while True:
+        all_out = write_output(loop, connection)
+        if connection.broken:
+            return
+        if all_out and connection.transfer != NULL and connection.outstanding == 0:
+            if pulled == STREAM_BATCH:      # a client that reads as fast as we write: others have their turn first
+                all_out = False
+                break
+            pulled += 1
+            pull_stream(loop, connection)
+            if connection.broken:
+                return
+            if connection.output_used:
+                continue
+        if connection.input_used - connection.input_done >= 2 and may_read(connection):
+            parse(loop, connection)
+            if connection.broken:
+                return
+            if connection.output_used > connection.output_sent and all_out:
+                continue
+        break
+    if all_out and connection.outstanding == 0 and connection.transfer == NULL and (connection.eof or connection.last):
+        end_connection(loop, connection)
+        return
+    events = 0
+    if may_read(connection) and not connection.eof:
+        events |= EPOLLIN
+    if not all_out:
+        events |= EPOLLOUT
+    if events != connection.events:
+        connection.events = events
+        worker.ops.rewatch(worker, &connection.source, events)
+    if connection.timer.deadline == 0:
+        start_timer(loop, connection)
+
+
+# ---- time ----
+
+cdef void start_timer(Loop *loop, TcpConnection *connection) noexcept nogil:
+    cdef ServerTable *server = loop.base.set.servers[connection.listener]
+    cdef int64_t deadline = connection.idle_since + connection.limit, write_limit
+    if connection.blocked_since:
+        write_limit = <int64_t>(server.write_timeout if server != NULL else 5000) * MILLISECOND
+        deadline = connection.blocked_since + write_limit
+    elif connection.outstanding or connection.transfer != NULL:
+        deadline = loop.base.now + connection.limit
+    loop.base.ops.timer_start(&loop.base, &connection.timer, deadline)
+
+
+cdef void on_idle(Timer *timer, Worker *worker) noexcept nogil:
+    """The connection may have been used since the timer was started: it is closed only if it has been idle for the whole time."""
+    cdef TcpConnection *connection = <TcpConnection *>timer.data
+    cdef Loop *loop = <Loop *>worker
+    cdef ServerTable *server = loop.base.set.servers[connection.listener]
+    cdef int64_t write_limit = <int64_t>(server.write_timeout if server != NULL else 5000) * MILLISECOND
+    if connection.blocked_since and worker.now - connection.blocked_since >= write_limit:
+        end_connection(loop, connection)
+    elif connection.blocked_since == 0 and connection.outstanding == 0 and connection.transfer == NULL and (
+            worker.now - connection.idle_since >= connection.limit):
+        end_connection(loop, connection)
+    else:
+        start_timer(loop, connection)

@@ -1,0 +1,216 @@
+"""The DNS wire format on raw buffers: the one place where bytes from the network are read.
+
+Every read goes through `Cursor` or through a loop that checks its bound; callers get parsed structs.
+Nothing here allocates or touches Python. RFC 1035 (messages), RFC 6891 (EDNS), RFC 3597 (unknown types).
+"""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memcmp
+
+cdef enum:
+    NAME_MAX = 255              # octets of a name on the wire, root included (RFC 1035 2.3.4)
+    LABELS_MAX = 127
+    HEADER_SIZE = 12
+    MESSAGE_MAX = 65535
+    POINTER_HOPS = 126          # compression pointers followed in one name
+
+cdef enum:                      # header flags, as the 16 bits behind the id
+    FLAG_QR = 0x8000
+    FLAG_AA = 0x0400
+    FLAG_TC = 0x0200
+    FLAG_RD = 0x0100
+    FLAG_RA = 0x0080
+    FLAG_Z = 0x0040
+    FLAG_AD = 0x0020
+    FLAG_CD = 0x0010
+
+cdef enum:
+    OPCODE_QUERY = 0
+    OPCODE_NOTIFY = 4
+    OPCODE_UPDATE = 5
+
+cdef enum:
+    RCODE_NOERROR = 0
+    RCODE_FORMERR = 1
+    RCODE_SERVFAIL = 2
+    RCODE_NXDOMAIN = 3
+    RCODE_NOTIMP = 4
+    RCODE_REFUSED = 5
+    RCODE_NOTAUTH = 9
+    RCODE_BADVERS = 16
+
+cdef enum:
+    TYPE_A = 1
+    TYPE_NS = 2
+    TYPE_MD = 3
+    TYPE_MF = 4
+    TYPE_CNAME = 5
+    TYPE_SOA = 6
+    TYPE_MB = 7
+    TYPE_MG = 8
+    TYPE_MR = 9
+    TYPE_PTR = 12
+    TYPE_HINFO = 13
+    TYPE_MINFO = 14
+    TYPE_MX = 15
+    TYPE_TXT = 16
+    TYPE_AAAA = 28
+    TYPE_SRV = 33
+    TYPE_NAPTR = 35
+    TYPE_DNAME = 39
+    TYPE_OPT = 41
+    TYPE_DS = 43
+    TYPE_RRSIG = 46
+    TYPE_NSEC = 47
+    TYPE_DNSKEY = 48
+    TYPE_NSEC3 = 50
+    TYPE_SVCB = 64
+    TYPE_HTTPS = 65
+    TYPE_TSIG = 250
+    TYPE_IXFR = 251
+    TYPE_AXFR = 252
+    TYPE_ANY = 255
+
+cdef enum:
+    CLASS_IN = 1
+    CLASS_CH = 3
+    CLASS_NONE = 254
+    CLASS_ANY = 255
+
+cdef enum:                      # EDNS flags, as the 16 bits of the OPT's TTL
+    EDNS_DO = 0x8000
+
+cdef struct Name:
+    uint8_t length              # octets of the wire form, root included; 1 is the root
+    uint8_t labels              # labels without the root
+    uint8_t offset[LABELS_MAX + 1]  # of each label in wire and lower; offset[labels] is the root's
+    uint32_t hash[LABELS_MAX + 1]   # of the suffix that begins at each label; hash[labels] is the root's
+    uint8_t wire[NAME_MAX + 9]  # uncompressed, case as received; the slack lets 8-octet loads run over
+    uint8_t lower[NAME_MAX + 9]  # the same in lower case
+
+cdef struct Edns:
+    uint8_t present
+    uint8_t version
+    uint8_t extended_rcode
+    uint16_t udp_size           # as advertised, unclamped
+    uint16_t flags              # EDNS_DO and the unassigned bits
+    uint16_t options_length     # octets
+    const uint8_t *options      # borrowed from the packet
+
+cdef struct Message:            # a parsed header and question, with the spans of what follows
+    uint16_t id
+    uint16_t flags              # raw, opcode and rcode included
+    uint16_t counts[4]          # as in the header
+    uint16_t qtype
+    uint16_t qclass
+    uint16_t question_length    # octets of the question section, from HEADER_SIZE on, as received
+    uint16_t records            # offset behind the question
+    uint16_t soa_serial_found   # 1 when the authority holds exactly one SOA (IXFR)
+    uint32_t soa_serial
+    uint16_t tsig               # offset of the TSIG record, 0 for none
+    Edns edns
+
+cdef struct Cursor:             # sticky error: after the first bad read all reads give 0
+    const uint8_t *base
+    uint32_t length
+    uint32_t offset
+    uint8_t bad
+
+cdef struct Section:            # iterates the records of a message; see wire_next_record
+    Cursor cursor
+    uint16_t left[3]            # records still to come of answer, authority, additional
+    uint8_t index               # 0 answer, 1 authority, 2 additional
+
+cdef struct WireRecord:         # one record of a received message; all spans borrowed
+    uint32_t owner              # offset of the owner name
+    uint16_t type
+    uint16_t klass
+    uint32_t ttl
+    uint16_t rdlength
+    uint32_t rdata              # offset
+    uint8_t section             # 0 answer, 1 authority, 2 additional
+
+cdef uint64_t wire_seed         # of the name hash; random for each process
+
+
+# ---- big-endian access ----
+
+cdef inline uint16_t load16(const uint8_t *p) noexcept nogil:
+    return <uint16_t>((p[0] << 8) | p[1])
+
+cdef inline uint32_t load32(const uint8_t *p) noexcept nogil:
+    return (<uint32_t>p[0] << 24) | (<uint32_t>p[1] << 16) | (<uint32_t>p[2] << 8) | p[3]
+
+cdef inline void store16(uint8_t *p, uint32_t v) noexcept nogil:
+    p[0] = <uint8_t>(v >> 8)
+    p[1] = <uint8_t>v
+
+cdef inline void store32(uint8_t *p, uint32_t v) noexcept nogil:
+    p[0] = <uint8_t>(v >> 24)
+    p[1] = <uint8_t>(v >> 16)
+    p[2] = <uint8_t>(v >> 8)
+    p[3] = <uint8_t>v
+
+cdef inline uint64_t lower8(uint64_t v) noexcept nogil:
+    """Lower-cases eight ASCII octets at once; length octets (<= 63) are below 'A' and stay."""
+    cdef uint64_t heptets = v & 0x7f7f7f7f7f7f7f7fULL
+    cdef uint64_t above_z = heptets + 0x2525252525252525ULL    # bit 7 set where > 'Z'
+    cdef uint64_t from_a = heptets + 0x3f3f3f3f3f3f3f3fULL     # bit 7 set where >= 'A'
+    cdef uint64_t ascii = ~v & 0x8080808080808080ULL
+    return v | (((from_a ^ above_z) & ascii) >> 2)
+
+# ---- names ----
+
+# Fills labels, offsets, lower case and hashes of a name whose wire form (length octets) stands in name.wire.
+# The wire form must be valid: it comes from a parser or from wire_name_from_text.
+cdef void wire_name_index(Name *name) noexcept nogil
+# Reads the name at *offset of a message, following pointers strictly backwards, into name (indexed), and moves *offset
+# behind it. -1 when it is malformed, else 0.
+cdef int wire_read_name(const uint8_t *message, uint32_t length, uint32_t *offset, Name *name) noexcept nogil
+# The same, giving only the wire form; out has NAME_MAX octets. Returns its length, or -1.
+cdef int wire_expand_name(const uint8_t *message, uint32_t length, uint32_t *offset, uint8_t *out) noexcept nogil
+# Moves *offset behind a name without expanding it; -1 when it runs out of the message or a label is malformed.
+cdef int wire_skip_name(const uint8_t *message, uint32_t length, uint32_t *offset) noexcept nogil
+# Sets name from an uncompressed, trusted wire form (an index node, a template) and indexes it.
+cdef void wire_name_copy(Name *name, const uint8_t *wire, int length) noexcept nogil
+# Length of a trusted uncompressed name, root included.
+cdef int wire_name_length(const uint8_t *wire) noexcept nogil
+# True when two uncompressed names are equal without regard to case.
+cdef bint wire_name_equal(const uint8_t *a, const uint8_t *b, int length) noexcept nogil
+# Hash of a lower-case uncompressed name, as in Name.hash[0]; the seed is the process's.
+cdef uint32_t wire_name_hash(const uint8_t *lower) noexcept nogil
+# Presentation form with a final dot and \DDD escapes (RFC 1035 5.1), as CoreDNS prints it; out has 1024 octets. Returns the length.
+cdef int wire_name_text(const uint8_t *wire, char *out) noexcept nogil
+
+# ---- messages ----
+
+cdef enum Acceptance:           # what the server does with a received message (spec/server.md 2)
+    ACCEPT
+    IGNORE                      # too short, or a reply
+    REJECT_HEADER               # bare header back: rcode in *rcode
+    REJECT_QUESTION             # header and question back
+
+# The one accept-and-limit function of every transport. Fills message and name; *rcode for the rejections.
+cdef Acceptance wire_accept(const uint8_t *packet, uint32_t length, Message *message, Name *name, uint8_t *rcode) noexcept nogil
+# Writes the rejection of a message: returns the reply's length. out has HEADER_SIZE + 260 octets.
+cdef uint32_t wire_reject(const uint8_t *packet, const Message *message, Acceptance how, uint8_t rcode, uint8_t *out) noexcept nogil
+
+# Parses a reply (forward, transfers): header, question, EDNS. 0, or -1 when it is malformed. Name may be NULL.
+cdef int wire_parse_reply(const uint8_t *packet, uint32_t length, Message *message, Name *name) noexcept nogil
+# Iterates the records of a message that was parsed by one of the two above.
+cdef void wire_begin_records(const uint8_t *packet, uint32_t length, const Message *message, Section *section) noexcept nogil
+# 1 with the next record, 0 at the end, -1 when malformed.
+cdef int wire_next_record(Section *section, WireRecord *record) noexcept nogil
+# Copies rdata with its embedded names uncompressed (the types of RFC 1035 and those compressed in the wild: RFC 3597 4).
+# out has room for `capacity`; returns the length, -1 when malformed, -2 when out is too small.
+cdef int wire_expand_rdata(const uint8_t *packet, uint32_t length, const WireRecord *record, uint8_t *out, uint32_t capacity) noexcept nogil
+# Offsets of the embedded names of a type's rdata: returns the number of leading octets before the first name and sets
+# *names to how many follow each other; 0 names: opaque. RFC 1035 types only, which are the ones compressed when sent.
+cdef int wire_rdata_names(uint16_t type, int *names) noexcept nogil
+
+cdef inline bint wire_answers(const uint8_t *packet, uint32_t length, const uint8_t *request, uint32_t question_length) noexcept nogil:
+    """True when a received message replies to a request that begins with header and question: QR, the same id and opcode, the same one
+    question (name without case). Whether the rest is well formed is left to who parses it."""
+    return (length >= HEADER_SIZE + question_length and packet[0] == request[0] and packet[1] == request[1] and packet[2] & 0x80 != 0
+            and (packet[2] ^ request[2]) & 0x78 == 0 and packet[4] == 0 and packet[5] == 1
+            and memcmp(packet + HEADER_SIZE + question_length - 4, request + HEADER_SIZE + question_length - 4, 4) == 0
+            and wire_name_equal(packet + HEADER_SIZE, request + HEADER_SIZE, <int>question_length - 4))

@@ -1,0 +1,617 @@
+"""The DNS wire format on raw buffers. The contract is in _wire.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+cdef extern from "<sys/random.h>" nogil:
+    ssize_t getrandom(void *buf, size_t buflen, unsigned int flags)
+
+cdef extern from *:
+    """
+    static inline uint64_t wire_fold(uint64_t a, uint64_t b) {
+        unsigned __int128 p = (unsigned __int128)a * b;
+        return (uint64_t)p ^ (uint64_t)(p >> 64);
+    }
+    """
+    uint64_t wire_fold(uint64_t a, uint64_t b) noexcept nogil
+
+cdef uint64_t wire_seed = 0
+cdef uint64_t wire_multiplier = 0
+
+cdef int seed_hash() except -1:
+    """Keys the name hash once for the process, so that nobody outside can aim at one bucket."""
+    global wire_seed, wire_multiplier
+    cdef uint64_t words[2]
+    if getrandom(words, sizeof(words), 0) != sizeof(words):
+        raise OSError("getrandom gave no randomness")
+    wire_seed = words[0]
+    wire_multiplier = words[1] | 1
+    return 0
+
+seed_hash()
+
+
+# ---- names ----
+
+cdef inline uint64_t hash_label(uint64_t state, const uint8_t *label) noexcept nogil:
+    """Folds one label, length octet included, into the state of the labels to its right. Reads up to 7 octets beyond the label."""
+    cdef uint32_t left = <uint32_t>label[0] + 1
+    cdef uint64_t chunk
+    while left > 8:
+        memcpy(&chunk, label, 8)
+        state = wire_fold(state ^ chunk, wire_multiplier)
+        label += 8
+        left -= 8
+    memcpy(&chunk, label, 8)
+    if left < 8:
+        chunk &= (<uint64_t>1 << (8 * left)) - 1
+    return wire_fold(state ^ chunk, wire_multiplier)
+
+
+cdef void wire_name_index(Name *name) noexcept nogil:
+    cdef uint32_t at = 0, labels = 0, i
+    cdef uint64_t chunk, state = wire_seed
+    while name.wire[at] != 0:
+        name.offset[labels] = <uint8_t>at
+        labels += 1
+        at += name.wire[at] + 1
+    name.offset[labels] = <uint8_t>at
+    name.length = <uint8_t>(at + 1)
+    name.labels = <uint8_t>labels
+    i = 0
+    while i <= at:
+        memcpy(&chunk, &name.wire[i], 8)
+        chunk = lower8(chunk)
+        memcpy(&name.lower[i], &chunk, 8)
+        i += 8
+    name.hash[labels] = <uint32_t>(state >> 32)
+    i = labels
+    while i > 0:
+        i -= 1
+        state = hash_label(state, &name.lower[name.offset[i]])
+        name.hash[i] = <uint32_t>(state >> 32)
+
+
+cdef int wire_expand_name(const uint8_t *message, uint32_t length, uint32_t *offset, uint8_t *out) noexcept nogil:
+    cdef uint32_t at = offset[0], segment = offset[0], target
+    cdef uint32_t used = 0, hops = 0
+    cdef uint8_t octet
+    cdef bint jumped = False
+    while True:
+        if at >= length:
+            return -1
+        octet = message[at]
+        if octet == 0:
+            if used + 1 > NAME_MAX:
+                return -1
+            out[used] = 0
+            if not jumped:
+                offset[0] = at + 1
+            return used + 1
+        if octet < 64:
+            if at + 1 + octet > length or used + 1 + octet + 1 > NAME_MAX:
+                return -1
+            memcpy(out + used, message + at, octet + 1)
+            used += octet + 1
+            at += octet + 1
+        elif octet >= 0xC0:
+            if at + 2 > length:
+                return -1
+            target = ((octet & 0x3F) << 8) | message[at + 1]
+            hops += 1
+            # Strictly backwards from where this run of labels began: every name ends, whatever the pointers are.
+            if target >= segment or hops > POINTER_HOPS:
+                return -1
+            if not jumped:
+                offset[0] = at + 2
+                jumped = True
+            at = target
+            segment = target
+        else:
+            return -1
+
+
+cdef int wire_read_name(const uint8_t *message, uint32_t length, uint32_t *offset, Name *name) noexcept nogil:
+    if wire_expand_name(message, length, offset, name.wire) < 0:
+        return -1
+    wire_name_index(name)
+    return 0
+
+
+cdef int wire_skip_name(const uint8_t *message, uint32_t length, uint32_t *offset) noexcept nogil:
+    cdef uint8_t scratch[NAME_MAX]
+    return -1 if wire_expand_name(message, length, offset, scratch) < 0 else 0
+
+
+cdef void wire_name_copy(Name *name, const uint8_t *wire, int length) noexcept nogil:
+    memcpy(name.wire, wire, length)
+    wire_name_index(name)
+
+
+cdef int wire_name_length(const uint8_t *wire) noexcept nogil:
+    cdef int at = 0
+    while wire[at] != 0:
+        at += wire[at] + 1
+    return at + 1
+
+
+cdef bint wire_name_equal(const uint8_t *a, const uint8_t *b, int length) noexcept nogil:
+    cdef uint64_t x, y
+    cdef uint8_t p, q
+    while length >= 8:
+        memcpy(&x, a, 8)
+        memcpy(&y, b, 8)
+        if x != y and lower8(x) != lower8(y):
+            return False
+        a += 8
+        b += 8
+        length -= 8
+    while length > 0:
+        p = a[0]
+        q = b[0]
+        if p != q:
+            if c'A' <= p <= c'Z':
+                p += 32
+            if c'A' <= q <= c'Z':
+                q += 32
+            if p != q:
+                return False
+        a += 1
+        b += 1
+        length -= 1
+    return True
+
+
+cdef uint32_t wire_name_hash(const uint8_t *lower) noexcept nogil:
+    cdef uint8_t copy[NAME_MAX + 9]         # hash_label reads beyond labels
+    cdef uint8_t offset[LABELS_MAX + 1]
+    cdef uint32_t at = 0, labels = 0
+    cdef uint64_t state = wire_seed
+    while lower[at] != 0:
+        offset[labels] = <uint8_t>at
+        labels += 1
+        at += lower[at] + 1
+    memcpy(copy, lower, at)
+    while labels > 0:
+        labels -= 1
+        state = hash_label(state, copy + offset[labels])
+    return <uint32_t>(state >> 32)
+
+
+cdef int wire_name_text(const uint8_t *wire, char *out) noexcept nogil:
+    cdef int used = 0, i, n
+    cdef uint8_t octet
+    if wire[0] == 0:
+        out[0] = c'.'
+        return 1
+    while wire[0] != 0:
+        n = wire[0]
+        for i in range(1, n + 1):
+            octet = wire[i]
+            if octet < 33 and octet != 32 or octet > 126:
+                out[used] = c'\\'
+                out[used + 1] = c'0' + octet // 100
+                out[used + 2] = c'0' + octet // 10 % 10
+                out[used + 3] = c'0' + octet % 10
+                used += 4
+                continue
+            if octet in (c'.', c' ', c"'", c'@', c';', c'(', c')', c'"', c'\\'):
+                out[used] = c'\\'
+                used += 1
+            out[used] = <char>octet
+            used += 1
+        out[used] = c'.'
+        used += 1
+        wire += n + 1
+    return used
+
+
+# ---- reading with a sticky error ----
+
+cdef inline uint16_t read16(Cursor *cursor) noexcept nogil:
+    cdef uint32_t at = cursor.offset
+    if cursor.bad or at + 2 > cursor.length:
+        cursor.bad = 1
+        return 0
+    cursor.offset = at + 2
+    return load16(cursor.base + at)
+
+
+cdef inline uint32_t read32(Cursor *cursor) noexcept nogil:
+    cdef uint32_t at = cursor.offset
+    if cursor.bad or at + 4 > cursor.length:
+        cursor.bad = 1
+        return 0
+    cursor.offset = at + 4
+    return load32(cursor.base + at)
+
+
+cdef inline void read_skip(Cursor *cursor, uint32_t octets) noexcept nogil:
+    if cursor.bad or octets > cursor.length - cursor.offset:
+        cursor.bad = 1
+        return
+    cursor.offset += octets
+
+
+cdef inline void read_over_name(Cursor *cursor) noexcept nogil:
+    if cursor.bad or wire_skip_name(cursor.base, cursor.length, &cursor.offset) < 0:
+        cursor.bad = 1
+
+
+# ---- records ----
+
+cdef int rdata_layout(uint16_t type, int *names, int *strings) noexcept nogil:
+    """Where names stand in rdata: octets in front, then character strings (NAPTR), then how many names; what follows is opaque."""
+    strings[0] = 0
+    if type in (TYPE_NS, TYPE_CNAME, TYPE_PTR, TYPE_MD, TYPE_MF, TYPE_MB, TYPE_MG, TYPE_MR, TYPE_DNAME, TYPE_NSEC):
+        names[0] = 1
+        return 0
+    if type in (TYPE_MX, 18, 21, 36):                   # MX, AFSDB, RT, KX
+        names[0] = 1
+        return 2
+    if type in (TYPE_SOA, TYPE_MINFO, 17):              # SOA, MINFO, RP
+        names[0] = 2
+        return 0
+    if type == TYPE_SRV:
+        names[0] = 1
+        return 6
+    if type == TYPE_NAPTR:
+        names[0] = 1
+        strings[0] = 3
+        return 4
+    if type == 26:                                      # PX
+        names[0] = 2
+        return 2
+    if type in (TYPE_RRSIG, 24):                        # RRSIG, SIG
+        names[0] = 1
+        return 18
+    names[0] = 0
+    return 0
+
+
+cdef int wire_rdata_names(uint16_t type, int *names) noexcept nogil:
+    if type in (TYPE_NS, TYPE_CNAME, TYPE_PTR, TYPE_MD, TYPE_MF, TYPE_MB, TYPE_MG, TYPE_MR):
+        names[0] = 1
+        return 0
+    if type == TYPE_MX:
+        names[0] = 1
+        return 2
+    if type in (TYPE_SOA, TYPE_MINFO):
+        names[0] = 2
+        return 0
+    names[0] = 0
+    return 0
+
+
+cdef bint rdata_valid(const uint8_t *message, uint32_t end, uint32_t at, uint16_t type) noexcept nogil:
+    """Does the rdata at [at, end) have its type's shape? Names in it may point back into the message."""
+    cdef int names, strings, i
+    cdef uint32_t size = end - at, left
+    if size == 0:                                       # a record without rdata (RFC 2136): accepted for any type
+        return True
+    if type == TYPE_A:
+        return size == 4
+    if type == TYPE_AAAA:
+        return size == 16
+    if type == TYPE_OPT:
+        while at < end:
+            if end - at < 4:
+                return False
+            left = load16(message + at + 2)
+            if left > end - at - 4:
+                return False
+            at += 4 + left
+        return True
+    cdef int front = rdata_layout(type, &names, &strings)
+    if names == 0:
+        return True
+    if size < <uint32_t>front:
+        return False
+    at += front
+    for i in range(strings):
+        if at >= end or message[at] + 1 > end - at:
+            return False
+        at += message[at] + 1
+    for i in range(names):
+        if wire_skip_name(message, end, &at) < 0:
+            return False
+    return end - at == 20 if type == TYPE_SOA else True
+
+
+cdef void wire_begin_records(const uint8_t *packet, uint32_t length, const Message *message, Section *section) noexcept nogil:
+    cdef int i
+    section.cursor.base = packet
+    section.cursor.length = length
+    section.cursor.offset = message.records
+    section.cursor.bad = 0
+    section.index = 0
+    for i in range(3):
+        section.left[i] = message.counts[i + 1]
+
+
+cdef int wire_next_record(Section *section, WireRecord *record) noexcept nogil:
+    cdef Cursor *cursor = &section.cursor
+    while section.index < 3 and section.left[section.index] == 0:
+        section.index += 1
+    # Counts that promise more than the message holds are tolerated where it ends between two records.
+    if section.index == 3 or cursor.offset == cursor.length:
+        return 0
+    section.left[section.index] -= 1
+    record.section = section.index
+    record.owner = cursor.offset
+    read_over_name(cursor)
+    record.type = read16(cursor)
+    record.klass = read16(cursor)
+    record.ttl = read32(cursor)
+    record.rdlength = read16(cursor)
+    record.rdata = cursor.offset
+    read_skip(cursor, record.rdlength)
+    if cursor.bad or not rdata_valid(cursor.base, cursor.offset, record.rdata, record.type):
+        return -1
+    return 1
+
+
+cdef int wire_expand_rdata(const uint8_t *packet, uint32_t length, const WireRecord *record, uint8_t *out, uint32_t capacity) noexcept nogil:
+    cdef int names, strings, i, n
+    cdef uint32_t front = rdata_layout(record.type, &names, &strings)
+    cdef uint32_t at = record.rdata, end = record.rdata + record.rdlength, used = 0
+    cdef uint8_t name[NAME_MAX]
+    if names == 0 or record.rdlength == 0:
+        if record.rdlength > capacity:
+            return -2
+        memcpy(out, packet + at, record.rdlength)
+        return record.rdlength
+    for i in range(strings):                            # the shape was checked by wire_next_record
+        front += packet[at + front] + 1
+    if front > capacity:
+        return -2
+    memcpy(out, packet + at, front)
+    at += front
+    used = front
+    for i in range(names):
+        n = wire_expand_name(packet, end, &at, name)
+        if n < 0:
+            return -1
+        if used + n > capacity:
+            return -2
+        memcpy(out + used, name, n)
+        used += n
+    if end - at > capacity - used:
+        return -2
+    memcpy(out + used, packet + at, end - at)
+    return used + (end - at)
+
+
+# ---- messages ----
+
+cdef inline void read_header(const uint8_t *packet, Message *message) noexcept nogil:
+    cdef int i
+    message.id = load16(packet)
+    message.flags = load16(packet + 2)
+    for i in range(4):
+        message.counts[i] = load16(packet + 4 + 2 * i)
+    message.qtype = 0
+    message.qclass = 0
+    message.question_length = 0
+    message.records = HEADER_SIZE
+    message.soa_serial_found = 0
+    message.soa_serial = 0
+    message.tsig = 0
+    message.edns.present = 0
+    message.edns.options_length = 0
+    message.edns.options = NULL
+
+
+cdef int read_question(const uint8_t *packet, uint32_t length, Message *message, Name *name) noexcept nogil:
+    """The one question, which may end with the message behind its name or its type. 0, 1 when there is none at all, -1 malformed."""
+    cdef uint32_t at = HEADER_SIZE
+    if at == length:
+        message.counts[0] = 0
+        return 1
+    if wire_read_name(packet, length, &at, name) < 0:
+        return -1
+    if at < length:
+        if at + 2 > length:
+            return -1
+        message.qtype = load16(packet + at)
+        at += 2
+        if at < length:
+            if at + 2 > length:
+                return -1
+            message.qclass = load16(packet + at)
+            at += 2
+    message.question_length = <uint16_t>(at - HEADER_SIZE)
+    message.records = <uint16_t>at
+    return 0
+
+
+cdef void note_edns(Message *message, const uint8_t *packet, const WireRecord *record) noexcept nogil:
+    message.edns.present = 1
+    message.edns.udp_size = record.klass
+    message.edns.extended_rcode = <uint8_t>(record.ttl >> 24)
+    message.edns.version = <uint8_t>(record.ttl >> 16)
+    message.edns.flags = <uint16_t>record.ttl
+    message.edns.options_length = record.rdlength
+    message.edns.options = packet + record.rdata
+
+
+cdef int read_rest(const uint8_t *packet, uint32_t length, Message *message) noexcept nogil:
+    """Checks all records behind the question and keeps what the core needs of them."""
+    cdef Section section
+    cdef WireRecord record
+    cdef int status
+    if message.records == length or (message.counts[1] | message.counts[2] | message.counts[3]) == 0:
+        return 0
+    wire_begin_records(packet, length, message, &section)
+    while True:
+        status = wire_next_record(&section, &record)
+        if status <= 0:
+            return status
+        if record.section == 2:
+            if record.type == TYPE_OPT:
+                note_edns(message, packet, &record)
+            elif record.type == TYPE_TSIG:
+                message.tsig = <uint16_t>record.owner
+        elif record.section == 1 and record.type == TYPE_SOA and record.rdlength > 20:
+            message.soa_serial_found += 1
+            message.soa_serial = load32(packet + record.rdata + record.rdlength - 20)
+
+
+cdef Acceptance wire_accept(const uint8_t *packet, uint32_t length, Message *message, Name *name, uint8_t *rcode) noexcept nogil:
+    cdef int status
+    if length < HEADER_SIZE or packet[2] & 0x80:
+        return IGNORE
+    read_header(packet, message)
+    cdef int opcode = (message.flags >> 11) & 15
+    if opcode != OPCODE_QUERY and opcode != OPCODE_NOTIFY:
+        rcode[0] = RCODE_NOTIMP
+        return REJECT_HEADER
+    rcode[0] = RCODE_FORMERR
+    if message.counts[0] != 1 or message.counts[1] > 1 or message.counts[2] > 1 or message.counts[3] > 2:
+        return REJECT_HEADER
+    status = read_question(packet, length, message, name)
+    if status < 0:
+        return REJECT_HEADER
+    if status == 1:
+        rcode[0] = RCODE_SERVFAIL
+        return REJECT_HEADER
+    if read_rest(packet, length, message) < 0:
+        return REJECT_QUESTION
+    return ACCEPT
+
+
+cdef uint32_t wire_reject(const uint8_t *packet, const Message *message, Acceptance how, uint8_t rcode, uint8_t *out) noexcept nogil:
+    cdef uint32_t used = HEADER_SIZE, at = HEADER_SIZE
+    cdef uint16_t flags = FLAG_QR | rcode
+    if rcode == RCODE_SERVFAIL:                 # no question at all: as the server answers a query that no block takes
+        flags |= message.flags & (0x7800 | FLAG_RD | FLAG_CD)
+    else:
+        flags |= message.flags & (FLAG_TC | FLAG_RD | FLAG_RA | FLAG_AD | FLAG_CD)
+        if rcode == RCODE_NOTIMP:
+            flags |= message.flags & 0x7800
+    store16(out, message.id)
+    store16(out + 2, flags)
+    store32(out + 4, 0)
+    store32(out + 8, 0)
+    if how == REJECT_QUESTION and message.question_length >= 5 and message.question_length <= NAME_MAX + 4:
+        # A compressed question name can only point into the header: such a question is not echoed.
+        while packet[at] != 0 and packet[at] < 64:
+            at += packet[at] + 1
+        if packet[at] == 0:
+            memcpy(out + used, packet + HEADER_SIZE, message.question_length)
+            used += message.question_length
+            out[5] = 1
+    return used
+
+
+cdef int wire_parse_reply(const uint8_t *packet, uint32_t length, Message *message, Name *name) noexcept nogil:
+    cdef Name own
+    if length < HEADER_SIZE:
+        return -1
+    read_header(packet, message)
+    if message.counts[0] > 1:
+        return -1
+    if message.counts[0] == 1 and read_question(packet, length, message, name if name != NULL else &own) < 0:
+        return -1
+    return read_rest(packet, length, message)
+
+
+# ---- the Python side: tests and rare users ----
+
+def name_text(bytes wire not None) -> str:
+    """Presentation form of an uncompressed wire-form name. ValueError when it is not one."""
+    cdef Name name
+    cdef char out[1100]
+    cdef uint32_t at = 0
+    if wire_expand_name(wire, <uint32_t>len(wire), &at, name.wire) < 0:
+        raise ValueError("not a name in wire form")
+    return out[:wire_name_text(name.wire, out)].decode("ascii")
+
+
+def name_wire(str text not None) -> bytes:
+    """Wire form of a presentation-form name (RFC 1035 5.1; `\\DDD` and `\\X` escapes; case kept; relative names are taken as absolute).
+
+    ValueError for an empty label, a label over 63 octets, a bad escape or a name over 255 octets."""
+    data = text.encode("utf-8", "surrogateescape")
+    if data == b"." or data == b"":
+        return b"\0"
+    out = bytearray()
+    label = bytearray()
+    i, n = 0, len(data)
+    while i < n:
+        octet = data[i]
+        i += 1
+        if octet == 0x5C:
+            if i >= n:
+                raise ValueError("name ends in a backslash: " + text)
+            if data[i:i + 3].isdigit() and len(data[i:i + 3]) == 3:
+                value = int(data[i:i + 3])
+                if value > 255:
+                    raise ValueError("bad escape in name: " + text)
+                label.append(value)
+                i += 3
+            else:
+                label.append(data[i])
+                i += 1
+        elif octet == 0x2E:
+            if not label:
+                raise ValueError("empty label in name: " + text)
+            out += bytes([len(label)]) + label
+            label.clear()
+        else:
+            label.append(octet)
+        if len(label) > 63:
+            raise ValueError("label over 63 octets in name: " + text)
+    if label:
+        out += bytes([len(label)]) + label
+    out.append(0)
+    if len(out) > NAME_MAX:
+        raise ValueError("name over 255 octets: " + text)
+    return bytes(out)
+
+
+def accept(bytes packet not None) -> tuple:
+    """What the server makes of a message: (acceptance, rcode, question name or None, qtype, qclass), acceptance as in _wire.pxd."""
+    cdef Message message
+    cdef Name name
+    cdef uint8_t rcode = 0
+    cdef char out[1100]
+    cdef Acceptance how = wire_accept(packet, <uint32_t>len(packet), &message, &name, &rcode)
+    if how != ACCEPT:
+        return int(how), int(rcode), None, 0, 0
+    return int(how), 0, out[:wire_name_text(name.wire, out)].decode("ascii"), message.qtype, message.qclass
+
+
+def suffix_hashes(bytes wire not None) -> list:
+    """The hashes of all suffixes of a name, the whole name first; equal for names that differ in case only."""
+    cdef Name name
+    cdef uint32_t at = 0
+    if wire_read_name(wire, <uint32_t>len(wire), &at, &name) < 0:
+        raise ValueError("not a name in wire form")
+    return [name.hash[i] for i in range(name.labels + 1)]
+
+
+def records(bytes packet not None) -> list:
+    """All records of a message as (section, owner, type, class, ttl, rdata with names expanded). ValueError when it is malformed."""
+    cdef Message message
+    cdef Section section
+    cdef WireRecord record
+    cdef uint8_t out[65535]
+    cdef int status, n
+    cdef uint32_t at
+    cdef Name owner
+    found = []
+    if wire_parse_reply(packet, <uint32_t>len(packet), &message, NULL) < 0:
+        raise ValueError("malformed message")
+    wire_begin_records(packet, <uint32_t>len(packet), &message, &section)
+    while True:
+        status = wire_next_record(&section, &record)
+        if status == 0:
+            return found
+        if status < 0:
+            raise ValueError("malformed record")
+        at = record.owner
+        wire_read_name(packet, <uint32_t>len(packet), &at, &owner)
+        n = wire_expand_rdata(packet, <uint32_t>len(packet), &record, out, 65535)
+        if n < 0:
+            raise ValueError("malformed rdata")
+        found.append((record.section, owner.wire[:owner.length], record.type, record.klass, record.ttl, out[:n]))

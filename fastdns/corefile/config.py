@@ -1,0 +1,86 @@
+"""What the directives of one server block configure, and the hooks of a whole configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fastdns.corefile.zone import ZoneAddress
+
+if TYPE_CHECKING:
+    from fastdns._mux import NativeHandler
+
+__all__ = ["Config", "Hooks"]
+
+#: Called without arguments; an exception is a failure.
+Hook = Callable[[], object]
+
+
+class Config:
+    """One server block: its keys share the handlers and everything else here."""
+
+    def __init__(self, addresses: list[ZoneAddress]) -> None:
+        #: What the block serves, in the order of its keys.
+        self.addresses = addresses
+        first = addresses[0]
+        self.zone = first.zone
+        self.port = first.port
+        self.transport = first.transport
+        #: Bound addresses; one empty text means all.
+        self.listen_hosts: list[str] = [""]
+        #: Base of relative paths, from the directive `root`.
+        self.root = ""
+        #: Crash on errors and log more, from the directive `debug`.
+        self.debug = False
+        #: Log where an error came from, from `errors { stacktrace }`.
+        self.stacktrace = False
+        #: Seconds, from `timeouts`; None leaves the server's default.
+        self.read_timeout: float | None = None
+        self.write_timeout: float | None = None
+        self.idle_timeout: float | None = None
+        #: Queries that one TCP connection may ask; None: no limit.
+        self.max_tcp_queries: int | None = None
+        #: Sockets for each address, from `multisocket`; None: one for each worker.
+        self.sockets: int | None = None
+        #: Context of the encrypted transports, from `tls`.
+        self.tls: Any = None
+        #: Name of the view, from `view`; "" for none.
+        self.view = ""
+        #: All must hold, or the next block of the same zone is tried.
+        self.filters: list[Any] = []
+        #: The chain, outermost first.
+        self.handlers: list[NativeHandler] = []
+        #: Handler by directive. Complete once every directive is set up: look others up in a start-up hook.
+        self.registry: dict[str, NativeHandler] = {}
+        #: Values of plugins by a key of theirs, for other plugins of the block.
+        self.values: dict[str, Any] = {}
+        #: Labels of the servers that serve the block, such as ``dns://:53``; set before the start-up hooks.
+        self.servers: list[str] = []
+
+    def add_handler(self, handler: NativeHandler) -> None:
+        """Append a handler to the chain. Set-ups run in chain order, so the chain is in order too."""
+        self.handlers.append(handler)
+        self.registry[handler.name] = handler
+
+    def add_filter(self, handler: Any) -> None:
+        """A condition for the block to be used at all."""
+        self.filters.append(handler)
+
+    def handler(self, name: str) -> NativeHandler | None:
+        """The block's handler of a directive, or None."""
+        return self.registry.get(name)
+
+
+class Hooks:
+    """Functions that plugins want called as a configuration comes and goes, each list in the order of set-up."""
+
+    __slots__ = ("final_shutdown", "first_startup", "restart", "restart_failed", "shutdown", "started", "startup")
+
+    def __init__(self) -> None:
+        self.first_startup: list[Hook] = []
+        self.startup: list[Hook] = []
+        self.started: list[Hook] = []
+        self.restart: list[Hook] = []
+        self.restart_failed: list[Hook] = []
+        self.shutdown: list[Hook] = []
+        self.final_shutdown: list[Hook] = []

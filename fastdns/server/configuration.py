@@ -1,0 +1,163 @@
+"""A Corefile set up: blocks parsed, every directive's set-up run, servers grouped and checked. Nothing is open yet."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from fastdns import registry
+from fastdns.corefile import Config, Controller, CorefileError, Hooks, ServerBlock, parse
+from fastdns.corefile.errors import defect, system_error
+from fastdns.corefile.lexer import Token, same_line
+from fastdns.corefile.zone import parse_key
+from fastdns.log import Log
+from fastdns.server.servers import Server, group, validate
+from fastdns.server.source import Source, built_in
+
+if TYPE_CHECKING:
+    from fastdns._mux import NativeHandler
+
+__all__ = ["Configuration", "blocks_of", "checksum"]
+
+log = Log()
+
+
+class Configuration:
+    """What one Corefile asks for."""
+
+    def __init__(self, source: Source, dns_port: str, process: Any = None) -> None:
+        """Run all set-ups. ``process`` is what plugins see as ``controller.process``. Raises CorefileError."""
+        self.source = source
+        self.hooks = Hooks()
+        #: See `Controller.values`.
+        self.values: dict[str, Any] = {}
+        self.process = process
+        blocks = blocks_of(source)
+        if not blocks:  # nothing but comments or snippets
+            blocks = blocks_of(built_in(dns_port))
+        self.checksum = checksum(blocks)
+        self.configs = [_config(block, dns_port) for block in blocks]
+        self._set_up(blocks)
+        validate(self.configs)
+        self.servers: list[Server] = group(self.configs)
+
+    def _set_up(self, blocks: list[ServerBlock]) -> None:
+        """Each directive in turn, for all blocks in the order of the file."""
+        files = [_files(block) for block in blocks]
+        names = {name for block in blocks for name in block.tokens}
+        try:
+            order = registry.in_order()
+            order = registry.anchored(order, [(plugin.key, plugin.before, plugin.after) for some in files for plugin in some])
+        except ValueError as error:
+            raise CorefileError(str(error)) from None
+        by_key = {plugin.key: plugin for some in files for plugin in some}
+        for name in order:
+            if name in by_key:
+                plugin = by_key[name]
+                index = next(index for index, some in enumerate(files) if plugin in some)
+                self._run(plugin.setup, plugin.name, plugin.words, self.configs[index])
+            elif name in names:
+                for block, config in zip(blocks, self.configs, strict=True):
+                    if name in block.tokens:
+                        self._run(_load(name, block.tokens[name]), name, block.tokens[name], config)
+
+    def _run(self, setup: registry.Setup, name: str, words: list[Token], config: Config) -> None:
+        controller = Controller(name, words, self.source.file, config, self.hooks, self.values, self.process)
+        try:
+            handler = setup(controller)
+            if handler is not None:
+                config.add_handler(_native(name, handler))
+        except CorefileError as error:
+            raise CorefileError(_prefixed(name, str(error)), error.file, error.line) from None
+        except OSError as error:
+            raise CorefileError(_prefixed(name, system_error(error) if error.filename is not None else str(error))) from error
+        except ValueError as error:
+            raise CorefileError(_prefixed(name, str(error))) from error
+        except Exception as error:
+            raise CorefileError(_prefixed(name, defect(error))) from error
+
+
+def _native(name: str, handler: Any) -> NativeHandler:
+    """A set-up's handler, or one that hands queries to its Python plugin."""
+    from fastdns._mux import NativeHandler
+
+    if isinstance(handler, NativeHandler):
+        return handler
+    if not callable(getattr(handler, "serve", None)):
+        raise TypeError(f"setup returned {type(handler).__name__}, which has no serve method")
+    from fastdns._lane import PythonHandler
+
+    return PythonHandler(name, handler)
+
+
+class _File:
+    """One occurrence of ``plugin FILE.py [ARGS…]``, as a directive of its own that has the file's name."""
+
+    __slots__ = ("after", "before", "key", "name", "setup", "words")
+
+    def __init__(self, block: ServerBlock, words: list[Token]) -> None:
+        place = words[0]
+        if len(words) < 2 or not same_line(place, words[1]) or words[1].text == "{":
+            text = f"Wrong argument count or unexpected line ending after '{place.text}'"
+            raise CorefileError(f"plugin/plugin: {place.file}:{place.line} - Error during parsing: {text}", place.file, place.line)
+        path = os.path.join(_root(block), words[1].text)
+        self.name = os.path.splitext(os.path.basename(path))[0]
+        self.setup, self.before, self.after = registry.load_file(path)
+        self.key = f"plugin {path} {place.file}:{place.line} {id(words)}"
+        self.words = [Token(place.file, place.line, self.name), *words[2:]]
+
+
+def blocks_of(source: Source, quiet: bool = False) -> list[ServerBlock]:
+    """The server blocks of a Corefile; ``quiet`` for a mere look, without warnings. Raises CorefileError."""
+    return parse(source.data, source.file, registry.known, None if quiet else log.warning)
+
+
+def checksum(blocks: list[ServerBlock]) -> str:
+    """SHA-512 in hexadecimal of what the blocks say, whatever their layout."""
+    return hashlib.sha512(repr([block.meaning() for block in blocks]).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _config(block: ServerBlock, dns_port: str) -> Config:
+    try:
+        addresses = [address for key in block.keys for address in parse_key(key, dns_port)]
+    except ValueError as error:
+        raise CorefileError(f"error inspecting server blocks: {error}") from None
+    if not addresses:
+        raise CorefileError("error inspecting server blocks: a block without keys")
+    return Config(addresses)
+
+
+def _load(name: str, words: list[Token]) -> registry.Setup:
+    try:
+        return registry.load(name)
+    except CorefileError as error:
+        place = words[0]
+        raise CorefileError(f"{place.file}:{place.line} - Error during parsing: {error}", place.file, place.line) from None
+    except Exception as error:
+        raise CorefileError(f"plugin/{name}: cannot be loaded: {defect(error)}") from error
+
+
+def _files(block: ServerBlock) -> list[_File]:
+    """The occurrences of ``plugin`` in a block: each begins a line outside of braces."""
+    found: list[list[Token]] = []
+    depth = 0
+    words = block.tokens.get(registry.FILE_DIRECTIVE, [])
+    for index, word in enumerate(words):
+        if depth == 0 and (index == 0 or not same_line(words[index - 1], word)):
+            found.append([])
+        depth += (word.text == "{") - (word.text == "}")
+        found[-1].append(word)
+    return [_File(block, some) for some in found]
+
+
+def _root(block: ServerBlock) -> str:
+    """What `root` says in a block: files are loaded before any set-up runs."""
+    words = block.tokens.get("root", [])
+    values = [word.text for name, word in pairwise(words) if name.text == "root" and same_line(name, word)]
+    return values[-1] if values else ""
+
+
+def _prefixed(name: str, text: str) -> str:
+    return text if name == "on" or text.startswith(f"plugin/{name}: ") else f"plugin/{name}: {text}"

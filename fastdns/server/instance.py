@@ -1,0 +1,151 @@
+"""A configuration that serves: hooks run, addresses opened, chains published, and all that undone."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from fastdns.corefile.address import join_host_port
+from fastdns.corefile.config import Hook
+from fastdns.corefile.errors import CorefileError
+from fastdns.log import Log
+from fastdns.server.configuration import Configuration
+from fastdns.server.servers import Server
+
+if TYPE_CHECKING:
+    from fastdns._chains import ServerSpec
+    from fastdns._loop import Engine, Listener
+
+__all__ = ["Instance", "run_hooks"]
+
+log = Log()
+
+#: Seconds, where `timeouts` says nothing.
+READ_TIMEOUT = 3.0
+WRITE_TIMEOUT = 5.0
+IDLE_TIMEOUT = 10.0
+
+#: Seconds between two looks at whether the queries of a former configuration are all answered.
+DRAIN_POLL = 0.05
+
+
+class Instance:
+    """One configuration from its start-up hooks to its shutdown."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.hooks = configuration.hooks
+        self.servers = configuration.servers
+        #: By address label.
+        self.listeners: dict[str, Listener] = {}
+        self.chains: Any = None
+
+    @property
+    def checksum(self) -> str:
+        return self.configuration.checksum
+
+    @property
+    def debug(self) -> bool:
+        return any(config.debug for config in self.configuration.configs)
+
+    def prepare(self, first: bool) -> None:
+        """Run the start-up hooks. Whatever they raise refuses the configuration."""
+        for hook in [*self.hooks.first_startup, *self.hooks.startup] if first else self.hooks.startup:
+            hook()
+
+    def open(self, engine: Engine, standing: dict[str, Listener], inherited: dict[str, list[int]]) -> None:
+        """Open every address, but for those that another instance (``standing``) or process (``inherited``: descriptors) has open.
+
+        Raises CorefileError; then everything opened here is closed again.
+        """
+        opened: list[Listener] = []
+        for server in self.servers:
+            label = server.address
+            if label in standing:
+                self.listeners[label] = standing[label]
+                continue
+            try:
+                self.listeners[label] = engine.bind(server.host, server.port, inherited.get(label, []))
+            except OSError as error:
+                for listener in opened:
+                    listener.close()
+                self.listeners = {}
+                reason = (error.strerror or str(error)).lower()
+                raise CorefileError(f"Listen: listen tcp {join_host_port(server.host, server.port)}: bind: {reason}") from error
+            opened.append(self.listeners[label])
+
+    def publish(self, engine: Engine) -> None:
+        """Let the workers serve this configuration from their next batch on."""
+        self.chains = engine.publish([self._specification(server) for server in self.servers])
+
+    def leave(self, engine: Engine, successor: Instance) -> None:
+        """Stop serving the addresses that the successor does not take over; replies under way still leave through them."""
+        kept = {id(listener) for listener in successor.listeners.values()}
+        left = [listener for listener in self.listeners.values() if id(listener) not in kept]
+        for listener in left:
+            listener.pause()
+        if left:
+            threading.Thread(target=self._close, args=(engine, left), name="close", daemon=True).start()
+
+    def _close(self, engine: Engine, listeners: list[Listener]) -> None:
+        # Not of this configuration only: a query of an earlier one may still wait for the same sockets.
+        former = list(engine.retired)
+        while any(chains in engine.retired for chains in former):
+            time.sleep(DRAIN_POLL)
+        for listener in listeners:
+            listener.close()
+
+    def close_plugins(self) -> None:
+        """The process ends: tell the plugins in Python, whose files and connections are theirs to close. Native ones have only memory."""
+        lane = sys.modules.get("fastdns._lane")
+        if lane is None:
+            return
+        handlers = [handler for config in self.configuration.configs for handler in config.handlers]
+        run_hooks([handler.close for handler in handlers if isinstance(handler, lane.PythonHandler)], "Closing plugins")
+
+    def abandon(self, standing: dict[str, Listener]) -> None:
+        """Close what `open` opened: this configuration will not serve after all."""
+        for label, listener in self.listeners.items():
+            if standing.get(label) is not listener:
+                listener.close()
+
+    def _specification(self, server: Server) -> ServerSpec:
+        from fastdns._chains import ServerSpec, ZoneSpec
+
+        def last(name: str) -> Any:
+            """Of blocks that share an address the last one that sets a value has its way."""
+            values = [getattr(config, name) for config in server.configs if getattr(config, name) is not None]
+            return values[-1] if values else None
+
+        # All zones of a block have the same list of handlers, by which the engine knows that they share a chain.
+        zones = [ZoneSpec(address.zone, config.handlers, config.filters, config.view) for address, config in server.members]
+        return ServerSpec(
+            server.address,
+            [self.listeners[server.address]],
+            zones,
+            debug=server.debug,
+            any_class=server.any_class,
+            read_timeout=_or(last("read_timeout"), READ_TIMEOUT),
+            write_timeout=_or(last("write_timeout"), WRITE_TIMEOUT),
+            idle_timeout=_or(last("idle_timeout"), IDLE_TIMEOUT),
+            max_tcp_queries=last("max_tcp_queries") or 0,
+        )
+
+
+def run_hooks(hooks: Iterable[Hook], what: str) -> list[Exception]:
+    """Call every hook even if some fail; failures are logged as ``WHAT: ERROR`` and returned."""
+    failures = []
+    for hook in hooks:
+        try:
+            hook()
+        except Exception as error:
+            log.error(f"{what}: {error}")
+            failures.append(error)
+    return failures
+
+
+def _or(value: Any, default: float) -> float:
+    return default if value is None else float(value)

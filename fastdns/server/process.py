@@ -1,0 +1,248 @@
+"""The life of the server process: start, signals, restarts, shutdown, and handing over to a new binary."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from fastdns.corefile.errors import CorefileError, defect, system_error
+from fastdns.log import Log, flush, set_debug, write
+from fastdns.server import banner, upgrade
+from fastdns.server.configuration import Configuration
+from fastdns.server.flags import Flags
+from fastdns.server.instance import Instance, run_hooks
+from fastdns.server.source import Source, find
+
+if TYPE_CHECKING:
+    from fastdns._loop import Engine
+
+__all__ = ["Process", "RestartError"]
+
+log = Log()
+
+#: Seconds that queries under way get at the end.
+STOP_SECONDS = 5.0
+WORKERS_DEFAULT_MAX = 8
+
+EXIT_STOP_FAILED = 3
+EXIT_CALLBACK_FAILED = 4
+
+
+def raise_descriptor_limit() -> None:
+    """As many descriptors as the process may have: the usual soft limit of 1,024 is soon used up by connections. Go does so too."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):
+        pass  # the limit stands, and accepting pauses when it is met
+
+
+class RestartError(Exception):
+    """The new configuration did not load; the old one goes on."""
+
+
+class Process:
+    """Everything that exists once. Methods other than `run` may be called from any thread."""
+
+    def __init__(self, flags: Flags) -> None:
+        self.flags = flags
+        #: What was loaded last, whether it could be served or not.
+        self.source: Source | None = None
+        #: What serves; None before the start.
+        self.instance: Instance | None = None
+        self.engine: Engine | None = None
+        self._restarting = threading.Lock()
+        self._ending = threading.Lock()
+        self._stopping = threading.Event()
+
+    # ---- start ----
+
+    def run(self) -> int:
+        """Serve until a signal ends it. Returns the exit status, if the process has not ended by itself."""
+        from fastdns.server import signals
+
+        raise_descriptor_limit()
+        inherited = upgrade.inherit()
+        try:
+            self.source = inherited.source if inherited else find(self.flags.conf, self.flags.port)
+            signals.install(self)
+            self._start(self.source, inherited)
+        except Exception as error:
+            foreseen = isinstance(error, (CorefileError, OSError, ValueError, RuntimeError))
+            flush()
+            print(_text(error) if foreseen else defect(error), file=sys.stderr, flush=True)
+            return 1
+        if self.instance is not None:
+            signals.wait()
+        return 0
+
+    def _start(self, source: Source, inherited: upgrade.Inheritance | None) -> None:
+        instance = Instance(Configuration(source, self.flags.port, self))
+        set_debug(instance.debug)
+        instance.prepare(first=inherited is None)
+        if not instance.servers:
+            # Only unix:// keys, or every address excluded: there is nothing to do.
+            self._print(banner.version())
+            flush()
+            return
+        from fastdns._loop import Engine
+
+        self.engine = Engine(self.flags.workers or default_workers())
+        instance.open(self.engine, {}, inherited.listeners if inherited else {})
+        instance.publish(self.engine)
+        self.engine.start()
+        self.instance = instance
+        for server in instance.servers:
+            self._print(banner.zone_lines(server))
+        self._write_pidfile()
+        run_hooks(instance.hooks.started, "startup")
+        self._print(banner.version())
+        if inherited:
+            inherited.succeeded()
+
+    def _print(self, lines: list[str]) -> None:
+        if not self.flags.quiet:
+            for line in lines:
+                write(line)
+
+    # ---- restart ----
+
+    def restart(self, source: Source) -> None:
+        """Replace the configuration while serving. Raises RestartError, with the old one going on."""
+        with self._restarting:
+            old, engine = self.instance, self.engine
+            if old is None or engine is None or self._stopping.is_set():
+                raise RestartError("the server is stopping" if self._stopping.is_set() else "the server has not started")
+            log.info("Reloading")
+            self.source = source
+            try:
+                for hook in old.hooks.restart:
+                    hook()
+                new = self._take_over(source, old, engine)
+            except Exception as error:
+                run_hooks(old.hooks.restart_failed, "Restart failed callback returned error")
+                set_debug(old.debug)
+                log.error(f"Restart failed: {_text(error)}")
+                raise RestartError(f"starting with listener file descriptors: {_text(error)}") from error
+            old.leave(engine, new)
+            run_hooks(old.hooks.shutdown, "Stopping the previous configuration")
+            run_hooks(new.hooks.started, "startup")
+            log.info("Reloading complete")
+
+    def _take_over(self, source: Source, old: Instance, engine: Engine) -> Instance:
+        new = Instance(Configuration(source, self.flags.port, self))
+        set_debug(new.debug)
+        new.prepare(first=False)
+        new.open(engine, old.listeners, {})
+        with self._ending:
+            if self._stopping.is_set():
+                new.abandon(old.listeners)
+                raise CorefileError("the server is stopping")
+            try:
+                new.publish(engine)
+            except BaseException:
+                new.abandon(old.listeners)
+                raise
+            self.instance = new
+        return new
+
+    def reload(self) -> None:
+        """SIGUSR1: read the Corefile again and restart."""
+        log.info("SIGUSR1: Reloading")
+        if self.source is None or self.source.built_in:
+            log.error("SIGUSR1: no Caddyfile loader with which to reload Caddyfile")
+            return
+        try:
+            source = self.source.again()
+        except OSError as error:
+            log.error(f"SIGUSR1: loading updated Caddyfile: {system_error(error, path=self.source.path)}")
+            return
+        try:
+            self.restart(source)
+        except RestartError as error:
+            log.error(f"SIGUSR1: {error}")
+
+    def upgrade(self) -> None:
+        """SIGUSR2: start the program again with our sockets, and end once it serves."""
+        log.info("SIGUSR2: Upgrading")
+        log.info("Upgrading")
+        with self._restarting:
+            if self.instance is None or self.source is None:
+                return
+            try:
+                upgrade.hand_over(self.source, self.instance.listeners)
+            except OSError as error:
+                log.error(f"SIGUSR2: {error}")
+                return
+            log.info("Upgrade finished")
+            # The pid file is the new process's now.
+            self.flags.pidfile = ""
+            self.stop("SIGUSR2", graceful=True)
+
+    # ---- end ----
+
+    def stop(self, name: str, graceful: bool) -> None:
+        """Run the shutdown hooks while still serving, and end the process. Only the first call does anything."""
+        with self._ending:
+            if self._stopping.is_set():
+                return
+            self._stopping.set()
+            instance = self.instance
+        if not graceful:
+            self.remove_pidfile()
+        status = 0
+        if instance is not None and run_hooks([*instance.hooks.shutdown, *instance.hooks.final_shutdown], f"{name} shutdown"):
+            status = EXIT_CALLBACK_FAILED
+        self.remove_pidfile()
+        if graceful and instance is not None and self.engine is not None and not self.engine.drain(STOP_SECONDS):
+            for server in instance.servers:
+                log.error(f"Stopping {server.address}: context deadline exceeded")
+            status = EXIT_STOP_FAILED
+        if instance is not None:
+            instance.close_plugins()
+        self.exit(status)
+
+    def exit(self, status: int) -> None:
+        """End the process at once. Threads of ours and the interpreter's own end are not waited for."""
+        self.remove_pidfile()
+        flush()
+        os._exit(status)
+
+    def _write_pidfile(self) -> None:
+        path = self.flags.pidfile
+        if not path:
+            return
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            with open(descriptor, "w", encoding="ascii") as file:
+                file.write(f"{os.getpid()}\n")
+        except OSError as error:
+            log.error(f"Could not write pidfile: {system_error(error, path=path)}")
+
+    def remove_pidfile(self) -> None:
+        if self.flags.pidfile and self.instance is not None:
+            try:
+                os.unlink(self.flags.pidfile)
+            except OSError:
+                pass
+
+
+def default_workers() -> int:
+    """The CPUs that the process may use (affinity, and the quota of its cgroup rounded up), at most 8."""
+    count = len(os.sched_getaffinity(0))
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+        if quota != "max":
+            count = min(count, max(1, -(-int(quota) // int(period))))
+    except (OSError, ValueError):
+        pass
+    return min(count, WORKERS_DEFAULT_MAX)
+
+
+def _text(error: Exception) -> str:
+    return str(error) or type(error).__name__

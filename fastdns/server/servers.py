@@ -1,0 +1,99 @@
+"""Server blocks to listening addresses: who may share one, and which zones each serves."""
+
+from __future__ import annotations
+
+from fastdns.corefile.address import canonical, join_host_port
+from fastdns.corefile.config import Config
+from fastdns.corefile.errors import CorefileError
+from fastdns.corefile.zone import ZoneAddress
+
+__all__ = ["Server", "group", "validate"]
+
+#: Handlers that want queries of every class; one in any block of a server opens all its zones.
+ANY_CLASS = ("chaos", "forward", "proxy")
+
+#: Schemes that are known, whose front ends are still to come.
+LATER = ("tls", "https", "https3", "quic", "grpc")
+
+
+class Server:
+    """One listening address ``transport://host:port`` and the zones of all blocks that it serves."""
+
+    __slots__ = ("host", "members", "port", "transport")
+
+    def __init__(self, transport: str, host: str, port: int) -> None:
+        self.transport = transport
+        self.host = host
+        self.port = port
+        #: In the order of the Corefile.
+        self.members: list[tuple[ZoneAddress, Config]] = []
+
+    @property
+    def address(self) -> str:
+        """The label of metrics and errors, such as ``dns://:53``."""
+        return f"{self.transport}://{join_host_port(self.host, self.port)}"
+
+    @property
+    def configs(self) -> list[Config]:
+        """The blocks, each once, in the order of the Corefile."""
+        found: list[Config] = []
+        for _, config in self.members:
+            if config not in found:
+                found.append(config)
+        return found
+
+    @property
+    def zones(self) -> list[str]:
+        """Sorted, each once."""
+        return sorted({address.zone for address, _ in self.members})
+
+    @property
+    def debug(self) -> bool:
+        return any(config.debug for config in self.configs)
+
+    @property
+    def any_class(self) -> bool:
+        return any(name in config.registry for config in self.configs for name in ANY_CLASS)
+
+
+def validate(configs: list[Config]) -> None:
+    """Raises CorefileError where two blocks want the same zone on the same address, or one on all addresses and one on a bound one."""
+    taken: set[tuple[str, str, str, str]] = set()
+    last: dict[tuple[str, str, str], tuple[ZoneAddress, str]] = {}  # whoever registered this zone and port last, and where
+    for config in configs:
+        for address in config.addresses:
+            for host in config.listen_hosts:
+                key = (address.transport, address.zone, address.port)
+                if (*key, host) in taken:
+                    if config.filters:
+                        continue
+                    raise CorefileError(f"cannot serve {address.on(host)} - it is already defined")
+                other = last.get(key)
+                if other is not None and (not host or (*key, "") in taken):
+                    clash = other[0].on(other[1] if not host else "")
+                    raise CorefileError(f"cannot serve {address.on(host)} - zone overlap listener capacity with {clash}")
+                if not config.filters:
+                    taken.add((*key, host))
+                    last[key] = (address, host)
+
+
+def group(configs: list[Config]) -> list[Server]:
+    """The servers of a configuration. Raises CorefileError for a port or a transport that cannot be."""
+    servers: dict[tuple[str, str, str], Server] = {}
+    for config in configs:
+        config.servers = []
+        for address in config.addresses:
+            if address.transport == "unix":  # accepted, and never served
+                continue
+            if address.transport in LATER:
+                raise CorefileError(f"{address.transport}:// is not built yet in this version of fastdns (server block {address})")
+            if not address.port.isdigit() or int(address.port) > 65535:
+                raise CorefileError(f"address {address.port}: invalid port")
+            for host in config.listen_hosts:
+                key = (address.transport, canonical(host), address.port)
+                if key not in servers:
+                    servers[key] = Server(address.transport, key[1], int(address.port))
+                servers[key].members.append((address, config))
+                if servers[key].address not in config.servers:
+                    config.servers.append(servers[key].address)
+    return list(servers.values())

@@ -1,0 +1,93 @@
+"""Signals: what each one does. Handlers run on the main thread, which does nothing else once the server is up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from fastdns.log import Log
+
+if TYPE_CHECKING:
+    from fastdns.server.process import Process
+
+__all__ = ["install", "wait"]
+
+log = Log()
+
+FORCE_QUIT = 2
+
+#: How long a dead child may wait for its parent's thread before it counts as an orphan.
+REAP_SECONDS = 5.0
+
+#: Both ends of the pipe that wakes the main thread.
+_wake: tuple[int, int] = (-1, -1)
+_reaper: threading.Timer | None = None
+
+
+def install(process: Process) -> None:
+    """Take over the signals of the process. Only from the main thread."""
+    global _wake
+    interrupted = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if interrupted.is_set():
+            log.info("SIGINT: Force quit")
+            process.exit(FORCE_QUIT)
+        interrupted.set()
+        log.info("SIGINT: Shutting down")
+        _beside(process.stop, "SIGINT", False)
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        log.info("SIGTERM: Shutting down servers then terminating")
+        _beside(process.stop, "SIGTERM", True)
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        log.info("SIGQUIT: Quitting process immediately")
+        process.exit(0)
+
+    # The C handler may run on any thread: the byte that it writes here is what wakes the main one.
+    reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    os.set_blocking(reader, True)
+    _wake = (reader, writer)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, terminate)
+    signal.signal(signal.SIGQUIT, leave)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR1, lambda number, frame: _beside(process.reload))
+    signal.signal(signal.SIGUSR2, lambda number, frame: _beside(process.upgrade))
+    if os.getpid() == 1:
+        signal.signal(signal.SIGCHLD, lambda number, frame: _reap())
+
+
+def wait() -> NoReturn:
+    """Stay here; signals are handled meanwhile."""
+    while True:
+        os.read(_wake[0], 64)
+
+
+def _beside(action: Callable[..., object], *arguments: object) -> None:
+    """Run what may take long on a thread of its own, so that the next signal is heard."""
+    threading.Thread(target=action, args=arguments, name="lifecycle", daemon=True).start()
+
+
+def _reap() -> None:
+    """PID 1 of a container collects the orphans that the kernel gives it; children that somebody waits for get some time first."""
+    global _reaper
+    if _reaper is None or not _reaper.is_alive():
+        _reaper = threading.Timer(REAP_SECONDS, _collect)
+        _reaper.daemon = True
+        _reaper.start()
+
+
+def _collect() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass

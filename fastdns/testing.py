@@ -1,0 +1,225 @@
+"""For the tests of plugin authors: ask a plugin without sockets, compare answers as tables, script an upstream.
+
+    def test_hello():
+        answer = ask(Hello(), "hello.example.org", "TXT")
+        check(answer, Case("hello.example.org", "TXT", answer=['hello.example.org. 5 IN TXT "hi"']))
+"""
+
+from __future__ import annotations
+
+import inspect
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rrset
+
+from fastdns._ticket import make_query
+from fastdns._wire import name_wire
+from fastdns.parameters import type_number
+from fastdns.query import DROP, PASS, Answer, Failure, Query
+
+__all__ = ["Case", "Dropped", "Failed", "Passed", "Upstream", "ask", "check", "make"]
+
+
+class Passed(Exception):
+    """The plugin passed the query on, and nothing below it answers."""
+
+
+class Dropped(Exception):
+    """The plugin wants nothing sent."""
+
+
+class Failed(Exception):
+    """The plugin failed the query; ``rcode`` and ``error`` say how."""
+
+    def __init__(self, rcode: int, error: str) -> None:
+        super().__init__(f"{dns.rcode.to_text(dns.rcode.Rcode(rcode))}: {error}")
+        self.rcode = rcode
+        self.error = error
+
+
+#: Stands for the plugins below: takes (name, type number), gives a message's octets, records as texts, or None for a failure.
+Below = Callable[[str, int], "bytes | Sequence[str] | None"]
+
+
+def make(name: str, qtype: str = "A", *, client: str = "127.0.0.1", port: int = 40000, tcp: bool = False, dnssec: bool = False) -> Query:
+    """A query as a plugin would get it from ``client``. Raises ValueError for a bad name, type or address."""
+    packet = struct.pack("!6H", 4660, 0x0100, 1, 0, 0, 1 if dnssec else 0) + name_wire(name) + struct.pack("!2H", type_number(qtype), 1)
+    if dnssec:
+        packet += b"\0" + struct.pack("!HHIH", 41, 1232, 0x8000, 0)
+    family = socket.AF_INET6 if ":" in client else socket.AF_INET
+    return make_query(Query, packet, socket.inet_pton(family, client), port, tcp=tcp)
+
+
+def ask(plugin: Any, name: str, qtype: str = "A", *, below: Below | None = None, **given: Any) -> dns.message.Message:
+    """What a plugin answers to one query (further arguments as for `make`). Raises Passed, Dropped or Failed."""
+    query = make(name, qtype, **given)
+    if inspect.iscoroutinefunction(plugin.serve):
+        import asyncio
+
+        outcome = asyncio.run(plugin.serve(query, _next(query, below)))
+    else:
+        outcome = plugin.serve(query)
+    if outcome is None or outcome is PASS:
+        if below is None:
+            raise Passed
+        answer = _from_below(query, below, query.name, query.qtype)
+        if answer.message is None:
+            raise Failed(answer.rcode, answer.error)
+        outcome = answer
+    if outcome is DROP:
+        raise Dropped
+    if isinstance(outcome, Failure):
+        raise Failed(outcome.rcode, outcome.error)
+    wire = bytes(outcome) if isinstance(outcome, (bytes, bytearray)) else outcome.to_wire(query) if hasattr(outcome, "to_wire") else outcome.pack()
+    return dns.message.from_wire(wire, one_rr_per_rrset=True)
+
+
+def _next(query: Query, below: Below | None) -> Callable[..., Any]:
+    async def ask_below(_: Query | None = None, *, name: str | None = None, qtype: int | None = None) -> Answer:
+        if below is None:
+            return Answer(None, 2, "no next plugin found")
+        return _from_below(query, below, query.name if name is None else name, query.qtype if qtype is None else qtype)
+
+    return ask_below
+
+
+def _from_below(query: Query, below: Below, name: str, qtype: int) -> Answer:
+    found = below(name, qtype)
+    if found is None:
+        return Answer(None, 2, "scripted failure")
+    if not isinstance(found, bytes):
+        found = query.reply(*found).to_wire(query)
+    return Answer(found, struct.unpack("!H", found[2:4])[0] & 15)
+
+
+class Case:
+    """A question and the answer wanted: records as texts (``OWNER TTL CLASS TYPE RDATA``), in any order."""
+
+    def __init__(
+        self,
+        name: str,
+        qtype: str = "A",
+        rcode: str = "NOERROR",
+        answer: Sequence[str] = (),
+        authority: Sequence[str] = (),
+        additional: Sequence[str] = (),
+        flags: str | None = None,
+    ) -> None:
+        self.name = name
+        self.qtype = qtype
+        self.rcode = rcode
+        self.answer = answer
+        self.authority = authority
+        self.additional = additional
+        #: Such as ``"QR AA"``; None is not compared.
+        self.flags = flags
+
+    def __repr__(self) -> str:
+        return f"{self.name} {self.qtype}"
+
+
+def check(message: dns.message.Message, case: Case) -> None:
+    """Compare an answer with what a case wants. Raises AssertionError that shows both."""
+    got: dict[str, Any] = {"rcode": dns.rcode.to_text(message.rcode())}
+    wanted: dict[str, Any] = {"rcode": case.rcode}
+    if case.flags is not None:
+        got["flags"] = dns.flags.to_text(message.flags)
+        wanted["flags"] = case.flags
+    for section in ("answer", "authority", "additional"):
+        got[section] = sorted(line for rrset in getattr(message, section) for line in rrset.to_text().splitlines())
+        wanted[section] = sorted(_normal(text) for text in getattr(case, section))
+    if got != wanted:
+        raise AssertionError(f"{case!r}: wanted {wanted}, got {got}")
+
+
+def _normal(text: str) -> str:
+    owner, ttl, rdclass, rdtype, rdata = text.split(None, 4)
+    return dns.rrset.from_text(owner if owner.endswith(".") else owner + ".", int(ttl), rdclass, rdtype, rdata).to_text()
+
+
+class Upstream:
+    """A scripted DNS server on a free loopback port, UDP and TCP: ``with Upstream(answer) as upstream: ... upstream.address``.
+
+    ``answer`` takes the parsed query and gives a message, octets, or None for silence; by default it answers every A query with
+    192.0.2.53. ``seen`` holds the queries in the order of their coming.
+    """
+
+    def __init__(self, answer: Callable[[dns.message.Message], dns.message.Message | bytes | None] | None = None) -> None:
+        self.answer = answer or _default_answer
+        self.seen: list[dns.message.Message] = []
+        self._stopping = False
+
+    def __enter__(self) -> Upstream:
+        while True:
+            self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self._udp.bind(("127.0.0.1", 0))
+            self.port: int = self._udp.getsockname()[1]
+            self._tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                self._tcp.bind(("127.0.0.1", self.port))
+                break
+            except OSError:
+                self._udp.close()
+                self._tcp.close()
+        self._tcp.listen(16)
+        self.address = f"127.0.0.1:{self.port}"
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._serve_udp, self._serve_tcp)]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stopping = True
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wake:
+            wake.sendto(b"", ("127.0.0.1", self.port))
+        self._tcp.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(5)
+        self._udp.close()
+        self._tcp.close()
+
+    def _reply(self, octets: bytes) -> bytes | None:
+        query = dns.message.from_wire(octets)
+        self.seen.append(query)
+        reply = self.answer(query)
+        return reply.to_wire(max_size=65535) if isinstance(reply, dns.message.Message) else reply
+
+    def _serve_udp(self) -> None:
+        while not self._stopping:
+            octets, client = self._udp.recvfrom(65535)
+            reply = self._reply(octets) if octets else None
+            if reply is not None:
+                self._udp.sendto(reply, client)
+
+    def _serve_tcp(self) -> None:
+        while not self._stopping:
+            try:
+                connection, _ = self._tcp.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve_connection, args=(connection,), daemon=True).start()
+
+    def _serve_connection(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as stream:
+            while True:
+                head = stream.read(2)
+                if len(head) < 2:
+                    return
+                reply = self._reply(stream.read(struct.unpack("!H", head)[0]))
+                if reply is not None:
+                    connection.sendall(struct.pack("!H", len(reply)) + reply)
+
+
+def _default_answer(query: dns.message.Message) -> dns.message.Message:
+    reply = dns.message.make_response(query, recursion_available=True)
+    if query.question[0].rdtype == 1:
+        reply.answer.append(dns.rrset.from_text(query.question[0].name, 60, "IN", "A", "192.0.2.53"))
+    return reply

@@ -1,0 +1,1 @@
+"""The plugins, one folder each; installed as ``fastdns.plugins``."""

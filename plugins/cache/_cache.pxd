@@ -1,0 +1,60 @@
+"""The cache's handler and its state."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from fastdns._mux cimport NativeHandler, Query, Timer
+from fastdns._zones cimport Zones
+from fastdns.plugins.cache._store cimport Store
+from fastdns.plugins.cache._worth cimport Limits
+
+cdef enum Mode:                 # what a query means to the cache
+    MODE_NONE
+    MODE_MISS                   # its reply is kept
+    MODE_VERIFY                 # parked with a stale reply until its child has asked
+    MODE_WAIT                   # parked with a stale reply until a refresh of the key is through, or the time is up
+    MODE_REFRESH                # a detached child: a prefetch or the refresh of a stale entry
+
+cdef struct Work:               # in each query's scratch
+    uint64_t hash               # of the key
+    Timer timer                 # MODE_WAIT: when the stale reply goes out
+    Query *waiter               # MODE_REFRESH: the query in MODE_WAIT, or NULL
+    uint32_t waiter_generation
+    uint16_t flags              # of the request, before the handlers below saw AD
+    uint8_t mode                # Mode
+    uint8_t bits                # of the key
+    uint8_t secure              # the client wants to know about AD: it sent DO or AD
+    uint8_t stale               # the entry had expired: only a reply that is good enough replaces it
+    uint8_t kind                # of the entry to be refreshed
+    uint8_t accepted            # MODE_WAIT: the reply is fresh
+    int64_t hits                # MODE_REFRESH: of the former entry
+
+cdef struct Cells:              # metric cells of one server
+    uint32_t requests
+    uint32_t hits[2]            # by kind
+    uint32_t misses
+    uint32_t prefetches
+    uint32_t drops
+    uint32_t stale
+    uint32_t evictions[2]
+
+cdef struct Cache:
+    Store store
+    Limits limits
+    const Zones *zones          # borrowed from the handler's lists
+    const Zones *excepted[2]    # by kind
+    Cells *cells                # by server label
+    int64_t prefetch            # hits that make an entry worth a prefetch; 0: none
+    int64_t duration            # ns between two hits that still count together
+    uint32_t percentage         # of the TTL that is left when a prefetch starts
+    int64_t stale               # seconds for which expired entries are served; 0: not
+    int64_t timeout             # ns that a client waits for a verification; 0: as long as it takes
+    int64_t recheck             # ns without a refresh after a failed one
+    uint32_t stale_ttl          # of stale records; 0: none given
+    uint8_t verify
+    uint8_t positive            # prefer_positive
+    uint8_t keepttl
+
+cdef class CacheHandler(NativeHandler):
+    cdef Cache *cache
+    cdef object settings
+    cdef tuple lists            # ZoneList objects that cache points into
+    cdef str view
+    cdef list watched

@@ -1,0 +1,20 @@
+"""The cache's handler."""
+
+from fastdns._mux import NativeHandler
+from fastdns.plugins.cache import Settings
+
+class CacheHandler(NativeHandler):
+    """The cache of one server block; ``settings`` are read once. MemoryError when there is none."""
+
+    def __init__(self, settings: Settings) -> None: ...
+    def entries(self) -> tuple[int, int]:
+        """How many entries there are: success, denial."""
+
+    def octets(self) -> int:
+        """Memory mapped for entries, in octets."""
+
+class Count:
+    """Gives the number of entries of a type (0 success, 1 denial) when /metrics is read."""
+
+    def __init__(self, handler: CacheHandler, kind: int) -> None: ...
+    def __call__(self) -> int: ...

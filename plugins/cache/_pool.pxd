@@ -1,0 +1,55 @@
+"""Memory of one cache: blocks of a few sizes out of slabs, so that it stays bounded and entries of one size do not fragment that of another.
+
+A slab serves one size until it is empty again; then it may serve any, or goes back to the kernel. What is counted is what is mapped. The caller
+holds the pool's lock, which only workers take.
+"""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    static inline int spin_try(uint32_t *lock) {
+        for (int i = 0; i < 256; i++) {
+            if (!__atomic_load_n(lock, __ATOMIC_RELAXED) && !__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+                return 1;
+    #if defined(__x86_64__)
+            __builtin_ia32_pause();
+    #endif
+        }
+        return 0;
+    }
+    static inline void spin_free(uint32_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
+    """
+    bint spin_try(uint32_t *lock) noexcept nogil    # gives up soon: the holder may have lost its CPU
+    void spin_free(uint32_t *lock) noexcept nogil
+
+cdef enum:
+    SLAB = 65536                # octets, and its alignment
+    SIZES = 18
+    SPARE_SLABS = 4             # empty ones kept for the next need
+
+cdef struct Block:              # a free one
+    Block *next
+
+cdef struct Slab:               # the head of one, or of a block too large for any slab (size is then its mapping's)
+    Slab *next                  # slabs of this size that have room; spare slabs
+    Slab *previous
+    Block *free
+    uint32_t used               # blocks given out
+    uint32_t fresh              # offset of what was never given out
+    uint32_t kind               # index of the size; SIZES for one large block
+    uint32_t size               # octets of a block, or of the whole mapping
+
+cdef struct Pool:
+    uint32_t lock
+    uint32_t spares
+    Slab *room[SIZES]
+    Slab *spare
+    uint64_t mapped             # octets
+    uint64_t ceiling            # octets
+
+# A block of at least `size` octets, aligned to 16, or NULL: the ceiling is reached, or memory is out.
+cdef void *pool_take(Pool *pool, uint32_t size) noexcept nogil
+cdef void pool_give(Pool *pool, void *block) noexcept nogil
+# Unmaps the spare slabs. With every block given back nothing is left.
+cdef void pool_trim(Pool *pool) noexcept nogil

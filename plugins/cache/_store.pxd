@@ -1,0 +1,162 @@
+"""The two stores of a cache, success and denial, in one hash table whose readers take no lock.
+
+Entries never change once published, but for the few fields that readers write with atomic operations. Writers (workers that insert) take the
+lock of a shard, or give up soon and do not insert. What is unlinked is freed when every worker has passed a quiescent state. Eviction is SIEVE: a hit
+sets one bit; the hand walks from the oldest entry to newer ones and takes the first that was not hit since it last came by.
+"""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from libc.string cimport memcmp
+from fastdns._wire cimport Name
+from fastdns._reply cimport Record, Reply
+from fastdns._epoch cimport EpochTicket
+from fastdns.plugins.cache._pool cimport Pool
+
+cdef struct Entry
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #define store_load(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
+    #define store_publish(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+    #define store_peek(p) __atomic_load_n(p, __ATOMIC_RELAXED)
+    #define store_poke(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
+    #define store_bit(p) __atomic_load_n(p, __ATOMIC_RELAXED)
+    #define store_mark(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
+    #define store_count(p, n) __atomic_fetch_add(p, n, __ATOMIC_RELAXED)
+    #define store_take(p) __atomic_exchange_n(p, NULL, __ATOMIC_ACQUIRE)
+    #define store_push(list, first, last) do { \
+        (last)->older = __atomic_load_n(list, __ATOMIC_RELAXED); \
+    } while (!__atomic_compare_exchange_n(list, &(last)->older, first, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    static inline int store_swap(int64_t *p, int64_t old, int64_t wanted) {
+        return __atomic_compare_exchange_n(p, &old, wanted, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    }
+    """
+    Entry *store_load(Entry **p) noexcept nogil
+    void store_publish(Entry **p, Entry *v) noexcept nogil
+    Entry *store_take(Entry **list) noexcept nogil
+    void store_push(Entry **list, Entry *first, Entry *last) noexcept nogil     # a chain through `older`
+    int64_t store_peek(int64_t *p) noexcept nogil
+    void store_poke(int64_t *p, int64_t v) noexcept nogil
+    uint8_t store_bit(uint8_t *p) noexcept nogil
+    void store_mark(uint8_t *p, uint8_t v) noexcept nogil
+    int64_t store_count(int64_t *p, int64_t n) noexcept nogil
+    bint store_swap(int64_t *p, int64_t old, int64_t wanted) noexcept nogil
+
+cdef enum:
+    SHARDS = 256                # as in CoreDNS, whose capacities follow from it
+    SHARD_LEAST = 4             # entries
+    STORE_OCTETS = 33554432     # what a cache of the default capacities may take: 32 MiB
+    ENTRY_OCTETS = 1680         # the same for one entry: larger capacities may take more
+
+cdef enum:                      # kinds
+    SUCCESS = 0
+    DENIAL = 1
+
+cdef enum:                      # Key.bits
+    KEY_DO = 1
+    KEY_CD = 2
+
+cdef struct Key:
+    uint64_t hash
+    const Name *name            # borrowed from the query
+    uint16_t qtype
+    uint16_t qclass
+    uint8_t bits
+
+cdef struct Entry:              # what a hit reads comes first, in one cache line
+    uint64_t hash
+    Entry *next                 # of its bucket; readers follow it, also after the entry was unlinked
+    int64_t stored              # ns, monotonic
+    uint32_t ttl                # seconds
+    uint16_t qtype
+    uint16_t qclass
+    uint16_t rcode
+    uint16_t flags              # RA and AD as they came
+    uint16_t count              # records
+    uint8_t bits                # of the key
+    uint8_t kind                # SUCCESS or DENIAL
+    uint8_t name_length
+    uint8_t answering           # it answers its question
+    uint8_t visited             # atomic: hit since the hand came by
+    int64_t quiet               # atomic: until then (ns) no refresh is started: one is under way, or failed
+    Entry *good                 # the last answer of this key that answered the question, owned, or NULL (prefer_positive)
+    int64_t hit                 # atomic: ns of the last hit (prefetch)
+    int64_t hits                # atomic (prefetch)
+    Entry *newer                # of its queue; writers only
+    Entry *older                # of its queue; once unlinked: of the list that waits to be freed
+    # Behind it: Record[count], then the key's name in lower case, owners and rdata.
+
+cdef struct Queue:              # the entries of a kind in a shard, in the order they came
+    Entry *newest
+    Entry *oldest
+    Entry *hand                 # where the search for the next victim goes on; NULL: at the oldest
+    uint32_t count
+    uint32_t limit
+
+cdef struct Shard:
+    uint32_t lock
+    Queue queues[2]             # by kind
+
+cdef struct Store:
+    Entry **heads               # buckets; the low 8 bits of an index are those of its shard
+    uint64_t mask
+    int64_t counts[2]           # atomic: entries, by kind
+    Pool pool
+    Entry *leaving              # atomic: unlinked since the ticket was taken
+    Entry *waiting              # for the ticket; this and the ticket under the pool's lock
+    EpochTicket ticket
+    Shard shards[SHARDS]
+
+cdef struct Outcome:            # of store_put
+    bint stored
+    bint evicted                # another key's entry had to go
+
+cdef inline Record *entry_records(Entry *entry) noexcept nogil:
+    return <Record *>(entry + 1)
+
+cdef inline const uint8_t *entry_name(Entry *entry) noexcept nogil:
+    return <const uint8_t *>(entry_records(entry) + entry.count)
+
+cdef inline int64_t entry_left(const Entry *entry, int64_t now) noexcept nogil:
+    """Whole seconds left to live; from 0 downwards it is expired."""
+    return <int64_t>entry.ttl - (now - entry.stored) // 1000000000
+
+cdef inline void key_set(Key *key, const Name *name, uint16_t qtype, uint16_t qclass, uint8_t bits) noexcept nogil:
+    cdef uint64_t h = (<uint64_t>name.hash[0] << 32) | (<uint64_t>qtype << 16) | qclass
+    h = (h ^ bits) * 0x9E3779B97F4A7C15ULL
+    h ^= h >> 32
+    h *= 0xD6E8FEB86659FD93ULL
+    key.hash = h ^ (h >> 32)
+    key.name = name
+    key.qtype = qtype
+    key.qclass = qclass
+    key.bits = bits
+
+cdef inline bint entry_is(Entry *entry, const Key *key) noexcept nogil:
+    """The whole key is compared: a collision of hashes never answers."""
+    return (entry.hash == key.hash and entry.qtype == key.qtype and entry.qclass == key.qclass and entry.bits == key.bits
+            and entry.name_length == key.name.length and memcmp(entry_name(entry), key.name.lower, key.name.length) == 0)
+
+cdef inline void store_find(Store *store, const Key *key, Entry **found) noexcept nogil:
+    """Fills found[SUCCESS] and found[DENIAL]; what it gives is borrowed until the worker's batch ends."""
+    cdef Entry *entry = store_load(&store.heads[key.hash & store.mask])
+    found[SUCCESS] = NULL
+    found[DENIAL] = NULL
+    while entry != NULL:
+        if entry_is(entry, key) and found[entry.kind] == NULL:
+            found[entry.kind] = entry
+        entry = store_load(&entry.next)
+
+cdef inline void entry_visit(Entry *entry) noexcept nogil:
+    if not store_bit(&entry.visited):
+        store_mark(&entry.visited, 1)
+
+# Readies a zeroed store for these capacities, in CoreDNS's counting. -1: no memory.
+cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogil
+# Frees everything; no worker may be in it any more.
+cdef void store_close(Store *store) noexcept nogil
+# Puts a copy of the reply under the key, in place of what is there. stale: seconds for which an expired entry is still worth keeping.
+# keep_good: an entry that does not answer its question keeps the last one that did.
+cdef Outcome store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, int64_t now, int64_t stale,
+                       bint keep_good) noexcept nogil
+cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil

@@ -1,0 +1,258 @@
+"""The stores of a cache. The contract is in _store.pxd."""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memcmp, memset
+from fastdns._wire cimport FLAG_RA, FLAG_AD
+from fastdns._reply cimport Record, Reply
+from fastdns._epoch cimport epoch_ticket, epoch_passed
+from fastdns.plugins.cache._pool cimport pool_take, pool_give, pool_trim, spin_try, spin_free
+
+cdef enum:
+    BUCKETS_MOST = 4194304
+
+
+# ---- life ----
+
+cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogil:
+    cdef int64_t limits[2]
+    cdef int64_t entries
+    cdef uint64_t buckets = SHARDS
+    cdef int i, kind
+    limits[SUCCESS] = min(max(success // SHARDS, SHARD_LEAST), 1 << 24)
+    limits[DENIAL] = min(max(denial // SHARDS, SHARD_LEAST), 1 << 24)
+    entries = SHARDS * (limits[SUCCESS] + limits[DENIAL])
+    while <int64_t>buckets < entries and buckets < BUCKETS_MOST:
+        buckets *= 2
+    store.heads = <Entry **>calloc(buckets, sizeof(Entry *))
+    if store.heads == NULL:
+        return -1
+    store.mask = buckets - 1
+    store.pool.ceiling = <uint64_t>max(<int64_t>STORE_OCTETS, entries * ENTRY_OCTETS)
+    for i in range(SHARDS):
+        for kind in range(2):
+            store.shards[i].queues[kind].limit = <uint32_t>limits[kind]
+    return 0
+
+
+cdef void store_close(Store *store) noexcept nogil:
+    cdef int i, kind
+    cdef Entry *entry
+    cdef Entry *older
+    for i in range(SHARDS):
+        for kind in range(2):
+            entry = store.shards[i].queues[kind].newest
+            while entry != NULL:
+                older = entry.older
+                free_entry(store, entry)
+                entry = older
+    free_list(store, store_take(&store.leaving))
+    free_list(store, store.waiting)
+    pool_trim(&store.pool)
+    free(store.heads)
+    memset(store, 0, sizeof(Store))
+
+
+cdef void free_entry(Store *store, Entry *entry) noexcept nogil:
+    if entry.good != NULL:
+        pool_give(&store.pool, entry.good)
+    pool_give(&store.pool, entry)
+
+
+cdef void free_list(Store *store, Entry *entry) noexcept nogil:
+    cdef Entry *older
+    while entry != NULL:
+        older = entry.older
+        free_entry(store, entry)
+        entry = older
+
+
+cdef void reclaim(Store *store) noexcept nogil:
+    """Frees what no worker can read any more; the pool's lock is held."""
+    if store.waiting != NULL and epoch_passed(&store.ticket):
+        free_list(store, store.waiting)
+        store.waiting = NULL
+    if store.waiting == NULL:
+        store.waiting = store_take(&store.leaving)
+        if store.waiting != NULL:
+            epoch_ticket(&store.ticket)
+
+
+# ---- putting ----
+
+cdef Outcome store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, int64_t now, int64_t stale,
+                       bint keep_good) noexcept nogil:
+    cdef Outcome outcome
+    cdef Shard *shard = &store.shards[key.hash & (SHARDS - 1)]
+    cdef Entry *entry
+    outcome.stored = False
+    outcome.evicted = False
+    if not spin_try(&store.pool.lock):
+        return outcome
+    reclaim(store)
+    entry = <Entry *>pool_take(&store.pool, entry_size(key, reply))
+    spin_free(&store.pool.lock)
+    if entry != NULL:
+        write_entry(entry, key, kind, reply)
+        entry.stored = now
+        entry.ttl = ttl
+        entry.answering = answering
+    if not spin_try(&shard.lock):
+        if entry != NULL:
+            store_push(&store.leaving, entry, entry)
+        return outcome
+    if entry != NULL:
+        outcome.evicted = publish(store, shard, key, entry, now, stale, keep_good)
+        outcome.stored = True
+    else:
+        # The ceiling: whoever was hit least makes room for a later one.
+        outcome.evicted = evict(store, shard, kind, now, stale) or evict(store, shard, 1 - kind, now, stale)
+    spin_free(&shard.lock)
+    return outcome
+
+
+cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil:
+    cdef Shard *shard = &store.shards[key.hash & (SHARDS - 1)]
+    cdef Entry *entry
+    if not spin_try(&shard.lock):
+        return
+    entry = find_kind(store, key, kind)
+    if entry != NULL:
+        unlink(store, shard, entry)
+        store_push(&store.leaving, entry, entry)
+    spin_free(&shard.lock)
+
+
+cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int64_t now, int64_t stale, bint keep_good) noexcept nogil:
+    """Links a new entry, in place of the former one of its key; True when another had to be evicted. The shard's lock is held."""
+    cdef Queue *queue = &shard.queues[entry.kind]
+    cdef Entry *former = find_kind(store, key, entry.kind)
+    cdef Entry **head = &store.heads[entry.hash & store.mask]
+    cdef bint evicted = False
+    cdef bint kept = False
+    if former == NULL:
+        if queue.count >= queue.limit:
+            evicted = evict(store, shard, entry.kind, now, stale)
+    else:
+        entry.visited = store_bit(&former.visited)
+        entry.hit = store_peek(&former.hit)
+        if keep_good and not entry.answering:
+            kept = former.answering
+            entry.good = former if kept else former.good
+            if not kept:
+                store_publish(&former.good, NULL)
+    entry.next = head[0]
+    store_publish(head, entry)
+    entry.older = queue.newest
+    entry.newer = NULL
+    if queue.newest != NULL:
+        queue.newest.newer = entry
+    else:
+        queue.oldest = entry
+    queue.newest = entry
+    queue.count += 1
+    store_count(&store.counts[entry.kind], 1)
+    if former != NULL:
+        unlink(store, shard, former)
+        if not kept:
+            store_push(&store.leaving, former, former)
+    return evicted
+
+
+cdef Entry *find_kind(Store *store, const Key *key, int kind) noexcept nogil:
+    cdef Entry *found[2]
+    store_find(store, key, found)
+    return found[kind]
+
+
+cdef void unlink(Store *store, Shard *shard, Entry *entry) noexcept nogil:
+    """Out of its bucket and its queue; readers that stand on it go on through its `next`."""
+    cdef Queue *queue = &shard.queues[entry.kind]
+    cdef Entry **at = &store.heads[entry.hash & store.mask]
+    while at[0] != entry:
+        at = &at[0].next
+    store_publish(at, entry.next)
+    if queue.hand == entry:
+        queue.hand = entry.newer
+    if entry.newer != NULL:
+        entry.newer.older = entry.older
+    else:
+        queue.newest = entry.older
+    if entry.older != NULL:
+        entry.older.newer = entry.newer
+    else:
+        queue.oldest = entry.newer
+    queue.count -= 1
+    store_count(&store.counts[entry.kind], -1)
+
+
+cdef bint evict(Store *store, Shard *shard, int kind, int64_t now, int64_t stale) noexcept nogil:
+    """SIEVE: drops the first entry from the hand on that was not hit, or that has expired for good."""
+    cdef Queue *queue = &shard.queues[kind]
+    cdef Entry *entry = queue.hand
+    if queue.count == 0:
+        return False
+    if entry == NULL:
+        entry = queue.oldest
+    while store_bit(&entry.visited) and entry_left(entry, now) > -stale:
+        store_mark(&entry.visited, 0)
+        entry = entry.newer if entry.newer != NULL else queue.oldest
+    queue.hand = entry.newer
+    unlink(store, shard, entry)
+    store_push(&store.leaving, entry, entry)
+    return True
+
+
+# ---- the octets of an entry ----
+
+cdef inline bint same_owner(const Record *a, const uint8_t *owner, uint32_t length) noexcept nogil:
+    return a.owner_length == length and (a.owner == owner or memcmp(a.owner, owner, length) == 0)
+
+
+cdef uint32_t entry_size(const Key *key, const Reply *reply) noexcept nogil:
+    cdef uint32_t i, size = <uint32_t>(sizeof(Entry) + reply.count * sizeof(Record)) + key.name.length
+    cdef const uint8_t *owner = <const uint8_t *>&key.name.lower[0]
+    cdef uint32_t length = key.name.length
+    for i in range(reply.count):
+        if not same_owner(&reply.records[i], owner, length):
+            owner = reply.records[i].owner
+            length = reply.records[i].owner_length
+            size += length
+        size += reply.records[i].rdlength
+    return size
+
+
+cdef void write_entry(Entry *entry, const Key *key, int kind, const Reply *reply) noexcept nogil:
+    """Records that follow each other share their owner's octets, the first ones the key's."""
+    cdef Record *record
+    cdef const Record *source
+    cdef uint8_t *at
+    cdef const uint8_t *owner
+    cdef uint32_t i, length = key.name.length
+    memset(entry, 0, sizeof(Entry))
+    entry.hash = key.hash
+    entry.qtype = key.qtype
+    entry.qclass = key.qclass
+    entry.bits = key.bits
+    entry.kind = <uint8_t>kind
+    entry.rcode = reply.rcode
+    entry.flags = reply.flags & (FLAG_RA | FLAG_AD)
+    entry.count = reply.count
+    entry.name_length = key.name.length
+    at = <uint8_t *>entry_name(entry)
+    owner = at
+    memcpy(at, key.name.lower, length)
+    at += length
+    for i in range(reply.count):
+        source = &reply.records[i]
+        record = &entry_records(entry)[i]
+        record[0] = source[0]
+        record.flags = 0
+        if not same_owner(source, owner, length):
+            owner = at
+            length = source.owner_length
+            memcpy(at, source.owner, length)
+            at += length
+        record.owner = owner
+        memcpy(at, source.rdata, source.rdlength)
+        record.rdata = at
+        at += source.rdlength

@@ -1,0 +1,101 @@
+"""What a reply is worth to the cache. The contract is in _worth.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from fastdns._wire cimport (Name, wire_name_equal, FLAG_TC, TYPE_CNAME, TYPE_SOA, TYPE_ANY, CLASS_ANY, RCODE_NOERROR, RCODE_NXDOMAIN)
+from fastdns._reply cimport (Reply, Record, ReplyKind, reply_kind, reply_min_ttl, SECTION_ANSWER, SECTION_AUTHORITY, KIND_NOERROR, KIND_NODATA,
+                             KIND_NAMEERROR, KIND_SERVERERROR, KIND_META, KIND_UPDATE, KIND_OTHERERROR)
+from fastdns.plugins.cache._store cimport SUCCESS, DENIAL
+
+
+cdef Worth reply_worth(const Reply *reply, const Name *name, uint16_t qtype, uint16_t qclass, int opcode, const Limits *limits) noexcept nogil:
+    cdef Worth worth
+    cdef ReplyKind kind = reply_kind(reply, qtype, opcode)
+    cdef bint whole = not (reply.flags & FLAG_TC or reply.overflow)
+    cdef bint passable = kind != KIND_OTHERERROR and kind != KIND_META and kind != KIND_UPDATE
+    cdef bint answers = has_answers(reply)
+    cdef bint soa = has_soa(reply)
+    worth.answering = reply.rcode == RCODE_NOERROR and answers and answers_question(reply, name, qtype, qclass)
+    worth.refreshing = whole and passable and (reply.rcode == RCODE_NOERROR or reply.rcode == RCODE_NXDOMAIN)
+    worth.storable = whole and passable
+    # RFC 2308 section 2.2: aliases that lead nowhere are NODATA when an SOA tells for how long, and nothing to keep when none does.
+    if kind == KIND_NOERROR and answers and not worth.answering:
+        if soa:
+            kind = KIND_NODATA
+        else:
+            worth.storable = False
+    if kind == KIND_NAMEERROR and not soa:
+        worth.storable = False
+    worth.usable = whole and kind == KIND_NOERROR and worth.answering
+    if kind == KIND_NAMEERROR or kind == KIND_NODATA:
+        worth.kind = DENIAL
+        worth.ttl = clamp(least_ttl(reply, limits.denial), limits.denial_least, limits.denial)
+    elif kind == KIND_SERVERERROR:
+        worth.kind = DENIAL
+        worth.ttl = limits.failure
+    else:
+        worth.kind = SUCCESS
+        worth.ttl = clamp(least_ttl(reply, limits.success) if kind == KIND_NOERROR else TTL_LEAST, limits.success_least, limits.success)
+    if worth.ttl == 0:
+        worth.storable = False
+    return worth
+
+
+cdef inline uint32_t clamp(uint32_t ttl, uint32_t least, uint32_t most) noexcept nogil:
+    if ttl < least:
+        ttl = least
+    return ttl if ttl < most else most
+
+
+cdef inline uint32_t least_ttl(const Reply *reply, uint32_t most) noexcept nogil:
+    cdef uint32_t ttl = reply_min_ttl(reply, TTL_LEAST)
+    return ttl if ttl < most or reply.count == 0 else most
+
+
+cdef bint has_soa(const Reply *reply) noexcept nogil:
+    cdef uint32_t i
+    for i in range(reply.count):
+        if reply.records[i].section == SECTION_AUTHORITY and reply.records[i].type == TYPE_SOA:
+            return True
+    return False
+
+
+cdef bint has_answers(const Reply *reply) noexcept nogil:
+    cdef uint32_t i
+    for i in range(reply.count):
+        if reply.records[i].section == SECTION_ANSWER:
+            return True
+    return False
+
+
+# ---- does it answer? ----
+
+cdef inline bint stands_at(const Record *record, const uint8_t *owner, uint32_t length, uint16_t qclass) noexcept nogil:
+    return (record.section == SECTION_ANSWER and record.owner_length == length and (record.klass == qclass or qclass == CLASS_ANY)
+            and (record.owner == owner or wire_name_equal(record.owner, owner, <int>length)))
+
+
+cdef bint answers_question(const Reply *reply, const Name *name, uint16_t qtype, uint16_t qclass) noexcept nogil:
+    """Is there a record of the type where the aliases from the name on lead? ANY is answered by any record of the name."""
+    cdef const Record *record
+    cdef const Record *alias = NULL
+    cdef const uint8_t *owner = <const uint8_t *>&name.lower[0]
+    cdef uint32_t length = name.length, _, i
+    cdef bint found
+    for _ in range(ALIASES_MOST):
+        found = False
+        alias = NULL
+        for i in range(reply.count):
+            record = &reply.records[i]
+            if record.type != qtype and record.type != TYPE_CNAME and qtype != TYPE_ANY or not stands_at(record, owner, length, qclass):
+                continue
+            if record.type == qtype or qtype == TYPE_ANY:
+                found = True
+            if record.type == TYPE_CNAME:
+                # RFC 2181 section 10.1: an alias has one canonical name; the same record twice does no harm.
+                if alias != NULL and (alias.rdlength != record.rdlength or not wire_name_equal(alias.rdata, record.rdata, record.rdlength)):
+                    return qtype == TYPE_ANY
+                alias = record
+        if alias == NULL or qtype == TYPE_CNAME or qtype == TYPE_ANY:
+            return found
+        owner = alias.rdata
+        length = alias.rdlength
+    return False

@@ -1,0 +1,29 @@
+"""forward: passes queries on to other resolvers.
+
+Upstreams over UDP and TCP are asked by the workers themselves (the native modules of this folder), those over TLS and HTTPS by a
+thread of their own (`fastdns.plugins.forward.lane`), which runs only where one is configured.
+"""
+
+from __future__ import annotations
+
+from fastdns.corefile import Controller
+from fastdns.plugins.forward._forward import ForwardHandler
+from fastdns.plugins.forward.options import parse
+from fastdns.plugins.forward.upstreams import pack_address, targets
+
+__all__ = ["setup"]
+
+
+def setup(controller: Controller) -> None:
+    """``forward FROM TO... { … }``; each occurrence in a block is a handler of its own, in the order of the file."""
+    while controller.next():
+        options = parse(controller)
+        found = targets(options)
+        if options.source_address:
+            options.source = pack_address(options.source_address, 0)
+        handler = ForwardHandler(options, found)
+        if any(target.scheme != "dns" for target in found):
+            from fastdns.plugins.forward.lane import join
+
+            join(handler)
+        controller.config.add_handler(handler)

@@ -1,0 +1,621 @@
+"""One question on its way to an answer. The contract is in _exchange.pxd.
+
+An exchange lives as long as a query waits for it. It is in one place at a time: on a socket, on a connection, in the lane, or pausing. What goes wrong there
+comes back through `on_failed`, which begins the next attempt; a reply comes through `on_answered`, which decides whether it is the last word.
+"""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp
+from fastdns._atomic cimport atomic_add32, atomic_load32, atomic_load64
+from fastdns._metrics cimport metric_add, metric_observe
+from fastdns._mux cimport (
+    ANSWERED, FAILED, NEXT, PARKED, Query, Timer, Verdict, Worker, query_answer, query_fail, query_is_udp, query_park, query_resume, query_scratch,
+    query_size,
+)
+from fastdns._random cimport random_below
+from fastdns._reply cimport Record, reply_clear, reply_parse
+from fastdns._wire cimport (
+    FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, load16,
+)
+from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
+from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat, datagram_sweep
+from fastdns.plugins.forward._guest cimport guest_begin, guest_end, guest_forget, guest_wanted
+from fastdns.plugins.forward._health cimport health_begin, health_end, health_init
+from fastdns.plugins.forward._lane cimport lane_begin, lane_forget
+from fastdns.plugins.forward._request cimport request_equal, request_write
+from fastdns.plugins.forward._upstream cimport (
+    BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_GUEST, WAY_LANE, WAY_NONE, WAY_PAUSE, WAY_TCP, WAY_UDP, exchange_give,
+    exchange_take, upstream_error, upstream_peer,
+)
+
+cdef enum:
+    EQUAL_SLOTS = 1024              # questions in flight, by hash
+    MILLISECOND = 1000000
+    GIVE_UP = 5000                  # ms from the first attempt, after which no other begins
+    PATIENCE = 12000                # ms that a query may wait in all: a last attempt may begin just before GIVE_UP
+    PAUSE = 50                      # ms between attempts once all upstreams failed twice and no cap ends it
+    SWEEP = 10000                   # ms between two looks for idle sockets, or `expire` where that is less,
+    SWEEP_LEAST = 1000              # and at least
+    SILENCE = 800                   # ms without a reply, after which others are asked first
+    REPEAT = 400                    # ms until a datagram is sent again,
+    REPEAT_STEP = 600               # and until the next time
+    REPEATS = 3
+    REPEAT_TICK = 200
+    SPARE_MAX = 512                 # at most one repetition for each question, and so many more at first
+
+
+# ---- a worker's share ----
+
+cdef Share *share_of(Forward *forward, Worker *worker) noexcept nogil:
+    cdef Share *share = forward.shares[worker.id]
+    cdef uint32_t i
+    if share != NULL:
+        return share
+    share = <Share *>calloc(1, sizeof(Share))
+    if share == NULL:
+        return NULL
+    share.peers = <Peer *>calloc(forward.settings.count, sizeof(Peer))
+    share.equal = <Exchange **>calloc(EQUAL_SLOTS, sizeof(Exchange *))
+    if share.peers == NULL or share.equal == NULL:
+        free(share.peers)
+        free(share.equal)
+        free(share)
+        return NULL
+    share.worker = worker
+    share.settings = &forward.settings
+    share.owner = forward
+    share.failed = on_failed
+    share.answered = on_answered
+    share.again = on_again
+    share.sent = on_sent
+    share.timeout.fire = on_timeout
+    share.timeout.data = share
+    share.spare = SPARE_MAX
+    share.repeat.fire = on_repeat
+    share.repeat.data = share
+    share.pause.fire = on_pause
+    share.pause.data = share
+    share.sweep.fire = on_sweep
+    share.sweep.data = share
+    for i in range(forward.settings.count):
+        share.peers[i].share = share
+        share.peers[i].upstream = &forward.settings.upstreams[i]
+        share.peers[i].flush.run = datagram_flush
+        share.peers[i].flush.data = &share.peers[i]
+        health_init(&share.peers[i])
+    forward.shares[worker.id] = share
+    return share
+
+
+cdef Share *share_for(void *owner, Worker *worker) noexcept nogil:
+    return share_of(<Forward *>owner, worker)
+
+
+cdef void on_sweep(Timer *timer, Worker *worker) noexcept nogil:
+    """Closes what was idle for the time that `expire` gives."""
+    cdef Share *share = <Share *>timer.data
+    cdef uint32_t i, left = 0
+    cdef int64_t before = worker.now - share.settings.expire
+    for i in range(share.settings.count):
+        left += datagram_sweep(&share.peers[i], before) + connection_sweep(&share.peers[i], before)
+    if left:
+        worker.ops.timer_start(worker, timer, worker.now + sweep_interval(share.settings))
+
+
+cdef inline int64_t sweep_interval(const Settings *settings) noexcept nogil:
+    cdef int64_t most = SWEEP * <int64_t>MILLISECOND
+    if settings.expire >= most:
+        return most
+    return settings.expire if settings.expire > SWEEP_LEAST * <int64_t>MILLISECOND else SWEEP_LEAST * <int64_t>MILLISECOND
+
+
+cdef bint exchange_close(Forward *forward, Worker *worker) noexcept nogil:
+    cdef Share *share = forward.shares[worker.id]
+    cdef uint32_t i, left = 0
+    if share == NULL:
+        return True
+    for i in range(forward.settings.count):
+        if share.peers[i].flush.queued:
+            return False
+        left += datagram_sweep(&share.peers[i], worker.now + 1) + connection_sweep(&share.peers[i], worker.now + 1)
+    if left or share.waiting:
+        return False
+    for i in range(forward.settings.count):
+        health_end(&share.peers[i])
+    worker.ops.timer_stop(worker, &share.timeout)
+    worker.ops.timer_stop(worker, &share.repeat)
+    worker.ops.timer_stop(worker, &share.pause)
+    worker.ops.timer_stop(worker, &share.sweep)
+    forward.shares[worker.id] = NULL
+    free(share.peers)
+    free(share.equal)
+    free(share)
+    return True
+
+
+# ---- a query comes ----
+
+cdef Verdict exchange_ask(Forward *forward, Query *q) noexcept nogil:
+    cdef Worker *worker = q.worker
+    cdef Waiting *waiting = <Waiting *>query_scratch(forward.handler, q)
+    cdef Share *share = share_of(forward, worker)
+    cdef Exchange *e
+    cdef Exchange *standing
+    cdef int64_t deadline = worker.now + PATIENCE * <int64_t>MILLISECOND
+    cdef Verdict verdict
+    waiting.exchange = NULL
+    waiting.counted = 0
+    if forward.max_concurrent:
+        if atomic_add32(&forward.concurrent, 1) > forward.max_concurrent:
+            atomic_add32(&forward.concurrent, <uint32_t>-1)
+            metric_add(forward.rejects_cell, worker.id, 1)
+            return fail_concurrent(forward, q)
+        waiting.counted = 1
+    e = exchange_take(share) if share != NULL else NULL
+    if e == NULL:
+        discount(forward, waiting)
+        return query_fail(q, RCODE_SERVFAIL, b"out of memory")
+    e.by_tcp = forward.settings.force_tcp or not (forward.prefer_udp or query_is_udp(q))
+    e.limit = query_size(q)
+    if request_write(e, q) < 0:
+        exchange_give(e)
+        discount(forward, waiting)
+        return query_fail(q, RCODE_SERVFAIL, b"out of memory")
+    e.hash = q.name.hash[0] ^ (q.qtype * <uint32_t>0x9E3779B1)
+    standing = find_equal(share, e)
+    if q.deadline and q.deadline < deadline:
+        deadline = q.deadline
+    if standing != NULL:
+        exchange_give(e)
+        e = standing
+    else:
+        e.begun = worker.now
+        set_order(forward, e)
+        add_equal(share, e)
+        if attempt(forward, e, False) < 0:
+            remove_equal(share, e)
+            waiting.upstream = e.upstream
+            verdict = fail(e, q)
+            exchange_give(e)
+            discount(forward, waiting)
+            return verdict
+    add_waiter(e, q, waiting)
+    waiting.upstream = e.upstream
+    if query_park(q, deadline) < 0:
+        exchange_abandon(forward, q)
+        return query_fail(q, RCODE_SERVFAIL, b"out of memory")
+    return PARKED
+
+
+cdef inline Verdict fail(Exchange *e, Query *q) noexcept nogil:
+    if e.error[0]:
+        return query_fail(q, RCODE_SERVFAIL, e.error)
+    return query_fail(q, RCODE_SERVFAIL, b"no healthy proxies")
+
+
+cdef Verdict fail_concurrent(Forward *forward, Query *q) noexcept nogil:
+    cdef char text[64]
+    snprintf(text, sizeof(text), b"concurrent queries exceeded maximum %u", forward.max_concurrent)
+    return query_fail(q, RCODE_REFUSED, text)
+
+
+cdef inline void discount(Forward *forward, Waiting *waiting) noexcept nogil:
+    if waiting.counted:
+        waiting.counted = 0
+        atomic_add32(&forward.concurrent, <uint32_t>-1)
+
+
+cdef inline Waiting *waiting_of(Exchange *e, Query *q) noexcept nogil:
+    return <Waiting *>query_scratch((<Forward *>e.share.owner).handler, q)
+
+
+cdef inline void add_waiter(Exchange *e, Query *q, Waiting *waiting) noexcept nogil:
+    waiting.exchange = e
+    waiting.previous = NULL
+    waiting.next = e.waiters
+    if e.waiters != NULL:
+        waiting_of(e, e.waiters).previous = q
+    e.waiters = q
+
+
+cdef inline void remove_waiter(Exchange *e, Query *q, Waiting *waiting) noexcept nogil:
+    if waiting.previous != NULL:
+        waiting_of(e, waiting.previous).next = waiting.next
+    else:
+        e.waiters = waiting.next
+    if waiting.next != NULL:
+        waiting_of(e, waiting.next).previous = waiting.previous
+    waiting.exchange = NULL
+
+
+cdef void exchange_abandon(Forward *forward, Query *q) noexcept nogil:
+    cdef Waiting *waiting = <Waiting *>query_scratch(forward.handler, q)
+    cdef Exchange *e = waiting.exchange
+    discount(forward, waiting)
+    if e == NULL:
+        return
+    remove_waiter(e, q, waiting)
+    if e.waiters == NULL and not e.finishing:
+        leave(e)
+        remove_equal(e.share, e)
+        exchange_give(e)
+
+
+# ---- equal questions ----
+
+cdef Exchange *find_equal(Share *share, Exchange *e) noexcept nogil:
+    cdef Exchange *other = share.equal[e.hash & (EQUAL_SLOTS - 1)]
+    while other != NULL:
+        if other.hash == e.hash and request_equal(e, other):
+            return other
+        other = other.same
+    return NULL
+
+
+cdef void add_equal(Share *share, Exchange *e) noexcept nogil:
+    e.same = share.equal[e.hash & (EQUAL_SLOTS - 1)]
+    share.equal[e.hash & (EQUAL_SLOTS - 1)] = e
+    share.waiting += 1
+
+
+cdef void remove_equal(Share *share, Exchange *e) noexcept nogil:
+    cdef Exchange **at = &share.equal[e.hash & (EQUAL_SLOTS - 1)]
+    while at[0] != e:
+        at = &at[0].same
+    at[0] = e.same
+    share.waiting -= 1
+
+
+# ---- the order of upstreams ----
+
+cdef void set_order(Forward *forward, Exchange *e) noexcept nogil:
+    """The upstreams in configuration order, turned by round_robin; random draws as it goes (see next_upstream)."""
+    cdef uint32_t i, n = forward.settings.count, first = 0
+    if forward.policy == POLICY_ROUND_ROBIN:
+        first = atomic_add32(&forward.turn, 1) % n
+    if n == 1:
+        e.order[0] = 0
+        return
+    if forward.policy != POLICY_ROUND_ROBIN or first == 0:
+        for i in range(n):
+            e.order[i] = <uint8_t>i
+        return
+    e.order[0] = <uint8_t>first
+    for i in range(1, n):
+        e.order[i] = <uint8_t>(i - 1 if i <= first else i)
+
+
+cdef Upstream *next_upstream(Forward *forward, Exchange *e) noexcept nogil:
+    cdef uint32_t n = forward.settings.count, drawn
+    cdef uint8_t swapped
+    if e.step >= n:
+        e.step = 0
+        e.known_down = 0
+    if forward.policy == POLICY_RANDOM and e.step < n - 1 and e.failed + e.failovers < n:
+        drawn = e.step + random_below(&e.share.worker.random, n - e.step)
+        swapped = e.order[e.step]
+        e.order[e.step] = e.order[drawn]
+        e.order[drawn] = swapped
+    e.step += 1
+    return &forward.settings.upstreams[e.order[e.step - 1]]
+
+
+# ---- attempts ----
+
+cdef int attempt(Forward *forward, Exchange *e, bint rested) noexcept nogil:
+    """Begins the next attempt. 0: under way; -1: there is none, e.error says why (or is empty: no healthy upstream). rested: it comes from a pause."""
+    cdef Worker *worker = e.share.worker
+    cdef uint32_t n = forward.settings.count
+    cdef Upstream *upstream
+    while worker.now - e.begun < GIVE_UP * <int64_t>MILLISECOND and (forward.max_attempts == 0 or e.failed < forward.max_attempts):
+        if forward.max_attempts == 0 and e.failed >= 2 * n and not rested:
+            start_pause(e)
+            return 0
+        rested = False
+        upstream = next_upstream(forward, e)
+        if forward.settings.max_fails and atomic_load32(&upstream.fails) > forward.settings.max_fails:
+            e.known_down += 1
+            if e.known_down < n:
+                continue
+            metric_add(forward.broken_cell, worker.id, 1)
+            if forward.failfast:
+                return -1
+            upstream = &forward.settings.upstreams[random_below(&worker.random, n)]
+        elif n > 1 and e.passed + 1 < n and silent(e.share, upstream):
+            e.passed += 1
+            continue
+        e.upstream = upstream
+        e.way_tcp = 0
+        e.alone = 0
+        if begin(e) == 0:
+            return 0
+        note_failure(forward, e)
+        if e.known_down >= n:
+            return -1
+    return -1
+
+
+cdef bint silent(Share *share, Upstream *upstream) noexcept nogil:
+    """Whether an upstream owes replies for some time, and no probe has found it alive since. If so it is probed."""
+    cdef Peer *peer = upstream_peer(share, upstream)
+    if (share.settings.max_fails == 0 or peer.quiet == 0 or share.worker.now - peer.quiet < SILENCE * <int64_t>MILLISECOND
+            or atomic_load64(&upstream.alive) > peer.quiet):
+        return False
+    health_begin(peer)
+    return True
+
+
+cdef int begin(Exchange *e) noexcept nogil:
+    """Sends the question to e.upstream. BEGUN or BROKEN."""
+    cdef Share *share = e.share
+    cdef Peer *peer = upstream_peer(share, e.upstream)
+    e.asked = share.worker.now
+    e.repeats = 0
+    if peer.quiet == 0:
+        peer.quiet = e.asked
+    if not share.sweep.deadline:
+        share.worker.ops.timer_start(share.worker, &share.sweep, share.worker.now + sweep_interval(share.settings))
+    if e.upstream.protocol != PROTOCOL_DNS:
+        return lane_begin(e, peer)
+    if e.by_tcp or e.way_tcp:
+        if not e.alone and guest_wanted(peer):
+            return guest_begin(e, peer, share_for)
+        return connection_begin(e, peer)
+    if datagram_begin(e, peer) < 0:
+        return BROKEN
+    share.spare += share.spare < SPARE_MAX
+    start_waiting(e)
+    return 0
+
+
+cdef void note_failure(Forward *forward, Exchange *e) noexcept nogil:
+    e.failed += 1
+    if forward.settings.max_fails:
+        health_begin(upstream_peer(e.share, e.upstream))
+
+
+cdef void leave(Exchange *e) noexcept nogil:
+    """Takes the exchange from where it is."""
+    if e.timed:
+        stop_waiting(e)
+    if e.way == WAY_UDP:
+        datagram_forget(e)
+    elif e.way == WAY_TCP:
+        connection_forget(e)
+    elif e.way == WAY_LANE:
+        lane_forget(e)
+    elif e.way == WAY_GUEST:
+        guest_forget(e)
+    elif e.way == WAY_PAUSE:
+        stop_pause(e)
+    e.way = WAY_NONE
+
+
+cdef void on_failed(Exchange *e) noexcept nogil:
+    cdef Forward *forward = <Forward *>e.share.owner
+    leave(e)
+    if e.guest != NULL:
+        guest_end(e, NULL, 0)
+        return
+    note_failure(forward, e)
+    if e.known_down >= forward.settings.count or attempt(forward, e, False) < 0:
+        finish(e, FAILED, NULL, 0, False)
+
+
+cdef void on_again(Exchange *e) noexcept nogil:
+    leave(e)
+    if begin(e) < 0:
+        on_failed(e)
+
+
+cdef void on_sent(Exchange *e) noexcept nogil:
+    start_waiting(e)
+
+
+# ---- time ----
+
+cdef void start_waiting(Exchange *e) noexcept nogil:
+    """All wait equally long, so the list is in the order of deadlines and one timer does for all."""
+    cdef Share *share = e.share
+    if e.timed:
+        stop_waiting(e)
+    e.deadline = share.worker.now + share.settings.read_timeout
+    e.timed = 1
+    e.newer = NULL
+    e.older = share.newest
+    if share.newest != NULL:
+        share.newest.newer = e
+    else:
+        share.oldest = e
+    share.newest = e
+    if not share.timeout.deadline:
+        share.worker.ops.timer_start(share.worker, &share.timeout, e.deadline)
+    if not share.repeat.deadline:
+        share.worker.ops.timer_start(share.worker, &share.repeat, share.worker.now + REPEAT * <int64_t>MILLISECOND)
+
+
+cdef void stop_waiting(Exchange *e) noexcept nogil:
+    cdef Share *share = e.share
+    if e.older != NULL:
+        e.older.newer = e.newer
+    else:
+        share.oldest = e.newer
+    if e.newer != NULL:
+        e.newer.older = e.older
+    else:
+        share.newest = e.older
+    e.timed = 0
+
+
+cdef void on_timeout(Timer *timer, Worker *worker) noexcept nogil:
+    cdef Share *share = <Share *>timer.data
+    cdef Exchange *e
+    while share.oldest != NULL and share.oldest.deadline <= worker.now:
+        e = share.oldest
+        if e.way == WAY_TCP:
+            upstream_error(e, b"read", b"tcp", e.connection.source.fd, b"", 0)
+            connection_suspect(e)
+        else:
+            upstream_error(e, b"read", b"udp", e.socket.source.fd, b"", 0)
+        on_failed(e)
+    if share.oldest != NULL:
+        worker.ops.timer_start(worker, timer, share.oldest.deadline)
+
+
+cdef void on_repeat(Timer *timer, Worker *worker) noexcept nogil:
+    """Sends again what may have been lost: the same datagram, so that nobody can guess more; only to upstreams that have replied of late."""
+    cdef Share *share = <Share *>timer.data
+    cdef Exchange *e = share.oldest
+    cdef Peer *peer
+    cdef int64_t age
+    while e != NULL:
+        age = worker.now - (e.deadline - share.settings.read_timeout)
+        if age < REPEAT * <int64_t>MILLISECOND:
+            break
+        if e.way == WAY_UDP and e.repeats < REPEATS and age >= (REPEAT + e.repeats * REPEAT_STEP) * <int64_t>MILLISECOND and share.spare:
+            peer = upstream_peer(share, e.upstream)
+            if peer.replied and worker.now - peer.replied < GIVE_UP * <int64_t>MILLISECOND:
+                e.repeats += 1
+                share.spare -= 1
+                datagram_repeat(e)
+        e = e.newer
+    if share.oldest != NULL:
+        worker.ops.timer_start(worker, timer, worker.now + REPEAT_TICK * <int64_t>MILLISECOND)
+
+
+cdef void start_pause(Exchange *e) noexcept nogil:
+    cdef Share *share = e.share
+    e.way = WAY_PAUSE
+    e.deadline = share.worker.now + PAUSE * <int64_t>MILLISECOND
+    e.newer = NULL
+    e.older = share.paused_last
+    if share.paused_last != NULL:
+        share.paused_last.newer = e
+    else:
+        share.paused = e
+    share.paused_last = e
+    if not share.pause.deadline:
+        share.worker.ops.timer_start(share.worker, &share.pause, e.deadline)
+
+
+cdef void stop_pause(Exchange *e) noexcept nogil:
+    cdef Share *share = e.share
+    if e.older != NULL:
+        e.older.newer = e.newer
+    else:
+        share.paused = e.newer
+    if e.newer != NULL:
+        e.newer.older = e.older
+    else:
+        share.paused_last = e.older
+
+
+cdef void on_pause(Timer *timer, Worker *worker) noexcept nogil:
+    cdef Share *share = <Share *>timer.data
+    cdef Exchange *e
+    while share.paused != NULL and share.paused.deadline <= worker.now:
+        e = share.paused
+        leave(e)
+        if attempt(<Forward *>share.owner, e, True) < 0:
+            finish(e, FAILED, NULL, 0, False)
+    if share.paused != NULL:
+        worker.ops.timer_start(worker, timer, share.paused.deadline)
+
+
+# ---- a reply comes ----
+
+cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint cut) noexcept nogil:
+    """A message from the upstream with the id and the question. False when it is no message after all: the wait goes on."""
+    cdef Forward *forward = <Forward *>e.share.owner
+    cdef Query *q = e.waiters
+    cdef uint32_t rcode = load16(packet + 2) & 15
+    cdef Peer *peer = upstream_peer(e.share, e.upstream)
+    cdef Verdict verdict = ANSWERED
+    cdef int status
+    if e.guest != NULL:
+        leave(e)
+        guest_end(e, packet, length)
+        return True
+    if not cut:
+        status = reply_parse(&q.reply, packet, length)
+        if status == -1:
+            reply_clear(&q.reply)
+            return False
+        cut = status < 0                # no room for it
+        rcode = q.reply.rcode
+    peer.replied = e.share.worker.now
+    peer.quiet = 0
+    if rcode < RCODE_CELLS:
+        metric_observe(forward.settings.buckets, e.upstream.duration + rcode * forward.settings.stride, e.share.worker.id,
+                       <uint64_t>(e.share.worker.now - e.asked))
+    if forward.prefer_udp and e.way == WAY_UDP and (cut or load16(packet + 2) & FLAG_TC):
+        leave(e)
+        reply_clear(&q.reply)
+        e.way_tcp = 1
+        if begin(e) < 0:
+            on_failed(e)
+        return True
+    if forward.failover.any and rcodes_have(&forward.failover, rcode):
+        e.failovers += 1
+        if e.failovers < forward.settings.count:
+            leave(e)
+            reply_clear(&q.reply)
+            if attempt(forward, e, False) < 0:
+                finish(e, FAILED, NULL, 0, False)
+            return True
+    if (forward.next.any and rcodes_have(&forward.next, rcode)
+            or forward.next_on_nodata and rcode == RCODE_NOERROR and load16(packet + 6) == 0 and not cut) and has_next(forward):
+        verdict = NEXT
+    finish(e, verdict, packet, length, cut)
+    return True
+
+
+cdef bint has_next(Forward *forward) noexcept nogil:
+    """Whether the handler below is another forward: nobody else is asked after a reply."""
+    cdef uint32_t below = forward.handler.index + 1
+    return below < forward.handler.chain.count and forward.handler.chain.handlers[below].query == forward.handler.query
+
+
+cdef void finish(Exchange *e, Verdict verdict, const uint8_t *packet, uint32_t length, bint cut) noexcept nogil:
+    """Everybody who waits goes on. The first in the list has the reply already."""
+    cdef Forward *forward = <Forward *>e.share.owner
+    cdef Query *q
+    cdef Query *first = e.waiters
+    cdef Waiting *waiting
+    leave(e)
+    remove_equal(e.share, e)
+    e.finishing = 1
+    while e.waiters != NULL:
+        q = e.waiters
+        waiting = waiting_of(e, q)
+        remove_waiter(e, q, waiting)
+        waiting.upstream = e.upstream
+        discount(forward, waiting)
+        if verdict == FAILED:
+            fail(e, q)
+        elif verdict == ANSWERED and cut:
+            query_answer(q, load16(packet + 2) & 15, load16(packet + 2) & (FLAG_AA | FLAG_RA | FLAG_AD) | FLAG_TC)
+        elif verdict == NEXT:
+            reply_clear(&q.reply)
+        elif q != first and reply_parse(&q.reply, packet, length) < 0:
+            query_fail(q, RCODE_SERVFAIL, b"out of memory")
+        if verdict == ANSWERED and q.reply.written:
+            restore_case(e, q)
+            q.reply.flags |= load16(packet + 2) & (FLAG_RD | FLAG_CD)
+            q.reply.verbatim = 1
+        waiting.verdict = <uint8_t>verdict if verdict != ANSWERED or q.reply.written else <uint8_t>FAILED
+        query_resume(q)
+    exchange_give(e)
+
+
+cdef void restore_case(Exchange *e, Query *q) noexcept nogil:
+    """The reply repeats the letters of the question that was sent; this one may have been asked in others."""
+    cdef uint32_t i
+    cdef Record *record
+    if memcmp(q.name.wire, e.request + HEADER_SIZE, q.name.length) == 0:
+        return
+    for i in range(q.reply.count):
+        record = &q.reply.records[i]
+        if record.owner_length == q.name.length and memcmp(record.owner, e.request + HEADER_SIZE, q.name.length) == 0:
+            record.owner = q.name.wire

@@ -1,0 +1,17 @@
+from libc.stdint cimport uint32_t, uint64_t
+from fastdns._mux cimport Handler, NativeHandler, Query
+from fastdns.plugins.forward._exchange cimport Forward, Rcodes
+
+# The upstream (address:port) that a query was sent to last, "" if it was not: metadata forward/upstream.
+cdef const char *forward_upstream(Handler *self, Query *q) noexcept nogil
+
+cdef class ForwardHandler(NativeHandler):
+    cdef Forward *forward
+    cdef readonly object options
+    cdef readonly list upstreams
+    cdef public object lane
+    cdef object metrics             # kept alive for their buckets
+    cdef int _set_upstreams(self, list upstreams) except -1
+    cdef int _set_options(self, options) except -1
+    cdef void _set_rcodes(self, Rcodes *rcodes, given)
+    cdef int _make_metrics(self) except -1

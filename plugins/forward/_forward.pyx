@@ -1,0 +1,224 @@
+"""The handler: which queries it takes, and the instance behind it. The life of a question is in _exchange."""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy
+from fastdns._atomic cimport atomic_add32
+from fastdns._metrics cimport METRIC_CONTROL, Metric, metric_add
+from fastdns._mux cimport NEXT, Handler, NativeHandler, Query, Verdict, Worker, query_scratch
+from fastdns._wire cimport Name
+from fastdns.plugins.forward._exchange cimport (
+    POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting, exchange_abandon, exchange_ask, exchange_close,
+)
+from fastdns._socket cimport socket_clock
+from fastdns.plugins.forward._upstream cimport (
+    PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream, upstream_alive,
+)
+from fastdns._wire import name_wire
+
+POLICIES = {"random": POLICY_RANDOM, "round_robin": POLICY_ROUND_ROBIN, "sequential": POLICY_SEQUENTIAL}
+PROTOCOLS = {"dns": PROTOCOL_DNS, "tls": PROTOCOL_TLS, "https": PROTOCOL_HTTPS}
+#: Names of the rcodes whose durations are kept apart.
+RCODES = ("NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH", "NOTZONE", "11", "12",
+          "13", "14", "15", "BADSIG", "BADKEY", "BADTIME", "BADMODE", "BADNAME", "BADALG", "BADTRUNC", "BADCOOKIE")
+#: Seconds: 0.25 ms, each bucket twice the one before.
+BUCKETS = tuple(0.00025 * 2**k for k in range(16))
+
+
+# ---- hooks ----
+
+cdef inline bint below(const Name *name, const uint8_t *zone, uint32_t length) noexcept nogil:
+    """Whether a name is the zone (lower case) or below it."""
+    cdef uint32_t label
+    if name.length < length:
+        return False
+    for label in range(name.labels + 1):
+        if <uint32_t>name.length - name.offset[label] <= length:
+            return <uint32_t>name.length - name.offset[label] == length and memcmp(name.lower + name.offset[label], zone, length) == 0
+    return False
+
+
+cdef bint takes(const Forward *forward, const Name *name) noexcept nogil:
+    cdef uint32_t at = 0, length
+    if forward.from_length > 1 and not below(name, forward.from_name, forward.from_length):
+        return False
+    if forward.excepted_size == 0 or name.length == forward.from_length:
+        return True
+    while at < forward.excepted_size:
+        length = forward.excepted[at]
+        if below(name, forward.excepted + at + 1, length):
+            return False
+        at += 1 + length
+    return True
+
+
+cdef Verdict forward_query(Handler *self, Query *q) noexcept nogil:
+    cdef Forward *forward = <Forward *>self.state
+    if not takes(forward, q.name):
+        return NEXT
+    return exchange_ask(forward, q)
+
+
+cdef Verdict forward_resume(Handler *self, Query *q) noexcept nogil:
+    return <Verdict>(<Waiting *>query_scratch(self, q)).verdict
+
+
+cdef void forward_abandon(Handler *self, Query *q) noexcept nogil:
+    exchange_abandon(<Forward *>self.state, q)
+
+
+cdef bint forward_detach(Handler *self, Worker *worker) noexcept nogil:
+    return exchange_close(<Forward *>self.state, worker)
+
+
+cdef const char *forward_upstream(Handler *self, Query *q) noexcept nogil:
+    cdef const Upstream *upstream = (<Waiting *>query_scratch(self, q)).upstream
+    if upstream == NULL:
+        return b""
+    return upstream.text
+
+
+# ---- the instance ----
+
+cdef class ForwardHandler(NativeHandler):
+
+    def __cinit__(self, *args):
+        self.forward = <Forward *>calloc(1, sizeof(Forward))
+        if self.forward == NULL:
+            raise MemoryError
+        self.handler.query = forward_query
+        self.handler.resume = forward_resume
+        self.handler.abandon = forward_abandon
+        self.handler.detach = forward_detach
+        self.handler.scratch_size = sizeof(Waiting)
+        self.handler.state = self.forward
+        self.forward.handler = &self.handler
+
+    def __dealloc__(self):
+        if self.forward != NULL:
+            free(self.forward.settings.upstreams)
+            free(self.forward.excepted)
+            free(self.forward)
+            self.forward = NULL
+
+    def __init__(self, options, list upstreams):
+        NativeHandler.__init__(self, "forward")
+        if not 0 < len(upstreams) <= UPSTREAMS_MAX:
+            raise ValueError("more than %d upstream addresses: %d" % (UPSTREAMS_MAX, len(upstreams)))
+        self.options = options
+        self.upstreams = upstreams
+        self.lane = None
+        self._set_upstreams(upstreams)
+        self._set_options(options)
+        self._make_metrics()
+
+    cdef int _set_upstreams(self, list upstreams) except -1:
+        cdef Settings *settings = &self.forward.settings
+        cdef Upstream *upstream
+        cdef bytes address
+        cdef bytes text
+        settings.upstreams = <Upstream *>calloc(len(upstreams), sizeof(Upstream))
+        if settings.upstreams == NULL:
+            raise MemoryError
+        for i, given in enumerate(upstreams):
+            upstream = &settings.upstreams[i]
+            address = given.sockaddr()
+            memcpy(upstream.address, <const uint8_t *>address, len(address))
+            upstream.address_length = <uint32_t>len(address)
+            upstream.protocol = PROTOCOLS[given.scheme]
+            text = given.text.encode()[:63]
+            memcpy(upstream.text, <const char *>text, len(text))
+            upstream.dial = 15 * <int64_t>1000000000
+        settings.count = <uint32_t>len(upstreams)
+        return 0
+
+    cdef int _set_options(self, options) except -1:
+        cdef Forward *forward = self.forward
+        cdef Settings *settings = &forward.settings
+        cdef bytes wire
+        wire = name_wire(options.zone.lower())
+        memcpy(forward.from_name, <const uint8_t *>wire, len(wire))
+        forward.from_length = <uint32_t>len(wire)
+        packed = b"".join(bytes([len(name)]) + name for name in (name_wire(name.lower()) for name in options.excepted))
+        wire = packed
+        forward.excepted = <uint8_t *>calloc(1, len(wire) + 1)
+        if forward.excepted == NULL:
+            raise MemoryError
+        memcpy(forward.excepted, <const uint8_t *>wire, len(wire))
+        forward.excepted_size = <uint32_t>len(wire)
+        forward.policy = POLICIES[options.policy]
+        forward.prefer_udp = options.prefer_udp
+        forward.failfast = options.failfast
+        forward.next_on_nodata = options.next_on_nodata
+        forward.max_attempts = 2 * settings.count if options.max_attempts is None else min(options.max_attempts, 0xFFFFFFFF)
+        forward.max_concurrent = min(options.max_concurrent, 0x7FFFFFFF)
+        self._set_rcodes(&forward.failover, options.failover)
+        self._set_rcodes(&forward.next, options.next)
+        settings.force_tcp = options.force_tcp
+        settings.expire = options.expire
+        settings.max_age = options.max_age
+        settings.max_idle = min(options.max_idle, 0xFFFFFFFF)
+        settings.read_timeout = options.read_timeout
+        settings.max_fails = min(options.max_fails, 0xFFFFFFFF)
+        settings.interval = options.interval
+        settings.probe_flags = 1 if options.probe_recursion else 0
+        wire = name_wire(options.probe_name)
+        memcpy(settings.probe_name, <const uint8_t *>wire, len(wire))
+        settings.probe_name_length = <uint32_t>len(wire)
+        if options.source:
+            wire = options.source
+            memcpy(settings.source, <const uint8_t *>wire, len(wire))
+            settings.source_length = <uint32_t>len(wire)
+        return 0
+
+    cdef void _set_rcodes(self, Rcodes *rcodes, given):
+        for rcode in given:
+            rcodes.words[<uint32_t>rcode >> 6] |= <uint64_t>1 << (<uint32_t>rcode & 63)
+            rcodes.any = 1
+
+    cdef int _make_metrics(self) except -1:
+        cdef Settings *settings = &self.forward.settings
+        cdef Upstream *upstream
+        cdef Metric duration = Metric("coredns_proxy_request_duration_seconds", "Time until an upstream replied.", "histogram",
+                                      ("proxy_name", "to", "rcode"), BUCKETS, 1e9)
+        cdef Metric failures = Metric("coredns_proxy_healthcheck_failures_total", "Health checks that failed.", "counter", ("proxy_name", "to"))
+        cdef Metric hits = Metric("coredns_proxy_conn_cache_hits_total", "Questions that went out on a standing connection or socket.", "counter",
+                                  ("proxy_name", "to", "proto"))
+        cdef Metric misses = Metric("coredns_proxy_conn_cache_misses_total", "Connections and sockets made.", "counter",
+                                    ("proxy_name", "to", "proto"))
+        cdef Metric broken = Metric("coredns_forward_healthcheck_broken_total", "Times that all upstreams were down and one was asked nevertheless.",
+                                    "counter")
+        cdef Metric rejects = Metric("coredns_forward_max_concurrent_rejects_total", "Queries refused because of max_concurrent.", "counter")
+        self.metrics = (duration, failures, hits, misses)
+        self.forward.broken_cell = broken.cell(())
+        self.forward.rejects_cell = rejects.cell(())
+        settings.buckets = &duration.buckets
+        settings.stride = duration.buckets.count + 2
+        for i in range(settings.count):
+            upstream = &settings.upstreams[i]
+            to = self.upstreams[i].text
+            upstream.duration = duration.table(("forward", to, RCODES))
+            upstream.failures = failures.cell(("forward", to))
+            for k, proto in enumerate(("udp", "tcp", "tcp-tls")):
+                upstream.hits[k] = hits.cell(("forward", to, proto))
+                upstream.misses[k] = misses.cell(("forward", to, proto))
+        return 0
+
+    # ---- for the lane, which holds the GIL ----
+
+    def set_client(self, int index, uint64_t client):
+        self.forward.settings.upstreams[index].client = client
+
+    def probe_failed(self, int index):
+        atomic_add32(&self.forward.settings.upstreams[index].fails, 1)
+        metric_add(self.forward.settings.upstreams[index].failures, METRIC_CONTROL, 1)
+
+    def probe_succeeded(self, int index):
+        upstream_alive(&self.forward.settings.upstreams[index], socket_clock())
+
+    def count_connection(self, int index, bint hit):
+        cdef Upstream *upstream = &self.forward.settings.upstreams[index]
+        metric_add(upstream.hits[2] if hit else upstream.misses[2], METRIC_CONTROL, 1)
+
+    cpdef close(self):
+        if self.lane is not None:
+            self.lane.leave(self)

@@ -1,0 +1,258 @@
+"""Upstreams and the questions under way to them: what the files of this folder share.
+
+An `Upstream` belongs to an instance of forward and is shared by all workers. A worker keeps for each instance a `Share` with one `Peer` an upstream: its
+sockets and connections. An `Exchange` is one question under way; the queries that wait for it hang from it. Below it stand the
+ways to an upstream (_datagram, _connection, _lane), which know nothing of policies and report through `Share.answered` and `Share.failed`.
+"""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from fastdns._mux cimport Query, Worker, Source, Timer, Flush, ERROR_MAX, WORKERS_MAX
+from fastdns._metrics cimport Buckets
+from fastdns.plugins.forward._system cimport mmsghdr, iovec
+
+cdef enum:
+    UPSTREAMS_MAX = 64
+    SOCKETS = 16                    # connected UDP sockets of a worker to one upstream
+    SOCKET_USES = 1000              # then a socket is renewed, and with it its random port
+    SOCKET_SLOTS = 1024             # questions in flight on a socket, by the low bits of their id: above SOCKET_USES
+    SOCKET_AGE = 1000000000         # ns; likewise
+    RETIRED_MAX = 64                # sockets of a peer that only wait for late replies
+    SEND_BATCH = 64
+    RECEIVE_BATCH = 32
+    RECEIVE_SIZE = 4096             # octets of a reply taken in a batch; clients that advertise more get sockets read singly
+    REQUEST_INLINE = 512
+    CONNECTION_SLOTS = 256
+    CONNECTION_DEPTH = 128          # questions in flight on one TCP connection
+    CONNECTIONS = 4                 # of a worker to an upstream, before questions share them
+    CONNECTIONS_MAX = 64
+    RCODE_CELLS = 24
+
+cdef enum Protocol:                 # of an upstream, as the Corefile has it
+    PROTOCOL_DNS
+    PROTOCOL_TLS
+    PROTOCOL_HTTPS
+
+cdef enum Way:                      # how a question travels
+    WAY_NONE
+    WAY_UDP
+    WAY_TCP
+    WAY_LANE
+    WAY_GUEST                       # over the connection of another worker
+    WAY_PAUSE                       # before the next attempt
+
+cdef enum Outcome:
+    BEGUN = 0                       # under way
+    BROKEN = -1                     # failed at once; the exchange's error says why
+
+cdef struct Share
+cdef struct Peer
+cdef struct Socket
+cdef struct Connection
+cdef struct Exchange
+cdef struct Probe
+
+cdef struct Upstream:
+    uint8_t address[128]            # a sockaddr
+    uint32_t address_length
+    uint8_t protocol                # Protocol
+    uint8_t listed                  # position in the configuration
+    uint64_t client                 # of the lane; TLS and HTTPS
+    char text[64]                   # address:port
+    # ---- shared by the workers: atomic ----
+    uint32_t fails                  # probes that failed, one after another
+    uint32_t probing                # 1: a cycle of probes runs somewhere
+    uint32_t host                   # the worker, counted from 1, that has a connection for all; 0: none
+    int64_t dial                    # moving average of the time to connect, ns
+    int64_t alive                   # when a probe was answered last, ns
+    # ---- metric cells ----
+    uint32_t duration               # RCODE_CELLS histograms in a row
+    uint32_t failures
+    uint32_t hits[3]                # udp, tcp, tcp-tls
+    uint32_t misses[3]
+
+cdef struct Settings:               # of an instance
+    Upstream *upstreams
+    uint32_t count
+    uint8_t source[128]             # sockaddr that sockets are bound to
+    uint32_t source_length          # 0: none
+    uint8_t force_tcp
+    int64_t expire                  # ns
+    int64_t max_age                 # ns; 0: none
+    uint32_t max_idle               # connections; 0: no limit
+    int64_t read_timeout            # ns
+    uint32_t max_fails              # 0: never down
+    int64_t interval                # of probes, ns
+    uint8_t probe_flags             # first octet of the header's flags
+    uint8_t probe_name[256]
+    uint32_t probe_name_length
+    Buckets *buckets                # of durations
+    uint32_t stride                 # cells of one histogram of durations
+
+cdef struct Share:                  # a worker's part of an instance
+    Worker *worker
+    Settings *settings
+    void *owner                     # the instance, for the functions below
+    void (*failed)(Exchange *e) noexcept nogil                  # e.error is set
+    bint (*answered)(Exchange *e, const uint8_t *packet, uint32_t length, bint cut) noexcept nogil    # False: not the reply; the wait goes on
+    void (*again)(Exchange *e) noexcept nogil                   # the same attempt anew: a kept connection was closed
+    void (*sent)(Exchange *e) noexcept nogil                    # the time to wait for the reply begins
+    Peer *peers
+    Timer sweep                     # closes what is idle
+    # ---- the exchanges' ----
+    Exchange *oldest                # waiting for a reply, all for the same time
+    Exchange *newest
+    Timer timeout
+    Timer repeat
+    Exchange *paused
+    Exchange *paused_last
+    Timer pause
+    Exchange **equal                # questions in flight by hash
+    uint32_t waiting                # exchanges
+    uint32_t spare                  # datagrams that may be repeated
+
+cdef struct Probe:                  # the health check of one upstream, run by the worker that saw it fail
+    Peer *peer
+    Timer timer
+    Source source                   # fd -1: none
+    uint8_t running
+    uint8_t asking                  # a reply is awaited
+    uint8_t connected
+    uint16_t id
+    uint32_t size
+    uint32_t got
+    uint8_t request[300]
+    uint8_t reply[514]              # the beginning of it
+
+cdef struct Peer:                   # a worker's way to an upstream
+    Share *share
+    Upstream *upstream
+    Probe probe
+    # ---- UDP ----
+    Socket *sockets[SOCKETS]
+    Socket *retired                 # list
+    uint32_t retired_count
+    Socket *current                 # of this batch
+    Exchange *batch[SEND_BATCH]     # queued on it
+    uint32_t batched
+    Flush flush
+    int64_t replied                 # when the last reply came, ns
+    int64_t quiet                   # when the first question since then was sent; 0: none was
+    # ---- TCP ----
+    Connection *connections         # list, oldest first
+    Connection *last
+    uint32_t connection_count
+    uint32_t guests                 # questions with another worker
+
+cdef struct Socket:                 # a UDP socket
+    Source source
+    Peer *peer
+    Socket *next                # of retired or free ones
+    int64_t opened              # ns
+    int64_t used
+    uint32_t uses
+    uint32_t waiting            # exchanges in flight
+    uint32_t large              # of them, those that take more than RECEIVE_SIZE octets
+    uint8_t retired             # takes no more questions; closed when none is in flight
+    uint8_t busy                # its replies are being handed out
+    uint16_t slots[SOCKET_SLOTS]    # numbers of exchanges by the low bits of their id
+
+cdef struct Connection:             # over TCP
+    Source source
+    Peer *peer
+    Connection *next            # of the peer's, oldest first, or of free ones
+    Connection *previous
+    Timer dial                  # the time to connect
+    Flush flush                 # of the output
+    int64_t opened
+    int64_t used                # when it last became idle
+    uint32_t waiting            # exchanges
+    uint8_t connected
+    uint8_t retired             # takes no more questions
+    uint8_t busy                # its replies are being handed out
+    uint8_t watching_out
+    uint8_t *out                # messages with their lengths, not yet sent
+    uint32_t out_size
+    uint32_t out_used
+    uint32_t out_sent
+    uint8_t *partial            # the beginning of a message
+    uint32_t partial_size
+    uint32_t partial_used
+    uint16_t slots[CONNECTION_SLOTS]
+
+cdef struct Exchange:
+    Share *share
+    uint32_t number                 # in the worker's stock, from 1
+    uint32_t generation             # grows when it is given back
+    Exchange *next_free
+    # ---- who waits ----
+    Query *waiters
+    void *guest                     # another worker's question: nobody waits here; see _guest
+    uint8_t finishing
+    # ---- the question ----
+    uint32_t hash
+    Exchange *same                  # in the same slot of share.equal
+    uint32_t size                   # of the request
+    uint16_t question_length
+    uint32_t limit                  # octets of a reply over UDP
+    uint8_t by_tcp                  # the client's transport counts as TCP
+    uint8_t *request                # octets or large
+    uint8_t *large                  # malloc'ed
+    # ---- attempts ----
+    int64_t begun                   # ns
+    int64_t asked                   # when this attempt began
+    uint8_t order[UPSTREAMS_MAX]
+    uint8_t step                    # next in order
+    uint8_t known_down              # upstreams found down in this round
+    uint8_t passed                  # silent ones that others went before
+    uint8_t failovers
+    uint32_t failed                 # attempts
+    Upstream *upstream
+    # ---- where it is ----
+    uint8_t way                     # Way
+    uint8_t way_tcp                 # this attempt goes over TCP after a truncated reply
+    uint8_t alone                   # its next connection is a new one of its own
+    uint8_t opened                  # its connection was made for it
+    uint8_t queued                  # in peer.batch
+    uint32_t lane                   # counts the errands it left: those are not waited for any more
+    uint16_t id
+    uint8_t repeats                 # of this attempt's datagram
+    Socket *socket
+    Connection *connection
+    # ---- list of those that wait ----
+    uint8_t timed
+    Exchange *newer
+    Exchange *older
+    int64_t deadline
+    char error[ERROR_MAX]
+    uint8_t octets[REQUEST_INLINE]
+
+cdef struct Stock:                  # a worker's memory for all instances; kept for the life of the process
+    Exchange **chunks               # of 64
+    uint32_t made
+    Exchange *free
+    Socket *free_sockets
+    Connection *free_connections
+    mmsghdr sent[SEND_BATCH]
+    iovec sent_spans[SEND_BATCH]
+    mmsghdr received[RECEIVE_BATCH]
+    iovec received_spans[RECEIVE_BATCH]
+    uint8_t octets[RECEIVE_BATCH][RECEIVE_SIZE]
+    uint8_t big[131076]             # two whole messages of TCP with their lengths
+
+cdef Stock *stocks[WORKERS_MAX]
+
+cdef inline Peer *upstream_peer(Share *share, const Upstream *upstream) noexcept nogil:
+    return &share.peers[upstream - share.settings.upstreams]
+
+cdef inline Exchange *stock_exchange(Stock *stock, uint32_t number) noexcept nogil:
+    return &stock.chunks[(number - 1) >> 6][(number - 1) & 63]
+
+# The calling worker's memory, made when first asked for; NULL when there is none left.
+cdef Stock *stock_of(Worker *worker) noexcept nogil
+cdef Exchange *exchange_take(Share *share) noexcept nogil
+cdef void exchange_give(Exchange *e) noexcept nogil
+# Sets e.error as Go words it: OPERATION NETWORK LOCAL->UPSTREAM: WHAT, with local the address of fd (-1: none, "" before it is bound).
+cdef void upstream_error(Exchange *e, const char *operation, const char *network, int fd, const char *call, int error) noexcept nogil
+# A socket of the instance: made, bound to the source address, not connected. -1 and errno.
+cdef int upstream_socket(const Settings *settings, const Upstream *upstream, int type) noexcept nogil
+# A probe was answered: the upstream is up.
+cdef void upstream_alive(Upstream *upstream, int64_t now) noexcept nogil

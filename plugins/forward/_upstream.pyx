@@ -1,0 +1,144 @@
+"""Memory of exchanges, sockets, and the texts of what went wrong. The contract is in _upstream.pxd."""
+from libc.errno cimport errno
+from libc.stdint cimport uint32_t, int64_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free
+from libc.string cimport strerror
+from fastdns._atomic cimport atomic_store32
+from fastdns._mux cimport ERROR_MAX, Worker
+from fastdns.plugins.forward._system cimport (
+    SOCK_CLOEXEC, SOCK_NONBLOCK, bind, close, error_number_set, sockaddr, socket, socket_address_text, socket_local_text,
+)
+
+cdef extern from * nogil:
+    """
+    #define atomic_store64(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+    """
+    void atomic_store64(int64_t *p, int64_t v) noexcept
+
+cdef enum:
+    CHUNKS = 1024               # of 64 exchanges: more than the pool of queries ever has
+
+
+cdef Stock *stock_of(Worker *worker) noexcept nogil:
+    cdef Stock *stock = stocks[worker.id]
+    cdef uint32_t i
+    if stock != NULL:
+        return stock
+    stock = <Stock *>calloc(1, sizeof(Stock))
+    if stock == NULL:
+        return NULL
+    stock.chunks = <Exchange **>calloc(CHUNKS, sizeof(Exchange *))
+    if stock.chunks == NULL:
+        free(stock)
+        return NULL
+    for i in range(SEND_BATCH):
+        stock.sent[i].msg_hdr.msg_iov = &stock.sent_spans[i]
+        stock.sent[i].msg_hdr.msg_iovlen = 1
+    for i in range(RECEIVE_BATCH):
+        stock.received_spans[i].iov_base = stock.octets[i]
+        stock.received_spans[i].iov_len = RECEIVE_SIZE
+        stock.received[i].msg_hdr.msg_iov = &stock.received_spans[i]
+        stock.received[i].msg_hdr.msg_iovlen = 1
+    stocks[worker.id] = stock
+    return stock
+
+
+cdef bint add_chunk(Stock *stock) noexcept nogil:
+    cdef Exchange *chunk
+    cdef uint32_t i
+    if stock.made >= CHUNKS * 64 - 64:
+        return False
+    chunk = <Exchange *>calloc(64, sizeof(Exchange))
+    if chunk == NULL:
+        return False
+    stock.chunks[stock.made >> 6] = chunk
+    for i in range(64):
+        chunk[i].number = stock.made + i + 1
+        chunk[i].next_free = stock.free
+        stock.free = &chunk[i]
+    stock.made += 64
+    return True
+
+
+cdef Exchange *exchange_take(Share *share) noexcept nogil:
+    cdef Stock *stock = stock_of(share.worker)
+    cdef Exchange *e
+    if stock == NULL or (stock.free == NULL and not add_chunk(stock)):
+        return NULL
+    e = stock.free
+    stock.free = e.next_free
+    e.share = share
+    e.waiters = NULL
+    e.guest = NULL
+    e.finishing = 0
+    e.same = NULL
+    e.request = NULL
+    e.large = NULL
+    e.step = 0
+    e.known_down = 0
+    e.passed = 0
+    e.failovers = 0
+    e.failed = 0
+    e.upstream = NULL
+    e.way = WAY_NONE
+    e.way_tcp = 0
+    e.alone = 0
+    e.opened = 0
+    e.queued = 0
+    e.repeats = 0
+    e.socket = NULL
+    e.connection = NULL
+    e.timed = 0
+    e.error[0] = 0
+    return e
+
+
+cdef void exchange_give(Exchange *e) noexcept nogil:
+    cdef Stock *stock = stocks[e.share.worker.id]
+    e.generation += 1
+    if e.large != NULL:
+        free(e.large)
+        e.large = NULL
+    e.next_free = stock.free
+    stock.free = e
+
+
+cdef int upstream_socket(const Settings *settings, const Upstream *upstream, int type) noexcept nogil:
+    cdef int fd = socket((<const sockaddr *>upstream.address).sa_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
+    cdef int kept
+    if fd >= 0 and settings.source_length and bind(fd, <const sockaddr *>settings.source, settings.source_length) < 0:
+        kept = errno
+        close(fd)
+        error_number_set(kept)
+        return -1
+    return fd
+
+
+cdef void upstream_error(Exchange *e, const char *operation, const char *network, int fd, const char *call, int error) noexcept nogil:
+    cdef char local[64]
+    cdef char *reason
+    cdef char first
+    cdef bint named = True
+    local[0] = 0
+    if fd >= 0:
+        socket_local_text(fd, local)
+    elif e.share.settings.source_length:
+        socket_address_text(<const sockaddr *>e.share.settings.source, local)
+    else:
+        named = False
+    if error == 0:
+        snprintf(e.error, ERROR_MAX, b"%s %s %s%s%s: i/o timeout", operation, network, local, <const char *>(b"->" if named else b""), e.upstream.text)
+        return
+    reason = strerror(error)
+    first = reason[0]
+    if c'A' <= first <= c'Z':
+        first += 32
+    snprintf(e.error, ERROR_MAX, b"%s %s %s%s%s: %s: %c%s", operation, network, local, <const char *>(b"->" if named else b""), e.upstream.text,
+             call, first, reason + 1)
+
+
+cdef void upstream_alive(Upstream *upstream, int64_t now) noexcept nogil:
+    atomic_store32(&upstream.fails, 0)
+    atomic_store64(&upstream.alive, now)
+    atomic_store32(&upstream.probing, 0)

@@ -1,0 +1,111 @@
+"""kubernetes: names of a cluster's services, endpoints and pods."""
+
+from __future__ import annotations
+
+import weakref
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from fastdns import interfaces
+from fastdns.corefile import Controller, CorefileError
+from fastdns.plugins.kubernetes import cluster
+from fastdns.plugins.kubernetes._kubernetes import Kubernetes
+from fastdns.plugins.kubernetes._store import Store
+from fastdns.plugins.kubernetes.connection import ApiConfigError, Endpoint, InCluster
+from fastdns.plugins.kubernetes.gauges import make_store
+from fastdns.plugins.kubernetes.resources import Kind, Selectors
+from fastdns.plugins.kubernetes.selectors import Selector
+from fastdns.plugins.kubernetes.settings import Settings, parse
+
+if TYPE_CHECKING:
+    from fastdns.plugins.kubernetes.cluster import Origin
+
+__all__ = ["setup"]
+
+
+def setup(controller: Controller) -> None:
+    """``kubernetes [ZONES...] { ... }``, see README.md."""
+    settings = parse(controller)
+    wanted = kinds(settings)
+    try:
+        lease = cluster.acquire(origin(settings), options(settings), wanted, make_store)
+    except ApiConfigError as error:
+        raise CorefileError(str(error)) from None
+    store = lease.sink
+    assert isinstance(store, Store)  # noqa: S101 - that is what acquire was given
+    handler = Kubernetes(
+        controller.directive or "kubernetes",
+        store,
+        settings.zones,
+        settings.primary,
+        multicluster=settings.multicluster,
+        namespaces=settings.namespaces,
+        fallthrough=settings.fallthrough,
+        ttl=settings.ttl,
+        kinds=sum(1 << kind for kind in wanted),
+        pods=settings.pods,
+        pod_names=settings.pod_names,
+        no_endpoints=settings.no_endpoints,
+        ignore_empty=settings.ignore_empty,
+        zonal=settings.zonal,
+        addresses=own_addresses(controller),
+    )
+    # Also a configuration that never comes to serve gives its share back.
+    weakref.finalize(handler, lease.release)
+    controller.config.add_handler(handler)
+
+    def start() -> None:
+        lease.start()
+        if settings.startup_timeout > 0:
+            lease.wait(settings.startup_timeout)
+
+    controller.on_startup(start)
+    controller.on_shutdown(lease.release)
+
+
+def kinds(settings: Settings) -> list[Kind]:
+    """What has to be listed and watched."""
+    wanted = [Kind.NAMESPACE, Kind.SERVICE]
+    if not settings.no_endpoints:
+        wanted.append(Kind.SLICE)
+    if settings.pods == "verified":
+        wanted.append(Kind.POD)
+    if settings.multicluster:
+        wanted += [Kind.IMPORT, Kind.IMPORT_SLICE]
+    return wanted
+
+
+def origin(settings: Settings) -> Origin:
+    """Where the objects come from. Raises ApiConfigError."""
+    if settings.manifests:
+        from fastdns.plugins.kubernetes.manifests import Manifests
+
+        manifests = Manifests(tuple(settings.manifests))
+        manifests.check()
+        return manifests
+    if settings.kubeconfig:
+        from fastdns.plugins.kubernetes.kubeconfig import Kubeconfig
+
+        return Kubeconfig(settings.kubeconfig, settings.context)
+    if settings.endpoint:
+        return Endpoint(settings.endpoint, *settings.tls)
+    return InCluster()
+
+
+def options(settings: Settings) -> cluster.Options:
+    """What tells this use of the API server apart from others."""
+    everything = Selector()
+    selectors = Selectors(settings.labels or everything, settings.namespace_labels or everything)
+    return cluster.Options(selectors, settings.limits, False, settings.snapshot)
+
+
+def own_addresses(controller: Controller) -> list[str]:
+    """Addresses of this machine, for NS records: all but loopback ones; none where `bind` chooses, as in CoreDNS."""
+    if controller.config.listen_hosts != [""]:
+        return []
+    try:
+        found = interfaces.addresses()
+    except OSError:
+        return []
+    texts = [text for texts in found.values() for text in texts]
+    return [text for text in texts if not ip_address(text.partition("%")[0]).is_loopback]

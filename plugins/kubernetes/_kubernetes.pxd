@@ -1,0 +1,16 @@
+"""The native handler of kubernetes."""
+from libc.stdint cimport uint8_t
+from fastdns._mux cimport NativeHandler
+from fastdns._zones cimport ZoneList
+from fastdns.plugins.kubernetes._store cimport Store
+from fastdns.plugins.kubernetes._view cimport View
+
+cdef class Kubernetes(NativeHandler):
+    cdef View view
+    cdef readonly Store store
+    cdef object zones               # ZoneLists that the view borrows from
+    cdef object fall
+    cdef object __weakref__         # the lease on the store ends with the handler
+    cdef _set_zones(self, ZoneList listed, list imported)
+    cdef _set_namespaces(self, list labels)
+    cdef _set_addresses(self, list packed)

@@ -1,0 +1,271 @@
+"""The native handler of kubernetes: from a query to the records of the store."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy
+from fastdns._mux cimport ANSWERED, FAILED, Handler, NEXT, PARKED, Query, Verdict, query_answer, query_fail
+from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, reply_add, reply_clear, Record
+from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR,
+                            TYPE_CNAME, TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT)
+from fastdns._zones cimport ZoneList, ZoneName, zones_hold, zones_match
+from fastdns.plugins.kubernetes._answer cimport (Ask, Candidates, answer_addresses, answer_exists, answer_servers, answer_soa, answer_srv,
+                                                 ask_resolve)
+from fastdns.plugins.kubernetes._chase cimport Chase, chase_begin, chase_resume
+from fastdns.plugins.kubernetes._memory cimport load_count
+from fastdns.plugins.kubernetes._name cimport EVERYWHERE, FORM_SERVERS, FORM_VERSION, name_reverse
+from fastdns.plugins.kubernetes._records cimport service_alias
+from fastdns.plugins.kubernetes._reverse cimport answer_reverse
+from fastdns.plugins.kubernetes._view cimport (FOUND_ALIAS, LocalAddress, PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED, ZONE_IMPORTED, ZONE_REVERSE)
+
+from ipaddress import ip_address
+
+
+cdef enum:
+    VERSION_TTL = 28800
+
+cdef enum Step:                     # how far an answer came
+    NAME_ERROR
+    READY                           # what there is, is in the reply
+    WAITING                         # parked
+    BROKEN                          # there is no room to look on: nothing is written
+
+
+# ---- one query ----
+
+cdef Verdict kubernetes_query(Handler *self, Query *q) noexcept nogil:
+    cdef View *view = <View *>self.state
+    cdef const ZoneName *zone = zones_match(view.zones, q.name)
+    cdef Ask ask
+    if zone == NULL:
+        return NEXT
+    if q.qtype == TYPE_AXFR or q.qtype == TYPE_IXFR:
+        return query_fail(q, RCODE_REFUSED, NULL)
+    ask_begin(&ask, view, q, zone)
+    query_answer(q, RCODE_NOERROR, FLAG_AA)
+    return settle(self, &ask, answer(self, &ask))
+
+
+cdef void ask_begin(Ask *ask, const View *view, Query *q, const ZoneName *zone) noexcept nogil:
+    ask.view = view
+    ask.q = q
+    ask.name = q.name
+    ask.owner = q.name.wire
+    ask.owner_length = q.name.length
+    ask.owned = 1
+    ask.zone = q.name.wire + q.name.length - zone.length
+    ask.zone_length = zone.length
+    ask.zone_flags = view.zone_flags[zone - view.zones.names]
+    ask_resolve(ask, q.name.labels - zone.labels)
+
+
+cdef Verdict settle(Handler *self, Ask *ask, Step step) noexcept nogil:
+    """What follows from the look-up: spec/plugins-a-k.md, order of decisions."""
+    cdef Query *q = ask.q
+    cdef const View *view = ask.view
+    if step == WAITING:
+        return PARKED
+    if step == BROKEN:
+        return FAILED
+    if step == NAME_ERROR:
+        if view.fallthrough != NULL and zones_hold(view.fallthrough, q.name):
+            reply_clear(&q.reply)
+            return NEXT
+        q.reply.count = 0
+        q.reply.rcode = RCODE_NXDOMAIN if load_count(&view.cluster.synced) & view.kinds == view.kinds else RCODE_SERVFAIL
+    if q.reply.count == 0 and not q.reply.overflow:
+        answer_soa(ask, SECTION_AUTHORITY)
+    return ANSWERED
+
+
+cdef Step step(bint found) noexcept nogil:
+    return READY if found else NAME_ERROR
+
+
+cdef Step answer(Handler *self, Ask *ask) noexcept nogil:
+    cdef uint16_t qtype = ask.q.qtype
+    cdef uint8_t ip[16]
+    cdef uint8_t family
+    if qtype == TYPE_A or qtype == TYPE_AAAA:
+        return answer_family(self, ask, qtype)
+    if qtype == TYPE_SRV:
+        return step(answer_srv(ask))
+    if qtype == TYPE_PTR:
+        family = name_reverse(ask.name, ip)
+        return step(answer_reverse(ask, ip, family) if family else answer_exists(ask, False) and ask.wanted.form != FORM_SERVERS)
+    if qtype == TYPE_TXT:
+        return answer_text(ask)
+    if qtype == TYPE_CNAME:
+        return answer_alias(ask)
+    if qtype == TYPE_SOA:
+        if ask.wanted.zone == 0:
+            answer_soa(ask, SECTION_ANSWER)
+        return READY
+    if qtype == TYPE_NS and ask.wanted.zone == 0:
+        # CoreDNS compares the name in lower case with the zone as asked for.
+        if memcmp(ask.zone, ask.name.lower, ask.zone_length) == 0:
+            answer_servers(ask)
+        return READY
+    return step(answer_exists(ask, False))
+
+
+cdef Step answer_family(Handler *self, Ask *ask, uint16_t qtype) noexcept nogil:
+    cdef Candidates candidates
+    cdef Verdict verdict
+    candidates.count = 0
+    if not answer_addresses(ask, qtype, &candidates):
+        return NAME_ERROR
+    if candidates.count == 0:
+        return READY
+    verdict = chase_begin(self, ask, &candidates)
+    return WAITING if verdict == PARKED else READY if verdict == ANSWERED else BROKEN
+
+
+cdef Step answer_text(Ask *ask) noexcept nogil:
+    """Besides the version nothing has text; but only names with entries exist for it, the zone itself does not."""
+    cdef Record *record
+    if ask.wanted.form == FORM_VERSION:
+        record = reply_add(&ask.q.reply, SECTION_ANSWER)
+        if record != NULL:
+            record.owner = ask.owner
+            record.owner_length = ask.owner_length
+            record.type = TYPE_TXT
+            record.klass = CLASS_IN
+            record.ttl = VERSION_TTL
+            record.rdata = <const uint8_t *>b"\x051.1.0"
+            record.rdlength = 6
+            record.flags = RECORD_OWNED
+        return READY
+    if ask.wanted.direction != EVERYWHERE:
+        return READY
+    return step(answer_exists(ask, True))
+
+
+cdef Step answer_alias(Ask *ask) noexcept nogil:
+    """The first alias, by itself."""
+    cdef Record *record
+    if ask.result.found != FOUND_ALIAS:
+        return step(answer_exists(ask, False))
+    record = reply_add(&ask.q.reply, SECTION_ANSWER)
+    if record != NULL:
+        record.owner = ask.owner
+        record.owner_length = ask.owner_length
+        record.type = TYPE_CNAME
+        record.klass = CLASS_IN
+        record.ttl = ask.view.ttl
+        record.rdata = service_alias(ask.result.record)
+        record.rdlength = ask.result.record.alias_length
+    return READY
+
+
+cdef Verdict kubernetes_resume(Handler *self, Query *q) noexcept nogil:
+    cdef View *view = <View *>self.state
+    cdef const ZoneName *zone = zones_match(view.zones, q.name)
+    cdef Ask ask
+    cdef Verdict verdict
+    ask_begin(&ask, view, q, zone)
+    verdict = chase_resume(self, &ask)
+    return settle(self, &ask, READY) if verdict == ANSWERED else verdict
+
+
+# ---- set-up ----
+
+cdef bytes wire(str name):
+    """Wire form of a zone in lower case."""
+    cdef ZoneList listed = ZoneList([name])
+    return listed.zones.names[0].wire[: listed.zones.names[0].length]
+
+
+cdef class Kubernetes(NativeHandler):
+
+    def __cinit__(self, *args, **options):
+        self.handler.query = kubernetes_query
+        self.handler.resume = kubernetes_resume
+        self.handler.scratch_size = sizeof(Chase)
+        self.handler.state = &self.view
+
+    def __init__(self, str name, Store store not None, zones, str primary, *, multicluster=(), namespaces=(), fallthrough=None, uint32_t ttl=5,
+                 uint32_t kinds=0, str pods="disabled", bint pod_names=False, bint no_endpoints=False, bint ignore_empty=False, bint zonal=False,
+                 addresses=()):
+        cdef ZoneList listed = ZoneList(zones)
+        cdef ZoneList fall
+        cdef View *view = &self.view
+        cdef bytes octets
+        super().__init__(name)
+        self.store = store
+        self.zones = listed
+        view.cluster = &store.cluster
+        view.zones = &listed.zones
+        if fallthrough is not None:
+            fall = ZoneList(fallthrough)
+            self.fall = fall
+            view.fallthrough = &fall.zones
+        view.ttl = ttl
+        view.kinds = kinds
+        view.pods = {"disabled": PODS_DISABLED, "insecure": PODS_INSECURE, "verified": PODS_VERIFIED}[pods]
+        view.pod_names = pod_names
+        view.no_endpoints = no_endpoints
+        view.ignore_empty = ignore_empty
+        view.zonal = zonal
+        octets = wire(primary)
+        view.primary_length = <uint8_t>len(octets)
+        memcpy(view.primary, <const uint8_t *>octets, len(octets))
+        self._set_zones(listed, [wire(zone) for zone in multicluster])
+        self._set_namespaces([wire(namespace + ".") for namespace in namespaces])
+        self._set_addresses([ip_address(text.partition("%")[0]).packed for text in addresses])
+
+    cdef _set_zones(self, ZoneList listed, list imported):
+        cdef uint32_t i
+        self.view.zone_flags = <uint8_t *>calloc(listed.zones.count + 1, 1)
+        if self.view.zone_flags == NULL:
+            raise MemoryError
+        for i in range(listed.zones.count):
+            octets = <bytes>listed.zones.names[i].wire[: listed.zones.names[i].length]
+            if octets in imported:
+                self.view.zone_flags[i] |= ZONE_IMPORTED
+            if octets == b"\0" or octets.endswith(b"\x04arpa\0"):
+                self.view.zone_flags[i] |= ZONE_REVERSE
+
+    cdef _set_namespaces(self, list labels):
+        cdef uint32_t i = 0
+        self.view.namespaces = <uint8_t *>calloc(len(labels) + 1, 64)
+        if self.view.namespaces == NULL:
+            raise MemoryError
+        for label in labels:
+            # Names of several labels are names of no namespace: they match nothing, but they do count as a choice.
+            if len(label) == label[0] + 2:
+                memcpy(self.view.namespaces + 64 * i, <const uint8_t *><bytes>label, len(label) - 1)
+            i += 1
+        self.view.namespace_count = i
+
+    cdef _set_addresses(self, list packed):
+        cdef uint32_t i = 0
+        self.view.locals = <LocalAddress *>calloc(len(packed) + 1, sizeof(LocalAddress))
+        if self.view.locals == NULL:
+            raise MemoryError
+        for octets in packed:
+            memcpy(self.view.locals[i].ip, <const uint8_t *><bytes>octets, len(octets))
+            self.view.locals[i].family = 4 if len(octets) == 4 else 6
+            i += 1
+        self.view.local_count = i
+
+    def ready(self) -> bool:
+        return load_count(&self.view.cluster.synced) & self.view.kinds == self.view.kinds
+
+    def transfer(self, bytes zone, serial):
+        from fastdns.plugins.kubernetes._transfer import zone_transfer
+
+        return zone_transfer(self, zone, serial)
+
+    def search_path(self):
+        from fastdns.plugins.autopath import read_search
+        from fastdns.plugins.kubernetes._search import search_path
+
+        try:
+            search = read_search("/etc/resolv.conf")
+        except OSError:
+            search = []
+        return search_path(self, search)
+
+    def __dealloc__(self):
+        free(self.view.zone_flags)
+        free(self.view.namespaces)
+        free(self.view.locals)

@@ -1,0 +1,60 @@
+"""The names of a cluster's zone: what the labels left of the zone mean (Kubernetes DNS specification 1.1.0, CoreDNS's extensions)."""
+from libc.stdint cimport uint8_t, uint32_t
+from fastdns._wire cimport Name
+
+cdef enum Form:
+    FORM_NONE                       # no name of the grammar
+    FORM_APEX                       # the zone itself
+    FORM_EMPTY                      # svc or pod
+    FORM_NAMESPACE                  # NAMESPACE.svc or NAMESPACE.pod
+    FORM_SERVICE                    # SERVICE.NAMESPACE.svc with all that may stand before it
+    FORM_POD                        # IP-DASHED.NAMESPACE.pod
+    FORM_SERVERS                    # ns.dns
+    FORM_VERSION                    # dns-version
+
+cdef enum Direction:                # of a zone-scoped name (property zonal)
+    EVERYWHERE
+    PIN                             # only endpoints of that topology zone
+    PREFER                          # these if there are any, else all
+
+cdef enum:                          # what the zone and the view allow
+    GRAMMAR_IMPORTED = 1            # a multicluster zone
+    GRAMMAR_ZONAL = 2
+
+cdef struct Label:                  # borrowed from the name, lower case, without its length octet; length 0: any
+    const uint8_t *text
+    uint32_t length
+
+cdef struct Wanted:                 # what a name asks for
+    Form form
+    uint32_t zone                   # index of the zone's first label in the name
+    uint8_t pods                    # of FORM_NAMESPACE: NAMESPACE.pod
+    const uint8_t *namespace        # its label in wire form, lower case
+    const uint8_t *service          # likewise; the namespace's label follows. Of FORM_POD the dashed address
+    uint32_t key_length             # octets of both labels
+    Label port
+    Label protocol
+    Label endpoint
+    Label cluster
+    uint8_t by_endpoint             # an endpoint's label was given
+    uint8_t by_port                 # labels of port and protocol were given; each may still be empty
+    uint8_t endpoint_ip[16]         # the address that the endpoint's label spells, if it does
+    uint8_t endpoint_family         # of it; 0: none
+    Direction direction
+    uint8_t topology_length
+    char topology[256]              # the topology zone's name
+
+# What `name` means in a zone that begins at its label `zone`.
+cdef void name_parse(const Name *name, uint32_t zone, int grammar, Wanted *wanted) noexcept nogil
+# Does a service's or slice's port match the labels of port and protocol? text holds name and protocol.
+cdef bint name_port(const Wanted *wanted, const char *text, uint32_t name_length, uint32_t protocol_length) noexcept nogil
+# Equal without regard to case; label is lower case.
+cdef bint label_is(const Label *label, const char *text, uint32_t length) noexcept nogil
+# The label of an address: dots and colons become dashes, and no dash is last. out has 40 octets; returns the length.
+cdef uint32_t name_address(const uint8_t *ip, uint8_t family, char *out) noexcept nogil
+# The address that a pod's label spells (three dashes: IPv4, else IPv6). Its family, or 0. `exact` is set when that is how such an address is spelled.
+cdef uint8_t name_pod(const uint8_t *label, uint32_t length, uint8_t *ip, bint *exact) noexcept nogil
+# The address of a full reverse name (RFC 1035 3.5, RFC 3596 2.5): its family, or 0.
+cdef uint8_t name_reverse(const Name *name, uint8_t *ip) noexcept nogil
+# Does the name lie below in-addr.arpa or ip6.arpa?
+cdef bint name_is_reverse(const Name *name) noexcept nogil

@@ -1,0 +1,6 @@
+"""Takers of Kubernetes objects: see _objects.pxd."""
+
+class Sink:
+    """Takes Kubernetes objects; this base class ignores them. The store of the kubernetes plugin derives from it."""
+
+    def __init__(self) -> None: ...

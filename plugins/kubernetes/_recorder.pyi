@@ -1,0 +1,21 @@
+"""A sink that keeps what it is given as Python objects: for tests, and for a look at what the API side sees."""
+
+from typing import Any
+
+from fastdns.plugins.kubernetes._objects import Sink
+
+NAMES: tuple[str, ...]
+
+class Recorder(Sink):
+    """Keeps objects by the rules of _objects.pxd and logs what changed."""
+
+    #: What happened, oldest first: ("begin", kind, source), ("upsert", kind, namespace, name), ("remove", …), ("commit", kind).
+    log: list[tuple[Any, ...]]
+    #: Kinds committed at least once.
+    synced: set[int]
+    flushes: int
+    #: Whether upserts fail as if memory had run out.
+    refuses: bool
+
+    def objects(self, kind: int) -> dict[tuple[str, str], dict[str, Any]]:
+        """Standing objects of a kind by (namespace, name)."""

@@ -1,0 +1,200 @@
+"""Where an API server is and how we authenticate there: in-cluster, or an endpoint with client certificates.
+
+`kubeconfig.py` has the third way. Tokens and certificates are read again when their files change.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    import ssl
+
+#: Where a pod finds its service account.
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class ApiConfigError(Exception):
+    """The way to the API server is not usable as it is written; the text is what the operator sees."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to connect to, from a URL."""
+
+    host: str
+    port: int
+    tls: bool
+    #: Path in front of /api, without a slash at its end.
+    prefix: str
+
+    @classmethod
+    def parse(cls, url: str, tls: bool = False) -> Address:
+        """From a URL, or from HOST:PORT, which means https only where TLS is set up. ApiConfigError."""
+        text = url if "://" in url else ("https://" if tls else "http://") + url
+        parts = urlsplit(text)
+        try:
+            port = parts.port
+        except ValueError as error:
+            raise ApiConfigError(f"host must be a URL or a host:port pair: {url!r}: {error}") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ApiConfigError(f"host must be a URL or a host:port pair: {url!r}")
+        secure = parts.scheme == "https"
+        return cls(parts.hostname, port or (443 if secure else 80), secure, parts.path.rstrip("/"))
+
+    @property
+    def netloc(self) -> str:
+        """HOST or HOST:PORT, for the Host header and metrics."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
+
+    @property
+    def dial(self) -> str:
+        """HOST:PORT, as log lines have it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The whole as a URL."""
+        return f"{'https' if self.tls else 'http'}://{self.netloc}{self.prefix}"
+
+
+def stamps(*paths: str | os.PathLike[str] | None) -> tuple[object, ...]:
+    """What changes when one of the files does; rotation by symbolic link included."""
+    found: list[object] = []
+    for path in paths:
+        if not path:
+            continue
+        try:
+            status = os.stat(path)
+            found.append((status.st_ino, status.st_mtime_ns, status.st_size))
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+class Api:
+    """An API server. Subclasses say how to authenticate; `key` tells servers and credentials apart, for sharing."""
+
+    key: tuple[object, ...]
+    address: Address
+
+    def authorization(self) -> str | None:
+        """The Authorization header for the next request."""
+        return None
+
+    def context(self) -> ssl.SSLContext | None:
+        """For the next TLS connection; None for plain HTTP. OSError or ssl.SSLError when files are not usable."""
+        return None
+
+    def server_name(self) -> str:
+        """The name that the server's certificate must have."""
+        return self.address.host
+
+    async def prepare(self) -> None:
+        """Before each request: renew what has expired. OSError when that fails."""
+
+    async def refused(self) -> bool:
+        """The server said 401. True when there are other credentials to try now."""
+        return False
+
+
+def make_context(ca: str | None = None, ca_data: str | None = None, verify: bool = True) -> ssl.SSLContext:
+    """A client's TLS context; without a CA the system's are used."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif ca or ca_data:
+        context.load_verify_locations(cafile=ca or None, cadata=ca_data or None)
+    else:
+        context.load_default_certs()
+    return context
+
+
+class Followed:
+    """A value made from files and made again when they change; while they are not readable the last one stays."""
+
+    def __init__(self) -> None:
+        self.seen: tuple[object, ...] | None = None
+
+    def changed(self, *paths: str | os.PathLike[str] | None) -> bool:
+        """Whether one of the files changed since the last time this said so."""
+        now = stamps(*paths)
+        if now == self.seen:
+            return False
+        self.seen = now
+        return True
+
+
+class Endpoint(Api):
+    """`endpoint URL`, with the files of `tls CERT KEY CA` where given."""
+
+    def __init__(self, url: str, cert: str = "", key: str = "", ca: str = "") -> None:
+        """ApiConfigError for what is no URL."""
+        self.address = Address.parse(url, bool(cert or ca))
+        self.cert, self.private, self.ca = cert, key, ca
+        self.key = ("endpoint", self.address, cert, key, ca)
+        self.files = Followed()
+        self.made: ssl.SSLContext | None = None
+
+    def context(self) -> ssl.SSLContext | None:
+        if not self.address.tls:
+            return None
+        if self.files.changed(self.cert, self.private, self.ca) or self.made is None:
+            context = make_context(self.ca)
+            if self.cert:
+                context.load_cert_chain(self.cert, self.private)
+            self.made = context
+        return self.made
+
+
+class InCluster(Api):
+    """The service account of the pod we run in; its token is followed as it rotates."""
+
+    def __init__(self, folder: Path = SERVICE_ACCOUNT) -> None:
+        """From the environment. ApiConfigError when this is no pod, or it has no token."""
+        host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
+        if not host or not port:
+            raise ApiConfigError("unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined")
+        self.address = Address.parse(f"https://{f'[{host}]' if ':' in host else host}:{port}")
+        self.token_file, self.ca = folder / "token", folder / "ca.crt"
+        self.key = ("in-cluster", self.address, str(folder))
+        self.token = ""
+        self.token_seen = Followed()
+        self.files = Followed()
+        self.made: ssl.SSLContext | None = None
+        try:
+            self._read_token()
+        except OSError as error:
+            raise ApiConfigError(f"open {self.token_file}: {(error.strerror or str(error)).lower()}") from None
+
+    def _read_token(self) -> None:
+        if self.token_seen.changed(self.token_file):
+            self.token = self.token_file.read_text().strip()
+
+    def authorization(self) -> str | None:
+        try:
+            self._read_token()
+        except OSError:  # the last one is good for a while
+            pass
+        return f"Bearer {self.token}"
+
+    async def refused(self) -> bool:
+        before = self.token
+        self.token_seen.seen = None
+        self.authorization()
+        return self.token != before
+
+    def context(self) -> ssl.SSLContext | None:
+        if self.files.changed(self.ca) or self.made is None:
+            self.made = make_context(str(self.ca) if self.ca.is_file() else None)
+        return self.made

@@ -1,0 +1,249 @@
+"""The ``kubernetes`` directive: its properties, read from a Corefile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile.errors import quoted
+from fastdns.corefile.zone import is_reverse
+from fastdns.log import Log
+from fastdns.plugins.kubernetes.client import Limits
+from fastdns.plugins.kubernetes.selectors import Selector, SelectorError
+
+__all__ = ["Settings", "parse"]
+
+PODS = ("disabled", "insecure", "verified")
+TTL_MAX = 3600
+
+log = Log("plugin/kubernetes")
+
+
+@dataclass
+class Settings:
+    """One occurrence of the directive."""
+
+    zones: list[str]
+    #: The first zone that is no reverse zone: PTR records point into it.
+    primary: str
+    endpoint: str = ""
+    #: Certificate, key and CA file.
+    tls: tuple[str, str, str] = ("", "", "")
+    kubeconfig: str = ""
+    context: str = ""
+    qps: float = 0.0
+    burst: int = 0
+    inflight: int = 0
+    namespaces: list[str] = field(default_factory=list)
+    namespace_labels: Selector | None = None
+    labels: Selector | None = None
+    pods: str = "disabled"
+    pod_names: bool = False
+    ttl: int = 5
+    no_endpoints: bool = False
+    #: None: never.
+    fallthrough: list[str] | None = None
+    ignore_empty: bool = False
+    multicluster: list[str] = field(default_factory=list)
+    zonal: bool = False
+    #: Seconds; 0 or less: do not wait.
+    startup_timeout: float = 5.0
+    #: Files and folders to serve in place of an API server.
+    manifests: list[str] = field(default_factory=list)
+    #: File that keeps the last known state, "" for none.
+    snapshot: str = ""
+
+    @property
+    def limits(self) -> Limits:
+        """How hard the API server may be asked."""
+        return Limits(self.qps, self.burst, self.inflight)
+
+
+def parse(controller: Controller) -> Settings:
+    """The directive's one occurrence. Raises CorefileError and ValueError with CoreDNS's texts."""
+    settings: Settings | None = None
+    while controller.once():
+        settings = parse_stanza(controller)
+    assert settings is not None  # noqa: S101 - a set-up runs for directives that are there
+    return settings
+
+
+def parse_stanza(controller: Controller) -> Settings:
+    zones = controller.zones(controller.remaining_args())
+    primary = next((zone for zone in zones if not is_reverse(zone)), None)
+    if primary is None:
+        raise CorefileError("non-reverse zone name must be used")
+    settings = Settings(zones, primary)
+    while controller.next_block():
+        read = PROPERTIES.get(controller.val())
+        if read is None:
+            raise controller.err(f"unknown property '{controller.val()}'")
+        read(controller, settings)
+    check(controller, settings)
+    return settings
+
+
+def check(controller: Controller, settings: Settings) -> None:
+    """What properties say about each other."""
+    if settings.namespaces and settings.namespace_labels is not None:
+        raise controller.err("namespaces and namespace_labels cannot both be set")
+    for zone in settings.multicluster:
+        if zone not in settings.zones:
+            listed = " ".join(settings.zones)
+            raise CorefileError(f"is not authoritative for the multicluster zone {zone} (authoritative zones: [{listed}])")
+    if settings.zonal and settings.no_endpoints:
+        raise controller.err("zonal requires the endpoint cache; remove noendpoints")
+    if settings.manifests and (settings.endpoint or settings.kubeconfig):
+        raise controller.err("manifests takes the place of endpoint and kubeconfig; remove them")
+    if settings.manifests and settings.snapshot:
+        raise controller.err("manifests needs no snapshot; remove it")
+
+
+# ---- properties ----
+
+
+def read_endpoint(controller: Controller, settings: Settings) -> None:
+    urls = controller.args(1)
+    settings.endpoint = urls[0]
+    if len(urls) > 1:
+        log.warning(f"Multiple endpoints have been deprecated, only the first specified endpoint '{urls[0]}' is used")
+
+
+def read_tls(controller: Controller, settings: Settings) -> None:
+    cert, key, ca = controller.args(3, 3)
+    settings.tls = (cert, key, ca)
+
+
+def read_kubeconfig(controller: Controller, settings: Settings) -> None:
+    arguments = controller.args(1, 2)
+    settings.kubeconfig = arguments[0]
+    settings.context = arguments[1] if len(arguments) == 2 else ""
+
+
+def read_qps(controller: Controller, settings: Settings) -> None:
+    settings.qps = number(controller, "apiserver_qps", lambda text: controller.decimal(text))
+
+
+def read_burst(controller: Controller, settings: Settings) -> None:
+    settings.burst = int(number(controller, "apiserver_burst", controller.integer))
+
+
+def read_inflight(controller: Controller, settings: Settings) -> None:
+    settings.inflight = int(number(controller, "apiserver_max_inflight", controller.integer))
+
+
+def number(controller: Controller, name: str, read: Callable[[str], float]) -> float:
+    """One argument, not negative."""
+    text = controller.one_arg()
+    try:
+        value = read(text)
+    except ValueError as error:
+        raise controller.err(f"invalid {name} {quoted(text)}: {error}") from None
+    if not value >= 0:
+        raise controller.err(f"{name} must be >= 0")
+    return value
+
+
+def read_namespaces(controller: Controller, settings: Settings) -> None:
+    settings.namespaces += controller.args(1)
+
+
+def selector(controller: Controller, name: str) -> Selector:
+    text = " ".join(controller.args(1))
+    try:
+        return Selector.parse(text)
+    except SelectorError as error:
+        raise CorefileError(f"unable to parse {name} selector value: '{text}': {error}") from None
+
+
+def read_namespace_labels(controller: Controller, settings: Settings) -> None:
+    settings.namespace_labels = selector(controller, "namespace_label")
+
+
+def read_labels(controller: Controller, settings: Settings) -> None:
+    settings.labels = selector(controller, "label")
+
+
+def read_pods(controller: Controller, settings: Settings) -> None:
+    mode = controller.one_arg()
+    if mode not in PODS:
+        raise CorefileError(f"wrong value for pods: {mode},  must be one of: disabled, verified, insecure")
+    settings.pods = mode
+
+
+def read_pod_names(controller: Controller, settings: Settings) -> None:
+    controller.no_args()
+    settings.pod_names = True
+
+
+def read_ttl(controller: Controller, settings: Settings) -> None:
+    settings.ttl = controller.integer(controller.args(1)[0])
+    if not 0 <= settings.ttl <= TTL_MAX:
+        raise controller.err(f"ttl must be in range [0, {TTL_MAX}]: {settings.ttl}")
+
+
+def read_no_endpoints(controller: Controller, settings: Settings) -> None:
+    controller.no_args()
+    settings.no_endpoints = True
+
+
+def read_fallthrough(controller: Controller, settings: Settings) -> None:
+    settings.fallthrough = controller.fallthrough()
+
+
+def read_ignore(controller: Controller, settings: Settings) -> None:
+    arguments = controller.remaining_args()
+    if arguments and arguments[0] != "empty_service":
+        raise CorefileError(f"unable to parse ignore value: '{arguments[0]}'")
+    settings.ignore_empty |= bool(arguments)
+
+
+def read_multicluster(controller: Controller, settings: Settings) -> None:
+    arguments = controller.remaining_args()
+    settings.multicluster = controller.zones(arguments) if arguments else []
+
+
+def read_zonal(controller: Controller, settings: Settings) -> None:
+    controller.no_args()
+    settings.zonal = True
+
+
+def read_startup_timeout(controller: Controller, settings: Settings) -> None:
+    text = controller.one_arg()
+    try:
+        settings.startup_timeout = controller.seconds(text)
+    except ValueError as error:
+        raise CorefileError(f"failed to parse startup_timeout: {text}, {error}") from None
+
+
+def read_manifests(controller: Controller, settings: Settings) -> None:
+    settings.manifests += [controller.path(path) for path in controller.args(1)]
+
+
+def read_snapshot(controller: Controller, settings: Settings) -> None:
+    settings.snapshot = controller.path(controller.one_arg())
+
+
+PROPERTIES: dict[str, Callable[[Controller, Settings], None]] = {
+    "endpoint": read_endpoint,
+    "tls": read_tls,
+    "kubeconfig": read_kubeconfig,
+    "apiserver_qps": read_qps,
+    "apiserver_burst": read_burst,
+    "apiserver_max_inflight": read_inflight,
+    "namespaces": read_namespaces,
+    "namespace_labels": read_namespace_labels,
+    "labels": read_labels,
+    "pods": read_pods,
+    "endpoint_pod_names": read_pod_names,
+    "ttl": read_ttl,
+    "noendpoints": read_no_endpoints,
+    "fallthrough": read_fallthrough,
+    "ignore": read_ignore,
+    "multicluster": read_multicluster,
+    "zonal": read_zonal,
+    "startup_timeout": read_startup_timeout,
+    "manifests": read_manifests,
+    "snapshot": read_snapshot,
+}

@@ -1,0 +1,71 @@
+"""prometheus: the metrics page and the counts of every query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastdns.corefile import Controller
+from fastdns.corefile.address import split_address
+from fastdns.http import Endpoint, Reply, Request
+from fastdns.plugins.prometheus import process
+from fastdns.plugins.prometheus._prometheus import Recorder
+
+__all__ = ["Recorder", "page", "setup"]
+
+ADDRESS = "localhost:9153"
+#: Pages below this many octets are not worth packing.
+PACK_FROM = 1400
+
+
+def setup(controller: Controller) -> Recorder:
+    """``prometheus [ADDRESS] { runtime_metrics; tls CONFIGFILE }``"""
+    address, tls, runtime = parse(controller)
+    process.register()
+    if runtime:
+        process.register_runtime()
+    controller.on_started(lambda: start(controller))
+    Endpoint(address, "/metrics", page, tls).follow(controller)
+    return Recorder("prometheus")
+
+
+def start(controller: Controller) -> None:
+    """The workers are there by now."""
+    if controller.process is not None and controller.process.engine is not None:
+        process.register_engine(controller.process.engine)
+
+
+def parse(controller: Controller) -> tuple[str, Any, bool]:
+    """Address, TLS context or None, and whether the runtime's metrics are wanted."""
+    address, tls, runtime, seen = ADDRESS, None, False, False
+    while controller.once():
+        arguments = controller.args(0, 1)
+        if arguments:
+            address = arguments[0]
+            split_address(address)
+        while controller.next_block():
+            option = controller.val()
+            if option == "runtime_metrics":
+                controller.no_args()
+                runtime = True
+            elif option == "tls":
+                from fastdns.plugins.prometheus.web import load
+
+                if seen:
+                    raise controller.err("tls block already specified")
+                seen = True
+                tls = load(controller.path(controller.one_arg()))
+            else:
+                raise controller.err(f"unknown option: {option}")
+    return address, tls, runtime
+
+
+def page(request: Request) -> Reply:
+    """The text of every metric, packed where the client takes that."""
+    from fastdns import exposition
+
+    body = exposition.page()
+    if len(body) >= PACK_FROM and "gzip" in request.fields.get("accept-encoding", ""):
+        import gzip
+
+        return Reply(200, gzip.compress(body, 1, mtime=0), exposition.CONTENT_TYPE, (("Content-Encoding", "gzip"),))
+    return Reply(200, body, exposition.CONTENT_TYPE)

@@ -1,0 +1,157 @@
+"""Counts each query after its reply is fitted: some additions to the worker's own cells, by numbers made at set-up."""
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+from fastdns cimport _mux
+from fastdns._metrics cimport Metric, metric_add, metric_observe, metric_width
+from fastdns._mux cimport Handler, NativeHandler, Query, query_do, query_is_udp
+
+from fastdns.parameters import TYPES, rcode_text
+
+cdef enum:
+    RCODES = 24                 # with a cell of their own; all others share one
+    SERVERS = 4096              # numbers of servers whose dropped queries are counted
+
+cdef struct Cells:              # of one (server, zone, view); 0: not counted
+    uint32_t requests           # [proto][family][type]
+    uint32_t sizes              # [proto]
+    uint32_t reply_sizes        # [proto]
+    uint32_t do_requests
+    uint32_t durations
+    uint32_t responses          # [rcode][writer]
+    uint32_t writers
+
+cdef struct State:
+    uint32_t first              # zone label of cells[0]
+    uint32_t count
+    Cells *cells                # owned
+
+NAMES = ("A", "AAAA", "CNAME", "DNSKEY", "DS", "MX", "NS", "NSEC", "NSEC3", "PTR", "RRSIG", "SOA", "SRV", "TXT", "HTTPS", "SVCB",
+         "AXFR", "IXFR", "ANY", "other")
+PROTO = ("udp", "tcp")
+FAMILY = ("1", "2")
+RCODE = (*map(rcode_text, range(RCODES)), "other")
+ZONE = ("server", "zone", "view")
+SECONDS = tuple(0.00025 * 2**i for i in range(16))
+OCTETS = (0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16000, 32000, 48000, 64000)
+
+cdef uint8_t type_index[256]
+cdef uint32_t type_count = <uint32_t>len(NAMES)
+for number in range(256):
+    type_index[number] = NAMES.index(TYPES[number]) if TYPES.get(number) in NAMES else type_count - 1
+
+cdef Metric requests = Metric("coredns_dns_requests_total", "Counter of DNS requests made per zone, protocol and family.", "counter",
+                              (*ZONE, "proto", "family", "type"))
+cdef Metric durations = Metric("coredns_dns_request_duration_seconds", "Histogram of the time (in seconds) each request took per zone.",
+                               "histogram", ZONE, SECONDS, 1e9)
+cdef Metric sizes = Metric("coredns_dns_request_size_bytes", "Size of the EDNS0 UDP buffer in bytes (64K for TCP) per zone and protocol.",
+                           "histogram", (*ZONE, "proto"), OCTETS)
+cdef Metric do_requests = Metric("coredns_dns_do_requests_total", "Counter of DNS requests with DO bit set per zone.", "counter", ZONE)
+cdef Metric reply_sizes = Metric("coredns_dns_response_size_bytes", "Size of the returned response in bytes.", "histogram",
+                                 (*ZONE, "proto"), OCTETS)
+cdef Metric responses = Metric("coredns_dns_responses_total", "Counter of response status codes.", "counter", (*ZONE, "rcode", "plugin"))
+cdef Metric enabled = Metric("coredns_plugin_enabled", "A metric that indicates whether a plugin is enabled on per server and zone basis.",
+                             "gauge", (*ZONE, "name"))
+
+cdef Cells *dropped_cells = <Cells *>calloc(SERVERS, sizeof(Cells))     # by server label; kept for good
+cdef dict enabled_by = {}       # labels of `enabled` -> the handler that set them last
+
+
+# ---- after each query ----
+
+cdef void count_done(Handler *self, Query *q) noexcept nogil:
+    cdef const State *state = <const State *>self.state
+    cdef uint32_t at = q.zone.label - state.first
+    cdef uint32_t writer = 0
+    if at >= state.count:
+        return
+    # Documented, unlike what CoreDNS 1.14.7 shows: the plugin that wrote the reply.
+    if q.reply.written and q.writer < state.cells[at].writers - 1:
+        writer = q.writer + 1
+    count_query(&state.cells[at], q, writer)
+
+
+cdef void count_dropped(Query *q) noexcept nogil:
+    if q.server != NULL and q.server.label < SERVERS:
+        count_query(&dropped_cells[q.server.label], q, 0)
+
+
+cdef void count_query(const Cells *cells, Query *q, uint32_t writer) noexcept nogil:
+    cdef uint32_t worker = q.worker.id
+    cdef uint32_t proto = 0 if query_is_udp(q) else 1
+    cdef uint32_t family = 0 if q.client.family == 4 else 1
+    cdef uint32_t type = type_index[q.qtype] if q.qtype < 256 else type_count - 1
+    cdef uint32_t rcode = q.reply.rcode if q.reply.rcode < RCODES else RCODES
+    cdef timespec now
+    cdef int64_t took
+    if not cells.requests:
+        return
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    took = now.tv_sec * <int64_t>1000000000 + now.tv_nsec - q.received
+    metric_add(cells.requests + (proto * 2 + family) * type_count + type, worker, 1)
+    if query_do(q):
+        metric_add(cells.do_requests, worker, 1)
+    metric_observe(&durations.buckets, cells.durations, worker, <uint64_t>took if took > 0 else 0)
+    metric_observe(&sizes.buckets, cells.sizes + proto * metric_width(&sizes.buckets), worker, q.packet_length)
+    metric_observe(&reply_sizes.buckets, cells.reply_sizes + proto * metric_width(&reply_sizes.buckets), worker, q.reply.size)
+    metric_add(cells.responses + rcode * cells.writers + writer, worker, 1)
+
+
+# ---- set-up ----
+
+cdef int make_cells(Cells *cells, str server, str zone, str view, tuple writers) except -1:
+    cells.do_requests = do_requests.cell((server, zone, view))
+    cells.durations = durations.cell((server, zone, view))
+    cells.sizes = sizes.table((server, zone, view, PROTO))
+    cells.reply_sizes = reply_sizes.table((server, zone, view, PROTO))
+    cells.responses = responses.table((server, zone, view, RCODE, writers))
+    cells.writers = <uint32_t>len(writers)
+    cells.requests = requests.table((server, zone, view, PROTO, FAMILY, NAMES))     # last: who reads it sees the others
+    return 0
+
+
+cdef class Recorder(NativeHandler):
+    """The chain's place of `prometheus`: no query or reply hook, only the count at the end."""
+    cdef State state
+    cdef list _enabled
+
+    def __cinit__(self, *args, **kwargs):
+        self.state.cells = NULL
+        self.state.count = 0
+        self._enabled = []
+        self.handler.done = count_done
+        self.handler.state = &self.state
+
+    def __dealloc__(self):
+        free(self.state.cells)
+
+    cpdef attach(self, list servers, str view):
+        for label, address in servers:
+            if label < SERVERS:
+                make_cells(&dropped_cells[<uint32_t>label], address, "dropped", "", ("",))
+        _mux.mux_dropped = count_dropped
+
+    cpdef attach_zones(self, list zones):
+        cdef uint32_t i
+        names = [self.handler.chain.handlers[i].name.decode() for i in range(self.handler.chain.count)]
+        labels = [label for label, _, _, _ in zones]
+        self.state.first = min(labels)
+        self.state.cells = <Cells *>calloc(max(labels) - min(labels) + 1, sizeof(Cells))
+        if self.state.cells == NULL:
+            raise MemoryError
+        for label, address, zone, view in zones:
+            make_cells(&self.state.cells[<uint32_t>label - self.state.first], address, zone, view, ("", *names))
+            for name in names:
+                key = (address, zone, view, name)
+                enabled.set(key, 1)
+                enabled_by[key] = id(self)
+                self._enabled.append(key)
+        self.state.count = max(labels) - min(labels) + 1
+
+    cpdef close(self):
+        for key in self._enabled:
+            if enabled_by.get(key) == id(self):     # not set anew by a later configuration
+                del enabled_by[key]
+                enabled.forget(key)
+        self._enabled.clear()

@@ -1,0 +1,97 @@
+"""ready: the readiness page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastdns.corefile import Config, Controller, CorefileError
+from fastdns.corefile.address import split_address
+from fastdns.http import Endpoint, Reply, Request
+from fastdns.log import Log
+
+__all__ = ["Readiness", "setup"]
+
+log = Log("plugin/ready")
+
+ADDRESS = ":8181"
+
+
+def setup(controller: Controller) -> None:
+    """``ready [ADDRESS] { monitor until-ready|continuously }``"""
+    address, continuously = parse(controller)
+    readiness: Readiness = controller.values.setdefault("ready", Readiness())
+    if continuously is not None:
+        readiness.continuously = continuously
+    readiness.watch(controller)
+    Endpoint(address, "/ready", readiness.page).follow(controller)
+
+
+def parse(controller: Controller) -> tuple[str, bool | None]:
+    """Address, and whether plugins are asked for ever (None: the Corefile says nothing)."""
+    address, continuously = ADDRESS, None
+    while controller.once():
+        arguments = controller.args(0, 1)
+        if arguments:
+            address = arguments[0]
+            split_address(address)
+        while controller.next_block():
+            if controller.val() != "monitor":
+                raise controller.err(f"unknown property '{controller.val()}'")
+            kind = controller.one_arg()
+            if kind not in ("until-ready", "continuously"):
+                raise CorefileError(f"monitor type '{kind}' not supported")
+            continuously = kind == "continuously"
+    return address, continuously
+
+
+class Readiness:
+    """Which plugins of one configuration are ready; several blocks share it."""
+
+    def __init__(self) -> None:
+        #: The later block's plugin stands for all of its name.
+        self.checks: dict[str, Callable[[], bool]] = {}
+        self.continuously = False
+        self.stopping = False
+        self._was_ready: set[str] = set()
+        self._restarting = False
+
+    def watch(self, controller: Controller) -> None:
+        """Look for plugins to ask once the block is complete, and for the end."""
+        controller.on_startup(lambda: self.add(controller.config))
+        controller.on_restart(lambda: self.restarting(True))
+        controller.on_restart_failed(lambda: self.restarting(False))
+        controller.on_shutdown(self.shutdown)
+
+    def add(self, config: Config) -> None:
+        """Every handler that has a method ``ready``, or whose ``plugin`` has one."""
+        for handler in config.handlers:
+            check = getattr(handler, "ready", None) or getattr(handler.plugin, "ready", None)
+            if callable(check):
+                self.checks[handler.name] = check
+
+    def restarting(self, under_way: bool) -> None:
+        self._restarting = under_way
+
+    def shutdown(self) -> None:
+        self.stopping = not self._restarting
+
+    def missing(self) -> list[str]:
+        """Names of the plugins that are not ready, sorted."""
+        names = []
+        for name, check in sorted(self.checks.items()):
+            if name in self._was_ready and not self.continuously:
+                continue
+            if check():
+                self._was_ready.add(name)
+            else:
+                names.append(name)
+        return names
+
+    def page(self, request: Request) -> Reply:
+        if self.stopping:
+            return Reply(503, b"Shutting down")
+        names = ",".join(self.missing())
+        if not names:
+            return Reply(body=b"OK")
+        log.info(f'Plugins not ready: "{names}"')
+        return Reply(503, names.encode())

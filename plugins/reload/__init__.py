@@ -1,0 +1,97 @@
+"""reload: takes up a changed Corefile without a restart of the process."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+from fastdns._metrics import Metric
+from fastdns.corefile import Controller, CorefileError
+from fastdns.log import Log
+from fastdns.server.configuration import blocks_of, checksum
+from fastdns.server.process import Process, RestartError
+
+__all__ = ["setup"]
+
+log = Log("plugin/reload")
+
+SECOND = 10**9
+INTERVAL = 30 * SECOND
+JITTER = 15 * SECOND
+INTERVAL_LEAST = 2 * SECOND
+JITTER_LEAST = SECOND
+
+FAILED = Metric("coredns_reload_failed_total", "Counts the reloads that failed.", "counter")
+VERSION = Metric("coredns_reload_version_info", "The hash of the Corefile that a reload tried last.", "gauge", ("hash", "value"))
+
+
+def setup(controller: Controller) -> None:
+    """``reload [INTERVAL] [JITTER]``. The last one of a Corefile counts for the whole process."""
+    while controller.next():
+        arguments = controller.args(0, 2)
+        interval = controller.duration(arguments[0]) if arguments else INTERVAL
+        if interval < INTERVAL_LEAST:
+            raise CorefileError("interval value must be greater or equal to 2s")
+        jitter = controller.duration(arguments[1]) if len(arguments) > 1 else JITTER
+        if jitter < 0 or 0 < jitter < JITTER_LEAST:
+            raise CorefileError("jitter value must be 0 or greater or equal to 1s")
+        jitter = min(jitter, interval // 2)
+        watch = controller.values.get("reload")
+        if watch is None:
+            watch = controller.values["reload"] = Watch(controller.process)
+            controller.on_started(watch.start)
+            controller.on_shutdown(watch.stop)
+        watch.period = (interval + (random.random() - 0.5) * jitter) / SECOND
+
+
+class Watch:
+    """Looks at the Corefile and its imports from time to time, for one configuration."""
+
+    #: Of the Corefile that was tried last: what failed is not tried again until it changes.
+    tried = ""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        #: Seconds.
+        self.period = INTERVAL / SECOND
+        self.ended = threading.Event()
+
+    def start(self) -> None:
+        """Log what runs, and begin to look."""
+        if self.process.instance is None:
+            return
+        Watch.tried = self.process.instance.checksum
+        log.info(f"Running configuration SHA512 = {Watch.tried}")
+        threading.Thread(target=self.run, name="reload", daemon=True).start()
+
+    def stop(self) -> None:
+        """Another configuration runs, or none."""
+        self.ended.set()
+
+    def run(self) -> None:
+        while not self.ended.wait(self.period):
+            self.look()
+
+    def look(self) -> None:
+        """Restart if the Corefile says something else than the last one that was tried. Unreadable: keep quiet and wait."""
+        if self.process.source is None:
+            return
+        try:
+            source = self.process.source.again()
+        except OSError:
+            return
+        try:
+            value = checksum(blocks_of(source, quiet=True))
+        except CorefileError as error:
+            log.warning(f"Corefile parse failed: {error}")
+            return
+        if value == Watch.tried or self.ended.is_set():
+            return
+        Watch.tried = value
+        VERSION.forget()
+        VERSION.set(("sha512", value), 1)
+        try:
+            self.process.restart(source)
+        except RestartError as error:
+            log.error(f"Corefile changed but reload failed: {error}")
+            FAILED.add(())

@@ -1,0 +1,139 @@
+"""transfer: zone transfers out (AXFR, and IXFR as far as the providers go)."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+from typing import Any, Protocol
+
+from fastdns._wire import name_text
+from fastdns.corefile import Controller
+from fastdns.corefile.address import host_port, packed, split_address
+from fastdns.plugins.transfer._handler import TransferHandler, open_bell, serve_jobs
+from fastdns.plugins.transfer._transfer import Transfer
+
+__all__ = ["Provider", "Stanza", "Transfer", "parse", "setup"]
+
+#: A scope that no client has: its interface does not exist.
+NO_SCOPE = 0xFFFFFFFF
+
+
+class Provider(Protocol):
+    """A handler (or its ``plugin`` object) that has zones to give away."""
+
+    def transfer(self, zone: bytes, serial: int | None) -> Transfer | None:
+        """The records of ``zone`` (lower-case wire form), or None when it is not exactly a zone of this provider.
+
+        ``serial`` is what an IXFR client has, None for AXFR; whoever has the current one gets a transfer of the SOA alone. Called on
+        a thread of its own that may take some seconds. An exception is SERVFAIL for the client.
+        """
+
+
+class Stanza:
+    """One ``transfer`` block."""
+
+    def __init__(self, zones: list[str]) -> None:
+        self.zones = zones
+        #: ``address:port``, or ``*``.
+        self.to: list[str] = []
+        #: Local address of notifies; "" for any.
+        self.source = ""
+
+
+def setup(controller: Controller) -> None:
+    """Add the block's handler. Its providers are the handlers that can give a zone away, in the order of the chain."""
+    number = next(_numbers)
+    handler = TransferHandler("transfer", peers(parse(controller)), number)
+    controller.config.add_handler(handler)
+
+    def start() -> None:
+        found = (provider(other) for other in controller.config.handlers)
+        _providers[number] = [one for one in found if one is not None]
+        _start_thread()
+
+    controller.on_startup(start)
+    controller.on_shutdown(lambda: _providers.pop(number, None))
+
+
+def parse(controller: Controller) -> list[Stanza]:
+    """Read all blocks. Raises CorefileError, and ValueError for what is no address."""
+    stanzas = []
+    while controller.next():
+        stanza = Stanza(controller.zones(controller.remaining_args()))
+        while controller.next_block():
+            match controller.val():
+                case "to":
+                    stanza.to += [text if text == "*" else host_port(text, "53") for text in controller.args(1)]
+                case "source":
+                    _source(controller, stanza)
+                case other:
+                    raise controller.err(f'unknown property "{other}"')
+        if not stanza.to:
+            raise controller.err("'to' is required")
+        stanzas.append(stanza)
+    return stanzas
+
+
+def _source(controller: Controller, stanza: Stanza) -> None:
+    text = controller.one_arg()
+    if stanza.source:
+        raise controller.err("source already specified")
+    if packed(text) is None:
+        raise controller.err(f'invalid source address "{text}"')
+    stanza.source = text
+
+
+def peers(stanzas: list[Stanza]) -> dict[str, list[tuple[bytes | None, int]]]:
+    """Who may have each zone: what the first stanza that names it says. A longer zone never inherits from a shorter one."""
+    found: dict[str, list[tuple[bytes | None, int]]] = {}
+    for stanza in stanzas:
+        for zone in stanza.zones:
+            found.setdefault(zone.lower(), [_peer(text) for text in stanza.to])
+    return found
+
+
+def _peer(text: str) -> tuple[bytes | None, int]:
+    if text == "*":
+        return None, 0
+    address, percent, scope = split_address(text)[0].partition("%")
+    if not percent:
+        return packed(address), 0
+    try:
+        return packed(address), socket.if_nametoindex(scope)
+    except OSError:
+        return packed(address), int(scope) if scope.isdigit() else NO_SCOPE
+
+
+# ---- providers ----
+
+_numbers = itertools.count(1)
+_providers: dict[int, list[Provider]] = {}
+_thread: threading.Thread | None = None
+
+
+def provider(handler: Any) -> Provider | None:
+    """The handler, or the object behind it, if it can give zones away."""
+    for candidate in (handler, getattr(handler, "plugin", None)):
+        if candidate is not None and not isinstance(candidate, TransferHandler) and callable(getattr(candidate, "transfer", None)):
+            return candidate  # type: ignore[no-any-return]
+    return None
+
+
+def _start_thread() -> None:
+    global _thread
+    if _thread is None:
+        open_bell()
+        _thread = threading.Thread(target=serve_jobs, args=(find,), name="transfer", daemon=True)
+        _thread.start()
+
+
+def find(number: int, zone: bytes, serial: int | None) -> Transfer | None:
+    """What the first provider of a block says that is authoritative for exactly this zone. Runs on the transfer thread."""
+    for candidate in _providers.get(number, ()):
+        transfer = candidate.transfer(zone, serial)
+        if transfer is not None:
+            if not isinstance(transfer, Transfer):
+                raise TypeError(f"{name_text(zone)}: a provider gave a {type(transfer).__name__}")
+            return transfer
+    return None

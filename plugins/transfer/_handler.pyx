@@ -1,0 +1,307 @@
+"""The native handler of transfer: who may have which zone, and queries on their way to the providers and back.
+
+A query that may have its zone parks, and a `Job` goes to the transfer thread, which asks the providers with the GIL. The job
+comes back as mail to the query's worker, which begins the stream. A job belongs to whoever has it; `query` is the worker's alone,
+which sets it to NULL when nobody waits any more.
+"""
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy, strncpy
+from posix.unistd cimport read, write
+from fastdns._atomic cimport atomic_add32, atomic_load32, atomic_load_pointer, atomic_swap_pointer, atomic_take_pointer
+from fastdns._mux cimport (ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANSPORT_TCP, TRANSPORT_TLS, Address, Handler, Mail, NativeHandler, Query,
+                           Verdict, Worker, query_answer, query_fail, query_park, query_resume, query_scratch)
+from fastdns._reply cimport SECTION_ANSWER, reply_add_record, reply_copy
+from fastdns._wire cimport (CLASS_IN, NAME_MAX, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, TYPE_SOA)
+from fastdns._zones cimport ZoneList, ZoneName, Zones, zones_match
+from fastdns.plugins.transfer._stream cimport SOA_OCTETS, stream_count, stream_make
+from fastdns.plugins.transfer._transfer cimport Transfer, TransferRecord, TransferSource
+
+from fastdns._wire import name_wire
+
+cdef extern from "<sys/eventfd.h>" nogil:
+    int eventfd(unsigned int initval, int flags)
+    enum: EFD_CLOEXEC
+
+cdef enum:
+    TRANSFERS_MAX = 64          # asked for or under way, in the process: each holds memory while its client is slow
+    PREPARE_SECONDS = 30        # that providers may take
+
+cdef struct Peer:               # a `to` address
+    uint8_t family              # 4 or 6; 0: anybody
+    uint8_t octets[16]
+    uint32_t scope              # of a link-local IPv6 address; 0: any
+
+cdef struct Stanza:             # who may have a zone
+    uint32_t count
+    Peer *peers
+
+cdef struct TransferState:
+    const Zones *zones
+    Stanza *stanzas             # one for each zone, in the order of `zones`
+    uint32_t count              # of stanzas
+    uint64_t number             # of the handler, in `handlers`
+
+cdef enum Outcome:
+    OUTCOME_NONE                # no provider is authoritative for exactly this name
+    OUTCOME_FAILED
+    OUTCOME_CURRENT             # the client has this serial
+    OUTCOME_RECORDS
+
+cdef struct Job:
+    Mail mail                   # comes first: the way back
+    Job *next
+    Worker *worker
+    Query *query                # the worker's
+    uint64_t handler
+    uint32_t serial
+    uint8_t incremental
+    uint8_t zone_length
+    uint8_t zone[NAME_MAX]      # lower case
+    # ---- what the providers said ----
+    Outcome outcome
+    TransferSource *source      # RECORDS
+    TransferRecord soa          # in soa_octets
+    TransferRecord second       # borrowed from source
+    uint8_t soa_octets[SOA_OCTETS]
+    char error[ERROR_MAX]
+
+cdef struct Scratch:
+    Job *job
+
+
+# ---- on the worker ----
+
+cdef inline bint is_peer(const Peer *peer, const Address *client) noexcept nogil:
+    if peer.family == 0:
+        return True
+    return peer.family == client.family and memcmp(peer.octets, client.octets, 4 if peer.family == 4 else 16) == 0 and (
+        peer.scope == 0 or peer.scope == client.scope)
+
+
+cdef bint is_allowed(const Stanza *stanza, const Address *client) noexcept nogil:
+    cdef uint32_t i
+    for i in range(stanza.count):
+        if is_peer(&stanza.peers[i], client):
+            return True
+    return False
+
+
+cdef Verdict transfer_query(Handler *self, Query *q) noexcept nogil:
+    cdef const TransferState *state = <const TransferState *>self.state
+    cdef const ZoneName *zone
+    cdef Job *job
+    if q.qtype != TYPE_AXFR and q.qtype != TYPE_IXFR:
+        return NEXT
+    if q.transport != TRANSPORT_TCP and q.transport != TRANSPORT_TLS or q.parent != NULL or q.connection == NULL:
+        return query_fail(q, RCODE_REFUSED, NULL)
+    zone = zones_match(state.zones, q.name)
+    if zone == NULL:
+        return NEXT
+    if not is_allowed(&state.stanzas[zone - state.zones.names], &q.client):
+        query_answer(q, RCODE_REFUSED, 0)       # written here, so that it is logged
+        return ANSWERED
+    if q.qtype == TYPE_IXFR and (q.message.counts[2] != 1 or q.message.soa_serial_found != 1):
+        return query_fail(q, RCODE_SERVFAIL, NULL)
+    if atomic_load32(&waiting) + stream_count() >= TRANSFERS_MAX:
+        return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: too many transfers")
+    job = <Job *>calloc(1, sizeof(Job))
+    if job == NULL or query_park(q, q.worker.now + <int64_t>PREPARE_SECONDS * 1000000000) < 0:
+        free(job)
+        return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: no memory")
+    job.mail.run = come_back
+    job.worker = q.worker
+    job.query = q
+    job.handler = state.number
+    job.incremental = q.qtype == TYPE_IXFR
+    job.serial = q.message.soa_serial
+    job.zone_length = q.name.length
+    memcpy(job.zone, q.name.lower, q.name.length)
+    (<Scratch *>query_scratch(self, q)).job = job
+    hand_over(job)
+    return PARKED
+
+
+cdef void come_back(Mail *mail, Worker *worker) noexcept nogil:
+    """The job is the worker's again."""
+    cdef Job *job = <Job *>mail
+    atomic_add32(&waiting, <uint32_t>-1)
+    if job.query != NULL:
+        query_resume(job.query)         # transfer_resume takes it
+        return
+    if job.source != NULL:
+        job.source.close(job.source)
+    free(job)
+
+
+cdef Verdict transfer_resume(Handler *self, Query *q) noexcept nogil:
+    cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
+    cdef Job *job = scratch.job
+    cdef Verdict verdict
+    scratch.job = NULL
+    if job.outcome == OUTCOME_NONE:
+        verdict = NEXT
+    elif job.outcome == OUTCOME_FAILED:
+        verdict = query_fail(q, RCODE_SERVFAIL, job.error)
+    elif job.outcome == OUTCOME_CURRENT:
+        verdict = answer_current(q, &job.soa)
+    else:
+        q.stream = stream_make(q, job.source, &job.soa, &job.second)
+        verdict = STREAM if q.stream != NULL else query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: no memory")
+    free(job)
+    return verdict
+
+
+cdef Verdict answer_current(Query *q, const TransferRecord *soa) noexcept nogil:
+    """One message with the SOA: nothing is newer (RFC 1995 2)."""
+    cdef const uint8_t *owner
+    cdef const uint8_t *rdata
+    query_answer(q, RCODE_NOERROR, 0)
+    owner = reply_copy(&q.reply, soa.owner, soa.owner_length)
+    rdata = reply_copy(&q.reply, soa.rdata, soa.rdlength)
+    if owner == NULL or rdata == NULL:
+        return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: no memory")
+    reply_add_record(&q.reply, SECTION_ANSWER, owner, soa.owner_length, soa.type, CLASS_IN, soa.ttl, rdata, soa.rdlength)
+    return ANSWERED
+
+
+cdef void transfer_abandon(Handler *self, Query *q) noexcept nogil:
+    cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
+    if scratch.job != NULL:
+        scratch.job.query = NULL
+        scratch.job = NULL
+
+
+# ---- to the transfer thread ----
+
+cdef uint32_t waiting           # jobs that are not back; atomic
+cdef Job *inbox                 # newest first; atomic
+cdef int bell = -1              # eventfd: there is something in the inbox
+
+
+cdef void hand_over(Job *job) noexcept nogil:
+    cdef uint64_t one = 1
+    cdef void *head
+    atomic_add32(&waiting, 1)
+    while True:
+        head = atomic_load_pointer(<void **>&inbox)
+        job.next = <Job *>head
+        if atomic_swap_pointer(<void **>&inbox, head, job):
+            break
+    write(bell, &one, sizeof(one))
+
+
+def open_bell() -> None:
+    """Makes what jobs are announced with; once, before any handler serves."""
+    global bell
+    if bell < 0:
+        bell = eventfd(0, EFD_CLOEXEC)
+        if bell < 0:
+            raise OSError("no eventfd")
+
+
+def serve_jobs(find) -> None:
+    """The transfer thread: waits for jobs and settles them, for ever. find(handler number, zone, serial) gives a Transfer or None."""
+    cdef uint64_t count
+    cdef Job *job
+    cdef Job *rest
+    cdef Job *reversed
+    cdef int descriptor = bell
+    while True:
+        with nogil:
+            read(descriptor, &count, sizeof(count))
+        rest = <Job *>atomic_take_pointer(<void **>&inbox)
+        reversed = NULL
+        while rest != NULL:                     # oldest first
+            job = rest
+            rest = job.next
+            job.next = reversed
+            reversed = job
+        while reversed != NULL:
+            job = reversed
+            reversed = job.next
+            settle(job, find)
+            job.worker.ops.post(job.worker, &job.mail)
+
+
+cdef void settle(Job *job, find):
+    """Asks the providers, and reads the first record."""
+    cdef Transfer transfer
+    try:
+        transfer = find(job.handler, (<const char *>job.zone)[:job.zone_length], job.serial if job.incremental else None)
+        if transfer is None:
+            job.outcome = OUTCOME_NONE
+        else:
+            read_beginning(job, transfer)
+    except Exception as error:
+        text = f"plugin/transfer: {error}".encode("ascii", "backslashreplace").replace(b"\n", b" ")
+        strncpy(job.error, text, ERROR_MAX - 1)
+        job.outcome = OUTCOME_FAILED
+
+
+cdef int read_beginning(Job *job, Transfer transfer) except -1:
+    """The SOA, which is copied, and the record behind it: when there is none, the client is up to date."""
+    cdef TransferSource *source = transfer.source
+    cdef int status
+    if source == NULL:
+        raise ValueError("a transfer that was used before")
+    if source.next(source, &job.soa) != 1 or job.soa.type != TYPE_SOA or not 22 <= job.soa.rdlength <= SOA_OCTETS - job.soa.owner_length:
+        raise ValueError("the zone does not begin with its SOA")
+    memcpy(job.soa_octets, job.soa.owner, job.soa.owner_length)
+    memcpy(job.soa_octets + job.soa.owner_length, job.soa.rdata, job.soa.rdlength)
+    job.soa.owner = job.soa_octets
+    job.soa.rdata = job.soa_octets + job.soa.owner_length
+    status = source.next(source, &job.second)
+    if status < 0:
+        raise ValueError("the zone cannot be read")
+    job.outcome = OUTCOME_RECORDS if status else OUTCOME_CURRENT
+    if status:
+        job.source = transfer.take()
+    return 0
+
+
+# ---- the handler ----
+
+cdef class TransferHandler(NativeHandler):
+    cdef TransferState state
+    cdef ZoneList zones
+
+    def __init__(self, str name, dict zones not None, uint64_t number):
+        """zones: {zone: [(packed address or None for anybody, scope)]}"""
+        cdef uint32_t i
+        NativeHandler.__init__(self, name)
+        self.zones = ZoneList(zones)
+        self.state.zones = &self.zones.zones
+        self.state.number = number
+        self.state.stanzas = <Stanza *>calloc(self.zones.zones.count + 1, sizeof(Stanza))
+        if self.state.stanzas == NULL:
+            raise MemoryError
+        self.state.count = self.zones.zones.count
+        peers = {name_wire(zone).lower(): found for zone, found in zones.items()}
+        for i in range(self.state.count):
+            self._add(&self.state.stanzas[i], peers[(<const char *>self.zones.zones.names[i].wire)[:self.zones.zones.names[i].length]])
+        self.handler.scratch_size = sizeof(Scratch)
+        self.handler.state = &self.state
+        self.handler.query = transfer_query
+        self.handler.resume = transfer_resume
+        self.handler.abandon = transfer_abandon
+
+    cdef int _add(self, Stanza *stanza, list peers) except -1:
+        cdef bytes octets
+        stanza.peers = <Peer *>calloc(len(peers) + 1, sizeof(Peer))
+        if stanza.peers == NULL:
+            raise MemoryError
+        for octets, scope in peers:
+            if octets is not None:
+                stanza.peers[stanza.count].family = 4 if len(octets) == 4 else 6
+                memcpy(stanza.peers[stanza.count].octets, <const uint8_t *>octets, len(octets))
+                stanza.peers[stanza.count].scope = scope
+            stanza.count += 1
+        return 0
+
+    def __dealloc__(self):
+        cdef uint32_t i
+        if self.state.stanzas != NULL:
+            for i in range(self.state.count):
+                free(self.state.stanzas[i].peers)
+            free(self.state.stanzas)

@@ -1,0 +1,15 @@
+"""The messages of a transfer, written as the connection takes them."""
+from libc.stdint cimport uint32_t
+from fastdns._mux cimport Query, Stream
+from fastdns._wire cimport NAME_MAX
+from fastdns.plugins.transfer._transfer cimport TransferRecord, TransferSource
+
+cdef enum:
+    SOA_OCTETS = NAME_MAX + 2 * NAME_MAX + 20   # owner and rdata at most
+
+# A stream that answers q with the SOA (copied), the record that was read after it (borrowed from the source), and what the source
+# still has; it owns the source. NULL: no memory (the source is closed).
+cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord *soa, const TransferRecord *second) noexcept nogil
+
+# How many transfers are under way in the process.
+cdef uint32_t stream_count() noexcept nogil

@@ -1,0 +1,250 @@
+"""Where the records of transfers come from: rows from Python, snapshots of an index. The contract is in _transfer.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
+from fastdns._index cimport Index, IndexSnapshot, index_snapshot, snapshot_release
+from fastdns._nodes cimport NODE_APEX, IndexCore, IndexNode, IndexRecord, RRset, node_rrset, node_rrsets, rrset_record
+from fastdns._wire cimport TYPE_SOA, Name, load32, wire_read_name
+
+cdef enum:
+    CHUNK_OCTETS = 65536
+    ROW_HEAD = 9                # octets of a row before its owner: type, TTL, length of rdata, length of owner
+
+
+# ---- rows ----
+
+cdef struct Chunk:
+    Chunk *next
+    uint32_t used
+    uint32_t size
+    uint8_t octets[1]
+
+cdef struct RowSource:
+    TransferSource base
+    Chunk *first                # at work; freed when it has been read
+    Chunk *last
+    uint32_t at
+
+
+cdef int row_next(TransferSource *source, TransferRecord *out) noexcept nogil:
+    cdef RowSource *rows = <RowSource *>source
+    cdef Chunk *chunk = rows.first
+    cdef const uint8_t *p
+    if chunk != NULL and rows.at == chunk.used:
+        rows.first = chunk.next
+        free(chunk)
+        chunk = rows.first
+        rows.at = 0
+    if chunk == NULL:
+        return 0
+    p = chunk.octets + rows.at
+    memcpy(&out.type, p, 2)
+    memcpy(&out.ttl, p + 2, 4)
+    memcpy(&out.rdlength, p + 6, 2)
+    out.owner_length = p[8]
+    out.owner = p + ROW_HEAD
+    out.rdata = out.owner + out.owner_length
+    rows.at += ROW_HEAD + out.owner_length + out.rdlength
+    return 1
+
+
+cdef void row_close(TransferSource *source) noexcept nogil:
+    cdef RowSource *rows = <RowSource *>source
+    cdef Chunk *chunk
+    while rows.first != NULL:
+        chunk = rows.first
+        rows.first = chunk.next
+        free(chunk)
+    free(rows)
+
+
+cdef uint8_t *row_room(RowSource *rows, uint32_t size) except NULL:
+    cdef uint32_t room = CHUNK_OCTETS
+    cdef Chunk *chunk = rows.last
+    if chunk == NULL or chunk.size - chunk.used < size:
+        if room < size:
+            room = size
+        chunk = <Chunk *>malloc(sizeof(Chunk) + room)
+        if chunk == NULL:
+            raise MemoryError
+        chunk.next = NULL
+        chunk.used = 0
+        chunk.size = room
+        if rows.last != NULL:
+            rows.last.next = chunk
+        else:
+            rows.first = chunk
+        rows.last = chunk
+    chunk.used += size
+    return chunk.octets + chunk.used - size
+
+
+cdef int add_row(RowSource *rows, bytes owner, uint16_t kind, uint32_t ttl, bytes rdata) except -1:
+    cdef uint16_t rdlength
+    cdef uint32_t at = 0
+    cdef Name name
+    cdef uint8_t *p
+    if wire_read_name(owner, <uint32_t>len(owner), &at, &name) < 0 or at != <uint32_t>len(owner):
+        raise ValueError(f"not a name in wire form: {owner!r}")
+    if len(rdata) > 65535:
+        raise ValueError(f"rdata of {len(rdata)} octets")
+    rdlength = <uint16_t>len(rdata)
+    p = row_room(rows, ROW_HEAD + <uint32_t>len(owner) + rdlength)
+    memcpy(p, &kind, 2)
+    memcpy(p + 2, &ttl, 4)
+    memcpy(p + 6, &rdlength, 2)
+    p[8] = <uint8_t>len(owner)
+    memcpy(p + ROW_HEAD, <const uint8_t *>owner, len(owner))
+    memcpy(p + ROW_HEAD + len(owner), <const uint8_t *>rdata, rdlength)
+    return 0
+
+
+# ---- an index ----
+
+cdef struct IndexSource:
+    TransferSource base
+    IndexSnapshot *snapshot     # sorted: the apex comes first
+    const RRset *soa
+    const uint8_t *entry        # the record given last
+    uint32_t node
+    uint16_t rrset
+    uint16_t record             # of the RRset: the next one
+    uint8_t state               # 0: SOA, 1: the rest, 2: SOA again, 3: end
+    uint8_t only_soa
+
+
+cdef inline void fill_record(TransferRecord *out, const IndexNode *node, const IndexRecord *record) noexcept nogil:
+    out.owner = node.name
+    out.owner_length = node.length
+    out.type = record.type
+    out.ttl = record.ttl
+    out.rdata = record.rdata
+    out.rdlength = record.rdlength
+
+
+cdef int index_next(TransferSource *source, TransferRecord *out) noexcept nogil:
+    cdef IndexSource *self = <IndexSource *>source
+    cdef const IndexNode *node
+    cdef const RRset *rrset
+    cdef IndexRecord record
+    if self.state == 0 or self.state == 2:
+        rrset_record(self.snapshot.nodes[0], self.soa, NULL, &record)
+        fill_record(out, self.snapshot.nodes[0], &record)
+        self.state = 3 if self.only_soa else self.state + 1
+        return 1
+    while self.state == 1:
+        if self.node == self.snapshot.count:
+            self.state = 2
+            return index_next(source, out)
+        node = self.snapshot.nodes[self.node]
+        if self.rrset == node.rrsets:
+            self.node += 1
+            self.rrset = 0
+            continue
+        rrset = node_rrsets(node) + self.rrset
+        if self.record == rrset.count or rrset == self.soa:
+            self.rrset += 1
+            self.record = 0
+            continue
+        self.entry = rrset_record(node, rrset, self.entry if self.record else NULL, &record)
+        self.record += 1
+        fill_record(out, node, &record)
+        return 1
+    return 0
+
+
+cdef void index_close(TransferSource *source) noexcept nogil:
+    snapshot_release((<IndexSource *>source).snapshot)
+    free(source)
+
+
+cdef TransferSource *source_of_index(IndexCore *index, bint incremental, uint32_t serial, bint *memory) noexcept nogil:
+    """NULL: the index has no SOA at its origin, or (memory) there is none."""
+    cdef IndexSource *source
+    cdef IndexSnapshot *snapshot = index_snapshot(index, True)
+    cdef const RRset *soa
+    cdef IndexRecord record
+    memory[0] = snapshot == NULL
+    if snapshot == NULL:
+        return NULL
+    soa = node_rrset(snapshot.nodes[0], TYPE_SOA) if snapshot.count and snapshot.nodes[0].flags & NODE_APEX else NULL
+    source = <IndexSource *>calloc(1, sizeof(IndexSource)) if soa != NULL else NULL
+    if source == NULL:
+        memory[0] = soa != NULL
+        snapshot_release(snapshot)
+        return NULL
+    rrset_record(snapshot.nodes[0], soa, NULL, &record)
+    source.base.next = index_next
+    source.base.close = index_close
+    source.snapshot = snapshot
+    source.soa = soa
+    source.only_soa = incremental and record.rdlength >= 20 and load32(record.rdata + record.rdlength - 20) == serial
+    return &source.base
+
+
+# ---- Python ----
+
+cdef object transfer_of(TransferSource *source):
+    cdef Transfer transfer = Transfer.__new__(Transfer)
+    transfer.source = source
+    return transfer
+
+
+cdef class Transfer:
+
+    def __init__(self):
+        raise TypeError("made by of_records, of_index or a provider")
+
+    def __dealloc__(self):
+        if self.source != NULL:
+            self.source.close(self.source)
+
+    cdef TransferSource *take(self):
+        cdef TransferSource *source = self.source
+        self.source = NULL
+        return source
+
+    @staticmethod
+    def of_records(rows):
+        cdef RowSource *source = <RowSource *>calloc(1, sizeof(RowSource))
+        if source == NULL:
+            raise MemoryError
+        source.base.next = row_next
+        source.base.close = row_close
+        transfer = transfer_of(&source.base)
+        for owner, kind, ttl, rdata in rows:
+            add_row(source, owner, kind, ttl, rdata)
+        return transfer
+
+    @staticmethod
+    def of_index(Index index not None, serial=None):
+        cdef bint memory, incremental = serial is not None
+        cdef uint32_t wanted = serial or 0
+        cdef IndexCore *core = index.core
+        cdef TransferSource *source
+        with nogil:
+            source = source_of_index(core, incremental, wanted, &memory)
+        if source == NULL:
+            if memory:
+                raise MemoryError
+            return None
+        return transfer_of(source)
+
+    def __iter__(self):
+        """The records, once: reading them takes them."""
+        cdef TransferSource *source = self.take()
+        cdef TransferRecord record
+        cdef int status
+        if source == NULL:
+            return
+        try:
+            while True:
+                status = source.next(source, &record)
+                if status < 0:
+                    raise ValueError("the transfer broke off")
+                if status == 0:
+                    return
+                yield ((<const char *>record.owner)[:record.owner_length], record.type, record.ttl,
+                       (<const char *>record.rdata)[:record.rdlength])
+        finally:
+            source.close(source)

@@ -1,0 +1,13 @@
+"""whoami: tells the client its own address and port."""
+
+from __future__ import annotations
+
+from fastdns.corefile.controller import Controller
+from fastdns.plugins.whoami._whoami import Whoami
+
+
+def setup(controller: Controller) -> None:
+    """``whoami``, without arguments."""
+    controller.next()
+    controller.no_args()
+    controller.config.add_handler(Whoami("whoami"))

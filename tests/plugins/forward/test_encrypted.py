@@ -1,0 +1,288 @@
+"""forward over TLS and HTTPS: certificates, kept connections, failures, health checks."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime
+import ipaddress
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dns.message
+import dns.rcode
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.plugins.forward.test_forward import corefile, count_connections, metrics, reply
+from tests.server import Server, free_port
+
+Serve = Callable[..., Server]
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ca.pem, and cert.pem and key.pem for dns.test and 127.0.0.1."""
+    folder = tmp_path_factory.mktemp("certificates")
+    begin, end = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test CA")])
+    constraints = x509.BasicConstraints(ca=True, path_length=None)
+    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+    ca = (
+        x509.CertificateBuilder(ca_name, ca_name, ca_key.public_key(), 1, begin, end)
+        .add_extension(constraints, critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    names = x509.SubjectAlternativeName([x509.DNSName("dns.test"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dns.test")])
+    cert = (
+        x509.CertificateBuilder(ca_name, subject, key.public_key(), 2, begin, end)
+        .add_extension(names, critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    (folder / "ca.pem").write_bytes(ca.public_bytes(serialization.Encoding.PEM))
+    (folder / "cert.pem").write_bytes(cert.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    (folder / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
+    return folder
+
+
+class Encrypted:
+    """A TLS listener on a free port; ``_serve_connection`` of a subclass speaks on each connection."""
+
+    def __init__(self, certificates: Path, port: int = 0) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificates / "cert.pem", certificates / "key.pem")
+        self.listener = socket.create_server(("127.0.0.1", port))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.seen: list[dns.message.Message] = []
+        self.lines: list[str] = []
+        self.open: list[ssl.SSLSocket] = []
+        self.rcode = 0
+        self.delay = 0.0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._run, args=(connection,), daemon=True).start()
+
+    def _run(self, connection: socket.socket) -> None:
+        try:
+            with self.context.wrap_socket(connection, server_side=True) as encrypted:
+                self.open.append(encrypted)
+                self._serve_connection(encrypted)
+        except (OSError, EOFError, ValueError):
+            connection.close()
+
+    def _serve_connection(self, connection: socket.socket) -> None:
+        raise AssertionError
+
+    def answer(self, octets: bytes) -> bytes:
+        query = dns.message.from_wire(octets)
+        self.seen.append(query)
+        time.sleep(self.delay)
+        return reply(query, "@ 5 A 192.0.2.1", rcode=self.rcode).to_wire()
+
+    def hang_up(self) -> None:
+        for connection in self.open:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.open.clear()
+
+    def close(self) -> None:
+        self.listener.close()
+        self.hang_up()
+
+
+class TlsServer(Encrypted):
+    def _serve_connection(self, connection: socket.socket) -> None:
+        lock = threading.Lock()
+
+        def one(octets: bytes) -> None:
+            answer = self.answer(octets)
+            with lock, contextlib.suppress(OSError):
+                connection.sendall(struct.pack("!H", len(answer)) + answer)
+
+        with connection.makefile("rb") as stream:
+            while head := stream.read(2):
+                octets = stream.read(struct.unpack("!H", head)[0])
+                threading.Thread(target=one, args=(octets,), daemon=True).start()
+
+
+class HttpsServer(Encrypted):
+    chunked = False
+
+    def _serve_connection(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as stream:
+            while line := stream.readline().decode().strip():
+                self.lines.append(line)
+                headers = dict(part.decode().strip().lower().split(": ", 1) for part in iter(stream.readline, b"\r\n"))
+                assert headers["accept"] == "application/dns-message"
+                method, path, _ = line.split()
+                if method == "POST":
+                    assert path == "/dns-query"
+                    assert headers["content-type"] == "application/dns-message"
+                    octets = stream.read(int(headers["content-length"]))
+                else:
+                    text = path.removeprefix("/dns-query?dns=")
+                    octets = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+                assert octets[:2] == b"\0\0", "RFC 8484 4.1: id 0"
+                body = self.answer(octets)
+                if self.chunked:
+                    parts = b"".join(b"%x;note=x\r\n%s\r\n" % (len(part), part) for part in (body[:7], body[7:]))
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + parts + b"0\r\n\r\n")
+                else:
+                    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+
+
+@pytest.fixture
+def tls(certificates: Path) -> Iterator[TlsServer]:
+    server = TlsServer(certificates)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def https(certificates: Path) -> Iterator[HttpsServer]:
+    server = HttpsServer(certificates)
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("to", "options", "wanted"),
+    [
+        ("tls://{up}", "tls {ca}\n tls_servername dns.test", "192.0.2.1"),
+        ("tls://127.0.0.1%dns.test:{up_port}", "tls {ca}", "192.0.2.1"),
+        ("tls://{up}", "tls {ca}", "192.0.2.1"),
+        ("tls://{up}", "tls {ca}\n tls_servername other.test", "SERVFAIL"),
+        ("tls://{up}", "tls_servername dns.test", "SERVFAIL"),
+        ("tls://{up}", "tls {cert} {key} {ca}", "192.0.2.1"),
+    ],
+)
+def test_certificates(serve: Serve, certificates: Path, tls: TlsServer, to: str, options: str, wanted: str) -> None:
+    options = options.format(ca=certificates / "ca.pem", cert=certificates / "cert.pem", key=certificates / "key.pem")
+    to = to.format(up=tls.address, up_port=tls.address.rpartition(":")[2])
+    server = serve(corefile(f"max_connect_attempts 1\n {options}", to, before="errors"))
+    assert server.answers("A.test.") == [wanted]
+    if wanted == "SERVFAIL":
+        server.wait_log(r"\[ERROR\] plugin/errors: 2 a\.test\. A: tls: failed to verify certificate")
+    else:
+        assert server.answers("b.test.", tcp=True) == [wanted]
+        assert tls.seen[0].question[0].name.to_text() == "A.test."
+
+
+def test_connections_are_kept_and_closed_ones_replaced(serve: Serve, certificates: Path, tls: TlsServer) -> None:
+    connections = count_connections(tls)  # type: ignore[arg-type]
+    options = f"tls {certificates}/ca.pem\n max_connect_attempts 1"
+    server = serve(corefile(options, f"tls://{tls.address}", before="prometheus 127.0.0.1:{port2}"))
+    for i in range(5):
+        assert server.answers(f"{i}.test.") == ["192.0.2.1"]
+    assert connections() == 1
+    tls.hang_up()
+    assert server.answers("again.test.") == ["192.0.2.1"]
+    assert connections() == 2
+    page = metrics(server)
+    hits, misses = (page[f'coredns_proxy_conn_cache_{what}_total{{proto="tcp-tls",proxy_name="forward",to="{tls.address}"}}'] for what in ("hits", "misses"))
+    assert hits + misses == 6
+
+
+def test_connection_takes_several_questions(serve: Serve, certificates: Path, tls: TlsServer) -> None:
+    tls.delay = 0.3
+    connections = count_connections(tls)  # type: ignore[arg-type]
+    server = serve(corefile(f"tls {certificates}/ca.pem", f"tls://{tls.address}"))
+    got: list[str] = []
+    threads = [threading.Thread(target=lambda i=i: got.extend(server.answers(f"{i}.test."))) for i in range(40)]
+    begun = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == ["192.0.2.1"] * 40
+    assert time.monotonic() - begun < 3
+    assert connections() <= 10
+
+
+def test_silent_tls_upstream_times_out(serve: Serve, certificates: Path, tls: TlsServer) -> None:
+    tls.delay = 3
+    server = serve(corefile(f"tls {certificates}/ca.pem\n read_timeout 200ms", f"tls://{tls.address}", before="errors"))
+    begun = time.monotonic()
+    assert server.answers("a.test.") == ["SERVFAIL"]
+    assert time.monotonic() - begun < 1.5
+    server.wait_log(rf"read tcp 127\.0\.0\.1:\d+->{tls.address}: i/o timeout")
+
+
+@pytest.mark.parametrize("scheme", ["tls", "https"])
+def test_health_of_an_encrypted_upstream(serve: Serve, certificates: Path, scheme: str) -> None:
+    port = free_port()
+    options = f"tls {certificates}/ca.pem\n health_check 50ms\n max_fails 1\n failfast_all_unhealthy_upstreams"
+    server = serve(corefile(options, f"{scheme}://127.0.0.1:{port}", before="errors"))
+    assert server.answers("a.test.") == ["SERVFAIL"]
+    server.wait_log(r"connect: connection refused")
+    time.sleep(0.4)
+    assert server.answers("b.test.") == ["SERVFAIL"]
+    server.wait_log(r"b\.test\. A: no healthy proxies")
+    upstream = TlsServer(certificates, port) if scheme == "tls" else HttpsServer(certificates, port)
+    try:
+        server.until("c.test.", "A", ["192.0.2.1"], limit=5)
+        probes = [query for query in upstream.seen if query.question[0].name.to_text() == "."]
+        assert len(probes) == 1
+        assert probes[0].question[0].to_text() == ". IN NS"
+    finally:
+        upstream.close()
+
+
+@pytest.mark.parametrize(("method", "chunked"), [("POST", False), ("GET", False), ("POST", True)])
+def test_https(serve: Serve, certificates: Path, https: HttpsServer, method: str, chunked: bool) -> None:
+    https.chunked = chunked
+    connections = count_connections(https)  # type: ignore[arg-type]
+    server = serve(corefile(f"tls {certificates}/ca.pem\n doh_method {method}", f"https://{https.address}"))
+    for i in range(4):
+        assert server.answers(f"{i}.test.", tcp=i % 2 == 1) == ["192.0.2.1"]
+    assert [line.split()[0] for line in https.lines] == [method] * 4
+    assert connections() == 1
+    https.hang_up()
+    assert server.answers("again.test.") == ["192.0.2.1"]
+    https.rcode = 3
+    assert server.query("nx.test.").rcode() == dns.rcode.NXDOMAIN
+
+
+def test_https_gives_up_after_two_seconds(serve: Serve, certificates: Path, https: HttpsServer) -> None:
+    https.delay = 5
+    server = serve(corefile(f"tls {certificates}/ca.pem\n max_connect_attempts 1", f"https://{https.address}"))
+    begun = time.monotonic()
+    assert server.query("a.test.", timeout=5).rcode() == dns.rcode.SERVFAIL
+    assert 1.9 < time.monotonic() - begun < 2.6
+
+
+def test_reload_ends_the_lane(serve: Serve, certificates: Path, tls: TlsServer) -> None:
+    """The thread that speaks TLS goes with the last instance that needs it, and comes back with the next."""
+    encrypted, plain = corefile(f"tls {certificates}/ca.pem", f"tls://{tls.address}"), corefile("", "127.0.0.1:1")
+    server = serve(plain)
+    tasks = Path(f"/proc/{server.process.pid}/task")
+    before = len(list(tasks.iterdir()))
+    for _ in range(3):
+        server.reload(encrypted)
+        server.until("b.test.", "A", ["192.0.2.1"], limit=5)
+        assert len(list(tasks.iterdir())) == before + 1
+        server.reload(plain)
+        deadline = time.monotonic() + 10
+        while len(list(tasks.iterdir())) > before and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert len(list(tasks.iterdir())) == before

@@ -1,0 +1,250 @@
+"""API servers for these tests: the corpus's fake one, a scripted one, and the real one of ../shared; and a cluster that feeds a recorder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastdns.plugins.kubernetes import cluster as clusters
+from fastdns.plugins.kubernetes._recorder import Recorder
+from fastdns.plugins.kubernetes.cluster import Cluster, Lease, Options
+from fastdns.plugins.kubernetes.resources import Kind
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def eventually(check: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """The first true value that the check gives."""
+    until = time.monotonic() + seconds
+    while not (value := check()):
+        assert time.monotonic() < until, "did not happen"
+        time.sleep(0.01)
+    return value
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the plugin logs."""
+    from fastdns import _log
+
+    said: list[str] = []
+    monkeypatch.setattr(_log, "put", said.append)
+    return said
+
+
+@pytest.fixture
+def follow() -> Iterator[Callable[..., tuple[Recorder, Lease]]]:
+    """``follow(origin, *kinds, **options)`` starts informers into a recorder; all end with the test."""
+    leases: list[Lease] = []
+
+    def start(origin: Any, *kinds: Kind, wait: float = 10.0, **options: Any) -> tuple[Recorder, Lease]:
+        lease = clusters.acquire(origin, Options(**options), kinds or (Kind.SERVICE,), Recorder)
+        leases.append(lease)
+        lease.start()
+        if wait:
+            assert lease.wait(wait, say=False), "not synced"
+        sink = lease.sink
+        assert isinstance(sink, Recorder)
+        return sink, lease
+
+    yield start
+    for lease in leases:
+        lease.release()
+    assert not clusters.registry
+    assert not [thread for thread in threading.enumerate() if thread.name == "kubernetes"]
+
+
+def cluster_of(lease: Lease) -> Cluster:
+    return lease.cluster
+
+
+@pytest.fixture
+def fakekube(shared: Path) -> Iterator[Callable[..., Any]]:
+    """``fakekube(objects, **options)`` starts the corpus's API server."""
+    sys.path.insert(0, str(shared / "conformance"))
+    try:
+        import fakekube as module
+    finally:
+        sys.path.pop(0)
+    started: list[Any] = []
+
+    def start(objects: list[Any] | tuple[Any, ...] = (), port: int = 0, **options: Any) -> Any:
+        started.append(module.KubeAPI(port or free_port(), objects, **options))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+class Scripted:
+    """An API server that answers each request by a function ``(path, query) -> Answer``; anything may be wrong with its answers."""
+
+    def __init__(self, answer: Callable[[str, dict[str, str]], Any]) -> None:
+        self.answer = answer
+        self.requests: list[tuple[str, dict[str, str], dict[str, str]]] = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.open: set[socket.socket] = set()
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self.thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.open.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        from urllib.parse import parse_qsl, urlsplit
+
+        with contextlib.suppress(OSError), connection:
+            head = b""
+            while True:
+                while b"\r\n\r\n" not in head:
+                    got = connection.recv(65536)
+                    if not got:
+                        return
+                    head += got
+                raw, _, head = head.partition(b"\r\n\r\n")
+                first, *rest = raw.decode().split("\r\n")
+                url = urlsplit(first.split(" ")[1])
+                query = dict(parse_qsl(url.query))
+                self.requests.append((url.path, query, dict(line.lower().split(": ", 1) for line in rest)))
+                for piece in self.answer(url.path, query):
+                    if piece is None:
+                        return
+                    if isinstance(piece, float):
+                        time.sleep(piece)
+                    else:
+                        connection.sendall(piece)
+
+    def stop(self) -> None:
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for connection in self.open:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def scripted() -> Iterator[Callable[..., Scripted]]:
+    started: list[Scripted] = []
+
+    def start(answer: Callable[[str, dict[str, str]], Any]) -> Scripted:
+        started.append(Scripted(answer))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+def reply(body: bytes | Any, status: int = 200, content_type: str = "application/json", **headers: str) -> bytes:
+    """A whole reply; what is not octets becomes JSON."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    more = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {status} X\r\nContent-Type: {content_type}\r\n{more}Content-Length: {len(data)}\r\n\r\n".encode() + data
+
+
+def status(code: int, reason: str = "", message: str = "") -> dict[str, Any]:
+    return {"kind": "Status", "apiVersion": "v1", "code": code, "reason": reason, "message": message}
+
+
+def chunk(*values: Any) -> bytes:
+    """Chunks of a stream, each with one JSON line."""
+    pieces = [value if isinstance(value, bytes) else json.dumps(value).encode() + b"\n" for value in values]
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+
+
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def service(name: str, ip: str = "10.0.0.1", version: int = 1, namespace: str = "default") -> dict[str, Any]:
+    return {
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": namespace, "resourceVersion": str(version)},
+        "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "protocol": "TCP", "port": 80}]},
+    }
+
+
+def service_list(*services: Any, version: int = 10, following: str = "") -> dict[str, Any]:
+    return {"kind": "ServiceList", "metadata": {"resourceVersion": str(version), "continue": following}, "items": list(services)}
+
+
+def addresses(recorder: Recorder) -> dict[str, str]:
+    """Service -> its first cluster IP."""
+    return {name: view["cluster_ips"][0][0] if view["cluster_ips"] else "None" for (_, name), view in recorder.objects(Kind.SERVICE).items()}
+
+
+class RealServer:
+    """The API server of ../shared/apiserver."""
+
+    def __init__(self, run: Path, *flags: str) -> None:
+        self.process = subprocess.Popen([str(run), *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert self.process.stdout is not None
+        self.info: dict[str, Any] = json.loads(self.process.stdout.readline())
+        self.http: str = self.info["http"]
+
+    def command(self, line: str) -> Any:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        import urllib.request
+
+        token = Path(self.info["token_file"]).read_text()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        data = json.dumps(body).encode() if body is not None else None
+        with urllib.request.urlopen(urllib.request.Request(self.http + path, data, headers, method=method), timeout=30) as answer:
+            return json.loads(answer.read())
+
+    def create(self, body: Any) -> Any:
+        return self.ask("POST", f"/api/v1/namespaces/{body['metadata']['namespace']}/services", body)
+
+    def stop(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def apiserver_program(shared: Path, go: str) -> Path:
+    """The launcher, with the server built."""
+    run = shared / "apiserver" / "run"
+    built = subprocess.run([str(run), "--build-only"], capture_output=True, text=True, timeout=900)
+    if built.returncode:
+        pytest.skip(f"needs Go's module proxy to build the API server: {built.stderr.strip()[-200:]}")
+    return run
+
+
+@pytest.fixture(scope="module")
+def apiserver(apiserver_program: Path, shared: Path) -> Iterator[RealServer]:
+    """A real API server with a small synthetic cluster."""
+    server = RealServer(apiserver_program)
+    populate = [sys.executable, str(shared / "apiserver" / "populate.py"), "--server", server.http]
+    subprocess.run(populate, check=True, capture_output=True)
+    yield server
+    server.stop()

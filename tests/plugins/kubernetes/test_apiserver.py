@@ -1,0 +1,123 @@
+"""Against the real API server of ../shared: what it sends is what its JSON says, through changes, compactions and restarts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastdns.plugins.kubernetes import reflector
+from fastdns.plugins.kubernetes._recorder import Recorder
+from fastdns.plugins.kubernetes.connection import Endpoint
+from fastdns.plugins.kubernetes.kubeconfig import Kubeconfig
+from fastdns.plugins.kubernetes.resources import RESOURCES, Kind
+from tests.plugins.kubernetes.conftest import RealServer, addresses, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector, "FIRST_PAUSE", 0.1)
+
+
+def items(server: RealServer, kind: Kind) -> dict[tuple[str, str], int]:
+    found = server.ask("GET", RESOURCES[kind].path)["items"]
+    return {(one["metadata"].get("namespace", ""), one["metadata"]["name"]): int(one["metadata"]["resourceVersion"]) for one in found}
+
+
+def versions(recorder: Recorder, kind: Kind) -> dict[tuple[str, str], int]:
+    return {name: view["version"] for name, view in recorder.objects(kind).items()}
+
+
+STREAMED = (Kind.NAMESPACE, Kind.SERVICE, Kind.SLICE, Kind.POD, Kind.IMPORT)
+
+
+@pytest.mark.parametrize("accept", [reflector.ACCEPT, "application/json"], ids=["protobuf", "json"])
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "chunks"])
+def test_everything_arrives(apiserver: RealServer, follow: Any, monkeypatch: pytest.MonkeyPatch, streaming: bool, accept: str) -> None:
+    monkeypatch.setattr(reflector, "ACCEPT", accept)
+    monkeypatch.setattr(reflector, "CHUNK", 30)
+    if not streaming:
+
+        async def refuse(self: Any) -> None:
+            raise reflector.NoStreaming
+
+        monkeypatch.setattr(reflector.Reflector, "_streaming_list", refuse)
+    recorder, _ = follow(Endpoint(apiserver.http), *STREAMED)
+    for kind in STREAMED:
+        assert versions(recorder, kind) == items(apiserver, kind)
+    assert len(recorder.objects(Kind.POD)) == 200
+    service = recorder.objects(Kind.SERVICE)["default", "kubernetes"]
+    assert service["cluster_ips"] == [("10.96.0.1", 4, bytes([10, 96, 0, 1]))]
+    assert service["ports"] == [("https", "TCP", 443)]
+
+
+def test_service_imports_arrive(apiserver: RealServer, follow: Any) -> None:
+    recorder, _ = follow(Endpoint(apiserver.http), Kind.IMPORT)
+    path = "/apis/multicluster.x-k8s.io/v1alpha1/namespaces/default/serviceimports"
+    spec = {"type": "ClusterSetIP", "ips": ["10.42.0.1"], "ports": [{"name": "http", "protocol": "TCP", "port": 80}]}
+    body = {"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport", "metadata": {"name": "far"}, "spec": spec}
+    apiserver.ask("POST", path, body)
+    (view,) = eventually(lambda: list(recorder.objects(Kind.IMPORT).values()))
+    assert (view["ips"], view["ports"]) == ([("10.42.0.1", 4, bytes([10, 42, 0, 1]))], [("http", "TCP", 80)])
+    apiserver.ask("DELETE", path + "/far")
+    eventually(lambda: not recorder.objects(Kind.IMPORT))
+
+
+def change(server: RealServer, name: str, address: str) -> None:
+    body = {"metadata": {"name": name, "namespace": "default"}, "spec": {"clusterIP": address, "ports": [{"port": 80}]}}
+    server.create(body)
+
+
+@pytest.mark.parametrize("way", ["kubeconfig", "token over https"])
+def test_changes_arrive(apiserver: RealServer, follow: Any, way: str) -> None:
+    api = Kubeconfig(apiserver.info["kubeconfig"]) if way == "kubeconfig" else Endpoint(apiserver.info["https"], ca=apiserver.info["ca"])
+    recorder, _ = follow(api)
+    change(apiserver, "new", "10.96.7.7")
+    eventually(lambda: addresses(recorder).get("new") == "10.96.7.7")
+    apiserver.ask("DELETE", "/api/v1/namespaces/default/services/new")
+    eventually(lambda: "new" not in addresses(recorder))
+
+
+def test_a_restart_and_a_compaction_lose_nothing(apiserver_program: Path, shared: Path, follow: Any, lines: list[str]) -> None:
+    server = RealServer(apiserver_program)
+    try:
+        change(server, "first", "10.96.7.1")
+        recorder, lease = follow(Endpoint(server.http), Kind.NAMESPACE, Kind.SERVICE)
+        server.command("stop")
+        time.sleep(0.5)
+        assert addresses(recorder)["first"] == "10.96.7.1"
+        assert lease.synced
+        server.command("start")
+        change(server, "second", "10.96.7.2")
+        eventually(lambda: "second" in addresses(recorder), 20)
+        # The watch cannot resume over a compaction that the server's cache has not seen.
+        server.command("stop")
+        server.command("compact")
+        server.command("start")
+        server.ask("DELETE", "/api/v1/namespaces/default/services/first")
+        eventually(lambda: "first" not in addresses(recorder), 20)
+        assert addresses(recorder)["second"] == "10.96.7.2"
+        assert recorder.log.count(("upsert", "service", "default", "kubernetes")) == 1
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def strict(apiserver_program: Path) -> Iterator[RealServer]:
+    server = RealServer(apiserver_program, "--deny-anonymous", "--client-cert-auth")
+    yield server
+    server.stop()
+
+
+def test_credentials(strict: RealServer, follow: Any, lines: list[str], tmp_path: Path) -> None:
+    info = strict.info
+    follow(Endpoint(info["https"], ca=info["ca"]), wait=0)
+    eventually(lambda: lines)
+    assert lines == ["[ERROR] plugin/kubernetes: Failed to watch: failed to list *v1.Service: Unauthorized"]
+    follow(Endpoint(info["https"], info["client_cert"], info["client_key"], info["ca"]))
+    follow(Kubeconfig(info["kubeconfig"]))

@@ -1,0 +1,346 @@
+"""Ways to the API server: tokens and certificates as they rotate, kubeconfigs, limits, metrics."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastdns.plugins.kubernetes import client as clients
+from fastdns.plugins.kubernetes import kubeconfig, metrics, reflector
+from fastdns.plugins.kubernetes.client import Limiter, Limits
+from fastdns.plugins.kubernetes.connection import Address, ApiConfigError, Endpoint, InCluster
+from fastdns.plugins.kubernetes.kubeconfig import Kubeconfig
+from fastdns.plugins.kubernetes.poller import Poller
+from tests.plugins.kubernetes.conftest import STREAM, addresses, chunk, eventually, reply, service, status
+
+SYNCED = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "4", "annotations": {"k8s.io/initial-events-end": "true"}}}}
+OBJECTS = ["svc default/a 10.0.0.1"]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(reflector, "LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr(kubeconfig, "PAUSE", 0.1)
+
+
+URLS = [
+    ("http://h:8080", False, Address("h", 8080, False, "")),
+    ("https://h", False, Address("h", 443, True, "")),
+    ("h:6443", False, Address("h", 6443, False, "")),
+    ("h:6443", True, Address("h", 6443, True, "")),
+    ("https://[fd00::1]:6443/k8s/clusters/x/", False, Address("fd00::1", 6443, True, "/k8s/clusters/x")),
+]
+
+
+@pytest.mark.parametrize(("url", "tls", "expected"), URLS)
+def test_addresses(url: str, tls: bool, expected: Address) -> None:
+    assert Address.parse(url, tls) == expected
+
+
+@pytest.mark.parametrize("url", ["ftp://h", "http://", "http://h:port", "https://h:99999"])
+def test_bad_addresses(url: str) -> None:
+    with pytest.raises(ApiConfigError):
+        Endpoint(url)
+
+
+def test_texts_of_an_address() -> None:
+    address = Address.parse("https://[fd00::1]:6443/x")
+    assert (address.netloc, address.dial, address.url) == ("[fd00::1]:6443", "[fd00::1]:6443", "https://[fd00::1]:6443/x")
+    assert Address.parse("https://h").netloc == "h"
+
+
+# ---- in-cluster ----
+
+
+def test_outside_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ApiConfigError) as caught:
+        InCluster()
+    assert str(caught.value) == ("unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined")
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CA, a server certificate for 127.0.0.1 and two client certificates."""
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
+
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=ca", "-days", "2")
+    for name in ("server", "client", "other"):
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
+        openssl(*f"x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out {name}.crt".split())
+    return folder
+
+
+def pair(folder: Path, name: str) -> tuple[str, str]:
+    return str(folder / f"{name}.crt"), str(folder / f"{name}.key")
+
+
+def account(folder: Path, certificates: Path, url: str, token: str, monkeypatch: pytest.MonkeyPatch) -> InCluster:
+    host, _, port = url.removeprefix("https://").partition(":")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+    (folder / "token").write_text(token + "\n")
+    (folder / "ca.crt").write_bytes((certificates / "ca.crt").read_bytes())
+    return InCluster(folder)
+
+
+def test_the_token_is_followed(fakekube: Any, follow: Any, certificates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = fakekube(OBJECTS, tls=pair(certificates, "server"), token="first")
+    recorder, _ = follow(account(tmp_path, certificates, server.url, "first", monkeypatch))
+    server.token = "second"
+    (tmp_path / "new").write_text("second")
+    os.replace(tmp_path / "new", tmp_path / "token")
+    server.apply("svc default/b 10.0.0.2")
+    server.cut()
+    server.apply("svc default/c 10.0.0.3")
+    eventually(lambda: set(addresses(recorder)) == {"a", "b", "c"})
+
+
+def test_a_token_that_is_refused_is_asked_for_again(
+    fakekube: Any, follow: Any, lines: list[str], certificates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = fakekube(OBJECTS, tls=pair(certificates, "server"), token="second")
+    _, lease = follow(account(tmp_path, certificates, server.url, "first", monkeypatch), wait=0)
+    eventually(lambda: lines)
+    assert lines == ["[ERROR] plugin/kubernetes: Failed to watch: failed to list *v1.Service: Unauthorized"]
+    (tmp_path / "token").write_text("second")
+    assert lease.wait(5, say=False)
+
+
+def test_no_token_is_an_error_at_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    with pytest.raises(ApiConfigError, match=r"^open .*/token: no such file or directory$"):
+        InCluster(tmp_path)
+
+
+# ---- endpoint with tls ----
+
+
+def test_client_certificates_are_read_again(fakekube: Any, follow: Any, lines: list[str], certificates: Path, tmp_path: Path) -> None:
+    for end in ("crt", "key"):
+        (tmp_path / f"client.{end}").write_bytes((certificates / f"client.{end}").read_bytes())
+    server = fakekube(OBJECTS, tls=pair(certificates, "server"), client_ca=str(certificates / "ca.crt"))
+    api = Endpoint(server.url, *pair(tmp_path, "client"), str(certificates / "ca.crt"))
+    recorder, _ = follow(api)
+    before = api.context()
+    assert api.context() is before
+    for end in ("crt", "key"):
+        (tmp_path / f"client.{end}").write_bytes((certificates / f"other.{end}").read_bytes())
+    server.cut()
+    server.apply("svc default/b 10.0.0.2")
+    eventually(lambda: "b" in addresses(recorder))
+    assert api.context() is not before
+
+
+def test_a_server_with_another_ca_is_not_trusted(fakekube: Any, follow: Any, lines: list[str], certificates: Path, tmp_path: Path) -> None:
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "k", "-out", "ca", "-subj", "/CN=other", "-days", "2"]
+    subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=tmp_path)
+    server = fakekube(OBJECTS, tls=pair(certificates, "server"))
+    follow(Endpoint(server.url, ca=str(tmp_path / "ca")), wait=0)
+    eventually(lambda: lines)
+    assert "tls: " in lines[0]
+    assert server.requests == []
+
+
+# ---- kubeconfig ----
+
+PLUGIN = """#!/bin/sh
+echo run >> {folder}/runs
+token=$(cat {folder}/token)
+printf '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"%s","expirationTimestamp":"%s"}}}}' \\
+  "$token" "$(cat {folder}/expires)"
+"""
+
+
+def write_config(folder: Path, server: str, user: dict[str, Any], **cluster: Any) -> str:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "main",
+        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}, {"name": "dead", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "main", "context": {"cluster": "c", "user": "u"}}, {"name": "off", "context": {"cluster": "dead", "user": "u"}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+def exec_user(folder: Path, token: str, expires: float) -> dict[str, Any]:
+    plugin = folder / "plugin"
+    plugin.write_text(PLUGIN.format(folder=folder))
+    plugin.chmod(0o755)
+    (folder / "token").write_text(token)
+    (folder / "expires").write_text(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(expires)))
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}}
+
+
+def runs(folder: Path) -> int:
+    return (folder / "runs").read_text().count("run")
+
+
+def test_a_context(fakekube: Any, follow: Any, tmp_path: Path) -> None:
+    server = fakekube(OBJECTS, token="sesame")
+    path = write_config(tmp_path, server.url, {"token": "sesame"})
+    assert Kubeconfig(path, "off").address.port == 1
+    recorder, _ = follow(Kubeconfig(path))
+    assert addresses(recorder) == {"a": "10.0.0.1"}
+
+
+def test_certificates_in_a_kubeconfig(fakekube: Any, follow: Any, certificates: Path, tmp_path: Path) -> None:
+    server = fakekube(OBJECTS, tls=pair(certificates, "server"), client_ca=str(certificates / "ca.crt"))
+    cert, key = pair(certificates, "client")
+    user = {"client-certificate": cert, "client-key": key}
+    follow(Kubeconfig(write_config(tmp_path, server.url, user, **{"certificate-authority": str(certificates / "ca.crt")})))
+
+
+def test_exec_credentials_are_renewed_when_refused(fakekube: Any, follow: Any, tmp_path: Path) -> None:
+    server = fakekube(OBJECTS, token="first")
+    path = write_config(tmp_path, server.url, exec_user(tmp_path, "first", time.time() + 3600))
+    recorder, _ = follow(Kubeconfig(path))
+    assert runs(tmp_path) == 1
+    (tmp_path / "token").write_text("second")
+    server.token = "second"
+    time.sleep(0.1)
+    server.cut()
+    server.apply("svc default/b 10.0.0.2")
+    eventually(lambda: "b" in addresses(recorder))
+    assert runs(tmp_path) == 2
+
+
+def test_exec_credentials_are_renewed_before_they_end(fakekube: Any, follow: Any, tmp_path: Path) -> None:
+    server = fakekube(OBJECTS, token="first")
+    path = write_config(tmp_path, server.url, exec_user(tmp_path, "first", time.time() + 10))
+    recorder, _ = follow(Kubeconfig(path))
+    time.sleep(0.1)
+    server.cut()
+    server.apply("svc default/b 10.0.0.2")
+    eventually(lambda: "b" in addresses(recorder))
+    assert runs(tmp_path) >= 2
+
+
+def test_a_failing_exec_plugin_is_tried_again(fakekube: Any, follow: Any, lines: list[str], tmp_path: Path) -> None:
+    server = fakekube(OBJECTS, token="first")
+    path = write_config(tmp_path, server.url, exec_user(tmp_path, "first", time.time() + 3600))
+    (tmp_path / "plugin").rename(tmp_path / "hidden")
+    _, lease = follow(Kubeconfig(path), wait=0)
+    eventually(lambda: lines)
+    assert "getting credentials: " in lines[0]
+    (tmp_path / "hidden").rename(tmp_path / "plugin")
+    assert lease.wait(10, say=False)
+
+
+BAD_CONFIGS = [
+    (None, r"stat .*/kubeconfig: no such file or directory"),
+    ("{}", "current-context"),
+    ("]", None),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BAD_CONFIGS)
+def test_bad_kubeconfigs(text: str | None, said: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    if text is not None:
+        path.write_text(text)
+    if said is None:
+        assert Kubeconfig(str(path)).config is None
+        return
+    with pytest.raises(ApiConfigError, match=said):
+        Kubeconfig(str(path))
+
+
+def test_an_unknown_context(tmp_path: Path) -> None:
+    path = write_config(tmp_path, "http://127.0.0.1:1", {})
+    with pytest.raises(ApiConfigError, match="nowhere"):
+        Kubeconfig(path, "nowhere")
+
+
+# ---- limits and metrics ----
+
+
+def run_limited(limits: Limits, count: int, hold: float = 0.0) -> tuple[list[float], int]:
+    """When `count` requests at once got their turn, and how many ran at the same time."""
+    from fastdns.plugins.kubernetes.poller import sleep
+
+    limiter, poller = Limiter(limits), Poller("test")
+    turns: list[float] = []
+    most = 0
+    begun = time.monotonic()
+
+    async def one() -> None:
+        nonlocal most
+        await limiter.enter()
+        turns.append(time.monotonic() - begun)
+        most = max(most, limiter.running)
+        await sleep(hold)
+        limiter.leave()
+
+    poller.start()
+    for _ in range(count):
+        poller.call(lambda: poller.spawn(one()) and None)
+    eventually(lambda: len(turns) == count)
+    assert poller.stop()
+    return turns, most
+
+
+def test_the_limiter_lets_a_burst_through_and_then_so_many_a_second() -> None:
+    turns, _ = run_limited(Limits(qps=20, burst=3), 7)
+    assert turns[2] < 0.04
+    assert 0.15 < turns[-1] < 0.4
+
+
+def test_so_many_wait_for_a_reply_at_once() -> None:
+    turns, most = run_limited(Limits(qps=1000, burst=1000, inflight=2), 6, hold=0.05)
+    assert most == 2
+    assert turns[-1] > 0.09
+
+
+def test_metrics(scripted: Any, follow: Any) -> None:
+    turns = iter([[reply(status(500), 500)]])
+    server = scripted(lambda path, query: next(turns, [STREAM + chunk({"type": "ADDED", "object": service("a")}, SYNCED), 30.0]))
+    host = server.url.removeprefix("http://")
+    follow(Endpoint(server.url))
+    counted = dict(metrics.requests.collect())
+    assert counted["500", "GET", host] == 1
+    assert counted["200", "GET", host] == 1
+    for histogram in (metrics.request_duration, metrics.limiter_duration):
+        buckets, _ = dict(histogram.collect())["GET", host]  # type: ignore[misc]
+        assert sum(buckets) == 2
+
+
+def test_metrics_of_requests_without_a_reply(follow: Any) -> None:
+    follow(Endpoint("http://127.0.0.1:1"), wait=0)
+    eventually(lambda: dict(metrics.requests.collect()).get(("<error>", "GET", "127.0.0.1:1")))
+
+
+def test_host_labels_are_utf8() -> None:
+    assert metrics.label("a\udcffb") == "a�b"
+
+
+HEADS = [
+    (b"HTTP/1.1 200 OK\r\nA: b", (200, {"a": "b"})),
+    (b"HTTP/1.1 200", (200, {})),
+]
+
+
+@pytest.mark.parametrize(("head", "expected"), HEADS)
+def test_heads(head: bytes, expected: tuple[int, dict[str, str]]) -> None:
+    assert clients.parse_head(head) == expected
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 20 OK", b"HTTP/1.1 abc", b"HTTP/2 200", b"HTTP/1.1 200 OK\r\nno colon"])
+def test_malformed_heads(head: bytes) -> None:
+    with pytest.raises(clients.StreamError):
+        clients.parse_head(head)

@@ -1,0 +1,139 @@
+"""reload: a changed Corefile is taken up, a broken one is not."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastdns.corefile import CorefileError
+from fastdns.plugins import reload
+from fastdns.server.configuration import blocks_of, checksum
+from fastdns.server.process import RestartError
+from fastdns.server.source import Source
+from tests.server import Server
+
+Serve = Callable[..., Server]
+
+
+class FakeProcess:
+    """Just enough of a process to be restarted."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.source = Source(path.read_bytes(), str(path), str(path))
+        self.instance: Any = self
+        self.checksum = checksum(blocks_of(self.source))
+        self.restarts: list[bytes] = []
+        self.refuses = False
+
+    def restart(self, source: Source) -> None:
+        self.restarts.append(source.data)
+        if self.refuses:
+            raise RestartError("no good")
+
+
+@pytest.fixture
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProcess:
+    path = tmp_path / "Corefile"
+    path.write_text(". {\n whoami\n import more*\n}\n")
+    (tmp_path / "more").write_text("debug\n")
+    found = FakeProcess(path)
+    monkeypatch.setattr(reload.Watch, "tried", found.checksum)
+    return found
+
+
+def watch(process: FakeProcess) -> reload.Watch:
+    return reload.Watch(process)  # type: ignore[arg-type]
+
+
+def failures() -> float:
+    return float(dict(reload.FAILED.collect()).get((), 0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "restarts"),
+    [
+        ("Corefile", ". {\n whoami\n import more*\n}\n", 0),
+        ("Corefile", "# a comment\n\n.   {\n\n whoami # beside\n import more*\n}\n", 0),
+        ("Corefile", ". {\n whoami\n debug\n}\n", 0),
+        ("Corefile", ". {\n whoami\n}\n", 1),
+        ("Corefile", "a.org {\n whoami\n import more*\n}\n", 1),
+        ("Corefile", ". {\n whoami\n nosuch\n}\n", 0),
+        ("Corefile", ". {\n", 0),
+        ("more", "# debug\n", 1),
+        ("more2", "bind 127.0.0.1\n", 1),
+    ],
+)
+def test_what_counts_as_a_change(process: FakeProcess, name: str, text: str, restarts: int) -> None:
+    (process.path.parent / name).write_text(text)
+    watching = watch(process)
+    for _ in range(3):
+        watching.look()
+    assert len(process.restarts) == restarts
+
+
+def test_what_failed_is_not_tried_again(process: FakeProcess) -> None:
+    watching = watch(process)
+    process.refuses = True
+    before = failures()
+    for text in (". {\n whoami\n}\n", ". {\n  whoami\n}\n", "a.org {\n whoami\n}\n"):
+        process.path.write_text(text)
+        watching.look()
+        watching.look()
+    assert [data.decode() for data in process.restarts] == [". {\n whoami\n}\n", "a.org {\n whoami\n}\n"]
+    assert failures() == before + 2
+    assert [labels for labels, _ in reload.VERSION.collect()] == [("sha512", checksum(blocks_of(process.source.again())))]
+
+
+def test_unreadable_corefile_is_left_alone(process: FakeProcess) -> None:
+    process.path.unlink()
+    watch(process).look()
+    assert process.restarts == []
+
+
+def test_standard_input_never_changes() -> None:
+    source = Source(b". {\n whoami\n}\n", "/dev/stdin")
+    assert source.again() is source
+
+
+def test_parse_errors_name_the_file(process: FakeProcess) -> None:
+    with pytest.raises(CorefileError, match=r"^Corefile:2 - Error during parsing: Unknown directive 'nosuch'$"):
+        blocks_of(Source(b". {\n nosuch\n}", "Corefile"))
+
+
+def answer(number: int) -> str:
+    return f"a{number}.org:{{port}} {{\n bind 127.0.0.1\n reload 2s 0s\n whoami\n}}\n"
+
+
+def served(server: Server, number: int) -> bool:
+    return bool(server.query(f"a{number}.org.").additional)
+
+
+def test_server_takes_up_changes(serve: Serve) -> None:
+    """Through a good change, a restart by signal, a broken text, one that cannot be set up, and a good one again."""
+    server = serve(answer(1))
+    first = server.wait_log(r"^\[INFO\] plugin/reload: Running configuration SHA512 = [0-9a-f]{128}\n")[0]
+    assert server.log().index(first) < server.log().index("fastdns-")
+    server.write(answer(2))
+    server.wait_log(r"^\[INFO\] Reloading\n\[INFO\] plugin/reload: Running configuration SHA512 = [0-9a-f]{128}\n\[INFO\] Reloading complete$")
+    assert served(server, 2)
+    server.reload(answer(3))
+    server.write(". {\n nosuch\n}")
+    server.wait_log(r"^\[WARNING\] plugin/reload: Corefile parse failed: \S+/Corefile:2 - Error during parsing: Unknown directive 'nosuch'$")
+    server.write(answer(4).replace("whoami", "whoami x"))
+    server.wait_log(
+        r"^\[ERROR\] Restart failed: plugin/whoami: .*\n"
+        r"\[ERROR\] plugin/reload: Corefile changed but reload failed: starting with listener file descriptors: plugin/whoami: "
+    )
+    assert served(server, 3)
+    server.write(answer(5))
+    end = time.monotonic() + 6
+    while not served(server, 5):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert len(re.findall(r"Restart failed", server.log())) == 1

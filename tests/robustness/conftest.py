@@ -1,0 +1,22 @@
+"""What the tests of robustness share."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+
+@pytest.fixture
+def closing() -> Iterator[Callable[[socket.socket], socket.socket]]:
+    """``closing(sock)`` gives the socket back and closes it after the test."""
+    sockets: list[socket.socket] = []
+
+    def keep(sock: socket.socket) -> socket.socket:
+        sockets.append(sock)
+        return sock
+
+    yield keep
+    for sock in sockets:
+        sock.close()

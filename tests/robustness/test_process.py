@@ -1,0 +1,50 @@
+"""The process as a whole: kills, clocks, and the page that says which test stands for what."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.server import Server
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+#: Wall clocks say when a signature ends, when a log line was written, what a SOA's serial or a metric of a moment is; never how long something lives.
+WALL_CLOCK = re.compile(r"\btime\(NULL\)|CLOCK_REALTIME|gettimeofday")
+MAY_LOOK = {"fastdns/_reply.pyx", "fastdns/_log.pyx", "plugins/log/_log.pyx", "plugins/kubernetes/_store.pyx"}
+
+
+def test_R11_serving_again_after_a_kill(serve: Callable[..., Server]) -> None:
+    """kill -9 and start, over and over: serving within a second, nothing left behind that blocks a start."""
+    corefile = ".:{port} {\n    bind 127.0.0.1\n    hosts {\n        192.0.2.1 www.example.org\n    }\n}\n"
+    port = None
+    for _ in range(5):
+        server = serve(corefile if port is None else corefile.replace("{port}", str(port)), "-pidfile", "{dir}/../pid", wait=False)
+        port = port or server.port
+        server.ports["port"] = port
+        start = time.monotonic()
+        server.wait_started()
+        assert server.answers("www.example.org.") == ["192.0.2.1"]
+        assert time.monotonic() - start < 3
+        server.signal(signal.SIGKILL)
+        server.exit_status()
+
+
+def test_R16_lifetimes_are_not_of_the_wall_clock() -> None:
+    """TTLs, deadlines and timers count monotonic time: a clock that jumps ends nothing and makes nothing immortal."""
+    tracked = subprocess.run(["git", "ls-files", "*.pyx", "*.pxd", "*.h"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    lookers = {path for path in tracked if WALL_CLOCK.search((ROOT / path).read_text())}
+    assert lookers <= MAY_LOOK, lookers
+
+
+def test_R22_every_row_of_the_page_names_a_test_that_exists() -> None:
+    page = (ROOT / "docs" / "robustness.md").read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page)
+    assert len(named) > 40
+    for path, test in named:
+        text = (ROOT / path).read_text()
+        assert not test or f"def {test}(" in text, f"{path}::{test}"

@@ -1,0 +1,490 @@
+"""The life of the process: start, banner, hooks, signals, exit statuses, restarts (spec/corefile.md sections 9 to 13)."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import dns.exception
+import pytest
+
+from fastdns import registry
+from tests.server import Server, command, free_port
+
+Serve = Callable[..., Server]
+
+#: A plugin file whose hooks log themselves; its arguments are those that fail, and how long the last one takes.
+HOOKS = """
+import time
+from fastdns.log import Log
+log = Log("plugin/hooks")
+def setup(controller):
+    controller.next()
+    name, *failing = controller.remaining_args()
+    def hook(kind):
+        def run():
+            log.info(f"{name} {kind}")
+            if kind in failing:
+                raise ValueError(f"{kind} of {name} fails")
+            if kind == "final_shutdown" and "slow" in failing:
+                time.sleep(1)
+        return run
+    log.info(f"{name} setup")
+    for kind in ("first_startup", "startup", "started", "restart", "restart_failed", "shutdown", "final_shutdown"):
+        getattr(controller, f"on_{kind}")(hook(kind))
+"""
+
+
+@pytest.fixture
+def hooks(tmp_path: Path) -> str:
+    path = tmp_path / "hooks.py"
+    path.write_text(HOOKS)
+    return str(path)
+
+
+def called(server: Server) -> list[str]:
+    return re.findall(r"^\[INFO\] plugin/hooks: (.*)$", server.log(), re.M)
+
+
+def corefile(hooks: str, name: str, *failing: str) -> str:
+    return f".:{{port}} {{\n bind 127.0.0.1\n plugin {hooks} {name} {' '.join(failing)}\n whoami\n}}"
+
+
+def answers(server: Server, name: str = "x.test.", port: str = "port") -> bool:
+    try:
+        return bool(server.query(name, port=server.ports[port], timeout=1.0))
+    except (dns.exception.Timeout, OSError):
+        return False
+
+
+def eventually(holds: Callable[[], bool], limit: float = 10.0) -> None:
+    end = time.monotonic() + limit
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+# ---- start ----
+
+
+def test_banner(serve: Serve) -> None:
+    server = serve("b.org:{port} a.org:{port} {\n bind 127.0.0.1\n whoami\n}\n1x:{port} {\n bind 127.0.0.2\n}\n10.0.0.0/15:{port2} {\n bind 127.0.0.1\n}")
+    one, two = server.ports["port"], server.ports["port2"]
+    assert server.log().splitlines()[:6] == [
+        f"a.org.:{one} on 127.0.0.1",
+        f"b.org.:{one} on 127.0.0.1",
+        'Warning: Domain "1x." does not follow RFC1035 preferred syntax',
+        f"1x.:{one} on 127.0.0.2",
+        f"0.10.in-addr.arpa.:{two} on 127.0.0.1",
+        f"1.10.in-addr.arpa.:{two} on 127.0.0.1",
+    ]
+    assert re.fullmatch(r"fastdns-\S+\nlinux/\S+, \S+, \S*", "\n".join(server.log().splitlines()[6:]))
+
+
+def test_wildcard_serves_both_families(serve: Serve) -> None:
+    server = serve(".:{port} {\n whoami\n}")
+    assert f".:{server.port}\n" in server.log()
+    for tcp in (False, True):
+        assert server.query("x.test.", tcp=tcp).additional
+        assert server.query("x.test.", tcp=tcp, host="::1").additional
+
+
+def test_quiet_and_pidfile(serve: Serve) -> None:
+    server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}", "-quiet", "-pidfile", "{dir}/pid", wait=False)
+    pidfile = server.folder / "pid"
+    end = time.monotonic() + 10
+    while not pidfile.exists() or not pidfile.read_text():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert pidfile.read_text() == f"{server.process.pid}\n"
+    assert pidfile.stat().st_mode & 0o777 == 0o644 & ~_umask()
+    assert answers(server)
+    assert server.stop() == 0
+    assert not pidfile.exists()
+    assert server.log() == "[INFO] SIGTERM: Shutting down servers then terminating\n"
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_pidfile_that_cannot_be_written(serve: Serve) -> None:
+    server = serve(".:{port} {\n bind 127.0.0.1\n}", "-pidfile", "{dir}/no/pid")
+    server.wait_log(r"^\[ERROR\] Could not write pidfile: open \S+/no/pid: no such file or directory$")
+    assert answers(server)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (". {\n whoami x\n}", r"^plugin/whoami: \S+/Corefile:2 - Error during parsing: Wrong argument count or unexpected line ending after 'x'$"),
+        (". {\n bind\n}", r"^plugin/bind: at least one address or interface name is expected$"),
+        ("a.org:99999 {\n}", r"^address 99999: invalid port$"),
+        (".:{port} {\n bind 192.0.2.123\n}", r"^Listen: listen tcp 192\.0\.2\.123:\d+: bind: cannot assign requested address$"),
+        (". {\n nosuch\n}", r"^\S+/Corefile:2 - Error during parsing: Unknown directive 'nosuch'$"),
+    ],
+)
+def test_refused(serve: Serve, text: str, message: str) -> None:
+    server = serve(text, wait=False)
+    assert server.exit_status() == 1
+    assert re.fullmatch(message, server.log().rstrip("\n")), server.log()
+
+
+def test_address_in_use(serve: Serve) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        server = serve(f".:{port} {{\n bind 127.0.0.1\n}}", wait=False)
+        assert server.exit_status() == 1
+        assert server.log() == f"Listen: listen tcp 127.0.0.1:{port}: bind: address already in use\n"
+
+
+def test_startup_hook_that_fails(serve: Serve, hooks: str) -> None:
+    server = serve(corefile(hooks, "one", "startup"), wait=False)
+    assert server.exit_status() == 1
+    assert server.log().splitlines()[-2:] == ["[INFO] plugin/hooks: one startup", "startup of one fails"]
+
+
+@pytest.mark.parametrize("text", ["unix:///tmp/x {\n}", ".:{port} {\n bind 127.0.0.1 {\n  except 127.0.0.1\n }\n whoami\n}"])
+def test_nothing_to_listen_on(serve: Serve, text: str) -> None:
+    server = serve(text, wait=False)
+    assert server.exit_status() == 0
+    assert re.fullmatch(r"fastdns-\S+\nlinux/.*\n", server.log())
+
+
+def test_corefile_in_the_working_directory_and_on_standard_input(tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "Corefile").write_text(f"a.org:{port} {{\n bind 127.0.0.1\n}}\n")
+    piped = f"b.org:{port} {{\n bind 127.0.0.1\n}}\n".encode()
+    for words, stdin, zone in ([], b"", "a.org"), (["-conf", "stdin"], piped, "b.org"):
+        process = subprocess.Popen([*command(), *words], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(stdin)
+        process.stdin.close()
+        assert process.stdout.readline() == f"{zone}.:{port} on 127.0.0.1\n".encode()
+        process.terminate()
+        process.stdout.read()
+        process.stdout.close()
+        assert process.wait(10) == 0
+
+
+def test_built_in_corefile(tmp_path: Path) -> None:
+    if "log" not in registry.built():
+        pytest.skip("the directive log is not built")
+    port = str(free_port())
+    process = subprocess.Popen([*command(), "-p", port], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == f".:{port}\n".encode()
+    while not process.stdout.readline().startswith(b"linux/"):
+        pass
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == b"[INFO] SIGUSR1: Reloading\n"
+    assert process.stdout.readline() == b"[ERROR] SIGUSR1: no Caddyfile loader with which to reload Caddyfile\n"
+    process.terminate()
+    process.stdout.read()
+    process.stdout.close()
+    assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "(snippet) {\n whoami\n}\n"])
+def test_corefile_without_blocks(serve: Serve, text: str) -> None:
+    if "log" not in registry.built():
+        pytest.skip("the directive log is not built")
+    server = serve(text, "-p", "{port}")
+    assert f".:{server.port}\n" in server.log()
+
+
+@pytest.mark.memory
+def test_small_at_rest(serve: Serve, tmp_path: Path) -> None:
+    """No module that costs memory and is not needed is imported, and the process stays small."""
+    path = tmp_path / "modules.py"
+    path.write_text(
+        "import sys\nfrom fastdns.log import write\ndef setup(controller):\n controller.on_started(lambda: write('modules ' + ' '.join(sys.modules)))\n"
+    )
+    server = serve(f".:{{port}} {{\n bind 127.0.0.1\n whoami\n reload\n plugin {path}\n}}")
+    loaded = set(server.wait_log(r"^modules (.*)$")[1].split())
+    assert not loaded & {"asyncio", "ssl", "email", "http", "argparse", "inspect", "msgspec", "dnslib", "dns", "yaml", "kubernetes", "uvloop", "ctypes"}
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert found is not None
+    assert int(found[1]) < 45_000
+
+
+@pytest.mark.parametrize("zone", ["ȶ", "a\\.b.org", "xyz://a.org", "10.0.0.0/33", "}", ".".join(["x" * 63] * 3 + ["x" * 61])])
+def test_odd_zones_are_served(serve: Serve, zone: str) -> None:
+    server = serve(f"{zone}:{{port}} {{\n bind 127.0.0.1\n whoami\n}}")
+    assert f"{zone}.:{server.port} on 127.0.0.1" in server.log().splitlines()
+    assert answers(server)
+
+
+def test_start_after_a_kill(serve: Serve) -> None:
+    """Nothing that a killed server leaves behind, not even its pid file, keeps the next one from serving."""
+    server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}", "-pidfile", "{dir}/pid")
+    server.process.kill()
+    server.process.wait()
+    assert (server.folder / "pid").exists()
+    again = serve(f".:{server.port} {{\n bind 127.0.0.1\n whoami\n}}", "-pidfile", str(server.folder / "pid"))
+    again.ports["port"] = server.port
+    assert answers(again)
+    assert (server.folder / "pid").read_text() == f"{again.process.pid}\n"
+
+
+def test_ending_before_the_start_is_done(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "waits.py"
+    path.write_text("import time\nfrom fastdns.log import write\ndef setup(controller):\n write('waiting')\n time.sleep(30)\n")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        server = serve(f".:{{port}} {{\n plugin {path}\n}}", wait=False)
+        server.wait_log("^waiting$")
+        server.signal(number)
+        assert server.exit_status() == 0
+
+
+# ---- the end ----
+
+
+def test_shutdown_hooks_run_while_serving(serve: Serve, hooks: str) -> None:
+    server = serve(corefile(hooks, "one", "slow"))
+    server.signal(signal.SIGTERM)
+    server.wait_log("one final_shutdown")
+    assert answers(server)
+    assert server.exit_status() == 0
+    assert called(server) == [f"one {kind}" for kind in ("setup", "first_startup", "startup", "started", "shutdown", "final_shutdown")]
+
+
+def test_python_plugins_are_closed_at_the_end_and_when_replaced(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "closes.py"
+    path.write_text(
+        "from fastdns.plugin import Log, PASS, Plugin\n"
+        "class Closes(Plugin):\n"
+        " def serve(self, query): return query.reply('A 192.0.2.1')\n"
+        " def close(self): Log().info('closed')\n"
+        "def setup(controller): return Closes()\n"
+    )
+    text = f".:{{port}} {{\n bind 127.0.0.1\n plugin {path}\n}}"
+    server = serve(text)
+    assert server.answers("x.test.") == ["192.0.2.1"]
+    server.reload(text)
+    eventually(lambda: server.log().count("[INFO] closed") == 1)
+    assert server.answers("x.test.") == ["192.0.2.1"]
+    server.signal(signal.SIGTERM)
+    assert server.exit_status() == 0
+    assert server.log().count("[INFO] closed") == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "message", "status"),
+    [
+        (signal.SIGTERM, "[INFO] SIGTERM: Shutting down servers then terminating", 0),
+        (signal.SIGINT, "[INFO] SIGINT: Shutting down", 0),
+        (signal.SIGQUIT, "[INFO] SIGQUIT: Quitting process immediately", 0),
+    ],
+)
+def test_signals_that_end_it(serve: Serve, hooks: str, number: signal.Signals, message: str, status: int) -> None:
+    server = serve(corefile(hooks, "one"), "-pidfile", "{dir}/pid")
+    server.signal(number)
+    assert server.exit_status() == status
+    assert message in server.log().splitlines()
+    assert ("one final_shutdown" in called(server)) == (number != signal.SIGQUIT)
+    assert not (server.folder / "pid").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_shutdown_hook_that_fails(serve: Serve, hooks: str, number: signal.Signals) -> None:
+    server = serve(corefile(hooks, "one", "shutdown"))
+    server.signal(number)
+    assert server.exit_status() == 4
+    assert f"[ERROR] {number.name} shutdown: shutdown of one fails" in server.log().splitlines()
+    assert "one final_shutdown" in called(server)
+
+
+def test_second_interrupt_forces_the_end(serve: Serve, hooks: str) -> None:
+    server = serve(corefile(hooks, "one", "slow"), "-pidfile", "{dir}/pid")
+    server.signal(signal.SIGINT)
+    server.wait_log("one final_shutdown")
+    assert not (server.folder / "pid").exists()
+    server.signal(signal.SIGINT)
+    assert server.exit_status() == 2
+    assert "[INFO] SIGINT: Force quit" in server.log().splitlines()
+
+
+def test_hangup_is_ignored(serve: Serve) -> None:
+    server = serve(".:{port} {\n bind 127.0.0.1\n}")
+    server.signal(signal.SIGHUP)
+    time.sleep(0.1)
+    assert answers(server)
+
+
+# ---- restart ----
+
+
+def test_restart_runs_hooks_in_order(serve: Serve, hooks: str) -> None:
+    server = serve(corefile(hooks, "one"))
+    before = called(server)
+    server.reload(corefile(hooks, "two"))
+    assert called(server)[len(before) :] == ["one restart", "two setup", "two startup", "one shutdown", "two started"]
+    lines = server.log().splitlines()
+    assert lines[-1] == "[INFO] Reloading complete"
+    assert lines.index("[INFO] SIGUSR1: Reloading") == lines.index("[INFO] Reloading") - 1
+    assert len([line for line in lines if line.startswith("fastdns-")]) == 1
+    assert answers(server)
+    server.signal(signal.SIGTERM)
+    assert server.exit_status() == 0
+    assert called(server)[-2:] == ["two shutdown", "two final_shutdown"]
+
+
+FAILURES = [
+    ("one", ["restart"], "two", [], ["one restart", "one restart_failed"], "restart of one fails"),
+    ("one", [], "two", ["startup"], ["one restart", "two setup", "two startup", "one restart_failed"], "startup of two fails"),
+]
+
+
+@pytest.mark.parametrize(("old", "old_fails", "new", "new_fails", "expected", "message"), FAILURES)
+def test_restart_that_fails(
+    serve: Serve, hooks: str, old: str, old_fails: list[str], new: str, new_fails: list[str], expected: list[str], message: str
+) -> None:
+    server = serve(corefile(hooks, old, *old_fails))
+    before = called(server)
+    server.write(corefile(hooks, new, *new_fails))
+    server.signal(signal.SIGUSR1)
+    server.wait_log(rf"^\[ERROR\] SIGUSR1: starting with listener file descriptors: {message}$")
+    assert f"[ERROR] Restart failed: {message}" in server.log().splitlines()
+    assert called(server)[len(before) :] == expected
+    assert answers(server)
+
+
+def test_restart_opens_and_closes_addresses(serve: Serve) -> None:
+    server = serve("a.org:{port} {\n bind 127.0.0.1\n whoami\n}\n.:{port2} {\n bind 127.0.0.1\n whoami\n}")
+    assert answers(server, port="port2")
+    server.reload("a.org:{port} {\n bind 127.0.0.1\n whoami\n}\n.:{port3} {\n bind 127.0.0.1\n whoami\n}")
+    assert answers(server, "a.org.")
+    assert answers(server, port="port3")
+    end = time.monotonic() + 5
+    while answers(server, port="port2"):
+        assert time.monotonic() < end
+    # The port is free again, for anyone.
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        while True:
+            try:
+                probe.bind(("127.0.0.1", server.ports["port2"]))
+                break
+            except OSError:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a.org:{port} {", r"\S+/Corefile:1 - (Error|Syntax error).*"),
+        (".:{port} {\n whoami x\n}", r"plugin/whoami: \S+/Corefile:2 - Error during parsing: Wrong argument count.*"),
+        (".:{port} {\n bind 127.0.0.1\n}\n.:{port} {\n bind 192.0.2.123\n}", r"Listen: listen tcp 192\.0\.2\.123:.*"),
+    ],
+)
+def test_corefile_that_does_not_load_changes_nothing(serve: Serve, text: str, message: str) -> None:
+    server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}")
+    descriptors = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+    server.write(text)
+    for _ in range(3):
+        start = len(server.log())
+        server.signal(signal.SIGUSR1)
+        server.wait_log(rf"^\[ERROR\] Restart failed: {message}$", start=start)
+        server.wait_log(rf"^\[ERROR\] SIGUSR1: starting with listener file descriptors: {message}$", start=start)
+        assert answers(server)
+    assert len(os.listdir(f"/proc/{server.process.pid}/fd")) == descriptors
+    server.reload("a.org:{port} {\n bind 127.0.0.1\n whoami\n}")
+    assert answers(server, "a.org.")
+
+
+def test_corefile_that_is_gone(serve: Serve) -> None:
+    server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}")
+    server.corefile.unlink()
+    server.signal(signal.SIGUSR1)
+    server.wait_log(r"^\[ERROR\] SIGUSR1: loading updated Caddyfile: open \S+/Corefile: no such file or directory$")
+    assert answers(server)
+
+
+def test_many_restarts_leave_nothing_behind(serve: Serve) -> None:
+    text = ".:{port} {\n bind 127.0.0.1\n whoami\n}\n"
+    server = serve(text)
+    proc = Path(f"/proc/{server.process.pid}")
+    server.reload(text)
+    descriptors = len(os.listdir(proc / "fd"))
+    for number in range(30):
+        server.reload(f"{text}x{number}.org:{{port2}} {{\n bind 127.0.0.1\n}}\n")
+    server.reload(text)
+    end = time.monotonic() + 5
+    while len(os.listdir(proc / "fd")) > descriptors:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert answers(server)
+
+
+def test_restart_loses_no_query(serve: Serve) -> None:
+    server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.connect(("127.0.0.1", server.port))
+        client.settimeout(2)
+        for number in range(300):
+            if number % 100 == 50:
+                server.signal(signal.SIGUSR1)
+            client.send(number.to_bytes(2, "big") + bytes.fromhex("0100000100000000000001610000010001"))
+            assert client.recv(512)[:2] == number.to_bytes(2, "big")
+    server.wait_log("Reloading complete")
+
+
+# ---- upgrade ----
+
+
+def test_upgrade(serve: Serve) -> None:
+    server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}", "-pidfile", "{dir}/pid")
+    pidfile = server.folder / "pid"
+    first = server.process.pid
+    server.signal(signal.SIGUSR2)
+    server.wait_log(r"^\[INFO\] SIGUSR2: Upgrading\n\[INFO\] Upgrading\n(.*\n)*\[INFO\] Upgrade finished$")
+    assert server.exit_status() == 0
+    second = int(pidfile.read_text())
+    try:
+        assert second != first
+        assert answers(server)
+        assert len(re.findall(r"^fastdns-", server.log(), re.M)) == 2
+        # And it is as good as the first one.
+        os.kill(second, signal.SIGUSR1)
+        eventually(lambda: "Reloading complete" in server.log())
+        assert answers(server)
+    finally:
+        os.kill(second, signal.SIGTERM)
+    eventually(lambda: not pidfile.exists())
+
+
+def test_upgrade_that_fails(serve: Serve) -> None:
+    server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}\nimport more\n", wait=False)
+    server.stop()
+    more = server.folder / "more"
+    more.write_text(f"a.org:{free_port()} {{\n}}\n")
+    again = serve(f".:{{port}} {{\n bind 127.0.0.1\n whoami\n}}\nimport {more}\n")
+    more.write_text("nosuch {\n nosuch\n}\n")
+    again.signal(signal.SIGUSR2)
+    again.wait_log(r"^\[ERROR\] SIGUSR2: the new process did not start to serve$")
+    assert answers(again)
+
+
+def test_the_soft_limit_of_descriptors_is_raised(serve: Callable[..., Server]) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    try:
+        server = serve(".:{port} {\n    bind 127.0.0.1\n    whoami\n}\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+    assert re.search(rf"Max open files\s+{hard}\s+{hard}", limits), limits

@@ -1,0 +1,53 @@
+"""Documentation is tested: every `corefile` block of every page parses, and names directives that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fastdns.corefile import parse
+
+ROOT = Path(__file__).resolve().parent.parent
+FENCE = re.compile(r"^([ \t]*)~~~+ ?corefile|^([ \t]*)```+ ?corefile", re.M)
+BLOCK = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*corefile[^\n]*\n(.*?)^\1\2", re.M | re.S)
+
+pytestmark = pytest.mark.skipif(not (ROOT / "plugin.cfg").is_file(), reason="the source tree is not here")
+
+
+def pages() -> list[Path]:
+    folders = [ROOT.glob("*.md"), *((ROOT / folder).rglob("*.md") for folder in ("docs", "plugins", "deploy", "bench"))]
+    return sorted(path for folder in folders for path in folder)
+
+
+def blocks() -> list[tuple[str, str]]:
+    found = []
+    for path in pages():
+        for block in BLOCK.finditer(path.read_text()):
+            line = path.read_text()[: block.start()].count("\n") + 2
+            found.append((f"{path.relative_to(ROOT)}:{line}", block[3]))
+    return found
+
+
+def directives() -> set[str]:
+    return set(re.findall(r"^(\w+):\w+$", (ROOT / "plugin.cfg").read_text(), re.M))
+
+
+@pytest.mark.parametrize(("place", "corefile"), blocks(), ids=lambda value: value if "\n" not in value else "")
+def test_block_parses(place: str, corefile: str) -> None:
+    known = directives()
+    assert parse(corefile, place, known.__contains__), "no server block"
+
+
+def test_every_fence_was_found() -> None:
+    """A block that the expression above does not see would go untested."""
+    text = "".join(path.read_text() for path in pages())
+    assert len(FENCE.findall(text)) == len(blocks())
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_to_files_hold(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)\)", path.read_text()):
+        if "://" not in target and not target.startswith("mailto:"):
+            assert (path.parent / target).exists(), target

@@ -1,0 +1,316 @@
+"""The listener of health, ready and prometheus: pages, hand-over between configurations, hostile clients."""
+
+from __future__ import annotations
+
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fastdns import _epoch
+from fastdns.http import HEALTH, Endpoint, Page, Reply, Request
+from tests.server import free_port
+
+
+def ask(port: int, data: bytes, limit: float = 3.0) -> bytes:
+    """Sends octets and reads until the server closes."""
+    with socket.create_connection(("127.0.0.1", port), limit) as connection:
+        connection.sendall(data)
+        got = b""
+        while chunk := connection.recv(65536):
+            got += chunk
+    return got
+
+
+def get(port: int, path: str = "/page", version: str = "1.0", method: str = "GET") -> bytes:
+    return ask(port, f"{method} {path} HTTP/{version}\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+
+
+def status(reply: bytes) -> int:
+    return int(reply.split(b" ", 2)[1])
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Endpoint]]:
+    endpoints: list[Endpoint] = []
+    yield endpoints
+    for endpoint in endpoints:
+        endpoint.close()
+
+
+def says(text: bytes) -> Page:
+    return lambda request: Reply(200, text)
+
+
+def endpoint(opened: list[Endpoint], port: int, page: Page, path: str = "/page") -> Endpoint:
+    made = Endpoint(f"127.0.0.1:{port}", path, page)
+    made.open()
+    opened.append(made)
+    return made
+
+
+def test_pages(opened: list[Endpoint], port: int) -> None:
+    seen: list[Request] = []
+
+    def page(request: Request) -> Reply:
+        seen.append(request)
+        return Reply(503, b"text", fields=(("X-Mine", "1"),))
+
+    endpoint(opened, port, page)
+    assert get(port, "/page?query=1") == (
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nX-Mine: 1\r\nContent-Length: 4\r\n"
+        b"Connection: close\r\n\r\ntext"
+    )
+    assert seen == [Request("GET", "/page", {"host": "x", "connection": "close"})]
+    assert status(get(port, "http://other.example/page")) == 503
+    assert get(port, "/page", method="HEAD").endswith(b"Content-Length: 4\r\nConnection: close\r\n\r\n")
+    assert status(get(port, "/page/")) == 404
+    assert status(get(port, "/")) == 404
+
+
+def test_a_page_that_fails_is_an_error_500(opened: list[Endpoint], port: int) -> None:
+    endpoint(opened, port, lambda request: 1 / 0)  # type: ignore[arg-type, return-value]
+    assert status(get(port)) == 500
+
+
+def test_connections_are_kept_and_requests_pipelined(opened: list[Endpoint], port: int) -> None:
+    endpoint(opened, port, lambda request: Reply(body=request.fields["n"].encode()))
+    endpoint(opened, port, HEALTH, "/health")
+    requests = b"".join(b"GET /page HTTP/1.1\r\nN: %d\r\n\r\nGET /health HTTP/1.1\r\n\r\n" % n for n in range(20))
+    reply = ask(port, requests + b"GET /page HTTP/1.1\r\nN: last\r\nConnection: close\r\n\r\n")
+    bodies = [part.partition(b"\r\n\r\n")[2] for part in reply.split(b"HTTP/1.1 200 OK")[1:]]
+    assert bodies == [body for n in range(20) for body in (b"%d" % n, b"OK")] + [b"last"]
+
+
+def test_a_large_page_reaches_a_slow_reader(opened: list[Endpoint], port: int) -> None:
+    body = bytes(range(256)) * 20000
+    endpoint(opened, port, says(body))
+    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+        connection.sendall(b"GET /page HTTP/1.0\r\n\r\n")
+        time.sleep(0.2)
+        got = b""
+        while chunk := connection.recv(65536):
+            got += chunk
+    assert got.partition(b"\r\n\r\n")[2] == body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /page\r\n\r\n",
+        b" /page HTTP/1.1\r\n\r\n",
+        b"GET  /page HTTP/1.1\r\n\r\n",
+        b"GET page HTTP/1.1\r\n\r\n",
+        b"GET /page HTTP/2.0\r\n\r\n",
+        b"GET /page HTTP/1.1 \r\n\r\n",
+        b"GET http:// HTTP/1.1\r\n\r\n",
+        b"\0\0\0 \0 HTTP/1.1\r\n\r\n",
+        b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_malformed_requests_are_refused(opened: list[Endpoint], port: int, data: bytes) -> None:
+    endpoint(opened, port, says(b"page"))
+    try:
+        assert status(ask(port, data)) == 400
+    except ConnectionResetError:  # what it did not read was still on its way
+        assert len(data) > 8192
+    assert get(port).endswith(b"page")
+
+
+def test_a_body_ends_the_connection(opened: list[Endpoint], port: int) -> None:
+    endpoint(opened, port, says(b"page"))
+    reply = ask(port, b"POST /page HTTP/1.1\r\nContent-Length: 24\r\n\r\nGET /page HTTP/1.1\r\n\r\n\r\n")
+    assert reply.count(b"HTTP/1.1") == 1
+
+
+def test_half_a_request_is_cut_off(opened: list[Endpoint], port: int) -> None:
+    endpoint(opened, port, says(b"page"))
+    start = time.monotonic()
+    assert ask(port, b"GET /page HTTP/1.1\r\nHost:", 8) == b""
+    assert 4.5 < time.monotonic() - start < 6.5
+
+
+def test_idle_clients_give_way(opened: list[Endpoint], port: int) -> None:
+    endpoint(opened, port, says(b"page"))
+    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+    assert get(port).endswith(b"page")
+    for connection in idle:
+        connection.close()
+
+
+def test_an_address_goes_over_without_a_gap(opened: list[Endpoint], port: int) -> None:
+    old = endpoint(opened, port, says(b"old"))
+    new = endpoint(opened, port, says(b"new"))
+    assert get(port).endswith(b"old"), "until the new configuration serves"
+    old.serve()
+    new.serve()
+    assert get(port).endswith(b"new")
+    old.close()
+    assert get(port).endswith(b"new")
+    new.close()
+    with pytest.raises(OSError, match="refused"):
+        get(port)
+    new.close()
+
+
+def test_what_a_refused_configuration_opened_goes(opened: list[Endpoint], port: int) -> None:
+    old = endpoint(opened, port, says(b"old"))
+    old.serve()
+    endpoint(opened, port, says(b"other"), "/other")
+    assert status(get(port, "/other")) == 200
+    Endpoint.abandon()
+    assert status(get(port, "/other")) == 404
+    assert get(port).endswith(b"old")
+
+
+def test_an_address_in_use_is_an_error() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(OSError, match=rf"listen tcp {address}: bind: address already in use"):
+            Endpoint(address, "/page", says(b"")).open()
+
+
+def test_an_empty_host_is_every_address(opened: list[Endpoint], port: int) -> None:
+    made = Endpoint(f":{port}", "/page", says(b"page"))
+    made.open()
+    opened.append(made)
+    assert get(port).endswith(b"page")
+    with socket.create_connection(("::1", port)) as connection:
+        connection.sendall(b"GET /page HTTP/1.0\r\n\r\n")
+        assert status(connection.recv(100)) == 200
+
+
+def test_health_needs_no_python(port: int) -> None:
+    """Liveness while a thread holds the GIL for seconds; other pages wait for it."""
+    code = f"""
+import ctypes, sys, threading
+from fastdns.http import HEALTH, Endpoint
+Endpoint("127.0.0.1:{port}", "/health", HEALTH).open()
+print("ready", flush=True)
+sys.stdin.readline()
+ctypes.PyDLL(None).usleep(3_000_000)
+print("released", flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        assert get(port, "/health").endswith(b"\r\n\r\nOK")
+        process.stdin.write("\n")
+        process.stdin.flush()
+        time.sleep(0.3)
+        start = time.monotonic()
+        for _ in range(20):
+            assert get(port, "/health").endswith(b"\r\n\r\nOK")
+            assert status(get(port, "/other")) == 404
+        assert time.monotonic() - start < 1
+        assert process.poll() is None
+        assert process.stdout.readline() == "released\n"
+
+
+def test_requests_that_hang_leave_room_for_health(opened: list[Endpoint], port: int) -> None:
+    release = threading.Event()
+
+    def hangs(request: Request) -> Reply:
+        release.wait(10)
+        return Reply(body=b"at last")
+
+    endpoint(opened, port, hangs)
+    health = free_port()
+    endpoint(opened, health, HEALTH, "/health")
+    waiting = []
+    try:
+        for _ in range(80):
+            waiting.append(socket.create_connection(("127.0.0.1", port)))
+            waiting[-1].sendall(b"GET /page HTTP/1.0\r\n\r\n")
+        for _ in range(20):
+            assert status(get(health, "/health")) == 200
+        release.set()
+        assert waiting[0].recv(100).startswith(b"HTTP/1.1 200 OK")
+    finally:
+        release.set()
+        for connection in waiting:
+            connection.close()
+
+
+def test_mutated_requests(opened: list[Endpoint], port: int) -> None:
+    """Whatever octets come, the listener lives."""
+    endpoint(opened, port, says(b"page"))
+    endpoint(opened, port, HEALTH, "/health")
+    numbers = random.Random(7)
+    whole = b"GET http://h/page?x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\n"
+    for _ in range(1500):
+        data = bytearray(whole)
+        for _ in range(numbers.randrange(1, 6)):
+            at = numbers.randrange(len(data))
+            action = numbers.randrange(3)
+            if action == 0:
+                data[at] = numbers.randrange(256)
+            elif action == 1:
+                del data[at : at + numbers.randrange(1, 9)]
+            else:
+                data[at:at] = numbers.choice([b"\r", b"\n", b" ", b"\r\n\r\n", b"\0", b"\r\n"])
+        with socket.create_connection(("127.0.0.1", port), 3) as connection:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            try:
+                while connection.recv(4096):
+                    pass
+            except ConnectionResetError:
+                pass
+    assert get(port).endswith(b"page")
+    assert get(port, "/health").endswith(b"OK")
+
+
+def test_a_stuck_worker_turns_health_to_503(opened: list[Endpoint], port: int) -> None:
+    """R18: within a second or so, and back again; one that waits for packets is not stuck, one that goes on neither."""
+    endpoint(opened, port, HEALTH, "/health")
+    worker = 61
+    _epoch.online(worker)
+    try:
+        assert status(get(port, "/health")) == 200
+        time.sleep(0.7)
+        _epoch.online(worker)  # another batch
+        time.sleep(0.7)
+        assert status(get(port, "/health")) == 200
+        time.sleep(0.9)
+        reply = get(port, "/health")
+        assert status(reply) == 503
+        assert reply.endswith(b"worker is stuck\n")
+    finally:
+        _epoch.offline(worker)
+    assert status(get(port, "/health")) == 200
+    time.sleep(1.2)
+    assert status(get(port, "/health")) == 200
+
+
+def test_many_clients_at_once(opened: list[Endpoint], port: int) -> None:
+    endpoint(opened, port, lambda request: Reply(body=request.path.encode()))
+    wrong: list[bytes] = []
+
+    def run() -> None:
+        for _ in range(25):
+            reply = get(port)
+            if not reply.endswith(b"/page"):
+                wrong.append(reply)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

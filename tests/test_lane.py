@@ -1,0 +1,187 @@
+"""Python plugins in a running server: verdicts, failures, deadlines, coroutines; and the document's example."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import dns.rcode
+import pytest
+
+from tests.server import Server
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "writing-plugins.md"
+
+PLUGIN = '''
+import asyncio, time
+import dnslib
+from fastdns.plugin import DROP, PASS, Plugin
+
+class Many(Plugin):
+    zones = ["many.example."]
+    deadline = 0.6
+
+    def __init__(self, words):
+        self.words = words
+
+    def serve(self, query):
+        what = query.name.split(".")[0]
+        if what == "raise":
+            raise RuntimeError("no\\nsuch luck")
+        if what == "hang":
+            time.sleep(2)
+        if what == "pass":
+            return PASS
+        if what == "drop":
+            return DROP
+        if what == "refuse":
+            return query.fail("REFUSED", "not you")
+        if what == "wrong":
+            return 42
+        if what == "junk":
+            return b"junk"
+        if what == "dnslib":
+            reply = query.message.reply()
+            reply.add_answer(dnslib.RR(query.qname, 1, 1, 5, dnslib.A("192.0.2.5")))
+            return reply
+        return query.reply(f'TXT "{query.client} {query.proto} {query.type} {self.words}"', ttl=7, additional=["x.example. 5 A 192.0.2.9"])
+
+def setup(controller):
+    controller.next()
+    return Many(" ".join(controller.remaining_args()))
+'''
+
+COROUTINE = '''
+import asyncio
+from fastdns.plugin import Plugin
+
+class Waiter(Plugin):
+    zones = ["wait.example."]
+    deadline = 0.6
+
+    async def serve(self, query, next):
+        what = query.name.split(".")[0]
+        if what == "long":
+            await asyncio.sleep(5)
+        if what == "nap":
+            await asyncio.sleep(0.05)
+        if what == "raise":
+            raise ValueError("later")
+        answer = await next(query)
+        if what == "twice":
+            answer = await next(query, name="other.example.")
+        if what == "count":
+            return query.reply(f'TXT "{len(answer.records)} {answer.rcode} {answer.failed}"')
+        return answer
+
+def setup(controller):
+    return Waiter()
+'''
+
+COREFILE = """
+.:{port} {
+    bind 127.0.0.1
+    plugin {dir}/../many.py one two
+    plugin {dir}/../waiter.py
+    whoami
+}
+"""
+
+
+@pytest.fixture
+def server(serve: Callable[..., Server], tmp_path: Path) -> Server:
+    (tmp_path / "many.py").write_text(PLUGIN)
+    (tmp_path / "waiter.py").write_text(COROUTINE)
+    return serve(COREFILE)
+
+
+def test_reply_and_verdicts(server: Server) -> None:
+    reply = server.query("A.many.example.", "TXT")
+    assert [rrset.to_text() for rrset in reply.answer] == ['A.many.example. 7 IN TXT "127.0.0.1 udp TXT one two"']
+    assert [rrset.to_text() for rrset in reply.additional] == ["x.example. 5 IN A 192.0.2.9"]
+    assert "tcp" in server.answers("a.many.example.", "TXT", tcp=True)[0]
+    assert server.answers("dnslib.many.example.") == ["192.0.2.5"]
+    assert server.query("pass.many.example.").additional  # whoami's
+    assert server.query("other.example.").additional
+    assert server.answers("refuse.many.example.") == ["REFUSED"]
+    with pytest.raises(Exception, match=r"timed out|Timeout"):
+        server.query("drop.many.example.", timeout=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("raise", r"\[ERROR\] plugin/many: RuntimeError: no\\010such luck \(many\.py:\d+\)"),
+        ("wrong", r"\[ERROR\] plugin/many: TypeError: serve returned int, which is no reply"),
+        ("junk", r"\[ERROR\] plugin/many: ValueError: the reply is no DNS message"),
+    ],
+)
+def test_an_error_is_servfail_for_its_query_alone(server: Server, name: str, line: str) -> None:
+    assert server.answers(f"{name}.many.example.") == ["SERVFAIL"]
+    server.wait_log(line)
+    assert server.query("a.many.example.", "TXT").rcode() == dns.rcode.NOERROR
+
+
+def test_a_hanging_plugin_meets_its_deadline_and_loses_its_thread(server: Server) -> None:
+    start = time.monotonic()
+    assert server.answers("hang.many.example.") == ["SERVFAIL"]
+    assert 0.5 < time.monotonic() - start < 1.5
+    server.wait_log("a Python plugin hangs")
+    assert server.query("a.many.example.", "TXT").rcode() == dns.rcode.NOERROR
+    # In the event loop too, and the thread that was left behind does no harm when it comes back.
+    assert server.query("x.wait.example.").additional
+    assert server.answers("hang.many.example.") == ["SERVFAIL"]
+    assert server.query("nap.wait.example.").additional
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end:
+        assert server.query("a.many.example.", "TXT").rcode() == dns.rcode.NOERROR
+        assert server.query("x.wait.example.").additional
+        time.sleep(0.02)
+
+
+def test_others_are_served_while_python_hangs(server: Server) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        hanging = pool.submit(server.answers, "hang.many.example.")
+        end = time.monotonic() + 0.4
+        while time.monotonic() < end:
+            start = time.monotonic()
+            assert server.query("native.example.").additional
+            assert time.monotonic() - start < 0.2
+        assert hanging.result() == ["SERVFAIL"]
+
+
+def test_coroutines(server: Server) -> None:
+    assert server.query("a.wait.example.").additional[0].name.to_text() == "a.wait.example."
+    assert server.query("nap.wait.example.").additional
+    assert server.query("twice.wait.example.").additional[0].name.to_text() == "other.example."
+    assert server.answers("count.wait.example.", "TXT") == ['"2 0 False"']
+    assert server.answers("raise.wait.example.") == ["SERVFAIL"]
+    server.wait_log(r"plugin/waiter: ValueError: later")
+    start = time.monotonic()
+    assert server.answers("long.wait.example.") == ["SERVFAIL"]
+    assert time.monotonic() - start < 1.5
+    with ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(lambda i: server.query(f"nap.{i}.wait.example."), range(200)))
+    assert all(reply.additional[0].name.to_text() == f"nap.{i}.wait.example." for i, reply in enumerate(replies))
+
+
+def test_a_file_that_breaks_is_refused(serve: Callable[..., Server], tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def setup(controller):\n    raise controller.err('bad word')\n")
+    server = serve(".:{port} {\n    plugin {dir}/../broken.py\n}\n", wait=False)
+    assert server.exit_status() == 1
+    assert "bad word" in server.log()
+
+
+def test_the_document(serve: Callable[..., Server], tmp_path: Path) -> None:
+    code = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S)
+    assert len(code[0].strip().splitlines()) <= 11
+    (tmp_path / "hello.py").write_text(code[0])
+    server = serve(".:{port} {\n    bind 127.0.0.1\n    plugin {dir}/../hello.py\n    whoami\n}\n")
+    assert server.answers("hello.example.", "TXT") == ['"hello, 127.0.0.1"']
+    assert server.query("other.example.").additional
+    # Its test, run as it stands there.
+    names: dict[str, object] = {}
+    exec(code[0] + code[1] + code[2] + "test_hello()\n", names)

@@ -1,0 +1,115 @@
+"""Lines for standard output through a thread of their own."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fastdns import _log
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """A pipe that lines go to; what a test leaves in the rings goes to the bin."""
+    read, write = os.pipe()
+    assert _log.flush()
+    before = _log.set_output(write)
+    yield read, write
+    with open(os.devnull, "w") as devnull:
+        _log.set_output(devnull.fileno())
+        os.close(read)  # a writer that is stuck gets EPIPE
+        assert _log.flush(5.0)
+        _log.set_output(before)
+    os.close(write)
+
+
+def until(true: Callable[[], bool], limit: float = 5.0) -> None:
+    end = time.monotonic() + limit
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_lines_come_in_order_and_whole(pipe: tuple[int, int]) -> None:
+    for number in range(300):
+        assert _log.put(f"[INFO] line {number} ä")
+    assert _log.flush()
+    assert os.read(pipe[0], 65536).decode() == "".join(f"[INFO] line {number} ä\n" for number in range(300))
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("", ""),
+        ("tab\tstays, so does ‘this’ \u00e9", "tab\tstays, so does ‘this’ \u00e9"),
+        ("a\nb\r\x1b[31m\x00\x7f", "a\\010b\\013\\027[31m\\000\\127"),
+        ("csi \x9b nel \x85", "csi \\194\\155 nel \\194\\133"),
+        ("half \udc80 lines \u2028", "half \\udc80 lines \\u2028"),
+        ('100% "quoted" \\', '100% "quoted" \\'),
+        ("x" * 2048, "x" * 2048),
+        ("x" * 2049, "x" * 2048),
+        ("x" + "ä" * 1024, "x" + "ä" * 1023),
+        ("x" * 100_000, "x" * 2048),
+    ],
+)
+def test_a_line_is_one_line_of_text(pipe: tuple[int, int], line: str, written: str) -> None:
+    assert _log.put(line)
+    assert _log.flush()
+    assert os.read(pipe[0], 65536).decode() == written + "\n"
+
+
+def test_a_stuck_pipe_drops_lines_and_counts_them(pipe: tuple[int, int]) -> None:
+    before = _log.dropped()
+    count, line = 8000, "x" * 99
+    start = time.monotonic()
+    kept = sum(_log.put(line) for _ in range(count))
+    assert time.monotonic() - start < 2, "it blocked"
+    assert not _log.flush(0.05)
+    assert 0 < kept < count
+    assert _log.dropped() - before == count - kept
+    got = 0
+    while got < kept * 100:  # the reader is back: nothing that was taken is lost
+        chunk = os.read(pipe[0], 1 << 20)
+        assert not chunk.strip(b"x\n")
+        got += len(chunk)
+    assert _log.flush()
+    assert got == kept * 100
+    assert _log.put("again")
+    assert _log.flush()
+    assert os.read(pipe[0], 100) == b"again\n"
+
+
+def test_a_pipe_that_would_block_is_waited_for(pipe: tuple[int, int]) -> None:
+    os.set_blocking(pipe[1], False)
+    for _ in range(1500):
+        assert _log.put("x" * 99)
+    assert not _log.flush(0.05)
+    got = b""
+    while len(got) < 150_000:
+        got += os.read(pipe[0], 1 << 20)
+    assert got == (b"x" * 99 + b"\n") * 1500
+
+
+def test_lines_for_a_reader_that_is_gone_are_counted() -> None:
+    assert _log.flush()
+    read, write = os.pipe()
+    os.close(read)
+    dropped = _log.dropped()
+    before = _log.set_output(write)
+    try:
+        _log.put("one")
+        _log.put("two")
+        until(lambda: _log.dropped() - dropped == 2)
+    finally:
+        _log.set_output(before)
+        os.close(write)
+
+
+def test_debug_is_a_switch() -> None:
+    assert not _log.debugging()
+    _log.set_debug(True)
+    assert _log.debugging()
+    _log.set_debug(False)

@@ -1,0 +1,138 @@
+"""What is shipped: the sdist builds a wheel in which every extension works, and third parties compile against it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Installed name of a top folder -> where it lies, as in setup.py.
+TREES = {"fastdns": "fastdns", "fastdns/plugins": "plugins", "fastdns/bench": "bench"}
+SOURCES = (".py", ".pyx", ".pxd", ".pyi", ".h")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+THIRD_PARTY = """
+from fastdns._mux cimport ANSWERED, Handler, HANDLER_ABI, NativeHandler, Query, Verdict, query_answer
+
+cdef Verdict answer(Handler *self, Query *q) noexcept nogil:
+    query_answer(q, 0, 0x0400)
+    return ANSWERED
+
+cdef class Sample(NativeHandler):
+    def __cinit__(self, *arguments):
+        self.handler.query = answer
+
+def check():
+    cdef Sample sample = Sample("sample")
+    return sample.handler.query == answer and sample.handler.abi == HANDLER_ABI and sample.name == "sample"
+"""
+
+
+def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def sources() -> dict[str, Path]:
+    """Installed path -> file of the tree."""
+    return {
+        f"{installed}/{path.relative_to(ROOT / folder)}": path
+        for installed, folder in TREES.items()
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in SOURCES and "__pycache__" not in path.parts
+    }
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not (ROOT / "setup.py").is_file():
+        pytest.skip("needs the source tree")
+    tree = tmp_path_factory.mktemp("tree") / "fastdns"
+    left_out = shutil.ignore_patterns(".git", ".venv", "build", "dist", "wheelhouse", "*.so", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, tree, symlinks=True, ignore=left_out)
+    run(sys.executable, "setup.py", "-q", "sdist", cwd=tree)
+    (made,) = (tree / "dist").glob("*.tar.gz")
+    return made
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that `make wheel` left if it is newer than every source, else one made from the sdist."""
+    newest = max(path.stat().st_mtime for path in [*sources().values(), ROOT / "setup.py", ROOT / "MANIFEST.in", ROOT / "pyproject.toml"])
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}-"
+    for made in (ROOT / "wheelhouse").glob(f"*-{tag}*.whl"):
+        if made.stat().st_mtime > newest:
+            return made
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", folder, sdist, cwd=folder)
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with nothing but what the wheel holds; on PYTHONPATH it comes before an editable install."""
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def test_the_sdist_holds_every_source(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {member.name.partition("/")[2] for member in archive.getmembers()}
+    wanted = {str(path.relative_to(ROOT)) for path in sources().values()}
+    wanted |= {"setup.py", "pyproject.toml", "plugin.cfg", "LICENSE", "README.md", "fastdns/py.typed", "tests/conftest.py"}
+    assert not wanted - names
+    assert not [name for name in names if name.endswith((".so", ".c", ".pyc"))]
+
+
+def test_the_wheel_holds_extensions_and_declarations(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    wanted = {name for name in sources() if not name.endswith(".pyx")}
+    wanted |= {"fastdns/py.typed", "fastdns/plugin.cfg", "fastdns/sample/Corefile", "fastdns/sample/cluster.yaml"}
+    assert not wanted - names
+    stems = {name.partition(".")[0] for name in names if name.endswith(".so")}
+    assert stems == {name.removesuffix(".pyx") for name in sources() if name.endswith(".pyx")}
+    assert not [name for name in names if name.endswith((".c", ".pyx"))]
+    assert all(name.startswith("fastdns") for name in names), "nothing beside the package and its metadata"
+
+
+def test_every_extension_of_the_wheel_imports(installed: Path, tmp_path: Path) -> None:
+    modules = [name.removesuffix(".pyx").replace("/", ".") for name in sources() if name.endswith(".pyx")]
+    assert modules
+    code = "import importlib, sys\nfor name in sys.argv[1:]:\n    print(importlib.import_module(name).__file__)"
+    files = run(sys.executable, "-c", code, *modules, cwd=tmp_path, env={"PYTHONPATH": str(installed)}).splitlines()
+    assert len(files) == len(modules)
+    assert all(file.startswith(str(installed)) for file in files)
+
+
+def test_the_wheel_has_the_commands(installed: Path) -> None:
+    (text,) = (path.read_text() for path in installed.glob("*.dist-info/entry_points.txt"))
+    assert "fastdns = fastdns.server.cli:main" in text
+    assert ("fastdns-bench" in text) == (ROOT / "bench" / "cli.py").is_file()
+
+
+def test_a_third_party_extension_compiles_against_the_wheel(installed: Path, tmp_path: Path) -> None:
+    declared = [name for name in sources() if name.startswith("fastdns/plugins/") and name.endswith(".pxd")]
+    cimports = "".join(f"cimport {name.removesuffix('.pxd').replace('/', '.')}\n" for name in declared)
+    (tmp_path / "third_party.pyx").write_text(cimports + THIRD_PARTY)
+    (tmp_path / "setup.py").write_text(
+        "import fastdns\nfrom setuptools import Extension, setup\nfrom Cython.Build import cythonize\n"
+        "extension = Extension('third_party', ['third_party.pyx'], include_dirs=[fastdns.get_include()])\n"
+        "setup(name='third-party', ext_modules=cythonize([extension], language_level=3, quiet=True))\n"
+    )
+    env = {"PYTHONPATH": str(installed)}
+    run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=tmp_path, env=env)
+    assert run(sys.executable, "-c", "import third_party; print(third_party.check())", cwd=tmp_path, env=env) == "True\n"

@@ -1,0 +1,36 @@
+"""Zone lists: longest match, label boundaries, letter case."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastdns._wire import name_wire
+from fastdns._zones import ZoneList
+
+ZONES = ["example.org.", "a.example.org.", "Other.Test."]
+
+
+@pytest.mark.parametrize(
+    ("name", "zone"),
+    [
+        ("example.org.", "example.org."),
+        ("www.example.org.", "example.org."),
+        ("a.example.org.", "a.example.org."),
+        ("x.A.Example.ORG.", "a.example.org."),
+        ("aexample.org.", None),
+        ("org.", None),
+        (".", None),
+        ("x.other.test.", "other.test."),
+    ],
+)
+def test_the_longest_zone_matches(name: str, zone: str | None) -> None:
+    assert ZoneList(ZONES).match(name) == (name_wire(zone) if zone else None)
+
+
+def test_the_root_holds_every_name() -> None:
+    assert ZoneList(["."]).match("any.name.test.") == b"\0"
+    assert ZoneList([".", "name.test."]).match("any.name.test.") == name_wire("name.test.")
+
+
+def test_an_empty_list_holds_none() -> None:
+    assert ZoneList([]).match("a.test.") is None
