@@ -85,7 +85,7 @@ fuzz: build ## mutated packets against the build with ASan and UBSan
 
 .PHONY: clean
 clean: ## back to a fresh clone, but for .venv
-	rm -rf build dist wheelhouse *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks
+	rm -rf fastdns/plugin.cfg build dist wheelhouse *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks
 	find fastdns plugins bench tests \( -name '*.so' -o -name '*.c' -o -name '__pycache__' \) -prune -exec rm -rf {} +
 
 .PHONY: help

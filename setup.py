@@ -94,6 +94,14 @@ def link_tree() -> None:
             link.symlink_to(Path("../../..") / target)
 
 
+def link_order() -> None:
+    """Have ``plugin.cfg`` in the package too: a link in a source tree, which an sdist turns into a file."""
+    inside = Path("fastdns/plugin.cfg")
+    if not inside.exists():
+        inside.unlink(missing_ok=True)
+        inside.symlink_to("../plugin.cfg")
+
+
 def walk(where: str) -> list[Path]:
     """Every folder of a tree that belongs to the package, in a steady order."""
     top = Path(where)
@@ -185,6 +193,7 @@ def scripts() -> list[str]:
 
 SHIPPED = ["py.typed", "*.pyi", "*.pxd", "*.h", "plugin.cfg", "README.md", "*.json", "*.yaml", "Corefile", "*.bpf"]
 
+link_order()
 setup(
     packages=packages(),
     package_dir=TREES,
