@@ -16,6 +16,7 @@ from fastdns._metrics cimport metrics_prepare
 from fastdns._mux cimport (Carrier, Handler, Query, Timer, WorkerOps, NativeHandler, LISTENERS_MAX, WORKERS_MAX, TRANSPORT_UDP,
                            mux_register, query_release, query_run, query_streamed, query_take, query_write)
 from fastdns._random cimport random_init
+from fastdns._slice cimport wish_slice
 from fastdns._socket cimport (EPOLLIN, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, MSG_DONTWAIT,
                               address_from_octets, address_from_socket, address_to_octets, address_to_socket, epoll_create1, epoll_ctl,
                               epoll_event, epoll_wait, getsockname, in6_addr, in_addr, iovec, msghdr, read, recvmmsg, sendmmsg,
@@ -665,6 +666,7 @@ cdef class Engine:
     def _run(self, uint32_t i):
         cdef Loop *loop = self.loops[i]
         with nogil:
+            wish_slice(100_000)     # the shortest there is
             run_worker(loop)
 
     cdef int64_t _parked(self, Chains chains):
