@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,6 +22,8 @@ import dns.message
 import dns.query
 import dns.rcode
 import dns.rdatatype
+
+from tests.waiting import LIMIT, REPLY
 
 #: The last line of the banner: everything listens by then.
 STARTED = re.compile(r"^linux/\S+, ", re.M)
@@ -32,17 +35,44 @@ def command() -> list[str]:
     return shlex.split(os.environ.get("FASTDNS_BIN", "")) or [str(Path(sys.executable).parent / "fastdns")]
 
 
+#: Ports below the range that the kernel gives to clients, shared out to test runs in blocks.
+PORTS = range(15000, 32000)
+BLOCK = 100
+_left: Iterator[int] = iter(())
+
+
 def free_port() -> int:
-    """A port free for UDP and TCP on loopback, below the range the kernel gives to clients."""
+    """A port free for UDP and TCP, which no other test gets, of this run or of another on the machine.
+
+    One that is merely free could be given out twice before its server listens; and two servers may well share a UDP port.
+    """
+    global _left
     while True:
-        port = random.randint(15000, 32000)
+        port = next(_left, None)
+        if port is None:
+            _left = iter(claim_block())
+            continue
         try:
             for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
                 with socket.socket(socket.AF_INET, kind) as probe:
-                    probe.bind(("127.0.0.1", port))
+                    probe.bind(("", port))
         except OSError:
             continue
         return port
+
+
+def claim_block() -> range:
+    """Ports that are this process's as long as it lives: a name in the abstract namespace says so to others."""
+    for first in random.sample(PORTS[::BLOCK], len(PORTS) // BLOCK):
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            claim.bind(f"\0fastdns-tests/ports/{first}")
+        except OSError:
+            claim.close()
+            continue
+        claim.detach()
+        return range(first, first + BLOCK)
+    raise AssertionError("other test runs hold all ports")
 
 
 class Server:
@@ -101,7 +131,7 @@ class Server:
         port: int | None = None,
         host: str = "127.0.0.1",
         source: str | None = None,
-        timeout: float = 3.0,
+        timeout: float = REPLY,
         **options: object,
     ) -> dns.message.Message:
         """The reply; options are those of :func:`dns.message.make_query` (``use_edns``, ``payload``, ``want_dnssec``…)."""
@@ -116,7 +146,7 @@ class Server:
         port: int | None = None,
         host: str = "127.0.0.1",
         source: str | None = None,
-        timeout: float = 3.0,
+        timeout: float = REPLY,
     ) -> dns.message.Message:
         ask = dns.query.tcp if tcp else dns.query.udp
         return ask(request, host, port=port or self.port, source=source, timeout=timeout)
@@ -128,7 +158,7 @@ class Server:
             return [dns.rcode.to_text(reply.rcode())]
         return sorted(rdata.to_text() for rrset in reply.answer for rdata in rrset)
 
-    def until(self, name: str, rdtype: str, wanted: list[str], limit: float = 10.0, **options: object) -> None:
+    def until(self, name: str, rdtype: str, wanted: list[str], limit: float = LIMIT, **options: object) -> None:
         """Asks until the answers are the wanted ones."""
         end = time.monotonic() + limit
         while (got := self.answers(name, rdtype, **options)) != sorted(wanted):
@@ -137,7 +167,7 @@ class Server:
 
     def get(self, port: int, path: str) -> str:
         """A page of the server's HTTP listeners: /metrics, /health, /ready."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=REPLY) as reply:
             text: bytes = reply.read()
         return text.decode()
 
@@ -153,7 +183,7 @@ class Server:
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
 
-    def wait_log(self, pattern: str | re.Pattern[str], limit: float = 10.0, start: int = 0) -> re.Match[str]:
+    def wait_log(self, pattern: str | re.Pattern[str], limit: float = LIMIT, start: int = 0) -> re.Match[str]:
         """Waits until the output after ``start`` characters has a match."""
         wanted = re.compile(pattern, re.M) if isinstance(pattern, str) else pattern
         end = time.monotonic() + limit
@@ -167,12 +197,28 @@ class Server:
                 raise AssertionError(f"no /{wanted.pattern}/ in the output; the server {state}:\n{self.log()}")
             time.sleep(0.01)
 
-    def wait_started(self, limit: float = 20.0) -> None:
+    def wait_started(self, limit: float = LIMIT) -> None:
         """Waits for the banner, which ``-quiet`` leaves out."""
         self.wait_log(STARTED, limit)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
+
+    def cpu(self) -> float:
+        """Seconds of CPU that the process has used: unlike the clock's they are the same beside other load."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> int:
+        """Octets of the process in memory."""
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def descriptors(self) -> int:
+        """How many descriptors the process has open."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def threads(self) -> int:
+        return len(os.listdir(f"/proc/{self.process.pid}/task"))
 
     def reload(self, corefile: str) -> None:
         """Writes the Corefile and sends USR1; returns when the new one serves."""
@@ -181,7 +227,7 @@ class Server:
         self.signal(signal.SIGUSR1)
         self.wait_log(r"Reloading complete", start=start)
 
-    def exit_status(self, limit: float = 10.0) -> int:
+    def exit_status(self, limit: float = LIMIT) -> int:
         """Waits for the server to end by itself."""
         return self.process.wait(limit)
 
@@ -190,7 +236,7 @@ class Server:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(10)
+                self.process.wait(LIMIT)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
