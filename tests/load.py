@@ -1,20 +1,25 @@
-"""A paced load in a process of its own that checks every answer: ``python -m tests.load PORT RATE SECONDS [NAME]``.
+"""A paced load in a process of its own that checks every answer: ``python -m tests.load PORT RATE SECONDS [NAME [WINDOW [PROGRESS]]]``.
 
 Asks for addresses of NAME over UDP at RATE queries a second until SECONDS are over or its standard input ends, and prints one JSON line:
-sent, lost (no answer within a second), drops (of the kernel, for full sockets), wrong (rcode, question, or an address that is older
+sent, lost (no answer within ten seconds of the last query), drops (of the kernel, for full sockets), wrong (rcode, question, or an address that is older
 than one seen before the question was asked), late (answered after more than 100 ms), p50, p99 and p999 in microseconds.
 Answers are 10.x.y.z, whose last three octets count upwards with each configuration.
+
+With a WINDOW no more than so many queries are unanswered at a time, whatever the rate: a machine that is too slow for it loses none. PROGRESS is a descriptor
+of a file that tells how many were answered and the newest number seen.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import os
 import select
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -26,18 +31,36 @@ SOCKETS = 4
 #: Seconds between two bursts.
 TICK = 0.002
 TIMESTAMP = 35  # SO_TIMESTAMPNS
+PROGRESS = struct.Struct("QQ")
 
 
 class Load:
     """Runs in another process; `result` waits for it."""
 
-    def __init__(self, port: int, rate: int, seconds: float, name: str = "www.example.org.") -> None:
-        command = [sys.executable, "-m", "tests.load", str(port), str(rate), str(seconds), name]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    def __init__(self, port: int, rate: int, seconds: float, name: str = "www.example.org.", window: int = 0) -> None:
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115 - until the load ends
+        self.file.write(bytes(PROGRESS.size))
+        self.file.flush()
+        progress = self.file.fileno()
+        command = [sys.executable, "-m", "tests.load", *map(str, (port, rate, seconds, name, window, progress))]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, pass_fds=[progress])
+
+    @property
+    def answered(self) -> int:
+        """Queries answered so far."""
+        count: int = PROGRESS.unpack(os.pread(self.file.fileno(), PROGRESS.size, 0))[0]
+        return count
+
+    @property
+    def newest(self) -> int:
+        """The newest configuration that has answered."""
+        number: int = PROGRESS.unpack(os.pread(self.file.fileno(), PROGRESS.size, 0))[1]
+        return number
 
     def result(self) -> dict[str, Any]:
         """Ends the load if its time is not over."""
         found: dict[str, Any] = json.loads(self.process.communicate(timeout=60)[0])
+        self.file.close()
         return found
 
     def wait(self) -> dict[str, Any]:
@@ -46,6 +69,7 @@ class Load:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         self.process.communicate()
+        self.file.close()
         found: dict[str, Any] = json.loads(line)
         return found
 
@@ -59,8 +83,9 @@ def generation(reply: bytes, question: bytes) -> int:
     return int.from_bytes(address[1:], "big") if address[0] == 10 else -1
 
 
-def run(port: int, rate: int, seconds: float, name: str) -> dict[str, Any]:
+def run(port: int, rate: int, seconds: float, name: str, window: int = 0, progress: int = -1) -> dict[str, Any]:
     gc.disable()
+    most = window // SOCKETS if window else 65536
     question = name_wire(name) + b"\0\1\0\1"
     tail = struct.pack("!5H", 0x0100, 1, 0, 0, 0) + question
     sockets = []
@@ -82,7 +107,7 @@ def run(port: int, rate: int, seconds: float, name: str) -> dict[str, Any]:
         now = time.monotonic()
         stopping = now >= end or bool(select.select([sys.stdin], [], [], 0)[0])
         if not stopping:
-            while sent < (now - start) * rate:
+            while sent < (now - start) * rate and len(under_way[(number + 1) % SOCKETS]) < most:
                 number += 1
                 which, key = number % SOCKETS, number // SOCKETS & 0xFFFF
                 under_way[which][key] = time.time_ns(), newest
@@ -90,7 +115,7 @@ def run(port: int, rate: int, seconds: float, name: str) -> dict[str, Any]:
                 sent += 1
         else:
             quiet = quiet or now
-            if now - quiet > 1 or not any(under_way):
+            if now - quiet > 10 or not any(under_way):
                 break
         wait = TICK
         while ready := select.select(sockets, [], [], wait)[0]:
@@ -111,6 +136,8 @@ def run(port: int, rate: int, seconds: float, name: str) -> dict[str, Any]:
                     taken.append(whole * 1_000_000_000 + part - began)
             if time.monotonic() - now > 2 * TICK:
                 break
+        if progress >= 0:
+            os.pwrite(progress, PROGRESS.pack(len(taken), newest), 0)
         if ready:
             continue
         rest = TICK - (time.monotonic() - now)
@@ -133,4 +160,5 @@ def drops(port: int) -> int:
 PARTS = (("50", 0.5), ("99", 0.99), ("999", 0.999))
 
 if __name__ == "__main__":
-    print(json.dumps(run(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4] if len(sys.argv) > 4 else "www.example.org.")), flush=True)
+    given = sys.argv[4] if len(sys.argv) > 4 else "www.example.org."
+    print(json.dumps(run(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), given, *map(int, sys.argv[5:]))), flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import pytest
 from fastdns._wire import name_wire
 from fastdns.testing import Upstream
 from tests.server import Server
+from tests.waiting import LIMIT, REPLY, until
 
 COREFILE = """
 .:{port} {
@@ -26,7 +28,7 @@ COREFILE = """
         fallthrough
     }
     forward . 127.0.0.1:UPSTREAM {
-        read_timeout 3s
+        read_timeout 8s
     }
 }
 """
@@ -52,7 +54,6 @@ def test_overload_the_oldest_makes_room_for_the_newest(serve: Callable[..., Serv
     sock = closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     sock.connect(("127.0.0.1", server.port))
-    sock.settimeout(0.5)
     failed: list[int] = []
     extra = 300
     start = time.monotonic()
@@ -60,20 +61,23 @@ def test_overload_the_oldest_makes_room_for_the_newest(serve: Callable[..., Serv
         sock.send(octets)
         if i % 100 == 99:
             assert server.answers("www.example.org.") == ["192.0.2.1"]
+    sock.settimeout(LIMIT)
     try:
-        while len(failed) < extra:
+        while True:
             reply = sock.recv(512)
             assert reply[3] & 15 == 2
             failed.append(int.from_bytes(reply[:2], "big"))
+            if len(failed) >= extra - 2:  # there may be a few more
+                sock.settimeout(0.3)
     except TimeoutError:
         pass
-    assert time.monotonic() - start < 2.9
+    assert time.monotonic() - start < 7.9, "before the first of them has waited for its upstream in vain"
     # A slot or two is in use by the queries that are answered meanwhile.
     assert extra - 2 <= len(failed) <= extra + 2
     assert failed == sorted(failed)
     assert failed[-1] < extra + 5
     # The rest fails with the upstream, each of them once, and nothing is left behind.
-    sock.settimeout(8)
+    sock.settimeout(LIMIT)
     seen = Counter(failed)
     while sum(seen.values()) < SLOTS + extra:
         reply = sock.recv(512)
@@ -87,21 +91,30 @@ def test_overload_the_oldest_makes_room_for_the_newest(serve: Callable[..., Serv
 def test_overload_memory_is_bounded_whatever_waits(serve: Callable[..., Server], silence: int, closing: Callable[[socket.socket], socket.socket]) -> None:
     """Ten times as many queries as there are slots: memory stays where it was with the first slotful."""
     server = serve(COREFILE.replace("UPSTREAM", str(silence)))
-
-    def rss() -> int:
-        return int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * 4096
-
     sock = closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     sock.connect(("127.0.0.1", server.port))
-    sizes = []
-    for part in range(8):
-        for i, octets in enumerate(queries(part * SLOTS, SLOTS)):
+    asked = 0
+
+    def ask_more() -> int:
+        """Octets of the process after another slotful."""
+        nonlocal asked
+        for i, octets in enumerate(queries(asked, SLOTS)):
             sock.send(octets)
             if i % 200 == 199:
                 time.sleep(0.005)
+        asked += SLOTS
         assert server.answers("www.example.org.") == ["192.0.2.1"]
-        sizes.append(rss())
-    assert sizes[-1] - sizes[1] < 4_000_000, sizes
+        return server.memory()
+
+    def full() -> bool:
+        ask_more()
+        return server.metric(server.ports["port2"], "fastdns_parked_queries") > SLOTS - 100
+
+    ask_more()
+    until(full, "that all slots are taken")
+    sizes = [server.memory(), *(ask_more() for _ in range(6))]
+    assert sizes[-1] - sizes[0] < 4_000_000, sizes
+    server.process.kill()  # which waits for no query
 
 
 def test_NXNS_one_query_upstream_for_one_of_a_client(serve: Callable[..., Server]) -> None:
@@ -110,8 +123,10 @@ def test_NXNS_one_query_upstream_for_one_of_a_client(serve: Callable[..., Server
         server = serve(COREFILE.replace("127.0.0.1:UPSTREAM", upstream.address))
         for i in range(100):
             assert server.answers(f"n{i}.example.") == ["192.0.2.53"]
-        assert Counter(query.question[0].name.to_text() for query in upstream.seen if query.question[0].rdtype == 1).most_common(1)[0][1] == 1
-        assert len(upstream.seen) <= 100 + 4  # checks of its health
+        # A datagram that is repeated, because this machine let the upstream wait, has the same id.
+        asked = {(query.id, query.question[0].name.to_text(), query.question[0].rdtype) for query in upstream.seen}
+        assert Counter(name for _, name, rdtype in asked if rdtype == 1).most_common(1)[0][1] == 1
+        assert len(asked) <= 100 + 4  # checks of its health
 
 
 def test_metrics_cardinality(serve: Callable[..., Server]) -> None:
@@ -127,7 +142,7 @@ def test_metrics_cardinality(serve: Callable[..., Server]) -> None:
                 server.query(name, rdtype)
         before = series()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            sock.settimeout(5)
+            sock.settimeout(REPLY)
             sock.connect(("127.0.0.1", server.port))
             for i in range(1500):
                 name = name_wire(f"\\000\\255%{i}.random{i}.example." if i % 2 else f"r{i}.example.")
@@ -142,11 +157,11 @@ import asyncio
 from fastdns.plugin import Plugin
 
 class Deep(Plugin):
-    deadline = 1.0
+    deadline = 120.0
 
     async def serve(self, query, next):
         if query.name.startswith("stuck"):
-            await asyncio.sleep(30)
+            await asyncio.sleep(300)
         await asyncio.sleep(0.001)
         return await next(query)
 
@@ -163,48 +178,48 @@ def test_children_are_so_deep_and_no_deeper(serve: Callable[..., Server], tmp_pa
         (tmp_path / name).write_text(PLUGIN)
     lines = "".join(f"    plugin {{dir}}/../{name}\n" for name in names)
     server = serve(f".:{{port}} {{\n    bind 127.0.0.1\n{lines}    whoami\n}}\n")
-    start = time.monotonic()
     for _ in range(30):
-        assert server.query("www.example.org.").rcode() == rcode
-    assert time.monotonic() - start < 5
+        assert server.query("www.example.org.", timeout=LIMIT).rcode() == rcode, "at once is well before the deadline"
 
 
 def test_a_deadline_ends_a_whole_family(serve: Callable[..., Server], tmp_path: Path) -> None:
     """The innermost child hangs: every level lets go of it, and the slots come back."""
     for i in range(5):
-        (tmp_path / f"deep{i}.py").write_text(PLUGIN.replace('"stuck"', '"nothing"'))
-    (tmp_path / "last.py").write_text(PLUGIN.replace("deadline = 1.0", "deadline = 20.0"))
+        (tmp_path / f"deep{i}.py").write_text(PLUGIN.replace('"stuck"', '"nothing"').replace("120.0", "1.0"))
+    (tmp_path / "last.py").write_text(PLUGIN)
     lines = "".join(f"    plugin {{dir}}/../deep{i}.py\n" for i in range(5))
     server = serve(f".:{{port}} {{\n    bind 127.0.0.1\n{lines}    plugin {{dir}}/../last.py\n    whoami\n}}\n")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.settimeout(5)
+        sock.settimeout(LIMIT)
         sock.connect(("127.0.0.1", server.port))
         for part in range(3):
             for i in range(200):
                 sock.send(struct.pack("!6H", part * 200 + i, 0x0100, 1, 0, 0, 0) + name_wire(f"stuck{i}.example.") + b"\0\1\0\1")
-            start = time.monotonic()
             replies = [sock.recv(512) for _ in range(200)]
             assert all(reply[3] & 15 == 2 for reply in replies)
-            assert time.monotonic() - start < 4
     assert server.query("other.example.").additional
+    server.process.kill()  # which does not wait for the innermost ones
 
 
 def test_reload_with_parked_queries(serve: Callable[..., Server]) -> None:
     """They are answered by the configuration that they came to, though several followed."""
 
+    answered = threading.Event()
+
     def slow(query: dns.message.Message) -> dns.message.Message:
-        time.sleep(0.5)
+        answered.wait(LIMIT)
         reply = dns.message.make_response(query)
         reply.answer.append(dns.rrset.from_text(query.question[0].name, 60, "IN", "A", "192.0.2.53"))
         return reply
 
     with Upstream(slow) as upstream, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         server = serve(COREFILE.replace("127.0.0.1:UPSTREAM", upstream.address))
-        sock.settimeout(5)
+        sock.settimeout(LIMIT)
         sock.connect(("127.0.0.1", server.port))
         sock.send(queries(1, 1)[0])
-        time.sleep(0.1)
+        until(lambda: upstream.seen)
         for i in range(3):
             server.reload(f".:{{port}} {{\n    bind 127.0.0.1\n    hosts {{\n        192.0.2.{i} www.example.org\n    }}\n}}\n")
         assert server.answers("www.example.org.") == ["192.0.2.2"]
+        answered.set()
         assert dns.message.from_wire(sock.recv(512)).answer[0][0].to_text() == "192.0.2.53"

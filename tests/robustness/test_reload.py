@@ -1,6 +1,7 @@
 """Configurations change and end under load, and no query notices (R9, R10).
 
-FASTDNS_RELOADS=100 FASTDNS_RATE=20000 runs the full size.
+FASTDNS_RELOADS=100 FASTDNS_RATE=20000 runs the full size. The rate is what is tried: the window keeps a machine that is too slow for it
+from losing queries in full sockets, which would say nothing of reloads.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ from fastdns.testing import Upstream
 from tests.load import Load
 from tests.server import Server
 from tests.test_tcp import framed, read_reply
+from tests.waiting import LIMIT, until
 
 RELOADS = int(os.environ.get("FASTDNS_RELOADS", "15"))
 RATE = int(os.environ.get("FASTDNS_RATE", "4000"))
+WINDOW = 256
+#: Queries that each configuration answers at least.
+EACH = 100
 
 COREFILE = """
 .:{port} {
@@ -49,12 +54,6 @@ def numbered(number: int, upstream: str, more: str = "") -> str:
     return COREFILE.replace("NUMBER", address).replace("UPSTREAM", upstream) + more
 
 
-def resources(server: Server) -> tuple[int, int]:
-    """Descriptors and threads of the server."""
-    process = Path(f"/proc/{server.process.pid}")
-    return len(list((process / "fd").iterdir())), len(list((process / "task").iterdir()))
-
-
 def silent(query: dns.message.Message) -> None:
     """An upstream that keeps queries waiting over several reloads."""
 
@@ -71,7 +70,7 @@ class Stream(threading.Thread):
 
     def run(self) -> None:
         with socket.create_connection(("127.0.0.1", self.port)) as connection:
-            connection.settimeout(5)
+            connection.settimeout(LIMIT)
             while self.going:
                 self.asked += 1
                 connection.sendall(framed("www.example.org.", self.asked & 0xFFFF))
@@ -88,18 +87,20 @@ def test_R9_reload_storm(serve: Callable[..., Server], closing: Callable[[socket
     with Upstream(silent) as upstream:
         server = serve(numbered(1, upstream.address))
         server.reload(numbered(2, upstream.address))
-        before = resources(server)
+        before = server.descriptors(), server.threads()
         waiting = closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         waiting.connect(("127.0.0.1", server.port))
-        load, stream = Load(server.port, RATE, 200), Stream(server.port)
-        time.sleep(0.5)
+        load, stream = Load(server.port, RATE, 200, window=WINDOW), Stream(server.port)
         start = time.monotonic()
         for number in range(3, 3 + RELOADS):
             waiting.send(dns.message.make_query(f"{number}.waits.example.", "A").to_wire())
             # Another address comes and goes as well.
             more = "other.:{port2} {\n bind 127.0.0.1\n whoami\n}\n" if number % 2 else ""
             server.reload(numbered(number, upstream.address, more))
-            time.sleep(0.05)
+            until(lambda number=number: load.newest == number, "the next configuration")  # type: ignore[misc]
+            answered, asked = load.answered, stream.asked
+            until(lambda answered=answered: load.answered >= answered + EACH)  # type: ignore[misc]
+            until(lambda asked=asked: stream.asked > asked + 1 or not stream.is_alive())  # type: ignore[misc]
             if number % 5 == 0:
                 at = len(server.log())
                 server.write("nonsense {\n")
@@ -108,23 +109,16 @@ def test_R9_reload_storm(serve: Callable[..., Server], closing: Callable[[socket
         took = time.monotonic() - start
         result = load.result()
         stream.going = False
-        stream.join(10)
+        stream.join(LIMIT)
         print(f"{RELOADS} reloads in {took:.1f} s at {RATE} queries a second: {result}; TCP: {stream.asked} asked")
-        # What the kernel dropped because nobody was let read is the machine's loss.
-        assert (max(0, result["lost"] - result["drops"]), result["wrong"]) == (0, 0), result
-        assert result["newest"] == 2 + RELOADS
-        assert result["sent"] >= 0.9 * RATE * took
-        assert (stream.wrong, stream.asked > 50) == (0, True)
+        assert (result["lost"], result["wrong"], result["newest"]) == (0, 0, 2 + RELOADS), result
+        assert stream.wrong == 0
         # Those that waited for a silent upstream are answered too, by the configuration that they came to.
-        waiting.settimeout(12)
+        waiting.settimeout(LIMIT)
         rcodes = [waiting.recv(512)[3] & 15 for _ in range(RELOADS)]
         assert rcodes == [2] * RELOADS
         server.reload(numbered(3 + RELOADS, upstream.address))
-        end = time.monotonic() + 10
-        while (after := resources(server)) > before and time.monotonic() < end:
-            time.sleep(0.1)
-        assert after[0] <= before[0] + 2
-        assert after[1] <= before[1] + 1
+        until(lambda: server.descriptors() <= before[0] + 2 and server.threads() <= before[1] + 1, "the end of what reloads replaced")
 
 
 def test_R9_a_bad_corefile_keeps_the_old_one(serve: Callable[..., Server]) -> None:
@@ -140,8 +134,10 @@ def test_R9_a_bad_corefile_keeps_the_old_one(serve: Callable[..., Server]) -> No
 def test_R10_SIGTERM_answers_what_is_under_way(serve: Callable[..., Server], closing: Callable[[socket.socket], socket.socket]) -> None:
     """A query that waits for its upstream has its answer, and the process ends well within five seconds."""
 
+    signalled = threading.Event()
+
     def slow(query: dns.message.Message) -> dns.message.Message:
-        time.sleep(0.7)
+        signalled.wait(LIMIT)
         reply = dns.message.make_response(query)
         reply.answer.append(dns.rrset.from_text(query.question[0].name, 60, "IN", "A", "192.0.2.53"))
         return reply
@@ -150,21 +146,21 @@ def test_R10_SIGTERM_answers_what_is_under_way(serve: Callable[..., Server], clo
         server = serve(numbered(1, upstream.address))
         for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
             sock = closing(socket.socket(socket.AF_INET, kind))
-            sock.settimeout(5)
+            sock.settimeout(LIMIT)
             sock.connect(("127.0.0.1", server.port))
             query = dns.message.make_query("slow.example.", "A").to_wire()
             sock.sendall(struct.pack("!H", len(query)) + query if kind == socket.SOCK_STREAM else query)
             if kind == socket.SOCK_DGRAM:
                 datagram = sock
-        time.sleep(0.2)
-        start = time.monotonic()
+        until(lambda: len(upstream.seen) >= 2)
         server.signal(signal.SIGTERM)
+        server.wait_log("SIGTERM: Shutting down")
+        signalled.set()
         assert dns.message.from_wire(datagram.recv(512)).answer
         reply = read_reply(sock)
         assert reply is not None
         assert reply.answer
-        assert server.exit_status() == 0
-        assert time.monotonic() - start < 5
+        assert server.exit_status() == 0, "which it is not when five seconds were not enough"
 
 
 def test_an_address_that_is_left_ends_its_connections(serve: Callable[..., Server], tmp_path: Path, closing: Callable[[socket.socket], socket.socket]) -> None:
@@ -174,10 +170,10 @@ def test_an_address_that_is_left_ends_its_connections(serve: Callable[..., Serve
     server = serve(both)
     idle, busy, half = (closing(socket.create_connection(("127.0.0.1", server.ports["port2"]))) for _ in range(3))
     for connection in (idle, busy, half):
-        connection.settimeout(5)
-    busy.sendall(framed("700.old.", 5))
+        connection.settimeout(LIMIT)
     half.sendall(framed("700.old.", 5)[:9])
-    time.sleep(0.2)
+    busy.sendall(framed("700.old.", 5))
+    server.wait_log("asked")
     server.reload(both.split("old.")[0] + "new.:{port3} {\n bind 127.0.0.1\n whoami\n}\n")
     assert idle.recv(1) == b""
     assert half.recv(1) == b""
@@ -186,22 +182,26 @@ def test_an_address_that_is_left_ends_its_connections(serve: Callable[..., Serve
     assert reply.answer
     assert busy.recv(1) == b""
     assert server.query("x.new.", port=server.ports["port3"], tcp=True).additional
-    end = time.monotonic() + 5
-    while time.monotonic() < end:
+
+    def closed() -> bool:
         try:
             socket.create_connection(("127.0.0.1", server.ports["port2"])).close()
         except ConnectionRefusedError:
-            return
-        time.sleep(0.02)
-    raise AssertionError("the address is still open")
+            return True
+        return False
+
+    until(closed, "that the address is closed")
 
 
 SLOW = """
 import asyncio
-from fastdns.plugin import Plugin
+from fastdns.plugin import Log, Plugin
+
+log = Log()
 
 class Slow(Plugin):
     async def serve(self, query, next):
+        log.info("asked")
         await asyncio.sleep(int(query.name.split(".")[0]) / 1000)
         return query.reply("A 192.0.2.2")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import re
 import socket
 import struct
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 from fastdns._wire import accept, name_wire
 from tests.server import Server
+from tests.waiting import REPLY, until
 
 COREFILE = """
 .:{port} {
@@ -45,7 +45,7 @@ def server(serve: Callable[..., Server]) -> Server:
 def ask(server: Server) -> Callable[..., bytes | None]:
     """``ask(octets)`` gives the reply, None when there is none within the timeout."""
 
-    def send(octets: bytes, timeout: float = 2.0, tcp: bool = False) -> bytes | None:
+    def send(octets: bytes, timeout: float = REPLY, tcp: bool = False) -> bytes | None:
         kind = socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM
         with socket.socket(socket.AF_INET, kind) as sock:
             sock.settimeout(timeout)
@@ -92,7 +92,7 @@ POLICY = [
 def test_CVE_2026_86003_what_is_accepted_is_the_same_on_every_transport(ask: Ask, tcp: bool) -> None:
     """GHSA-9gm5: UPDATE and other opcodes, and every check of a header, over UDP as over TCP."""
     for octets, wanted in POLICY:
-        reply = ask(octets, 0.1 if wanted is None else 2.0, tcp)
+        reply = ask(octets, 0.1 if wanted is None else REPLY, tcp)
         if wanted is None:
             assert reply is None, octets
             continue
@@ -106,21 +106,24 @@ def test_CVE_2026_86003_what_is_accepted_is_the_same_on_every_transport(ask: Ask
 def test_CVE_2026_82399_counts_are_not_believed(server: Server, ask: Ask) -> None:
     """GHSA-mrg3: 65,535 records announced in each section, over and over, cost no memory."""
 
-    def rss() -> int:
-        return int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
     packets = [header(0x0100, *(65535 if i == at else 1 for i in range(4))) + QUESTION + bytes(400) for at in range(4)]
     for octets in packets:
         assert ask(octets) is not None
-    before = rss()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.connect(("127.0.0.1", server.port))
-        for i in range(8000):
-            sock.send(packets[i % 4])
-            if i % 40 == 39:
-                sock.recv(512)
-    assert ask(header() + QUESTION) is not None
-    assert rss() - before < 2_000_000
+
+    def flood(octets: list[bytes], number: int) -> int:
+        """The server's memory after so many datagrams, sent in bursts so that batches are as large as they get."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.connect(("127.0.0.1", server.port))
+            for i in range(number):
+                sock.send(octets[i % len(octets)])
+                if i % 40 == 39:
+                    sock.recv(512)
+        # What it did not get round to may have filled its socket.
+        until(lambda: ask(header() + QUESTION, 1.0), "a reply")
+        return server.memory()
+
+    before = flood([header() + QUESTION + bytes(400)], 4000)
+    assert flood(packets, 8000) - before < 2_000_000
 
 
 def test_compression_pointers_at_each_offset(server: Server, ask: Ask) -> None:
@@ -128,7 +131,7 @@ def test_compression_pointers_at_each_offset(server: Server, ask: Ask) -> None:
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with sock:
         sock.connect(("127.0.0.1", server.port))
-        sock.settimeout(3)
+        sock.settimeout(REPLY)
         seen = 0
         for target in range(64):
             for octets in (
@@ -144,9 +147,9 @@ def test_compression_pointers_at_each_offset(server: Server, ask: Ask) -> None:
     assert seen == 192
     # A chain of pointers, each to the one before, as long as a datagram holds.
     chain = b"".join(struct.pack("!H", 0xC000 | max(12, 12 + 2 * (i - 1))) for i in range(240))
-    start = time.monotonic()
+    used = server.cpu()
     assert ask(header() + b"\0\0\1\0\1" + chain) is not None
-    assert time.monotonic() - start < 0.5
+    assert server.cpu() - used < 0.3
 
 
 # ---- sizes ----
@@ -174,7 +177,7 @@ def test_amplification_is_bounded_by_what_the_client_takes(serve: Callable[..., 
         if payload is not None:
             query.use_edns(0, 0, payload)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            sock.settimeout(3)
+            sock.settimeout(REPLY)
             sock.sendto(query.to_wire(), ("127.0.0.1", server.port))
             reply = sock.recv(65535)
         assert len(reply) <= max(512, payload or 0)
@@ -185,12 +188,12 @@ def test_60_kilobytes_of_options_cost_little(server: Server, ask: Ask) -> None:
     """EDNS abuse: long option lists over TCP are read once; the time for a query with them is that of reading it."""
     options = b"".join(struct.pack("!HH", 3, 0) for _ in range(15000))
     octets = header(0x0100, 1, 0, 0, 1) + QUESTION + b"\0\0\x29\x04\xd0\0\0\0\0" + struct.pack("!H", len(options)) + options
-    start = time.monotonic()
+    used = server.cpu()
     for _ in range(20):
         reply = ask(octets, tcp=True)
         assert reply is not None
         assert reply[3] & 15 == 0
-    assert time.monotonic() - start < 2
+    assert server.cpu() - used < 1
 
 
 # ---- addresses and sockets ----
@@ -206,7 +209,7 @@ def test_replies_of_a_wildcard_leave_from_the_address_asked(serve: Callable[...,
     except OSError:
         pytest.skip("no IPv6 on this machine")
     with sock:
-        sock.settimeout(3)
+        sock.settimeout(REPLY)
         for _ in range(8):
             sock.sendto(header() + QUESTION, (host, server.port))
             assert sock.recvfrom(512)[1][:2] == (host, server.port)
@@ -219,19 +222,21 @@ def test_replies_of_a_wildcard_leave_from_the_address_asked(serve: Callable[...,
 
 
 def workers_of(server: Server, count: int = 200) -> Counter[int]:
-    """How often each thread of the server woke for datagrams of one client socket."""
+    """How often each thread of the server came to run for datagrams of one client socket.
+
+    On a busy machine a worker may be interrupted before it sleeps, and find the next one there: that counts as well.
+    """
     tasks = Path(f"/proc/{server.process.pid}/task")
 
     def switches() -> Counter[int]:
         found: Counter[int] = Counter()
         for task in tasks.iterdir():
-            text = (task / "status").read_text()
-            found[int(task.name)] = int(text.split("nonvoluntary")[0].rpartition("voluntary_ctxt_switches:")[2])
+            found[int(task.name)] = sum(map(int, re.findall(r"voluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text())))
         return found
 
     before = switches()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.settimeout(3)
+        sock.settimeout(REPLY)
         sock.connect(("127.0.0.1", server.port))
         for _ in range(count):
             sock.send(header() + QUESTION)
@@ -257,7 +262,7 @@ def test_a_socket_of_the_group_that_closes_takes_no_query_along(serve: Callable[
     first = serve(COREFILE.replace("HOST", "bind 127.0.0.1"), "-workers", "2")
     second = serve(COREFILE.replace("HOST", "bind 127.0.0.1").replace("{port}", str(first.port)), "-workers", "2")
     sock = closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-    sock.settimeout(3)
+    sock.settimeout(REPLY)
     sock.connect(("127.0.0.1", first.port))
     for i in range(400):
         if i == 200:
