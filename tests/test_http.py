@@ -15,9 +15,10 @@ import pytest
 from fastdns import _epoch
 from fastdns.http import HEALTH, Endpoint, Page, Reply, Request
 from tests.server import free_port
+from tests.waiting import LIMIT, until
 
 
-def ask(port: int, data: bytes, limit: float = 3.0) -> bytes:
+def ask(port: int, data: bytes, limit: float = LIMIT) -> bytes:
     """Sends octets and reads until the server closes."""
     with socket.create_connection(("127.0.0.1", port), limit) as connection:
         connection.sendall(data)
@@ -95,7 +96,7 @@ def test_connections_are_kept_and_requests_pipelined(opened: list[Endpoint], por
 def test_a_large_page_reaches_a_slow_reader(opened: list[Endpoint], port: int) -> None:
     body = bytes(range(256)) * 20000
     endpoint(opened, port, says(body))
-    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+    with socket.create_connection(("127.0.0.1", port), LIMIT) as connection:
         connection.sendall(b"GET /page HTTP/1.0\r\n\r\n")
         time.sleep(0.2)
         got = b""
@@ -138,8 +139,8 @@ def test_a_body_ends_the_connection(opened: list[Endpoint], port: int) -> None:
 def test_half_a_request_is_cut_off(opened: list[Endpoint], port: int) -> None:
     endpoint(opened, port, says(b"page"))
     start = time.monotonic()
-    assert ask(port, b"GET /page HTTP/1.1\r\nHost:", 8) == b""
-    assert 4.5 < time.monotonic() - start < 6.5
+    assert ask(port, b"GET /page HTTP/1.1\r\nHost:") == b""
+    assert time.monotonic() - start > 4.5
 
 
 def test_idle_clients_give_way(opened: list[Endpoint], port: int) -> None:
@@ -195,30 +196,24 @@ def test_an_empty_host_is_every_address(opened: list[Endpoint], port: int) -> No
 
 
 def test_health_needs_no_python(port: int) -> None:
-    """Liveness while a thread holds the GIL for seconds; other pages wait for it."""
+    """Liveness while a thread holds the GIL; other pages wait for it."""
     code = f"""
-import ctypes, sys, threading
+import ctypes
 from fastdns.http import HEALTH, Endpoint
 Endpoint("127.0.0.1:{port}", "/health", HEALTH).open()
-print("ready", flush=True)
-sys.stdin.readline()
-ctypes.PyDLL(None).usleep(3_000_000)
+ctypes.PyDLL(None).system(b"echo held; read line")  # PyDLL keeps the lock during the call
 print("released", flush=True)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        assert get(port, "/health").endswith(b"\r\n\r\nOK")
-        process.stdin.write("\n")
-        process.stdin.flush()
-        time.sleep(0.3)
-        start = time.monotonic()
+        assert process.stdout.readline() == "held\n"
         for _ in range(20):
             assert get(port, "/health").endswith(b"\r\n\r\nOK")
             assert status(get(port, "/other")) == 404
-        assert time.monotonic() - start < 1
         assert process.poll() is None
+        process.stdin.write("\n")
+        process.stdin.flush()
         assert process.stdout.readline() == "released\n"
 
 
@@ -226,7 +221,7 @@ def test_requests_that_hang_leave_room_for_health(opened: list[Endpoint], port: 
     release = threading.Event()
 
     def hangs(request: Request) -> Reply:
-        release.wait(10)
+        release.wait(LIMIT)
         return Reply(body=b"at last")
 
     endpoint(opened, port, hangs)
@@ -264,7 +259,7 @@ def test_mutated_requests(opened: list[Endpoint], port: int) -> None:
                 del data[at : at + numbers.randrange(1, 9)]
             else:
                 data[at:at] = numbers.choice([b"\r", b"\n", b" ", b"\r\n\r\n", b"\0", b"\r\n"])
-        with socket.create_connection(("127.0.0.1", port), 3) as connection:
+        with socket.create_connection(("127.0.0.1", port), LIMIT) as connection:
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
             try:
@@ -280,17 +275,27 @@ def test_a_stuck_worker_turns_health_to_503(opened: list[Endpoint], port: int) -
     """R18: within a second or so, and back again; one that waits for packets is not stuck, one that goes on neither."""
     endpoint(opened, port, HEALTH, "/health")
     worker = 61
-    _epoch.online(worker)
+
+    def one_that_goes_on() -> bool:
+        """Judged for longer than a second, at batches of less; a try in which this machine made one as long says nothing."""
+        begun = time.monotonic()
+        while time.monotonic() - begun < 1.5:
+            _epoch.online(worker)  # another batch
+            batch = time.monotonic()
+            time.sleep(0.5)
+            reply = get(port, "/health")
+            if time.monotonic() - batch > 0.9:
+                return False
+            assert status(reply) == 200
+        return True
+
     try:
-        assert status(get(port, "/health")) == 200
-        time.sleep(0.7)
-        _epoch.online(worker)  # another batch
-        time.sleep(0.7)
-        assert status(get(port, "/health")) == 200
-        time.sleep(0.9)
-        reply = get(port, "/health")
-        assert status(reply) == 503
-        assert reply.endswith(b"worker is stuck\n")
+        until(one_that_goes_on, "a second without an interruption as long")
+        _epoch.online(worker)
+        stuck = time.monotonic()
+        until(lambda: status(get(port, "/health")) == 503)
+        assert time.monotonic() - stuck > 0.9
+        assert get(port, "/health").endswith(b"worker is stuck\n")
     finally:
         _epoch.offline(worker)
     assert status(get(port, "/health")) == 200

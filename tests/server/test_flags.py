@@ -11,6 +11,7 @@ import pytest
 
 from fastdns import COREDNS_VERSION, __version__, registry
 from fastdns.server import flags
+from tests.waiting import LIMIT
 
 
 def test_forms() -> None:
@@ -53,7 +54,7 @@ def run(*words: str, folder: Path | None = None, stdin: bytes | None = None) -> 
         [sys.executable, "-m", "fastdns.server.cli", *words],
         capture_output=True,
         cwd=folder,
-        timeout=20,
+        timeout=LIMIT,
         **({"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}),  # type: ignore[arg-type]
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )

@@ -8,7 +8,6 @@ import resource
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,12 +16,13 @@ import pytest
 
 from fastdns import registry
 from tests.server import Server, command, free_port
+from tests.waiting import LIMIT, REPLY, until
 
 Serve = Callable[..., Server]
 
-#: A plugin file whose hooks log themselves; its arguments are those that fail, and how long the last one takes.
+#: A plugin file whose hooks log themselves; its arguments are those that fail, and whether the last one waits for a file `go`.
 HOOKS = """
-import time
+import os, time
 from fastdns.log import Log
 log = Log("plugin/hooks")
 def setup(controller):
@@ -33,8 +33,8 @@ def setup(controller):
             log.info(f"{name} {kind}")
             if kind in failing:
                 raise ValueError(f"{kind} of {name} fails")
-            if kind == "final_shutdown" and "slow" in failing:
-                time.sleep(1)
+            while kind == "final_shutdown" and "slow" in failing and not os.path.exists("go"):
+                time.sleep(0.01)
         return run
     log.info(f"{name} setup")
     for kind in ("first_startup", "startup", "started", "restart", "restart_failed", "shutdown", "final_shutdown"):
@@ -57,18 +57,11 @@ def corefile(hooks: str, name: str, *failing: str) -> str:
     return f".:{{port}} {{\n bind 127.0.0.1\n plugin {hooks} {name} {' '.join(failing)}\n whoami\n}}"
 
 
-def answers(server: Server, name: str = "x.test.", port: str = "port") -> bool:
+def answers(server: Server, name: str = "x.test.", port: str = "port", timeout: float = REPLY) -> bool:
     try:
-        return bool(server.query(name, port=server.ports[port], timeout=1.0))
+        return bool(server.query(name, port=server.ports[port], timeout=timeout))
     except (dns.exception.Timeout, OSError):
         return False
-
-
-def eventually(holds: Callable[[], bool], limit: float = 10.0) -> None:
-    end = time.monotonic() + limit
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 # ---- start ----
@@ -99,10 +92,7 @@ def test_wildcard_serves_both_families(serve: Serve) -> None:
 def test_quiet_and_pidfile(serve: Serve) -> None:
     server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}", "-quiet", "-pidfile", "{dir}/pid", wait=False)
     pidfile = server.folder / "pid"
-    end = time.monotonic() + 10
-    while not pidfile.exists() or not pidfile.read_text():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: pidfile.exists() and pidfile.read_text())
     assert pidfile.read_text() == f"{server.process.pid}\n"
     assert pidfile.stat().st_mode & 0o777 == 0o644 & ~_umask()
     assert answers(server)
@@ -176,7 +166,7 @@ def test_corefile_in_the_working_directory_and_on_standard_input(tmp_path: Path)
         process.terminate()
         process.stdout.read()
         process.stdout.close()
-        assert process.wait(10) == 0
+        assert process.wait(LIMIT) == 0
 
 
 def test_built_in_corefile(tmp_path: Path) -> None:
@@ -194,7 +184,7 @@ def test_built_in_corefile(tmp_path: Path) -> None:
     process.terminate()
     process.stdout.read()
     process.stdout.close()
-    assert process.wait(10) == 0
+    assert process.wait(LIMIT) == 0
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "(snippet) {\n whoami\n}\n"])
@@ -242,7 +232,7 @@ def test_start_after_a_kill(serve: Serve) -> None:
 
 def test_ending_before_the_start_is_done(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "waits.py"
-    path.write_text("import time\nfrom fastdns.log import write\ndef setup(controller):\n write('waiting')\n time.sleep(30)\n")
+    path.write_text("import time\nfrom fastdns.log import write\ndef setup(controller):\n write('waiting')\n time.sleep(300)\n")
     for number in (signal.SIGTERM, signal.SIGINT):
         server = serve(f".:{{port}} {{\n plugin {path}\n}}", wait=False)
         server.wait_log("^waiting$")
@@ -258,6 +248,7 @@ def test_shutdown_hooks_run_while_serving(serve: Serve, hooks: str) -> None:
     server.signal(signal.SIGTERM)
     server.wait_log("one final_shutdown")
     assert answers(server)
+    (server.folder / "go").touch()
     assert server.exit_status() == 0
     assert called(server) == [f"one {kind}" for kind in ("setup", "first_startup", "startup", "started", "shutdown", "final_shutdown")]
 
@@ -275,7 +266,7 @@ def test_python_plugins_are_closed_at_the_end_and_when_replaced(serve: Serve, tm
     server = serve(text)
     assert server.answers("x.test.") == ["192.0.2.1"]
     server.reload(text)
-    eventually(lambda: server.log().count("[INFO] closed") == 1)
+    until(lambda: server.log().count("[INFO] closed") == 1)
     assert server.answers("x.test.") == ["192.0.2.1"]
     server.signal(signal.SIGTERM)
     assert server.exit_status() == 0
@@ -321,7 +312,9 @@ def test_second_interrupt_forces_the_end(serve: Serve, hooks: str) -> None:
 def test_hangup_is_ignored(serve: Serve) -> None:
     server = serve(".:{port} {\n bind 127.0.0.1\n}")
     server.signal(signal.SIGHUP)
-    time.sleep(0.1)
+    assert answers(server)
+    server.signal(signal.SIGUSR1)  # which comes after it
+    server.wait_log("Reloading complete")
     assert answers(server)
 
 
@@ -369,18 +362,17 @@ def test_restart_opens_and_closes_addresses(serve: Serve) -> None:
     server.reload("a.org:{port} {\n bind 127.0.0.1\n whoami\n}\n.:{port3} {\n bind 127.0.0.1\n whoami\n}")
     assert answers(server, "a.org.")
     assert answers(server, port="port3")
-    end = time.monotonic() + 5
-    while answers(server, port="port2"):
-        assert time.monotonic() < end
-    # The port is free again, for anyone.
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        while True:
+    until(lambda: not answers(server, port="port2", timeout=1.0), "the end of the old address")
+
+    def free() -> bool:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
                 probe.bind(("127.0.0.1", server.ports["port2"]))
-                break
             except OSError:
-                assert time.monotonic() < end
-                time.sleep(0.05)
+                return False
+        return True
+
+    until(free, "that the port is free again, for anyone")
 
 
 @pytest.mark.parametrize(
@@ -393,7 +385,7 @@ def test_restart_opens_and_closes_addresses(serve: Serve) -> None:
 )
 def test_corefile_that_does_not_load_changes_nothing(serve: Serve, text: str, message: str) -> None:
     server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}")
-    descriptors = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+    descriptors = server.descriptors()
     server.write(text)
     for _ in range(3):
         start = len(server.log())
@@ -401,7 +393,7 @@ def test_corefile_that_does_not_load_changes_nothing(serve: Serve, text: str, me
         server.wait_log(rf"^\[ERROR\] Restart failed: {message}$", start=start)
         server.wait_log(rf"^\[ERROR\] SIGUSR1: starting with listener file descriptors: {message}$", start=start)
         assert answers(server)
-    assert len(os.listdir(f"/proc/{server.process.pid}/fd")) == descriptors
+    until(lambda: server.descriptors() == descriptors, "that all it opened is closed")
     server.reload("a.org:{port} {\n bind 127.0.0.1\n whoami\n}")
     assert answers(server, "a.org.")
 
@@ -417,16 +409,12 @@ def test_corefile_that_is_gone(serve: Serve) -> None:
 def test_many_restarts_leave_nothing_behind(serve: Serve) -> None:
     text = ".:{port} {\n bind 127.0.0.1\n whoami\n}\n"
     server = serve(text)
-    proc = Path(f"/proc/{server.process.pid}")
     server.reload(text)
-    descriptors = len(os.listdir(proc / "fd"))
+    descriptors = server.descriptors()
     for number in range(30):
         server.reload(f"{text}x{number}.org:{{port2}} {{\n bind 127.0.0.1\n}}\n")
     server.reload(text)
-    end = time.monotonic() + 5
-    while len(os.listdir(proc / "fd")) > descriptors:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: server.descriptors() <= descriptors, "the end of what reloads replaced")
     assert answers(server)
 
 
@@ -434,7 +422,7 @@ def test_restart_loses_no_query(serve: Serve) -> None:
     server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.connect(("127.0.0.1", server.port))
-        client.settimeout(2)
+        client.settimeout(REPLY)
         for number in range(300):
             if number % 100 == 50:
                 server.signal(signal.SIGUSR1)
@@ -460,11 +448,11 @@ def test_upgrade(serve: Serve) -> None:
         assert len(re.findall(r"^fastdns-", server.log(), re.M)) == 2
         # And it is as good as the first one.
         os.kill(second, signal.SIGUSR1)
-        eventually(lambda: "Reloading complete" in server.log())
+        until(lambda: "Reloading complete" in server.log())
         assert answers(server)
     finally:
         os.kill(second, signal.SIGTERM)
-    eventually(lambda: not pidfile.exists())
+    until(lambda: not pidfile.exists())
 
 
 def test_upgrade_that_fails(serve: Serve) -> None:
