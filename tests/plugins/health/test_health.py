@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import threading
-import time
 import urllib.error
 from collections.abc import Callable
 
@@ -14,6 +13,7 @@ import pytest
 from fastdns.corefile import Controller, CorefileError
 from fastdns.plugins import health
 from tests.server import Server, free_port
+from tests.waiting import until
 
 Serve = Callable[..., Server]
 
@@ -50,7 +50,7 @@ def test_bad(text: str, error: str) -> None:
 
 
 def test_the_page_lives_through_reloads_and_lame_duck(serve: Serve) -> None:
-    corefile = ".:{port} {\n bind 127.0.0.1\n health 127.0.0.1:{port2} {\n  lameduck 1s\n }\n whoami\n}\n"
+    corefile = ".:{port} {\n bind 127.0.0.1\n health 127.0.0.1:{port2} {\n  lameduck 3s\n }\n whoami\n}\n"
     second = "b.test:{port} {\n bind 127.0.0.1\n health 127.0.0.1:{port2}\n whoami\n}\n"
     server = serve(corefile)
     port = server.ports["port2"]
@@ -78,7 +78,7 @@ def test_the_page_lives_through_reloads_and_lame_duck(serve: Serve) -> None:
     with pytest.raises(urllib.error.HTTPError, match="404"):
         server.get(port, "/")
     server.signal(signal.SIGTERM)
-    server.wait_log(r"^\[INFO\] plugin/health: Going into lameduck mode for 1s$")
+    server.wait_log(r"^\[INFO\] plugin/health: Going into lameduck mode for 3s$")
     assert server.get(port, "/health") == "OK"
     assert server.query("x.test").rcode() == 0
     assert server.exit_status() == 0
@@ -107,10 +107,7 @@ def test_an_address_in_use_refuses_the_corefile(serve: Serve) -> None:
 def test_the_look_at_itself_is_measured_and_told(serve: Serve) -> None:
     server = serve(".:{port} {\n bind 127.0.0.1\n health 127.0.0.1:{port2}\n prometheus 127.0.0.1:{port3}\n whoami\n}")
     metrics = server.ports["port3"]
-    end = time.monotonic() + 5
-    while not server.metric(metrics, "coredns_health_request_duration_seconds_count"):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: server.metric(metrics, "coredns_health_request_duration_seconds_count"))
     assert server.metric(metrics, "coredns_health_request_failures_total") == 0
     assert server.metric(metrics, 'coredns_health_request_duration_seconds_bucket{le="2.5"}') > 0
 
@@ -122,10 +119,7 @@ def test_a_look_that_fails_is_counted_and_logged(monkeypatch: pytest.MonkeyPatch
     before = dict(health.failures.collect())[()]
     check = health.Check(f"127.0.0.1:{free_port()}")
     check.start()
-    end = time.monotonic() + 5
-    while not said:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: said)
     check.stop()
     assert said[0].startswith(f'Local health request to "http://127.0.0.1:{check.port}/health" failed: ')
     assert dict(health.failures.collect())[()] > before  # type: ignore[operator]

@@ -14,6 +14,7 @@ from fastdns.corefile import Controller, CorefileError
 from fastdns.http import Request
 from fastdns.plugins.ready import Readiness, parse
 from tests.server import Server
+from tests.waiting import REPLY
 
 Serve = Callable[..., Server]
 
@@ -114,7 +115,7 @@ def setup(controller):
 
 def status(server: Server) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['port2']}/ready", timeout=5) as reply:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['port2']}/ready", timeout=REPLY) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -125,7 +126,7 @@ COREFILE = """.:{port} {
     bind 127.0.0.1
     ready 127.0.0.1:{port2}
     health 127.0.0.1:{port3} {
-        lameduck 1s
+        lameduck 3s
     }
     plugin {dir}/slow.py
     whoami
