@@ -2,28 +2,15 @@
 
 I/O stands behind small tables of functions: `Source.ready` brings queries in, `Carrier` takes replies out.
 """
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from libc.stdint cimport uint32_t, uint64_t, int64_t
 from fastdns._chains cimport Chains
-from fastdns._mux cimport Worker, ChainSet, Source, Flush, Mail, Address, Query
-from fastdns._socket cimport iovec, mmsghdr, sockaddr_in6
+from fastdns._mux cimport Worker, ChainSet, Source, Flush, Mail
 from fastdns._timer cimport Wheel
+from fastdns._udp cimport UdpBatch, UdpSocket
 
 cdef enum:
-    BATCH = 64                      # messages in one recvmmsg or sendmmsg
-    RECEIVE_SIZE = 4096             # octets of a query that UDP takes; more is cut by the kernel and answered FORMERR
-    RECEIVE_STRIDE = 4160           # one more cache line, or all buffers would fall into the same cache sets
-    SEND_SIZE = 4096                # replies up to this wait for the batch; bigger ones leave at once
-    SEND_STRIDE = 4160
-    CONTROL_SIZE = 64               # of PKTINFO
     QUERIES_MAX = 4096              # slots of the process, shared out among the workers
     LARGE_MAX = 64                  # large reply buffers of the process, likewise
-
-cdef struct UdpSocket:              # a worker's own, of one listener
-    Source source
-    uint32_t listener
-    uint8_t family                  # 4 or 6, of the socket
-    uint8_t wildcard                # replies name the address that the query came to
-    Address local
 
 cdef struct Loop:                   # a worker's whole state
     Worker base
@@ -35,22 +22,7 @@ cdef struct Loop:                   # a worker's whole state
     uint32_t stopping
     ChainSet **published            # the engine's current configuration
     Wheel wheel
-    # ---- UDP in ----
-    mmsghdr received[BATCH]
-    iovec received_iov[BATCH]
-    sockaddr_in6 peers[BATCH]
-    uint8_t *received_control
-    uint8_t *received_octets
-    # ---- UDP out ----
-    mmsghdr sent[BATCH]
-    iovec sent_iov[BATCH]
-    sockaddr_in6 sent_peers[BATCH]
-    int sent_fd[BATCH]
-    uint32_t sent_count
-    uint8_t *sent_control
-    uint8_t *sent_octets
-    uint8_t *big                    # a reply over SEND_SIZE, before it leaves
-    uint64_t send_errors
+    UdpBatch udp
     # ---- TCP ----
     void *connections               # list of TcpConnection, the newest first
     void *last_connection           # its end

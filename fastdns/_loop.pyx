@@ -1,4 +1,4 @@
-"""The workers and their UDP. The contract is in _loop.pxd; TCP is in _tcp."""
+"""The workers: their loop, their listeners, their configuration. The contract is in _loop.pxd; UDP is in _udp, TCP in _tcp."""
 import os
 import socket
 import threading
@@ -6,55 +6,31 @@ import time as _time
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, malloc, free
-from libc.string cimport memcpy, memset
-from libc.errno cimport errno, EINTR
+from libc.errno cimport errno
 from fastdns._atomic cimport (atomic_load_pointer, atomic_store_pointer, atomic_take_pointer, atomic_swap_pointer, atomic_load32,
                               atomic_store32, atomic_exchange32, atomic_load64, atomic_fence)
 from fastdns._chains cimport Chains
 from fastdns._epoch cimport epoch_online, epoch_offline, epoch_wait
 from fastdns._metrics cimport metrics_prepare
-from fastdns._mux cimport (Carrier, Handler, Query, Timer, WorkerOps, NativeHandler, LISTENERS_MAX, WORKERS_MAX, TRANSPORT_UDP,
-                           mux_register, query_release, query_run, query_streamed, query_take, query_write)
+from fastdns._mux cimport Handler, Timer, WorkerOps, NativeHandler, LISTENERS_MAX, WORKERS_MAX, mux_register
 from fastdns._random cimport random_init
 from fastdns._slice cimport wish_slice
-from fastdns._socket cimport (EPOLLIN, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, MSG_DONTWAIT,
-                              address_from_octets, address_from_socket, address_to_octets, address_to_socket, epoll_create1, epoll_ctl,
-                              epoll_event, epoll_wait, getsockname, in6_addr, in_addr, iovec, msghdr, read, recvmmsg, sendmmsg,
-                              sendmsg, sockaddr, sockaddr_in6, socket_clock, socklen_t, write)
+from fastdns._socket cimport (EPOLLIN, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, epoll_create1, epoll_ctl, epoll_event,
+                              epoll_wait, read, socket_clock, write)
 from fastdns._tcp cimport TcpListener, tcp_close_all, tcp_listen_begin, tcp_listen_end
 from fastdns._timer cimport wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
-from fastdns._wire cimport ACCEPT, IGNORE, MESSAGE_MAX, Acceptance, wire_accept, wire_reject
+from fastdns._udp cimport UdpSocket, udp_describe, udp_flush, udp_init, udp_options
+from fastdns._wire cimport MESSAGE_MAX
 
 cdef extern from "<sys/eventfd.h>" nogil:
     int eventfd(unsigned int initval, int flags)
     enum: EFD_NONBLOCK
     enum: EFD_CLOEXEC
 
-cdef extern from "<netinet/in.h>" nogil:
-    cdef struct in6_pktinfo:
-        in6_addr ipi6_addr
-        unsigned int ipi6_ifindex
-    cdef struct in_pktinfo:
-        int ipi_ifindex
-        in_addr ipi_spec_dst
-        in_addr ipi_addr
-    enum: IPPROTO_IP
-    enum: IPPROTO_IPV6
-    enum: IP_PKTINFO
-    enum: IPV6_PKTINFO
-
 cdef extern from *:
     """
     #include <sys/socket.h>
-    #include <netinet/in.h>
     #include <linux/filter.h>
-    #include <string.h>
-
-    static inline struct cmsghdr *loop_cmsg(struct msghdr *m) { return CMSG_FIRSTHDR(m); }
-    static inline struct cmsghdr *loop_cmsg_next(struct msghdr *m, struct cmsghdr *c) { return CMSG_NXTHDR(m, c); }
-    static inline void *loop_cmsg_data(struct cmsghdr *c) { return CMSG_DATA(c); }
-    static inline size_t loop_cmsg_space(size_t n) { return CMSG_SPACE(n); }
-    static inline size_t loop_cmsg_len(size_t n) { return CMSG_LEN(n); }
 
     /* Spreads what a reuseport group gets over its first n sockets at random, so that one busy client reaches all workers. */
     static int loop_steer(int fd, unsigned n) {
@@ -67,20 +43,10 @@ cdef extern from *:
         return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program);
     }
     """
-    cdef struct cmsghdr:
-        size_t cmsg_len
-        int cmsg_level
-        int cmsg_type
-    cmsghdr *loop_cmsg(msghdr *m) noexcept nogil
-    cmsghdr *loop_cmsg_next(msghdr *m, cmsghdr *c) noexcept nogil
-    void *loop_cmsg_data(cmsghdr *c) noexcept nogil
-    size_t loop_cmsg_space(size_t n) noexcept nogil
-    size_t loop_cmsg_len(size_t n) noexcept nogil
     int loop_steer(int fd, unsigned n) noexcept nogil
 
 cdef enum:
     EVENTS_MAX = 64
-    RECEIVE_BUFFER = 4194304        # octets the kernel may hold for a socket: the default of 200 KB is some 200 queries
 
 
 # ---- services of the loop (WorkerOps) ----
@@ -137,187 +103,6 @@ cdef void on_wake(Source *source, Worker *worker, uint32_t events) noexcept nogi
     read(source.fd, &count, 8)
 
 
-# ---- UDP in ----
-
-cdef inline void local_from_control(msghdr *message, Address *local) noexcept nogil:
-    """The address a query came to, from PKTINFO."""
-    cdef cmsghdr *c = loop_cmsg(message)
-    cdef in6_pktinfo *six
-    cdef in_pktinfo *four
-    while c != NULL:
-        if c.cmsg_level == IPPROTO_IPV6 and c.cmsg_type == IPV6_PKTINFO:
-            six = <in6_pktinfo *>loop_cmsg_data(c)
-            address_from_octets(local, six.ipi6_addr.s6_addr)
-            local.scope = six.ipi6_ifindex
-            return
-        if c.cmsg_level == IPPROTO_IP and c.cmsg_type == IP_PKTINFO:
-            four = <in_pktinfo *>loop_cmsg_data(c)
-            local.family = 4
-            memcpy(local.octets, &four.ipi_addr, 4)
-            local.scope = <uint32_t>four.ipi_ifindex
-            return
-        c = loop_cmsg_next(message, c)
-
-
-cdef void on_datagrams(Source *source, Worker *worker, uint32_t events) noexcept nogil:
-    """One recvmmsg, no draining: what is left makes the socket ready again."""
-    cdef Loop *loop = <Loop *>worker
-    cdef UdpSocket *sock = <UdpSocket *>source
-    cdef int i, n
-    for i in range(BATCH):
-        loop.received[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6)
-        loop.received[i].msg_hdr.msg_controllen = CONTROL_SIZE if sock.wildcard else 0
-    n = recvmmsg(source.fd, loop.received, BATCH, MSG_DONTWAIT, NULL)
-    for i in range(n):
-        on_datagram(loop, sock, i)
-
-
-cdef inline void on_datagram(Loop *loop, UdpSocket *sock, int i) noexcept nogil:
-    cdef uint8_t rcode
-    cdef Acceptance how
-    cdef Query *q = query_take(&loop.base)
-    if q == NULL:
-        return
-    q.packet = loop.received_octets + <size_t>i * RECEIVE_STRIDE
-    q.packet_length = loop.received[i].msg_len
-    how = wire_accept(q.packet, q.packet_length, &q.message, &q.first_name, &rcode)
-    if how == IGNORE:
-        query_release(q)
-        return
-    q.transport = TRANSPORT_UDP
-    q.carrier = &UDP
-    q.connection = sock
-    q.listener = sock.listener
-    q.received = loop.base.now
-    address_from_socket(&q.client, &loop.peers[i])
-    q.local = sock.local
-    if sock.wildcard:
-        local_from_control(&loop.received[i].msg_hdr, &q.local)
-    q.set = loop.base.set
-    q.server = q.set.servers[sock.listener]
-    if how != ACCEPT:
-        send_rejection(loop, q, how, rcode)
-        query_release(q)
-    elif q.server == NULL:          # this configuration does not serve the address (any more)
-        query_release(q)
-    else:
-        query_run(q)
-
-
-# ---- UDP out ----
-
-cdef inline void address_reply(Loop *loop, Query *q, msghdr *message, sockaddr_in6 *peer, uint8_t *control_octets) noexcept nogil:
-    """Where a reply goes, and on a wildcard socket where it comes from: the address the query came to."""
-    cdef UdpSocket *sock = <UdpSocket *>q.connection
-    cdef cmsghdr *c
-    cdef in6_pktinfo *six
-    cdef in_pktinfo *four
-    message.msg_name = peer
-    message.msg_namelen = address_to_socket(&q.client, sock.family, peer)
-    message.msg_controllen = 0
-    message.msg_control = NULL
-    if not sock.wildcard:
-        return
-    message.msg_control = control_octets
-    message.msg_controllen = CONTROL_SIZE
-    c = loop_cmsg(message)
-    if sock.family == 6:
-        c.cmsg_level = IPPROTO_IPV6
-        c.cmsg_type = IPV6_PKTINFO
-        c.cmsg_len = loop_cmsg_len(sizeof(in6_pktinfo))
-        six = <in6_pktinfo *>loop_cmsg_data(c)
-        address_to_octets(&q.local, six.ipi6_addr.s6_addr)
-        # Link-local addresses mean nothing without their interface; for others routing decides.
-        six.ipi6_ifindex = q.local.scope if q.local.family == 6 and q.local.octets[0] == 0xFE and q.local.octets[1] & 0xC0 == 0x80 else 0
-        message.msg_controllen = loop_cmsg_space(sizeof(in6_pktinfo))
-    else:
-        c.cmsg_level = IPPROTO_IP
-        c.cmsg_type = IP_PKTINFO
-        c.cmsg_len = loop_cmsg_len(sizeof(in_pktinfo))
-        four = <in_pktinfo *>loop_cmsg_data(c)
-        four.ipi_ifindex = 0
-        memcpy(&four.ipi_spec_dst, q.local.octets, 4)
-        memset(&four.ipi_addr, 0, 4)
-        message.msg_controllen = loop_cmsg_space(sizeof(in_pktinfo))
-
-
-cdef uint8_t *next_send(Loop *loop, Query *q) noexcept nogil:
-    """The buffer of the next reply of this batch; its length is set by the caller through sent_iov[sent_count - 1]."""
-    cdef uint32_t i
-    if loop.sent_count == BATCH:
-        flush_datagrams(loop)
-    i = loop.sent_count
-    loop.sent_count += 1
-    loop.sent_fd[i] = (<UdpSocket *>q.connection).source.fd
-    address_reply(loop, q, &loop.sent[i].msg_hdr, &loop.sent_peers[i], loop.sent_control + i * CONTROL_SIZE)
-    return loop.sent_octets + <size_t>i * SEND_STRIDE
-
-
-cdef void send_datagram(Query *q) noexcept nogil:
-    cdef Loop *loop = <Loop *>q.worker
-    cdef uint8_t *out
-    if q.reply.message_size > SEND_SIZE:
-        send_big(loop, q)
-        return
-    out = next_send(loop, q)
-    loop.sent_iov[loop.sent_count - 1].iov_len = query_write(q, out)
-
-
-cdef void send_big(Loop *loop, Query *q) noexcept nogil:
-    cdef msghdr message
-    cdef iovec iov
-    cdef sockaddr_in6 peer
-    cdef uint8_t control_octets[CONTROL_SIZE]
-    memset(&message, 0, sizeof(message))
-    memset(control_octets, 0, sizeof(control_octets))
-    address_reply(loop, q, &message, &peer, control_octets)
-    iov.iov_base = loop.big
-    iov.iov_len = query_write(q, loop.big)
-    message.msg_iov = &iov
-    message.msg_iovlen = 1
-    if sendmsg((<UdpSocket *>q.connection).source.fd, &message, MSG_DONTWAIT) < 0:
-        loop.send_errors += 1
-
-
-cdef void send_rejection(Loop *loop, Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
-    cdef uint8_t *out = next_send(loop, q)
-    loop.sent_iov[loop.sent_count - 1].iov_len = wire_reject(q.packet, &q.message, how, rcode, out)
-
-
-cdef void datagram_dropped(Query *q) noexcept nogil:
-    pass
-
-
-cdef void datagram_stream(Query *q) noexcept nogil:
-    q.stream.close(q.stream)        # no transfer over UDP: the handler that streams has refused before
-    query_streamed(q, 0)
-
-cdef Carrier UDP
-UDP.send = send_datagram
-UDP.dropped = datagram_dropped
-UDP.stream = datagram_stream
-
-
-cdef void flush_datagrams(Loop *loop) noexcept nogil:
-    """Sends the batch: one sendmmsg for each run of replies of one socket."""
-    cdef uint32_t i = 0, end
-    cdef int n
-    while i < loop.sent_count:
-        end = i + 1
-        while end < loop.sent_count and loop.sent_fd[end] == loop.sent_fd[i]:
-            end += 1
-        while i < end:
-            n = sendmmsg(loop.sent_fd[i], &loop.sent[i], end - i, MSG_DONTWAIT)
-            if n > 0:
-                i += n
-            elif n < 0 and errno == EINTR:
-                continue
-            else:                   # this one cannot be sent (no route, buffer full); the others may
-                loop.send_errors += 1
-                i += 1
-    loop.sent_count = 0
-
-
 # ---- a worker's life ----
 
 cdef void run_inbox(Loop *loop) noexcept nogil:
@@ -369,34 +154,17 @@ cdef void run_worker(Loop *loop) noexcept nogil:
             run_inbox(loop)
         wheel_turn(&loop.wheel, &loop.base, loop.base.now)
         run_flushes(loop)
-        flush_datagrams(loop)
+        udp_flush(&loop.udp)
     epoch_offline(id)
 
 
 cdef Loop *make_loop(uint32_t id, uint32_t workers, ChainSet **published) except NULL:
     cdef Loop *loop = <Loop *>calloc(1, sizeof(Loop))
-    cdef int i
     if loop == NULL:
         raise MemoryError
-    loop.received_octets = <uint8_t *>malloc(<size_t>BATCH * RECEIVE_STRIDE)
-    loop.received_control = <uint8_t *>calloc(BATCH, CONTROL_SIZE)
-    loop.sent_octets = <uint8_t *>malloc(<size_t>BATCH * SEND_STRIDE)
-    loop.sent_control = <uint8_t *>calloc(BATCH, CONTROL_SIZE)
-    loop.big = <uint8_t *>malloc(MESSAGE_MAX + 1)
     loop.base.message = <uint8_t *>malloc(MESSAGE_MAX + 1024)
-    if (loop.received_octets == NULL or loop.received_control == NULL or loop.sent_octets == NULL or loop.sent_control == NULL
-            or loop.big == NULL or loop.base.message == NULL):
+    if loop.base.message == NULL or udp_init(&loop.udp) < 0:
         raise MemoryError
-    for i in range(BATCH):
-        loop.received_iov[i].iov_base = loop.received_octets + <size_t>i * RECEIVE_STRIDE
-        loop.received_iov[i].iov_len = RECEIVE_SIZE
-        loop.received[i].msg_hdr.msg_iov = &loop.received_iov[i]
-        loop.received[i].msg_hdr.msg_iovlen = 1
-        loop.received[i].msg_hdr.msg_name = &loop.peers[i]
-        loop.received[i].msg_hdr.msg_control = loop.received_control + i * CONTROL_SIZE
-        loop.sent_iov[i].iov_base = loop.sent_octets + <size_t>i * SEND_STRIDE
-        loop.sent[i].msg_hdr.msg_iov = &loop.sent_iov[i]
-        loop.sent[i].msg_hdr.msg_iovlen = 1
     loop.base.id = id
     loop.base.workers = workers
     loop.base.ops = &OPS
@@ -516,14 +284,7 @@ cdef class Listener:
             if kind == socket.SOCK_STREAM:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             else:
-                try:
-                    sock.setsockopt(socket.SOL_SOCKET, 33, RECEIVE_BUFFER)      # SO_RCVBUFFORCE, for the privileged
-                except OSError:
-                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-                if self._is_wildcard():
-                    sock.setsockopt(socket.IPPROTO_IP, 8, 1)                    # IP_PKTINFO
-                    if family == socket.AF_INET6:
-                        sock.setsockopt(socket.IPPROTO_IPV6, 49, 1)             # IPV6_RECVPKTINFO
+                udp_options(sock, self._is_wildcard())
             scope = socket.if_nametoindex(zone) if zone else 0
             sock.bind((address, self.port, 0, scope) if family == socket.AF_INET6 else (address, self.port))
             if self.port == 0:
@@ -539,21 +300,14 @@ cdef class Listener:
         return self.host in ("", "0.0.0.0", "::")
 
     def _describe(self, uint32_t i, sock, int kind):
-        cdef UdpSocket *udp = &self.udp[i]
+        cdef Engine engine = self.engine
         cdef TcpListener *tcp = &(<TcpListener *>self.tcp)[i]
-        cdef sockaddr_in6 name
-        cdef socklen_t length = sizeof(name)
         if kind == socket.SOCK_STREAM:
             tcp.source.fd = sock.fileno()
             tcp.listener = self.index
-            return
-        udp.source.fd = sock.fileno()
-        udp.source.ready = on_datagrams
-        udp.listener = self.index
-        udp.family = 6 if sock.family == socket.AF_INET6 else 4
-        udp.wildcard = self._is_wildcard()
-        getsockname(udp.source.fd, <sockaddr *>&name, &length)
-        address_from_socket(&udp.local, &name)
+        else:
+            udp_describe(&self.udp[i], &engine.loops[i].udp, sock.fileno(), self.index, 6 if sock.family == socket.AF_INET6 else 4,
+                         self._is_wildcard())
 
     def _close_sockets(self):
         for sock in self.sockets:
@@ -788,7 +542,7 @@ cdef class Engine:
             totals["parked"] += loop.base.parked
             totals["evicted"] += loop.base.evicted
             totals["dropped"] += loop.base.dropped
-            totals["send_errors"] += loop.send_errors
+            totals["send_errors"] += loop.udp.send_errors
             totals["connections"] += loop.connection_count
             totals["slots"] += loop.base.pool_made
             totals["large_refused"] += loop.base.large.refused

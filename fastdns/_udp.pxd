@@ -1,0 +1,48 @@
+"""DNS over UDP on the workers: batches of one recvmmsg and one sendmmsg, in buffers that each worker allocates once.
+
+A query's packet borrows from those buffers until the batch ends; a reply is written straight into the buffer that it leaves from.
+"""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from fastdns._mux cimport Address, Source
+from fastdns._socket cimport iovec, mmsghdr, sockaddr_in6
+
+cdef enum:
+    BATCH = 64                      # messages in one recvmmsg or sendmmsg
+    RECEIVE_SIZE = 4096             # octets of a query that UDP takes; more is cut by the kernel and answered FORMERR
+    RECEIVE_STRIDE = 4160           # one more cache line, or all buffers would fall into the same cache sets
+    SEND_SIZE = 4096                # replies up to this wait for the batch; bigger ones leave at once
+    SEND_STRIDE = 4160
+    CONTROL_SIZE = 64               # of PKTINFO
+
+cdef struct UdpBatch:               # a worker's buffers, for all its sockets
+    # ---- in ----
+    mmsghdr received[BATCH]
+    iovec received_iov[BATCH]
+    sockaddr_in6 peers[BATCH]
+    uint8_t *received_control
+    uint8_t *received_octets
+    # ---- out ----
+    mmsghdr sent[BATCH]
+    iovec sent_iov[BATCH]
+    sockaddr_in6 sent_peers[BATCH]
+    int sent_fd[BATCH]
+    uint32_t sent_count
+    uint8_t *sent_control
+    uint8_t *sent_octets
+    uint8_t *big                    # a reply over SEND_SIZE, before it leaves
+    uint64_t send_errors
+
+cdef struct UdpSocket:              # a worker's own, of one listener
+    Source source
+    UdpBatch *batch                 # the worker's; it lives as long as the process
+    uint32_t listener
+    uint8_t family                  # 4 or 6, of the socket
+    uint8_t wildcard                # replies name the address that the query came to
+    Address local
+
+cdef int udp_init(UdpBatch *batch) noexcept nogil           # allocates the buffers of a zeroed one; -1: out of memory
+cdef void udp_flush(UdpBatch *batch) noexcept nogil         # at the end of a worker's batch: the replies leave
+# What a socket object's descriptor has to be told before it is bound, with the GIL. OSError.
+cdef int udp_options(sock, bint wildcard) except -1
+# What the workers need to know of a bound one.
+cdef void udp_describe(UdpSocket *sock, UdpBatch *batch, int fd, uint32_t listener, uint8_t family, bint wildcard) noexcept nogil
