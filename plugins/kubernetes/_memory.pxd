@@ -115,6 +115,16 @@ cdef inline bint slot_agrees(uint64_t word, uint64_t hash) noexcept nogil:
     """May this slot hold an entry with this hash? Not for tombstones."""
     return (word ^ hash) >> 48 == 0 and (word & <uint64_t>0xFFFFFFFFFFFF) != TOMBSTONE
 
+cdef inline void *table_next(const Table *table, uint32_t *place) noexcept nogil:
+    """For the writer: the entries one after another, from `place` 0 on; NULL at the end. The entry given last may be removed meanwhile."""
+    cdef uint64_t word
+    while table.slots != NULL and place[0] <= table.slots.mask:
+        word = table.slots.slot[place[0]]
+        place[0] += 1
+        if word > TOMBSTONE:
+            return slot_entry(word)
+    return NULL
+
 cdef inline Slots *table_slots(const Table *table) noexcept nogil:
     return <Slots *>load_pointer(<void **>&table.slots)
 

@@ -3,8 +3,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.plugins.kubernetes._build cimport build_import, build_key, build_label, build_service, external_alike, service_alike
 from fastdns.plugins.kubernetes._find cimport address_hash, find_namespace, find_service
-from fastdns.plugins.kubernetes._memory cimport (TOMBSTONE, Slots, Table, hash_seed, kube_hash, lines, memory_alloc, memory_free, memory_retire, slot_entry,
-                                                 slots_new, slots_put, store_count, store_pointer, table_insert, table_publish, table_remove,
+from fastdns.plugins.kubernetes._memory cimport (Slots, Table, hash_seed, kube_hash, lines, memory_alloc, memory_free, memory_retire, slots_new,
+                                                 slots_put, store_count, store_pointer, table_insert, table_next, table_publish, table_remove,
                                                  table_room)
 from fastdns.plugins.kubernetes._objects cimport KIND_IMPORT, KIND_NAMESPACE, KIND_SERVICE, Import, Namespace, Object, Service, Span
 from fastdns.plugins.kubernetes._records cimport (IMPORTED, LOCAL, Cluster, NamespaceNode, ServiceNode, ServiceRecord, service_ip4, service_ip6)
@@ -94,17 +94,13 @@ cdef Outcome namespace_remove(Cluster *cluster, const Object *object) noexcept n
 
 
 cdef uint32_t namespace_sweep(Cluster *cluster) noexcept nogil:
-    cdef NamespaceNode *node
-    cdef uint32_t i, gone = 0
-    if cluster.namespaces.slots == NULL:
-        return 0
-    for i in range(cluster.namespaces.slots.mask + 1):
-        if cluster.namespaces.slots.slot[i] <= TOMBSTONE:
-            continue
-        node = <NamespaceNode *>slot_entry(cluster.namespaces.slots.slot[i])
+    cdef uint32_t place = 0, gone = 0
+    cdef NamespaceNode *node = <NamespaceNode *>table_next(&cluster.namespaces, &place)
+    while node != NULL:
         if node.present and node.mark != cluster.generation[<int>KIND_NAMESPACE]:
             namespace_drop(cluster, node)
             gone += 1
+        node = <NamespaceNode *>table_next(&cluster.namespaces, &place)
     return gone
 
 
@@ -173,17 +169,17 @@ cdef int make_room(Cluster *cluster, uint32_t entries) noexcept nogil:
     cdef Table *services = &cluster.services[LOCAL]
     cdef ServiceNode *node
     cdef Slots *slots
-    cdef uint32_t i
+    cdef uint32_t place = 0
     if table_room(table, entries):
         return 0
     slots = slots_new(&cluster.memory, table.used + entries)
     if slots == NULL:
         return -1
-    for i in range(services.slots.mask + 1):
-        if services.slots.slot[i] > TOMBSTONE:
-            node = <ServiceNode *>slot_entry(services.slots.slot[i])
-            if node.record != NULL:
-                put_addresses(slots, node, node.record)
+    node = <ServiceNode *>table_next(services, &place)
+    while node != NULL:
+        if node.record != NULL:
+            put_addresses(slots, node, node.record)
+        node = <ServiceNode *>table_next(services, &place)
     table_publish(table, &cluster.memory, slots, table.used)
     return 0
 
@@ -306,39 +302,31 @@ cdef Outcome service_remove(Cluster *cluster, int world, const Object *object) n
 cdef uint32_t service_sweep(Cluster *cluster, int world) noexcept nogil:
     cdef Table *table = &cluster.services[world]
     cdef uint16_t mark = cluster.generation[<int>KIND_SERVICE if world == LOCAL else <int>KIND_IMPORT]
-    cdef ServiceNode *node
-    cdef uint32_t i, gone = 0
-    if table.slots == NULL:
-        return 0
-    for i in range(table.slots.mask + 1):
-        if table.slots.slot[i] <= TOMBSTONE:
-            continue
-        node = <ServiceNode *>slot_entry(table.slots.slot[i])
+    cdef uint32_t place = 0, gone = 0
+    cdef ServiceNode *node = <ServiceNode *>table_next(table, &place)
+    while node != NULL:
         if node.record != NULL and node.record.mark != mark:
             drop(cluster, node)
             gone += 1
+        node = <ServiceNode *>table_next(table, &place)
     return gone
 
 
 cdef void nodes_end(Cluster *cluster) noexcept nogil:
     cdef ServiceNode *node
     cdef NamespaceNode *namespace
-    cdef Table *table
     cdef int world
-    cdef uint32_t i
+    cdef uint32_t place
     for world in range(2):
-        table = &cluster.services[world]
-        if table.slots == NULL:
-            continue
-        for i in range(table.slots.mask + 1):
-            if table.slots.slot[i] > TOMBSTONE:
-                node = <ServiceNode *>slot_entry(table.slots.slot[i])
-                if node.record != NULL:
-                    memory_free(&cluster.memory, node.record, lines(node.record.size))
-                memory_free(&cluster.memory, node, node_size(node.length))
-    table = &cluster.namespaces
-    if table.slots != NULL:
-        for i in range(table.slots.mask + 1):
-            if table.slots.slot[i] > TOMBSTONE:
-                namespace = <NamespaceNode *>slot_entry(table.slots.slot[i])
-                memory_free(&cluster.memory, namespace, namespace_size(namespace.length))
+        place = 0
+        node = <ServiceNode *>table_next(&cluster.services[world], &place)
+        while node != NULL:
+            if node.record != NULL:
+                memory_free(&cluster.memory, node.record, lines(node.record.size))
+            memory_free(&cluster.memory, node, node_size(node.length))
+            node = <ServiceNode *>table_next(&cluster.services[world], &place)
+    place = 0
+    namespace = <NamespaceNode *>table_next(&cluster.namespaces, &place)
+    while namespace != NULL:
+        memory_free(&cluster.memory, namespace, namespace_size(namespace.length))
+        namespace = <NamespaceNode *>table_next(&cluster.namespaces, &place)

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from fastdns.plugins.kubernetes._find cimport address_text
-from fastdns.plugins.kubernetes._memory cimport TOMBSTONE, Table, slot_entry
+from fastdns.plugins.kubernetes._memory cimport Table, table_next
 from fastdns.plugins.kubernetes._objects cimport (KIND_IMPORT, KIND_NAMESPACE, KIND_POD, KIND_SERVICE, KIND_SLICE, Address, Endpoint,
                                                   Import, Namespace, Object, Pod, Port, Service, Slice, Span)
 from fastdns.plugins.kubernetes._records cimport (IMPORTED, LOCAL, SERVICE_EXTERNAL, SERVICE_HEADLESS, AddressRecord, EndpointRecord, NamespaceNode,
@@ -168,8 +168,9 @@ cdef int replay_entry(void *entry, Kind kind, const ObjectSink *into, void *into
 
 cdef int replay_kind(Cluster *cluster, Kind kind, const ObjectSink *into, void *into_self) noexcept nogil:
     cdef Table *table
-    cdef uint32_t i
-    cdef int status
+    cdef void *entry
+    cdef uint32_t place = 0
+    cdef int status = 0
     if kind == KIND_NAMESPACE:
         table = &cluster.namespaces
     elif kind == KIND_SERVICE:
@@ -180,11 +181,8 @@ cdef int replay_kind(Cluster *cluster, Kind kind, const ObjectSink *into, void *
         table = &cluster.pods
     else:
         table = &cluster.slices[LOCAL if kind == KIND_SLICE else IMPORTED]
-    if table.slots == NULL:
-        return 0
-    for i in range(table.slots.mask + 1):
-        if table.slots.slot[i] > TOMBSTONE:
-            status = replay_entry(slot_entry(table.slots.slot[i]), kind, into, into_self)
-            if status != 0:
-                return status
-    return 0
+    entry = table_next(table, &place)
+    while entry != NULL and status == 0:
+        status = replay_entry(entry, kind, into, into_self)
+        entry = table_next(table, &place)
+    return status

@@ -3,9 +3,9 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 from fastdns.plugins.kubernetes._build cimport build_key, build_label, build_pod, build_slice
 from fastdns.plugins.kubernetes._find cimport Probe, address_hash, probe_begin, probe_next
-from fastdns.plugins.kubernetes._memory cimport (TOMBSTONE, Slots, Table, hash_seed, kube_hash, memory_alloc, memory_free, memory_retire, slot_entry,
-                                                 slots_new, slots_put, store_pointer, table_insert, table_publish, table_remove, table_replace,
-                                                 table_room)
+from fastdns.plugins.kubernetes._memory cimport (Slots, Table, hash_seed, kube_hash, memory_alloc, memory_free, memory_retire, slots_new,
+                                                 slots_put, store_pointer, table_insert, table_next, table_publish, table_remove,
+                                                 table_replace, table_room)
 from fastdns.plugins.kubernetes._nodes cimport (ADDED, CHANGED, NO_MEMORY, REMOVED, UNCHANGED, is_late, namespace_node, namespace_release,
                                                 service_node, service_release)
 from fastdns.plugins.kubernetes._objects cimport KIND_IMPORT_SLICE, KIND_POD, KIND_SLICE, Span
@@ -71,17 +71,18 @@ cdef int make_room(Cluster *cluster, uint32_t entries) noexcept nogil:
     """Room for more endpoint addresses; -1 when memory ran out."""
     cdef Table *table = &cluster.endpoint_addresses
     cdef Table *slices = &cluster.slices[LOCAL]
+    cdef SliceRecord *record
     cdef Slots *slots
-    cdef uint32_t i
+    cdef uint32_t place = 0
     if table_room(table, entries):
         return 0
     slots = slots_new(&cluster.memory, table.used + entries)
     if slots == NULL:
         return -1
-    if slices.slots != NULL:
-        for i in range(slices.slots.mask + 1):
-            if slices.slots.slot[i] > TOMBSTONE:
-                put_addresses(slots, <SliceRecord *>slot_entry(slices.slots.slot[i]))
+    record = <SliceRecord *>table_next(slices, &place)
+    while record != NULL:
+        put_addresses(slots, record)
+        record = <SliceRecord *>table_next(slices, &place)
     table_publish(table, &cluster.memory, slots, table.used)
     return 0
 
@@ -212,18 +213,14 @@ cdef Outcome slice_remove(Cluster *cluster, int world, const Object *object) noe
 cdef uint32_t slice_sweep(Cluster *cluster, int world) noexcept nogil:
     cdef Table *table = &cluster.slices[world]
     cdef uint16_t mark = cluster.generation[<int>KIND_SLICE if world == LOCAL else <int>KIND_IMPORT_SLICE]
-    cdef SliceRecord *record
-    cdef uint32_t i, gone = 0
-    if table.slots == NULL:
-        return 0
-    for i in range(table.slots.mask + 1):
-        if table.slots.slot[i] <= TOMBSTONE:
-            continue
-        record = <SliceRecord *>slot_entry(table.slots.slot[i])
+    cdef uint32_t place = 0, gone = 0
+    cdef SliceRecord *record = <SliceRecord *>table_next(table, &place)
+    while record != NULL:
         if record.mark != mark:
             table_remove(table, slice_hash(record), record)
             unlink(cluster, world, record)
             gone += 1
+        record = <SliceRecord *>table_next(table, &place)
     return gone
 
 
@@ -313,38 +310,30 @@ cdef Outcome pod_remove(Cluster *cluster, const Object *object) noexcept nogil:
 
 
 cdef uint32_t pod_sweep(Cluster *cluster) noexcept nogil:
-    cdef PodRecord *pod
-    cdef uint32_t i, gone = 0
-    if cluster.pods.slots == NULL:
-        return 0
-    for i in range(cluster.pods.slots.mask + 1):
-        if cluster.pods.slots.slot[i] <= TOMBSTONE:
-            continue
-        pod = <PodRecord *>slot_entry(cluster.pods.slots.slot[i])
+    cdef uint32_t place = 0, gone = 0
+    cdef PodRecord *pod = <PodRecord *>table_next(&cluster.pods, &place)
+    while pod != NULL:
         if pod.mark != cluster.generation[<int>KIND_POD]:
             table_remove(&cluster.pods, pod_hash(pod), pod)
             forget(cluster, pod)
             gone += 1
+        pod = <PodRecord *>table_next(&cluster.pods, &place)
     return gone
 
 
 cdef void slices_end(Cluster *cluster) noexcept nogil:
     cdef SliceRecord *record
     cdef PodRecord *pod
-    cdef Table *table
     cdef int world
-    cdef uint32_t i
+    cdef uint32_t place
     for world in range(2):
-        table = &cluster.slices[world]
-        if table.slots == NULL:
-            continue
-        for i in range(table.slots.mask + 1):
-            if table.slots.slot[i] > TOMBSTONE:
-                record = <SliceRecord *>slot_entry(table.slots.slot[i])
-                memory_free(&cluster.memory, record, record.size)
-    table = &cluster.pods
-    if table.slots != NULL:
-        for i in range(table.slots.mask + 1):
-            if table.slots.slot[i] > TOMBSTONE:
-                pod = <PodRecord *>slot_entry(table.slots.slot[i])
-                memory_free(&cluster.memory, pod, pod_size(pod))
+        place = 0
+        record = <SliceRecord *>table_next(&cluster.slices[world], &place)
+        while record != NULL:
+            memory_free(&cluster.memory, record, record.size)
+            record = <SliceRecord *>table_next(&cluster.slices[world], &place)
+    place = 0
+    pod = <PodRecord *>table_next(&cluster.pods, &place)
+    while pod != NULL:
+        memory_free(&cluster.memory, pod, pod_size(pod))
+        pod = <PodRecord *>table_next(&cluster.pods, &place)

@@ -6,7 +6,7 @@ from fastdns._wire cimport (NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TY
 from fastdns._zones cimport ZoneName, zones_match
 from fastdns.plugins.kubernetes._answer cimport endpoint_write, name_write, soa_write
 from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
-from fastdns.plugins.kubernetes._memory cimport TOMBSTONE, Table, slot_entry
+from fastdns.plugins.kubernetes._memory cimport Table, table_next
 from fastdns.plugins.kubernetes._records cimport (IMPORTED, LOCAL, SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS, EndpointRecord, PortRecord,
                                                   ServiceNode, ServiceRecord, SliceRecord, service_alias, service_ip4, service_ip6, service_ports,
                                                   service_text, slice_endpoints, slice_ports, slice_text)
@@ -215,19 +215,19 @@ cdef void put_services(Making *making) noexcept nogil:
     cdef const Table *table = &making.view.cluster.services[IMPORTED if making.zone_flags & ZONE_IMPORTED else LOCAL]
     cdef const ServiceNode **nodes
     cdef const ServiceNode *node
-    cdef uint32_t i, count = 0
+    cdef uint32_t i, place = 0, count = 0
     if table.slots == NULL:
         return
     nodes = <const ServiceNode **>malloc((table.used + 1) * sizeof(void *))
     if nodes == NULL:
         making.rows.failed = 1
         return
-    for i in range(table.slots.mask + 1):
-        if table.slots.slot[i] > TOMBSTONE:
-            node = <const ServiceNode *>slot_entry(table.slots.slot[i])
-            if node.record != NULL and view_exposes(making.view, node.namespace):
-                nodes[count] = node
-                count += 1
+    node = <const ServiceNode *>table_next(table, &place)
+    while node != NULL:
+        if node.record != NULL and view_exposes(making.view, node.namespace):
+            nodes[count] = node
+            count += 1
+        node = <const ServiceNode *>table_next(table, &place)
     qsort(nodes, count, sizeof(void *), by_name)
     for i in range(count):
         put_service(making, nodes[i])
