@@ -15,7 +15,7 @@ from fastdns import _http
 from fastdns.corefile.address import join_host_port, split_address
 from fastdns.log import Log
 
-__all__ = ["HEALTH", "Endpoint", "Reply", "Request", "bind", "parse_head"]
+__all__ = ["HEALTH", "Endpoint", "Reply", "Request", "bind", "page_address", "parse_head"]
 
 log = Log("http")
 
@@ -146,6 +146,15 @@ class Endpoint:
 _lock = threading.RLock()
 _listeners: dict[str, _Listener] = {}
 _thread: threading.Thread | None = None
+
+
+def page_address(controller: Any, address: str) -> str:
+    """The directive's own address where it names one, else ``address``. Raises CorefileError, ValueError."""
+    arguments = controller.args(0, 1)
+    if arguments:
+        address = arguments[0]
+        split_address(address)
+    return address
 
 
 def bind(address: str) -> socket.socket:

@@ -9,7 +9,7 @@ import time
 from fastdns._metrics import Metric
 from fastdns.corefile import Controller, CorefileError
 from fastdns.corefile.address import join_host_port, split_address
-from fastdns.http import HEALTH, Endpoint
+from fastdns.http import HEALTH, Endpoint, page_address
 from fastdns.log import Log
 
 __all__ = ["setup"]
@@ -47,10 +47,7 @@ def parse(controller: Controller) -> tuple[str, str]:
     """Address, and the lame duck's duration as text ("" for none)."""
     address, lameduck = ADDRESS, ""
     while controller.next():
-        arguments = controller.args(0, 1)
-        if arguments:
-            address = arguments[0]
-            split_address(address)
+        address = page_address(controller, address)
         while controller.next_block():
             if controller.val() != "lameduck":
                 raise controller.err(f"unknown property '{controller.val()}'")

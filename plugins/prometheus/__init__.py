@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastdns.corefile import Controller
-from fastdns.corefile.address import split_address
-from fastdns.http import Endpoint, Reply, Request
+from fastdns.http import Endpoint, Reply, Request, page_address
 from fastdns.plugins.prometheus import process
 from fastdns.plugins.prometheus._prometheus import Recorder
 
@@ -38,10 +37,7 @@ def parse(controller: Controller) -> tuple[str, Any, bool]:
     """Address, TLS context or None, and whether the runtime's metrics are wanted."""
     address, tls, runtime, seen = ADDRESS, None, False, False
     while controller.once():
-        arguments = controller.args(0, 1)
-        if arguments:
-            address = arguments[0]
-            split_address(address)
+        address = page_address(controller, address)
         while controller.next_block():
             option = controller.val()
             if option == "runtime_metrics":

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fastdns.corefile import Config, Controller, CorefileError
-from fastdns.corefile.address import split_address
-from fastdns.http import Endpoint, Reply, Request
+from fastdns.http import Endpoint, Reply, Request, page_address
 from fastdns.log import Log
 
 __all__ = ["Readiness", "setup"]
@@ -30,10 +29,7 @@ def parse(controller: Controller) -> tuple[str, bool | None]:
     """Address, and whether plugins are asked for ever (None: the Corefile says nothing)."""
     address, continuously = ADDRESS, None
     while controller.once():
-        arguments = controller.args(0, 1)
-        if arguments:
-            address = arguments[0]
-            split_address(address)
+        address = page_address(controller, address)
         while controller.next_block():
             if controller.val() != "monitor":
                 raise controller.err(f"unknown property '{controller.val()}'")
