@@ -8,17 +8,10 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcpy, memmove, strlen
-from posix.unistd cimport close, read, write
 
 from fastdns._epoch cimport EPOCH_WORKERS, epoch_slots
-
-cdef extern from "<poll.h>" nogil:
-    struct pollfd:
-        int fd
-        short events
-        short revents
-    int poll(pollfd *fds, unsigned long count, int timeout)
-    enum: POLLIN, POLLOUT
+from fastdns._socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, POLLOUT, close, eventfd, poll, pollfd, read, socket_clock, write
+from fastdns._thread cimport thread_start
 
 cdef extern from "<string.h>" nogil:
     void *memmem(const void *where, size_t length, const void *what, size_t size)
@@ -30,11 +23,8 @@ cdef extern from *:
     """
     #include <errno.h>
     #include <pthread.h>
-    #include <signal.h>
     #include <stdint.h>
-    #include <sys/eventfd.h>
     #include <sys/socket.h>
-    #include <time.h>
     #include <unistd.h>
 
     static pthread_mutex_t http_mutex = PTHREAD_MUTEX_INITIALIZER;  /* nobody who holds it waits for the GIL */
@@ -44,43 +34,23 @@ cdef extern from *:
     static inline void http_unlock(void) { pthread_mutex_unlock(&http_mutex); }
     static inline void http_wait(void) { pthread_cond_wait(&http_asked, &http_mutex); }
     static inline void http_ask(void) { pthread_cond_signal(&http_asked); }
-    static inline int http_eventfd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
     static inline void http_shut(int fd) { shutdown(fd, SHUT_RDWR); close(fd); } /* poll may still hold it: it must not accept any more */
     static inline int http_accept(int fd) { return accept4(fd, 0, 0, SOCK_NONBLOCK | SOCK_CLOEXEC); }
     static inline long http_read(int fd, void *p, size_t n) { long r = recv(fd, p, n, 0); return r < 0 ? -errno : r; }
     static inline long http_write(int fd, const void *p, size_t n) { long r = send(fd, p, n, MSG_NOSIGNAL); return r < 0 ? -errno : r; }
     static inline int http_again(long r) { return r == -EAGAIN || r == -EINTR; }
     static inline uint64_t http_epoch(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
-    static inline int64_t http_now(void) {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
-    }
-    static int http_thread(void *(*run)(void *)) {
-        pthread_t thread;
-        sigset_t all, before;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);    /* signals are for Python's main thread */
-        int status = pthread_create(&thread, NULL, run, NULL);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (!status)
-            pthread_detach(thread);
-        return status;
-    }
     """
     void http_lock() noexcept nogil
     void http_unlock() noexcept nogil
     void http_wait() noexcept nogil
     void http_ask() noexcept nogil
-    int http_eventfd() noexcept nogil
     void http_shut(int fd) noexcept nogil
     int http_accept(int fd) noexcept nogil
     long http_read(int fd, void *p, size_t n) noexcept nogil
     long http_write(int fd, const void *p, size_t n) noexcept nogil
     bint http_again(long r) noexcept nogil
     uint64_t http_epoch(const uint64_t *p) noexcept nogil
-    int64_t http_now() noexcept nogil
-    int http_thread(void *(*run)(void *) noexcept nogil) noexcept nogil
 
 cdef enum:
     DOORS = 64
@@ -137,6 +107,10 @@ cdef const char *BAD_REQUEST = ("HTTP/1.1 400 Bad Request\r\nContent-Type: text/
 
 # ---- the thread ----
 
+cdef inline int64_t milliseconds() noexcept nogil:
+    return socket_clock() // 1000000
+
+
 cdef void *serve(void *nothing) noexcept nogil:
     cdef pollfd polled[1 + DOORS + CONNECTIONS]
     cdef uint32_t count, i
@@ -144,12 +118,12 @@ cdef void *serve(void *nothing) noexcept nogil:
     while True:
         http_lock()
         count = gather(polled)
-        now = http_now()
+        now = milliseconds()
         i = <uint32_t>timeout(now)
         http_unlock()
         poll(polled, count, <int>i)
         http_lock()
-        now = http_now()
+        now = milliseconds()
         watch_workers(now)
         for i in range(count):
             if polled[i].revents:
@@ -442,8 +416,8 @@ cdef int start() except -1:
         doors[i].fd = -1
     for i in range(CONNECTIONS):
         connections[i].fd = -1
-    bell = http_eventfd()
-    if bell < 0 or http_thread(serve):
+    bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+    if bell < 0 or thread_start(serve):
         raise OSError("no thread for HTTP")
     return 0
 
@@ -551,7 +525,7 @@ def reply(uint32_t request, bytes head not None, bytes body not None) -> None:
         if c.state == TAKEN and c.id == request:    # the client may have gone, and another come
             c.out = out
             c.out_length = PyBytes_GET_SIZE(whole)
-            begin_writing(c, http_now())
+            begin_writing(c, milliseconds())
             out = NULL
             break
     http_unlock()

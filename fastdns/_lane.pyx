@@ -16,25 +16,12 @@ from fastdns._metrics cimport Metric, metric_add
 from fastdns._mux cimport (ANSWERED, CHILD_CHAIN, CHILD_DONE, DROPPED, FAILED, NEXT, PARKED, TRANSPORT_TCP, Worker, mux_workers,
                            query_child, query_fail, query_park, query_resume, query_scratch)
 from fastdns._reply cimport reply_clear, reply_parse
-from fastdns._socket cimport read, socket_clock, write
+from fastdns._socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, eventfd, poll, pollfd, read, socket_clock, write
 from fastdns._wire cimport MESSAGE_MAX, RCODE_SERVFAIL, Message, Name, wire_name_copy, wire_parse_reply
 from fastdns._ticket cimport TICKET_ASK, TICKET_BELOW, TICKET_QUERY, TICKET_VERDICT, PluginQuery, Ticket
 from fastdns._zones cimport zones_hold
 from fastdns._wire import name_wire
 from fastdns.query import DROP, PASS, Answer, Failure, Query as PythonQuery
-
-cdef extern from "<sys/eventfd.h>" nogil:
-    int eventfd(unsigned int initval, int flags)
-    enum: EFD_CLOEXEC
-    enum: EFD_NONBLOCK
-
-cdef extern from "<poll.h>" nogil:
-    cdef struct pollfd:
-        int fd
-        short events
-        short revents
-    int poll(pollfd *fds, unsigned long n, int timeout)
-    enum: POLLIN
 
 cdef enum:
     HANG = 500000000                # ns at one ticket, with a deadline passing meanwhile, that make a thread a hung one

@@ -6,23 +6,16 @@ batch instead of one a line.
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdlib cimport calloc
 from libc.string cimport memchr, memcpy
-from posix.unistd cimport usleep, write
+from posix.unistd cimport usleep
 
 from fastdns._metrics cimport METRIC_CONTROL
-
-cdef extern from "<poll.h>" nogil:
-    struct pollfd:
-        int fd
-        short events
-        short revents
-    int poll(pollfd *fds, unsigned long count, int timeout)
-    enum: POLLOUT
+from fastdns._socket cimport POLLOUT, poll, pollfd, write
+from fastdns._thread cimport thread_start
 
 cdef extern from *:
     """
     #include <linux/futex.h>
     #include <pthread.h>
-    #include <signal.h>
     #include <stdint.h>
     #include <sys/syscall.h>
     #include <unistd.h>
@@ -56,17 +49,6 @@ cdef extern from *:
     static inline int log_first(void) {
         return !__atomic_load_n(&log_started, __ATOMIC_RELAXED) && !__atomic_exchange_n(&log_started, 1, __ATOMIC_SEQ_CST);
     }
-    static int log_thread(void *(*run)(void *)) {
-        pthread_t thread;
-        sigset_t all, before;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);    /* signals are for Python's main thread */
-        int status = pthread_create(&thread, NULL, run, NULL);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (!status)
-            pthread_detach(thread);
-        return status;
-    }
     """
     uint64_t log_load(const uint64_t *p) noexcept nogil
     void log_store(uint64_t *p, uint64_t v) noexcept nogil
@@ -81,7 +63,6 @@ cdef extern from *:
     void log_rise() noexcept nogil
     void log_sleep() noexcept nogil
     bint log_first() noexcept nogil
-    int log_thread(void *(*run)(void *) noexcept nogil) noexcept nogil
 
 cdef enum:
     RING_SIZE = 262144          # octets of lines that a worker may be ahead of the writer; a power of two
@@ -118,7 +99,7 @@ cdef int log_put(uint32_t worker, const char *line, uint32_t length) noexcept no
         status = ring_put(METRIC_CONTROL, line, length)
         log_unlock()
     if log_first():
-        log_thread(write_lines)
+        thread_start(write_lines)
     log_wake()
     return status
 

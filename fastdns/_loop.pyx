@@ -15,17 +15,12 @@ from fastdns._metrics cimport metrics_prepare
 from fastdns._mux cimport Handler, Timer, WorkerOps, NativeHandler, LISTENERS_MAX, WORKERS_MAX, mux_register
 from fastdns._random cimport random_init
 from fastdns._slice cimport wish_slice
-from fastdns._socket cimport (EPOLLIN, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, epoll_create1, epoll_ctl, epoll_event,
-                              epoll_wait, read, socket_clock, write)
+from fastdns._socket cimport (EFD_CLOEXEC, EFD_NONBLOCK, EPOLLIN, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, epoll_create1,
+                              epoll_ctl, epoll_event, epoll_wait, eventfd, read, socket_clock, write)
 from fastdns._tcp cimport TcpListener, tcp_close_all, tcp_listen_begin, tcp_listen_end
 from fastdns._timer cimport wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
 from fastdns._udp cimport UdpSocket, udp_describe, udp_flush, udp_init, udp_options
 from fastdns._wire cimport MESSAGE_MAX
-
-cdef extern from "<sys/eventfd.h>" nogil:
-    int eventfd(unsigned int initval, int flags)
-    enum: EFD_NONBLOCK
-    enum: EFD_CLOEXEC
 
 cdef extern from *:
     """

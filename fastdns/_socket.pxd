@@ -1,5 +1,6 @@
 """The kernel's socket calls, addresses, epoll and clock, declared once."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from fastdns._mux cimport Address
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -23,8 +24,14 @@ cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_TRUNC
     enum: MSG_NOSIGNAL
     enum: SOL_SOCKET
+    enum: SO_RCVBUF
+    enum: SOCK_DGRAM
+    enum: SOCK_STREAM
     enum: SOCK_NONBLOCK
     enum: SOCK_CLOEXEC
+    int socket(int family, int type, int protocol)
+    int bind(int fd, const sockaddr *address, socklen_t length)
+    int connect(int fd, const sockaddr *address, socklen_t length)
     int getsockname(int fd, sockaddr *address, socklen_t *length)
     int accept4(int fd, sockaddr *address, socklen_t *length, int flags)
     int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
@@ -33,6 +40,9 @@ cdef extern from "<sys/socket.h>" nogil:
     ssize_t sendmsg(int fd, const msghdr *message, int flags)
 
 cdef extern from "<netinet/in.h>" nogil:
+    enum: IPPROTO_IP
+    enum: IPPROTO_IPV6
+    enum: IPPROTO_TCP
     cdef struct in_addr:
         uint32_t s_addr
     cdef struct in6_addr:
@@ -47,6 +57,9 @@ cdef extern from "<netinet/in.h>" nogil:
         uint32_t sin6_flowinfo
         in6_addr sin6_addr
         uint32_t sin6_scope_id
+
+cdef extern from "<netinet/tcp.h>" nogil:
+    enum: TCP_NODELAY
 
 cdef extern from *:
     """
@@ -82,12 +95,31 @@ cdef extern from "<sys/epoll.h>" nogil:
     enum: EPOLL_CTL_DEL
     enum: EPOLL_CLOEXEC
 
+cdef extern from "<sys/eventfd.h>" nogil:
+    int eventfd(unsigned int initial, int flags)
+    enum: EFD_NONBLOCK
+    enum: EFD_CLOEXEC
+
+cdef extern from "<poll.h>" nogil:
+    cdef struct pollfd:
+        int fd
+        short events
+        short revents
+    int poll(pollfd *fds, unsigned long count, int timeout)
+    enum: POLLIN
+    enum: POLLOUT
+
 cdef extern from "<unistd.h>" nogil:
     int close(int fd)
     ssize_t read(int fd, void *octets, size_t count)
     ssize_t write(int fd, const void *octets, size_t count)
 
-cdef int64_t socket_clock() noexcept nogil          # ns, monotonic
+cdef inline int64_t socket_clock() noexcept nogil:
+    """ns, monotonic"""
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
+
 # A kernel address as ours; v4-mapped ones become IPv4.
 cdef void address_from_socket(Address *address, const sockaddr_in6 *peer) noexcept nogil
 cdef void address_from_octets(Address *address, const uint8_t *octets) noexcept nogil

@@ -1,27 +1,14 @@
-"""The kernel's sockets and clock. The contract is in _socket.pxd."""
-from libc.stdint cimport uint8_t, uint32_t, int64_t
+"""The kernel's socket addresses. The contract is in _socket.pxd."""
+from libc.stdint cimport uint8_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset, strlen
 from fastdns._mux cimport Address
-
-cdef extern from "<time.h>" nogil:
-    cdef struct timespec:
-        long tv_sec
-        long tv_nsec
-    int clock_gettime(int clock, timespec *out)
-    enum: CLOCK_MONOTONIC
 
 cdef extern from "<arpa/inet.h>" nogil:
     const char *inet_ntop(int family, const void *source, char *out, socklen_t size)
 
 cdef extern from "<net/if.h>" nogil:
     char *if_indextoname(unsigned int index, char *name)
-
-
-cdef int64_t socket_clock() noexcept nogil:
-    cdef timespec t
-    clock_gettime(CLOCK_MONOTONIC, &t)
-    return <int64_t>t.tv_sec * 1000000000 + t.tv_nsec
 
 
 # ---- addresses ----

@@ -5,13 +5,9 @@ from libc.string cimport memmove
 from libc.errno cimport errno, EAGAIN, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from fastdns._loop cimport Loop
 from fastdns._mux cimport Carrier, Query, ServerTable, TRANSPORT_TCP, query_release, query_run, query_streamed, query_take, query_write, worker_flush
-from fastdns._socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_NONBLOCK, accept4, address_from_socket,
-                              close, getsockname, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
+from fastdns._socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_NONBLOCK, TCP_NODELAY, accept4,
+                              address_from_socket, close, getsockname, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
 from fastdns._wire cimport ACCEPT, IGNORE, HEADER_SIZE, MESSAGE_MAX, Acceptance, load16, store16, wire_accept, wire_reject
-
-cdef extern from "<netinet/tcp.h>" nogil:
-    enum: TCP_NODELAY
-    enum: IPPROTO_TCP
 
 cdef enum:
     MILLISECOND = 1000000

@@ -6,8 +6,9 @@ from libc.stdlib cimport calloc, malloc
 from libc.string cimport memcpy, memset
 from libc.errno cimport errno, EINTR
 from fastdns._mux cimport Carrier, Query, Worker, TRANSPORT_UDP, query_release, query_run, query_streamed, query_take, query_write
-from fastdns._socket cimport (MSG_DONTWAIT, address_from_octets, address_from_socket, address_to_octets, address_to_socket, getsockname,
-                              in6_addr, in_addr, iovec, msghdr, recvmmsg, sendmmsg, sendmsg, sockaddr, sockaddr_in6, socklen_t)
+from fastdns._socket cimport (IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, address_from_octets, address_from_socket, address_to_octets,
+                              address_to_socket, getsockname, in6_addr, in_addr, iovec, msghdr, recvmmsg, sendmmsg, sendmsg, sockaddr,
+                              sockaddr_in6, socklen_t)
 from fastdns._wire cimport ACCEPT, IGNORE, MESSAGE_MAX, Acceptance, wire_accept, wire_reject
 
 cdef extern from "<netinet/in.h>" nogil:
@@ -18,8 +19,6 @@ cdef extern from "<netinet/in.h>" nogil:
         int ipi_ifindex
         in_addr ipi_spec_dst
         in_addr ipi_addr
-    enum: IPPROTO_IP
-    enum: IPPROTO_IPV6
     enum: IP_PKTINFO
     enum: IPV6_PKTINFO
     enum: IPV6_RECVPKTINFO

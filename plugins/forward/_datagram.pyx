@@ -3,7 +3,7 @@
 A socket is connected, so the kernel takes datagrams from the upstream only; a reply counts when it also has the id and the question. Everything else
 is passed over, and the wait goes on. ICMP errors count only for the question that they quote with its id: IP_RECVERR keeps that quotation.
 """
-from libc.errno cimport errno
+from libc.errno cimport EAGAIN, ECONNREFUSED, EINTR, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc
 from libc.string cimport memset
@@ -11,10 +11,9 @@ from fastdns._metrics cimport metric_add
 from fastdns._mux cimport Flush, Source, Worker, worker_flush
 from fastdns._random cimport random_below, random_next
 from fastdns._wire cimport HEADER_SIZE, load16, store16, wire_answers
-from fastdns.plugins.forward._system cimport (
-    AF_INET6, EAGAIN, ECONNREFUSED, EINTR, EPOLLIN, IPPROTO_IP, IPPROTO_IPV6, IPV6_RECVERR, IP_RECVERR, MSG_DONTWAIT, MSG_TRUNC,
-    SO_RCVBUF, SOCK_DGRAM, SOL_SOCKET, close, connect, error_number_set, icmp_error, recv, recvmmsg, send, sendmmsg, sockaddr, socket_option,
-)
+from fastdns._socket cimport (AF_INET6, EPOLLIN, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, MSG_TRUNC, SO_RCVBUF, SOCK_DGRAM, SOL_SOCKET, close,
+                              connect, recv, recvmmsg, send, sendmmsg, sockaddr)
+from fastdns.plugins.forward._system cimport IPV6_RECVERR, IP_RECVERR, error_number_set, icmp_error, socket_option
 from fastdns.plugins.forward._upstream cimport (
     BEGUN, BROKEN, RECEIVE_BATCH, RECEIVE_SIZE, RETIRED_MAX, SEND_BATCH, SOCKETS, SOCKET_AGE, SOCKET_SLOTS, SOCKET_USES, Exchange, Peer, Settings, Share,
     Socket, Stock, WAY_NONE, WAY_UDP, stock_exchange, stock_of, stocks, upstream_error, upstream_socket,

@@ -9,10 +9,9 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 from fastdns._atomic cimport atomic_load32
 from fastdns._mux cimport ERROR_MAX, Mail, Worker, mux_worker_count, mux_workers
-from fastdns._wire cimport wire_answers
 from fastdns.plugins.forward._connection cimport connection_begin
 from fastdns.plugins.forward._upstream cimport (
-    BEGUN, BROKEN, REQUEST_INLINE, Exchange, Peer, Share, WAY_GUEST, WAY_NONE, exchange_give, exchange_take, upstream_peer,
+    BEGUN, BROKEN, REQUEST_INLINE, Exchange, Peer, Share, WAY_GUEST, WAY_NONE, exchange_give, exchange_returned, exchange_take, upstream_peer,
 )
 
 cdef enum:
@@ -134,12 +133,6 @@ cdef void return_home(Mail *mail, Worker *worker) noexcept nogil:
     cdef Guest *guest = <Guest *>mail
     cdef Exchange *e = guest.exchange
     if e.generation == guest.generation and e.way == WAY_GUEST and e.lane == guest.lane:
-        if guest.reply == NULL:
-            memcpy(e.error, guest.error, ERROR_MAX)
-            e.share.failed(e)
-        elif (not wire_answers(guest.reply, guest.reply_size, e.request, e.question_length)
-              or not e.share.answered(e, guest.reply, guest.reply_size, False)):
-            snprintf(e.error, ERROR_MAX, b"dns: bad reply")
-            e.share.failed(e)
+        exchange_returned(e, guest.reply, guest.reply_size, guest.error)
     free(guest.reply)
     free(guest)

@@ -3,7 +3,7 @@
 A probe is a question for NS over a socket of its own; any reply with its id is a sign of life, whatever its code. The lane probes
 TLS and HTTPS upstreams.
 """
-from libc.errno cimport errno
+from libc.errno cimport EAGAIN, EINPROGRESS, errno
 from libc.stdint cimport uint16_t, uint32_t, int64_t
 from libc.string cimport memcpy, memset
 from fastdns._atomic cimport atomic_add32, atomic_exchange32, atomic_store32
@@ -12,10 +12,8 @@ from fastdns._mux cimport Source, Timer, Worker
 from fastdns._random cimport random_next
 from fastdns._wire cimport CLASS_IN, HEADER_SIZE, TYPE_NS, load16, store16
 from fastdns.plugins.forward._lane cimport lane_probe
-from fastdns.plugins.forward._system cimport (
-    EAGAIN, EINPROGRESS, EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_DGRAM, SOCK_STREAM, close, connect, recv, send, sockaddr,
-    socket_connected, socket_error,
-)
+from fastdns._socket cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_DGRAM, SOCK_STREAM, close, connect, recv, send, sockaddr
+from fastdns.plugins.forward._system cimport socket_connected, socket_error
 from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, Peer, Probe, Settings, upstream_alive, upstream_socket
 
 cdef enum:

@@ -10,9 +10,9 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, strncpy
 from fastdns._atomic cimport atomic_add32, atomic_load_pointer, atomic_load32, atomic_swap_pointer, atomic_take_pointer
 from fastdns._mux cimport ERROR_MAX, Mail, Worker
-from fastdns._wire cimport HEADER_SIZE, wire_answers
-from fastdns.plugins.forward._system cimport EFD_CLOEXEC, EFD_NONBLOCK, eventfd, read, write
-from fastdns.plugins.forward._upstream cimport BEGUN, BROKEN, Exchange, Peer, WAY_LANE, WAY_NONE
+from fastdns._wire cimport HEADER_SIZE
+from fastdns._socket cimport EFD_CLOEXEC, EFD_NONBLOCK, eventfd, read, write
+from fastdns.plugins.forward._upstream cimport BEGUN, BROKEN, Exchange, Peer, WAY_LANE, WAY_NONE, exchange_returned
 
 cdef enum:
     ERRANDS_MAX = 8192          # with the lane at one time; more fail at once
@@ -93,13 +93,7 @@ cdef void on_return(Mail *mail, Worker *worker) noexcept nogil:
     cdef Errand *errand = <Errand *>mail
     cdef Exchange *e = errand.exchange
     if e.generation == errand.generation and e.way == WAY_LANE and e.lane == errand.lane:
-        if errand.reply == NULL:
-            memcpy(e.error, errand.error, ERROR_MAX)
-            e.share.failed(e)
-        elif (not wire_answers(errand.reply, errand.reply_size, e.request, e.question_length)
-              or not e.share.answered(e, errand.reply, errand.reply_size, False)):
-            snprintf(e.error, ERROR_MAX, b"dns: bad reply")
-            e.share.failed(e)
+        exchange_returned(e, errand.reply, errand.reply_size, errand.error)
     free(errand.reply)
     free(errand)
 

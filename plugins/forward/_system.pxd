@@ -1,23 +1,16 @@
-"""What forward asks of the kernel: sockets, batches of datagrams, and which datagram an ICMP error is about."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+"""What forward alone asks of the kernel: options, states and texts of sockets, and which datagram an ICMP error is about. The rest is in _socket."""
+from libc.stdint cimport uint8_t, uint32_t
+from fastdns._socket cimport sockaddr
 
 cdef extern from * nogil:
     """
-    #ifndef _GNU_SOURCE
-    #define _GNU_SOURCE
-    #endif
-    #include <time.h>
     #include <errno.h>
     #include <stdint.h>
     #include <string.h>
     #include <stdio.h>
-    #include <unistd.h>
-    #include <sys/epoll.h>
-    #include <sys/eventfd.h>
     #include <sys/socket.h>
     #include <sys/uio.h>
     #include <netinet/in.h>
-    #include <netinet/tcp.h>
     #include <arpa/inet.h>
     #include <linux/errqueue.h>
 
@@ -83,63 +76,8 @@ cdef extern from * nogil:
         socket_address_text((struct sockaddr *)&own, out);
     }
     """
-    ctypedef unsigned int socklen_t
-    cdef struct sockaddr:
-        unsigned short sa_family
-    cdef struct iovec:
-        void *iov_base
-        size_t iov_len
-    cdef struct msghdr:
-        void *msg_name
-        socklen_t msg_namelen
-        iovec *msg_iov
-        size_t msg_iovlen
-        void *msg_control
-        size_t msg_controllen
-        int msg_flags
-    cdef struct mmsghdr:
-        msghdr msg_hdr
-        unsigned int msg_len
-    enum: AF_INET
-    enum: AF_INET6
-    enum: SOCK_DGRAM
-    enum: SOCK_STREAM
-    enum: SOCK_NONBLOCK
-    enum: SOCK_CLOEXEC
-    enum: SOL_SOCKET
-    enum: SO_RCVBUF
-    enum: IPPROTO_IP
-    enum: IPPROTO_IPV6
-    enum: IPPROTO_TCP
     enum: IP_RECVERR
     enum: IPV6_RECVERR
-    enum: TCP_NODELAY
-    enum: MSG_DONTWAIT
-    enum: MSG_NOSIGNAL
-    enum: MSG_TRUNC
-    enum: EPOLLIN
-    enum: EPOLLOUT
-    enum: EFD_NONBLOCK
-    enum: EFD_CLOEXEC
-    enum: EINTR
-    enum: EAGAIN
-    enum: EINPROGRESS
-    enum: ECONNREFUSED
-    enum: ECONNRESET
-    enum: EPIPE
-    enum: ENOBUFS
-    enum: EMSGSIZE
-    int socket(int family, int type, int protocol) noexcept
-    int bind(int fd, const sockaddr *address, socklen_t size) noexcept
-    int connect(int fd, const sockaddr *address, socklen_t size) noexcept
-    int recvmmsg(int fd, mmsghdr *messages, unsigned int count, int flags, void *timeout) noexcept
-    int sendmmsg(int fd, mmsghdr *messages, unsigned int count, int flags) noexcept
-    ssize_t recv(int fd, void *buffer, size_t size, int flags) noexcept
-    ssize_t send(int fd, const void *buffer, size_t size, int flags) noexcept
-    int eventfd(unsigned int value, int flags) noexcept
-    int close(int fd) noexcept
-    ssize_t read(int fd, void *buffer, size_t size) noexcept
-    ssize_t write(int fd, const void *buffer, size_t size) noexcept
     int icmp_error(int fd, uint8_t *buffer, uint32_t size, int *error) noexcept
     void socket_option(int fd, int level, int name, int value) noexcept
     int socket_error(int fd) noexcept

@@ -7,7 +7,7 @@ ways to an upstream (_datagram, _connection, _lane), which know nothing of polic
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._mux cimport Query, Worker, Source, Timer, Flush, ERROR_MAX, WORKERS_MAX
 from fastdns._metrics cimport Buckets
-from fastdns.plugins.forward._system cimport mmsghdr, iovec
+from fastdns._socket cimport iovec, mmsghdr
 
 cdef enum:
     UPSTREAMS_MAX = 64
@@ -250,6 +250,8 @@ cdef inline Exchange *stock_exchange(Stock *stock, uint32_t number) noexcept nog
 cdef Stock *stock_of(Worker *worker) noexcept nogil
 cdef Exchange *exchange_take(Share *share) noexcept nogil
 cdef void exchange_give(Exchange *e) noexcept nogil
+# What another thread has to say of an exchange: its reply, or NULL and what went wrong. It is checked here.
+cdef void exchange_returned(Exchange *e, const uint8_t *reply, uint32_t size, const char *error) noexcept nogil
 # Sets e.error as Go words it: OPERATION NETWORK LOCAL->UPSTREAM: WHAT, with local the address of fd (-1: none, "" before it is bound).
 cdef void upstream_error(Exchange *e, const char *operation, const char *network, int fd, const char *call, int error) noexcept nogil
 # A socket of the instance: made, bound to the source address, not connected. -1 and errno.

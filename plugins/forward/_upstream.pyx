@@ -1,14 +1,14 @@
 """Memory of exchanges, sockets, and the texts of what went wrong. The contract is in _upstream.pxd."""
 from libc.errno cimport errno
-from libc.stdint cimport uint32_t, int64_t
+from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
-from libc.string cimport strerror
+from libc.string cimport memcpy, strerror
 from fastdns._atomic cimport atomic_store32
 from fastdns._mux cimport ERROR_MAX, Worker
-from fastdns.plugins.forward._system cimport (
-    SOCK_CLOEXEC, SOCK_NONBLOCK, bind, close, error_number_set, sockaddr, socket, socket_address_text, socket_local_text,
-)
+from fastdns._socket cimport SOCK_CLOEXEC, SOCK_NONBLOCK, bind, close, sockaddr, socket
+from fastdns._wire cimport wire_answers
+from fastdns.plugins.forward._system cimport error_number_set, socket_address_text, socket_local_text
 
 cdef extern from * nogil:
     """
@@ -102,6 +102,15 @@ cdef void exchange_give(Exchange *e) noexcept nogil:
         e.large = NULL
     e.next_free = stock.free
     stock.free = e
+
+
+cdef void exchange_returned(Exchange *e, const uint8_t *reply, uint32_t size, const char *error) noexcept nogil:
+    if reply == NULL:
+        memcpy(e.error, error, ERROR_MAX)
+        e.share.failed(e)
+    elif not wire_answers(reply, size, e.request, e.question_length) or not e.share.answered(e, reply, size, False):
+        snprintf(e.error, ERROR_MAX, b"dns: bad reply")
+        e.share.failed(e)
 
 
 cdef int upstream_socket(const Settings *settings, const Upstream *upstream, int type) noexcept nogil:

@@ -1,12 +1,12 @@
 """The query log: a format compiled into operations, run for each query after its reply is fitted."""
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from fastdns._log cimport LOG_LINE_MAX, log_put
 from fastdns._mux cimport Handler, NativeHandler, Query, query_do, query_is_udp, query_size
 from fastdns._reply cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, ReplyKind, reply_kind
+from fastdns._socket cimport socket_clock
 from fastdns._text cimport (Text, text_address, text_char, text_class, text_name, text_number, text_put, text_rcode, text_seconds, text_string,
                             text_type)
 from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, NAME_MAX, RCODE_NOERROR
@@ -140,7 +140,7 @@ cdef void write_value(Text *text, const Operation *operation, const Query *q) no
     elif kind == RSIZE:
         text_number(text, 0 if was_dropped(q) else q.reply.size)
     elif kind == DURATION:
-        text_seconds(text, nanoseconds() - q.received)
+        text_seconds(text, socket_clock() - q.received)
     elif kind == RFLAGS:
         write_flags(text, q)
     elif kind == ID:
@@ -175,12 +175,6 @@ cdef void write_flags(Text *text, const Query *q) noexcept nogil:
         text_put(text, b",ad", 3)
     if flags & FLAG_CD:
         text_put(text, b",cd", 3)
-
-
-cdef inline int64_t nanoseconds() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return now.tv_sec * <int64_t>1000000000 + now.tv_nsec
 
 
 cdef class QueryLog(NativeHandler):

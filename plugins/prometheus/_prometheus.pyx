@@ -1,11 +1,11 @@
 """Counts each query after its reply is fitted: some additions to the worker's own cells, by numbers made at set-up."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from fastdns cimport _mux
 from fastdns._metrics cimport Metric, metric_add, metric_observe, metric_width
 from fastdns._mux cimport Handler, NativeHandler, Query, query_do, query_is_udp
+from fastdns._socket cimport socket_clock
 
 from fastdns.parameters import TYPES, rcode_text
 
@@ -83,12 +83,10 @@ cdef void count_query(const Cells *cells, Query *q, uint32_t writer) noexcept no
     cdef uint32_t family = 0 if q.client.family == 4 else 1
     cdef uint32_t type = type_index[q.qtype] if q.qtype < 256 else type_count - 1
     cdef uint32_t rcode = q.reply.rcode if q.reply.rcode < RCODES else RCODES
-    cdef timespec now
     cdef int64_t took
     if not cells.requests:
         return
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    took = now.tv_sec * <int64_t>1000000000 + now.tv_nsec - q.received
+    took = socket_clock() - q.received
     metric_add(cells.requests + (proto * 2 + family) * type_count + type, worker, 1)
     if query_do(q):
         metric_add(cells.do_requests, worker, 1)

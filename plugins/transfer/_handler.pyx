@@ -7,21 +7,17 @@ which sets it to NULL when nobody waits any more.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, strncpy
-from posix.unistd cimport read, write
 from fastdns._atomic cimport atomic_add32, atomic_load32, atomic_load_pointer, atomic_swap_pointer, atomic_take_pointer
 from fastdns._mux cimport (ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANSPORT_TCP, TRANSPORT_TLS, Address, Handler, Mail, NativeHandler, Query,
                            Verdict, Worker, query_answer, query_fail, query_park, query_resume, query_scratch)
 from fastdns._reply cimport SECTION_ANSWER, reply_add_record, reply_copy
+from fastdns._socket cimport EFD_CLOEXEC, eventfd, read, write
 from fastdns._wire cimport (CLASS_IN, NAME_MAX, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, TYPE_SOA)
 from fastdns._zones cimport ZoneList, ZoneName, Zones, zones_match
 from fastdns.plugins.transfer._stream cimport SOA_OCTETS, stream_count, stream_make
 from fastdns.plugins.transfer._transfer cimport Transfer, TransferRecord, TransferSource
 
 from fastdns._wire import name_wire
-
-cdef extern from "<sys/eventfd.h>" nogil:
-    int eventfd(unsigned int initval, int flags)
-    enum: EFD_CLOEXEC
 
 cdef enum:
     TRANSFERS_MAX = 64          # asked for or under way, in the process: each holds memory while its client is slow

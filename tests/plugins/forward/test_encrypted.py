@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.plugins.forward.test_forward import corefile, count_connections, metrics, reply
+from tests.plugins.forward.test_forward import accepted, corefile, metrics, reply
 from tests.server import Server, free_port
 
 Serve = Callable[..., Server]
@@ -189,15 +189,15 @@ def test_certificates(serve: Serve, certificates: Path, tls: TlsServer, to: str,
 
 
 def test_connections_are_kept_and_closed_ones_replaced(serve: Serve, certificates: Path, tls: TlsServer) -> None:
-    connections = count_connections(tls)  # type: ignore[arg-type]
+    connections = accepted(tls)  # type: ignore[arg-type]
     options = f"tls {certificates}/ca.pem\n max_connect_attempts 1"
     server = serve(corefile(options, f"tls://{tls.address}", before="prometheus 127.0.0.1:{port2}"))
     for i in range(5):
         assert server.answers(f"{i}.test.") == ["192.0.2.1"]
-    assert connections() == 1
+    assert len(connections) == 1
     tls.hang_up()
     assert server.answers("again.test.") == ["192.0.2.1"]
-    assert connections() == 2
+    assert len(connections) == 2
     page = metrics(server)
     hits, misses = (page[f'coredns_proxy_conn_cache_{what}_total{{proto="tcp-tls",proxy_name="forward",to="{tls.address}"}}'] for what in ("hits", "misses"))
     assert hits + misses == 6
@@ -205,7 +205,7 @@ def test_connections_are_kept_and_closed_ones_replaced(serve: Serve, certificate
 
 def test_connection_takes_several_questions(serve: Serve, certificates: Path, tls: TlsServer) -> None:
     tls.delay = 0.3
-    connections = count_connections(tls)  # type: ignore[arg-type]
+    connections = accepted(tls)  # type: ignore[arg-type]
     server = serve(corefile(f"tls {certificates}/ca.pem", f"tls://{tls.address}"))
     got: list[str] = []
     threads = [threading.Thread(target=lambda i=i: got.extend(server.answers(f"{i}.test."))) for i in range(40)]
@@ -216,7 +216,7 @@ def test_connection_takes_several_questions(serve: Serve, certificates: Path, tl
         thread.join()
     assert got == ["192.0.2.1"] * 40
     assert time.monotonic() - begun < 3
-    assert connections() <= 10
+    assert len(connections) <= 10
 
 
 def test_silent_tls_upstream_times_out(serve: Serve, certificates: Path, tls: TlsServer) -> None:
@@ -251,12 +251,12 @@ def test_health_of_an_encrypted_upstream(serve: Serve, certificates: Path, schem
 @pytest.mark.parametrize(("method", "chunked"), [("POST", False), ("GET", False), ("POST", True)])
 def test_https(serve: Serve, certificates: Path, https: HttpsServer, method: str, chunked: bool) -> None:
     https.chunked = chunked
-    connections = count_connections(https)  # type: ignore[arg-type]
+    connections = accepted(https)  # type: ignore[arg-type]
     server = serve(corefile(f"tls {certificates}/ca.pem\n doh_method {method}", f"https://{https.address}"))
     for i in range(4):
         assert server.answers(f"{i}.test.", tcp=i % 2 == 1) == ["192.0.2.1"]
     assert [line.split()[0] for line in https.lines] == [method] * 4
-    assert connections() == 1
+    assert len(connections) == 1
     https.hang_up()
     assert server.answers("again.test.") == ["192.0.2.1"]
     https.rcode = 3

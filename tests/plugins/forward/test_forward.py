@@ -93,24 +93,24 @@ def test_transport(serve: Serve, options: str, tcp: bool, wanted: str) -> None:
         ways: list[str] = []
         for way, method in (("udp", "_serve_udp"), ("tcp", "_serve_tcp")):
             assert hasattr(upstream, method), way
-        connections = count_connections(upstream)
+        connections = accepted(upstream)
         server = serve(corefile(options).replace("{up}", upstream.address))
         assert server.query("a.test.", tcp=tcp).answer
-        ways.append("tcp" if connections() else "udp")
+        ways.append("tcp" if connections else "udp")
         assert ways == [wanted]
 
 
-def count_connections(upstream: Upstream) -> Callable[[], int]:
-    """How many TCP connections an upstream has accepted."""
-    accepted: list[socket.socket] = []
+def accepted(upstream: Upstream) -> list[socket.socket]:
+    """The TCP connections that an upstream has accepted, as they come."""
+    held: list[socket.socket] = []
     inner = upstream._serve_connection
 
-    def count(connection: socket.socket) -> None:
-        accepted.append(connection)
+    def hold(connection: socket.socket) -> None:
+        held.append(connection)
         inner(connection)
 
-    upstream._serve_connection = count  # type: ignore[method-assign]
-    return lambda: len(accepted)
+    upstream._serve_connection = hold  # type: ignore[method-assign]
+    return held
 
 
 def test_truncated_reply_is_asked_again_over_tcp(serve: Serve) -> None:
@@ -399,33 +399,33 @@ def burst(server: Server, names: list[str], timeout: float = 5.0) -> list[str]:
 
 def test_connections_are_kept_and_expire(serve: Serve) -> None:
     with Upstream() as upstream:
-        connections = count_connections(upstream)
+        connections = accepted(upstream)
         server = serve(corefile("force_tcp\n expire 200ms", upstream.address), "-workers", "1")
         for i in range(5):
             assert server.query(f"{i}.test.").answer
-        assert connections() == 1
+        assert len(connections) == 1
         time.sleep(0.4)
         server.query("later.test.")
-        assert connections() == 2
+        assert len(connections) == 2
 
 
 def test_connections_take_many_questions_at_once(serve: Serve) -> None:
     with Upstream() as upstream:
-        connections = count_connections(upstream)
+        connections = accepted(upstream)
         server = serve(corefile("force_tcp", upstream.address), "-workers", "1")
         assert burst(server, [f"{i}.test." for i in range(200)]) == ["NOERROR"] * 200
-        assert connections() <= 8
+        assert len(connections) <= 8
 
 
 def test_workers_share_a_connection_at_everyday_rates(serve: Serve) -> None:
     with Upstream() as upstream:
-        connections = count_connections(upstream)
+        connections = accepted(upstream)
         server = serve(corefile("force_tcp", upstream.address), "-workers", "4")
         for i in range(40):
             assert server.answers(f"{i}.test.") == ["192.0.2.53"]
-        assert connections() == 1
+        assert len(connections) == 1
         assert burst(server, [f"many{i}.test." for i in range(300)]) == ["NOERROR"] * 300
-        assert connections() <= 4 * 8
+        assert len(connections) <= 4 * 8
         big = dns.message.make_query("big.test.", "A", use_edns=0, options=[dns.edns.GenericOption(65001, b"x" * 700)])
         for _ in range(8):
             assert server.send(big).answer
@@ -439,14 +439,7 @@ def test_guests_survive_what_their_host_meets(serve: Serve) -> None:
         return reply(query, "@ 5 A 192.0.2.1") if answers[0] else None
 
     with Upstream(answer) as upstream:
-        held: list[socket.socket] = []
-        inner = upstream._serve_connection
-
-        def hold(connection: socket.socket) -> None:
-            held.append(connection)
-            inner(connection)
-
-        upstream._serve_connection = hold  # type: ignore[method-assign]
+        held = accepted(upstream)
         server = serve(corefile("force_tcp\n read_timeout 200ms\n max_fails 0\n max_connect_attempts 1", upstream.address), "-workers", "4")
         for i in range(30):
             assert server.answers(f"{i}.test.") == ["192.0.2.1"]
@@ -465,14 +458,7 @@ def test_guests_survive_what_their_host_meets(serve: Serve) -> None:
 def test_closed_connection_is_no_failure(serve: Serve) -> None:
     """The upstream closes what it has kept open: the next question finds out, and is asked again."""
     with Upstream() as upstream:
-        held: list[socket.socket] = []
-        inner = upstream._serve_connection
-
-        def hold(connection: socket.socket) -> None:
-            held.append(connection)
-            inner(connection)
-
-        upstream._serve_connection = hold  # type: ignore[method-assign]
+        held = accepted(upstream)
         server = serve(corefile("force_tcp\n max_connect_attempts 1", upstream.address), "-workers", "1")
         for i in range(5):
             assert server.answers(f"{i}.test.") == ["192.0.2.53"]
