@@ -5,6 +5,7 @@ I/O stands behind small tables of functions: `Source.ready` brings queries in, `
 from libc.stdint cimport uint32_t, uint64_t, int64_t
 from fastdns._chains cimport Chains
 from fastdns._mux cimport Worker, ChainSet, Source, Flush, Mail
+from fastdns._tcp cimport TcpListener
 from fastdns._timer cimport Wheel
 from fastdns._udp cimport UdpBatch, UdpSocket
 
@@ -53,3 +54,4 @@ cdef class Engine:
     cdef object lock
     cdef bint running
     cdef int64_t _parked(self, Chains chains)
+    cdef int _end_listening(self, uint32_t i, UdpSocket *udp, TcpListener *tcp) except -1

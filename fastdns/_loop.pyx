@@ -19,7 +19,7 @@ from fastdns._socket cimport (EFD_CLOEXEC, EFD_NONBLOCK, EPOLLIN, EPOLL_CLOEXEC,
                               epoll_ctl, epoll_event, epoll_wait, eventfd, read, socket_clock, write)
 from fastdns._tcp cimport TcpListener, tcp_close_all, tcp_listen_begin, tcp_listen_end
 from fastdns._timer cimport wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
-from fastdns._udp cimport UdpSocket, udp_describe, udp_flush, udp_init, udp_options
+from fastdns._udp cimport UdpSocket, udp_describe, udp_flush, udp_init, udp_options, udp_poll, udp_unwatch
 from fastdns._wire cimport MESSAGE_MAX
 
 cdef extern from *:
@@ -135,13 +135,14 @@ cdef void run_worker(Loop *loop) noexcept nogil:
         epoch_offline(id)
         atomic_store32(&loop.asleep, 1)
         atomic_fence()
-        if atomic_load_pointer(<void **>&loop.inbox) != NULL:
+        if loop.udp.polled != NULL or atomic_load_pointer(<void **>&loop.inbox) != NULL:
             timeout = 0
         n = epoll_wait(loop.epoll, events, EVENTS_MAX, timeout)
         atomic_store32(&loop.asleep, 0)
         epoch_online(id)
         loop.base.now = socket_clock()
         loop.base.set = <ChainSet *>atomic_load_pointer(<void **>loop.published)
+        udp_poll(&loop.udp, &loop.base)
         for i in range(n):
             source = <Source *>events[i].data.ptr
             source.ready(source, &loop.base, events[i].events)
@@ -200,16 +201,18 @@ cdef void detach_handlers(Mail *mail, Worker *worker) noexcept nogil:
     atomic_store32(&detach.done, 1)
 
 
-cdef struct Ask:                    # something that TCP listeners need done on the worker's thread
+cdef struct Ask:                    # something that listeners need done on the worker's thread
     Mail mail
-    TcpListener *listener
+    UdpSocket *udp
+    TcpListener *tcp                # NULL: all connections are to be closed
     uint32_t done
 
 
-cdef void end_tcp(Mail *mail, Worker *worker) noexcept nogil:
+cdef void end_listening(Mail *mail, Worker *worker) noexcept nogil:
     cdef Ask *ask = <Ask *>mail
-    if ask.listener != NULL:
-        tcp_listen_end(ask.listener, worker)
+    if ask.tcp != NULL:
+        udp_unwatch(ask.udp, worker)
+        tcp_listen_end(ask.tcp, worker)
     else:
         tcp_close_all(worker)
     atomic_store32(&ask.done, 1)
@@ -331,8 +334,7 @@ cdef class Listener:
         if not self.watched:
             return
         for i in range(self.workers):
-            unwatch(&engine.loops[i].base, &self.udp[i].source)
-            engine._ask_tcp(i, <size_t>&(<TcpListener *>self.tcp)[i])
+            engine._end_listening(i, &self.udp[i], &(<TcpListener *>self.tcp)[i])
         self.watched = False
         with nogil:
             epoch_wait()
@@ -481,21 +483,25 @@ cdef class Engine:
         free(detach.handlers)
         free(detach)
 
-    def _ask_tcp(self, uint32_t i, size_t listener):
-        """Has worker i stop a TCP listener (0: close all its connections)."""
+    cdef int _end_listening(self, uint32_t i, UdpSocket *udp, TcpListener *tcp) except -1:
+        """Has worker i stop listening on these sockets (NULL: close all its connections)."""
         cdef Ask *ask
         if not self.running:
-            return
+            if udp != NULL:
+                udp_unwatch(udp, &self.loops[i].base)
+            return 0
         ask = <Ask *>calloc(1, sizeof(Ask))
         if ask == NULL:
             raise MemoryError
-        ask.mail.run = end_tcp
-        ask.listener = <TcpListener *>listener
+        ask.mail.run = end_listening
+        ask.udp = udp
+        ask.tcp = tcp
         post(&self.loops[i].base, &ask.mail)
         while self.running and not atomic_load32(&ask.done):
             _time.sleep(0.0005)
         if ask.done:
             free(ask)
+        return 0
 
     def drain(self, double seconds) -> bool:
         """Takes no more queries and waits for those under way; False when some were left."""
@@ -506,7 +512,7 @@ cdef class Engine:
             _time.sleep(0.005)
         done = not self.parked()
         for i in range(self.workers):
-            self._ask_tcp(i, 0)
+            self._end_listening(i, NULL, NULL)
         return done
 
     def stop(self) -> None:

@@ -3,7 +3,7 @@
 A query's packet borrows from those buffers until the batch ends; a reply is written straight into the buffer that it leaves from.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from fastdns._mux cimport Address, Source
+from fastdns._mux cimport Address, Source, Worker
 from fastdns._socket cimport iovec, mmsghdr, sockaddr_in6
 
 cdef enum:
@@ -11,7 +11,7 @@ cdef enum:
     RECEIVE_SIZE = 4096             # octets of a query that UDP takes; more is cut by the kernel and answered FORMERR
     RECEIVE_STRIDE = 4160           # one more cache line, or all buffers would fall into the same cache sets
     SEND_SIZE = 4096                # replies up to this wait for the batch; bigger ones leave at once
-    SEND_STRIDE = 4160
+    SEND_ALIGNMENT = 64
     CONTROL_SIZE = 64               # of PKTINFO
 
 cdef struct UdpBatch:               # a worker's buffers, for all its sockets
@@ -27,10 +27,12 @@ cdef struct UdpBatch:               # a worker's buffers, for all its sockets
     sockaddr_in6 sent_peers[BATCH]
     int sent_fd[BATCH]
     uint32_t sent_count
+    uint32_t sent_used              # octets of sent_octets
     uint8_t *sent_control
-    uint8_t *sent_octets
+    uint8_t *sent_octets            # replies, one behind the other: few pages
     uint8_t *big                    # a reply over SEND_SIZE, before it leaves
     uint64_t send_errors
+    UdpSocket *polled               # sockets that are asked each turn of the loop
 
 cdef struct UdpSocket:              # a worker's own, of one listener
     Source source
@@ -38,10 +40,15 @@ cdef struct UdpSocket:              # a worker's own, of one listener
     uint32_t listener
     uint8_t family                  # 4 or 6, of the socket
     uint8_t wildcard                # replies name the address that the query came to
+    uint8_t polled                  # out of epoll, because it is never empty
+    uint8_t steady                  # full or nearly empty batches in a row
+    UdpSocket *next_polled
     Address local
 
 cdef int udp_init(UdpBatch *batch) noexcept nogil           # allocates the buffers of a zeroed one; -1: out of memory
 cdef void udp_flush(UdpBatch *batch) noexcept nogil         # at the end of a worker's batch: the replies leave
+cdef void udp_poll(UdpBatch *batch, Worker *worker) noexcept nogil      # takes a batch off each polled socket
+cdef void udp_unwatch(UdpSocket *sock, Worker *worker) noexcept nogil   # takes no more queries; by the worker, or while it does not run
 # What a socket object's descriptor has to be told before it is bound, with the GIL. OSError.
 cdef int udp_options(sock, bint wildcard) except -1
 # What the workers need to know of a bound one.

@@ -38,18 +38,29 @@ cdef inline uint64_t hash_label(uint64_t state, const uint8_t *label) noexcept n
     cdef uint64_t chunk
     while left > 8:
         memcpy(&chunk, label, 8)
-        state = wire_fold(state ^ chunk, wire_multiplier)
+        state = wire_fold(state ^ lower8(chunk), wire_multiplier)
         label += 8
         left -= 8
     memcpy(&chunk, label, 8)
     if left < 8:
         chunk &= (<uint64_t>1 << (8 * left)) - 1
-    return wire_fold(state ^ chunk, wire_multiplier)
+    return wire_fold(state ^ lower8(chunk), wire_multiplier)
+
+
+cdef inline void hash_suffixes(Name *name, const uint8_t *wire) noexcept nogil:
+    """The hashes of a name whose labels are known; its octets, in any case, are followed by 7 that can be read."""
+    cdef uint64_t state = wire_seed
+    cdef uint32_t i = name.labels
+    name.hash[i] = <uint32_t>(state >> 32)
+    while i > 0:
+        i -= 1
+        state = hash_label(state, wire + name.offset[i])
+        name.hash[i] = <uint32_t>(state >> 32)
 
 
 cdef void wire_name_index(Name *name) noexcept nogil:
-    cdef uint32_t at = 0, labels = 0, i
-    cdef uint64_t chunk, state = wire_seed
+    cdef uint32_t at = 0, labels = 0, i = 0
+    cdef uint64_t chunk
     while name.wire[at] != 0:
         name.offset[labels] = <uint8_t>at
         labels += 1
@@ -57,18 +68,12 @@ cdef void wire_name_index(Name *name) noexcept nogil:
     name.offset[labels] = <uint8_t>at
     name.length = <uint8_t>(at + 1)
     name.labels = <uint8_t>labels
-    i = 0
     while i <= at:
         memcpy(&chunk, &name.wire[i], 8)
         chunk = lower8(chunk)
         memcpy(&name.lower[i], &chunk, 8)
         i += 8
-    name.hash[labels] = <uint32_t>(state >> 32)
-    i = labels
-    while i > 0:
-        i -= 1
-        state = hash_label(state, &name.lower[name.offset[i]])
-        name.hash[i] = <uint32_t>(state >> 32)
+    hash_suffixes(name, name.wire)
 
 
 cdef int wire_expand_name(const uint8_t *message, uint32_t length, uint32_t *offset, uint8_t *out) noexcept nogil:
@@ -111,9 +116,37 @@ cdef int wire_expand_name(const uint8_t *message, uint32_t length, uint32_t *off
 
 
 cdef int wire_read_name(const uint8_t *message, uint32_t length, uint32_t *offset, Name *name) noexcept nogil:
-    if wire_expand_name(message, length, offset, name.wire) < 0:
-        return -1
-    wire_name_index(name)
+    cdef const uint8_t *wire = message + offset[0]
+    cdef uint32_t left = length - offset[0] if offset[0] < length else 0
+    cdef uint32_t at = 0, labels = 0, i = 0, last = 0
+    cdef uint64_t chunk
+    # A question is not compressed and type and class follow it: one pass over the packet, without reading back what was just written.
+    while at < left and 0 < wire[at] < 64 and labels < LABELS_MAX:
+        last = at
+        name.offset[labels] = <uint8_t>at
+        labels += 1
+        at += wire[at] + 1
+    if at + 5 > left or left < 8 or at >= NAME_MAX or wire[at] != 0:
+        if wire_expand_name(message, length, offset, name.wire) < 0:
+            return -1
+        wire_name_index(name)
+        return 0
+    name.offset[labels] = <uint8_t>at
+    name.length = <uint8_t>(at + 1)
+    name.labels = <uint8_t>labels
+    offset[0] += at + 1
+    while i <= at:
+        if i + 8 <= left:
+            memcpy(&chunk, wire + i, 8)
+        else:
+            memcpy(&chunk, wire + left - 8, 8)
+            chunk >>= 8 * (i + 8 - left)
+        memcpy(name.wire + i, &chunk, 8)
+        chunk = lower8(chunk)
+        memcpy(name.lower + i, &chunk, 8)
+        i += 8
+    # What the last label's last load runs over must be there, too; for the others it is.
+    hash_suffixes(name, wire if last + ((at - last + 7) & ~<uint32_t>7) <= left else name.wire)
     return 0
 
 

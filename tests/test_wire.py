@@ -43,6 +43,21 @@ def test_hashes_fold_case_and_tell_suffixes_apart() -> None:
     assert _wire.suffix_hashes(b"\1\xc1\0") != _wire.suffix_hashes(b"\1\xe1\0")
 
 
+@pytest.mark.parametrize("lengths", [(), (1,), (2,), (3, 2), (7,), (8, 1), (9, 2, 3), (5, 7, 15, 16, 17), (63, 63, 63, 61), (1,) * 127])
+def test_a_name_is_read_alike_whatever_follows_it(lengths: tuple[int, ...]) -> None:
+    """What stands behind a question's name decides how it is read, not what it is; nor does a pointer to it."""
+    random_octets = random.Random(len(lengths) + sum(lengths)).randbytes
+    wire = b"".join(bytes([length]) + random_octets(length) for length in lengths) + b"\0"
+    hashes = _wire.suffix_hashes(wire)
+    assert len(hashes) == len(lengths) + 1
+    for count in range(1, 20):
+        assert _wire.suffix_hashes(wire + random_octets(count)) == hashes
+        assert _wire.accept(HEADER + wire + b"\0\1\0\1" + random_octets(count - 1))[2] == _wire.name_text(wire)
+    if lengths:
+        (answer,) = _wire.records(struct.pack("!6H", 1, 0x8000, 1, 1, 0, 0) + wire + bytes(4) + b"\xc0\x0c" + bytes(10))
+        assert answer[1] == wire
+
+
 @pytest.mark.parametrize(
     ("packet", "wanted"),
     [

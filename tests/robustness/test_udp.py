@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import socket
 import struct
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -255,6 +259,59 @@ def test_one_client_socket_reaches_all_workers(serve: Callable[..., Server]) -> 
         guest.bind(("127.0.0.1", server.port))
         assert len(workers_of(server)) == 2
     assert len(workers_of(server)) == 2
+
+
+def flood(sock: socket.socket, seconds: float) -> int:
+    """Keeps 200 queries in flight; how many were answered."""
+    answered, end = 0, time.monotonic() + seconds
+    sock.settimeout(0.2)
+    while time.monotonic() < end:
+        for i in range(200):
+            sock.send(header(number=i) + QUESTION)
+        with contextlib.suppress(TimeoutError):
+            for _ in range(200):
+                sock.recv(512)
+                answered += 1
+    return answered
+
+
+def refused(sock: socket.socket) -> bool:
+    try:
+        sock.send(header() + QUESTION)
+        sock.recv(512)
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def cpu_seconds(server: Server) -> float:
+    times = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_flooded_socket_sleeps_again_afterwards_and_can_be_closed(serve: Callable[..., Server], closing: Callable[[socket.socket], socket.socket]) -> None:
+    """Under load a worker polls its socket; it must neither go on when the load is over nor hold on to a listener that a reload takes away."""
+    server = serve(COREFILE.replace("HOST", "bind 127.0.0.1") + COREFILE.replace("HOST", "bind 127.0.0.1").replace("{port}", "{port2}"))
+    sockets = [closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(2)]
+    sockets[0].connect(("127.0.0.1", server.port))
+    sockets[1].connect(("127.0.0.1", server.ports["port2"]))
+    for sock in sockets:
+        assert flood(sock, 0.5) > 200
+    before = cpu_seconds(server)
+    time.sleep(1)
+    assert cpu_seconds(server) - before < 0.5
+
+    def flood_to_the_end() -> None:
+        with contextlib.suppress(ConnectionRefusedError):
+            flood(sockets[1], 2)
+
+    flooder = threading.Thread(target=flood_to_the_end)
+    flooder.start()
+    server.reload(COREFILE.replace("HOST", "bind 127.0.0.1"))
+    flooder.join()
+    sockets[1].settimeout(REPLY)
+    until(lambda: refused(sockets[1]))
+    assert flood(sockets[0], 0.2) > 200
 
 
 def test_a_socket_of_the_group_that_closes_takes_no_query_along(serve: Callable[..., Server], closing: Callable[[socket.socket], socket.socket]) -> None:
