@@ -28,6 +28,9 @@ class ServerSpec:
     listeners: Sequence[Socketed]
     zones: Sequence[ZoneSpec]
     debug: bool
+    """Whether tracebacks of Python plugins are logged, and none of their exceptions counts as survived."""
+    stacktrace: bool
+    """Whether tracebacks of Python plugins are logged."""
     any_class: bool
     """Whether a block has a plugin for other classes than IN."""
     read_timeout: float
@@ -42,6 +45,7 @@ class ServerSpec:
         listeners: Sequence[Socketed],
         zones: Sequence[ZoneSpec],
         debug: bool = False,
+        stacktrace: bool = False,
         any_class: bool = False,
         read_timeout: float = 3.0,
         write_timeout: float = 5.0,

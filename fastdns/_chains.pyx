@@ -31,12 +31,13 @@ class ZoneSpec:
 class ServerSpec:
     """A listening address, its sockets and its zones in Corefile order; times in seconds, max_tcp_queries 0 for no limit."""
 
-    def __init__(self, address, listeners, zones, debug=False, any_class=False, read_timeout=3.0, write_timeout=5.0,
+    def __init__(self, address, listeners, zones, debug=False, stacktrace=False, any_class=False, read_timeout=3.0, write_timeout=5.0,
                  idle_timeout=10.0, max_tcp_queries=0):
         self.address = address
         self.listeners = listeners
         self.zones = zones
         self.debug = debug
+        self.stacktrace = stacktrace
         self.any_class = any_class
         self.read_timeout = read_timeout
         self.write_timeout = write_timeout
@@ -90,6 +91,7 @@ cdef class Chains:
         table.mask = size - 1
         table.zones = <Zone **>self._new((len(server.zones) + 1) * sizeof(Zone *))
         table.debug = server.debug
+        table.stacktrace = server.stacktrace
         table.label = label_of(_server_labels, server.address)
         table.max_tcp_queries = server.max_tcp_queries
         table.read_timeout = <uint32_t>(server.read_timeout * 1000)

@@ -24,6 +24,7 @@ from fastdns._wire import name_wire
 from fastdns.query import DROP, PASS, Answer, Failure, Query as PythonQuery
 
 cdef enum:
+    FRAMES_MAX = 50                 # of a traceback in the log, the innermost
     HANG = 500000000                # ns at one ticket, with a deadline passing meanwhile, that make a thread a hung one
 
 cdef struct Lane:                   # the one queue of the process
@@ -80,6 +81,8 @@ cdef Ticket *take_ticket(Handler *self, Query *q) noexcept nogil:
     ticket.qtype = q.qtype
     ticket.qclass = q.qclass
     ticket.flags = q.flags
+    ticket.debug = q.server.debug
+    ticket.stacktrace = q.server.stacktrace
     ticket.worker = q.worker.id
     ticket.generation = q.generation
     ticket.query = q
@@ -258,6 +261,7 @@ QUERIES = Metric("fastdns_plugin_queries_total", "Counter of queries that a Pyth
 REJECTS = Metric("fastdns_plugin_rejects_total", "Counter of queries refused because too many waited for Python.", "counter", ("plugin",))
 DEADLINES = Metric("fastdns_plugin_deadlines_total", "Counter of queries that a Python plugin did not answer in time.", "counter", ("plugin",))
 ERRORS = Metric("fastdns_plugin_errors_total", "Counter of exceptions raised by a Python plugin.", "counter", ("plugin",))
+PANICS = Metric("coredns_panics_total", "A metrics that counts the number of panics.", "counter")
 REPLACED = Metric("fastdns_lane_replaced_total", "Counter of lane threads that hung and were replaced.", "counter", ())
 
 
@@ -357,6 +361,8 @@ cdef int serve_one(Ticket *ticket) except -1:
         return 0
     query = PythonQuery.__new__(PythonQuery)
     query.ticket = ticket
+    query.debug = ticket.debug
+    query.stacktrace = ticket.stacktrace
     query.handler = handler
     try:
         if handler.waits:
@@ -417,22 +423,32 @@ cdef int check_message(bytes message) except -1:
 
 
 cdef int fail(PluginQuery query, error) except -1:
-    """An exception is SERVFAIL for its query, a line in the log and a count."""
+    """An exception is SERVFAIL for its query, a line in the log and counts; with debug or stacktrace its traceback is logged too."""
     cdef PythonHandler handler = query.handler
-    if not isinstance(error, Exception) and not type(error).__name__ == "CancelledError":
-        error = RuntimeError(f"{type(error).__name__}: {error}")
-    if query.ticket != NULL and query.ticket.abandoned and type(error).__name__ == "CancelledError":
+    cancelled = type(error).__name__ == "CancelledError"
+    if cancelled and query.ticket != NULL and query.ticket.abandoned:
         conclude(query, PASS)
         return 0
     ERRORS.add((handler.name,))
+    if not query.debug and not cancelled:       # CoreDNS counts what it recovers from: with debug nothing, and a cancelled context is no panic
+        PANICS.add(())
     text = f"{type(error).__name__}: {error}"
+    if not isinstance(error, Exception) and not cancelled:
+        text = f"RuntimeError: {text}"
     from fastdns.log import Log
+    log = Log(f"plugin/{handler.name}")
     frame = error.__traceback__
     place = ""
     while frame is not None:
         place = f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno})"
         frame = frame.tb_next
-    Log(f"plugin/{handler.name}").error(f"{text}{place}")
+    log.error(f"{text}{place}")
+    if query.debug or query.stacktrace:
+        import traceback
+        # Each line as one of ours: an exception's text may come from the network.
+        for part in traceback.format_exception(error, limit=-FRAMES_MAX):
+            for line in part.splitlines():
+                log.error(line)
     if query.ticket == NULL:
         return 0
     conclude(query, Failure(RCODE_SERVFAIL, f"plugin/{handler.name}: {text}"))

@@ -125,7 +125,8 @@ cdef struct ServerTable:        # the zones of one listening address
     Zone **zones
     uint32_t zone_count
     uint8_t any_class           # a block has chaos or forward
-    uint8_t debug
+    uint8_t debug               # a block has debug
+    uint8_t stacktrace          # the last block has errors { stacktrace }
     uint32_t label              # process-wide number of the server's address, for metrics
     uint32_t max_tcp_queries    # 0: no limit
     uint32_t read_timeout       # milliseconds

@@ -20,6 +20,8 @@ cdef struct Ticket:
     uint8_t transport
     uint8_t abandoned               # set by the worker: nobody waits any more
     uint8_t answered                # TICKET_BELOW: there is a message
+    uint8_t debug                   # of the server: see ServerTable
+    uint8_t stacktrace
     uint16_t rcode
     uint16_t qtype                  # TICKET_ASK: of the question to ask
     uint16_t qclass
@@ -48,5 +50,7 @@ cdef class PluginQuery:
     cdef object _below              # future of what the plugins below answer: the ticket is away meanwhile
     cdef object _asked              # (name, type) of the query itself meanwhile
     cdef object _outcome            # (what the plugin returned,) before it had that answer
+    cdef bint debug                 # of the ticket
+    cdef bint stacktrace
     cdef bint alone                 # no lane knows the ticket: it is this object's (tests)
     cdef readonly object handler

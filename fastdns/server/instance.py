@@ -127,6 +127,7 @@ class Instance:
             [self.listeners[server.address]],
             zones,
             debug=server.debug,
+            stacktrace=server.stacktrace,
             any_class=server.any_class,
             read_timeout=_or(last("read_timeout"), READ_TIMEOUT),
             write_timeout=_or(last("write_timeout"), WRITE_TIMEOUT),

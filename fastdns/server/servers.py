@@ -52,6 +52,11 @@ class Server:
         return any(config.debug for config in self.configs)
 
     @property
+    def stacktrace(self) -> bool:
+        """The last block has its way, even by saying nothing."""
+        return self.members[-1][1].stacktrace
+
+    @property
     def any_class(self) -> bool:
         return any(name in config.registry for config in self.configs for name in ANY_CLASS)
 
