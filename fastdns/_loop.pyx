@@ -316,18 +316,38 @@ cdef class Listener:
         """Descriptors of all sockets, for a successor process."""
         return [sock.fileno() for sock in self.sockets]
 
+    def _prepare(self):
+        """Makes the sockets known to the workers: what can fail of `_watch`, without a query yet. OSError, and nothing is done."""
+        cdef uint32_t i
+        cdef int status = 0
+        cdef Engine engine = self.engine
+        for i in range(self.workers):
+            status = watch(&engine.loops[i].base, &self.udp[i].source, 0)
+            if status == 0:
+                status = tcp_listen_begin(&(<TcpListener *>self.tcp)[i], &engine.loops[i].base)
+            if status < 0:
+                self._forget_sockets()
+                raise OSError(-status, os.strerror(-status))
+
+    def _forget_sockets(self):
+        """The end of a `_prepare` that no `_watch` followed."""
+        cdef uint32_t i
+        cdef Engine engine = self.engine
+        for i in range(self.workers):
+            unwatch(&engine.loops[i].base, &self.udp[i].source)
+            unwatch(&engine.loops[i].base, &(<TcpListener *>self.tcp)[i].source)
+        with nogil:
+            epoch_wait()
+
     def _watch(self):
         cdef uint32_t i
         cdef Engine engine = self.engine
-        if self.watched:
-            return
         for i in range(self.workers):
-            if watch(&engine.loops[i].base, &self.udp[i].source, EPOLLIN) < 0:
-                raise OSError(errno, os.strerror(errno))
-            tcp_listen_begin(&(<TcpListener *>self.tcp)[i], &engine.loops[i].base)
+            rewatch(&engine.loops[i].base, &self.udp[i].source, EPOLLIN)
+            rewatch(&engine.loops[i].base, &(<TcpListener *>self.tcp)[i].source, EPOLLIN)
         self.watched = True
 
-    def _unwatch(self, bint keep_udp=False):
+    def _unwatch(self):
         """Takes no more queries; connections that exist go on. On return no worker is in the sockets' code."""
         cdef uint32_t i
         cdef Engine engine = self.engine
@@ -387,16 +407,27 @@ cdef class Engine:
         self.indexes.discard(listener.index)
 
     def publish(self, list servers) -> Chains:
-        """Builds the chains, has the workers take them up between two batches, and lets the former ones drain in the background."""
+        """Builds the chains, has the workers take them up between two batches, and lets the former ones drain in the background.
+
+        What it raises leaves everything as it was."""
         cdef Chains chains
         cdef Chains former = self.chains
+        fresh = [listener for server in servers for listener in server.listeners if not listener.watched]
         self.generation += 1
         chains = Chains(servers, self.generation)
+        prepared = []
+        try:
+            for listener in fresh:
+                listener._prepare()
+                prepared.append(listener)
+        except OSError:
+            for listener in prepared:
+                listener._forget_sockets()
+            raise
         self.chains = chains
         atomic_store_pointer(<void **>&self.published, chains.set)
-        for server in servers:
-            for listener in server.listeners:
-                listener._watch()
+        for listener in fresh:
+            listener._watch()
         if self.running:            # even one without handlers: a worker may be looking at its zones
             self.retired.append(former)
             threading.Thread(target=self._retire, args=(former,), name="retire", daemon=True).start()

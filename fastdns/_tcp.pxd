@@ -54,6 +54,7 @@ cdef struct TcpConnection:
     Query *transfer                 # whose stream has the connection, or NULL
     uint32_t transferred            # octets of its messages so far
 
-cdef void tcp_listen_begin(TcpListener *listener, Worker *worker) noexcept nogil
+# Makes the socket known to the worker, without events yet: 0 or -errno.
+cdef int tcp_listen_begin(TcpListener *listener, Worker *worker) noexcept nogil
 cdef void tcp_listen_end(TcpListener *listener, Worker *worker) noexcept nogil      # on the worker's thread
 cdef void tcp_close_all(Worker *worker) noexcept nogil                              # on the worker's thread

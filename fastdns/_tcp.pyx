@@ -15,12 +15,12 @@ cdef enum:
 
 # ---- accepting ----
 
-cdef void tcp_listen_begin(TcpListener *listener, Worker *worker) noexcept nogil:
+cdef int tcp_listen_begin(TcpListener *listener, Worker *worker) noexcept nogil:
     listener.source.ready = on_connections
     listener.open = 1
     listener.pause.fire = on_pause_over
     listener.pause.data = listener
-    worker.ops.watch(worker, &listener.source, EPOLLIN)
+    return worker.ops.watch(worker, &listener.source, 0)
 
 
 cdef void tcp_listen_end(TcpListener *listener, Worker *worker) noexcept nogil:

@@ -113,14 +113,6 @@ class Endpoint:
     pending = True
     _listener: _Listener | None = None
 
-    @staticmethod
-    def abandon() -> None:
-        """Close what a configuration opened that then was refused."""
-        with _lock:
-            waiting = [endpoint for listener in _listeners.values() for endpoint in listener.endpoints if endpoint.pending]
-        for endpoint in waiting:
-            endpoint.close()
-
     def follow(self, controller: Any) -> None:
         """Open and close with the configuration of a controller; stays open when the process ends."""
         restarting = False
@@ -132,13 +124,13 @@ class Endpoint:
         def failed() -> None:
             nonlocal restarting
             restarting = False
-            self.abandon()
 
         controller.on_startup(self.open)
         controller.on_started(self.serve)
         controller.on_restart(restart)
         controller.on_restart_failed(failed)
-        controller.on_shutdown(lambda: self.close() if restarting else None)
+        # Still pending: the configuration was refused.
+        controller.on_shutdown(lambda: self.close() if restarting or self.pending else None)
 
 
 # ---- listeners ----

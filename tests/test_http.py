@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from fastdns import _epoch
+from fastdns.corefile import Controller
 from fastdns.http import HEALTH, Endpoint, Page, Reply, Request
 from tests.server import free_port
 from tests.waiting import LIMIT, until
@@ -169,9 +170,13 @@ def test_an_address_goes_over_without_a_gap(opened: list[Endpoint], port: int) -
 def test_what_a_refused_configuration_opened_goes(opened: list[Endpoint], port: int) -> None:
     old = endpoint(opened, port, says(b"old"))
     old.serve()
-    endpoint(opened, port, says(b"other"), "/other")
+    controller = Controller.of("health")
+    Endpoint(f"127.0.0.1:{port}", "/other", says(b"other")).follow(controller)
+    for hook in controller.hooks.startup:
+        hook()
     assert status(get(port, "/other")) == 200
-    Endpoint.abandon()
+    for hook in controller.hooks.shutdown:
+        hook()
     assert status(get(port, "/other")) == 404
     assert get(port).endswith(b"old")
 

@@ -1,8 +1,8 @@
-"""What the directives of one server block configure, and the hooks of a whole configuration."""
+"""What the directives of one server block configure, and the hooks that they leave behind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile.zone import ZoneAddress
@@ -74,13 +74,21 @@ class Config:
 class Hooks:
     """Functions that plugins want called as a configuration comes and goes, each list in the order of set-up."""
 
-    __slots__ = ("final_shutdown", "first_startup", "restart", "restart_failed", "shutdown", "started", "startup")
+    __slots__ = ("final_shutdown", "first_startup", "has_started", "restart", "restart_failed", "shutdown", "started", "startup")
 
-    def __init__(self) -> None:
-        self.first_startup: list[Hook] = []
-        self.startup: list[Hook] = []
-        self.started: list[Hook] = []
-        self.restart: list[Hook] = []
-        self.restart_failed: list[Hook] = []
-        self.shutdown: list[Hook] = []
-        self.final_shutdown: list[Hook] = []
+    def __init__(self, parts: Iterable[Hooks] = ()) -> None:
+        """Those of ``parts``, one after another."""
+        parts = list(parts)
+
+        def gathered(kind: str) -> list[Hook]:
+            return [hook for part in parts for hook in getattr(part, kind)]
+
+        self.first_startup = gathered("first_startup")
+        self.startup = gathered("startup")
+        self.started = gathered("started")
+        self.restart = gathered("restart")
+        self.restart_failed = gathered("restart_failed")
+        self.shutdown = gathered("shutdown")
+        self.final_shutdown = gathered("final_shutdown")
+        #: A start-up hook has run, so there is something to undo.
+        self.has_started = False

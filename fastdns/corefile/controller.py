@@ -163,7 +163,7 @@ class Controller(Dispenser):
         self.hooks.restart_failed.append(hook)
 
     def on_shutdown(self, hook: Hook) -> None:
-        """Another configuration has taken over, or the process ends."""
+        """Another configuration has taken over, the process ends, or this configuration is refused after a start-up hook of the directive has run."""
         self.hooks.shutdown.append(hook)
 
     def on_final_shutdown(self, hook: Hook) -> None:

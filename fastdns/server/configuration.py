@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from fastdns import registry
 from fastdns.corefile import Config, Controller, CorefileError, Hooks, ServerBlock, parse
+from fastdns.corefile.config import Hook
 from fastdns.corefile.errors import defect, system_error
 from fastdns.corefile.lexer import Token, same_line
 from fastdns.corefile.zone import parse_key
@@ -19,7 +21,7 @@ from fastdns.server.source import Source, built_in
 if TYPE_CHECKING:
     from fastdns._mux import NativeHandler
 
-__all__ = ["Configuration", "blocks_of", "checksum"]
+__all__ = ["Configuration", "blocks_of", "checksum", "run_hooks"]
 
 log = Log()
 
@@ -30,7 +32,8 @@ class Configuration:
     def __init__(self, source: Source, dns_port: str, process: Any = None) -> None:
         """Run all set-ups. ``process`` is what plugins see as ``controller.process``. Raises CorefileError."""
         self.source = source
-        self.hooks = Hooks()
+        #: Of each directive in each block, in the order of set-up.
+        self.directives: list[Hooks] = []
         #: See `Controller.values`.
         self.values: dict[str, Any] = {}
         self.process = process
@@ -39,9 +42,27 @@ class Configuration:
             blocks = blocks_of(built_in(dns_port))
         self.checksum = checksum(blocks)
         self.configs = [_config(block, dns_port) for block in blocks]
-        self._set_up(blocks)
-        validate(self.configs)
-        self.servers: list[Server] = group(self.configs)
+        try:
+            self._set_up(blocks)
+            validate(self.configs)
+            self.servers: list[Server] = group(self.configs)
+        except BaseException:
+            self.discard()
+            raise
+        self.hooks = Hooks(self.directives)
+
+    def start(self, first: bool) -> None:
+        """Run the start-up hooks, at the process's start also those for it alone. Whatever they raise refuses the configuration."""
+        for kind in ("first_startup", "startup") if first else ("startup",):
+            for directive in self.directives:
+                for hook in getattr(directive, kind):
+                    hook()
+                    directive.has_started = True
+
+    def discard(self) -> None:
+        """It was refused: undo what directives have started, and close the handlers. Nothing of it has served."""
+        run_hooks([hook for directive in self.directives if directive.has_started for hook in directive.shutdown], "Undoing the start")
+        run_hooks([handler.close for config in self.configs for handler in config.handlers], "Closing plugins")
 
     def _set_up(self, blocks: list[ServerBlock]) -> None:
         """Each directive in turn, for all blocks in the order of the file."""
@@ -64,7 +85,9 @@ class Configuration:
                         self._run(_load(name, block.tokens[name]), name, block.tokens[name], config)
 
     def _run(self, setup: registry.Setup, name: str, words: list[Token], config: Config) -> None:
-        controller = Controller(name, words, self.source.file, config, self.hooks, self.values, self.process)
+        hooks = Hooks()
+        self.directives.append(hooks)
+        controller = Controller(name, words, self.source.file, config, hooks, self.values, self.process)
         try:
             handler = setup(controller)
             if handler is not None:
@@ -90,6 +113,18 @@ def _native(name: str, handler: Any) -> NativeHandler:
     from fastdns._lane import PythonHandler
 
     return PythonHandler(name, handler)
+
+
+def run_hooks(hooks: Iterable[Hook], what: str) -> list[Exception]:
+    """Call every hook even if some fail; failures are logged as ``WHAT: ERROR`` and returned."""
+    failures = []
+    for hook in hooks:
+        try:
+            hook()
+        except Exception as error:
+            log.error(f"{what}: {error}")
+            failures.append(error)
+    return failures
 
 
 class _File:

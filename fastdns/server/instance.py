@@ -5,23 +5,18 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile.address import join_host_port
-from fastdns.corefile.config import Hook
 from fastdns.corefile.errors import CorefileError
-from fastdns.log import Log
-from fastdns.server.configuration import Configuration
+from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.servers import Server
 
 if TYPE_CHECKING:
     from fastdns._chains import ServerSpec
     from fastdns._loop import Engine, Listener
 
-__all__ = ["Instance", "run_hooks"]
-
-log = Log()
+__all__ = ["Instance"]
 
 #: Seconds, where `timeouts` says nothing.
 READ_TIMEOUT = 3.0
@@ -50,11 +45,6 @@ class Instance:
     @property
     def debug(self) -> bool:
         return any(config.debug for config in self.configuration.configs)
-
-    def prepare(self, first: bool) -> None:
-        """Run the start-up hooks. Whatever they raise refuses the configuration."""
-        for hook in [*self.hooks.first_startup, *self.hooks.startup] if first else self.hooks.startup:
-            hook()
 
     def open(self, engine: Engine, standing: dict[str, Listener], inherited: dict[str, list[int]]) -> None:
         """Open every address, but for those that another instance (``standing``) or process (``inherited``: descriptors) has open.
@@ -107,10 +97,11 @@ class Instance:
         run_hooks([handler.close for handler in handlers if isinstance(handler, lane.PythonHandler)], "Closing plugins")
 
     def abandon(self, standing: dict[str, Listener]) -> None:
-        """Close what `open` opened: this configuration will not serve after all."""
+        """This configuration will not serve after all: close the addresses that it opened, and undo its start."""
         for label, listener in self.listeners.items():
             if standing.get(label) is not listener:
                 listener.close()
+        self.configuration.discard()
 
     def _specification(self, server: Server) -> ServerSpec:
         from fastdns._chains import ServerSpec, ZoneSpec
@@ -134,18 +125,6 @@ class Instance:
             idle_timeout=_or(last("idle_timeout"), IDLE_TIMEOUT),
             max_tcp_queries=last("max_tcp_queries") or 0,
         )
-
-
-def run_hooks(hooks: Iterable[Hook], what: str) -> list[Exception]:
-    """Call every hook even if some fail; failures are logged as ``WHAT: ERROR`` and returned."""
-    failures = []
-    for hook in hooks:
-        try:
-            hook()
-        except Exception as error:
-            log.error(f"{what}: {error}")
-            failures.append(error)
-    return failures
 
 
 def _or(value: Any, default: float) -> float:

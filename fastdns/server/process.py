@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from fastdns.corefile.errors import CorefileError, defect, system_error
 from fastdns.log import Log, flush, set_debug, write
 from fastdns.server import banner, upgrade
-from fastdns.server.configuration import Configuration
+from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
-from fastdns.server.instance import Instance, run_hooks
+from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
 
 if TYPE_CHECKING:
@@ -83,17 +83,21 @@ class Process:
     def _start(self, source: Source, inherited: upgrade.Inheritance | None) -> None:
         instance = Instance(Configuration(source, self.flags.port, self))
         set_debug(instance.debug)
-        instance.prepare(first=inherited is None)
-        if not instance.servers:
-            # Only unix:// keys, or every address excluded: there is nothing to do.
-            self._print(banner.version())
-            flush()
-            return
-        from fastdns._loop import Engine
+        try:
+            instance.configuration.start(first=inherited is None)
+            if not instance.servers:
+                # Only unix:// keys, or every address excluded: there is nothing to do.
+                self._print(banner.version())
+                flush()
+                return
+            from fastdns._loop import Engine
 
-        self.engine = Engine(self.flags.workers or default_workers())
-        instance.open(self.engine, {}, inherited.listeners if inherited else {})
-        instance.publish(self.engine)
+            self.engine = Engine(self.flags.workers or default_workers())
+            instance.open(self.engine, {}, inherited.listeners if inherited else {})
+            instance.publish(self.engine)
+        except BaseException:
+            instance.abandon({})
+            raise
         self.engine.start()
         self.instance = instance
         for server in instance.servers:
@@ -136,18 +140,17 @@ class Process:
     def _take_over(self, source: Source, old: Instance, engine: Engine) -> Instance:
         new = Instance(Configuration(source, self.flags.port, self))
         set_debug(new.debug)
-        new.prepare(first=False)
-        new.open(engine, old.listeners, {})
-        with self._ending:
-            if self._stopping.is_set():
-                new.abandon(old.listeners)
-                raise CorefileError("the server is stopping")
-            try:
+        try:
+            new.configuration.start(first=False)
+            new.open(engine, old.listeners, {})
+            with self._ending:
+                if self._stopping.is_set():
+                    raise CorefileError("the server is stopping")
                 new.publish(engine)
-            except BaseException:
-                new.abandon(old.listeners)
-                raise
-            self.instance = new
+                self.instance = new
+        except BaseException:
+            new.abandon(old.listeners)
+            raise
         return new
 
     def reload(self) -> None:

@@ -24,7 +24,16 @@ Serve = Callable[..., Server]
 HOOKS = """
 import os, time
 from fastdns.log import Log
+from fastdns.plugin import Plugin
 log = Log("plugin/hooks")
+class Passing(Plugin):
+    zones = []
+    def __init__(self, name):
+        self.name = name
+    def serve(self, query):
+        return None
+    def close(self):
+        log.info(f"{self.name} close")
 def setup(controller):
     controller.next()
     name, *failing = controller.remaining_args()
@@ -39,6 +48,7 @@ def setup(controller):
     log.info(f"{name} setup")
     for kind in ("first_startup", "startup", "started", "restart", "restart_failed", "shutdown", "final_shutdown"):
         getattr(controller, f"on_{kind}")(hook(kind))
+    return Passing(name) if "closes" in failing else None
 """
 
 
@@ -139,10 +149,18 @@ def test_address_in_use(serve: Serve) -> None:
         assert server.log() == f"Listen: listen tcp 127.0.0.1:{port}: bind: address already in use\n"
 
 
+def test_a_start_that_fails_is_undone(serve: Serve, hooks: str) -> None:
+    text = f".:{{port}} {{\n bind 127.0.0.1\n plugin {hooks} one closes\n whoami\n}}\na:{{port2}} {{\n bind 192.0.2.123\n}}\n"
+    server = serve(text, wait=False)
+    assert server.exit_status() == 1
+    assert called(server) == ["one setup", "one first_startup", "one startup", "one shutdown", "one close"]
+
+
 def test_startup_hook_that_fails(serve: Serve, hooks: str) -> None:
     server = serve(corefile(hooks, "one", "startup"), wait=False)
     assert server.exit_status() == 1
-    assert server.log().splitlines()[-2:] == ["[INFO] plugin/hooks: one startup", "startup of one fails"]
+    assert called(server)[-2:] == ["one startup", "one shutdown"], "its first_startup has run"
+    assert server.log().splitlines()[-1] == "startup of one fails"
 
 
 @pytest.mark.parametrize("text", ["unix:///tmp/x {\n}", ".:{port} {\n bind 127.0.0.1 {\n  except 127.0.0.1\n }\n whoami\n}"])
@@ -353,6 +371,33 @@ def test_restart_that_fails(
     server.wait_log(rf"^\[ERROR\] SIGUSR1: starting with listener file descriptors: {message}$")
     assert f"[ERROR] Restart failed: {message}" in server.log().splitlines()
     assert called(server)[len(before) :] == expected
+    assert answers(server)
+
+
+UNDONE = [
+    # (the new Corefile's plugins, more of it, what is called)
+    (["two closes", "three closes startup"], "", ["two setup", "three setup", "two startup", "three startup", "two shutdown", "two close", "three close"]),
+    (["two startup closes", "three closes"], "", ["two setup", "three setup", "two startup", "two close", "three close"]),
+    (["two closes"], ".:{port2} {\n bind 192.0.2.123\n}\n", ["two setup", "two startup", "two shutdown", "two close"]),
+    (["two shutdown closes", "three closes"], "a:{port2} {\n bind 192.0.2.123\n}\n",
+     ["two setup", "three setup", "two startup", "three startup", "two shutdown", "three shutdown", "two close", "three close"]),
+    (["two closes"], "a:{port} {\n bind 127.0.0.1\n errors x\n}\n", []),
+    (["two closes"], "a:{port} {\n bind 127.0.0.1\n plugin {dir}/gone.py\n}\n", []),
+    (["two closes"], "a:{port} {\n bind 127.0.0.1\n forward . x\n}\n", ["two setup", "two close"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("plugins", "more", "expected"), UNDONE)
+def test_what_a_refused_configuration_started_is_undone(serve: Serve, hooks: str, plugins: list[str], more: str, expected: list[str]) -> None:
+    """The hooks and `close` of those that had started, no other's, before the old configuration goes on."""
+    lines = "".join(f" plugin {hooks} {plugin}\n" for plugin in plugins)
+    text = f".:{{port}} {{\n bind 127.0.0.1\n{lines} whoami\n}}\n{more}"
+    server = serve(corefile(hooks, "one"))
+    before = called(server)
+    server.write(text)
+    server.signal(signal.SIGUSR1)
+    server.wait_log(r"^\[ERROR\] SIGUSR1: starting with listener file descriptors: ")
+    assert called(server)[len(before) :] == ["one restart", *expected, "one restart_failed"]
     assert answers(server)
 
 
