@@ -1,4 +1,5 @@
 """Zone tables and chains from what a Corefile says; see _chains.pyi."""
+cimport cython
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
@@ -45,6 +46,7 @@ class ServerSpec:
         self.max_tcp_queries = max_tcp_queries
 
 
+@cython.no_gc_clear         # the list of blocks to free must outlive what the garbage collector takes apart
 cdef class Chains:
     """One configuration in native form: the zone tables of its servers and the chains of its blocks."""
 

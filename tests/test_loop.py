@@ -1,0 +1,45 @@
+"""The engine by itself: what it does when the kernel refuses."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+
+import pytest
+
+from fastdns._chains import Chains, ServerSpec, ZoneSpec
+from fastdns._loop import Engine, Listener
+from fastdns.plugins.whoami._whoami import Whoami
+
+
+def test_a_configuration_that_cannot_be_published_changes_nothing() -> None:
+    engine = Engine(2)
+    listeners = [engine.bind("127.0.0.1", 0) for _ in range(2)]
+    broken = listeners[1].sockets[-1]
+    number = broken.fileno()
+    os.close(broken.detach())  # epoll will not have it
+    before = engine.chains
+
+    def server(listener: Listener) -> ServerSpec:
+        return ServerSpec(f"dns://127.0.0.1:{listener.port}", [listener], [ZoneSpec(".", [Whoami("whoami")])])
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        engine.publish([server(listener) for listener in listeners])
+    assert engine.chains is before
+    assert not any(listener.watched for listener in listeners)
+    assert number not in listeners[0].filenos()
+    engine.publish([server(listeners[0])])
+    assert listeners[0].watched
+    for listener in listeners:
+        listener.close()
+
+
+def test_a_configuration_gives_its_memory_back_even_in_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    chains = Chains([], 0)
+    chains.handlers.append(chains)  # type: ignore[arg-type]
+    del chains
+    gc.collect()
+    assert not unraisable
