@@ -6,6 +6,7 @@ cdef class Chains:
     cdef ChainSet *set
     cdef readonly list handlers     # every NativeHandler in it, kept alive as long as a worker may be in a chain
     cdef list memory
+    cdef void *retiring             # the engine's mail for the end of this configuration, when there may be no memory; or NULL
     cdef dict _chains
     cdef void *_new(self, size_t size) except NULL
     cdef object _add_server(self, server, dict served)

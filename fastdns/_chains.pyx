@@ -51,13 +51,13 @@ cdef class Chains:
     """One configuration in native form: the zone tables of its servers and the chains of its blocks."""
 
     def __cinit__(self, servers, uint64_t generation):
+        self.memory = []
+        self.handlers = []
+        self._chains = {}
         self.set = <ChainSet *>calloc(1, sizeof(ChainSet))
         if self.set == NULL:
             raise MemoryError
         self.set.generation = generation
-        self.memory = []
-        self.handlers = []
-        self._chains = {}
 
     def __init__(self, servers, uint64_t generation):
         served = {}
@@ -72,6 +72,7 @@ cdef class Chains:
     def __dealloc__(self):
         for block in self.memory:
             free(<void *><size_t>block)
+        free(self.retiring)
         free(self.set)
 
     cdef void *_new(self, size_t size) except NULL:

@@ -473,8 +473,8 @@ def remove_door(uint32_t id) -> None:
 
 def take() -> tuple:
     """Wait for a request that Python answers: (request, door, head)."""
-    cdef uint32_t i, id = 0, door = 0
-    cdef object head = None
+    cdef uint32_t i, id = 0, door = 0, length = 0
+    cdef char head[HEAD_MAX]        # nothing is made of Python's with the lock held: that may fail
     while True:
         with nogil:
             http_lock()
@@ -486,11 +486,12 @@ def take() -> tuple:
             if connections[i].state == ASKED:
                 connections[i].state = TAKEN
                 id, door = connections[i].id, connections[i].door
-                head = PyBytes_FromStringAndSize(connections[i].head, connections[i].length)
+                length = connections[i].length
+                memcpy(head, connections[i].head, length)
                 break
         http_unlock()
         if id:
-            return id, door, head
+            return id, door, PyBytes_FromStringAndSize(head, length)
 
 
 cdef bint asked() noexcept nogil:
@@ -516,13 +517,15 @@ def reply(uint32_t request, bytes head not None, bytes body not None) -> None:
     if not bare:
         whole += body
     out = <char *>malloc(PyBytes_GET_SIZE(whole))
-    if out == NULL:
-        raise MemoryError
-    memcpy(out, PyBytes_AS_STRING(whole), PyBytes_GET_SIZE(whole))
+    if out != NULL:
+        memcpy(out, PyBytes_AS_STRING(whole), PyBytes_GET_SIZE(whole))
     http_lock()
     for i in range(CONNECTIONS):
         c = &connections[i]
         if c.state == TAKEN and c.id == request:    # the client may have gone, and another come
+            if out == NULL:
+                hang_up(c)
+                break
             c.out = out
             c.out_length = PyBytes_GET_SIZE(whole)
             begin_writing(c, milliseconds())

@@ -38,6 +38,7 @@ cdef class Listener:
     cdef public list sockets        # Python socket objects: UDP and TCP of each worker
     cdef UdpSocket *udp
     cdef void *tcp                  # TcpListener, one each worker
+    cdef void *ask                  # mail to the workers, for when there may be no memory
     cdef uint32_t workers
     cdef object engine
 
@@ -53,5 +54,6 @@ cdef class Engine:
     cdef readonly list retired      # Chains whose queries are not all answered yet
     cdef object lock
     cdef bint running
+    cdef void *ask                  # mail to the workers, for when there may be no memory
     cdef int64_t _parked(self, Chains chains)
-    cdef int _end_listening(self, uint32_t i, UdpSocket *udp, TcpListener *tcp) except -1
+    cdef int _end_listening(self, uint32_t i, UdpSocket *udp, TcpListener *tcp, void *mail) except -1

@@ -184,10 +184,10 @@ cdef Loop *make_loop(uint32_t id, uint32_t workers, ChainSet **published) except
 
 cdef struct Detach:                 # a retired configuration leaves a worker
     Mail mail
-    Handler **handlers
     uint32_t count
     uint32_t left                   # handlers that are not through on this worker
     uint32_t done                   # atomic: the worker has answered
+    Handler *handlers[1]
 
 
 cdef void detach_handlers(Mail *mail, Worker *worker) noexcept nogil:
@@ -201,7 +201,7 @@ cdef void detach_handlers(Mail *mail, Worker *worker) noexcept nogil:
     atomic_store32(&detach.done, 1)
 
 
-cdef struct Ask:                    # something that listeners need done on the worker's thread
+cdef struct Ask:                    # something that listeners need done on the worker's thread; made with who asks
     Mail mail
     UdpSocket *udp
     TcpListener *tcp                # NULL: all connections are to be closed
@@ -232,7 +232,8 @@ cdef class Listener:
         self.sockets = []
         self.udp = <UdpSocket *>calloc(self.workers, sizeof(UdpSocket))
         self.tcp = calloc(self.workers, sizeof(TcpListener))
-        if self.udp == NULL or self.tcp == NULL:
+        self.ask = calloc(1, sizeof(Ask))
+        if self.udp == NULL or self.tcp == NULL or self.ask == NULL:
             raise MemoryError
         try:
             self._open(socket.SOCK_STREAM, list(reuse))
@@ -244,6 +245,7 @@ cdef class Listener:
     def __dealloc__(self):
         free(self.udp)
         free(self.tcp)
+        free(self.ask)
 
     def _open(self, int kind, list reuse):
         """The sockets of one kind, handed-over ones first. The order is the reuseport group's, which the steering counts in."""
@@ -354,7 +356,7 @@ cdef class Listener:
         if not self.watched:
             return
         for i in range(self.workers):
-            engine._end_listening(i, &self.udp[i], &(<TcpListener *>self.tcp)[i])
+            engine._end_listening(i, &self.udp[i], &(<TcpListener *>self.tcp)[i], self.ask)
         self.watched = False
         with nogil:
             epoch_wait()
@@ -387,7 +389,8 @@ cdef class Engine:
         self.retired = []
         self.lock = threading.Lock()
         self.loops = <Loop **>calloc(workers, sizeof(Loop *))
-        if self.loops == NULL:
+        self.ask = calloc(1, sizeof(Ask))
+        if self.loops == NULL or self.ask == NULL:
             raise MemoryError
         for i in range(workers):
             self.loops[i] = make_loop(i, workers, &self.published)
@@ -415,6 +418,9 @@ cdef class Engine:
         fresh = [listener for server in servers for listener in server.listeners if not listener.watched]
         self.generation += 1
         chains = Chains(servers, self.generation)
+        chains.retiring = calloc(1, sizeof(Detach) + len(chains.handlers) * sizeof(Handler *))
+        if chains.retiring == NULL:
+            raise MemoryError
         prepared = []
         try:
             for listener in fresh:
@@ -490,13 +496,12 @@ cdef class Engine:
         self.retired.remove(chains)
 
     def _detach(self, Chains chains, uint32_t i):
-        cdef Detach *detach
+        cdef Detach *detach = <Detach *>chains.retiring
         cdef NativeHandler native
-        detach = <Detach *>calloc(1, sizeof(Detach))
-        if detach == NULL:
-            raise MemoryError
-        detach.handlers = <Handler **>calloc(len(chains.handlers) + 1, sizeof(Handler *))
+        if detach == NULL:              # the configuration of the beginning, which has no handlers
+            return
         detach.mail.run = detach_handlers
+        detach.count = 0
         for native in chains.handlers:
             if native.handler.detach != NULL:
                 detach.handlers[detach.count] = &native.handler
@@ -507,31 +512,25 @@ cdef class Engine:
             while self.running and not atomic_load32(&detach.done):
                 _time.sleep(0.001)
             if not detach.done:
-                return              # the process ends: the worker may still hold it
+                return              # the workers have ended
             detach.count = detach.left
             if detach.count:
                 _time.sleep(0.01)
-        free(detach.handlers)
-        free(detach)
 
-    cdef int _end_listening(self, uint32_t i, UdpSocket *udp, TcpListener *tcp) except -1:
-        """Has worker i stop listening on these sockets (NULL: close all its connections)."""
-        cdef Ask *ask
+    cdef int _end_listening(self, uint32_t i, UdpSocket *udp, TcpListener *tcp, void *mail) except -1:
+        """Has worker i stop listening on these sockets (NULL: close all its connections). On return the mail is at rest, or the workers have ended."""
+        cdef Ask *ask = <Ask *>mail
         if not self.running:
             if udp != NULL:
                 udp_unwatch(udp, &self.loops[i].base)
             return 0
-        ask = <Ask *>calloc(1, sizeof(Ask))
-        if ask == NULL:
-            raise MemoryError
         ask.mail.run = end_listening
         ask.udp = udp
         ask.tcp = tcp
+        ask.done = 0
         post(&self.loops[i].base, &ask.mail)
         while self.running and not atomic_load32(&ask.done):
             _time.sleep(0.0005)
-        if ask.done:
-            free(ask)
         return 0
 
     def drain(self, double seconds) -> bool:
@@ -543,7 +542,7 @@ cdef class Engine:
             _time.sleep(0.005)
         done = not self.parked()
         for i in range(self.workers):
-            self._end_listening(i, NULL, NULL)
+            self._end_listening(i, NULL, NULL, self.ask)
         return done
 
     def stop(self) -> None:

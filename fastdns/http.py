@@ -232,10 +232,13 @@ def _start_thread() -> None:
 
 def _run() -> None:
     while True:
-        number, door, head = _http.take()
-        listener = _doors.get(door)
-        reply = NOT_FOUND if listener is None else listener.answer(parse_head(head))
-        _http.reply(number, reply.head(), reply.body)
+        try:
+            number, door, head = _http.take()
+            listener = _doors.get(door)
+            reply = NOT_FOUND if listener is None else listener.answer(parse_head(head))
+            _http.reply(number, reply.head(), reply.body)
+        except Exception as error:  # out of memory: the connection ends in time, the thread goes on
+            log.error(f"HTTP: {type(error).__name__}: {error}")
 
 
 def parse_head(head: bytes) -> Request:

@@ -19,13 +19,18 @@ SHARED = Path(os.environ.get("FASTDNS_SHARED", ROOT.parent / "shared"))
 def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """``serve(corefile, *args, env=…)`` starts a server (see :class:`tests.server.Server`); all end with the test.
 
-    ``wait=False`` returns at once, for servers that are meant to refuse their Corefile or that run ``-quiet``.
+    ``wait=False`` returns at once, for servers that are meant to refuse their Corefile or that run ``-quiet``. ``prepare`` is called with
+    the server's folder before it starts, to put files there.
     """
     servers: list[Server] = []
 
-    def start(corefile: str, *args: str, env: dict[str, str] | None = None, wait: bool = True) -> Server:
+    def start(
+        corefile: str, *args: str, env: dict[str, str] | None = None, wait: bool = True, prepare: Callable[[Path], object] | None = None
+    ) -> Server:
         folder = tmp_path / f"server{len(servers)}"
         folder.mkdir()
+        if prepare is not None:
+            prepare(folder)
         server = Server(folder, corefile, *args, env=env)
         servers.append(server)
         if wait:

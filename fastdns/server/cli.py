@@ -43,7 +43,11 @@ def main() -> None:
             sys.stderr.write(f"{error}\n")
             _exit(1)
 
-    from fastdns.server.process import Process
+    try:
+        from fastdns.server.process import Process
+    except (MemoryError, OSError) as error:  # native modules have memory of their own, which is taken here
+        sys.stderr.write(f"{error.strerror if isinstance(error, OSError) else 'out of memory'}\n")
+        _exit(1)
 
     sys.setswitchinterval(SWITCH_INTERVAL)
     _exit(Process(asked).run())

@@ -59,10 +59,12 @@ class Instance:
                 continue
             try:
                 self.listeners[label] = engine.bind(server.host, server.port, inherited.get(label, []))
-            except OSError as error:
+            except BaseException as error:
                 for listener in opened:
                     listener.close()
                 self.listeners = {}
+                if not isinstance(error, OSError):
+                    raise
                 reason = (error.strerror or str(error)).lower()
                 raise CorefileError(f"Listen: listen tcp {join_host_port(server.host, server.port)}: bind: {reason}") from error
             opened.append(self.listeners[label])

@@ -207,7 +207,7 @@ cdef int protobuf_item(Frames *frames, Span *frame) noexcept nogil:
 # ---- JSON ----
 
 cdef int keep_around(Frames *frames, uint64_t upto) noexcept nogil:
-    """Moves octets that belong to no item from the front of what is pending to `around`."""
+    """Moves octets that belong to no item from the front of what is pending to `around`. 0, STEP_NO_MEMORY or STEP_TOO_LARGE."""
     cdef uint64_t length = upto - frames.used
     cdef uint32_t room
     cdef void *moved
@@ -246,6 +246,7 @@ cdef int json_value(Frames *frames, Span *frame) noexcept nogil:
     cdef uint64_t end = frames.length
     cdef uint64_t stop
     cdef uint8_t c
+    cdef int kept
     while i < end:
         c = data[i]
         if frames.text == 2:
@@ -283,8 +284,9 @@ cdef int json_value(Frames *frames, Span *frame) noexcept nogil:
             frames.depth += 1
             if not watch and c == b'[' and frames.depth == 2 and frames.state == OUTSIDE and frames.key_length == 5 \
                     and memcmp(frames.key, b"items", 5) == 0:
-                if keep_around(frames, i + 1) < 0:
-                    return STEP_TOO_LARGE
+                kept = keep_around(frames, i + 1)
+                if kept < 0:
+                    return kept
                 frames.state = BETWEEN
         elif c == b'}' or c == b']':
             if frames.depth == 0:
@@ -309,8 +311,9 @@ cdef int json_value(Frames *frames, Span *frame) noexcept nogil:
                 frames.state = OUTSIDE
                 frames.key_length = 255
             elif frames.depth == 0:
-                if keep_around(frames, i + 1) < 0:
-                    return STEP_TOO_LARGE
+                kept = keep_around(frames, i + 1)
+                if kept < 0:
+                    return kept
                 frames.state = DONE
         elif c > 32 and (frames.state == DONE or (frames.depth == 0) or (frames.state == BETWEEN and c != b',')):
             return STEP_MALFORMED
@@ -318,6 +321,8 @@ cdef int json_value(Frames *frames, Span *frame) noexcept nogil:
     frames.scanned = end
     if frames.state == DONE or frames.state == BETWEEN or (watch and frames.depth == 0):
         frames.used = end                               # white space and commas
-    elif not watch and frames.state == OUTSIDE and keep_around(frames, end) < 0:
-        return STEP_TOO_LARGE
+    elif not watch and frames.state == OUTSIDE:
+        kept = keep_around(frames, end)
+        if kept < 0:
+            return kept
     return STEP_MORE

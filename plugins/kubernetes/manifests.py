@@ -241,7 +241,16 @@ class ManifestFeed:
         seen = (files, stamps(*files))
         if seen == self.seen:
             return
-        self.seen = seen
+        try:
+            self._read(files)
+        except MemoryError:
+            # Nothing was taken away, and what had not come before does not count as absent. All comes again in a moment.
+            self._report({"out of memory"})
+            self.seen = None
+        else:
+            self.seen = seen
+
+    def _read(self, files: list[Path]) -> None:
         good, reports = [], set()
         for path in files:
             try:
@@ -250,10 +259,14 @@ class ManifestFeed:
                 good.append(path)
             except (ManifestError, OSError) as error:
                 reports.add(str(error))
+        self._report(reports)
+        self._load(good, whole=not reports)
+
+    def _report(self, reports: set[str]) -> None:
+        """Log what was not said the last time."""
         for report in sorted(reports - self.reported):
             log.error(f"manifests: {report}")
         self.reported = reports
-        self._load(good, whole=not reports)
 
     def _load(self, files: list[Path], whole: bool) -> None:
         """Hand everything over. With a bad file among them nothing is taken away, so that what it held stays."""
@@ -274,7 +287,7 @@ class ManifestFeed:
                     self._give(kind, model)
             if implied:  # files without any Namespace: those that their objects are in
                 self._imply(namespaces)
-        except (ManifestError, StreamError, OSError, MemoryError) as error:
+        except (ManifestError, StreamError, OSError) as error:
             log.error(f"manifests: {error}")
             whole = False
         for kind, stream in self.streams.items():

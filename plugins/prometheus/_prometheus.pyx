@@ -55,6 +55,8 @@ cdef Metric enabled = Metric("coredns_plugin_enabled", "A metric that indicates 
                              "gauge", (*ZONE, "name"))
 
 cdef Cells *dropped_cells = <Cells *>calloc(SERVERS, sizeof(Cells))     # by server label; kept for good
+if dropped_cells == NULL:
+    raise MemoryError
 cdef dict enabled_by = {}       # labels of `enabled` -> the handler that set them last
 
 

@@ -230,7 +230,7 @@ cdef void settle(Job *job, find):
         else:
             read_beginning(job, transfer)
     except Exception as error:
-        text = f"plugin/transfer: {error}".encode("ascii", "backslashreplace").replace(b"\n", b" ")
+        text = f"plugin/transfer: {str(error) or type(error).__name__}".encode("ascii", "backslashreplace").replace(b"\n", b" ")
         strncpy(job.error, text, ERROR_MAX - 1)
         job.outcome = OUTCOME_FAILED
 
