@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -13,11 +13,14 @@ import dns.rrset
 
 from fastdns.testing import Upstream
 from tests.server import Server
+from tests.waiting import LIMIT
 
 Serve = Callable[..., Server]
 
 SOA = "test. 60 IN SOA ns.test. admin.test. 1 2 3 4 5"
-BLOCK = "{zone}:{{port}} {{\n bind 127.0.0.1\n {cache}\n forward . {upstream}\n}}\n"
+#: Seconds that *forward* waits for a reply: so many that a slow machine's upstream is not asked again, and that other limits are told from this one.
+UPSTREAM_PATIENCE = 10
+BLOCK = "{zone}:{{port}} {{\n bind 127.0.0.1\n {cache}\n forward . {upstream} {{\n read_timeout " + f"{UPSTREAM_PATIENCE}s" + "\n }}\n}}\n"
 
 
 class Script:
@@ -28,8 +31,9 @@ class Script:
         self.said: dict[str, tuple[str, str, Sequence[str], Sequence[str], Sequence[str]] | None] = {}
         #: What it says of all other names; None: one A record.
         self.otherwise: tuple[str, str, Sequence[str], Sequence[str], Sequence[str]] | None = None
-        #: Seconds before a reply leaves.
-        self.delay = 0.0
+        #: Replies leave while it is set.
+        self.going = threading.Event()
+        self.going.set()
 
     def say(
         self,
@@ -48,7 +52,7 @@ class Script:
         said = self.said.get(name, self.otherwise or ("NOERROR", "RA", [f"{name} 300 IN A 192.0.2.1"], [], []))
         if said is None:
             return None
-        time.sleep(self.delay)
+        self.going.wait(LIMIT)
         reply = dns.message.make_response(query)
         reply.set_rcode(dns.rcode.from_text(said[0]))
         reply.flags |= dns.flags.from_text(said[1])
@@ -64,7 +68,10 @@ def running(serve: Serve, cache: str | dict[str, str], *args: str) -> Iterator[t
     blocks = {".": cache} if isinstance(cache, str) else cache
     with Upstream(script) as upstream:
         corefile = "".join(BLOCK.format(zone=zone, cache=lines, upstream=upstream.address) for zone, lines in blocks.items())
-        yield serve(corefile, *args), upstream, script
+        try:
+            yield serve(corefile, *args), upstream, script
+        finally:
+            script.going.set()
 
 
 def texts(section: list[dns.rrset.RRset]) -> list[str]:
@@ -76,4 +83,5 @@ def ttls(reply: dns.message.Message) -> set[int]:
 
 
 def asked(upstream: Upstream, name: str) -> int:
-    return sum(query.question[0].name.to_text().lower() == name for query in upstream.seen)
+    """How many questions came for a name. A datagram that *forward* repeats, because the reply is slow to come, is the same question."""
+    return len({query.id for query in upstream.seen if query.question[0].name.to_text().lower() == name})

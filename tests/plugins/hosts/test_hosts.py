@@ -17,6 +17,7 @@ from fastdns.corefile import Controller, CorefileError
 from fastdns.plugins.hosts import parse
 from fastdns.plugins.hosts.table import NAMES_MAX, Entries, records, reverse_name
 from tests.server import Server
+from tests.waiting import LIMIT
 
 Serve = Callable[..., Server]
 
@@ -263,7 +264,7 @@ def test_answers_stay_right_while_the_file_is_rewritten(serve: Serve, tmp_path: 
     write(1)
     server = serve(f".:{{port}} {{\n bind 127.0.0.1\n hosts {path} {{\n reload 1ms\n }}\n}}\n")
     seen = set()
-    number, end = 0, time.monotonic() + 20
+    number, end = 0, time.monotonic() + LIMIT
     while len(seen) < 10 and time.monotonic() < end:
         number = number % 250 + 1
         write(number)

@@ -15,6 +15,7 @@ from fastdns.corefile import Controller, CorefileError
 from fastdns.plugins.loadbalance import Settings, parse, parse_network
 from fastdns.plugins.loadbalance.weights import parse as parse_weights
 from tests.server import Server
+from tests.waiting import REPLY
 
 SECOND = 10**9
 
@@ -205,7 +206,7 @@ def ask(server: Server, name: str, rdtype: str = "A", port: str = "port", tcp: b
     """The reply with its records in the order of the octets."""
     request = dns.message.make_query(name, rdtype)
     query = dns.query.tcp if tcp else dns.query.udp
-    return query(request, "127.0.0.1", 3, server.ports[port], one_rr_per_rrset=True, ignore_trailing=False)
+    return query(request, "127.0.0.1", REPLY, server.ports[port], one_rr_per_rrset=True, ignore_trailing=False)
 
 
 def texts(section: list[dns.rrset.RRset]) -> list[str]:

@@ -17,6 +17,7 @@ import dns.rdataclass
 import pytest
 
 from tests.server import Server, command, free_port
+from tests.waiting import LIMIT
 
 Serve = Callable[..., Server]
 
@@ -150,18 +151,19 @@ def test_a_log_pipe_that_is_stuck_costs_lines_and_no_answers(tmp_path: Path) -> 
         request = dns.message.make_query("x" * 60 + ".example.org", "A").to_wire()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             client.connect(("127.0.0.1", port))
-            client.settimeout(3)
-            slowest = 0.0
+            client.settimeout(LIMIT)
+            took = []
             for _ in range(12000):  # over a megabyte of lines: the pipe and every ring fill up
                 start = time.monotonic()
                 client.send(request)
                 client.recv(512)
-                slowest = max(slowest, time.monotonic() - start)
-        assert slowest < 0.5
+                took.append(time.monotonic() - start)
+        # All would be slow if lines were waited for; one or the other is anyway where much else runs.
+        assert sorted(took)[-100] < 0.5
         assert server.metric(metrics, "fastdns_log_lines_dropped_total") > 0
     finally:
         process.terminate()
-        assert process.wait(10) == 0, "the end waits for a pipe that nobody reads"
+        assert process.wait(LIMIT) == 0, "the end waits for a pipe that nobody reads"
         os.close(read)
 
 

@@ -12,6 +12,7 @@ from fastdns.corefile import Controller, CorefileError
 from fastdns.plugins.loop import probe_name, setup
 from fastdns.testing import Upstream
 from tests.server import Server
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(("text", "wanted"), [("loop argument", "Wrong argument count"), ("loop\nloop", "only be used once")])
@@ -58,10 +59,7 @@ def test_a_loop_ends_the_process(serve: Callable[..., Server]) -> None:
 def test_no_loop(serve: Callable[..., Server]) -> None:
     with Upstream() as upstream:
         server = serve(f".:{{port}} {{\n bind 127.0.0.1\n loop\n forward . {upstream.address}\n}}\n")
-        end = time.monotonic() + 5
-        while not (probes := [query for query in upstream.seen if query.question[0].rdtype == 13]):
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        probes = until(lambda: [query for query in upstream.seen if query.question[0].rdtype == 13])
         # Whoever saw the probe cannot end the server with it once it was answered.
         time.sleep(0.1)
         for _ in range(5):

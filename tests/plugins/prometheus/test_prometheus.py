@@ -18,6 +18,7 @@ from fastdns import _metrics
 from fastdns.corefile import Controller, CorefileError
 from fastdns.plugins import prometheus
 from tests.server import Server
+from tests.waiting import until
 
 Serve = Callable[..., Server]
 
@@ -152,11 +153,7 @@ def test_enabled_plugins_and_their_end(serve: Serve) -> None:
     assert 'coredns_plugin_enabled{name="errors",server="dns://[::1]:P",view="",zone="b.example.org."} 1' in enabled
     server.query("x.test")
     server.reload(COREFILE.replace("b.example.org:{port} {", "{").replace("    errors\n    whoami", "    whoami"))
-    for _ in range(100):  # the old chains go once no worker is in them
-        enabled = page(server, "coredns_plugin_enabled")
-        if len(enabled) == 2 * (2 + 2):
-            break
-    assert len(enabled) == 2 * (2 + 2)
+    until(lambda: len(page(server, "coredns_plugin_enabled")) == 2 * (2 + 2), "the end of the old chains")
     server.query("x.test")
     assert page(server, "coredns_dns_responses_total") == [
         'coredns_dns_responses_total{plugin="whoami",rcode="NOERROR",server="dns://127.0.0.1:P",view="",zone="."} 2'

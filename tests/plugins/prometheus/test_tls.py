@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fastdns.corefile import CorefileError
 from fastdns.plugins.prometheus.web import _openssl_name, load
 from tests.server import Server
+from tests.waiting import REPLY
 
 Serve = Callable[..., Server]
 
@@ -109,7 +110,7 @@ def fetch(server: Server, folder: Path, client: str = "") -> str:
     context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
     if client:
         context.load_cert_chain(folder / f"{client}.pem", folder / f"{client}.key")
-    with urllib.request.urlopen(f"https://localhost:{server.ports['port2']}/metrics", context=context, timeout=5) as reply:
+    with urllib.request.urlopen(f"https://localhost:{server.ports['port2']}/metrics", context=context, timeout=REPLY) as reply:
         text: bytes = reply.read()
     return text.decode()
 

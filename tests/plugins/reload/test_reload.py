@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from fastdns.server.configuration import blocks_of, checksum
 from fastdns.server.process import RestartError
 from fastdns.server.source import Source
 from tests.server import Server
+from tests.waiting import until
 
 Serve = Callable[..., Server]
 
@@ -132,8 +132,5 @@ def test_server_takes_up_changes(serve: Serve) -> None:
     )
     assert served(server, 3)
     server.write(answer(5))
-    end = time.monotonic() + 6
-    while not served(server, 5):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: served(server, 5))
     assert len(re.findall(r"Restart failed", server.log())) == 1
