@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import dns.flags
@@ -22,8 +23,9 @@ import dns.update
 import pytest
 
 from fastdns.testing import Upstream
-from tests.plugins.forward.test_forward import address, burst, corefile, reply
-from tests.server import Server
+from tests.plugins.forward.test_forward import GIVE_UP, address, burst, corefile, reply
+from tests.server import Server, free_port
+from tests.waiting import LIMIT, until
 
 Serve = Callable[..., Server]
 Send = Callable[[bytes], None]
@@ -68,6 +70,9 @@ def changed(packet: bytes, offset: int, value: int) -> bytes:
     return packet[:offset] + bytes([value]) + packet[offset + 1 :]
 
 
+#: As long as a query may wait: what ends the wait before that is not the machine's slowness.
+PATIENT = "read_timeout 12s"
+
 JUNK: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda packet: b"",
     "short": lambda packet: packet[:11],
@@ -96,7 +101,7 @@ def test_cve_2023_28452_tudoor_junk_does_not_end_the_wait(serve: Serve, kind: st
         send(right(octets))
 
     with raw_upstream(answer) as up:
-        server = serve(corefile("max_connect_attempts 1", up))
+        server = serve(corefile(f"max_connect_attempts 1\n {PATIENT}", up))
         assert server.answers("abc.test.") == ["192.0.2.1"]
 
 
@@ -108,11 +113,13 @@ def test_poisoning_by_a_flood_of_guesses(serve: Serve) -> None:
         for number in range(0, 65536, 7):
             if number != own:
                 send(number.to_bytes(2, "big") + packet[2:])
-        time.sleep(0.05)
-        send(right(octets))
+        # The flood may have filled the socket, and then the reply would be lost.
+        for _ in range(5):
+            time.sleep(0.05)
+            send(right(octets))
 
     with raw_upstream(answer) as up:
-        server = serve(corefile("max_connect_attempts 1", up))
+        server = serve(corefile(f"max_connect_attempts 1\n {PATIENT}", up))
         for i in range(3):
             assert server.answers(f"p{i}.test.") == ["192.0.2.1"]
 
@@ -134,14 +141,17 @@ def test_poisoning_from_another_address(serve: Serve) -> None:
 def test_cve_2019_19794_ids_and_ports_cannot_be_predicted(serve: Serve) -> None:
     ids: list[int] = []
     ports: list[int] = []
+    seen: set[bytes] = set()
 
     def answer(octets: bytes, send: Send, client: tuple[str, int]) -> None:
-        ids.append(int.from_bytes(octets[:2], "big"))
-        ports.append(client[1])
+        if octets not in seen:  # the same again where the machine let us be late
+            seen.add(octets)
+            ids.append(int.from_bytes(octets[:2], "big"))
+            ports.append(client[1])
         send(right(octets))
 
     with raw_upstream(answer) as up:
-        server = serve(corefile(to=up))
+        server = serve(corefile(PATIENT, up))
         for start in range(0, 8000, 200):
             assert burst(server, [f"{i}.test." for i in range(start, start + 200)]).count("NOERROR") == 200
     assert len(ids) == 8000
@@ -158,17 +168,21 @@ def test_cve_2019_19794_ids_and_ports_cannot_be_predicted(serve: Serve) -> None:
 
 @pytest.mark.timing
 def test_cve_2023_30464_birthday_equal_questions_are_asked_once(serve: Serve) -> None:
-    count: collections.Counter[str] = collections.Counter()
+    seen: set[bytes] = set()
+    held: list[Callable[[], None]] = []
 
     def answer(octets: bytes, send: Send, client: object) -> None:
-        count[dns.message.from_wire(octets).question[0].name.to_text().lower()] += 1
-        time.sleep(0.3)
-        send(right(octets))
+        seen.add(octets)
+        held.append(lambda: send(right(octets)))
 
-    with raw_upstream(answer) as up:
-        server = serve(corefile(to=up))
-        assert burst(server, ["Same.test.", "sAME.test."] * 500) == ["NOERROR"] * 1000
-    assert count["same.test."] <= 2, "one a worker"
+    with raw_upstream(answer) as up, ThreadPoolExecutor(1) as pool:
+        server = serve(corefile(PATIENT, up, before="prometheus 127.0.0.1:{port2}"), "-workers", "2")
+        asking = pool.submit(burst, server, ["Same.test.", "sAME.test."] * 250)
+        until(lambda: server.metric(server.ports["port2"], "fastdns_parked_queries") == 500, "that all wait")
+        for send in held:
+            send()
+        assert asking.result() == ["NOERROR"] * 500
+    assert 1 <= len(seen) <= 2, "one a worker"
 
 
 def test_merged_questions_keep_their_letters(serve: Serve) -> None:
@@ -177,7 +191,7 @@ def test_merged_questions_keep_their_letters(serve: Serve) -> None:
         send(right(octets))
 
     with raw_upstream(answer) as up:
-        server = serve(corefile(to=up), "-workers", "1")
+        server = serve(corefile(PATIENT, up), "-workers", "1")
         got: list[dns.message.Message] = []
         names = ["one.TEST.", "ONE.test.", "one.test."]
         threads = [threading.Thread(target=lambda name=name: got.append(server.query(name))) for name in names]
@@ -191,16 +205,16 @@ def test_merged_questions_keep_their_letters(serve: Serve) -> None:
 
 def test_different_questions_are_not_merged(serve: Serve) -> None:
     """Whatever else differs in the message makes another question: flags, EDNS, options."""
-    seen: list[tuple[bytes, Send]] = []
+    seen: dict[bytes, Send] = {}
 
     def answer(octets: bytes, send: Send, client: object) -> None:
-        seen.append((octets, send))
-        if len(seen) == 5:
-            for packet, answer_it in seen:
+        seen[octets] = send
+        if len(seen) >= 5:
+            for packet, answer_it in seen.items():
                 answer_it(right(packet))
 
     with raw_upstream(answer) as up:
-        server = serve(corefile(to=up), "-workers", "1")
+        server = serve(corefile(PATIENT, up), "-workers", "1")
         queries = [dns.message.make_query("a.test.", "A") for _ in range(2)]
         queries[1].flags |= dns.flags.CD
         queries += [
@@ -257,49 +271,57 @@ def test_r8_upstream_loss(serve: Serve, loss: float, wanted: float) -> None:
         threads = []
         for start in range(0, 400, 40):
             names = [f"{i}.test." for i in range(start, start + 40)]
-            threads.append(threading.Thread(target=lambda names=names: codes.extend(burst(server, names, timeout=5))))
+            threads.append(threading.Thread(target=lambda names=names: codes.extend(burst(server, names))))
             threads[-1].start()
             time.sleep(0.1)
         for thread in threads:
             thread.join()
     assert codes.count("NOERROR") / len(codes) >= wanted
-    assert len(seen) <= 2.3 * len(codes)
+    assert len(seen) <= 3 * len(codes), "twice as many as there are questions must be asked where half is lost"
 
 
 def test_r8_silent_upstream_is_skipped_within_a_second(serve: Serve) -> None:
     with raw_upstream(lambda octets, send, client: None) as silent, Upstream(address("192.0.2.2")) as other:
-        server = serve(corefile("policy sequential", f"{silent} {other.address}"), "-workers", "1")
+        server = serve(corefile(f"policy sequential\n {PATIENT}", f"{silent} {other.address}"), "-workers", "1")
         with pytest.raises(dns.exception.Timeout):
-            server.query("first.test.", timeout=0.9)
+            server.query("first.test.", timeout=1.0)
         begun = time.monotonic()
         assert server.answers("second.test.") == ["192.0.2.2"]
-        assert time.monotonic() - begun < 0.3
+        assert time.monotonic() - begun < GIVE_UP
+        server.process.kill()  # which does not wait for the first
 
 
 def test_memory_is_bounded_under_a_flood_against_a_dead_upstream(serve: Serve) -> None:
     with raw_upstream(lambda octets, send, client: None) as silent, Upstream() as other:
         server = serve(
-            f"dead.test:{{port}} {{\n bind 127.0.0.1\n forward . {silent}\n}}\nlive.test:{{port}} {{\n bind 127.0.0.1\n forward . {other.address}\n}}\n"
+            f"dead.test:{{port}} {{\n bind 127.0.0.1\n prometheus 127.0.0.1:{{port2}}\n forward . {silent}\n}}\n"
+            f"live.test:{{port}} {{\n bind 127.0.0.1\n forward . {other.address}\n}}\n"
         )
         assert server.answers("a.live.test.") == ["192.0.2.53"]
+        evicted = 0.0
         codes: collections.Counter[int] = collections.Counter()
+        numbers = itertools.count()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             client.connect(("127.0.0.1", server.port))
             client.setblocking(False)
-            for i in range(60000):
-                client.send(dns_query(i))
-                if i % 50 == 0:
-                    time.sleep(0.001)
-                    try:
-                        while True:
-                            codes[client.recv(512)[3] & 15] += 1
-                    except BlockingIOError:
-                        pass
-        assert codes[2] > 10000, "the oldest get SERVFAIL when others come"
+            # What a slow machine drops because the server does not get round to it says nothing.
+            end = time.monotonic() + LIMIT
+            while evicted < 30000 and time.monotonic() < end:
+                for number in itertools.islice(numbers, 5000):
+                    client.send(dns_query(number))
+                    if number % 50 == 0:
+                        time.sleep(0.001)
+                        try:
+                            while True:
+                                codes[client.recv(512)[3] & 15] += 1
+                        except BlockingIOError:
+                            pass
+                evicted = server.metric(server.ports["port2"], "fastdns_evicted_queries_total")
+        assert evicted >= 30000
+        assert set(codes) == {2}, "the oldest get SERVFAIL when others come"
         assert server.answers("b.live.test.") == ["192.0.2.53"]
-        with open(f"/proc/{server.process.pid}/status") as status:
-            resident = int(next(line for line in status if line.startswith("VmRSS")).split()[1])
-        assert resident < 90 * 1024 or os.environ.get("FASTDNS_SANITIZED"), "the sanitizers keep memory of their own"
+        assert server.memory() < 90 << 20 or os.environ.get("FASTDNS_SANITIZED"), "the sanitizers keep memory of their own"
+        server.process.kill()  # which does not wait for those that are left
 
 
 def dns_query(number: int) -> bytes:
@@ -326,7 +348,7 @@ def test_mutated_replies_never_harm(serve: Serve) -> None:
         send(packet)
 
     with raw_upstream(answer) as up:
-        server = serve(corefile("max_connect_attempts 1", up))
+        server = serve(corefile(f"max_connect_attempts 1\n {PATIENT}", up))
         for _ in range(10):
             codes = burst(server, [f"m{luck.randrange(10**9)}.test." for _ in range(30)])
             assert "lost" not in codes
@@ -349,14 +371,16 @@ def test_descriptors_run_out(serve: Serve) -> None:
 def test_sad_dns_icmp_errors_end_only_the_question_they_quote(serve: Serve) -> None:
     """Sixteen sockets carry forty questions; the errors that others bring about on the same sockets leave them alone."""
     upstream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    upstream.bind(("127.0.0.1", 0))
-    upstream.settimeout(5)
-    place = upstream.getsockname()
-    server = serve(corefile("max_connect_attempts 1\n max_fails 0\n read_timeout 5s", f"127.0.0.1:{place[1]}"), "-workers", "1")
+    place = ("127.0.0.1", free_port())
+    upstream.bind(place)
+    upstream.settimeout(LIMIT)
+    server = serve(corefile("max_connect_attempts 1\n max_fails 0\n read_timeout 12s", f"127.0.0.1:{place[1]}"), "-workers", "1")
     codes: list[str] = []
     asker = threading.Thread(target=lambda: codes.extend(burst(server, [f"{i}.test." for i in range(40)])))
     asker.start()
-    held = [upstream.recvfrom(512) for _ in range(40)]
+    held = set()
+    while len(held) < 40:
+        held.add(upstream.recvfrom(512))
     upstream.close()
     assert burst(server, [f"refused{i}.test." for i in range(40)]) == ["SERVFAIL"] * 40
     assert not codes
