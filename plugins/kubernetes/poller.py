@@ -83,9 +83,9 @@ async def sleep(seconds: float | None, signal: Signal | None = None) -> bool:
 
 
 def lower_priority() -> None:
-    """Nice the calling thread."""
+    """Nice the calling thread, unless the whole process is nicer."""
     try:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), max(NICE, os.getpriority(os.PRIO_PROCESS, 0)))
     except OSError:
         pass
 

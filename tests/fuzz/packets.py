@@ -21,6 +21,7 @@ from pathlib import Path
 
 from fastdns._wire import name_wire, records
 from tests.server import Server
+from tests.waiting import LIMIT
 
 COREFILE = """
 .:{port} {
@@ -231,7 +232,7 @@ def throw_datagrams(sock: socket.socket, packets: list[bytes]) -> int:
     seen = 0
     for octets in packets:
         sock.send(octets)
-    for _ in range(20):
+    for _ in range(int(LIMIT)):
         sock.send(SENTINEL)
         while select.select([sock], [], [], 1.0)[0]:
             reply = sock.recv(65535)
@@ -249,7 +250,7 @@ def throw_stream(source: random.Random, port: int, packets: list[bytes]) -> int:
     if sound:
         stream += struct.pack("!H", len(SENTINEL)) + SENTINEL
     seen = 0
-    with socket.create_connection(("127.0.0.1", port), 10) as sock:
+    with socket.create_connection(("127.0.0.1", port), LIMIT) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             while stream:
@@ -282,7 +283,7 @@ def fuzz(folder: Path, number: int, seed: int) -> str:
     sent = replies = 0
     start = time.monotonic()
     try:
-        server.wait_started(60)
+        server.wait_started()
         for name in ("port3", "port4"):
             Upstream(server.ports[name], seed)
         while sent < number:

@@ -19,20 +19,8 @@ from fastdns.plugins.kubernetes import cluster as clusters
 from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.cluster import Cluster, Lease, Options
 from fastdns.plugins.kubernetes.resources import Kind
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
-def eventually(check: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """The first true value that the check gives."""
-    until = time.monotonic() + seconds
-    while not (value := check()):
-        assert time.monotonic() < until, "did not happen"
-        time.sleep(0.01)
-    return value
+from tests.server import free_port
+from tests.waiting import LIMIT, until
 
 
 @pytest.fixture
@@ -50,7 +38,7 @@ def follow() -> Iterator[Callable[..., tuple[Recorder, Lease]]]:
     """``follow(origin, *kinds, **options)`` starts informers into a recorder; all end with the test."""
     leases: list[Lease] = []
 
-    def start(origin: Any, *kinds: Kind, wait: float = 10.0, **options: Any) -> tuple[Recorder, Lease]:
+    def start(origin: Any, *kinds: Kind, wait: float = LIMIT, **options: Any) -> tuple[Recorder, Lease]:
         lease = clusters.acquire(origin, Options(**options), kinds or (Kind.SERVICE,), Recorder)
         leases.append(lease)
         lease.start()
@@ -64,7 +52,7 @@ def follow() -> Iterator[Callable[..., tuple[Recorder, Lease]]]:
     for lease in leases:
         lease.release()
     assert not clusters.registry
-    assert not [thread for thread in threading.enumerate() if thread.name == "kubernetes"]
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name == "kubernetes"], "the end of all informers")
 
 
 def cluster_of(lease: Lease) -> Cluster:
@@ -216,7 +204,7 @@ class RealServer:
         token = Path(self.info["token_file"]).read_text()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         data = json.dumps(body).encode() if body is not None else None
-        with urllib.request.urlopen(urllib.request.Request(self.http + path, data, headers, method=method), timeout=30) as answer:
+        with urllib.request.urlopen(urllib.request.Request(self.http + path, data, headers, method=method), timeout=LIMIT) as answer:
             return json.loads(answer.read())
 
     def create(self, body: Any) -> Any:
@@ -225,7 +213,7 @@ class RealServer:
     def stop(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(LIMIT)
         assert self.process.stdout is not None
         self.process.stdout.close()
 

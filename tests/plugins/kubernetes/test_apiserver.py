@@ -14,7 +14,8 @@ from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.connection import Endpoint
 from fastdns.plugins.kubernetes.kubeconfig import Kubeconfig
 from fastdns.plugins.kubernetes.resources import RESOURCES, Kind
-from tests.plugins.kubernetes.conftest import RealServer, addresses, eventually
+from tests.plugins.kubernetes.conftest import RealServer, addresses
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -62,10 +63,10 @@ def test_service_imports_arrive(apiserver: RealServer, follow: Any) -> None:
     spec = {"type": "ClusterSetIP", "ips": ["10.42.0.1"], "ports": [{"name": "http", "protocol": "TCP", "port": 80}]}
     body = {"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport", "metadata": {"name": "far"}, "spec": spec}
     apiserver.ask("POST", path, body)
-    (view,) = eventually(lambda: list(recorder.objects(Kind.IMPORT).values()))
+    (view,) = until(lambda: list(recorder.objects(Kind.IMPORT).values()))
     assert (view["ips"], view["ports"]) == ([("10.42.0.1", 4, bytes([10, 42, 0, 1]))], [("http", "TCP", 80)])
     apiserver.ask("DELETE", path + "/far")
-    eventually(lambda: not recorder.objects(Kind.IMPORT))
+    until(lambda: not recorder.objects(Kind.IMPORT))
 
 
 def change(server: RealServer, name: str, address: str) -> None:
@@ -78,9 +79,9 @@ def test_changes_arrive(apiserver: RealServer, follow: Any, way: str) -> None:
     api = Kubeconfig(apiserver.info["kubeconfig"]) if way == "kubeconfig" else Endpoint(apiserver.info["https"], ca=apiserver.info["ca"])
     recorder, _ = follow(api)
     change(apiserver, "new", "10.96.7.7")
-    eventually(lambda: addresses(recorder).get("new") == "10.96.7.7")
+    until(lambda: addresses(recorder).get("new") == "10.96.7.7")
     apiserver.ask("DELETE", "/api/v1/namespaces/default/services/new")
-    eventually(lambda: "new" not in addresses(recorder))
+    until(lambda: "new" not in addresses(recorder))
 
 
 def test_a_restart_and_a_compaction_lose_nothing(apiserver_program: Path, shared: Path, follow: Any, lines: list[str]) -> None:
@@ -94,13 +95,13 @@ def test_a_restart_and_a_compaction_lose_nothing(apiserver_program: Path, shared
         assert lease.synced
         server.command("start")
         change(server, "second", "10.96.7.2")
-        eventually(lambda: "second" in addresses(recorder), 20)
+        until(lambda: "second" in addresses(recorder))
         # The watch cannot resume over a compaction that the server's cache has not seen.
         server.command("stop")
         server.command("compact")
         server.command("start")
         server.ask("DELETE", "/api/v1/namespaces/default/services/first")
-        eventually(lambda: "first" not in addresses(recorder), 20)
+        until(lambda: "first" not in addresses(recorder))
         assert addresses(recorder)["second"] == "10.96.7.2"
         assert recorder.log.count(("upsert", "service", "default", "kubernetes")) == 1
     finally:
@@ -117,7 +118,7 @@ def strict(apiserver_program: Path) -> Iterator[RealServer]:
 def test_credentials(strict: RealServer, follow: Any, lines: list[str], tmp_path: Path) -> None:
     info = strict.info
     follow(Endpoint(info["https"], ca=info["ca"]), wait=0)
-    eventually(lambda: lines)
+    until(lambda: lines)
     assert lines == ["[ERROR] plugin/kubernetes: Failed to watch: failed to list *v1.Service: Unauthorized"]
     follow(Endpoint(info["https"], info["client_cert"], info["client_key"], info["ca"]))
     follow(Kubeconfig(info["kubeconfig"]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from fastdns.plugins.kubernetes.connection import Endpoint
 from fastdns.plugins.kubernetes.poller import NICE
 from fastdns.plugins.kubernetes.resources import Kind, Selectors, kinds
 from fastdns.plugins.kubernetes.selectors import Selector
-from tests.plugins.kubernetes.conftest import eventually
+from tests.waiting import LIMIT, until
 
 OBJECTS = ["ns default", "svc default/a 10.0.0.1", "eps default/a 10.1.0.1", "pod default/p 10.1.0.1"]
 
@@ -27,7 +29,7 @@ def test_a_reload_adopts_what_runs(fakekube: Any) -> None:
     server = fakekube(OBJECTS)
     old = acquire(Endpoint(server.url), Options(), kinds(), Recorder)
     old.start()
-    assert old.wait(5)
+    assert old.wait(LIMIT)
     asked = lists(server)
     new = acquire(Endpoint(server.url), Options(), kinds(), Recorder)
     assert new.sink is old.sink
@@ -35,7 +37,7 @@ def test_a_reload_adopts_what_runs(fakekube: Any) -> None:
     new.start()
     old.release()
     server.apply("svc default/b 10.0.0.2")
-    eventually(lambda: ("default", "b") in new.sink.objects(Kind.SERVICE))  # type: ignore[attr-defined]
+    until(lambda: ("default", "b") in new.sink.objects(Kind.SERVICE))  # type: ignore[attr-defined]
     assert lists(server) == asked
     new.release()
     new.release()
@@ -49,16 +51,16 @@ def test_kinds_come_and_go_with_those_who_want_them(fakekube: Any, follow: Any) 
     verified = acquire(Endpoint(server.url), Options(), kinds(pods=True), Recorder)
     assert not verified.synced
     verified.start()
-    assert verified.wait(5)
+    assert verified.wait(LIMIT)
     assert list(recorder.objects(Kind.POD)) == [("default", "p")]
     verified.release()
-    eventually(lambda: recorder.objects(Kind.POD) == {})
-    assert recorder.log[-1] == ("drop", "pod")
+    until(lambda: recorder.objects(Kind.POD) == {})
+    until(lambda: recorder.log[-1] == ("drop", "pod") and Kind.POD not in plain.cluster.served)
     assert plain.synced
     again = acquire(Endpoint(server.url), Options(), kinds(pods=True), Recorder)
     assert not again.synced
     again.start()
-    assert again.wait(5)
+    assert again.wait(LIMIT)
     again.release()
 
 
@@ -96,20 +98,34 @@ def test_a_lease_that_never_started_costs_nothing() -> None:
 
 
 def test_the_thread_is_niced_once_it_has_listed_everything(fakekube: Any, follow: Any) -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
     _, lease = follow(Endpoint(fakekube(OBJECTS).url), *kinds())
     thread = lease.cluster.poller.thread.native_id
-    eventually(lambda: os.getpriority(os.PRIO_PROCESS, thread) == NICE)
-    assert os.getpriority(os.PRIO_PROCESS, 0) < NICE
+    until(lambda: os.getpriority(os.PRIO_PROCESS, thread) == max(NICE, before))
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+def test_a_process_that_is_nicer_stays_so() -> None:
+    """The thread must not come before the workers of a server that runs niced."""
+    nicer = NICE + 5
+    code = f"""
+import os
+from fastdns.plugins.kubernetes.poller import lower_priority
+os.setpriority(os.PRIO_PROCESS, 0, {nicer})
+lower_priority()
+print(os.getpriority(os.PRIO_PROCESS, 0))
+"""
+    assert int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout) == nicer
 
 
 def test_the_last_share_may_end_on_the_clusters_own_thread(fakekube: Any) -> None:
     """The garbage collector runs where it likes."""
     lease = acquire(Endpoint(fakekube(OBJECTS).url), Options(), kinds(), Recorder)
     lease.start()
-    assert lease.wait(5)
+    assert lease.wait(LIMIT)
     poller = lease.cluster.poller
     poller.call(lease.release)
-    poller.thread.join(5)
+    poller.thread.join(LIMIT)
     assert not poller.thread.is_alive()
     assert not clusters.registry
 
@@ -119,7 +135,7 @@ def test_an_error_in_a_posted_call_does_not_end_the_thread(fakekube: Any, follow
     recorder, lease = follow(Endpoint(server.url))
     lease.cluster.poller.call(lambda: 1 // 0)
     server.apply("svc default/b 10.0.0.2")
-    eventually(lambda: ("default", "b") in recorder.objects(Kind.SERVICE))
+    until(lambda: ("default", "b") in recorder.objects(Kind.SERVICE))
     assert len(lines) == 1
     assert "ZeroDivisionError" in lines[0]
 

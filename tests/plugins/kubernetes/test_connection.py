@@ -17,7 +17,8 @@ from fastdns.plugins.kubernetes.client import Limiter, Limits
 from fastdns.plugins.kubernetes.connection import Address, ApiConfigError, Endpoint, InCluster
 from fastdns.plugins.kubernetes.kubeconfig import Kubeconfig
 from fastdns.plugins.kubernetes.poller import Poller
-from tests.plugins.kubernetes.conftest import STREAM, addresses, chunk, eventually, reply, service, status
+from tests.plugins.kubernetes.conftest import STREAM, addresses, chunk, reply, service, status
+from tests.waiting import LIMIT, until
 
 SYNCED = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "4", "annotations": {"k8s.io/initial-events-end": "true"}}}}
 OBJECTS = ["svc default/a 10.0.0.1"]
@@ -104,7 +105,7 @@ def test_the_token_is_followed(fakekube: Any, follow: Any, certificates: Path, t
     server.apply("svc default/b 10.0.0.2")
     server.cut()
     server.apply("svc default/c 10.0.0.3")
-    eventually(lambda: set(addresses(recorder)) == {"a", "b", "c"})
+    until(lambda: set(addresses(recorder)) == {"a", "b", "c"})
 
 
 def test_a_token_that_is_refused_is_asked_for_again(
@@ -112,10 +113,10 @@ def test_a_token_that_is_refused_is_asked_for_again(
 ) -> None:
     server = fakekube(OBJECTS, tls=pair(certificates, "server"), token="second")
     _, lease = follow(account(tmp_path, certificates, server.url, "first", monkeypatch), wait=0)
-    eventually(lambda: lines)
+    until(lambda: lines)
     assert lines == ["[ERROR] plugin/kubernetes: Failed to watch: failed to list *v1.Service: Unauthorized"]
     (tmp_path / "token").write_text("second")
-    assert lease.wait(5, say=False)
+    assert lease.wait(LIMIT, say=False)
 
 
 def test_no_token_is_an_error_at_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +141,7 @@ def test_client_certificates_are_read_again(fakekube: Any, follow: Any, lines: l
         (tmp_path / f"client.{end}").write_bytes((certificates / f"other.{end}").read_bytes())
     server.cut()
     server.apply("svc default/b 10.0.0.2")
-    eventually(lambda: "b" in addresses(recorder))
+    until(lambda: "b" in addresses(recorder))
     assert api.context() is not before
 
 
@@ -149,7 +150,7 @@ def test_a_server_with_another_ca_is_not_trusted(fakekube: Any, follow: Any, lin
     subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=tmp_path)
     server = fakekube(OBJECTS, tls=pair(certificates, "server"))
     follow(Endpoint(server.url, ca=str(tmp_path / "ca")), wait=0)
-    eventually(lambda: lines)
+    until(lambda: lines)
     assert "tls: " in lines[0]
     assert server.requests == []
 
@@ -216,7 +217,7 @@ def test_exec_credentials_are_renewed_when_refused(fakekube: Any, follow: Any, t
     time.sleep(0.1)
     server.cut()
     server.apply("svc default/b 10.0.0.2")
-    eventually(lambda: "b" in addresses(recorder))
+    until(lambda: "b" in addresses(recorder))
     assert runs(tmp_path) == 2
 
 
@@ -227,7 +228,7 @@ def test_exec_credentials_are_renewed_before_they_end(fakekube: Any, follow: Any
     time.sleep(0.1)
     server.cut()
     server.apply("svc default/b 10.0.0.2")
-    eventually(lambda: "b" in addresses(recorder))
+    until(lambda: "b" in addresses(recorder))
     assert runs(tmp_path) >= 2
 
 
@@ -236,10 +237,10 @@ def test_a_failing_exec_plugin_is_tried_again(fakekube: Any, follow: Any, lines:
     path = write_config(tmp_path, server.url, exec_user(tmp_path, "first", time.time() + 3600))
     (tmp_path / "plugin").rename(tmp_path / "hidden")
     _, lease = follow(Kubeconfig(path), wait=0)
-    eventually(lambda: lines)
+    until(lambda: lines)
     assert "getting credentials: " in lines[0]
     (tmp_path / "hidden").rename(tmp_path / "plugin")
-    assert lease.wait(10, say=False)
+    assert lease.wait(LIMIT, say=False)
 
 
 BAD_CONFIGS = [
@@ -270,39 +271,47 @@ def test_an_unknown_context(tmp_path: Path) -> None:
 # ---- limits and metrics ----
 
 
-def run_limited(limits: Limits, count: int, hold: float = 0.0) -> tuple[list[float], int]:
-    """When `count` requests at once got their turn, and how many ran at the same time."""
+def run_limited(limits: Limits, count: int, hold: float = 0.0) -> tuple[list[float], list[float], int]:
+    """When `count` requests at once got their turn, for how long the bucket let them wait, and how many ran at the same time."""
     from fastdns.plugins.kubernetes.poller import sleep
 
     limiter, poller = Limiter(limits), Poller("test")
     turns: list[float] = []
+    delays: list[float] = []
     most = 0
     begun = time.monotonic()
 
     async def one() -> None:
         nonlocal most
-        await limiter.enter()
+        delays.append(await limiter.enter())
         turns.append(time.monotonic() - begun)
         most = max(most, limiter.running)
         await sleep(hold)
         limiter.leave()
 
+    def all_at_once() -> None:
+        for _ in range(count):
+            poller.spawn(one())
+
     poller.start()
-    for _ in range(count):
-        poller.call(lambda: poller.spawn(one()) and None)
-    eventually(lambda: len(turns) == count)
+    poller.call(all_at_once)
+    until(lambda: len(turns) == count)
     assert poller.stop()
-    return turns, most
+    return turns, delays, most
 
 
 def test_the_limiter_lets_a_burst_through_and_then_so_many_a_second() -> None:
-    turns, _ = run_limited(Limits(qps=20, burst=3), 7)
-    assert turns[2] < 0.04
-    assert 0.15 < turns[-1] < 0.4
+    turns, delays, _ = run_limited(Limits(qps=10, burst=3), 7)
+    assert delays[:3] == [0, 0, 0]
+    for place, (turn, delay) in enumerate(zip(turns, delays, strict=True)):
+        earliest = max(0, place - 2) / 10
+        assert turn >= earliest - 0.005
+        assert delay <= earliest
+    assert delays[-1] > 0
 
 
 def test_so_many_wait_for_a_reply_at_once() -> None:
-    turns, most = run_limited(Limits(qps=1000, burst=1000, inflight=2), 6, hold=0.05)
+    turns, _, most = run_limited(Limits(qps=1000, burst=1000, inflight=2), 6, hold=0.05)
     assert most == 2
     assert turns[-1] > 0.09
 
@@ -322,7 +331,7 @@ def test_metrics(scripted: Any, follow: Any) -> None:
 
 def test_metrics_of_requests_without_a_reply(follow: Any) -> None:
     follow(Endpoint("http://127.0.0.1:1"), wait=0)
-    eventually(lambda: dict(metrics.requests.collect()).get(("<error>", "GET", "127.0.0.1:1")))
+    until(lambda: dict(metrics.requests.collect()).get(("<error>", "GET", "127.0.0.1:1")))
 
 
 def test_host_labels_are_utf8() -> None:

@@ -17,7 +17,8 @@ from fastdns.plugins.kubernetes.connection import ApiConfigError
 from fastdns.plugins.kubernetes.manifests import ManifestError, Manifests, read
 from fastdns.plugins.kubernetes.resources import Kind, Selectors
 from fastdns.plugins.kubernetes.selectors import Selector
-from tests.plugins.kubernetes.conftest import addresses, eventually, service
+from tests.plugins.kubernetes.conftest import addresses, service
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -86,11 +87,11 @@ def test_changes_are_followed_and_only_they(tmp_path: Path, follow: Any) -> None
     other.write_text(yaml.safe_dump(API))
     recorder, _ = follow(Manifests((str(tmp_path),)))
     replace(other, yaml.safe_dump(service("api", "10.0.0.9", namespace="shop")))
-    eventually(lambda: addresses(recorder) == {"web": "10.0.0.1", "api": "10.0.0.9"})
+    until(lambda: addresses(recorder) == {"web": "10.0.0.1", "api": "10.0.0.9"})
     other.unlink()
-    eventually(lambda: addresses(recorder) == {"web": "10.0.0.1"})
+    until(lambda: addresses(recorder) == {"web": "10.0.0.1"})
     other.write_text(yaml.safe_dump(API))
-    eventually(lambda: addresses(recorder) == BOTH)
+    until(lambda: addresses(recorder) == BOTH)
     assert recorder.log.count(("upsert", "service", "shop", "web")) == 1
 
 
@@ -106,7 +107,7 @@ def test_a_configmap_volume_is_followed(tmp_path: Path, follow: Any) -> None:
     recorder, _ = follow(Manifests((str(mount),)))
     (mount / "..new").symlink_to(tmp_path / "data1")
     os.replace(mount / "..new", mount / "..data")
-    eventually(lambda: addresses(recorder) == {"web": "10.0.0.7"})
+    until(lambda: addresses(recorder) == {"web": "10.0.0.7"})
 
 
 BAD: dict[str, tuple[str, str, str]] = {
@@ -129,14 +130,14 @@ def test_a_bad_file_is_said_and_leaves_what_it_held(name: str, text: str, said: 
     recorder, _ = follow(Manifests((str(tmp_path),)))
     assert addresses(recorder) == BOTH
     replace(path, text)
-    eventually(lambda: lines)
+    until(lambda: lines)
     assert lines[0].startswith(f"[ERROR] plugin/kubernetes: manifests: {tmp_path}/{said}")
     replace(tmp_path / "a.yaml", yaml.safe_dump(service("web", "10.0.0.5", namespace="shop")))
-    eventually(lambda: addresses(recorder)["web"] == "10.0.0.5")
+    until(lambda: addresses(recorder)["web"] == "10.0.0.5")
     assert addresses(recorder)["api"] == "10.0.0.2"
     assert len(lines) == 1
     replace(path, json.dumps(service("new", "10.0.0.3")))
-    eventually(lambda: addresses(recorder) == {"web": "10.0.0.5", "new": "10.0.0.3"})
+    until(lambda: addresses(recorder) == {"web": "10.0.0.5", "new": "10.0.0.3"})
 
 
 def test_a_bad_file_at_the_start_leaves_the_good_ones(tmp_path: Path, follow: Any, lines: list[str]) -> None:
@@ -160,7 +161,7 @@ def test_namespaces_are_implied_where_no_file_has_any(tmp_path: Path, follow: An
     assert set(recorder.objects(Kind.NAMESPACE)) == {("", "shop"), ("", "default")}
     assert ("default", "api") in recorder.objects(Kind.SERVICE)
     replace(path, yaml.safe_dump_all([NAMESPACE, WEB, {**API, "metadata": {"name": "api"}}]))
-    eventually(lambda: set(recorder.objects(Kind.NAMESPACE)) == {("", "shop")})
+    until(lambda: set(recorder.objects(Kind.NAMESPACE)) == {("", "shop")})
 
 
 def labelled(kind: str, name: str, **labels: str) -> dict[str, Any]:
