@@ -17,6 +17,7 @@ from fastdns import _epoch
 from fastdns._index import Index
 from fastdns._wire import name_text, name_wire
 from fastdns.bench._lookups import Reader
+from tests.waiting import until
 
 A, NS, CNAME, SOA, TXT, AAAA, DNAME, DS, ANY = 1, 2, 5, 6, 16, 28, 39, 43, 255
 ONE = (A, 300, bytes([192, 0, 2, 1]))
@@ -308,21 +309,30 @@ def names() -> list[bytes]:
 
 
 def assert_flat(index: Index, names: list[bytes], updates: int) -> None:
+    """What leaks grows with every part of the updates; what a reader holds back that this machine interrupts is given back, and taken again."""
     churn(index, names, 50_000)
     gc.collect()
-    before, bytes_before = resident(), index.statistics["bytes"]
-    churn(index, names, updates)
-    index.collect()
-    assert index.statistics["pending"] < 100_000
+    bytes_before = index.statistics["bytes"]
+    grown = []
+    for _ in range(4):
+        before = resident()
+        churn(index, names, updates // 4)
+        grown.append(resident() - before)
+
+    def collected() -> bool:
+        index.collect()
+        return bool(index.statistics["pending"] < 100_000)
+
+    until(collected)
     assert index.statistics["bytes"] < bytes_before * 1.2 + 10_000
-    assert resident() - before < 3 << 20
+    assert min(grown) < 1 << 19, grown
 
 
 def test_a_million_updates_leave_memory_flat_while_workers_read(names: list[bytes]) -> None:
     index = Index("cluster.local.")
     with reading(index, names, 1) as readers:
         assert_flat(index, names, 1_000_000)
-    assert readers[0].hits > 10_000
+        until(lambda: readers[0].hits > 10_000)
     assert readers[0].torn == 0
 
 
@@ -350,7 +360,8 @@ def test_two_readers_never_see_freed_or_half_written_records(names: list[bytes])
             index.replace((name, checked(turn + i)) for i, name in enumerate(names[turn * 10 :]))
             churn(index, names, 1000)
             assert all(int.from_bytes(rdata[:4], "little") ^ int.from_bytes(rdata[4:], "little") == 0xFFFFFFFF for *_, rdata in snapshot)
-    assert all(reader.hits > 10_000 and reader.torn == 0 for reader in readers)
+        until(lambda: all(reader.hits > 10_000 for reader in readers))
+    assert all(reader.torn == 0 for reader in readers)
 
 
 def test_nothing_is_freed_under_a_worker_that_does_not_move() -> None:
