@@ -46,6 +46,7 @@ cdef struct UdpSocket:              # a worker's own, of one listener
     Address local
 
 cdef int udp_init(UdpBatch *batch) noexcept nogil           # allocates the buffers of a zeroed one; -1: out of memory
+cdef void udp_take_up(UdpSocket *sock, Worker *worker, int n) noexcept nogil    # the first n messages of batch.received
 cdef void udp_flush(UdpBatch *batch) noexcept nogil         # at the end of a worker's batch: the replies leave
 cdef void udp_poll(UdpBatch *batch, Worker *worker) noexcept nogil      # takes a batch off each polled socket
 cdef void udp_unwatch(UdpSocket *sock, Worker *worker) noexcept nogil   # takes no more queries; by the worker, or while it does not run

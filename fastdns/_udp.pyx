@@ -125,9 +125,14 @@ cdef inline int receive(UdpSocket *sock, Worker *worker) noexcept nogil:
         batch.received[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6)
         batch.received[i].msg_hdr.msg_controllen = CONTROL_SIZE if sock.wildcard else 0
     n = recvmmsg(sock.source.fd, batch.received, BATCH, MSG_DONTWAIT, NULL)
+    udp_take_up(sock, worker, n)
+    return n
+
+
+cdef void udp_take_up(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
+    cdef int i
     for i in range(n):
         on_datagram(worker, sock, i)
-    return n
 
 
 cdef inline void on_datagram(Worker *worker, UdpSocket *sock, int i) noexcept nogil:

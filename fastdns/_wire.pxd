@@ -129,7 +129,9 @@ cdef struct WireRecord:         # one record of a received message; all spans bo
     uint32_t rdata              # offset
     uint8_t section             # 0 answer, 1 authority, 2 additional
 
-cdef uint64_t wire_seed         # of the name hash; random for each process
+# Of the name hash; random for each process. Native code that counts instructions sets them before the first name is hashed (bench/_replay).
+cdef uint64_t wire_seed
+cdef uint64_t wire_multiplier   # odd
 
 
 # ---- big-endian access ----

@@ -1,0 +1,26 @@
+"""The command ``fastdns-bench``: sub-commands, each from the module of its name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+
+__all__ = ["main", "parser"]
+
+#: Modules with ``add_arguments(subparsers)``, which sets the default ``run``: a function of the parsed arguments that gives the exit status.
+MODULES = ("instructions",)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="fastdns-bench", description="Measures DNS servers, and what a query costs inside of fastdns.")
+    subparsers = made.add_subparsers(metavar="COMMAND", required=True)
+    for name in MODULES:
+        import_module(f"fastdns.bench.{name}").add_arguments(subparsers)
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = parser().parse_args(arguments)
+    status: int = given.run(given)
+    return status

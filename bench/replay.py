@@ -1,0 +1,306 @@
+"""Cases whose instructions are counted, run one after the other: ``python -m fastdns.bench.replay FILE``.
+
+A case is a Corefile, questions and what their answers must look like. Each is warmed, then replayed with `Replay.counting` set. FILE gets JSON: the
+compiler and the queries of each case, in the order in which callgrind writes its sums down. `instructions` runs this under valgrind.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fastdns.bench._replay import Replay
+
+__all__ = ["ADDITIONS", "CASES", "Case", "main"]
+
+SEED = 20_111
+BATCH = 64
+#: Batches before those that count, and those that do. Few: the same instructions run each time.
+WARM = 6
+COUNTED = 8
+
+SERVICES = 1000
+NAMESPACES = 40
+A, PTR, AAAA, SRV = 1, 12, 28, 33
+NOERROR, NXDOMAIN = 0, 3
+
+#: What kubeadm writes, cache disabled for the cluster's own names; {upstream} and {folder} are filled in. Directives that are on no query's way
+#: (health, ready, reload) are left out.
+KUBEADM = """
+errors
+kubernetes cluster.local in-addr.arpa ip6.arpa {
+    manifests {folder}/cluster.json
+    pods insecure
+    fallthrough in-addr.arpa ip6.arpa
+    ttl 30
+}
+prometheus 127.0.0.1:0
+forward . {upstream} {
+    max_concurrent 1000
+}
+cache 30 {
+    disable success cluster.local
+    disable denial cluster.local
+}
+loop
+loadbalance
+"""
+
+Names = Callable[[random.Random], str]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Questions of one kind to one configuration."""
+
+    name: str
+    block: str
+    ask: Names
+    qtype: int = A
+    rcode: int = NOERROR
+    #: Records that each answer section must have.
+    answers: int = 1
+    #: Distinct questions; 0: none is asked twice.
+    distinct: int = 256
+    edns: bool = False
+
+
+# ---- the names ----
+
+
+def service(i: int) -> str:
+    return f"service-{i}.team-{i % NAMESPACES}"
+
+
+def cluster_name(choice: random.Random) -> str:
+    return f"{service(choice.randrange(SERVICES))}.svc.cluster.local."
+
+
+def searched_name(choice: random.Random) -> str:
+    """What ndots:5 makes of a name outside of the cluster."""
+    return f"www{choice.randrange(1000)}.example.org.team-{choice.randrange(NAMESPACES)}.svc.cluster.local."
+
+
+def port_name(choice: random.Random) -> str:
+    return f"_http._tcp.{cluster_name(choice)}"
+
+
+def reverse_name(choice: random.Random) -> str:
+    i = choice.randrange(SERVICES)
+    return f"{i % 250 + 1}.{i // 250}.96.10.in-addr.arpa."
+
+
+def outside_name(choice: random.Random) -> str:
+    return f"host-{choice.randrange(10**6)}.example.org."
+
+
+def hosts_name(choice: random.Random) -> str:
+    return f"host-{choice.randrange(SERVICES)}.example.org."
+
+
+def without(name: str) -> str:
+    """kubeadm's chain without a directive."""
+    lines = KUBEADM.strip().splitlines()
+    first = next(i for i, line in enumerate(lines) if line.split()[0] == name)
+    last = first
+    if lines[first].endswith("{"):
+        last = next(i for i in range(first, len(lines)) if lines[i] == "}")
+    return "\n".join(lines[:first] + lines[last + 1 :])
+
+
+#: What each directive of kubeadm's chain adds to a query for a service, and `log`, which is not in it: the differences of two of these to the first.
+ADDITIONS = ("errors", "prometheus", "forward", "cache", "loop", "loadbalance")
+
+CASES = (
+    Case("kubernetes", KUBEADM, cluster_name),
+    Case("kubernetes nodata", KUBEADM, cluster_name, qtype=AAAA, answers=0),
+    Case("kubernetes edns", KUBEADM, cluster_name, edns=True),
+    Case("kubernetes srv", KUBEADM, port_name, qtype=SRV),
+    Case("kubernetes ptr", KUBEADM, reverse_name, qtype=PTR),
+    Case("nxdomain", KUBEADM, searched_name, rcode=NXDOMAIN, answers=0),
+    Case("cache", KUBEADM, outside_name),
+    Case("forward", KUBEADM, outside_name, distinct=0),
+    Case("forward alone", "forward . {upstream}", outside_name, distinct=0),
+    Case("hosts", "hosts {folder}/hosts {\n    fallthrough\n}", hosts_name),
+    Case("whoami", "whoami", outside_name, answers=0),
+    *(Case(f"without {name}", without(name), cluster_name) for name in ADDITIONS),
+    Case("with log", KUBEADM + "log\n", cluster_name),
+)
+
+
+# ---- messages ----
+
+
+def query(number: int, name: str, qtype: int, edns: bool) -> bytes:
+    from fastdns._wire import name_wire
+
+    message = struct.pack("!6H", number, 0x0100, 1, 0, 0, int(edns)) + name_wire(name) + struct.pack("!2H", qtype, 1)
+    return message + (b"\0" + struct.pack("!HHIH", 41, 1232, 0, 0) if edns else b"")
+
+
+def answer(question: bytes) -> bytes:
+    """An upstream's: one address, the owner as a pointer."""
+    end = question.index(b"\0", 12) + 5
+    record = struct.pack("!3HIH4B", 0xC00C, A, 1, 300, 4, 192, 0, 2, 1)
+    return question[:2] + struct.pack("!5H", 0x8180, 1, 1, 0, 0) + question[12:end] + record
+
+
+def check(case: Case, asked: Sequence[bytes], replies: Sequence[bytes]) -> None:
+    """Every question answered as the case wants it: numbers of anything else would mean nothing. Raises AssertionError."""
+    if sorted(reply[:2] for reply in replies) != sorted(message[:2] for message in asked):
+        raise AssertionError(f"{case.name}: {len(asked)} queries, {len(replies)} replies")
+    for reply in replies:
+        flags, _, answers = struct.unpack("!3H", reply[2:8])
+        if (flags & 15, answers) != (case.rcode, case.answers):
+            raise AssertionError(f"{case.name}: rcode {flags & 15} and {answers} answers instead of {case.rcode} and {case.answers}")
+
+
+# ---- the parts ----
+
+
+@dataclass
+class Upstream:
+    """A socket that is asked, and answered from, by hand."""
+
+    sock: socket.socket = field(default_factory=lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+
+    def __post_init__(self) -> None:
+        self.sock.bind(("127.0.0.1", 0))
+        self.sock.settimeout(10)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.sock.getsockname()[1]}"
+
+    def reply(self, count: int) -> None:
+        for _ in range(count):
+            question, client = self.sock.recvfrom(4096)
+            self.sock.sendto(answer(question), client)
+
+
+def write_parts(folder: Path) -> None:
+    """The cluster's manifests and a hosts file."""
+    with open(folder / "cluster.json", "w", encoding="ascii") as file:
+        items: list[dict[str, Any]] = [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"team-{i}", "resourceVersion": "1"}} for i in range(NAMESPACES)
+        ]
+        for i in range(SERVICES):
+            name, namespace = service(i).split(".")
+            address = f"10.96.{i // 250}.{i % 250 + 1}"
+            ports = [{"name": "http", "protocol": "TCP", "port": 80}]
+            meta = {"name": name, "namespace": namespace, "resourceVersion": "1"}
+            items.append({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"clusterIP": address, "clusterIPs": [address], "ports": ports}})
+        json.dump({"apiVersion": "v1", "kind": "List", "items": items}, file)
+    with open(folder / "hosts", "w", encoding="ascii") as file:
+        file.writelines(f"192.0.2.{i % 250 + 1} host-{i}.example.org\n" for i in range(SERVICES))
+
+
+def serve(block: str) -> Replay:
+    """An engine that serves one block for all names, not started; everything that its plugins wait for is there."""
+    from fastdns._loop import Engine
+    from fastdns.bench._replay import Replay
+    from fastdns.server.configuration import Configuration
+    from fastdns.server.instance import Instance
+    from fastdns.server.source import Source
+
+    text = ".:0 {\nbind 127.0.0.1\n" + block + "\n}\n"
+    configuration = Configuration(Source(text.encode(), "Corefile"), "0")
+    configuration.start(True)
+    engine = Engine(1)
+    instance = Instance(configuration)
+    instance.open(engine, {}, {})
+    instance.publish(engine)
+    for config in configuration.configs:
+        for handler in config.handlers:
+            wait_for(handler)
+    (listener,) = instance.listeners.values()
+    replay = Replay(engine, listener, SEED)
+    kept.append((instance, engine, replay))
+    return replay
+
+
+#: What was served lives on: its threads may still look at it.
+kept: list[Any] = []
+
+
+def wait_for(handler: Any) -> None:
+    ready = getattr(handler, "ready", None)
+    while ready is not None and not ready():
+        time.sleep(0.01)
+    if handler.name == "loop":
+        handler.disable()  # as it is after the first half minute
+
+
+def batches(case: Case) -> Iterator[list[bytes]]:
+    choice = random.Random(SEED)
+    names: list[str] = []
+    number = 0
+    while True:
+        batch = []
+        for _ in range(BATCH):
+            if case.distinct and len(names) == case.distinct:
+                name = choice.choice(names)
+            else:
+                name = case.ask(choice)
+                names.append(name)
+            number = number + 1 & 0xFFFF
+            batch.append(query(number, name, case.qtype, case.edns))
+        yield batch
+
+
+def run(case: Case, fill: dict[str, str], upstream: Upstream) -> int:
+    """Replay a case; the number of queries that were counted."""
+    from fastdns.bench._replay import write_down
+
+    block = case.block
+    for key, value in fill.items():
+        block = block.replace("{" + key + "}", value)
+    replay = serve(block)
+    counted = 0
+    for turn, batch in enumerate(batches(case)):
+        if turn == WARM:
+            replay.counting = True
+        if turn == WARM + COUNTED:
+            break
+        counted += BATCH * replay.counting
+        replies = list(replay.serve(batch))
+        if len(replies) < len(batch):  # the others ask upstream
+            upstream.reply(len(batch) - len(replies))
+            while len(replies) < len(batch) and (more := replay.wake(10)):
+                replies += more
+        check(case, batch, replies)
+    write_down()
+    return counted
+
+
+def main(arguments: Sequence[str]) -> None:
+    from fastdns.bench._seed import fix_name_hash
+
+    fix_name_hash(SEED)
+    from fastdns.bench._replay import compiler, fix_cluster_hash
+
+    fix_cluster_hash(SEED)
+    wanted = arguments[1:]
+    found: dict[str, int] = {}
+    upstream = Upstream()
+    with tempfile.TemporaryDirectory() as folder:
+        write_parts(Path(folder))
+        fill = {"folder": folder, "upstream": upstream.address}
+        for case in CASES:
+            if not wanted or case.name in wanted:
+                found[case.name] = run(case, fill, upstream)
+    Path(arguments[0]).write_text(json.dumps({"compiler": compiler(), "queries": found}), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
