@@ -1,0 +1,133 @@
+"""Servers with configurations of their own, for the work that they share with us: zones, and forwarding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastdns.bench.servers.adapter import Adapter, Listen, Work
+
+
+def zone_file(work: Work, folder: Path) -> tuple[str, Path]:
+    """Writes the zone; its origin and its file."""
+    assert work.zone is not None
+    path = folder / "zone"
+    path.write_text(work.zone.text())
+    return work.zone.origin, path
+
+
+class ZoneServer(Adapter):
+    """An authoritative server: it does what can be told as a zone."""
+
+    def refuses(self, work: Work) -> str:
+        return super().refuses(work) or ("" if work.zone else "serves zones only, and this work is none")
+
+
+class Knot(ZoneServer):
+    """Knot DNS."""
+
+    name = "knotd"
+    program = "knotd"
+
+    def command(self, work: Work, listen: Listen, folder: Path) -> list[str]:
+        origin, zone = zone_file(work, folder)
+        path = folder / "knot.conf"
+        path.write_text(f"""server:
+    rundir: "{folder}"
+    listen: {listen.address}@{listen.port}
+    udp-workers: {listen.workers}
+    tcp-workers: {listen.workers}
+    background-workers: 1
+database:
+    storage: "{folder}"
+log:
+  - target: stderr
+    any: warning
+zone:
+  - domain: "{origin}"
+    file: "{zone}"
+    journal-content: none
+    zonefile-sync: -1
+""")
+        return [self.executable(), "-c", str(path)]
+
+
+class Nsd(ZoneServer):
+    """NSD."""
+
+    name = "nsd"
+    program = "nsd"
+
+    def command(self, work: Work, listen: Listen, folder: Path) -> list[str]:
+        origin, zone = zone_file(work, folder)
+        path = folder / "nsd.conf"
+        path.write_text(f"""server:
+    ip-address: {listen.address}@{listen.port}
+    server-count: {listen.workers}
+    username: ""
+    zonesdir: "{folder}"
+    pidfile: "{folder}/nsd.pid"
+    xfrdfile: "{folder}/xfrd.state"
+    xfrdir: "{folder}"
+    zonelistfile: "{folder}/zone.list"
+    rrl-ratelimit: 0
+remote-control:
+    control-enable: no
+zone:
+    name: "{origin}"
+    zonefile: "{zone}"
+""")
+        return [self.executable(), "-d", "-c", str(path)]
+
+
+class Unbound(Adapter):
+    """Unbound: forwarding with and without its cache, and zones as its local authority."""
+
+    name = "unbound"
+    program = "unbound"
+
+    def refuses(self, work: Work) -> str:
+        return super().refuses(work) or ("" if work.zone or work.upstream else "forwards or serves zones, and this work is neither")
+
+    def command(self, work: Work, listen: Listen, folder: Path) -> list[str]:
+        lines = [
+            "server:",
+            f"    port: {listen.port}",
+            f"    interface: {listen.address}",
+            f"    interface-automatic: {'yes' if listen.wildcard else 'no'}",
+            f"    num-threads: {listen.workers}",
+            '    chroot: ""',
+            '    username: ""',
+            '    pidfile: ""',
+            f'    directory: "{folder}"',
+            "    do-daemonize: no",
+            "    use-syslog: no",
+            '    logfile: ""',
+            "    verbosity: 0",
+            "    access-control: 127.0.0.0/8 allow",
+            "    do-not-query-localhost: no",
+            "    qname-minimisation: no",
+            "    unblock-lan-zones: yes",
+            "    msg-cache-size: 64m",
+            "    rrset-cache-size: 128m",
+            '    module-config: "iterator"',
+            "    outgoing-range: 4096",
+            "    num-queries-per-thread: 4096",
+            "remote-control:",
+            "    control-enable: no",
+        ]
+        if work.zone:
+            origin, zone = zone_file(work, folder)
+            lines += [
+                "auth-zone:",
+                f'    name: "{origin}"',
+                f'    zonefile: "{zone}"',
+                "    for-upstream: no",
+                "    for-downstream: yes",
+                "    fallback-enabled: no",
+            ]
+        if work.upstream:
+            lines += ["forward-zone:", '    name: "."', f"    forward-addr: 127.0.0.1@{work.upstream}"]
+            lines += [] if work.cached else ["    forward-no-cache: yes"]
+        path = folder / "unbound.conf"
+        path.write_text("\n".join(lines) + "\n")
+        return [self.executable(), "-d", "-p", "-c", str(path)]

@@ -1,0 +1,128 @@
+"""A server under test as a running process: pinned, asked until it is ready, measured, stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import dns.exception
+import dns.message
+import dns.rcode
+from dns.rdatatype import RdataType
+
+from fastdns.bench.servers.adapter import Adapter, Listen, Work
+from fastdns.bench.servers.ports import free_port
+
+#: Seconds until a server must answer, and until it must have ended.
+TO_START = 120.0
+TO_END = 10.0
+#: Seconds between two questions to a server that is starting.
+PAUSE = 0.005
+#: Characters of a server's output that an error repeats.
+TAIL = 2000
+
+
+class StartError(Exception):
+    """The server ended, or never answered."""
+
+
+class Running:
+    """Starts the server on the given CPUs in a folder of its own; use as a context. Raises StartError when it does not get ready.
+
+    `ready`: seconds from the start of the process to its first answer with NOERROR to the work's probe.
+    """
+
+    def __init__(self, adapter: Adapter, work: Work, cpus: Sequence[int], *, wildcard: bool = False, limit: float = TO_START) -> None:
+        self.adapter = adapter
+        self.label = adapter.label
+        self.work = work
+        self.port = free_port()
+        self.ready = 0.0
+        self._folder = tempfile.TemporaryDirectory(prefix=f"fastdns-bench-{adapter.name}-")
+        self.folder = Path(self._folder.name)
+        self._log = self.folder / "output.log"
+        try:
+            command = adapter.command(work, Listen(self.port, wildcard, max(1, len(cpus))), self.folder)
+            began = time.monotonic()
+            with self._log.open("wb") as log, pinned(cpus):
+                self.process = subprocess.Popen(
+                    command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **adapter.environment()}
+                )
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        try:
+            self._wait(began, limit)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def output(self) -> str:
+        """What the server has said, its end."""
+        return self._log.read_text(errors="replace")[-TAIL:]
+
+    def check(self) -> None:
+        """Raises StartError when the server has ended by itself."""
+        if self.process.poll() is not None:
+            raise StartError(f"{self.label} ended with {self.process.returncode}:\n{self.output()}")
+
+    def answers(self, name: str, kind: int, timeout: float = 0.5) -> list[str] | None:
+        """The answer section's data as text, sorted; None when there is no reply with NOERROR in time (seconds)."""
+        request = dns.message.make_query(name, RdataType.make(kind))
+        # A connected socket hears at once of a port that nobody listens on.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.connect(("127.0.0.1", self.port))
+            sock.settimeout(timeout)
+            try:
+                sock.send(request.to_wire())
+                reply = dns.message.from_wire(sock.recv(65535))
+            except (OSError, dns.exception.DNSException):
+                return None
+        if reply.rcode() != dns.rcode.NOERROR or not request.is_response(reply):
+            return None
+        return sorted(rdata.to_text() for rrset in reply.answer for rdata in rrset)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(TO_END)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _wait(self, began: float, limit: float) -> None:
+        while self.answers(*self.work.probe) is None:
+            self.check()
+            if time.monotonic() - began > limit:
+                raise StartError(f"{self.label} did not answer {self.work.probe[0]} within {limit:g} s:\n{self.output()}")
+            time.sleep(PAUSE)
+        self.ready = time.monotonic() - began
+
+
+@contextlib.contextmanager
+def pinned(cpus: Sequence[int]) -> Iterator[None]:
+    """Processes started inside inherit these CPUs; the caller goes back to its own. No CPUs: nothing is pinned."""
+    before = os.sched_getaffinity(0)
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
