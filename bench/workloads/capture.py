@@ -1,0 +1,174 @@
+"""Queries out of packet captures (pcap and pcapng): UDP, and TCP streams put together.
+
+dpkt reads the files and the layers below DNS. It has no requirements of its own, reads both formats, and takes 13 µs for a
+packet, where scapy takes 170 µs and pypcapkit 4 ms: captures that are worth sending again have millions of packets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastdns._wire import accept
+from fastdns.bench.workload import Question, WorkloadError
+
+__all__ = ["read_capture"]
+
+QUERY, IN = 0, 1
+#: Octets of a stream that are kept while they wait for those before them.
+AHEAD = 1 << 20
+
+
+def read_capture(path: str | Path, port: int = 53) -> Iterator[Question]:
+    """The queries that were sent to a port, in their order. Other packets, also cut ones, are passed over. WorkloadError when there is nothing to read."""
+    try:
+        import dpkt
+    except ImportError:
+        raise WorkloadError("captures need more than is installed: pip install 'fastdns[bench]'") from None
+    try:
+        with open(path, "rb") as file:
+            yield from _queries(dpkt, file, str(path), port)
+    except OSError as error:
+        raise WorkloadError(f"{path}: {error.strerror}") from error
+
+
+def _queries(dpkt: Any, file: Any, path: str, port: int) -> Iterator[Question]:
+    try:
+        reader = dpkt.pcap.UniversalReader(file)
+        link = reader.datalink()
+    except (ValueError, dpkt.Error) as error:
+        raise WorkloadError(f"{path}: neither pcap nor pcapng: {error}") from error
+    layer = _layers(dpkt).get(link)
+    if layer is None:
+        raise WorkloadError(f"{path}: packets of link type {link} are not known")
+    streams = Streams()
+    packets = found = 0
+    try:
+        for _, octets in reader:
+            packets += 1
+            for message in _messages(dpkt, layer, octets, port, streams):
+                acceptance, _, name, qtype, qclass = accept(message)
+                if acceptance == QUERY and name is not None and qclass == IN:
+                    found += 1
+                    yield Question(name, qtype)
+    except (ValueError, dpkt.Error, EOFError) as error:
+        raise WorkloadError(f"{path}: after packet {packets}: {error or 'the file is damaged'}") from error
+    if not found:
+        raise WorkloadError(f"{path}: no queries to port {port} in {packets} packets")
+
+
+def _layers(dpkt: Any) -> dict[int, Any]:
+    """Link types (www.tcpdump.org/linktypes.html) and what takes them apart."""
+    import struct
+
+    def raw(octets: bytes) -> Any:
+        return _ip(dpkt, octets)
+
+    def loopback(octets: bytes) -> Any:
+        return _ip(dpkt, octets[4:])
+
+    def sll2(octets: bytes) -> Any:
+        return _ip(dpkt, octets[20:]) if struct.unpack_from("!H", octets)[0] in (0x0800, 0x86DD) else None
+
+    return {
+        0: loopback,
+        1: lambda octets: dpkt.ethernet.Ethernet(octets).data,
+        12: raw,
+        14: raw,
+        101: raw,
+        108: loopback,
+        113: lambda octets: dpkt.sll.SLL(octets).data,
+        228: raw,
+        229: raw,
+        276: sll2,
+    }
+
+
+def _ip(dpkt: Any, octets: bytes) -> Any:
+    version = octets[0] >> 4
+    return dpkt.ip.IP(octets) if version == 4 else dpkt.ip6.IP6(octets) if version == 6 else None
+
+
+def _messages(dpkt: Any, layer: Any, octets: bytes, port: int, streams: Streams) -> Iterator[bytes]:
+    """DNS messages that a packet completes."""
+    import struct
+
+    try:
+        packet = layer(octets)
+    except (dpkt.Error, struct.error, IndexError, ValueError):  # cut, or not what it says
+        return
+    if not isinstance(packet, dpkt.ip.IP | dpkt.ip6.IP6):
+        return
+    later: int = getattr(packet, "offset", 0)
+    if later:  # a fragment without the head
+        return
+    segment = packet.data
+    if isinstance(segment, dpkt.udp.UDP) and segment.dport == port:
+        if len(segment.data) == segment.ulen - 8:
+            yield bytes(segment.data)
+    elif isinstance(segment, dpkt.tcp.TCP) and segment.dport == port:
+        key = (packet.src, segment.sport, packet.dst)
+        if segment.flags & dpkt.tcp.TH_SYN:
+            streams.open(key, segment.seq + 1)
+        yield from streams.take(key, segment.seq, bytes(segment.data))
+        if segment.flags & (dpkt.tcp.TH_FIN | dpkt.tcp.TH_RST):
+            streams.close(key)
+
+
+# ---- TCP ----
+
+Key = tuple[bytes, int, bytes]
+
+
+@dataclass
+class Stream:
+    #: Sequence number that comes next.
+    following: int
+    octets: bytearray = field(default_factory=bytearray)
+    #: Segments that came before those in front of them, by sequence number.
+    ahead: dict[int, bytes] = field(default_factory=dict)
+
+
+class Streams:
+    """What clients send in their connections, in order. One whose beginning is missing is taken to begin with a message."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[Key, Stream] = {}
+
+    def open(self, key: Key, following: int) -> None:
+        self.by_key[key] = Stream(following & 0xFFFFFFFF)
+
+    def close(self, key: Key) -> None:
+        self.by_key.pop(key, None)
+
+    def take(self, key: Key, number: int, data: bytes) -> Iterator[bytes]:
+        """The messages that a segment completes (RFC 1035 4.2.2)."""
+        if not data:
+            return
+        stream = self.by_key.setdefault(key, Stream(number))
+        stream.ahead[number] = data
+        self._join(stream)
+        if sum(map(len, stream.ahead.values())) > AHEAD:  # a segment was not captured
+            self.close(key)
+        octets = stream.octets
+        while len(octets) >= 2 and len(octets) >= (end := 2 + int.from_bytes(octets[:2])):
+            yield bytes(octets[2:end])
+            del octets[:end]
+
+    @staticmethod
+    def _join(stream: Stream) -> None:
+        """Put behind the octets what follows on them; what came twice counts once."""
+        moved = True
+        while moved:
+            moved = False
+            for number, data in sorted(stream.ahead.items(), key=lambda item: (item[0] - stream.following) & 0xFFFFFFFF):
+                known = (stream.following - number) & 0xFFFFFFFF
+                if known >= 1 << 31:
+                    continue
+                del stream.ahead[number]
+                fresh = data[known:]
+                stream.octets += fresh
+                stream.following = (stream.following + len(fresh)) & 0xFFFFFFFF
+                moved = moved or bool(fresh)
