@@ -47,7 +47,7 @@ def server(serve: Callable[..., Server]) -> Server:
 def patient(serve: Callable[..., Server], tmp_path: Path) -> Server:
     """A server on which no broken client ends by itself while a test looks at the others."""
     (tmp_path / "timeouts.py").write_text(CONFIGURED.format(read=PATIENCE, write=PATIENCE, idle=PATIENCE))
-    return serve(COREFILE.replace("whoami", "plugin {dir}/../timeouts.py\n    whoami"))
+    return serve(COREFILE.replace("whoami", "plugin {dir}/../timeouts.py\n    whoami"), "-workers", "1")
 
 
 def connect(server: Server, number: int) -> list[socket.socket]:
