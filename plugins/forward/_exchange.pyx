@@ -7,7 +7,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
-from fastdns._atomic cimport atomic_add32, atomic_load32, atomic_load64
+from fastdns._atomic cimport atomic_add32, atomic_load32, atomic_load64, atomic_store32
 from fastdns._metrics cimport metric_add, metric_observe
 from fastdns._mux cimport (
     ANSWERED, FAILED, NEXT, PARKED, Query, Timer, Verdict, Worker, query_answer, query_fail, query_is_udp, query_park, query_resume, query_scratch,
@@ -39,8 +39,8 @@ cdef enum:
     SWEEP_LEAST = 1000              # and at least
     SILENCE = 800                   # ms without a reply, after which others are asked first
     REPEAT = 400                    # ms until a datagram is sent again,
-    REPEAT_STEP = 600               # and until the next time
-    REPEATS = 3
+    REPEAT_STEP = 400               # and until the next time: with the second attempt ten in all, of which half may be lost
+    REPEATS = 4
     REPEAT_TICK = 200
     SPARE_MAX = 512                 # at most one repetition for each question, and so many more at first
 
@@ -546,6 +546,8 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
         rcode = q.reply.rcode
     peer.replied = e.share.worker.now
     peer.quiet = 0
+    if atomic_load32(&e.upstream.fails):
+        atomic_store32(&e.upstream.fails, 0)    # as good a sign of life as the reply to a probe, which may be lost time and again
     if rcode < RCODE_CELLS:
         metric_observe(forward.settings.buckets, e.upstream.duration + rcode * forward.settings.stride, e.share.worker.id,
                        <uint64_t>(e.share.worker.now - e.asked))

@@ -250,36 +250,6 @@ def test_fan_out_a_dead_upstream_gets_at_most_two_packets_a_query(serve: Serve) 
     assert 300 <= len(seen) <= 600
 
 
-@pytest.mark.parametrize(("loss", "wanted"), [(0.1, 0.99), (0.3, 0.99), (0.5, 0.97)])
-def test_r8_upstream_loss(serve: Serve, loss: float, wanted: float) -> None:
-    """The whole goal (99.99, 99.9 and 99 %) needs more queries than a test has time for."""
-    lucky = random.Random(8)
-    lossy: list[bool] = []
-    seen: list[bytes] = []
-
-    def answer(octets: bytes, send: Send, client: object) -> None:
-        seen.append(octets)
-        if not lossy or lucky.random() >= loss:
-            send(right(octets))
-
-    with raw_upstream(answer) as up:
-        server = serve(corefile(to=up))
-        burst(server, [f"warm{i}.test." for i in range(50)])
-        seen.clear()
-        lossy.append(True)
-        codes: list[str] = []
-        threads = []
-        for start in range(0, 400, 40):
-            names = [f"{i}.test." for i in range(start, start + 40)]
-            threads.append(threading.Thread(target=lambda names=names: codes.extend(burst(server, names))))
-            threads[-1].start()
-            time.sleep(0.1)
-        for thread in threads:
-            thread.join()
-    assert codes.count("NOERROR") / len(codes) >= wanted
-    assert len(seen) <= 3 * len(codes), "twice as many as there are questions must be asked where half is lost"
-
-
 def test_r8_silent_upstream_is_skipped_within_a_second(serve: Serve) -> None:
     with raw_upstream(lambda octets, send, client: None) as silent, Upstream(address("192.0.2.2")) as other:
         server = serve(corefile(f"policy sequential\n {PATIENT}", f"{silent} {other.address}"), "-workers", "1")
