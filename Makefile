@@ -75,6 +75,15 @@ sanitize: build ## the tests against a build with ASan and UBSan
 	FASTDNS_SANITIZE=$(SANITIZERS) $(BIN)/python setup.py -q build --build-lib $(SANITIZED)
 	tools/with_sanitizers.sh $(BIN)/python -m pytest -o pythonpath="$(SANITIZED) ." -o timeout=600 -m "not slow and not memory and not timing" $(TESTS)
 
+# What workers, writers and Python's threads share, watched by ThreadSanitizer. make tsan TESTS=tests/test_index.py runs some.
+THREADED := tests/test_index.py tests/test_epoch.py tests/test_lane.py tests/test_tcp.py tests/test_log.py tests/test_metrics.py tests/test_http.py \
+	tests/robustness/test_reload.py tests/robustness/test_parking.py tests/robustness/test_python_plugins.py tests/robustness/test_threads.py tests/plugins
+.PHONY: tsan
+tsan: build ## the tests of what threads share against a build with TSan
+	FASTDNS_SANITIZE=thread $(BIN)/python setup.py -q build --build-lib build/threads
+	FASTDNS_SANITIZE=thread tools/with_sanitizers.sh $(BIN)/python -m pytest -o pythonpath="build/threads ." -o timeout=600 \
+		-m "not slow and not memory and not timing" $(if $(filter file,$(origin TESTS)),$(THREADED),$(TESTS))
+
 # Mutated packets and upstream replies thrown at a server built with the sanitizers (tests/fuzz): make fuzz PACKETS=1000000 SEED=7
 PACKETS ?= 1000000
 SEED ?= 1

@@ -1,5 +1,5 @@
 """The few atomic operations that threads share memory with (GCC and clang builtins)."""
-from libc.stdint cimport uint32_t, uint64_t, int64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 
 cdef extern from * nogil:
     """
@@ -15,6 +15,9 @@ cdef extern from * nogil:
     static inline uint32_t atomic_exchange32(uint32_t *p, uint32_t v) { return __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL); }
     static inline uint32_t atomic_add32(uint32_t *p, uint32_t v) { return __atomic_add_fetch(p, v, __ATOMIC_ACQ_REL); }
     static inline int64_t atomic_load64(const int64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+    #define ATOMIC_PEEK(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+    #define ATOMIC_POKE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+    #define ATOMIC_BUMP(p, n) __atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) + (n), __ATOMIC_RELAXED)
     static inline void atomic_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
     """
     void *atomic_load_pointer(void **p) noexcept
@@ -27,3 +30,17 @@ cdef extern from * nogil:
     uint32_t atomic_add32(uint32_t *p, uint32_t v) noexcept
     int64_t atomic_load64(const int64_t *p) noexcept
     void atomic_fence() noexcept
+    # Relaxed: values are whole, and nothing is said about order. What plain loads and stores cost.
+    uint8_t atomic_peek8 "ATOMIC_PEEK"(const uint8_t *p) noexcept
+    uint32_t atomic_peek32 "ATOMIC_PEEK"(const uint32_t *p) noexcept
+    uint64_t atomic_peek64 "ATOMIC_PEEK"(const uint64_t *p) noexcept
+    int64_t atomic_peek_ns "ATOMIC_PEEK"(const int64_t *p) noexcept
+    int atomic_peek_fd "ATOMIC_PEEK"(const int *p) noexcept
+    void atomic_poke8 "ATOMIC_POKE"(uint8_t *p, uint8_t v) noexcept
+    void atomic_poke32 "ATOMIC_POKE"(uint32_t *p, uint32_t v) noexcept
+    void atomic_poke_ns "ATOMIC_POKE"(int64_t *p, int64_t v) noexcept
+    void atomic_poke_fd "ATOMIC_POKE"(int *p, int v) noexcept
+    # Adds to a number that no other thread writes, though others read it.
+    void atomic_bump32 "ATOMIC_BUMP"(uint32_t *p, int n) noexcept
+    void atomic_bump64 "ATOMIC_BUMP"(uint64_t *p, uint64_t n) noexcept
+    void atomic_bump_count "ATOMIC_BUMP"(int64_t *p, int n) noexcept

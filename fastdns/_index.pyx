@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcmp, memcpy, memset
-from fastdns._atomic cimport atomic_add32, atomic_load_pointer
+from fastdns._atomic cimport atomic_add32, atomic_load_pointer, atomic_peek8, atomic_peek32
 from fastdns._nodes cimport (INDEX_OK, INDEX_OUTSIDE, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_CNAME, NODE_CUT, NODE_DNAME, NODE_WILDCARD, IndexCore,
                              IndexNode, IndexRecord, IndexTable, RRset, is_node, node_rrset, node_rrsets, rrset_record)
 from fastdns._publish cimport (index_begin, index_collect, index_end, index_holds, index_lock, index_put, index_release, index_swap, index_table,
@@ -24,7 +24,7 @@ cdef inline IndexNode *probe(const IndexTable *table, uint32_t hash, const uint8
         node = <IndexNode *>atomic_load_pointer(<void **>&table.slots[i].node)
         if node == NULL:
             return NULL
-        if table.slots[i].hash == hash and is_node(node) and node.length == length and memcmp(node.name, lower, length) == 0:
+        if atomic_peek32(&table.slots[i].hash) == hash and is_node(node) and node.length == length and memcmp(node.name, lower, length) == 0:
             return node
         i += 1
         if i == table.capacity:
@@ -61,8 +61,8 @@ cdef inline IndexNode *suffix(const IndexTable *table, const Name *name, uint32_
 
 cdef IndexOutcome find_cut(const IndexTable *table, const IndexCore *index, const Name *name, uint16_t qtype, IndexResult *out) noexcept nogil:
     """The topmost delegation or DNAME on the way from the apex to the name; FOUND_HIT when there is none."""
-    cdef int label = <int>name.labels - table.cut_least
-    cdef int last = <int>name.labels - table.cut_most
+    cdef int label = <int>name.labels - atomic_peek8(&table.cut_least)
+    cdef int last = <int>name.labels - atomic_peek8(&table.cut_most)
     cdef IndexNode *node
     while label >= 0 and label >= last:
         node = suffix(table, name, label)
@@ -70,10 +70,10 @@ cdef IndexOutcome find_cut(const IndexTable *table, const IndexCore *index, cons
             return FOUND_HIT            # then nothing stands below it either
         out.node = node
         out.label = <uint8_t>label
-        if node.flags & NODE_CUT and not (label == 0 and qtype == TYPE_DS):
+        if atomic_peek8(&node.flags) & NODE_CUT and not (label == 0 and qtype == TYPE_DS):
             out.rrset = node_rrset(node, TYPE_NS)
             return FOUND_DELEGATION
-        if node.flags & NODE_DNAME and label > 0:
+        if atomic_peek8(&node.flags) & NODE_DNAME and label > 0:
             out.rrset = node_rrset(node, TYPE_DNAME)
             return FOUND_DNAME
         label -= 1
@@ -87,7 +87,7 @@ cdef inline IndexOutcome choose_rrset(IndexNode *node, uint16_t qtype, IndexResu
     out.rrset = node_rrset(node, qtype)
     if out.rrset != NULL:
         return FOUND_HIT
-    if node.flags & NODE_CNAME:
+    if atomic_peek8(&node.flags) & NODE_CNAME:
         out.rrset = node_rrset(node, TYPE_CNAME)
         return FOUND_CNAME
     return FOUND_NODATA
@@ -97,16 +97,17 @@ cdef IndexOutcome index_find(const IndexCore *index, const Name *name, uint16_t 
     cdef const IndexTable *table = current(index)
     cdef IndexNode *node = NULL
     cdef IndexOutcome outcome
-    cdef uint32_t label = 0, apex
+    cdef uint32_t label = 0, apex, most
     memset(out, 0, sizeof(IndexResult))
     if not index_holds(index, name):
         return FOUND_OUTSIDE
-    if table.cuts:
+    if atomic_peek32(&table.cuts):
         outcome = find_cut(table, index, name, qtype, out)
         if outcome != FOUND_HIT:
             return outcome
-    if name.labels > table.most_labels:
-        label = name.labels - table.most_labels
+    most = atomic_peek8(&table.most_labels)
+    if name.labels > most:
+        label = name.labels - most
     apex = name.labels - index.origin.labels
     while label <= apex:
         node = suffix(table, name, label)
@@ -120,7 +121,7 @@ cdef IndexOutcome index_find(const IndexCore *index, const Name *name, uint16_t 
         return choose_rrset(node, qtype, out)
     out.node = NULL
     out.encloser = node
-    if node.flags & NODE_WILDCARD:
+    if atomic_peek8(&node.flags) & NODE_WILDCARD:
         node = probe_wildcard(table, name.lower + name.offset[label], name.length - name.offset[label])
         if node != NULL:
             out.wildcard = 1

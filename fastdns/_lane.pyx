@@ -9,7 +9,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strncpy
 from libc.errno cimport errno
 from cpython.ref cimport Py_INCREF, Py_DECREF
-from fastdns._atomic cimport (atomic_add32, atomic_exchange32, atomic_fence, atomic_load32, atomic_load_pointer, atomic_store32,
+from fastdns._atomic cimport (atomic_add32, atomic_exchange32, atomic_fence, atomic_load32, atomic_load_pointer, atomic_peek8, atomic_poke8, atomic_store32,
                               atomic_swap_pointer, atomic_take_pointer)
 from fastdns._finish cimport finish_fit, finish_write
 from fastdns._metrics cimport Metric, metric_add
@@ -122,8 +122,8 @@ cdef void on_ticket(Mail *mail, Worker *worker) noexcept nogil:
     """The lane is through with a ticket, or wants the handlers below to answer."""
     cdef Ticket *ticket = <Ticket *>mail
     cdef Query *q = ticket.query
-    if ticket.abandoned or q.generation != ticket.generation:
-        ticket.abandoned = 1
+    if atomic_peek8(&ticket.abandoned) or q.generation != ticket.generation:
+        atomic_poke8(&ticket.abandoned, 1)
         if ticket.kind == TICKET_ASK:       # a coroutine waits for this: it hears that nobody else does
             ticket.kind = TICKET_BELOW
             ticket.answered = 0
@@ -142,7 +142,7 @@ cdef Verdict lane_resume(Handler *self, Query *q) noexcept nogil:
     cdef int status
     if q.in_child == CHILD_DONE and not scratch.ready:
         if carry_child(ticket, q.child) < 0 or query_park(q, q.worker.now + state.deadline) < 0:
-            ticket.abandoned = 1            # the lane still waits for an answer from below: it finds out there
+            atomic_poke8(&ticket.abandoned, 1)      # the lane still waits for an answer from below: it finds out there
             push(ticket)
             scratch.ticket = NULL
             return query_fail(q, RCODE_SERVFAIL, b"out of memory")
@@ -205,7 +205,7 @@ cdef void lane_abandon(Handler *self, Query *q) noexcept nogil:
     metric_add(state.deadlines, q.worker.id, 1)
     if scratch.ticket == NULL:
         return
-    scratch.ticket.abandoned = 1
+    atomic_poke8(&scratch.ticket.abandoned, 1)
     if q.child != NULL:                     # the lane waits for the handlers below: nobody will tell it any more but this
         scratch.ticket.kind = TICKET_BELOW
         scratch.ticket.answered = 0
@@ -356,7 +356,7 @@ cdef int serve_one(Ticket *ticket) except -1:
         query = <PluginQuery>ticket.task
         settle_below(query)
         return 0
-    if ticket.abandoned:
+    if atomic_peek8(&ticket.abandoned):
         finish(ticket, NEXT)
         return 0
     query = PythonQuery.__new__(PythonQuery)
@@ -426,7 +426,7 @@ cdef int fail(PluginQuery query, error) except -1:
     """An exception is SERVFAIL for its query, a line in the log and counts; with debug or stacktrace its traceback is logged too."""
     cdef PythonHandler handler = query.handler
     cancelled = type(error).__name__ == "CancelledError"
-    if cancelled and query.ticket != NULL and query.ticket.abandoned:
+    if cancelled and query.ticket != NULL and atomic_peek8(&query.ticket.abandoned):
         conclude(query, PASS)
         return 0
     ERRORS.add((handler.name,))
@@ -522,7 +522,7 @@ def on_readable(me, loop):
     read(lane.wake, &count, 8)
     if atomic_exchange32(&lane.expired, 0):
         for task, query in list(_tasks.items()):
-            if task.get_loop() is loop and (<PluginQuery>query).ticket != NULL and (<PluginQuery>query).ticket.abandoned:
+            if task.get_loop() is loop and (<PluginQuery>query).ticket != NULL and atomic_peek8(&(<PluginQuery>query).ticket.abandoned):
                 task.cancel()
     while True:
         atomic_store32(&lane.asleep, 0)
@@ -605,7 +605,7 @@ cdef int settle_below(PluginQuery query) except -1:
         except Exception as error:
             fail(query, error)
         return 0
-    if ticket.abandoned:
+    if atomic_peek8(&ticket.abandoned):
         if not future.done():
             future.cancel()
         return 0

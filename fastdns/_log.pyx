@@ -8,6 +8,7 @@ from libc.stdlib cimport calloc
 from libc.string cimport memchr, memcpy
 from posix.unistd cimport usleep
 
+from fastdns._atomic cimport atomic_peek_fd, atomic_poke_fd
 from fastdns._metrics cimport METRIC_CONTROL
 from fastdns._socket cimport POLLOUT, poll, pollfd, write
 from fastdns._thread cimport thread_start
@@ -211,11 +212,11 @@ cdef void write_out() noexcept nogil:
     cdef uint64_t done = 0
     cdef ssize_t written
     while done < batch_length:
-        written = write(output, batch + done, batch_length - done)
+        written = write(atomic_peek_fd(&output), batch + done, batch_length - done)
         if written > 0:
             done += written
         elif errno == EAGAIN:
-            ready.fd = output
+            ready.fd = atomic_peek_fd(&output)
             ready.events = POLLOUT
             poll(&ready, 1, 1000)
         elif errno != EINTR:
@@ -282,7 +283,8 @@ def dropped() -> int:
 def set_output(int fd) -> int:
     """Write to another descriptor from now on; returns the former one."""
     global output
-    before, output = output, fd
+    before = output
+    atomic_poke_fd(&output, fd)
     return before
 
 

@@ -8,7 +8,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, malloc, free
 from libc.errno cimport errno
 from fastdns._atomic cimport (atomic_load_pointer, atomic_store_pointer, atomic_take_pointer, atomic_swap_pointer, atomic_load32,
-                              atomic_store32, atomic_exchange32, atomic_load64, atomic_fence)
+                              atomic_store32, atomic_exchange32, atomic_load64, atomic_fence, atomic_peek32, atomic_peek64, atomic_peek_ns, atomic_poke_ns)
 from fastdns._chains cimport Chains
 from fastdns._epoch cimport epoch_online, epoch_offline, epoch_wait
 from fastdns._metrics cimport metrics_prepare
@@ -140,7 +140,7 @@ cdef void run_worker(Loop *loop) noexcept nogil:
         n = epoll_wait(loop.epoll, events, EVENTS_MAX, timeout)
         atomic_store32(&loop.asleep, 0)
         epoch_online(id)
-        loop.base.now = socket_clock()
+        atomic_poke_ns(&loop.base.now, socket_clock())
         loop.base.set = <ChainSet *>atomic_load_pointer(<void **>loop.published)
         udp_poll(&loop.udp, &loop.base)
         for i in range(n):
@@ -470,7 +470,7 @@ cdef class Engine:
         cdef uint32_t i
         cdef int64_t count = 0
         for i in range(self.workers):
-            count += self.loops[i].base.parked
+            count += atomic_peek32(&self.loops[i].base.parked)
         return count
 
     def _retire(self, Chains chains):
@@ -561,7 +561,7 @@ cdef class Engine:
 
     def heartbeats(self) -> list:
         """For each worker: (ns of the monotonic clock when its last batch began, whether it sleeps). A worker that is awake since long is stuck."""
-        return [(self.loops[i].base.now, bool(atomic_load32(&self.loops[i].asleep))) for i in range(self.workers)]
+        return [(atomic_peek_ns(&self.loops[i].base.now), bool(atomic_load32(&self.loops[i].asleep))) for i in range(self.workers)]
 
     def statistics(self) -> dict:
         """Sums over the workers: parked, evicted, dropped, send_errors, connections, slots."""
@@ -570,11 +570,11 @@ cdef class Engine:
         totals = dict.fromkeys(("parked", "evicted", "dropped", "send_errors", "connections", "slots", "large_refused"), 0)
         for i in range(self.workers):
             loop = self.loops[i]
-            totals["parked"] += loop.base.parked
-            totals["evicted"] += loop.base.evicted
-            totals["dropped"] += loop.base.dropped
-            totals["send_errors"] += loop.udp.send_errors
-            totals["connections"] += loop.connection_count
-            totals["slots"] += loop.base.pool_made
-            totals["large_refused"] += loop.base.large.refused
+            totals["parked"] += atomic_peek32(&loop.base.parked)
+            totals["evicted"] += atomic_peek64(&loop.base.evicted)
+            totals["dropped"] += atomic_peek64(&loop.base.dropped)
+            totals["send_errors"] += atomic_peek64(&loop.udp.send_errors)
+            totals["connections"] += atomic_peek32(&loop.connection_count)
+            totals["slots"] += atomic_peek32(&loop.base.pool_made)
+            totals["large_refused"] += atomic_peek32(&loop.base.large.refused)
         return totals

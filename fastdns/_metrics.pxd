@@ -1,9 +1,10 @@
-"""Counters and histograms that workers write without locks or atomics: each worker has a row of cells of its own, summed when read.
+"""Counters and histograms that workers write without locks or locked instructions: each worker has a row of cells of its own, summed when read.
 
 A child of a metric (one set of label values) is a run of cells, made once on the control side (`Metric.cell`) and kept for the life of the
 process, so counters survive a reload. A handler keeps the cell numbers it needs, by server label where the labels name a server.
 """
 from libc.stdint cimport uint32_t, uint64_t, int64_t
+from fastdns._atomic cimport atomic_bump64
 
 cdef enum:
     METRIC_CELLS_MAX = 4194304      # virtual memory only; pages are touched as cells are used
@@ -14,7 +15,7 @@ cdef uint64_t *metric_rows[65]      # row of each worker, METRIC_CONTROL last; m
 
 cdef inline void metric_add(uint32_t cell, uint32_t worker, uint64_t n) noexcept nogil:
     """Adds to a counter; cell 0 is a sink that nobody reads, so a handler without metrics needs no branch."""
-    metric_rows[worker][cell] += n
+    atomic_bump64(&metric_rows[worker][cell], n)
 
 cdef struct Buckets:                # of a histogram, in its raw unit (ns for seconds, octets for sizes)
     uint32_t count
@@ -26,8 +27,8 @@ cdef inline void metric_observe(const Buckets *buckets, uint32_t cell, uint32_t 
     cdef uint32_t i = 0
     while i < buckets.count and value > buckets.bound[i]:
         i += 1
-    row[i] += 1
-    row[buckets.count + 1] += value
+    atomic_bump64(&row[i], 1)
+    atomic_bump64(&row[buckets.count + 1], value)
 
 cdef class Metric:
     """A metric and its children; Metric(name, help, kind, labels, bounds, scale) where kind is 'counter', 'gauge' or 'histogram', bounds are

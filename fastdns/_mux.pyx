@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport malloc, free
 from libc.string cimport memcpy, memcmp, memset, strncpy
 from libc.stdio cimport snprintf
+from fastdns._atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
 from fastdns._wire cimport (Name, HEADER_SIZE, CLASS_IN, TYPE_DS, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL,
                             RCODE_REFUSED, RCODE_BADVERS, store16, store32, wire_name_copy)
 from fastdns._reply cimport reply_begin, reply_clear, reply_end, reply_own
@@ -31,7 +32,7 @@ cdef Query *take_free(Worker *worker) noexcept nogil:
         q = <Query *>malloc(sizeof(Query))
         if q == NULL:
             return NULL
-        worker.pool_made += 1
+        atomic_bump32(&worker.pool_made, 1)
         q.generation = 0
     else:
         return NULL
@@ -65,7 +66,7 @@ cdef Query *take_free(Worker *worker) noexcept nogil:
 cdef Query *query_take(Worker *worker) noexcept nogil:
     if worker.free == NULL and worker.pool_made >= worker.pool_limit and worker.oldest != NULL:
         # Fresh questions beat stale ones: the query that has waited longest gets SERVFAIL.
-        worker.evicted += 1
+        atomic_bump64(&worker.evicted, 1)
         fail_parked(worker.oldest, b"too many queries are waiting")
     return take_free(worker)
 
@@ -82,8 +83,8 @@ cdef void unpark(Query *q) noexcept nogil:
         q.newer.older = q.older
     else:
         worker.newest = q.older
-    worker.parked -= 1
-    q.set.parked[worker.id] -= 1
+    atomic_bump32(&worker.parked, -1)
+    atomic_bump_count(&q.set.parked[worker.id], -1)
     q.parked = 0
 
 
@@ -179,7 +180,7 @@ cdef void run_from_top(Query *q) noexcept nogil:
 
 cdef void refuse(Query *q) noexcept nogil:
     q.reply.rcode = RCODE_REFUSED
-    q.worker.dropped += 1
+    atomic_bump64(&q.worker.dropped, 1)
     finish_fit(q)
     if mux_dropped != NULL:
         mux_dropped(q)
@@ -273,7 +274,7 @@ cdef void begin_stream(Query *q) noexcept nogil:
     q.phase = PHASE_DONE
     if q.parked:
         unpark(q)
-    q.set.parked[q.worker.id] += 1
+    atomic_bump_count(&q.set.parked[q.worker.id], 1)
     if q.carrier != NULL and own_packet(q) == 0:
         q.carrier.stream(q)
     else:
@@ -282,7 +283,7 @@ cdef void begin_stream(Query *q) noexcept nogil:
 
 
 cdef void query_streamed(Query *q, uint32_t size) noexcept nogil:
-    q.set.parked[q.worker.id] -= 1
+    atomic_bump_count(&q.set.parked[q.worker.id], -1)
     q.reply.size = size
     q.reply.message_size = size
     run_done(q)
@@ -405,8 +406,8 @@ cdef int query_park(Query *q, int64_t deadline) noexcept nogil:
         else:
             worker.oldest = q
         worker.newest = q
-        worker.parked += 1
-        q.set.parked[worker.id] += 1
+        atomic_bump32(&worker.parked, 1)
+        atomic_bump_count(&q.set.parked[worker.id], 1)
     q.parked_up = q.phase == PHASE_UP
     q.timer.fire = on_deadline
     q.timer.data = q

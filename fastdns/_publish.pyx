@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy
 from posix.unistd cimport usleep
-from fastdns._atomic cimport atomic_add32, atomic_store_pointer
+from fastdns._atomic cimport atomic_add32, atomic_poke8, atomic_poke32, atomic_store_pointer
 from fastdns._epoch cimport epoch_passed, epoch_ticket
 from fastdns._nodes cimport (ENTRY_HEAD, INDEX_MEMORY, INDEX_OK, INDEX_OUTSIDE, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_APEX,
                              NODE_CNAME, NODE_CUT, NODE_DNAME, NODE_HEAD, NODE_WILDCARD, RETIRED_BLOCKS, IndexCore, IndexNode, IndexRecord,
@@ -262,12 +262,12 @@ cdef void count_node(IndexTable *table, const IndexNode *node, int sign) noexcep
         table.names += sign
     if node.flags & (NODE_CUT | NODE_DNAME):
         if node.labels < table.cut_least:
-            table.cut_least = node.labels
+            atomic_poke8(&table.cut_least, node.labels)
         if node.labels > table.cut_most:
-            table.cut_most = node.labels
-        table.cuts += sign
+            atomic_poke8(&table.cut_most, node.labels)
+        atomic_poke32(&table.cuts, table.cuts + sign)
     if node.labels > table.most_labels:
-        table.most_labels = node.labels
+        atomic_poke8(&table.most_labels, node.labels)
 
 
 cdef IndexSlot *find_slot(IndexTable *table, uint32_t hash, const uint8_t *lower, uint32_t length, bint *found) noexcept nogil:
@@ -363,7 +363,7 @@ cdef int insert(IndexCore *index, IndexTable **at, const uint8_t *lower, uint32_
     if slot.node == NULL:
         at[0].used += 1
     count_node(at[0], node, 1)
-    slot.hash = hash
+    atomic_poke32(&slot.hash, hash)
     atomic_store_pointer(<void **>&slot.node, node)
     return 1
 
@@ -385,7 +385,7 @@ cdef int link_ancestors(IndexCore *index, IndexTable **at, const Name *name) noe
             slot = find_slot(at[0], name.hash[label], name.lower + offset, name.length - offset, &found)
         slot.node.children += 1
         if name.lower[name.offset[label - 1]] == 1 and name.lower[name.offset[label - 1] + 1] == c'*':
-            slot.node.flags |= NODE_WILDCARD
+            atomic_poke8(&slot.node.flags, slot.node.flags | NODE_WILDCARD)
         label += 1
     return INDEX_OK
 
@@ -415,7 +415,7 @@ cdef int remove(IndexCore *index, IndexTable **at, const Name *name) noexcept no
         node = slot.node
         node.children -= 1
         if name.lower[name.offset[label - 1]] == 1 and name.lower[name.offset[label - 1] + 1] == c'*':
-            node.flags &= ~NODE_WILDCARD
+            atomic_poke8(&node.flags, node.flags & ~<uint8_t>NODE_WILDCARD)
         if node.children or node.rrsets or node.flags & NODE_APEX:
             break
         replace_node(index, table, slot, NULL)

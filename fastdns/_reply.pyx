@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memset
+from fastdns._atomic cimport atomic_bump32
 from fastdns._wire cimport (Name, Message, Section, WireRecord, NAME_MAX, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC,
                             TYPE_SOA, TYPE_NS, TYPE_OPT, TYPE_AXFR, TYPE_IXFR, TYPE_RRSIG, OPCODE_NOTIFY, OPCODE_UPDATE,
                             RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, RCODE_NOTIMP, EDNS_DO, load32,
@@ -55,7 +56,7 @@ cdef Large *take_large(LargePool *pool) noexcept nogil:
         pool.free = large.next
         return large
     if pool.made >= pool.limit:
-        pool.refused += 1
+        atomic_bump32(&pool.refused, 1)
         return NULL
     large = <Large *>malloc(sizeof(Large))
     if large != NULL:

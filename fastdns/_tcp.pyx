@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memmove
 from libc.errno cimport errno, EAGAIN, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
+from fastdns._atomic cimport atomic_bump32
 from fastdns._loop cimport Loop
 from fastdns._mux cimport Carrier, Query, ServerTable, TRANSPORT_TCP, query_release, query_run, query_streamed, query_take, query_write, worker_flush
 from fastdns._socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_NONBLOCK, TCP_NODELAY, accept4,
@@ -139,7 +140,7 @@ cdef void begin_connection(Loop *loop, TcpListener *listener, int fd, const sock
     else:
         loop.last_connection = connection
     loop.connections = connection
-    loop.connection_count += 1
+    atomic_bump32(&loop.connection_count, 1)
     loop.base.ops.watch(&loop.base, &connection.source, EPOLLIN)
     loop.base.ops.timer_start(&loop.base, &connection.timer, connection.idle_since + connection.limit)
 
@@ -168,7 +169,7 @@ cdef void end_connection(Loop *loop, TcpConnection *connection) noexcept nogil:
             connection.next.previous = connection.previous
         else:
             loop.last_connection = connection.previous
-        loop.connection_count -= 1
+        atomic_bump32(&loop.connection_count, -1)
     connection.broken = 1
     if connection.outstanding == 0 and not connection.parsing:
         worker_flush(&loop.base, &connection.flush)         # events of this batch may still name it: it is freed at the batch's end

@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
+from fastdns._atomic cimport atomic_peek8
 from fastdns._mux cimport TRANSPORT_TCP, TRANSPORT_UDP
 from fastdns._socket cimport address_text
 from fastdns._wire cimport ACCEPT, Message, Name, wire_accept, wire_name_copy, wire_name_text
@@ -96,7 +97,7 @@ cdef class PluginQuery:
     @property
     def abandoned(self):
         """Whether the client has been told SERVFAIL because the deadline passed."""
-        return self.ticket == NULL or self.ticket.abandoned
+        return self.ticket == NULL or atomic_peek8(&self.ticket.abandoned) != 0
 
 
 def make_query(kind, bytes packet not None, bytes client=b"\x7f\0\0\1", int port=40000, bytes local=b"\x7f\0\0\1", bint tcp=False):

@@ -5,6 +5,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, malloc
 from libc.string cimport memcpy, memset
 from libc.errno cimport errno, EINTR
+from fastdns._atomic cimport atomic_bump64
 from fastdns._mux cimport Carrier, Query, Worker, TRANSPORT_UDP, query_release, query_run, query_streamed, query_take, query_write
 from fastdns._socket cimport (EPOLLIN, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, address_from_octets, address_from_socket, address_to_octets,
                               address_to_socket, getsockname, in6_addr, in_addr, iovec, msghdr, recvmmsg, sendmmsg, sendmsg, sockaddr,
@@ -247,7 +248,7 @@ cdef void send_big(UdpBatch *batch, Query *q) noexcept nogil:
     message.msg_iov = &iov
     message.msg_iovlen = 1
     if sendmsg((<UdpSocket *>q.connection).source.fd, &message, MSG_DONTWAIT) < 0:
-        batch.send_errors += 1
+        atomic_bump64(&batch.send_errors, 1)
 
 
 cdef void send_rejection(UdpBatch *batch, Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
@@ -284,7 +285,7 @@ cdef void udp_flush(UdpBatch *batch) noexcept nogil:
             elif n < 0 and errno == EINTR:
                 continue
             else:                   # this one cannot be sent (no route, buffer full); the others may
-                batch.send_errors += 1
+                atomic_bump64(&batch.send_errors, 1)
                 i += 1
     batch.sent_count = 0
     batch.sent_used = 0

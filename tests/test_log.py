@@ -94,6 +94,7 @@ def test_lines_for_a_reader_that_is_gone_are_counted() -> None:
         _log.put("one")
         _log.put("two")
         until(lambda: _log.dropped() - dropped == 2)
+        assert _log.flush(LIMIT)
     finally:
         _log.set_output(before)
         os.close(write)

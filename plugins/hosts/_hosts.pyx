@@ -1,5 +1,6 @@
 """The native handler of hosts: one look-up in a flat index, a second one where there are wildcards."""
 from libc.stdint cimport uint8_t
+from fastdns._atomic cimport atomic_peek8, atomic_poke8
 from fastdns._index cimport Index, index_exact, index_wildcard, reply_add_rrset
 from fastdns._mux cimport ANSWERED, NEXT, Handler, NativeHandler, Query, Verdict, query_answer, query_fail
 from fastdns._nodes cimport IndexCore, IndexNode, RRset, node_rrset
@@ -43,7 +44,7 @@ cdef Verdict hosts_query(Handler *self, Query *q) noexcept nogil:
     node = index_exact(state.index, q.name.lower, q.name.length, q.name.hash[0])
     if not has_address(node):
         # "*" alone is a name like any other: no wildcard stands directly below the root.
-        node = index_wildcard(state.index, q.name) if state.wildcards and q.name.labels > 1 else NULL
+        node = index_wildcard(state.index, q.name) if atomic_peek8(&state.wildcards) and q.name.labels > 1 else NULL
         if not has_address(node):
             return NEXT if zones_hold(state.fall, q.name) else query_fail(q, RCODE_SERVFAIL, NULL)
     return answer(q, node, node_rrset(node, q.qtype) if q.qtype == TYPE_A or q.qtype == TYPE_AAAA else NULL)
@@ -73,4 +74,4 @@ cdef class HostsHandler(NativeHandler):
 
     @wildcards.setter
     def wildcards(self, bint value):
-        self.state.wildcards = value
+        atomic_poke8(&self.state.wildcards, value)
