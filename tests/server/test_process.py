@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import dns.exception
+import dns.rcode
 import pytest
 
 from fastdns import registry
@@ -441,6 +442,24 @@ def test_corefile_that_does_not_load_changes_nothing(serve: Serve, text: str, me
     until(lambda: server.descriptors() == descriptors, "that all it opened is closed")
     server.reload("a.org:{port} {\n bind 127.0.0.1\n whoami\n}")
     assert answers(server, "a.org.")
+
+
+def test_imports_that_match_nothing_are_a_warning_each_time_the_corefile_is_loaded(serve: Serve) -> None:
+    """What an optional ConfigMap leaves of `import custom/*.override` while it is not there; `reload` looks without a word."""
+    warnings = [f"[WARNING] No files matching import glob pattern: custom/*.{kind}" for kind in ("override", "server")]
+    text = ".:{port} {\n bind 127.0.0.1\n whoami\n reload 2s 0\n import custom/*.override\n}\nimport custom/*.server\n"
+    server = serve(text)
+
+    def told() -> list[str]:
+        return [line for line in server.log().splitlines() if line.startswith("[WARNING]")]
+
+    assert told() == warnings
+    assert answers(server)
+    (server.folder / "custom").mkdir()
+    (server.folder / "custom" / "more.server").write_text(f"more.test:{server.ports['port']} {{\n bind 127.0.0.1\n}}\n")
+    server.wait_log("Reloading complete")  # by a look, two seconds from the last at the least
+    assert told() == [*warnings, warnings[0]]
+    assert server.query("a.more.test.").rcode() == dns.rcode.REFUSED
 
 
 def test_corefile_that_is_gone(serve: Serve) -> None:
