@@ -10,6 +10,8 @@ class Socketed(Protocol):
 
     @property
     def index(self) -> int: ...
+    @property
+    def generation(self) -> int: ...
 
 class ZoneSpec:
     """A zone of a listening address and the block that answers for it."""

@@ -65,6 +65,7 @@ cdef class Chains:
             table = self._add_server(server, served)
             for listener in server.listeners:
                 self.set.servers[<uint32_t>listener.index] = <ServerTable *><size_t>table
+                self.set.listeners[<uint32_t>listener.index] = listener.generation
         for handler, places, zones, view in served.values():
             (<NativeHandler>handler).attach(list(places.items()), view)
             (<NativeHandler>handler).attach_zones(zones)

@@ -32,6 +32,7 @@ cdef struct Loop:                   # a worker's whole state
 
 cdef class Listener:
     cdef readonly uint32_t index
+    cdef readonly uint32_t generation       # of all that the engine has made: an index is used again, this is not
     cdef readonly str host
     cdef readonly int port
     cdef readonly bint watched
@@ -48,6 +49,7 @@ cdef class Engine:
     cdef ChainSet *published
     cdef readonly Chains chains
     cdef uint64_t generation
+    cdef uint32_t bound             # listeners so far
     cdef list threads
     cdef set listeners
     cdef set indexes

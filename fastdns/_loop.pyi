@@ -12,7 +12,10 @@ class Listener:
 
     @property
     def index(self) -> int:
-        """Place in the configuration's table of servers."""
+        """Place in the configuration's table of servers; free for another once this one is closed."""
+    @property
+    def generation(self) -> int:
+        """Of all that the engine has made: unlike the place, it is never given twice."""
     @property
     def host(self) -> str: ...
     @property

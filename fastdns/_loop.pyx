@@ -17,7 +17,7 @@ from fastdns._random cimport random_init
 from fastdns._slice cimport wish_slice
 from fastdns._socket cimport (EFD_CLOEXEC, EFD_NONBLOCK, EPOLLIN, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, epoll_create1,
                               epoll_ctl, epoll_event, epoll_wait, eventfd, read, socket_clock, write)
-from fastdns._tcp cimport TcpListener, tcp_close_all, tcp_listen_begin, tcp_listen_end
+from fastdns._tcp cimport TcpListener, tcp_close_all, tcp_listen_begin, tcp_listen_end, tcp_options
 from fastdns._timer cimport wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
 from fastdns._udp cimport UdpSocket, udp_describe, udp_flush, udp_init, udp_options, udp_poll, udp_unwatch
 from fastdns._wire cimport MESSAGE_MAX
@@ -223,9 +223,10 @@ cdef void end_listening(Mail *mail, Worker *worker) noexcept nogil:
 cdef class Listener:
     """A listening address: a UDP and a TCP socket for each worker."""
 
-    def __init__(self, engine, uint32_t index, str host, int port, list reuse):
+    def __init__(self, engine, uint32_t index, uint32_t generation, str host, int port, list reuse):
         self.engine = engine
         self.index = index
+        self.generation = generation
         self.host = host
         self.port = port
         self.workers = engine.workers
@@ -290,6 +291,7 @@ cdef class Listener:
             if self.port == 0:
                 self.port = sock.getsockname()[1]
             if kind == socket.SOCK_STREAM:
+                tcp_options(sock)
                 sock.listen(1024)
         except OSError:
             sock.close()
@@ -305,6 +307,7 @@ cdef class Listener:
         if kind == socket.SOCK_STREAM:
             tcp.source.fd = sock.fileno()
             tcp.listener = self.index
+            tcp.generation = self.generation
         else:
             udp_describe(&self.udp[i], &engine.loops[i].udp, sock.fileno(), self.index, 6 if sock.family == socket.AF_INET6 else 4,
                          self._is_wildcard())
@@ -400,7 +403,8 @@ cdef class Engine:
 
     def bind(self, str host, int port, reuse=()) -> Listener:
         index = next(i for i in range(LISTENERS_MAX) if i not in self.indexes)
-        listener = Listener(self, index, host, port, list(reuse))
+        self.bound += 1
+        listener = Listener(self, index, self.bound, host, port, list(reuse))
         self.indexes.add(index)
         self.listeners.add(listener)
         return listener

@@ -135,6 +135,7 @@ cdef struct ServerTable:        # the zones of one listening address
 
 cdef struct ChainSet:           # one configuration
     ServerTable *servers[LISTENERS_MAX]   # by Listener index; NULL: not served by this configuration
+    uint32_t listeners[LISTENERS_MAX]     # the generations of the listeners that these are for
     uint64_t generation
     int64_t parked[WORKERS_MAX]  # queries of each worker that hold this set; written by that worker only
 

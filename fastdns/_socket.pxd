@@ -18,6 +18,9 @@ cdef extern from "<sys/socket.h>" nogil:
         int msg_flags
     cdef struct sockaddr:
         unsigned short sa_family
+    cdef struct linger:
+        int l_onoff
+        int l_linger
     enum: AF_INET
     enum: AF_INET6
     enum: MSG_DONTWAIT
@@ -25,6 +28,7 @@ cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_NOSIGNAL
     enum: SOL_SOCKET
     enum: SO_RCVBUF
+    enum: SO_LINGER
     enum: SOCK_DGRAM
     enum: SOCK_STREAM
     enum: SOCK_NONBLOCK
@@ -60,6 +64,7 @@ cdef extern from "<netinet/in.h>" nogil:
 
 cdef extern from "<netinet/tcp.h>" nogil:
     enum: TCP_NODELAY
+    enum: TCP_NOTSENT_LOWAT
 
 cdef extern from *:
     """

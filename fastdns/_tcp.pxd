@@ -1,7 +1,7 @@
 """DNS over TCP on the workers (RFC 7766): pipelined, replies may leave out of order, everything bounded.
 
-At most 64 unanswered queries a connection, then reading stops; idle time counts from the last reply with nothing outstanding; output is bounded; a
-transfer has the connection alone.
+At most 64 unanswered queries a connection, then reading stops; idle time counts from the last reply with nothing outstanding; output is bounded, in
+octets and in the time that a client takes for one message; a transfer has the connection alone.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._mux cimport Worker, Source, Timer, Address, Query, Flush
@@ -9,7 +9,7 @@ from fastdns._mux cimport Worker, Source, Timer, Address, Query, Flush
 cdef enum:
     OUTSTANDING_MAX = 64
     INPUT_SIZE = 2048               # octets of a connection's first input buffer; a longer message gets a buffer of its size
-    OUTPUT_PAUSE = 131072           # pending output octets at which reading stops
+    OUTPUT_PAUSE = 131072           # pending output octets at which reading stops, and about as many more that the kernel holds
     OUTPUT_MAX = 67108864           # octets that all connections of a worker hold: then those that want more are cut
     CONNECTIONS_MAX = 20000         # of a process, shared out among the workers
     STREAM_BATCH = 4                # messages of a transfer that a batch writes
@@ -20,6 +20,7 @@ cdef enum:
 cdef struct TcpListener:            # a worker's own, of one listening address
     Source source
     uint32_t listener
+    uint32_t generation             # of the listener: its number is given to another once it is closed
     uint8_t open
     Timer pause                     # after EMFILE: resumes accepting
 
@@ -27,8 +28,8 @@ cdef struct TcpConnection:
     Source source
     TcpConnection *next
     TcpConnection *previous
-    uint32_t generation
     uint32_t listener
+    uint32_t generation             # of its listener, which may be closed long before it
     Address client
     Address local
     uint8_t *input
@@ -39,6 +40,7 @@ cdef struct TcpConnection:
     uint32_t output_size
     uint32_t output_used
     uint32_t output_sent
+    uint32_t output_end             # of the message that is being sent
     uint32_t outstanding            # queries without a reply yet
     uint32_t queries                # messages read so far
     uint32_t events                 # that epoll watches
@@ -48,12 +50,16 @@ cdef struct TcpConnection:
     uint8_t broken
     int64_t idle_since              # ns
     int64_t limit                   # ns of idleness allowed now
-    int64_t blocked_since           # ns; output waits for the client since then, 0: it does not
+    int64_t write_limit             # ns that the client may take for one message
+    int64_t blocked_since           # ns; the message being sent waits for the client since then, 0: it does not
     Timer timer
     Flush flush
     Query *transfer                 # whose stream has the connection, or NULL
     uint32_t transferred            # octets of its messages so far
 
+# What a listening socket hands down to its connections: the kernel holds little that was not sent yet, instead of megabytes, so that we
+# see it when a client does not read. With the GIL.
+cdef int tcp_options(sock) except -1
 # Makes the socket known to the worker, without events yet: 0 or -errno.
 cdef int tcp_listen_begin(TcpListener *listener, Worker *worker) noexcept nogil
 cdef void tcp_listen_end(TcpListener *listener, Worker *worker) noexcept nogil      # on the worker's thread

@@ -6,8 +6,9 @@ from libc.errno cimport errno, EAGAIN, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from fastdns._atomic cimport atomic_bump32
 from fastdns._loop cimport Loop
 from fastdns._mux cimport Carrier, Query, ServerTable, TRANSPORT_TCP, query_release, query_run, query_streamed, query_take, query_write, worker_flush
-from fastdns._socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_NONBLOCK, TCP_NODELAY, accept4,
-                              address_from_socket, close, getsockname, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
+from fastdns._socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SO_LINGER, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_SOCKET,
+                              TCP_NODELAY, TCP_NOTSENT_LOWAT, accept4, address_from_socket, close, getsockname, linger, recv, send,
+                              setsockopt, sockaddr, sockaddr_in6, socklen_t)
 from fastdns._wire cimport ACCEPT, IGNORE, HEADER_SIZE, MESSAGE_MAX, Acceptance, load16, store16, wire_accept, wire_reject
 
 cdef enum:
@@ -15,6 +16,14 @@ cdef enum:
 
 
 # ---- accepting ----
+
+cdef int tcp_options(sock) except -1:
+    try:
+        sock.setsockopt(IPPROTO_TCP, TCP_NOTSENT_LOWAT, OUTPUT_PAUSE)
+    except OSError:
+        pass
+    return 0
+
 
 cdef int tcp_listen_begin(TcpListener *listener, Worker *worker) noexcept nogil:
     listener.source.ready = on_connections
@@ -29,11 +38,11 @@ cdef void tcp_listen_end(TcpListener *listener, Worker *worker) noexcept nogil:
     if listener.open:
         worker.ops.unwatch(worker, &listener.source)
     listener.open = 0
-    # What its connections asked is answered; then they end, so that nobody is served by another listener of that number later.
+    # What its connections asked is answered; then they end. Those that take their time find no server any more (server_of).
     cdef Loop *loop = <Loop *>worker
     cdef TcpConnection *connection = <TcpConnection *>loop.connections
     while connection != NULL:
-        if connection.listener == listener.listener:
+        if connection.generation == listener.generation:
             connection.last = 1
             worker_flush(worker, &connection.flush)
         connection = connection.next
@@ -83,9 +92,9 @@ cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexce
 
 cdef inline int worth(const TcpConnection *connection) noexcept nogil:
     """What ends first where room is needed: 0 never asked anything, 1 idle, 2 does not read its replies, 3 nor its transfer; 4 at work."""
-    if connection.output_used != connection.output_sent:
-        return 4 if connection.blocked_since == 0 else 2 if connection.transfer == NULL else 3
-    if connection.outstanding or connection.transfer != NULL:
+    if connection.blocked_since:
+        return 2 if connection.transfer == NULL else 3
+    if connection.output_used != connection.output_sent or connection.outstanding or connection.transfer != NULL:
         return 4
     return 1 if connection.queries else 0
 
@@ -124,6 +133,7 @@ cdef void begin_connection(Loop *loop, TcpListener *listener, int fd, const sock
     connection.source.ready = on_connection
     connection.source.data = loop
     connection.listener = listener.listener
+    connection.generation = listener.generation
     address_from_socket(&connection.client, peer)
     getsockname(fd, <sockaddr *>&name, &length)
     address_from_socket(&connection.local, &name)
@@ -133,6 +143,7 @@ cdef void begin_connection(Loop *loop, TcpListener *listener, int fd, const sock
     connection.flush.data = connection
     connection.idle_since = loop.base.now
     connection.limit = <int64_t>server.read_timeout * MILLISECOND       # for the first message; later ones have the idle timeout
+    connection.write_limit = <int64_t>server.write_timeout * MILLISECOND
     connection.events = EPOLLIN
     connection.next = <TcpConnection *>loop.connections
     if connection.next != NULL:
@@ -157,7 +168,7 @@ cdef void end_connection(Loop *loop, TcpConnection *connection) noexcept nogil:
         free(connection.input)
         connection.output = NULL
         connection.input = NULL
-        connection.output_size = connection.output_used = connection.output_sent = 0
+        connection.output_size = connection.output_used = connection.output_sent = connection.output_end = 0
         connection.input_size = connection.input_used = connection.input_done = 0
         if connection.transfer != NULL:
             end_transfer(connection)
@@ -273,11 +284,18 @@ cdef void parse(Loop *loop, TcpConnection *connection) noexcept nogil:
             connection.input_size = 0
 
 
+cdef inline ServerTable *server_of(const Loop *loop, const TcpConnection *connection) noexcept nogil:
+    """What serves the connection's listener now; NULL when nothing does, be it that another listener has its number."""
+    if loop.base.set.listeners[connection.listener] != connection.generation:
+        return NULL
+    return loop.base.set.servers[connection.listener]
+
+
 cdef void on_message(Loop *loop, TcpConnection *connection, const uint8_t *packet, uint32_t size) noexcept nogil:
     cdef uint8_t rcode
     cdef uint8_t *out
     cdef Acceptance how
-    cdef ServerTable *server = loop.base.set.servers[connection.listener]
+    cdef ServerTable *server = server_of(loop, connection)
     cdef Query *q
     connection.queries += 1
     connection.idle_since = loop.base.now
@@ -285,6 +303,7 @@ cdef void on_message(Loop *loop, TcpConnection *connection, const uint8_t *packe
         connection.last = 1
         return
     connection.limit = <int64_t>server.idle_timeout * MILLISECOND
+    connection.write_limit = <int64_t>server.write_timeout * MILLISECOND
     if server.max_tcp_queries and connection.queries >= server.max_tcp_queries:
         connection.last = 1
     q = query_take(&loop.base)
@@ -328,6 +347,7 @@ cdef uint8_t *reserve_output(Loop *loop, TcpConnection *connection, uint32_t siz
     cdef uint8_t *bigger
     if connection.output_sent and (pending == 0 or connection.output_size - connection.output_used < size):
         memmove(connection.output, connection.output + connection.output_sent, pending)
+        connection.output_end -= connection.output_sent
         connection.output_used = pending
         connection.output_sent = 0
     if connection.output_size - connection.output_used < size:
@@ -417,6 +437,8 @@ cdef bint write_output(Loop *loop, TcpConnection *connection) noexcept nogil:
     """Writes what is pending; True when all of it went out."""
     cdef ssize_t n
     while connection.output_sent < connection.output_used:
+        if connection.output_sent == connection.output_end:
+            connection.output_end += 2 + load16(connection.output + connection.output_end)
         n = send(connection.source.fd, connection.output + connection.output_sent, connection.output_used - connection.output_sent, MSG_NOSIGNAL)
         if n < 0:
             if errno == EINTR:
@@ -428,8 +450,12 @@ cdef bint write_output(Loop *loop, TcpConnection *connection) noexcept nogil:
             end_connection(loop, connection)
             return False
         connection.output_sent += <uint32_t>n
-        connection.blocked_since = 0
-    connection.output_used = connection.output_sent = 0
+        # Only whole messages are progress, or a client that takes an octet now and then would hold it, and its configuration, for ever.
+        if connection.output_sent >= connection.output_end:
+            connection.blocked_since = 0
+            while connection.output_end < connection.output_sent:
+                connection.output_end += 2 + load16(connection.output + connection.output_end)
+    connection.output_used = connection.output_sent = connection.output_end = 0
     if connection.output_size > OUTPUT_PAUSE or connection.transfer == NULL and connection.output_size > 16384:
         loop.connection_octets -= connection.output_size
         free(connection.output)
@@ -454,6 +480,8 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
             return
         if all_out and connection.transfer != NULL and connection.outstanding == 0:
             if pulled == STREAM_BATCH:      # a client that reads as fast as we write: others have their turn first
+                if connection.blocked_since == 0:
+                    connection.blocked_since = loop.base.now    # or one that does not: the kernel took what it could
                 all_out = False
                 break
             pulled += 1
@@ -480,18 +508,16 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
     if events != connection.events:
         connection.events = events
         worker.ops.rewatch(worker, &connection.source, events)
-    if connection.timer.deadline == 0:
+    if connection.timer.deadline == 0 or connection.blocked_since and connection.timer.deadline > connection.blocked_since + connection.write_limit:
         start_timer(loop, connection)
 
 
 # ---- time ----
 
 cdef void start_timer(Loop *loop, TcpConnection *connection) noexcept nogil:
-    cdef ServerTable *server = loop.base.set.servers[connection.listener]
-    cdef int64_t deadline = connection.idle_since + connection.limit, write_limit
+    cdef int64_t deadline = connection.idle_since + connection.limit
     if connection.blocked_since:
-        write_limit = <int64_t>(server.write_timeout if server != NULL else 5000) * MILLISECOND
-        deadline = connection.blocked_since + write_limit
+        deadline = connection.blocked_since + connection.write_limit
     elif connection.outstanding or connection.transfer != NULL:
         deadline = loop.base.now + connection.limit
     loop.base.ops.timer_start(&loop.base, &connection.timer, deadline)
@@ -501,9 +527,11 @@ cdef void on_idle(Timer *timer, Worker *worker) noexcept nogil:
     """The connection may have been used since the timer was started: it is closed only if it has been idle for the whole time."""
     cdef TcpConnection *connection = <TcpConnection *>timer.data
     cdef Loop *loop = <Loop *>worker
-    cdef ServerTable *server = loop.base.set.servers[connection.listener]
-    cdef int64_t write_limit = <int64_t>(server.write_timeout if server != NULL else 5000) * MILLISECOND
-    if connection.blocked_since and worker.now - connection.blocked_since >= write_limit:
+    cdef linger at_once
+    if connection.blocked_since and worker.now - connection.blocked_since >= connection.write_limit:
+        at_once.l_onoff = 1             # or the kernel would go on offering what it has to a client that does not read
+        at_once.l_linger = 0
+        setsockopt(connection.source.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once))
         end_connection(loop, connection)
     elif connection.blocked_since == 0 and connection.outstanding == 0 and connection.transfer == NULL and (
             worker.now - connection.idle_since >= connection.limit):

@@ -193,6 +193,53 @@ def test_an_address_that_is_left_ends_its_connections(serve: Callable[..., Serve
     until(closed, "that the address is closed")
 
 
+CONFIGURED = """
+def setup(controller):
+    controller.next()
+    controller.config.write_timeout = float(controller.remaining_args()[0])
+"""
+
+
+def test_a_connection_keeps_its_time_to_write_though_another_address_gets_its_number(
+    serve: Callable[..., Server], tmp_path: Path, closing: Callable[[socket.socket], socket.socket]
+) -> None:
+    (tmp_path / "timeouts.py").write_text(CONFIGURED)
+    stays = ".:{port} {\n bind 127.0.0.1\n prometheus 127.0.0.1:{port1}\n whoami\n}\n"
+    server = serve(stays + "old.:{port2} {\n bind 127.0.0.1\n plugin {dir}/../timeouts.py 3\n whoami\n}\n")
+    connection = closing(socket.socket())
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", server.ports["port2"]))
+    connection.setblocking(False)
+    asked = framed("x" * 60 + "." + "y" * 60 + ".old.", 1) * 500
+    sent = 0
+
+    def blocked() -> bool:
+        """Neither side takes any more."""
+        nonlocal sent
+        before = sent
+        try:
+            sent += connection.send(asked)
+        except BlockingIOError:
+            time.sleep(0.1)
+        return sent == before and sent > 0
+
+    until(blocked)
+    server.reload(stays)
+
+    def closed() -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", server.ports["port2"])).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    until(closed)
+    server.reload(stays + "new.:{port3} {\n bind 127.0.0.1\n plugin {dir}/../timeouts.py 600\n whoami\n}\n")
+    assert server.query("x.new.", port=server.ports["port3"], tcp=True).additional
+    assert server.metric(server.ports["port1"], "fastdns_tcp_connections") <= 2
+    until(lambda: server.metric(server.ports["port1"], "fastdns_tcp_connections") == 0, "the end of the old connection")
+
+
 SLOW = """
 import asyncio
 from fastdns.plugin import Log, Plugin

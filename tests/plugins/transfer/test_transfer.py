@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -166,8 +168,14 @@ class Zones(Plugin):
         index = self.wires.get(zone)
         return None if index is None else Transfer.of_index(index, serial)
 
+    def close(self):
+        Log("plugin/provider").info("closed")
+
 def setup(controller):
-    controller.remaining_args()
+    controller.next()
+    timeouts = [float(word) for word in controller.remaining_args()]
+    if timeouts:
+        controller.config.read_timeout, controller.config.write_timeout, controller.config.idle_timeout = timeouts
     return Zones()
 """
 
@@ -433,3 +441,24 @@ def test_a_transfer_outlives_a_reload(serve: Serve, tmp_path: Path) -> None:
         while records < 20003:
             records += int.from_bytes(receive(sock)[6:8], "big")
         assert records == 20003
+
+
+def test_a_client_that_takes_little_by_little_does_not_keep_its_configuration(serve: Serve, tmp_path: Path) -> None:
+    """The time to write counts for whole messages, however many octets of one are taken meanwhile, and beside any other time."""
+    (tmp_path / "provider.py").write_text(PROVIDER)
+    server = serve(COREFILE.replace("{dir}/provider.py", f"{tmp_path}/provider.py 600 1 600"))
+    cut = threading.Event()
+
+    def sip(sock: socket.socket) -> None:
+        try:
+            while sock.recv(1024):
+                time.sleep(0.05)
+        except ConnectionResetError:
+            cut.set()
+
+    with slow_client(server, "big.test.") as sock:
+        receive(sock)
+        threading.Thread(target=sip, args=(sock,), daemon=True).start()
+        server.reload(".:{port} {\n bind 127.0.0.1\n whoami\n}\n")
+        server.wait_log("plugin/provider: closed")
+        assert cut.wait(LIMIT)
