@@ -9,7 +9,7 @@ from importlib import import_module
 __all__ = ["main", "parser"]
 
 #: Modules with ``add_arguments(subparsers)``, which sets the default ``run``: a function of the parsed arguments that gives the exit status.
-MODULES = ("instructions",)
+MODULES = ("report", "instructions")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,0 +1,79 @@
+"""The table at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+HEADINGS = ("server", "rate", "answers/s", "CPU us", "ratio", "p50 us", "p99 us", "p99.9 us", "lost", "wrong", "MB", "peak", "ready s")
+
+
+def table(document: dict[str, Any]) -> str:
+    """What was measured, for a terminal."""
+    runs = document["runs"]
+    machine = document["machine"]
+    lines = [title(document), f"{machine['cpu']}, {machine['cpus']} CPUs, Linux {machine['kernel']}, noise of the machine {machine['noise']:.1%}"]
+    lines += document["notes"]
+    lines += ["", *columns([HEADINGS, *map(cells, runs)])]
+    lines += [line for line in map(changes, runs) if line]
+    lines += [f"skipped: {' '.join(filter(None, (each['subject'], each['variant'])))}: {each['why']}" for each in document["skipped"]]
+    baseline = runs[0]["baseline"]
+    if baseline:
+        noises = [run["noise"] for run in runs if run.get("noise") is not None]
+        spread = f"; its own rounds differ by up to {max(noises):.1%}" if noises else ""
+        lines.append(f"ratio: CPU for an answer to that of the {baseline} of this run at the same rate{spread}")
+    return "\n".join(lines) + "\n"
+
+
+def title(document: dict[str, Any]) -> str:
+    first = document["runs"][-1]
+    return f"{first['scenario']}: {first['work']}, {first['workload']} over {first['transport']}"
+
+
+def cells(run: dict[str, Any]) -> tuple[str, ...]:
+    result, latency = run["result"], run["latency_s"]
+    return (
+        run["subject"],
+        rate_text(run["rate"]),
+        f"{run['answers_per_s']:,.0f}",
+        f"{run['cpu_us_per_answer']:.2f}",
+        ratio_text(run),
+        *(f"{latency[key] * 1e6:,.0f}" for key in ("p50", "p99", "p999")),
+        str(result["lost"] + result["unsent"]),
+        str(sum(result["wrong"].values())),
+        f"{run['rss_mb']:.0f}",
+        f"{run['rss_peak_mb']:.0f}",
+        f"{run['ready_s']:.2f}",
+    )
+
+
+def rate_text(rate: float) -> str:
+    return f"{rate:,.0f}" if rate else "max"
+
+
+def ratio(run: dict[str, Any]) -> float | None:
+    """CPU for an answer as a multiple of the baseline's."""
+    found: float | None = run.get(f"ratio_to_{run['baseline']}")
+    return found
+
+
+def ratio_text(run: dict[str, Any]) -> str:
+    found = ratio(run)
+    return "" if found is None else f"{found:.2f}"
+
+
+def changes(run: dict[str, Any]) -> str:
+    """How soon changes were answered; empty where nothing was changed."""
+    times = run.get("propagation_s")
+    if times is None:
+        return ""
+    if not times:
+        return f"{run['subject']}: {run['changes']} changes, none seen before the load ended"
+    seen = f"{times[len(times) // 2] * 1e3:,.1f} ms (median), {times[-1] * 1e3:,.1f} ms at most"
+    return f"{run['subject']}: {run['changes']} changes, answered after {seen}"
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows in columns, the first to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip() for row in rows]
