@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from importlib import import_module
+
+from fastdns.bench.workload import WorkloadError
 
 __all__ = ["main", "parser"]
 
 #: Modules with ``add_arguments(subparsers)``, which sets the default ``run``: a function of the parsed arguments that gives the exit status.
-MODULES = ("report", "instructions")
+MODULES = ("report", "instructions", "workloads.synthetic", "workloads.zonefile")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -21,6 +24,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status; 1 and a line on standard error for a workload that cannot be made."""
     given = parser().parse_args(arguments)
-    status: int = given.run(given)
+    try:
+        status: int = given.run(given)
+    except WorkloadError as error:
+        print(f"fastdns-bench: {error}", file=sys.stderr)
+        return 1
     return status

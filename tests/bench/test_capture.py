@@ -14,7 +14,7 @@ from fastdns.bench.workloads.capture import read_capture
 
 pytest.importorskip("dpkt")
 
-ETHERNET, RAW, SLL, SLL2 = 1, 101, 113, 276
+ETHERNET, RAW, SLL, SLL2, VLAN = 1, 101, 113, 276, -1
 
 
 def query(name: str, qtype: int = 1, flags: int = 0x0100, qclass: int = 1) -> bytes:
@@ -40,6 +40,7 @@ def framed(packet: bytes, link: int) -> bytes:
     kind = 0x86DD if packet[0] >> 4 == 6 else 0x0800
     return {
         ETHERNET: bytes(12) + struct.pack("!H", kind),
+        VLAN: bytes(12) + struct.pack("!HHH", 0x8100, 7, kind),
         RAW: b"",
         SLL: struct.pack("!HHH8sH", 4, 1, 6, bytes(8), kind),
         SLL2: struct.pack("!HHIHBB8s", kind, 0, 1, 1, 4, 6, bytes(8)),
@@ -48,7 +49,7 @@ def framed(packet: bytes, link: int) -> bytes:
 
 
 def pcap(packets: list[bytes], link: int = ETHERNET, order: str = "<") -> bytes:
-    head = struct.pack(order + "IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, link)
+    head = struct.pack(order + "IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, abs(link))
     frames = [framed(packet, link) for packet in packets]
     return head + b"".join(struct.pack(order + "IIII", 0, at, len(frame), len(frame)) + frame for at, frame in enumerate(frames))
 
@@ -68,7 +69,7 @@ def pcapng(packets: list[bytes], link: int = ETHERNET) -> bytes:
 ONE, TWO = ip(udp(query("a.example."))), ip(udp(query("b.example.", 28)), source="fd00::1")
 
 
-@pytest.mark.parametrize("octets", [pcap([ONE, TWO], link) for link in (ETHERNET, RAW, SLL, SLL2, 0)] + [pcap([ONE, TWO], order=">"), pcapng([ONE, TWO])])
+@pytest.mark.parametrize("octets", [pcap([ONE, TWO], link) for link in (ETHERNET, RAW, SLL, SLL2, VLAN, 0)] + [pcap([ONE, TWO], order=">"), pcapng([ONE, TWO])])
 def test_formats(tmp_path: Path, octets: bytes) -> None:
     path = tmp_path / "capture"
     path.write_bytes(octets)
