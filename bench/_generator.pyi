@@ -1,0 +1,51 @@
+"""The native side of a run: one thread that sends, receives, checks and counts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastdns.bench._queries import QuerySet
+
+class Generator:
+    """One thread's share of a run.
+
+    ``address`` is a ``sockaddr`` of ``family``; ``pieces`` are rates of the whole run in queries per second with their lengths in seconds;
+    ``window`` is that of one client, 0 for an open loop. MemoryError when there is none.
+    """
+
+    #: Seconds of CPU that the thread used.
+    cpu_seconds: float
+    #: Queries of the warm-up, which nothing else counts.
+    warmed: int
+    #: Replies that the sockets had no room for, when they are closed.
+    dropped: int
+
+    def __init__(
+        self,
+        queries: QuerySet,
+        *,
+        transport: str,
+        family: int,
+        address: bytes,
+        pieces: Sequence[tuple[float, float]],
+        clients: int,
+        window: int,
+        timeout: float,
+        check: str,
+        random: bool,
+        seed: int,
+        thread: int,
+        threads: int,
+        server_name: bytes = b"",
+    ) -> None: ...
+    def open(self) -> None:
+        """Opens the sockets. OSError when one cannot be."""
+
+    def run(self, start: int, warm: float) -> None:
+        """Sends from `start` (ns, monotonic) on, counts from `warm` seconds later, without the GIL; returns when everything is answered or given up."""
+
+    def stop(self) -> None:
+        """Ends `run` soon, from another thread; what is under way is neither answered nor lost."""
+
+    def close(self) -> None: ...
+    def take(self) -> dict[str, Any] | None:
+        """The oldest interval that is over and was not taken yet."""
