@@ -1,0 +1,90 @@
+"""``fastdns-bench run SCENARIO``: measures one server, or several, at one kind of work."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fastdns.bench.load import LoadError
+from fastdns.bench.report.page import page
+from fastdns.bench.report.table import table
+from fastdns.bench.scenarios import SATURATED, SCENARIOS, ScenarioError
+from fastdns.bench.servers import ADAPTERS, StartError
+from fastdns.bench.session import Session, progress_line
+
+#: Exit status when answers were wrong, and when nothing could be measured.
+WRONG, FAILED = 1, 2
+
+
+def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("run", help="a scenario: starts the server and what it needs, asks, measures")
+    add_scenarios(parser, rounds=1, rates=(), subjects=("fastdns",))
+
+
+def add_scenarios(parser: argparse.ArgumentParser, *, rounds: int, rates: Sequence[float], subjects: Sequence[str]) -> None:
+    """The scenarios with their flags, and these defaults; no rates: each scenario's own."""
+    scenarios = parser.add_subparsers(metavar="SCENARIO", required=True)
+    for name, scenario in SCENARIOS.items():
+        made = scenarios.add_parser(name, help=scenario.help, description=scenario.help)
+        scenario.add_arguments(made)
+        servers = made.add_argument_group("servers")
+        servers.add_argument(
+            "--subject", action="append", default=None, metavar="NAME[=PATH]", help=f"{', '.join(ADAPTERS)}; again for more ({' '.join(subjects)})"
+        )
+        servers.add_argument("--server-cpus", default="", metavar="LIST", help="CPUs of the server under test, a worker for each (the first)")
+        servers.add_argument("--load-cpus", default="", metavar="LIST", help="CPUs of everything else (the others)")
+        servers.add_argument("--wildcard", action="store_true", help="listen on all addresses instead of 127.0.0.1, the floor too")
+        load = made.add_argument_group("load")
+        load.add_argument("--rate", type=rates_of, default=list(rates), metavar="LIST", help="queries a second, such as 5000,20000,max")
+        load.add_argument("--sweep", type=int, default=0, metavar="N", help="also at 1/N to (N-1)/N of each server's highest rate")
+        load.add_argument("--seconds", type=float, default=3, help="of each load (%(default)s)")
+        load.add_argument("--rounds", type=int, default=rounds, help="loads of each server at each rate, in turn; medians count (%(default)s)")
+        load.add_argument("--warm", type=float, default=1, metavar="SECONDS", help="of load before the first that counts (%(default)s)")
+        load.add_argument("--window", type=int, default=128, help="queries under way at the highest rate (%(default)s)")
+        load.add_argument("--clients", type=int, default=8, help="sockets or connections (%(default)s)")
+        load.add_argument("--threads", type=int, default=1, help="of the generator (%(default)s)")
+        load.add_argument("--timeout", type=float, default=2, metavar="SECONDS", help="after which a query is lost (%(default)s)")
+        load.add_argument("--seed", type=int, default=1)
+        out = made.add_argument_group("report")
+        out.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
+        out.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures")
+        made.set_defaults(run=measure_scenario, scenario=name, default_subjects=list(subjects))
+
+
+def rates_of(text: str) -> list[float]:
+    """Rates of a list; `max` is the highest that the server has."""
+    found = []
+    for part in text.split(","):
+        try:
+            rate = SATURATED if part == "max" else float(part)
+        except ValueError:
+            rate = -1.0
+        if not 0 <= rate < math.inf or (not rate and part != "max"):
+            raise argparse.ArgumentTypeError(f"{part!r} is neither a number above 0 nor max")
+        found.append(rate)
+    return found
+
+
+def measure_scenario(options: argparse.Namespace) -> int:
+    """0; 1 when answers were wrong or a threshold was passed; 2 when nothing could be measured."""
+    options.subject = options.subject or options.default_subjects
+    options.command_line = shlex.join(["fastdns-bench", *sys.argv[1:]])
+    session = Session(SCENARIOS[options.scenario], options, progress_line if sys.stderr.isatty() else None)
+    try:
+        document = session.run()
+    except (ScenarioError, StartError, LoadError) as error:
+        print(f"fastdns-bench: {error}", file=sys.stderr)
+        return FAILED
+    if session.progress:
+        print("\r" + " " * 78 + "\r", end="", file=sys.stderr)
+    print(table(document))
+    if options.json:
+        options.json.write_text(json.dumps(document))
+    if options.html:
+        options.html.write_text(page([document]))
+    return WRONG if any(sum(run["result"]["wrong"].values()) for run in document["runs"]) else 0

@@ -1,0 +1,234 @@
+"""One measurement: servers of a scenario in rounds A B A B, at every rate, beside the floor of the same run."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fastdns.bench import measure
+from fastdns.bench._queries import QuerySet
+from fastdns.bench.load import drive
+from fastdns.bench.result import Interval, Plan, Result, Target
+from fastdns.bench.scenarios import Disturbance, Scenario, ScenarioError, Stage, Variant, merge_figures
+from fastdns.bench.servers import Adapter, Running, subject
+from fastdns.bench.workload import Question, Workload
+
+#: Of the report's document.
+VERSION = 1
+#: Shown percentiles by key.
+PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
+
+Progress = Callable[[str, Interval], None]
+
+
+@dataclass
+class Contender:
+    """A server with one variant of the scenario, and what was measured of it."""
+
+    adapter: Adapter
+    variant: Variant
+    queries: QuerySet
+    baseline: bool = False
+    running: Running | None = None
+    #: Seconds until ready, of each start.
+    ready: list[float] = field(default_factory=list)
+    peak_mb: float = 0.0
+    #: By rate.
+    rounds: dict[float, list[Round]] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"{self.adapter.label} {self.variant.label}".strip()
+
+
+@dataclass
+class Round:
+    """One load."""
+
+    result: Result
+    cpu_us: float  # of the server for one answer
+    rss_mb: float
+    memory: list[tuple[float, float]]
+    disturbance: Disturbance | None
+
+
+@dataclass
+class Session:
+    """Measures a scenario; `skipped` says which subjects could not take part, and why. Raises ScenarioError and StartError."""
+
+    scenario: Scenario
+    options: argparse.Namespace
+    progress: Progress | None = None
+    skipped: list[dict[str, str]] = field(default_factory=list)
+
+    def run(self) -> dict[str, Any]:
+        """The report's document (JSON)."""
+        options = self.options
+        try:
+            self.server_cpus, self.load_cpus = measure.cpu_sets(options.server_cpus, options.load_cpus)
+        except ValueError as error:
+            raise ScenarioError(str(error)) from None
+        noise = [measure.noise(self.server_cpus)]
+        began = datetime.datetime.now(datetime.UTC)
+        with contextlib.ExitStack() as parts:
+            stage = Stage(self.server_cpus, self.load_cpus, parts)
+            contenders = self.contenders(self.scenario.prepare(options, stage))
+            for contender in contenders:
+                if not contender.variant.disturb:
+                    parts.enter_context(self.started(contender))
+            rates = [float(rate) for rate in options.rate or self.scenario.rates]
+            for rate in rates:
+                for _ in range(options.rounds):
+                    for contender in contenders:
+                        self.load(contender, rate)
+            for number in range(1, options.sweep):
+                for contender in contenders:
+                    highest = contender.rounds.get(0.0)
+                    if highest is None:
+                        raise ScenarioError("--sweep takes parts of the highest rate: measure it too (--rate max)")
+                    self.load(contender, round(statistics.median(each.result.rate for each in highest) * number / options.sweep))
+        noise.append(measure.noise(self.server_cpus))
+        return {
+            "version": VERSION,
+            "made": began.isoformat(timespec="seconds"),
+            "command": options.command_line,
+            "machine": {**measure.machine(), "server_cpus": self.server_cpus, "load_cpus": self.load_cpus, "noise": round(max(noise), 4)},
+            "notes": stage.notes,
+            "skipped": self.skipped,
+            "runs": list(self.records(contenders)),
+        }
+
+    def contenders(self, variants: Sequence[Variant]) -> list[Contender]:
+        """The baseline first, then every subject with every variant that it can do. ScenarioError when none can do any."""
+        found: list[Contender] = []
+        for variant in variants:
+            queries = QuerySet(variant.workload)
+            for text in self.options.subject:
+                try:
+                    adapter = subject(text)
+                except ValueError as error:
+                    raise ScenarioError(str(error)) from None
+                why = adapter.missing() or adapter.refuses(variant.work)
+                if not why and variant.transport not in adapter.transports:
+                    why = f"does not answer over {variant.transport}"
+                if why:
+                    self.skipped.append({"subject": adapter.label, "variant": variant.label, "why": why})
+                else:
+                    plain = adapter.name in ("floor", "relay")
+                    found.append(
+                        Contender(adapter, variant, QuerySet(unchecked(variant.workload)) if plain else queries, adapter.name == self.scenario.baseline)
+                    )
+        if not found:
+            raise ScenarioError("; ".join(f"{each['subject']} {each['why']}" for each in self.skipped))
+        if self.scenario.baseline and not any(each.baseline for each in found):
+            calm = replace(variants[0], disturb=None, label="")
+            found.insert(0, Contender(subject(self.scenario.baseline), calm, QuerySet(unchecked(calm.workload)), baseline=True))
+        return found
+
+    @contextlib.contextmanager
+    def started(self, contender: Contender) -> Iterator[None]:
+        """The contender's server runs, and is warm."""
+        cpus = self.server_cpus
+        with Running(contender.adapter, contender.variant.work, cpus, wildcard=self.options.wildcard) as contender.running:
+            contender.ready.append(contender.running.ready)
+            if self.options.warm:
+                self.drive(contender, Plan(seconds=self.options.warm, **self.shape(contender)))
+            yield
+            contender.peak_mb = max(contender.peak_mb, measure.memory_peak_mb(contender.running.pid))
+        contender.running = None
+
+    def load(self, contender: Contender, rate: float) -> None:
+        """One round."""
+        if contender.running is None:
+            with self.started(contender):
+                self.load(contender, rate)
+            return
+        running = contender.running
+        running.check()
+        disturb = contender.variant.disturb
+        with contextlib.ExitStack() as meanwhile:
+            disturbance = meanwhile.enter_context(disturb(running)) if disturb else None
+            meter = meanwhile.enter_context(measure.Meter(running.pid))
+            result = self.drive(contender, Plan(seconds=self.options.seconds, rate=rate, **self.shape(contender)))
+        running.check()
+        cpu_us = meter.cpu_ns / 1000 / max(result.answered, 1)
+        contender.rounds.setdefault(rate, []).append(Round(result, cpu_us, meter.memory[-1][1], meter.memory, disturbance))
+
+    def shape(self, contender: Contender) -> dict[str, Any]:
+        options = self.options
+        shape = {"clients": options.clients, "window": options.window, "threads": options.threads, "cpus": list(self.load_cpus), "timeout": options.timeout}
+        return {**shape, "seed": options.seed}
+
+    def drive(self, contender: Contender, plan: Plan) -> Result:
+        assert contender.running is not None
+        target = Target("127.0.0.1", contender.running.port, contender.variant.transport)
+        tell = self.progress
+        return drive(contender.queries, target, plan, (lambda interval: tell(contender.label, interval)) if tell else None)
+
+    # ---- what came of it ----
+
+    def records(self, contenders: Sequence[Contender]) -> Iterator[dict[str, Any]]:
+        """The document's runs: a contender at a rate each, with medians over the rounds."""
+        base = next((each for each in contenders if each.baseline), None)
+        for contender in contenders:
+            for rate, rounds in sorted(contender.rounds.items(), key=lambda pair: pair[0] or float("inf")):
+                beside = base.rounds.get(rate) if base else None
+                yield self.record(contender, rate, rounds, beside)
+
+    def record(self, contender: Contender, rate: float, rounds: Sequence[Round], beside: Sequence[Round] | None) -> dict[str, Any]:
+        whole = added(contender.label, [each.result for each in rounds])
+        cpu_us = statistics.median(each.cpu_us for each in rounds)
+        last = rounds[-1]
+        found: dict[str, Any] = {
+            "subject": contender.label,
+            "scenario": self.scenario.name,
+            "work": contender.variant.work.title,
+            "workload": contender.variant.workload.label,
+            "transport": contender.variant.transport,
+            "rate": rate,
+            "workers": max(1, len(self.server_cpus)),
+            "answers_per_s": round(statistics.median(each.result.rate for each in rounds), 1),
+            "cpu_us_per_answer": round(cpu_us, 4),
+            "baseline": self.scenario.baseline,
+            "rss_mb": round(statistics.median(each.rss_mb for each in rounds), 2),
+            "rss_peak_mb": round(contender.peak_mb, 2),
+            "ready_s": round(statistics.median(contender.ready), 4),
+            "latency_s": {key: whole.latency.percentile(p) for key, p in PERCENTILES.items()},
+            "memory": last.memory,
+            "rounds": [{"answers_per_s": round(each.result.rate, 1), "cpu_us_per_answer": round(each.cpu_us, 4)} for each in rounds],
+            "result": whole.to_json(),
+        }
+        if beside:
+            costs = [each.cpu_us for each in beside]
+            found[f"ratio_to_{self.scenario.baseline}"] = round(cpu_us / statistics.median(costs), 4)
+            found["noise"] = round((max(costs) - min(costs)) / statistics.median(costs), 4) if len(costs) > 1 else None
+        return found | merge_figures([each.disturbance for each in rounds if each.disturbance])
+
+
+def added(label: str, results: Sequence[Result]) -> Result:
+    """Rounds one after the other as one result: counts, times and histograms add up, intervals follow each other."""
+    whole = Result(label, results[0].target, results[0].plan)
+    for result in results:
+        whole.add(result)
+        whole.intervals += [replace(interval, second=interval.second + whole.seconds) for interval in result.intervals]
+        whole.seconds += result.seconds
+    return whole
+
+
+def unchecked(workload: Workload) -> Workload:
+    """The same questions for servers that answer everything alike."""
+    questions = [Question(question.name, question.type) for question in workload.questions]
+    return Workload(workload.label, questions, workload.order, workload.bursts)
+
+
+def progress_line(label: str, interval: Interval) -> None:
+    """What the last second brought, in place of the line before."""
+    per_second = interval.answered / interval.seconds if interval.seconds else 0.0
+    text = f"{label}: {per_second:,.0f}/s, lost {interval.lost}, p99 {interval.p99 * 1e6:,.0f} us"
+    print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)
