@@ -16,6 +16,7 @@ from fastdns.bench.report.table import table
 from fastdns.bench.scenarios import SATURATED, SCENARIOS, ScenarioError
 from fastdns.bench.servers import ADAPTERS, StartError
 from fastdns.bench.session import Session, progress_line
+from fastdns.bench.workload import WorkloadError
 
 #: Exit status when answers were wrong, and when nothing could be measured.
 WRONG, FAILED = 1, 2
@@ -77,7 +78,7 @@ def measure_scenario(options: argparse.Namespace) -> int:
     session = Session(SCENARIOS[options.scenario], options, progress_line if sys.stderr.isatty() else None)
     try:
         document = session.run()
-    except (ScenarioError, StartError, LoadError) as error:
+    except (ScenarioError, StartError, LoadError, WorkloadError) as error:
         print(f"fastdns-bench: {error}", file=sys.stderr)
         return FAILED
     if session.progress:

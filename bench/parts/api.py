@@ -6,14 +6,13 @@ access control and listens on 127.0.0.1 only. Beside the API, ``POST /-/expire``
 
 from __future__ import annotations
 
-import argparse
 import bisect
 import json
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -24,6 +23,7 @@ import msgspec
 
 from fastdns.bench.parts.cluster import Cluster, Object
 from fastdns.bench.servers.running import pinned
+from fastdns.bench.workloads.synthetic import Shape
 
 #: Plural -> group and version, kind.
 KINDS = {
@@ -269,9 +269,9 @@ class APIServer:
     """The process, on the given CPUs; use as a context. `url` is where it serves."""
 
     def __init__(self, cluster: Cluster, cpus: Sequence[int] = ()) -> None:
-        sizes = (cluster.services, cluster.endpoints, cluster.pods, cluster.namespaces)
+        shape = json.dumps(asdict(cluster.shape))
         with pinned(cpus):
-            self.process = subprocess.Popen([sys.executable, "-P", "-m", __name__, *map(str, sizes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self.process = subprocess.Popen([sys.executable, "-P", "-m", __name__, shape], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
         if not self.url:
@@ -288,11 +288,8 @@ class APIServer:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog=__name__)
-    for name in ("services", "endpoints", "pods", "namespaces"):
-        parser.add_argument(name, type=int)
     store = Store()
-    store.fill(Cluster(**vars(parser.parse_args(arguments))).objects())
+    store.fill(Cluster(Shape(**json.loads(arguments[0]))).objects())
     server = HTTPServer(("127.0.0.1", 0), type("Serving", (Handler,), {"store": store}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"http://127.0.0.1:{server.server_port}", flush=True)

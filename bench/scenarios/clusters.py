@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 
 from fastdns.bench.parts.api import KINDS, APIServer
-from fastdns.bench.parts.cluster import ZONE, A, Cluster, Object
+from fastdns.bench.parts.cluster import ZONE, A, Cluster, Object, address_of, questions
 from fastdns.bench.scenarios.scenario import Disturbance, Scenario, ScenarioError, Stage, Variant
 from fastdns.bench.servers import Running, Work, Zone
 from fastdns.bench.workload import Collector, Question, Workload
+from fastdns.bench.workloads import synthetic
 
 #: Seconds for a request to an API server.
 REPLY = 60.0
@@ -52,12 +53,9 @@ class ClusterNames(Scenario):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("cluster")
-        group.add_argument("--services", type=int, default=1000, metavar="N", help="services, one in twenty of them headless (%(default)s)")
-        group.add_argument("--endpoints", type=int, default=5000, metavar="N", help="endpoints of them (%(default)s)")
-        group.add_argument("--pods", type=int, default=0, metavar="N", help="pods; their objects are read with --pod-mode verified (%(default)s)")
-        group.add_argument("--namespaces", type=int, default=0, metavar="N", help="namespaces (one for twenty services)")
+        synthetic.add_shape_arguments(group, 1000)
         group.add_argument("--pod-mode", default="insecure", choices=("disabled", "insecure", "verified"), help="option `pods` (%(default)s)")
-        group.add_argument("--manifests", action="store_true", help="objects come from files, not from an API server (fastdns only)")
+        group.add_argument("--files", action="store_true", help="objects come from files, not from an API server (fastdns only)")
         group.add_argument("--api", metavar="URL", help="an API server to take the objects from, reachable without credentials (kubectl proxy)")
 
     def prepare(self, options: argparse.Namespace, stage: Stage) -> list[Variant]:
@@ -126,8 +124,8 @@ class Relist(ClusterNames):
         parser.add_argument("--every", type=float, default=2, metavar="SECONDS", help="from one end of all watches to the next (%(default)s)")
 
     def prepare(self, options: argparse.Namespace, stage: Stage) -> list[Variant]:
-        if options.api or options.manifests:
-            raise ScenarioError("relist ends the watches of an API server of its own: leave out --api and --manifests")
+        if options.api or options.files:
+            raise ScenarioError("relist ends the watches of an API server of its own: leave out --api and --files")
         source = Source(options, stage)
         source.add_changing(stage)
         return [Variant(source.work(zone=False), source.workload(options.seed), disturb=lambda running: Relisting(running, source, options.every))]
@@ -143,28 +141,27 @@ class Source:
     CHANGING = 20
 
     def __init__(self, options: argparse.Namespace, stage: Stage) -> None:
-        if options.services < 1:
-            raise ScenarioError("a cluster needs a service")
-        self.cluster = Cluster(options.services, options.endpoints, options.pods, options.namespaces)
+        self.cluster = Cluster(synthetic.shape_from(options))
+        numbers = self.cluster.shape.numbers()
         self.pod_mode = options.pod_mode
         self.folder: Path | None = None
         self.given = bool(options.api)
-        if options.manifests:
+        if options.files:
             self.url = ""
             self.folder = stage.folder()
             with (self.folder / "cluster.jsonl").open("wb") as out:
                 out.writelines(msgspec.json.encode(thing) + b"\n" for _, thing in self.cluster.objects())
         elif options.api:
             self.url = options.api.rstrip("/")
-            self.objects = self._list("services")
+            self.addresses = [found for service in self._list("services") if (found := address_of(service))]
         else:
             self.url = stage.parts.enter_context(APIServer(self.cluster, stage.load_cpus)).url
-        where = "files" if options.manifests else options.api or "an API server of this run"
-        if not self.given:
-            sizes = f"{options.services} services, {options.endpoints} endpoints, {options.pods} pods"
-            stage.notes.append(f"cluster of {sizes} in {where}")
+        if self.given:
+            stage.notes.append(f"cluster behind {self.url}")
         else:
-            stage.notes.append(f"cluster behind {where}")
+            self.addresses = self.cluster.addresses
+            sizes = ", ".join(f"{numbers[name]:,} {name}" for name in ("services", "headless", "endpoints", "pods"))
+            stage.notes.append(f"cluster of {sizes} in {'files' if self.folder else 'an API server of this run'}")
 
     def work(self, zone: bool = True) -> Work:
         """zone: for servers that have it as a zone too."""
@@ -181,18 +178,8 @@ class Source:
         )
 
     def workload(self, seed: int) -> Workload:
-        """The addresses of all services with a ClusterIP, in random order."""
-        if not self.given:
-            return self.cluster.workload(seed)
-        addresses = [(service["metadata"], ipaddress.ip_address(service["spec"]["clusterIP"])) for service in self.objects if has_address(service)]
-        random.Random(seed).shuffle(addresses)
-        collector = Collector()
-        for meta, address in addresses:
-            if address.version == 4:
-                collector.add(Question(f"{meta['name']}.{meta['namespace']}.svc.{ZONE}", A, 0, frozenset([address.packed])))
-        if not collector:
-            raise ScenarioError(f"{self.url} has no services with an IPv4 address")
-        return collector.workload(f"{len(collector)} ClusterIP names")
+        """The addresses of all services with a ClusterIP, in random order. WorkloadError when there are none."""
+        return questions(self.addresses, seed)
 
     # ---- changes ----
 
@@ -246,11 +233,6 @@ class Source:
         except (OSError, ValueError, KeyError) as error:
             raise ScenarioError(f"{url} cannot be listed: {error}") from None
         return items
-
-
-def has_address(service: Object) -> bool:
-    spec = service.get("spec", {})
-    return spec.get("type") != "ExternalName" and spec.get("clusterIP", "None") not in ("", "None")
 
 
 def changing_service(i: int) -> Object:

@@ -6,6 +6,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from ipaddress import IPv4Address
 from typing import Any
 
 import dns.rdatatype
@@ -13,35 +14,39 @@ import dns.zone
 import pytest
 
 from fastdns.bench.parts.api import APIServer
-from fastdns.bench.parts.cluster import Cluster
+from fastdns.bench.parts.cluster import Cluster, address_of, questions
+from fastdns.bench.workloads.synthetic import Shape
 from tests.waiting import REPLY
 
-SMALL = Cluster(services=40, endpoints=130, pods=7)
-
-
-def test_sizes_are_kept() -> None:
-    objects = list(SMALL.objects())
-    by_kind = {kind: [thing for plural, thing in objects if plural == kind] for kind, _ in objects}
-    assert {kind: len(things) for kind, things in by_kind.items()} == {"namespaces": 2, "services": 40, "endpointslices": 40, "pods": 7}
-    assert sum(len(thing["endpoints"]) for thing in by_kind["endpointslices"]) == 130
-    addresses = [address for thing in by_kind["endpointslices"] for endpoint in thing["endpoints"] for address in endpoint["addresses"]]
-    assert len(set(addresses)) == 130
-    assert sum(thing["spec"]["clusterIP"] == "None" for thing in by_kind["services"]) == 2
-
-
-def test_many_endpoints_take_several_slices() -> None:
-    assert [len(part["endpoints"]) for part in Cluster(services=1, endpoints=250).slices(0)] == [100, 100, 50]
-    assert [len(part["endpoints"]) for part in Cluster(services=2, endpoints=1).slices(1)] == [0]
+SMALL = Cluster(Shape(services=38, headless=2, endpoints=130, namespaces=2, pods=7))
 
 
 def test_the_zone_gives_the_answers_that_the_questions_expect() -> None:
     zone = dns.zone.from_text(SMALL.zone(), "cluster.local.", relativize=False)
-    workload = SMALL.workload(1)
-    assert len(workload.questions) == 38
+    workload = questions(SMALL.addresses, 1)
+    # Those of the cluster itself are asked for, too.
+    assert len(workload.questions) == 40
     for question in workload.questions:
         rdataset = zone.find_rdataset(question.name, dns.rdatatype.A)
         assert {rdata.to_digestable() for rdata in rdataset} == question.answers
-    assert [q.name for q in SMALL.workload(1).questions] == [q.name for q in workload.questions] != [q.name for q in SMALL.workload(2).questions]
+    assert questions(SMALL.addresses, 1) == workload
+    assert questions(SMALL.addresses, 2).questions != workload.questions
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({"clusterIP": "10.0.0.1"}, True),
+        ({"clusterIP": "None"}, False),
+        ({"clusterIP": ""}, False),
+        ({"clusterIP": "fd00::1"}, False),
+        ({"type": "ExternalName", "externalName": "example.org"}, False),
+        ({}, False),
+    ],
+)
+def test_services_with_an_address(spec: dict[str, str], found: bool) -> None:
+    address = address_of({"metadata": {"name": "a", "namespace": "b"}, "spec": spec})
+    assert address == (("a.b.svc.cluster.local.", IPv4Address("10.0.0.1")) if found else None)
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +72,9 @@ def service(name: str, address: str) -> dict[str, Any]:
 
 def test_lists(api: str) -> None:
     listed = get(f"{api}/api/v1/services?limit=500")
-    assert (listed["kind"], len(listed["items"])) == ("ServiceList", 40)
-    assert len(get(f"{api}/api/v1/namespaces/ns-1/services")["items"]) == 20
-    assert get(f"{api}/api/v1/namespaces/ns-1/services/service-1")["metadata"]["name"] == "service-1"
+    assert (listed["kind"], len(listed["items"])) == ("ServiceList", 43)
+    assert [thing["metadata"]["name"] for thing in get(f"{api}/api/v1/namespaces/kube-system/services")["items"]] == ["kube-dns"]
+    assert get(f"{api}/api/v1/namespaces/kube-system/services/kube-dns")["metadata"]["name"] == "kube-dns"
     for path in ("/api/v1/nothing", "/apis/apps/v1/deployments", "/api/v1/namespaces/ns-1/services/absent"):
         with pytest.raises(urllib.error.HTTPError, match="404"):
             get(api + path)
@@ -90,9 +95,9 @@ def test_watches_tell_every_change(api: str) -> None:
 
 def test_streamed_lists_end_with_a_bookmark(api: str) -> None:
     with urllib.request.urlopen(f"{api}/api/v1/namespaces?watch=1&sendInitialEvents=true&resourceVersion=", timeout=REPLY) as watch:
-        events = [json.loads(watch.readline()) for _ in range(3)]
-    assert [event["type"] for event in events] == ["ADDED", "ADDED", "BOOKMARK"]
-    assert events[2]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        events = [json.loads(watch.readline()) for _ in range(5)]
+    assert [event["type"] for event in events] == ["ADDED"] * 4 + ["BOOKMARK"]
+    assert events[4]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
 def test_expired_watches_end_and_cannot_be_resumed(api: str) -> None:

@@ -14,19 +14,19 @@ from fastdns.bench.report.page import page
 from fastdns.bench.scenarios import SCENARIOS
 
 SHORT = ["--seconds", "0.1", "--warm", "0", "--timeout", "2"]
-CLUSTER = ["--services", "50", "--endpoints", "100"]
+CLUSTER = ["--services", "50", "--endpoints", "100", "--pods", "100"]
 
 #: Scenario -> its flags, and the servers that are measured.
 RUNS: dict[str, tuple[list[str], list[str]]] = {
     "fixed": (["--wildcard"], ["floor", "fastdns"]),
-    "cluster": ([*CLUSTER, "--pods", "100", "--pod-mode", "verified"], ["floor", "fastdns"]),
+    "cluster": ([*CLUSTER, "--pod-mode", "verified"], ["floor", "fastdns"]),
     "cache": (["--names", "50"], ["floor", "fastdns"]),
     "forward": (["--names", "50"], ["relay", "fastdns"]),
     "tcp": (CLUSTER, ["fastdns"]),
     "python-plugin": (["--names", "50"], ["floor", "fastdns own", "fastdns beside", "fastdns without"]),
     "reload": (["--every", "0.05"], ["floor", "fastdns"]),
     "churn": (CLUSTER, ["floor", "fastdns"]),
-    "churn --manifests": ([*CLUSTER, "--manifests"], ["floor", "fastdns"]),
+    "churn --files": ([*CLUSTER, "--files"], ["floor", "fastdns"]),
     "relist": ([*CLUSTER, "--every", "0.1"], ["floor", "fastdns"]),
     "flood": ([*CLUSTER, "--random", "500"], ["floor", "fastdns"]),
     "gil": (["--names", "50"], ["floor", "fastdns quiet", "fastdns held"]),
@@ -39,7 +39,7 @@ def test_every_scenario_is_tried() -> None:
 
 
 #: Seconds of load for scenarios that must see a change: what is tried first, and what a slow machine may need. Files are looked at every second.
-TO_CHANGE = {"reload": (0.5, 5, 30), "churn": (0.5, 5, 30), "relist": (0.5, 5, 30), "churn --manifests": (2.2, 10, 30)}
+TO_CHANGE = {"reload": (0.5, 5, 30), "churn": (0.5, 5, 30), "relist": (0.5, 5, 30), "churn --files": (2.2, 10, 30)}
 
 
 @pytest.mark.parametrize("case", RUNS)
@@ -117,9 +117,9 @@ def test_wrong_answers_fail_the_run(liar: Path, tmp_path: Path) -> None:
         (["fixed", "--subject", "bind9"], "unknown server 'bind9'"),
         (["fixed", "--server-cpus", "4095"], "CPU 4095 is not one of those that may be used"),
         (["fixed", "--rate", "100", "--sweep", "3"], "--sweep takes parts of the highest rate"),
-        (["relist", "--manifests"], "leave out --api and --manifests"),
+        (["relist", "--files"], "leave out --api and --files"),
         (["flood", "--share", "100"], "--share is between 0 and 100"),
-        (["cluster", "--services", "0"], "a cluster needs a service"),
+        (["cluster", "--services", "-1"], "a cluster cannot have -1 services"),
         (["cluster", "--api", "http://127.0.0.1:1"], "http://127.0.0.1:1/api/v1/services cannot be listed"),
         (["tcp", "--subject", "floor"], "floor does not answer over tcp"),
     ],
