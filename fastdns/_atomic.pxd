@@ -38,6 +38,7 @@ cdef extern from * nogil:
     int atomic_peek_fd "ATOMIC_PEEK"(const int *p) noexcept
     void atomic_poke8 "ATOMIC_POKE"(uint8_t *p, uint8_t v) noexcept
     void atomic_poke32 "ATOMIC_POKE"(uint32_t *p, uint32_t v) noexcept
+    void atomic_poke64 "ATOMIC_POKE"(uint64_t *p, uint64_t v) noexcept
     void atomic_poke_ns "ATOMIC_POKE"(int64_t *p, int64_t v) noexcept
     void atomic_poke_fd "ATOMIC_POKE"(int *p, int v) noexcept
     # Adds to a number that no other thread writes, though others read it.

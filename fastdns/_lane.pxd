@@ -5,7 +5,8 @@ of is touched by its worker only, and a ticket whose query is gone (deadline, ev
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._mux cimport ERROR_MAX, Address, Handler, Mail, NativeHandler, Query, Verdict
-from fastdns._wire cimport Name
+from fastdns._memos cimport MemoTable
+from fastdns._verdicts cimport Verdicts
 from fastdns._zones cimport ZoneList, Zones
 
 cdef enum:
@@ -18,6 +19,8 @@ cdef struct PythonHandlerState:  # Handler.state
     uint32_t queries
     uint32_t rejects
     uint32_t deadlines
+    uint32_t hits
+    MemoTable *remembered        # of the handler's Verdicts
     uint32_t waiting                # atomic: tickets under way, so that the handler outlives them
 
 cdef class PythonHandler(NativeHandler):
@@ -26,4 +29,5 @@ cdef class PythonHandler(NativeHandler):
     cdef readonly bint waits        # it is a coroutine function
     cdef readonly object zones      # ZoneList or None
     cdef ZoneList zone_list
+    cdef readonly Verdicts verdicts  # what it said for more than one query
     cdef readonly int64_t deadline  # ns

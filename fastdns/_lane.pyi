@@ -3,6 +3,7 @@
 from typing import Any
 
 from fastdns._mux import NativeHandler
+from fastdns._verdicts import Verdicts
 
 class PythonHandler(NativeHandler):
     """The chain's handler for a plugin object that has ``serve(query)`` or ``async serve(query, next)``; see plugin.Plugin."""
@@ -11,4 +12,5 @@ class PythonHandler(NativeHandler):
     waits: bool
     zones: Any
     deadline: int
+    verdicts: Verdicts
     def __init__(self, name: str, plugin: Any) -> None: ...

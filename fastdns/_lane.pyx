@@ -6,22 +6,25 @@ import time as _time
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset, strncpy
+from libc.string cimport memcpy, memset
 from libc.errno cimport errno
 from cpython.ref cimport Py_INCREF, Py_DECREF
 from fastdns._atomic cimport (atomic_add32, atomic_exchange32, atomic_fence, atomic_load32, atomic_load_pointer, atomic_peek8, atomic_poke8, atomic_store32,
                               atomic_swap_pointer, atomic_take_pointer)
 from fastdns._finish cimport finish_fit, finish_write
 from fastdns._metrics cimport Metric, metric_add
-from fastdns._mux cimport (ANSWERED, CHILD_CHAIN, CHILD_DONE, DROPPED, FAILED, NEXT, PARKED, TRANSPORT_TCP, Worker, mux_workers,
+from fastdns._mux cimport (AGAIN, ANSWERED, CHILD_CHAIN, CHILD_DONE, DROPPED, FAILED, NEXT, PARKED, TRANSPORT_TCP, Worker, mux_workers,
                            query_child, query_fail, query_park, query_resume, query_scratch)
-from fastdns._reply cimport reply_clear, reply_parse
+from fastdns._reply cimport reply_clear, reply_limit_ttl, reply_parse
 from fastdns._socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, eventfd, poll, pollfd, read, socket_clock, write
-from fastdns._wire cimport MESSAGE_MAX, RCODE_SERVFAIL, Message, Name, wire_name_copy, wire_parse_reply
+from fastdns._wire cimport RCODE_SERVFAIL, Name, wire_name_copy
+from fastdns._outcome cimport outcome_report, outcome_write
 from fastdns._ticket cimport TICKET_ASK, TICKET_BELOW, TICKET_QUERY, TICKET_VERDICT, PluginQuery, Ticket
+from fastdns._memos cimport Memo, memos_find
+from fastdns._verdicts cimport MEMORY, flags_remember, verdicts_apply
 from fastdns._zones cimport zones_hold
 from fastdns._wire import name_wire
-from fastdns.query import DROP, PASS, Answer, Failure, Query as PythonQuery
+from fastdns.query import PASS, Answer, Failure, Query as PythonQuery
 
 cdef enum:
     FRAMES_MAX = 50                 # of a traceback in the log, the innermost
@@ -50,8 +53,12 @@ cdef Verdict lane_query(Handler *self, Query *q) noexcept nogil:
     cdef PythonHandlerState *state = <PythonHandlerState *>self.state
     cdef LaneScratch *scratch = <LaneScratch *>query_scratch(self, q)
     cdef Ticket *ticket
+    cdef Memo *memo
     if state.zones != NULL and not zones_hold(state.zones, q.name):
         return NEXT
+    memo = recall(state, q)
+    if memo != NULL:
+        return verdicts_apply(memo, q)
     metric_add(state.queries, q.worker.id, 1)
     if atomic_add32(&lane.waiting, 1) > TICKETS_MAX:
         atomic_add32(&lane.waiting, <uint32_t>-1)
@@ -69,6 +76,16 @@ cdef Verdict lane_query(Handler *self, Query *q) noexcept nogil:
     scratch.ready = 0
     push(ticket)
     return PARKED
+
+
+cdef inline Memo *recall(PythonHandlerState *state, Query *q) noexcept nogil:
+    """What the plugin said already, for as long as it said."""
+    cdef Memo *memo = NULL
+    if flags_remember(q.flags):
+        memo = memos_find(state.remembered, q.name, q.qtype, q.qclass, &q.client, q.worker.now)
+        if memo != NULL:
+            metric_add(state.hits, q.worker.id, 1)
+    return memo
 
 
 cdef Ticket *take_ticket(Handler *self, Query *q) noexcept nogil:
@@ -156,6 +173,8 @@ cdef Verdict lane_resume(Handler *self, Query *q) noexcept nogil:
             ticket.rcode = RCODE_SERVFAIL
             push(ticket)
         return PARKED
+    if ticket.verdict == AGAIN:
+        return resume_again(self, q, ticket)
     scratch.ticket = NULL
     if ticket.verdict == NEXT:
         give_ticket(ticket)
@@ -163,6 +182,8 @@ cdef Verdict lane_resume(Handler *self, Query *q) noexcept nogil:
     if ticket.verdict == ANSWERED:
         reply_clear(&q.reply)
         status = reply_parse(&q.reply, ticket.message, ticket.message_length)
+        if ticket.ttl_most:
+            reply_limit_ttl(&q.reply, ticket.ttl_most)
         give_ticket(ticket)
         if status < 0:
             return query_fail(q, RCODE_SERVFAIL, b"the plugin's reply is malformed")
@@ -173,6 +194,21 @@ cdef Verdict lane_resume(Handler *self, Query *q) noexcept nogil:
     query_fail(q, ticket.rcode, ticket.error)
     give_ticket(ticket)
     return FAILED
+
+
+cdef Verdict resume_again(Handler *self, Query *q, Ticket *ticket) noexcept nogil:
+    """A query before this one had the plugin say what holds for both; unless that has gone in the meantime."""
+    cdef PythonHandlerState *state = <PythonHandlerState *>self.state
+    cdef LaneScratch *scratch = <LaneScratch *>query_scratch(self, q)
+    cdef Memo *memo = recall(state, q)
+    if memo == NULL and query_park(q, q.worker.now + state.deadline) == 0:
+        ticket.kind = TICKET_QUERY
+        ticket.insists = 1
+        push(ticket)
+        return PARKED
+    scratch.ticket = NULL
+    give_ticket(ticket)
+    return query_fail(q, RCODE_SERVFAIL, b"out of memory") if memo == NULL else verdicts_apply(memo, q)
 
 
 cdef int carry_child(Ticket *ticket, Query *child) noexcept nogil:
@@ -221,7 +257,8 @@ cdef void lane_abandon(Handler *self, Query *q) noexcept nogil:
 cdef class PythonHandler(NativeHandler):
     """The chain's handler for a plugin object that has `serve(query)` or `async serve(query, next)`; see plugin.Plugin.
 
-    A plugin may say `zones` (names outside of them pass by without Python) and `deadline` (seconds; default 5)."""
+    A plugin may say `zones` (names outside of them pass by without Python), `deadline` (seconds; default 5) and `memory` (verdicts that are
+    remembered at most; default 65,536)."""
 
     def __init__(self, str name, plugin):
         NativeHandler.__init__(self, name)
@@ -234,6 +271,12 @@ cdef class PythonHandler(NativeHandler):
             self.zone_list = ZoneList(list(zones))
             self.state.zones = &self.zone_list.zones
         self.zones = self.zone_list
+        self.verdicts = Verdicts(name, getattr(plugin, "memory", MEMORY))
+        attach = getattr(plugin, "_attach", None)
+        if attach is not None:          # what it may withdraw
+            attach(self.verdicts)
+        self.state.remembered = &self.verdicts.table
+        self.state.hits = HITS.cell((name,))
         self.state.owner = <void *>self
         self.state.deadline = self.deadline
         self.state.queries = QUERIES.cell((name,))
@@ -248,6 +291,7 @@ cdef class PythonHandler(NativeHandler):
         begin()
 
     cpdef close(self):
+        self.verdicts.forget()
         closing = getattr(self.plugin, "close", None)
         if closing is not None:
             closing()
@@ -260,7 +304,8 @@ cdef bint lane_detach(Handler *self, Worker *worker) noexcept nogil:
 QUERIES = Metric("fastdns_plugin_queries_total", "Counter of queries that a Python plugin was asked.", "counter", ("plugin",))
 REJECTS = Metric("fastdns_plugin_rejects_total", "Counter of queries refused because too many waited for Python.", "counter", ("plugin",))
 DEADLINES = Metric("fastdns_plugin_deadlines_total", "Counter of queries that a Python plugin did not answer in time.", "counter", ("plugin",))
-ERRORS = Metric("fastdns_plugin_errors_total", "Counter of exceptions raised by a Python plugin.", "counter", ("plugin",))
+HITS = Metric("fastdns_plugin_remembered_hits_total", "Counter of queries that a remembered verdict of a Python plugin was applied to.", "counter",
+              ("plugin",))
 PANICS = Metric("coredns_panics_total", "A metrics that counts the number of panics.", "counter")
 REPLACED = Metric("fastdns_lane_replaced_total", "Counter of lane threads that hung and were replaced.", "counter", ())
 
@@ -359,11 +404,16 @@ cdef int serve_one(Ticket *ticket) except -1:
     if atomic_peek8(&ticket.abandoned):
         finish(ticket, NEXT)
         return 0
+    if handler.verdicts.table.count and not ticket.insists and flags_remember(ticket.flags) and (
+            handler.verdicts.holds(&ticket.name, ticket.qtype, ticket.qclass, &ticket.client)):
+        finish(ticket, AGAIN)
+        return 0
     query = PythonQuery.__new__(PythonQuery)
     query.ticket = ticket
     query.debug = ticket.debug
     query.stacktrace = ticket.stacktrace
     query.handler = handler
+    query.forgets = handler.verdicts.table.forgets
     try:
         if handler.waits:
             serve_coroutine(handler, query)
@@ -375,50 +425,14 @@ cdef int serve_one(Ticket *ticket) except -1:
 
 
 cdef int conclude(PluginQuery query, outcome) except -1:
-    """Posts what a plugin returned: PASS (or None), DROP, a Reply, a Failure, a dnslib record, or a message's octets."""
-    cdef Ticket *ticket = query.ticket
-    cdef bytes message
-    if ticket == NULL:
+    """Posts what a plugin returned: PASS (or None), DROP, a Reply, a Failure, a dnslib record, a message's octets; or a verdict to be remembered."""
+    cdef PythonHandler handler = query.handler
+    if query.ticket == NULL:
         return 0
     if query._below is not None:    # it did not wait for the plugins below, and the ticket is theirs until they are through
         query._outcome = (outcome,)
         return 0
-    if outcome is None or outcome is PASS:
-        settle(query, NEXT)
-        return 0
-    if outcome is DROP:
-        settle(query, DROPPED)
-        return 0
-    if isinstance(outcome, Failure) or isinstance(outcome, Answer) and outcome.message is None:    # its own, or one from below
-        ticket.rcode = outcome.rcode
-        text = outcome.error.encode("utf-8", "replace")[:191]
-        strncpy(ticket.error, text, 191)
-        settle(query, FAILED)
-        return 0
-    if isinstance(outcome, (bytes, bytearray)):
-        message = bytes(outcome)
-    elif hasattr(outcome, "to_wire"):
-        message = outcome.to_wire(query)
-    elif hasattr(outcome, "pack"):
-        message = bytes(outcome.pack())
-    else:
-        raise TypeError(f"serve returned {type(outcome).__name__}, which is no reply")
-    check_message(message)
-    if ticket.message != NULL:
-        free(ticket.message)
-    ticket.message = <uint8_t *>malloc(max(1, len(message)))
-    if ticket.message == NULL:
-        raise MemoryError
-    memcpy(ticket.message, <const uint8_t *>message, len(message))
-    ticket.message_length = <uint32_t>len(message)
-    settle(query, ANSWERED)
-    return 0
-
-
-cdef int check_message(bytes message) except -1:
-    cdef Message parsed
-    if len(message) > MESSAGE_MAX or wire_parse_reply(message, <uint32_t>len(message), &parsed, NULL) < 0:
-        raise ValueError("the reply is no DNS message")
+    settle(query, outcome_write(query, outcome, handler.verdicts, handler.name))
     return 0
 
 
@@ -429,20 +443,17 @@ cdef int fail(PluginQuery query, error) except -1:
     if cancelled and query.ticket != NULL and atomic_peek8(&query.ticket.abandoned):
         conclude(query, PASS)
         return 0
-    ERRORS.add((handler.name,))
     if not query.debug and not cancelled:       # CoreDNS counts what it recovers from: with debug nothing, and a cancelled context is no panic
         PANICS.add(())
     text = f"{type(error).__name__}: {error}"
     if not isinstance(error, Exception) and not cancelled:
         text = f"RuntimeError: {text}"
-    from fastdns.log import Log
-    log = Log(f"plugin/{handler.name}")
     frame = error.__traceback__
     place = ""
     while frame is not None:
         place = f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno})"
         frame = frame.tb_next
-    log.error(f"{text}{place}")
+    log = outcome_report(handler.name, f"{text}{place}")
     if query.debug or query.stacktrace:
         import traceback
         # Each line as one of ours: an exception's text may come from the network.

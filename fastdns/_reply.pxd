@@ -87,6 +87,9 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
 # Smallest TTL over all records, or `otherwise` when there are none.
 cdef uint32_t reply_min_ttl(const Reply *reply, uint32_t otherwise) noexcept nogil
 
+# No TTL over `most` seconds.
+cdef void reply_limit_ttl(Reply *reply, uint32_t most) noexcept nogil
+
 # The classes of spec/server.md 13.
 cdef enum ReplyKind:
     KIND_NOERROR

@@ -278,6 +278,12 @@ cdef uint32_t reply_min_ttl(const Reply *reply, uint32_t otherwise) noexcept nog
     return least if reply.count else otherwise
 
 
+cdef void reply_limit_ttl(Reply *reply, uint32_t most) noexcept nogil:
+    cdef uint32_t i
+    for i in range(reply.count):
+        reply.records[i].ttl = min(reply.records[i].ttl, most)
+
+
 cdef bint signatures_expired(const Reply *reply) noexcept nogil:
     """Is any RRSIG outside its validity (serial arithmetic on 32-bit seconds, RFC 4034 3.1.5)?"""
     cdef uint32_t i, now = <uint32_t>time(NULL)

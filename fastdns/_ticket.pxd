@@ -3,7 +3,7 @@
 A `Ticket` carries what the plugin may look at and, on the way back, its verdict. It is the lane's until it is posted to the worker; the query it speaks
 of is touched by its worker only, and a ticket whose query is gone (deadline, eviction) is thrown away there.
 """
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._mux cimport ERROR_MAX, Address, Handler, Mail, Query
 from fastdns._wire cimport Name
 
@@ -22,6 +22,7 @@ cdef struct Ticket:
     uint8_t answered                # TICKET_BELOW: there is a message
     uint8_t debug                   # of the server: see ServerTable
     uint8_t stacktrace
+    uint8_t insists                 # the plugin is to be asked, whatever is remembered
     uint16_t rcode
     uint16_t qtype                  # TICKET_ASK: of the question to ask
     uint16_t qclass
@@ -38,6 +39,7 @@ cdef struct Ticket:
     uint8_t *packet                 # the request, malloc'ed with the ticket
     uint8_t *message                # malloc'ed: the plugin's reply, or the reply from below
     uint32_t message_length
+    uint32_t ttl_most               # seconds that a verdict to be remembered is good for: no TTL is longer; 0: it is none
     char error[ERROR_MAX]
     Name name                       # as the handlers see it
     void *task                      # the lane's: a Python object while the plugin is at it
@@ -52,5 +54,6 @@ cdef class PluginQuery:
     cdef object _outcome            # (what the plugin returned,) before it had that answer
     cdef bint debug                 # of the ticket
     cdef bint stacktrace
+    cdef uint64_t forgets           # of the handler's Verdicts, when the plugin began to think
     cdef bint alone                 # no lane knows the ticket: it is this object's (tests)
     cdef readonly object handler

@@ -14,10 +14,39 @@ from fastdns.rdata import CLASS_IN, rdata_wire
 if TYPE_CHECKING:
     import dnslib
 
-__all__ = ["DROP", "PASS", "Answer", "Failure", "Query", "Record", "Reply"]
+__all__ = ["DROP", "PASS", "Answer", "Failure", "Query", "Record", "Remembered", "Reply", "Verdict"]
 
 
-class _Verdict:
+class Verdict:
+    """What may be said for more than one query: a `Reply`, a `Failure`, `PASS`, `DROP`."""
+
+    __slots__ = ()
+
+    def remember(self, seconds: float, *, suffix: str | None = None, all_types: bool = False, client: str | None = None) -> Remembered:
+        """The same verdict, good for all queries of a scope from now on: they are answered without the plugin for so many seconds.
+
+        The scope is the name and the type asked, unless it is made wider: ``suffix`` takes in that name and everything below it,
+        ``all_types`` every type; or narrower: ``client`` is a prefix of addresses (``10.0.0.0/8``), without which all clients are meant.
+        The query at hand has to be in it, else the verdict is used once and the error logged. Records without an owner belong to
+        whatever name is asked. No TTL is longer than what is left of the time.
+        """
+        return Remembered(self, seconds, suffix, all_types, client)
+
+
+class Remembered:
+    """A verdict and what it holds for: see `Verdict.remember`."""
+
+    __slots__ = ("all_types", "client", "seconds", "suffix", "verdict")
+
+    def __init__(self, verdict: Verdict, seconds: float, suffix: str | None, all_types: bool, client: str | None) -> None:
+        self.verdict = verdict
+        self.seconds = seconds
+        self.suffix = suffix
+        self.all_types = all_types
+        self.client = client
+
+
+class _Constant(Verdict):
     __slots__ = ("_name",)
 
     def __init__(self, name: str) -> None:
@@ -28,12 +57,12 @@ class _Verdict:
 
 
 #: Not mine: the plugins below answer. The same as returning None.
-PASS: Final = _Verdict("PASS")
+PASS: Final = _Constant("PASS")
 #: Nothing is sent.
-DROP: Final = _Verdict("DROP")
+DROP: Final = _Constant("DROP")
 
 
-class Failure:
+class Failure(Verdict):
     """Nothing was written: the server answers with a bare ``rcode``, and `errors` logs ``error``."""
 
     __slots__ = ("error", "rcode")
@@ -81,7 +110,7 @@ class Record:
         return cls(qtype, rdata_wire(qtype, text.split(None, index + 1)[index + 1] if index + 1 < len(words) else ""), ttl, owner)
 
 
-class Reply:
+class Reply(Verdict):
     """A message that answers: see `Query.reply`."""
 
     __slots__ = ("additional", "answer", "authoritative", "authority", "rcode")
@@ -191,4 +220,3 @@ class Query(PluginQuery):
     def fail(self, rcode: int | str = "SERVFAIL", error: str = "") -> Failure:
         """Nothing is written: SERVFAIL, REFUSED, FORMERR or NOTIMP goes to the client, ``error`` to the log."""
         return Failure(rcode_number(rcode), error)
-

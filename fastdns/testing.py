@@ -3,14 +3,18 @@
     def test_hello():
         answer = ask(Hello(), "hello.example.org", "TXT")
         check(answer, Case("hello.example.org", "TXT", answer=['hello.example.org. 5 IN TXT "hi"']))
+
+What a plugin wants remembered is applied by a `Lane`, which asks it as a server does.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
@@ -21,11 +25,13 @@ import dns.rcode
 import dns.rrset
 
 from fastdns._ticket import make_query
+from fastdns._verdicts import Verdicts
 from fastdns._wire import name_wire
 from fastdns.parameters import type_number
-from fastdns.query import DROP, PASS, Answer, Failure, Query
+from fastdns.plugin import Plugin
+from fastdns.query import DROP, PASS, Answer, Failure, Query, Remembered, Reply
 
-__all__ = ["Case", "Dropped", "Failed", "Passed", "Upstream", "ask", "check", "make"]
+__all__ = ["Case", "Dropped", "Failed", "Lane", "Passed", "Upstream", "ask", "check", "make"]
 
 
 class Passed(Exception):
@@ -59,14 +65,62 @@ def make(name: str, qtype: str = "A", *, client: str = "127.0.0.1", port: int = 
 
 
 def ask(plugin: Any, name: str, qtype: str = "A", *, below: Below | None = None, **given: Any) -> dns.message.Message:
-    """What a plugin answers to one query (further arguments as for `make`). Raises Passed, Dropped or Failed."""
-    query = make(name, qtype, **given)
-    if inspect.iscoroutinefunction(plugin.serve):
-        import asyncio
+    """What a plugin answers to one query (further arguments as for `make`). Raises Passed, Dropped or Failed, and ValueError for a verdict
+    that is to be remembered for a scope without the query."""
+    return Lane(plugin).ask(name, qtype, below=below, **given)
 
-        outcome = asyncio.run(plugin.serve(query, _next(query, below)))
-    else:
-        outcome = plugin.serve(query)
+
+class Lane:
+    """A plugin as a server asks it: a verdict that it wants remembered is applied to later queries of its scope.
+
+    lane = Lane(Blocklist(["ads.example."]))
+    lane.ask("a.ads.example.")
+    lane.ask("b.ads.example.")
+    assert lane.served == 1
+    """
+
+    def __init__(self, plugin: Any) -> None:
+        self.plugin = plugin
+        #: How often the plugin was asked.
+        self.served = 0
+        self._ahead = 0
+        self._verdicts = Verdicts(type(plugin).__name__.lower(), getattr(plugin, "memory", Plugin.memory))
+        if isinstance(plugin, Plugin):
+            plugin._attach(self._verdicts)
+
+    def advance(self, seconds: float) -> None:
+        """Let time go by, for what is remembered."""
+        self._ahead += int(seconds * 1e9)
+
+    def ask(self, name: str, qtype: str = "A", *, below: Below | None = None, **given: Any) -> dns.message.Message:
+        """What is answered to a query; as `ask`."""
+        query = make(name, qtype, **given)
+        now = time.monotonic_ns() + self._ahead
+        outcome = self._verdicts.find(query, now)
+        if outcome is None:
+            self.served += 1
+            self._verdicts.begin(query)
+            outcome = _serve(self.plugin, query, below)
+        if not isinstance(outcome, Remembered):
+            return _message(query, outcome, below)
+        verdict = outcome.verdict
+        self._verdicts.put(query, outcome, verdict.to_wire(query) if isinstance(verdict, Reply) else None, now)
+        message = _message(query, verdict, below)
+        if isinstance(verdict, Reply):
+            for rrset in [*message.answer, *message.authority, *message.additional]:
+                rrset.ttl = min(rrset.ttl, math.ceil(outcome.seconds))
+        return message
+
+
+def _serve(plugin: Any, query: Query, below: Below | None) -> Any:
+    if not inspect.iscoroutinefunction(plugin.serve):
+        return plugin.serve(query)
+    import asyncio
+
+    return asyncio.run(plugin.serve(query, _next(query, below)))
+
+
+def _message(query: Query, outcome: Any, below: Below | None) -> dns.message.Message:
     if outcome is None or outcome is PASS:
         if below is None:
             raise Passed

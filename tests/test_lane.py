@@ -196,6 +196,12 @@ def test_the_document(serve: Callable[..., Server], tmp_path: Path) -> None:
     server = serve(".:{port} {\n    bind 127.0.0.1\n    plugin {dir}/../hello.py\n    whoami\n}\n")
     assert server.answers("hello.example.", "TXT") == ['"hello, 127.0.0.1"']
     assert server.query("other.example.").additional
-    # Its test, run as it stands there.
+    (tmp_path / "blocklist.py").write_text(code[2])
+    blocking = serve(".:{port} {\n    bind 127.0.0.1\n    plugin {dir}/../blocklist.py ads.example. x.example.\n    whoami\n}\n")
+    for name in ("ads.example.", "a.ads.example.", "b.X.example."):
+        assert blocking.answers(name) == blocking.answers(name, "MX") == ["NXDOMAIN"]
+    for _ in range(2):
+        assert blocking.query("bads.example.").additional
+    # Its tests, run as they stand there.
     names: dict[str, object] = {}
-    exec(code[0] + code[1] + code[2] + "test_hello()\n", names)
+    exec("".join(code[:5]) + "test_hello()\ntest_blocklist()\n", names)
