@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memcmp, memset
 from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD,
-                            TYPE_OPT, TYPE_TSIG, EDNS_DO, ACCEPT, load16, store16, store32, wire_accept, wire_rdata_names,
+                            TYPE_OPT, TYPE_TSIG, EDNS_DO, ACCEPT, copy_octets, load16, store16, store32, wire_accept, wire_rdata_names,
                             wire_name_length)
 from fastdns._reply cimport (Large, Reply, Record, RECORD_OWNED, reply_alloc, reply_append, reply_begin, reply_end, reply_own,
                              reply_parse)
@@ -137,7 +137,7 @@ cdef inline uint32_t write_head(Query *q, uint8_t *out) noexcept nogil:
     """Header (its counts and TC come later) and question, with the case as received."""
     cdef uint32_t used = HEADER_SIZE, n = q.first_name.length
     store16(out, q.message.id)
-    memcpy(out + used, q.first_name.wire, n)
+    copy_octets(out + used, q.first_name.wire, n)
     used += n
     store16(out + used, q.message.qtype)
     store16(out + used + 2, q.message.qclass)
@@ -176,20 +176,23 @@ cdef uint32_t finish_write(Query *q, uint8_t *out) noexcept nogil:
     cdef Writer writer
     cdef Reply *reply = &q.reply
     cdef const Record *record
-    cdef uint32_t i, used
+    cdef uint32_t i, used, done = 0
     cdef uint16_t counts[3]
     cdef int section
     if reply.compress:
         memcpy(out, q.worker.message, reply.message_size)
         return reply.message_size
     used = write_head(q, out)
+    memset(counts, 0, sizeof(counts))
     for section in range(3):
-        counts[section] = 0
+        if done == reply.count:
+            break
         for i in range(reply.count):
             record = &reply.records[i]
             if record.section != section:
                 continue
             counts[section] += 1
+            done += 1
             # The question's name stands at octet 12: the one compression that costs nothing.
             if record.owner == q.first_name.wire or (
                     record.owner_length == q.first_name.length and memcmp(record.owner, q.first_name.wire, record.owner_length) == 0):
@@ -200,13 +203,13 @@ cdef uint32_t finish_write(Query *q, uint8_t *out) noexcept nogil:
                     out[used] = 0
                     used += 1
             else:
-                memcpy(out + used, record.owner, record.owner_length)
+                copy_octets(out + used, record.owner, record.owner_length)
                 used += record.owner_length
             store16(out + used, record.type)
             store16(out + used + 2, record.klass)
             store32(out + used + 4, record.ttl)
             store16(out + used + 8, record.rdlength)
-            memcpy(out + used + 10, record.rdata, record.rdlength)
+            copy_octets(out + used + 10, record.rdata, record.rdlength)
             used += 10 + record.rdlength
     writer.out = out
     writer.used = used

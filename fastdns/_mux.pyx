@@ -203,30 +203,41 @@ cdef void query_run(Query *q) noexcept nogil:
 
 cdef void walk(Query *q) noexcept nogil:
     """Goes on from q.position in q.phase until the query parks or is complete."""
-    cdef Handler *handler
+    cdef Handler **handlers
     cdef Verdict verdict
+    cdef uint32_t position, count, least
     while True:
+        handlers = q.chain.handlers
+        position = q.position
         if q.phase == PHASE_DOWN:
-            if q.position >= q.chain.count:
-                fail_at_end(q)
-                verdict = FAILED
-            else:
-                handler = q.chain.handlers[q.position]
-                if q.position > q.deepest:
-                    q.deepest = q.position
-                if handler.query == NULL:
+            count = q.chain.count
+            while position < count and handlers[position].query == NULL:
+                position += 1
+            q.position = position
+            if position < count:
+                if position > q.deepest:
+                    q.deepest = position
+                verdict = handlers[position].query(handlers[position], q)
+                if verdict == NEXT:
                     q.position += 1
                     continue
-                verdict = handler.query(handler, q)
+            else:
+                q.deepest = count - 1
+                fail_at_end(q)
+                verdict = FAILED
         else:
-            if q.position <= q.floor:
+            least = q.floor
+            while position > least and handlers[position - 1].reply == NULL:
+                position -= 1
+            if position <= least:
+                q.position = least
                 complete(q)
                 return
-            q.position -= 1
-            handler = q.chain.handlers[q.position]
-            if handler.reply == NULL:
+            position -= 1
+            q.position = position
+            verdict = handlers[position].reply(handlers[position], q)
+            if verdict == UP:
                 continue
-            verdict = handler.reply(handler, q)
         if verdict == PARKED:
             verdict = run_child(q)
             if verdict == PARKED:

@@ -1,8 +1,9 @@
 """The kernel's socket addresses. The contract is in _socket.pxd."""
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset, strlen
 from fastdns._mux cimport Address
+from fastdns._wire cimport load32
 
 cdef extern from "<arpa/inet.h>" nogil:
     const char *inet_ntop(int family, const void *source, char *out, socklen_t size)
@@ -28,14 +29,14 @@ cdef void address_from_socket(Address *address, const sockaddr_in6 *peer) noexce
 
 cdef void address_from_octets(Address *address, const uint8_t *octets) noexcept nogil:
     """IPv6 octets; v4-mapped ones become IPv4."""
-    cdef int i
-    address.family = 6
-    for i in range(12):
-        if octets[i] != (0xFF if i >= 10 else 0):
-            memcpy(address.octets, octets, 16)
-            return
-    address.family = 4
-    memcpy(address.octets, octets + 12, 4)
+    cdef uint64_t first
+    memcpy(&first, octets, 8)
+    if first == 0 and load32(octets + 8) == 0xFFFF:
+        address.family = 4
+        memcpy(address.octets, octets + 12, 4)
+    else:
+        address.family = 6
+        memcpy(address.octets, octets, 16)
 
 
 cdef uint32_t address_to_socket(const Address *address, uint8_t family, sockaddr_in6 *peer) noexcept nogil:

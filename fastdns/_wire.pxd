@@ -84,8 +84,8 @@ cdef struct Name:
     uint8_t labels              # labels without the root
     uint8_t offset[LABELS_MAX + 1]  # of each label in wire and lower; offset[labels] is the root's
     uint32_t hash[LABELS_MAX + 1]   # of the suffix that begins at each label; hash[labels] is the root's
-    uint8_t wire[NAME_MAX + 9]  # uncompressed, case as received; the slack lets 8-octet loads run over
-    uint8_t lower[NAME_MAX + 9]  # the same in lower case
+    uint8_t wire[NAME_MAX + 17]     # uncompressed, case as received; the slack lets loads and stores of 16 octets run over
+    uint8_t lower[NAME_MAX + 17]    # the same in lower case
 
 cdef struct Edns:
     uint8_t present
@@ -151,6 +151,25 @@ cdef inline void store32(uint8_t *p, uint32_t v) noexcept nogil:
     p[1] = <uint8_t>(v >> 16)
     p[2] = <uint8_t>(v >> 8)
     p[3] = <uint8_t>v
+
+cdef inline void copy_octets(uint8_t *out, const uint8_t *octets, uint32_t n) noexcept nogil:
+    """memcpy for what is a few dozen octets long, and not known to the compiler: it makes `rep movs` of those, which takes longer to begin."""
+    cdef uint32_t at = 0
+    if n >= 16:
+        while at + 16 < n:
+            memcpy(out + at, octets + at, 16)
+            at += 16
+        memcpy(out + n - 16, octets + n - 16, 16)
+    elif n >= 8:
+        memcpy(out, octets, 8)
+        memcpy(out + n - 8, octets + n - 8, 8)
+    elif n >= 4:
+        memcpy(out, octets, 4)
+        memcpy(out + n - 4, octets + n - 4, 4)
+    else:
+        while at < n:
+            out[at] = octets[at]
+            at += 1
 
 cdef inline uint64_t lower8(uint64_t v) noexcept nogil:
     """Lower-cases eight ASCII octets at once; length octets (<= 63) are below 'A' and stay."""

@@ -11,8 +11,19 @@ cdef extern from *:
         unsigned __int128 p = (unsigned __int128)a * b;
         return (uint64_t)p ^ (uint64_t)(p >> 64);
     }
+
+    /* 16 octets as they are and in lower case; a length octet (<= 63) is below 'A' and stays. */
+    typedef uint8_t wire_octets __attribute__((vector_size(16)));
+    static inline void wire_lower16(const uint8_t *from, uint8_t *same, uint8_t *lower) {
+        wire_octets v;
+        __builtin_memcpy(&v, from, 16);
+        __builtin_memcpy(same, &v, 16);
+        v |= (wire_octets)((uint8_t)26 > (wire_octets)(v - (uint8_t)'A')) & (uint8_t)32;
+        __builtin_memcpy(lower, &v, 16);
+    }
     """
     uint64_t wire_fold(uint64_t a, uint64_t b) noexcept nogil
+    void wire_lower16(const uint8_t *source, uint8_t *same, uint8_t *lower) noexcept nogil
 
 cdef uint64_t wire_seed = 0
 cdef uint64_t wire_multiplier = 0
@@ -42,8 +53,7 @@ cdef inline uint64_t hash_label(uint64_t state, const uint8_t *label) noexcept n
         label += 8
         left -= 8
     memcpy(&chunk, label, 8)
-    if left < 8:
-        chunk &= (<uint64_t>1 << (8 * left)) - 1
+    chunk <<= 64 - 8 * left         # what is behind the label falls out
     return wire_fold(state ^ lower8(chunk), wire_multiplier)
 
 
@@ -60,7 +70,6 @@ cdef inline void hash_suffixes(Name *name, const uint8_t *wire) noexcept nogil:
 
 cdef void wire_name_index(Name *name) noexcept nogil:
     cdef uint32_t at = 0, labels = 0, i = 0
-    cdef uint64_t chunk
     while name.wire[at] != 0:
         name.offset[labels] = <uint8_t>at
         labels += 1
@@ -69,10 +78,8 @@ cdef void wire_name_index(Name *name) noexcept nogil:
     name.length = <uint8_t>(at + 1)
     name.labels = <uint8_t>labels
     while i <= at:
-        memcpy(&chunk, &name.wire[i], 8)
-        chunk = lower8(chunk)
-        memcpy(&name.lower[i], &chunk, 8)
-        i += 8
+        wire_lower16(name.wire + i, name.wire + i, name.lower + i)
+        i += 16
     hash_suffixes(name, name.wire)
 
 
@@ -135,6 +142,9 @@ cdef int wire_read_name(const uint8_t *message, uint32_t length, uint32_t *offse
     name.length = <uint8_t>(at + 1)
     name.labels = <uint8_t>labels
     offset[0] += at + 1
+    while i <= at and i + 16 <= left:
+        wire_lower16(wire + i, name.wire + i, name.lower + i)
+        i += 16
     while i <= at:
         if i + 8 <= left:
             memcpy(&chunk, wire + i, 8)

@@ -11,8 +11,8 @@ cdef Worth reply_worth(const Reply *reply, const Name *name, uint16_t qtype, uin
     cdef ReplyKind kind = reply_kind(reply, qtype, opcode)
     cdef bint whole = not (reply.flags & FLAG_TC or reply.overflow)
     cdef bint passable = kind != KIND_OTHERERROR and kind != KIND_META and kind != KIND_UPDATE
-    cdef bint answers = has_answers(reply)
-    cdef bint soa = has_soa(reply)
+    cdef bint answers = has(reply, SECTION_ANSWER, TYPE_ANY)
+    cdef bint soa = has(reply, SECTION_AUTHORITY, TYPE_SOA)
     worth.answering = reply.rcode == RCODE_NOERROR and answers and answers_question(reply, name, qtype, qclass)
     worth.refreshing = whole and passable and (reply.rcode == RCODE_NOERROR or reply.rcode == RCODE_NXDOMAIN)
     worth.storable = whole and passable
@@ -50,27 +50,21 @@ cdef inline uint32_t least_ttl(const Reply *reply, uint32_t most) noexcept nogil
     return ttl if ttl < most or reply.count == 0 else most
 
 
-cdef bint has_soa(const Reply *reply) noexcept nogil:
+cdef inline bint has(const Reply *reply, uint8_t section, uint16_t type) noexcept nogil:
+    """A record of the type in the section; TYPE_ANY: of any."""
     cdef uint32_t i
     for i in range(reply.count):
-        if reply.records[i].section == SECTION_AUTHORITY and reply.records[i].type == TYPE_SOA:
-            return True
-    return False
-
-
-cdef bint has_answers(const Reply *reply) noexcept nogil:
-    cdef uint32_t i
-    for i in range(reply.count):
-        if reply.records[i].section == SECTION_ANSWER:
+        if reply.records[i].section == section and (type == TYPE_ANY or reply.records[i].type == type):
             return True
     return False
 
 
 # ---- does it answer? ----
 
-cdef inline bint stands_at(const Record *record, const uint8_t *owner, uint32_t length, uint16_t qclass) noexcept nogil:
+cdef inline bint stands_at(const Record *record, const uint8_t *owner, uint32_t length, uint16_t qclass, const Name *name) noexcept nogil:
     return (record.section == SECTION_ANSWER and record.owner_length == length and (record.klass == qclass or qclass == CLASS_ANY)
-            and (record.owner == owner or wire_name_equal(record.owner, owner, <int>length)))
+            and (record.owner == owner or owner == <const uint8_t *>&name.lower[0] and record.owner == <const uint8_t *>&name.wire[0]
+                 or wire_name_equal(record.owner, owner, <int>length)))
 
 
 cdef bint answers_question(const Reply *reply, const Name *name, uint16_t qtype, uint16_t qclass) noexcept nogil:
@@ -85,7 +79,8 @@ cdef bint answers_question(const Reply *reply, const Name *name, uint16_t qtype,
         alias = NULL
         for i in range(reply.count):
             record = &reply.records[i]
-            if record.type != qtype and record.type != TYPE_CNAME and qtype != TYPE_ANY or not stands_at(record, owner, length, qclass):
+            if record.type != qtype and record.type != TYPE_CNAME and qtype != TYPE_ANY or not stands_at(
+                    record, owner, length, qclass, name):
                 continue
             if record.type == qtype or qtype == TYPE_ANY:
                 found = True
