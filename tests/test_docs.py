@@ -51,3 +51,10 @@ def test_links_to_files_hold(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)\)", path.read_text()):
         if "://" not in target and not target.startswith("mailto:"):
             assert (path.parent / target).exists(), target
+
+
+def test_every_difference_that_the_corpus_sees_is_told() -> None:
+    cases = re.findall(r"^(\S+)#\S+: ", (ROOT / "docs" / "differences.yaml").read_text(), re.M)
+    assert cases
+    page = (ROOT / "docs" / "differences.md").read_text()
+    assert not [case for case in cases if f"`{case}`" not in page]
