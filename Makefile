@@ -77,7 +77,7 @@ sanitize: build ## the tests against a build with ASan and UBSan
 
 # What workers, writers and Python's threads share, watched by ThreadSanitizer. make tsan TESTS=tests/test_index.py runs some.
 THREADED := tests/test_index.py tests/test_epoch.py tests/test_lane.py tests/test_tcp.py tests/test_log.py tests/test_metrics.py tests/test_http.py \
-	tests/robustness/test_reload.py tests/robustness/test_parking.py tests/robustness/test_python_plugins.py tests/robustness/test_threads.py tests/plugins
+	tests/robustness/test_reload.py tests/robustness/test_parking.py tests/robustness/test_python_plugins.py tests/plugins
 .PHONY: tsan
 tsan: build ## the tests of what threads share against a build with TSan
 	FASTDNS_SANITIZE=thread $(BIN)/python setup.py -q build --build-lib build/threads
