@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
+from fastdns._atomic cimport atomic_bump64, atomic_peek64
 from fastdns._epoch cimport EPOCH_WORKERS, epoch_offline, epoch_online, epoch_quiescent
 from fastdns._index cimport FOUND_HIT, Index, IndexResult, index_find
 from fastdns._nodes cimport IndexRecord, rrset_record
@@ -35,7 +36,7 @@ cdef class Reader:
     cdef bint checked
     cdef int stopping
     cdef readonly uint64_t lookups
-    cdef readonly uint64_t hits
+    cdef uint64_t found
     cdef readonly uint64_t torn
     cdef readonly int64_t elapsed
 
@@ -62,6 +63,10 @@ cdef class Reader:
     def __dealloc__(self):
         free(self.names)
 
+    @property
+    def hits(self):
+        return atomic_peek64(&self.found)
+
     def stop(self):
         lookups_store(&self.stopping, 1)
 
@@ -76,7 +81,7 @@ cdef class Reader:
             while not lookups_load(&self.stopping) and (most == 0 or self.lookups < most):
                 for _i in range(BATCH):
                     if index_find(self.index.core, &self.names[at], qtype, &result) == FOUND_HIT:
-                        self.hits += 1
+                        atomic_bump64(&self.found, 1)
                         if self.checked:
                             self.check(&result)
                     at += 1
