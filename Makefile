@@ -92,6 +92,12 @@ fuzz: build ## mutated packets against the build with ASan and UBSan
 	FASTDNS_SANITIZE=$(SANITIZERS) $(BIN)/python setup.py -q build --build-lib $(SANITIZED)
 	FASTDNS_BIN="$(CURDIR)/tools/with_sanitizers.sh $(CURDIR)/$(BIN)/python -P -m fastdns" $(BIN)/python -m tests.fuzz.packets $(PACKETS) $(SEED)
 
+# R19: load, changes, reloads and outages at once: make soak MINUTES=4320 for the 72 hours of the goal
+MINUTES ?= 60
+.PHONY: soak
+soak: build ## everything at once for MINUTES, with all answers checked
+	$(BIN)/python -m tests.soak $(MINUTES)
+
 .PHONY: clean
 clean: ## back to a fresh clone, but for .venv
 	rm -rf fastdns/plugin.cfg build dist wheelhouse *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+import dns.exception
 import dns.flags
 import dns.message
 import dns.rcode
@@ -241,7 +242,10 @@ class Upstream:
         self._tcp.close()
 
     def _reply(self, octets: bytes) -> bytes | None:
-        query = dns.message.from_wire(octets)
+        try:
+            query = dns.message.from_wire(octets)
+        except dns.exception.DNSException:  # a server hands on what it does not look into
+            return None
         self.seen.append(query)
         reply = self.answer(query)
         return reply.to_wire(max_size=65535) if isinstance(reply, dns.message.Message) else reply

@@ -15,4 +15,7 @@ from tests.soak import soak
 @pytest.mark.timeout(900)
 def test_R19_soak(tmp_path: Path) -> None:
     """Load, changes of the cluster, reloads and outages for FASTDNS_SOAK seconds: nothing wrong, nothing lost, nothing left behind."""
-    print(json.dumps(soak(tmp_path, float(os.environ.get("FASTDNS_SOAK", "120"))), indent=1))
+    report = soak(tmp_path, float(os.environ.get("FASTDNS_SOAK", "120")))
+    print(json.dumps(report, indent=1))
+    assert not report["wrong"]
+    assert not report["load"]["lost"]
