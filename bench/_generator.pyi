@@ -37,8 +37,8 @@ class Generator:
         threads: int,
         server_name: bytes = b"",
     ) -> None: ...
-    def open(self) -> None:
-        """Opens the sockets. OSError when one cannot be."""
+    def open(self, timeout: float = 5) -> None:
+        """Opens sockets, and waits up to `timeout` seconds for connections. OSError when there is none."""
 
     def run(self, start: int, warm: float) -> None:
         """Sends from `start` (ns, monotonic) on, counts from `warm` seconds later, without the GIL; returns when everything is answered or given up."""

@@ -1,4 +1,5 @@
 """One thread of load: when queries are due, who sends them, and what came of them second by second."""
+import errno
 import os
 
 from libc.math cimport log
@@ -13,6 +14,7 @@ from fastdns.bench._flight cimport (CHECK_ALL, CHECK_NONE, CHECK_SAMPLE, NO_SLOT
                                     flight_take)
 from fastdns.bench._histogram cimport Histogram, latencies_add
 from fastdns.bench._queries cimport QuerySet
+from fastdns.bench._stream cimport STREAM, tls_close, tls_open
 
 cdef extern from * nogil:
     """
@@ -109,8 +111,14 @@ cdef class Generator:
             self.ends[i] = end
             most = max(most, self.rates[i])
         room = max(64, window * 4) if window else <uint32_t>min(1 << 20, most * timeout * 1.25 / clients + 256)
-        self.driver.carriage = &DATAGRAM
+        self.driver.carriage = &DATAGRAM if transport == "udp" else &STREAM
         self.driver.tally = self.tallies
+        if len(server_name) >= sizeof(self.driver.server_name):
+            raise ValueError(f"a server name of {len(server_name)} octets")
+        memcpy(self.driver.server_name, <const char *>server_name, len(server_name))
+        if transport == "dot":
+            if tls_open(&self.driver) < 0:
+                raise OSError(errno.ENOSYS, "no libssl.so.3 to be found, which dot needs")
         for i in range(clients):
             self.driver.clients[i].fd = -1
             self.driver.clients[i].driver = &self.driver
@@ -128,6 +136,7 @@ cdef class Generator:
                     self.driver.carriage.close(&self.driver.clients[i])
                     flight_close(&self.driver.clients[i].flight)
         datagrams_close(&self.driver)
+        tls_close(&self.driver)
         free(self.driver.clients)
         free(self.driver.polled)
         free(self.tallies)
@@ -145,13 +154,22 @@ cdef class Generator:
 
     # ---- Python's side ----
 
-    def open(self):
+    def open(self, double timeout=5):
         cdef uint32_t i
         cdef int error
+        cdef int64_t limit = socket_clock() + <int64_t>(timeout * 1e9)
         for i in range(self.driver.count):
             error = self.driver.carriage.open(&self.driver.clients[i])
             if error:
                 raise OSError(error, os.strerror(error))
+        for i in range(self.driver.count):
+            while not self.driver.carriage.is_open(&self.driver.clients[i]):
+                if self.driver.tally.refused:
+                    raise ConnectionRefusedError(errno.ECONNREFUSED, "the connection was refused or broken off")
+                if socket_clock() > limit:
+                    raise TimeoutError(errno.ETIMEDOUT, f"not connected after {timeout:g} s")
+                with nogil:
+                    self.wait_for_replies(NAP)
 
     def run(self, int64_t start, double warm):
         """Sends and counts until everything is answered or given up."""

@@ -77,23 +77,23 @@ def open_generators(queries: QuerySet, target: Target, plan: Plan) -> list[Gener
     made = []
     for number in range(threads):
         clients = plan.clients // threads + (number < plan.clients % threads)
-        generator = Generator(
-            queries,
-            transport=target.transport,
-            family=family,
-            address=address,
-            pieces=plan.pieces,
-            clients=clients,
-            window=max(1, plan.window // plan.clients) if plan.closed else 0,
-            timeout=plan.timeout,
-            check=plan.check,
-            random=plan.arrivals == "poisson",
-            seed=plan.seed,
-            thread=number,
-            threads=threads,
-            server_name=target.server_name.encode(),
-        )
         try:
+            generator = Generator(
+                queries,
+                transport=target.transport,
+                family=family,
+                address=address,
+                pieces=plan.pieces,
+                clients=clients,
+                window=max(1, plan.window // plan.clients) if plan.closed else 0,
+                timeout=plan.timeout,
+                check=plan.check,
+                random=plan.arrivals == "poisson",
+                seed=plan.seed,
+                thread=number,
+                threads=threads,
+                server_name=target.server_name.encode(),
+            )
             generator.open()
         except OSError as error:
             raise LoadError(f"{target}: {error.strerror or error}") from error

@@ -1,0 +1,263 @@
+"""``fastdns-bench load``: drives a server and says how it did."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fastdns.bench import measure
+from fastdns.bench._queries import QuerySet
+from fastdns.bench.find import find
+from fastdns.bench.load import LoadError, drive
+from fastdns.bench.result import ARRIVALS, CHECKS, TRANSPORTS, Interval, Plan, Result, Target
+from fastdns.bench.thresholds import Threshold, ThresholdError, parse, parse_all
+from fastdns.bench.workload import WorkloadError
+from fastdns.bench.workloads.arguments import add_workload_arguments, workload_from
+
+__all__ = ["Live", "add_arguments", "add_load_arguments", "document", "parse_target", "plan_from", "print_result", "queries_from", "verdict"]
+
+#: Of the JSON document.
+VERSION = 1
+PORTS = {"udp": 53, "tcp": 53, "dot": 853}
+TARGET = re.compile(r"(?:(?P<transport>\w+)://)?(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\[\]]+|[^\[\]]*:[^\[\]]*:[^\[\]]*))(?::(?P<port>\d+))?")
+
+
+def parse_target(text: str, server_name: str = "") -> Target:
+    """``[udp://]host[:port]``; IPv6 addresses with a port in brackets. ArgumentTypeError."""
+    found = TARGET.fullmatch(text)
+    transport = (found["transport"] if found else None) or "udp"
+    if not found or transport not in TRANSPORTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not [udp://|tcp://|dot://]host[:port]")
+    try:
+        return Target(found["six"] or found["host"], int(found["port"] or PORTS[transport]), transport, server_name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def parse_steps(text: str) -> list[float]:
+    """``1000,2000,5000`` or a ramp ``1000..9000/5`` of five steps. ArgumentTypeError."""
+    ramp = re.fullmatch(r"([\d.]+)\.\.([\d.]+)/(\d+)", text)
+    try:
+        if not ramp:
+            return [float(rate) for rate in text.split(",")]
+        low, high, count = float(ramp[1]), float(ramp[2]), int(ramp[3])
+        return [low + (high - low) * i / max(1, count - 1) for i in range(count)]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither RATE,RATE,... nor LOW..HIGH/STEPS") from None
+
+
+def condition(text: str) -> Threshold:
+    try:
+        return parse(text)
+    except ThresholdError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def conditions(text: str) -> list[Threshold]:
+    try:
+        return parse_all(text)
+    except ThresholdError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def add_load_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the target, and the options that :func:`plan_from` and :func:`queries_from` read."""
+    parser.add_argument("target", type=parse_target, metavar="[udp://|tcp://|dot://]HOST[:PORT]", help="whom to ask (default: udp, port 53, dot 853)")
+    parser.add_argument("--server-name", default="", metavar="NAME", help="for SNI with dot; certificates are not checked")
+    load = parser.add_argument_group("load")
+    load.add_argument("--seconds", type=float, default=10, metavar="S", help="(default %(default)s)")
+    load.add_argument("--warm", type=float, default=0, metavar="S", help="send, without counting, for so long before (default %(default)s)")
+    pace = load.add_mutually_exclusive_group()
+    pace.add_argument("--rate", type=float, default=0, metavar="QPS", help="open loop: so many queries a second, whatever comes back")
+    pace.add_argument("--steps", type=parse_steps, default=[], metavar="QPS,...", help="open loop in equal parts; LOW..HIGH/STEPS is a ramp")
+    load.add_argument(
+        "--window", type=int, default=128, metavar="N", help="closed loop, without --rate: queries under way over all clients (default %(default)s)"
+    )
+    load.add_argument("--clients", type=int, default=8, metavar="N", help="sockets or connections (default %(default)s)")
+    load.add_argument("--threads", type=int, default=1, metavar="N", help="(default %(default)s)")
+    load.add_argument("--cpus", default="", metavar="LIST", help="pin the threads to these CPUs, as in 2,4-7")
+    load.add_argument("--timeout", type=float, default=5, metavar="S", help="a query without a reply for so long is lost (default %(default)s)")
+    load.add_argument("--arrivals", choices=ARRIVALS, default="even", help="of an open loop (default %(default)s)")
+    load.add_argument("--seed", type=int, default=1, help="of random arrivals (default %(default)s)")
+    load.add_argument("--check", choices=CHECKS, default="all", help="whose answers are compared; id, question and rcode always are (default %(default)s)")
+    load.add_argument("--edns", type=int, default=0, metavar="SIZE", help="send an OPT record with this UDP size")
+    load.add_argument("--do", action="store_true", help="ask for DNSSEC records")
+    load.add_argument("--no-recursion", action="store_true", help="leave RD out")
+
+
+def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("load", help="drive a server and measure it")
+    add_load_arguments(parser)
+    add_workload_arguments(parser)
+    judged = parser.add_argument_group("judging", "status 1 when a condition is met or a reply was wrong")
+    judged.add_argument(
+        "--fail-if", type=condition, action="append", default=[], metavar="'p99>2ms'", help="may be repeated: pN, mean, max, lost, rate, SERVFAIL…"
+    )
+    judged.add_argument(
+        "--find", type=conditions, metavar="'p99<2ms,lost<0.1%'", help="the highest rate at which all this holds, in runs of --seconds, beginning at --rate"
+    )
+    judged.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
+    judged.add_argument("--progress", action="store_true", help="a line each second even where standard error is no terminal")
+    parser.set_defaults(run=run)
+
+
+def plan_from(given: argparse.Namespace) -> Plan:
+    """ValueError for what cannot be done."""
+    cpus = measure.parse_cpus(given.cpus) if given.cpus else []
+    return Plan(
+        seconds=given.seconds,
+        rate=given.rate,
+        window=given.window,
+        clients=given.clients,
+        threads=given.threads,
+        cpus=cpus,
+        timeout=given.timeout,
+        steps=given.steps,
+        warm=given.warm,
+        seed=given.seed,
+        check=given.check,
+        arrivals=given.arrivals,
+    )
+
+
+def queries_from(given: argparse.Namespace) -> QuerySet:
+    """WorkloadError or ValueError."""
+    return QuerySet(workload_from(given), udp_size=given.edns, do=given.do, rd=not given.no_recursion)
+
+
+def target_from(given: argparse.Namespace) -> Target:
+    target: Target = given.target
+    return Target(target.host, target.port, target.transport, given.server_name)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Status 1: a condition is met, or replies were wrong; 2: nothing could be measured."""
+    try:
+        plan, target, queries = plan_from(given), target_from(given), queries_from(given)
+        if given.find is not None:
+            return search(given, queries, target, plan)
+        with Live(given.progress) as live:
+            result = drive(queries, target, plan, live.show)
+    except (WorkloadError, LoadError, ValueError) as error:
+        print(f"fastdns-bench load: {error}", file=sys.stderr)
+        return 2
+    print_result(result)
+    if given.json is not None:
+        write(given.json, [result], "load")
+    return verdict([result], given.fail_if)
+
+
+def search(given: argparse.Namespace, queries: QuerySet, target: Target, plan: Plan) -> int:
+    def tell(rate: float, good: bool, result: Result) -> None:
+        said = ", ".join(f"{each.text} ({each.measured(result)})" for each in given.find)
+        print(f"{rate:12,.0f} /s  {'holds' if good else 'fails'}  {said}" + (f", {result.wrongs} wrong" if result.wrongs else ""), flush=True)
+
+    if given.steps:
+        raise ValueError("--find takes its own steps")
+    found = find(lambda each: drive(queries, target, each), plan, given.find, first=plan.rate or 1000, progress=tell)
+    if given.json is not None:
+        write(given.json, [result for _, _, result in found.tried], "find")
+    if found.best is None:
+        print("no rate holds")
+        return 1
+    print(f"highest: {found.rate:,.0f} queries per second" + (f" ({found.limit})" if found.limit else ""))
+    print_result(found.best)
+    return verdict([found.best], given.fail_if)
+
+
+def verdict(results: Sequence[Result], fail_if: Sequence[Threshold]) -> int:
+    """Says on standard error what is not as it should be: 1, else 0."""
+    failed = False
+    for result in results:
+        if result.wrong:
+            failed = True
+            print(f"FAILED: wrong replies: {counts(result.wrong)}", file=sys.stderr)
+        for each in fail_if:
+            if each.holds(result):
+                failed = True
+                print(f"FAILED: {each.text}: {each.measured(result)}", file=sys.stderr)
+    return int(failed)
+
+
+# ---- what is told ----
+
+
+class Live:
+    """A line with the last second's rate, loss and p99: rewritten in place on a terminal, else only if `always`, one below the other."""
+
+    def __init__(self, always: bool = False) -> None:
+        self.terminal = sys.stderr.isatty()
+        self.always = always
+        self.width = 0
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.width and self.terminal:
+            print("\r" + " " * self.width + "\r", end="", file=sys.stderr, flush=True)
+
+    def show(self, interval: Interval) -> None:
+        if not self.terminal and not self.always:
+            return
+        line = f"{interval.second:7.1f} s {interval.answered / max(interval.seconds, 1e-9):12,.0f} /s"
+        if interval.rate:
+            line += f" of {interval.rate:,.0f}"
+        line += f"  lost {interval.lost}  p50 {duration(interval.p50)}  p99 {duration(interval.p99)}"
+        if interval.wrong:
+            line += f"  WRONG {interval.wrong}"
+        if self.terminal:
+            print("\r" + line.ljust(self.width), end="", file=sys.stderr, flush=True)
+            self.width = max(self.width, len(line))
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.1f} us"
+    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def counts(found: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(found.items(), key=lambda pair: -pair[1])) or "none"
+
+
+def print_result(result: Result) -> None:
+    plan = result.plan
+    how = f"window {plan.window}" if plan.closed else f"{len(plan.steps)} steps" if plan.steps else f"{plan.rate:,.0f} /s due"
+    print(f"{result.label} to {result.target}: {result.seconds:g} s, {how}, {plan.clients} clients, {plan.threads} threads")
+    print(f"  answered  {result.answered:,} of {result.sent:,}, {result.rate:,.0f} /s")
+    print(f"  lost      {result.lost:,} ({result.lost_share * 100:.3g} %)", end="")
+    for name in ("unsent", "late", "refused", "truncated", "dropped"):
+        if value := getattr(result, name):
+            print(f", {name} {value:,}", end="")
+    print(f"\n  wrong     {counts(result.wrong)}")
+    print(f"  rcodes    {counts(result.rcodes)}")
+    print(f"  latency   {percentiles(result)}")
+    print(f"  generator {result.cpu_us:.2f} us of CPU a query")
+    for step in result.steps:
+        print(f"  at {step.plan.rate:10,.0f} /s  answered {step.rate:,.0f} /s, lost {step.lost:,}, {percentiles(step)}")
+
+
+def percentiles(result: Result) -> str:
+    if not result.latency.count:
+        return "nothing answered"
+    named = [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)]
+    return ", ".join(f"{name} {duration(result.latency.percentile(p))}" for name, p in named)
+
+
+def document(results: Sequence[Result], scenario: str) -> dict[str, Any]:
+    """The JSON document of runs, as all commands of this package write it."""
+    runs = [{"subject": str(result.target), "scenario": scenario, "rate": result.plan.rate, "result": result.to_json()} for result in results]
+    return {"version": VERSION, "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "machine": measure.machine(), "runs": runs}
+
+
+def write(path: Path, results: Sequence[Result], scenario: str) -> None:
+    path.write_text(json.dumps(document(results, scenario), indent=1) + "\n")

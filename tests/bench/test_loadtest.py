@@ -1,0 +1,198 @@
+"""``fastdns-bench load``, ``worker`` and ``merge`` as commands, and the conditions that they judge by."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from fastdns.bench import cli
+from fastdns.bench.find import find
+from fastdns.bench.loadtest import parse_steps, parse_target
+from fastdns.bench.merge import read
+from fastdns.bench.result import Plan, Result, Target
+from fastdns.bench.thresholds import ThresholdError, parse, parse_all
+from fastdns.bench.worker import share_of
+from tests.bench.scripted import Scripted, reply
+from tests.server import free_port
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> str:
+    path = tmp_path / "queries.txt"
+    path.write_text("".join(f"n{i}.example.org A\n" for i in range(20)))
+    return str(path)
+
+
+def good(query: bytes) -> list[bytes]:
+    return [reply(query, "10.0.0.1")]
+
+
+def lying(query: bytes) -> list[bytes]:
+    """Another question than the one asked."""
+    made = bytearray(reply(query, "10.0.0.1"))
+    made[13] ^= 1
+    return [bytes(made)]
+
+
+@pytest.mark.parametrize(
+    ("fail_if", "status"),
+    [([], 0), (["lost>0"], 0), (["p99>10s", "wrong>0%"], 0), (["rate>1"], 1), (["lost>0", "NOERROR>99.9%"], 1), (["max>0.001us"], 1)],
+)
+def test_status_by_conditions(questions: str, tmp_path: Path, fail_if: list[str], status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with Scripted(good) as server:
+        arguments = ["load", f"127.0.0.1:{server.port}", "--queries", questions, "--rate", "400", "--seconds", "0.1", "--json", str(tmp_path / "out.json")]
+        for each in fail_if:
+            arguments += ["--fail-if", each]
+        assert cli.main(arguments) == status
+    said = capsys.readouterr()
+    assert "answered  40 of 40" in said.out
+    assert ("FAILED" in said.err) == bool(status)
+    assert [result.answered for result in read(str(tmp_path / "out.json"))] == [40]
+
+
+def test_wrong_answers_fail_a_run(questions: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Scripted(lying) as server:
+        assert cli.main(["load", f"127.0.0.1:{server.port}", "--queries", questions, "--rate", "200", "--seconds", "0.1"]) == 1
+    assert "FAILED: wrong replies: question 20" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--rate", "10", "--seconds", "0"], ["--cpus", "9999"], ["--window", "0"]])
+def test_what_cannot_be_run(questions: str, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["load", "127.0.0.1:9", "--queries", questions, *arguments]) == 2
+    assert capsys.readouterr().err.startswith("fastdns-bench load: ")
+
+
+def test_the_highest_rate_is_found(questions: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a server that answers the first 60 queries of a run (known by the pause before it) and no more."""
+    seen: list[float] = []
+
+    def script(query: bytes) -> list[bytes]:
+        now = time.monotonic()
+        if seen and now - seen[-1] > 0.35:
+            seen.clear()
+        seen.append(now)
+        return good(query) if len(seen) <= 60 else []
+
+    with Scripted(script) as server:
+        status = cli.main(
+            ["load", f"127.0.0.1:{server.port}", "--queries", questions, "--seconds", "0.2", "--timeout", "0.6", "--rate", "50", "--find", "p99<10s,lost<50%"]
+        )
+    said = capsys.readouterr().out
+    assert status == 0
+    highest = float(next(line for line in said.splitlines() if line.startswith("highest")).split()[1].replace(",", ""))
+    assert 100 <= highest <= 620
+
+
+def test_the_search_goes_down_too_and_never_beyond_what_holds() -> None:
+    target = Target("127.0.0.1")
+
+    def run(plan: Plan) -> Result:
+        held = plan.rate <= 333
+        return Result("x", target, plan, seconds=1, sent=100, answered=100 if held else 0, lost=0 if held else 100)
+
+    for first in (1000, 10):
+        found = find(run, Plan(rate=1), parse_all("lost<1%"), first=first)
+        assert 333 * 0.95 <= found.rate <= 333
+    assert find(run, Plan(rate=1), parse_all("lost<1%"), first=10, highest=100).rate == 80
+    assert find(run, Plan(rate=1), parse_all("lost>1000"), first=10).best is None
+
+
+def test_workers_add_up(questions: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = []
+    with Scripted(good) as server:
+        for index in range(3):
+            monkeypatch.setenv("JOB_COMPLETION_INDEX", str(index))
+            given = ["worker", f"127.0.0.1:{server.port}", "--queries", questions, "--rate", "300", "--seconds", "0.2", "--workers", "3"]
+            assert cli.main([*given, "--start", str(time.time() + 0.3)]) == 0
+            logs.append(tmp_path / f"{index}.log")
+            logs[-1].write_text("a line of something else\n" + capsys.readouterr().out)
+        assert server.queries == 60
+    parts = [result for log in logs for result in read(str(log))]
+    assert cli.main(["merge", "--workers", "3", "--json", str(tmp_path / "whole.json"), *map(str, logs)]) == 0
+    assert "answered  60 of 60" in capsys.readouterr().out
+    (whole,) = read(str(tmp_path / "whole.json"))
+    assert whole.latency.count == 60
+    assert whole.plan.rate == pytest.approx(300)
+    assert whole.latency.maximum == max(part.latency.maximum for part in parts)
+    assert sum(count for _, _, count in whole.latency.buckets()) == sum(count for part in parts for _, _, count in part.latency.buckets())
+    assert cli.main(["merge", "--workers", "4", *map(str, logs)]) == 2
+
+
+@pytest.mark.parametrize("start", [str(time.time() - 10), "2020-01-01T00:00:00Z"])
+def test_a_worker_that_comes_too_late_says_so(questions: str, start: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["worker", f"127.0.0.1:{free_port()}", "--queries", questions, "--rate", "3", "--workers", "2", "--index", "0", "--start", start]) == 2
+    assert "give a later --start" in capsys.readouterr().err
+
+
+def test_shares_of_a_plan_are_the_whole() -> None:
+    plans = [share_of(Plan(window=10, steps=[30, 60]), index, 3) for index in range(3)]
+    assert [plan.window for plan in plans] == [4, 3, 3]
+    assert [plan.steps for plan in plans] == [[10, 20]] * 3
+    assert len({plan.seed for plan in plans}) == 3
+    for bad, index in ((Plan(window=2), 2), (Plan(window=9), 3)):
+        with pytest.raises(ValueError):
+            share_of(bad, index, 3)
+
+
+@pytest.mark.parametrize("text", ["p99", "p99>2", "p101>2ms", "lost>2ms", "nothing>1", "rate>5%", "p99=2ms", "lost>-1", ""])
+def test_conditions_that_say_nothing(text: str) -> None:
+    with pytest.raises(ThresholdError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("lost>0", True),
+        ("lost>=10", True),
+        ("lost<10%", False),
+        ("lost<=10%", True),
+        ("SERVFAIL>3", True),
+        ("SERVFAIL>4", False),
+        ("wrong>0", False),
+        ("p99>0.001us", True),
+        ("p99<2s", False),
+        ("mean>9s", True),
+        ("rate<90.5", True),
+    ],
+)
+def test_conditions(text: str, holds: bool) -> None:
+    result = Result("x", Target("127.0.0.1"), Plan(), seconds=1, sent=100, answered=90, lost=10, rcodes={"NOERROR": 86, "SERVFAIL": 4})
+    assert parse(text).holds(result) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("10.0.0.10", Target("10.0.0.10", 53)),
+        ("udp://dns.test:5353", Target("dns.test", 5353)),
+        ("tcp://[::1]:54", Target("::1", 54, "tcp")),
+        ("::1", Target("::1", 53)),
+        ("dot://dns.test", Target("dns.test", 853, "dot")),
+    ],
+)
+def test_targets(text: str, target: Target) -> None:
+    assert parse_target(text) == target
+
+
+@pytest.mark.parametrize("text", ["http://x", "x:0", "x:99999", "[::1", ""])
+def test_bad_targets(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        parse_target(text)
+
+
+def test_ramps() -> None:
+    assert parse_steps("100..500/5") == [100, 200, 300, 400, 500]
+    assert parse_steps("7,9") == [7, 9]
+
+
+@pytest.mark.parametrize("text", ["", "no results here\n", json.dumps({"version": 9, "runs": []}), json.dumps({"version": 1, "runs": [{"result": {}}]})])
+def test_files_without_results(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    assert cli.main(["merge", str(path)]) == 2
+    assert "fastdns-bench merge: " in capsys.readouterr().err
