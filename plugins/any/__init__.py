@@ -1,0 +1,15 @@
+"""any: the short answer to queries of type ANY (RFC 8482)."""
+
+from __future__ import annotations
+
+from fastdns.corefile.controller import Controller
+from fastdns.plugins.any._any import AnyHandler
+
+__all__ = ["setup"]
+
+
+def setup(controller: Controller) -> None:
+    """``any``, without arguments."""
+    controller.next()
+    controller.no_args()
+    controller.config.add_handler(AnyHandler("any"))

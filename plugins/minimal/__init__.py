@@ -1,0 +1,15 @@
+"""minimal: positive answers without authority and additional section."""
+
+from __future__ import annotations
+
+from fastdns.corefile import Controller
+from fastdns.plugins.minimal._minimal import MinimalHandler
+
+__all__ = ["setup"]
+
+
+def setup(controller: Controller) -> None:
+    """``minimal``, without arguments."""
+    controller.next()
+    controller.no_args()
+    controller.config.add_handler(MinimalHandler("minimal"))

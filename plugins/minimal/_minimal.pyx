@@ -1,0 +1,45 @@
+"""The native handler of minimal: takes records out of the reply's table."""
+from libc.stdint cimport uint16_t
+from libc.stdio cimport snprintf
+from fastdns._mux cimport ERROR_MAX, UP, Handler, NativeHandler, Query, Verdict
+from fastdns._reply cimport KIND_META, KIND_NOERROR, SECTION_ANSWER, Reply, ReplyKind, reply_kind
+from fastdns._wire cimport wire_name_text
+
+cdef enum:
+    NAME_SHOWN = 130            # characters of a name: the text ends at ERROR_MAX
+
+
+cdef void keep_answers(Reply *reply) noexcept nogil:
+    cdef uint16_t i, kept = 0
+    for i in range(reply.count):
+        if reply.records[i].section == SECTION_ANSWER:
+            if kept != i:
+                reply.records[kept] = reply.records[i]
+            kept += 1
+    reply.count = kept
+
+
+cdef void note_unhandled(Query *q) noexcept nogil:
+    """A transfer's or a NOTIFY's reply is none that can be made smaller: sent as it is, and told as CoreDNS does."""
+    cdef char name[1024]
+    cdef int length = wire_name_text(q.name.wire, name)
+    snprintf(q.error, ERROR_MAX, b'plugin/minimal: unhandled response type "META" for "%.*s"', min(length, NAME_SHOWN), name)
+
+
+cdef Verdict minimal_reply(Handler *self, Query *q) noexcept nogil:
+    cdef ReplyKind kind
+    if not q.reply.written:
+        return UP
+    kind = reply_kind(&q.reply, q.qtype, (q.message.flags >> 11) & 15)
+    if kind == KIND_NOERROR:
+        keep_answers(&q.reply)
+        q.reply.edns.present = 0        # with its options: the server puts in one of its own
+    elif kind == KIND_META:
+        note_unhandled(q)
+    return UP
+
+
+cdef class MinimalHandler(NativeHandler):
+
+    def __cinit__(self, *args):
+        self.handler.reply = minimal_reply

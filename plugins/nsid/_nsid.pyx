@@ -1,0 +1,96 @@
+"""The native handler of nsid: one option in the OPT of a reply (RFC 5001)."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.string cimport memcpy
+from fastdns._mux cimport NEXT, UP, Handler, NativeHandler, Query, Verdict, query_scratch
+from fastdns._reply cimport reply_alloc
+from fastdns._wire cimport EDNS_DO, Edns, load16, store16
+
+cdef enum:
+    OPTION_NSID = 3
+    DATA_MAX = 2048             # octets: what a reply surely has room for
+
+cdef struct NsidState:
+    uint16_t length
+    uint8_t option[4 + DATA_MAX]    # code, length, data
+
+
+cdef inline bint asks_for_nsid(const Edns *edns) noexcept nogil:
+    cdef uint32_t at = 0
+    while at + 4 <= edns.options_length:
+        if load16(edns.options + at) == OPTION_NSID:
+            return True
+        at += 4 + load16(edns.options + at + 2)
+    return False
+
+
+cdef void put_option(const NsidState *state, Query *q) noexcept nogil:
+    """Writes the reply's options anew: ours in place of each NSID, at the end where there is none."""
+    cdef Edns *edns = &q.reply.edns
+    cdef uint32_t at = 0, used = 0, size, wanted = 4 + state.length, room = edns.options_length + wanted
+    cdef bint there = False
+    cdef uint8_t *options
+    while at + 4 <= edns.options_length:
+        if load16(edns.options + at) == OPTION_NSID:
+            room += wanted
+        at += 4 + load16(edns.options + at + 2)
+    if room > 0xFFFF:
+        return
+    options = reply_alloc(&q.reply, room)
+    if options == NULL:
+        return
+    at = 0
+    while at + 4 <= edns.options_length:
+        size = 4 + load16(edns.options + at + 2)
+        if at + size > edns.options_length:
+            break
+        if load16(edns.options + at) == OPTION_NSID:
+            memcpy(options + used, state.option, wanted)
+            used += wanted
+            there = True
+        else:
+            memcpy(options + used, edns.options + at, size)
+            used += size
+        at += size
+    if not there:
+        memcpy(options + used, state.option, wanted)
+        used += wanted
+    edns.options = options
+    edns.options_length = <uint16_t>used
+
+
+cdef Verdict nsid_query(Handler *self, Query *q) noexcept nogil:
+    if q.edns.options_length and asks_for_nsid(&q.edns):
+        (<uint8_t *>query_scratch(self, q))[0] = 1
+    return NEXT
+
+
+cdef Verdict nsid_reply(Handler *self, Query *q) noexcept nogil:
+    if not (<uint8_t *>query_scratch(self, q))[0] or not q.reply.written:
+        return UP
+    if not q.reply.edns.present:
+        q.reply.edns.present = 1
+        q.reply.edns.version = 0
+        q.reply.edns.udp_size = q.edns.udp_size
+        q.reply.edns.flags = EDNS_DO    # as CoreDNS does, whether the client set it or not
+        q.reply.edns.options_length = 0
+    put_option(<const NsidState *>self.state, q)
+    return UP
+
+
+cdef class NsidHandler(NativeHandler):
+    cdef NsidState state
+
+    MOST = DATA_MAX
+
+    def __init__(self, str name, bytes data not None):
+        NativeHandler.__init__(self, name)
+        if len(data) > DATA_MAX:
+            raise ValueError(f"an identifier of more than {DATA_MAX} octets")
+        self.state.length = <uint16_t>len(data)
+        store16(self.state.option, OPTION_NSID)
+        store16(self.state.option + 2, self.state.length)
+        memcpy(self.state.option + 4, <const uint8_t *>data, len(data))
+        self.handler.state = &self.state
+        self.handler.scratch_size = 8
+        self.handler.query = nsid_query
+        self.handler.reply = nsid_reply

@@ -1,0 +1,27 @@
+"""root: where relative paths of a server block begin."""
+
+from __future__ import annotations
+
+import os
+
+from fastdns.corefile import Controller
+from fastdns.corefile.errors import system_error
+from fastdns.log import Log
+
+__all__ = ["setup"]
+
+log = Log("plugin/root")
+
+
+def setup(controller: Controller) -> None:
+    """``root PATH``; the last one counts. A path that is not there yet is told and accepted. Raises CorefileError."""
+    path = ""
+    while controller.next():
+        path = controller.arg()
+    controller.config.root = path
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        log.warning(f"Root path does not exist: {path}")
+    except OSError as error:
+        raise controller.err(f"unable to access root path '{path}': {system_error(error, 'stat', path)}") from error
