@@ -101,7 +101,7 @@ soak: build ## everything at once for MINUTES, with all answers checked
 .PHONY: clean
 clean: ## back to a fresh clone, but for .venv
 	rm -rf fastdns/plugin.cfg build dist wheelhouse *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks
-	find fastdns plugins bench \( -name '*.so' -o -name '*.c' -o -name '__pycache__' \) -prune -exec rm -rf {} +
+	find fastdns plugins bench \( -name '*.so' -o -name '*.c' -o -name '*.cpp' -o -name '__pycache__' \) -prune -exec rm -rf {} +
 	find tests \( -name '*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
 
 .PHONY: help

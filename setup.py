@@ -5,12 +5,15 @@ Environment switches (each keeps its own C files and objects, so that builds do 
 ``FASTDNS_DEBUG=1``       no optimisation, assertions, bounds checks, live-object counters
 ``FASTDNS_SANITIZE=LIST`` gcc's ``-fsanitize=LIST``, for example ``address,undefined``
 ``FASTDNS_COVERAGE=1``    gcov counters
+``FASTDNS_WITHOUT=LIST``   leaves out the modules over these headers although they are there, for example ``re2/re2.h``
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -43,16 +46,21 @@ DIRECTIVES = {
 }
 
 
-def compile_args() -> list[str]:
-    args = ["-std=gnu11", "-fvisibility=hidden", "-fno-strict-aliasing", "-pthread", "-fstack-protector-strong"]
+#: Modules in C++ over a library that may be missing: name -> (header, libraries). Without the header they are left out.
+OPTIONAL = {"fastdns._re2": ("re2/re2.h", ["re2"])}
+
+
+def compile_args(cplusplus: bool = False) -> list[str]:
+    args = ["-std=gnu++17" if cplusplus else "-std=gnu11", "-fvisibility=hidden", "-fno-strict-aliasing", "-pthread", "-fstack-protector-strong"]
     args += [
         "-Wno-unused-function",
         "-Wno-unused-variable",
         "-Wno-unused-but-set-variable",
         "-Wno-sign-compare",
         "-Wno-unused-result",
-        "-Werror=implicit-function-declaration",
     ]
+    if not cplusplus:
+        args += ["-Werror=implicit-function-declaration"]
     if DEBUG or SANITIZE:
         args += ["-O1" if SANITIZE else "-O0", "-g", "-fno-omit-frame-pointer", "-U_FORTIFY_SOURCE"]
     else:
@@ -129,9 +137,23 @@ def sources() -> dict[str, Path]:
     return found
 
 
+def has_header(header: str) -> bool:
+    """Whether a C++ compiler is there and finds the header; FASTDNS_WITHOUT, a list of headers, denies it."""
+    if header in os.environ.get("FASTDNS_WITHOUT", "").split(","):
+        return False
+    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-x", "c++", "-std=gnu++17", "-fsyntax-only", "-"]
+    try:
+        return subprocess.run(compiler, input=f"#include <{header}>\n", text=True, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
 def extensions() -> list[Extension]:
     link_tree()
     found = sources()
+    for name, (header, _) in OPTIONAL.items():
+        if name in found and not has_header(header):
+            del found[name]
     if not found:
         return []
     from Cython.Build import cythonize  # kept here: no .pyx, no cython
@@ -144,7 +166,9 @@ def extensions() -> list[Extension]:
             include_dirs=["fastdns", str(path.parent)],
             depends=headers,
             define_macros=[("_GNU_SOURCE", "1")],
-            extra_compile_args=compile_args(),
+            language="c++" if name in OPTIONAL else "c",
+            libraries=OPTIONAL[name][1] if name in OPTIONAL else [],
+            extra_compile_args=compile_args(name in OPTIONAL),
             extra_link_args=link_args(),
         )
         for name, path in found.items()
@@ -198,7 +222,7 @@ setup(
     packages=packages(),
     package_dir=TREES,
     package_data={"": SHIPPED, "fastdns": ["sample/**"]},
-    exclude_package_data={"": ["*.c", "*.pyx"]},
+    exclude_package_data={"": ["*.c", "*.cpp", "*.pyx"]},
     include_package_data=False,
     ext_modules=extensions(),
     entry_points={"console_scripts": scripts()},

@@ -1,28 +1,43 @@
-"""Regular expressions in the Corefile: RE2's syntax, as Go has it.
+"""Regular expressions in the Corefile: RE2's syntax, as Go has it, matched in linear time.
 
-Where the package `re2` (google-re2) is installed it does the matching, in linear time. Otherwise Python's `re` does, for which the syntax is
-translated; what could make it backtrack without end (a repetition within a repetition) or has no translation is refused, with a hint at `re2`.
-Never for the workers: both hold the GIL.
+RE2 itself matches where fastdns was built with libre2. Elsewhere an expression is assembled here for a machine of our own (`fastdns._regex`), by way of
+Python's parser: its syntax is translated first; what has no translation, such as classes of Unicode characters, is refused with a hint.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 import warnings
-from typing import Any, Protocol
+from re import _constants, _parser  # type: ignore[attr-defined]
+from typing import Any, NamedTuple
 
-__all__ = ["Pattern", "RegexError", "compile"]
+from fastdns._regex import Regex, engine
 
+__all__ = ["LENGTH_MAX", "Program", "RegexError", "assemble", "compile", "engine"]
 
-class Pattern(Protocol):
-    """What both libraries offer."""
+#: Octets of an expression that plugins take.
+LENGTH_MAX = 10000
 
-    def search(self, string: str) -> Any: ...
+#: Instructions of an expression on our own machine.
+INSTRUCTIONS_MAX = 20000
+
+GROUPS_MAX = 127
 
 
 class RegexError(ValueError):
     """The expression cannot be used; says why in Go's words where they are known."""
+
+
+class Program(NamedTuple):
+    """An expression for our own machine."""
+
+    #: (code, x, y), see `Code` in _regex.pyx.
+    code: list[tuple[int, int, int]]
+    #: Sets of octets, as 256 bits.
+    sets: list[bytes]
+    #: Capturing groups, the whole match included.
+    groups: int
+    names: dict[str, int]
 
 
 #: Go's POSIX classes, for use within brackets.
@@ -34,35 +49,204 @@ POSIX = {
 #: What RE2 refuses although Python has it: look-around, back references, conditions, atomic groups, possessive repetition.
 FOREIGN = re.compile(r"(?<!\\)(?:\\\\)*(?:\(\?(?:[=!>(#]|<[=!]|P=)|\\[1-9]|[*+?}]\+)")
 
+#: Go 1.22's other spelling of a named group.
+NAMED = re.compile(r"(?<!\\)((?:\\\\)*)\(\?<([A-Za-z_]\w*)>")
 
-def compile(expression: str) -> Pattern:  # noqa: A001
+
+def compile(expression: str) -> Regex:  # noqa: A001
     """A pattern whose ``search`` is unanchored. Raises RegexError."""
+    if engine() != "RE2":
+        program = assemble(expression)
+        return Regex(expression, program.names, program)
+    text = NAMED.sub(r"\1(?P<\2>", expression)
     try:
-        re2: Any = importlib.import_module("re2")
-    except ImportError:
-        return _python(expression)
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        pattern: Pattern = re2.compile(expression, options)
-    except re2.error as error:
-        raise RegexError(f"error parsing regexp: {error}: `{expression}`") from None
-    return pattern
+        return Regex(text, _names(text))
+    except ValueError as error:
+        raise RegexError(f"error parsing regexp: {error}") from None
 
 
-def _python(expression: str) -> Pattern:
+def _names(expression: str) -> dict[str, int]:
+    """Numbers of the named groups of an expression that is sound."""
+    names: dict[str, int] = {}
+    number, at, inside = 0, 0, False
+    while at < len(expression):
+        char = expression[at]
+        if char == "\\":
+            if expression[at + 1 : at + 2] == "Q" and not inside:
+                end = expression.find("\\E", at)
+                at = len(expression) if end < 0 else end
+            at += 2
+            continue
+        if inside:
+            if expression.startswith("[:", at):
+                at = max(expression.find(":]", at) + 1, at)
+            elif char == "]":
+                inside = False
+        elif char == "[":
+            inside = True
+            at += 2 if expression.startswith(("[]", "[^"), at) else 0
+            at += expression.startswith("^]", at - 1)
+        elif char == "(":
+            named = re.match(r"\(\?P<(\w+)>", expression[at:])
+            if named or not expression.startswith("(?", at):
+                number += 1
+            if named:
+                names[named[1]] = number
+        at += 1
+    return names
+
+
+# ---- for our own machine ----
+
+OCTET, SPLIT, JUMP, SAVE, ASSERT, MATCH = range(6)
+PLACES = {
+    "text begin": 0, "text end": 1, "line begin": 2, "line end": 3, "word edge": 4, "no word edge": 5,
+}  # fmt: skip
+WORD = {*range(48, 58), *range(65, 91), *range(97, 123), 95}
+CATEGORIES = {
+    _constants.CATEGORY_DIGIT: set(range(48, 58)), _constants.CATEGORY_SPACE: {9, 10, 12, 13, 32}, _constants.CATEGORY_WORD: WORD,
+    _constants.CATEGORY_NOT_DIGIT: set(range(256)) - set(range(48, 58)), _constants.CATEGORY_NOT_SPACE: set(range(256)) - {9, 10, 12, 13, 32},
+    _constants.CATEGORY_NOT_WORD: set(range(256)) - WORD,
+}  # fmt: skip
+
+
+def assemble(expression: str) -> Program:
+    """The expression for our own machine. Raises RegexError."""
     found = FOREIGN.search(expression)
     if found:
         raise RegexError(f"error parsing regexp: invalid or unsupported Perl syntax: `{found[0]}`")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            pattern = re.compile(translate(expression), re.ASCII)
+            tree = _parser.parse(translate(NAMED.sub(r"\1(?P<\2>", expression)), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
         raise RegexError(f"error parsing regexp: {error}: `{expression}`") from None
-    if _explodes(pattern.pattern):
-        raise RegexError(f"regexp `{expression}` repeats a repetition, which is slow without the Python package google-re2: install it, or rewrite it")
-    return pattern
+    if tree.state.groups > GROUPS_MAX:
+        raise RegexError(f"regexp `{expression}` has more than {GROUPS_MAX} groups")
+    assembly = _Assembly(expression)
+    assembly.add(SAVE, 0)
+    assembly.sequence(tree, tree.state.flags)
+    assembly.add(SAVE, 1)
+    assembly.add(MATCH)
+    return Program([(code, x, y) for code, x, y in assembly.code], assembly.sets, tree.state.groups, dict(tree.state.groupdict))
+
+
+class _Assembly:
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
+        self.code: list[list[int]] = []
+        self.sets: list[bytes] = []
+        self.numbers: dict[bytes, int] = {}
+
+    def add(self, code: int, x: int = 0, y: int = 0) -> int:
+        if len(self.code) >= INSTRUCTIONS_MAX:
+            raise RegexError(f"error parsing regexp: expression is too large: `{self.expression}`")
+        self.code.append([code, x, y])
+        return len(self.code) - 1
+
+    def octet(self, wanted: set[int], flags: int) -> None:
+        if flags & re.IGNORECASE:
+            wanted = wanted | {code ^ 32 for code in wanted if chr(code).isalpha() and code < 128}
+        bits = bytearray(32)
+        for code in wanted:
+            bits[code >> 3] |= 1 << (code & 7)
+        key = bytes(bits)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.sets)
+            self.sets.append(key)
+        self.add(OCTET, self.numbers[key])
+
+    def sequence(self, items: Any, flags: int) -> None:
+        for operation, argument in items:
+            self.item(operation, argument, flags)
+
+    def item(self, operation: Any, argument: Any, flags: int) -> None:
+        if operation is _constants.LITERAL:
+            for octet in [argument] if argument < 128 else chr(argument).encode("utf-8", "surrogateescape"):
+                self.octet({octet}, flags)
+        elif operation is _constants.NOT_LITERAL:
+            self.octet(set(range(256)) - self.folded({argument}, flags), 0)
+        elif operation is _constants.ANY:
+            self.octet(set(range(256)) - (set() if flags & re.DOTALL else {10}), flags)
+        elif operation is _constants.IN:
+            self.members(argument, flags)
+        elif operation in (_constants.MAX_REPEAT, _constants.MIN_REPEAT):
+            least, most, inner = argument
+            self.repeat(least, most, inner, operation is _constants.MIN_REPEAT, flags)
+        elif operation is _constants.SUBPATTERN:
+            group, added, removed, inner = argument
+            if group is not None:
+                self.add(SAVE, 2 * group)
+            self.sequence(inner, (flags | added) & ~removed)
+            if group is not None:
+                self.add(SAVE, 2 * group + 1)
+        elif operation is _constants.BRANCH:
+            self.branches(argument[1], flags)
+        elif operation is _constants.AT:
+            self.place(argument, flags)
+        else:
+            raise RegexError(f"error parsing regexp: invalid or unsupported Perl syntax: `{self.expression}`")
+
+    def folded(self, wanted: set[int], flags: int) -> set[int]:
+        if max(wanted, default=0) > 127:
+            raise RegexError(f"regexp `{self.expression}` has a class with characters that are not ASCII, which needs a fastdns that was built with libre2")
+        return wanted | {code ^ 32 for code in wanted if chr(code).isalpha()} if flags & re.IGNORECASE else wanted
+
+    def members(self, items: Any, flags: int) -> None:
+        wanted: set[int] = set()
+        negated = False
+        for operation, argument in items:
+            if operation is _constants.NEGATE:
+                negated = True
+            elif operation is _constants.LITERAL:
+                wanted |= self.folded({argument}, flags)
+            elif operation is _constants.RANGE:
+                wanted |= self.folded(set(range(argument[0], argument[1] + 1)), flags)
+            else:
+                wanted |= CATEGORIES[argument]
+        self.octet(set(range(256)) - wanted if negated else wanted, 0)
+
+    def repeat(self, least: int, most: Any, inner: Any, lazy: bool, flags: int) -> None:
+        if least > 1000 or (most is not _constants.MAXREPEAT and most > 1000):
+            raise RegexError(f"error parsing regexp: invalid repeat count: `{self.expression}`")
+        for _ in range(least):
+            self.sequence(inner, flags)
+        if most is _constants.MAXREPEAT:
+            split = self.add(SPLIT)
+            self.sequence(inner, flags)
+            self.add(JUMP, split)
+            self.choose(split, split + 1, len(self.code), lazy)
+            return
+        splits = []
+        for _ in range(most - least):
+            splits.append(self.add(SPLIT))
+            self.sequence(inner, flags)
+        for split in splits:
+            self.choose(split, split + 1, len(self.code), lazy)
+
+    def choose(self, split: int, onward: int, away: int, lazy: bool) -> None:
+        self.code[split][1:] = [away, onward] if lazy else [onward, away]
+
+    def branches(self, branches: Any, flags: int) -> None:
+        jumps = []
+        for branch in branches[:-1]:
+            split = self.add(SPLIT)
+            self.sequence(branch, flags)
+            jumps.append(self.add(JUMP))
+            self.choose(split, split + 1, len(self.code), False)
+        self.sequence(branches[-1], flags)
+        for jump in jumps:
+            self.code[jump][1] = len(self.code)
+
+    def place(self, argument: Any, flags: int) -> None:
+        lines = flags & re.MULTILINE
+        if argument in (_constants.AT_BEGINNING, _constants.AT_BEGINNING_STRING):
+            where = "line begin" if lines and argument is _constants.AT_BEGINNING else "text begin"
+        elif argument in (_constants.AT_END, _constants.AT_END_STRING):
+            where = "line end" if lines and argument is _constants.AT_END else "text end"
+        else:
+            where = "word edge" if argument is _constants.AT_BOUNDARY else "no word edge"
+        self.add(ASSERT, PLACES[where])
 
 
 def translate(expression: str) -> str:
@@ -80,7 +264,7 @@ def translate(expression: str) -> str:
                 at = end + 2
                 continue
             if pair in ("\\p", "\\P"):
-                raise RegexError(f"regexp `{expression}` uses Unicode classes, which needs the Python package google-re2")
+                raise RegexError(f"regexp `{expression}` uses Unicode classes, which needs a fastdns that was built with libre2")
             out.append({"\\z": "\\Z", "\\C": "(?s:.)"}.get(pair, pair) if not inside else pair)
             at += 2
             continue
@@ -105,76 +289,6 @@ def translate(expression: str) -> str:
             char = "\\["
         elif char == "]" and inside:
             inside = False
-        elif char == "$" and not inside:
-            char = "$" if "(?m" in expression else "\\Z"  # Python's $ also matches before a last newline
         out.append(char)
         at += 1
     return "".join(out)
-
-
-#: How often what comes next can be matched in two ways, the start of an unanchored pattern included: matching costs the length of a name to
-#: the power of this.
-CHOICES_MAX = 3
-
-
-def _explodes(expression: str) -> bool:
-    """Whether matching could take more than some milliseconds for a name of 255 octets.
-
-    Within a repetition everything must have one length and alternatives must differ in their first character, so that there is one way
-    to match; and the whole has but a few repetitions that could end in several places.
-    """
-    from re import _constants, _parser  # type: ignore[attr-defined]
-
-    repetitions = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
-    tree = _parser.parse(expression)
-    choices = 0 if len(tree) and tree[0] == (_constants.AT, _constants.AT_BEGINNING) else 1
-
-    def takes(item: Any, code: int) -> bool:
-        """Whether a set may match a character; True where that is not clear."""
-        operation, argument = item
-        if operation is _constants.LITERAL:
-            return bool(argument == code)
-        if operation is _constants.NOT_LITERAL:
-            return bool(argument != code)
-        if operation is not _constants.IN:
-            return True
-        negated = argument[0][0] is _constants.NEGATE
-        found = False
-        for kind, value in argument[negated:]:
-            if kind is _constants.CATEGORY:
-                return True
-            found |= value == code if kind is _constants.LITERAL else value[0] <= code <= value[1]
-        return found != negated
-
-    def ends_in_one_place(inner: Any, following: Any) -> bool:
-        return following is not None and following[0] is _constants.LITERAL and len(inner) == 1 and not takes(inner[0], following[1])
-
-    def firsts(branches: Any) -> list[Any]:
-        return [tuple(branch[0]) if len(branch) and branch[0][0] is _constants.LITERAL else None for branch in branches]
-
-    def repeats(items: Any, within: bool, after: Any = None) -> bool:
-        nonlocal choices
-        for place, (operation, argument) in enumerate(items):
-            following = items[place + 1] if place + 1 < len(items) else after
-            if operation in repetitions:
-                least, most, inner = argument
-                if least != most and most > 16:
-                    choices += not ends_in_one_place(inner, following) and following is not None
-                if (within and least != most) or repeats(inner, within or (most > 1 and not _is_single(inner))):
-                    return True
-            elif operation is _constants.SUBPATTERN:
-                if repeats(argument[3], within, following):
-                    return True
-            elif operation is _constants.BRANCH:
-                heads = firsts(argument[1])
-                if within and (None in heads or len(set(heads)) < len(heads)):
-                    return True
-                if any(repeats(branch, within, following) for branch in argument[1]):
-                    return True
-        return False
-
-    def _is_single(items: Any) -> bool:
-        """One character or a set of them."""
-        return len(items) == 1 and items[0][0] in (_constants.LITERAL, _constants.NOT_LITERAL, _constants.IN, _constants.ANY)
-
-    return repeats(tree, False) or choices > CHOICES_MAX

@@ -1,10 +1,17 @@
-"""Regular expressions of the Corefile, with and without RE2."""
+"""Regular expressions of the Corefile, by RE2 and on our own machine."""
 
 from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
 
 import pytest
 
 from fastdns import regex
+from fastdns._regex import Regex
 from fastdns.regex import RegexError
 
 GOOD = [
@@ -39,29 +46,141 @@ GOOD = [
 BAD = ["(", "[a", "*", "a**b**", "(?=a)", "(?!a)", "(?<=a)b", r"(a)\1", "a++", "(?>a)", "[[:nope:]]", "a{2,1}", r"\8"]
 
 
-@pytest.mark.parametrize(("expression", "text", "found"), GOOD)
-def test_good(expression: str, text: str, found: bool) -> None:
-    assert bool(regex.compile(expression).search(text)) is found
+#: Expression, text, all groups of the first match.
+GROUPS = [
+    ("(a)|b", "b", ["b", None]),
+    ("(.*)-(eu|us)\\.test", "ftp-eu.test.", ["ftp-eu.test", "ftp", "eu"]),
+    ("(a|ab)(c|bcd)(d*)", "abcd", ["abcd", "a", "bcd", ""]),
+    ("(a+?)(a*)", "aaa", ["aaa", "a", "aa"]),
+    ("(?P<x>[0-9]+)(?<y>z)?", "a12", ["12", "12", None]),
+    ("(a|b)+", "xabab", ["abab", "b"]),
+    ("x*", "aaa", [""]),
+    ("(x)?(y)?$", "xy", ["xy", "x", "y"]),
+    ("b|ab|abc", "abc", ["ab"]),
+    (r"\bfoo\b", "a foo.", ["foo"]),
+    (r"\Boo", "foo", ["oo"]),
+    ("(?i:A)b", "ab", ["ab"]),
+    ("(?:a{2}){2,3}", "aaaaaaa", ["aaaaaa"]),
+    (r"(\d+)-(\d+)", "ip-10-20", ["10-20", "10", "20"]),
+]
+
+
+def own(expression: str) -> Regex:
+    program = regex.assemble(expression)
+    return Regex(expression, program.names, program)
+
+
+@pytest.fixture(params=[regex.compile, own], ids=["as built", "own"])
+def compiled(request: pytest.FixtureRequest):
+    return request.param
+
+
+def test_re2_is_built_where_ci_wants_it() -> None:
+    if not os.environ.get("FASTDNS_NO_SKIPS"):
+        pytest.skip("elsewhere libre2 may be missing")
+    assert regex.engine() == "RE2"
 
 
 @pytest.mark.parametrize(("expression", "text", "found"), GOOD)
-def test_good_in_python(expression: str, text: str, found: bool) -> None:
-    """The fall-back, where RE2 is installed too."""
-    assert bool(regex._python(expression).search(text)) is found
+def test_good(compiled, expression: str, text: str, found: bool) -> None:
+    assert (compiled(expression).search(text) is not None) is found
+
+
+@pytest.mark.parametrize(("expression", "text", "groups"), GROUPS)
+def test_groups(compiled, expression: str, text: str, groups: list[str | None]) -> None:
+    pattern = compiled(expression)
+    assert pattern.search(text) == groups
+    assert pattern.groups == len(groups) - 1
+
+
+def test_names_of_groups(compiled) -> None:
+    assert compiled(r"(a)\((?P<b>[(]\Q(\E)(?:c)(?<d>)[]()]").names == {"b": 2, "d": 3}
 
 
 @pytest.mark.parametrize("expression", BAD)
 def test_bad(expression: str) -> None:
     with pytest.raises(RegexError):
-        regex._python(expression)
+        own(expression)
 
 
-@pytest.mark.parametrize("expression", ["(a+)+b", "(a*)*", "((a|b)+c?)*d", "(.*,)*x", r"(\d+|x)+y", "(a{1,100}){1,100}b"])
-def test_what_could_take_for_ever_is_refused_without_re2(expression: str) -> None:
-    with pytest.raises(RegexError, match=r"google-re2"):
-        regex._python(expression)
+@pytest.mark.parametrize("expression", [expression for expression in BAD if expression not in ("a++", "a**b**")])
+def test_bad_as_built(expression: str) -> None:
+    with pytest.raises(RegexError, match="error parsing regexp: "):
+        regex.compile(expression)
 
 
-def test_unicode_classes_need_re2() -> None:
-    with pytest.raises(RegexError, match=r"google-re2"):
-        regex._python(r"\pL")
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("(", "missing closing ): `(`"),
+        (")", "unexpected ): `)`"),
+        ("[a", "missing closing ]: `[a`"),
+        ("*", "missing argument to repetition operator: `*`"),
+        (r"\8", r"invalid escape sequence: `\8`"),
+    ],
+)
+def test_reasons_are_those_of_go(expression: str, message: str) -> None:
+    if regex.engine() != "RE2":
+        pytest.skip("Python's parser words them otherwise")
+    with pytest.raises(RegexError) as caught:
+        regex.compile(expression)
+    assert str(caught.value) == "error parsing regexp: " + message
+
+
+@pytest.mark.parametrize("expression", ["(a+)+$", "(a*)*b", "((a|b)+c?)*d", "(.*a)*x", r"(\w+|a)+!", "(a?){50}a{50}!"])
+def test_the_worst_expressions_take_a_millisecond(compiled, expression: str) -> None:
+    """The bound is the property: a name of 255 octets at a backtracker's worst."""
+    pattern = compiled(expression)
+    name = "a" * 254 + "."
+    best = 1.0
+    for _ in range(50):
+        began = time.perf_counter()
+        pattern.search(name)
+        best = min(best, time.perf_counter() - began)
+    assert best < 0.001 * (4 if "{50}" in expression else 1)
+
+
+def test_both_machines_agree() -> None:
+    """Random expressions over a small alphabet, on random texts."""
+    if regex.engine() != "RE2":
+        pytest.skip("RE2 is not built in")
+    source = random.Random(7)
+
+    def expression(depth: int) -> str:
+        kind = source.randrange(9 if depth else 3)
+        if kind < 3:
+            return source.choice(["a", "b", ".", "[ab]", "[^a]", "\\.", "^", "$", "c"])
+        if kind == 3:
+            return f"({expression(depth - 1)})"
+        if kind == 4:
+            return f"(?:{expression(depth - 1)}|{expression(depth - 1)})"
+        if kind == 5:
+            return f"(?:{expression(depth - 1)}{source.choice(['x', 'b'])}){source.choice(['*', '+', '?', '*?', '{1,3}'])}"
+        return expression(depth - 1) + expression(depth - 1)
+
+    matches = 0
+    for _ in range(600):
+        text = expression(4)
+        two = regex.compile(text), own(text)
+        for _ in range(8):
+            name = "".join(source.choice("abcx.") for _ in range(source.randrange(12)))
+            found = [pattern.search(name) for pattern in two]
+            assert found[0] == found[1], (text, name)
+            matches += found[0] is not None
+    assert matches > 500
+
+
+def test_without_re2_the_own_machine_matches() -> None:
+    code = "import sys; sys.modules['fastdns._re2'] = None\nfrom fastdns import regex\nprint(regex.engine(), regex.compile('(a)(b)?').search('xa'))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "NFA ['a', 'a', None]\n"
+
+
+@pytest.mark.parametrize("expression", [r"\pL", "[äö]"])
+def test_characters_beyond_ascii_need_re2(expression: str) -> None:
+    with pytest.raises(RegexError, match=r"libre2"):
+        own(expression)
+
+
+def test_an_expression_may_be_too_large_for_the_own_machine() -> None:
+    with pytest.raises(RegexError, match="too large"):
+        own("((a{100}){100}){10}")

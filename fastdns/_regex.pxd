@@ -1,0 +1,36 @@
+"""Regular expressions of the workers: RE2's syntax, linear time, no GIL.
+
+RE2 does the matching where fastdns was built with it (`_re2`), else a machine of our own over the same syntax (Pike's: all threads of an NFA
+at once), which has no Unicode classes and is slower by a factor of ten or so, but as linear.
+"""
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
+
+cdef enum:
+    GROUPS_MAX = 128            # of an expression, the whole match included
+
+cdef struct Span:               # of a group in the text; -1 for one that took no part
+    int32_t start
+    int32_t end
+
+ctypedef bint (*match_func)(const void *compiled, const char *text, uint32_t length, Span *spans, uint32_t count) noexcept nogil
+
+cdef struct Engine:             # what `_re2` offers
+    # NULL with the reason in `error`; *groups: capturing groups, the whole match not counted
+    void *(*compile)(const char *pattern, uint32_t length, int32_t *groups, char *error, uint32_t room) noexcept nogil
+    void (*free)(void *compiled) noexcept nogil
+    match_func match
+
+cdef struct Pattern:
+    match_func match
+    void *compiled              # owned by the Regex
+    uint32_t groups             # the whole match included
+
+# Does the expression match anywhere in the text? Fills `count` spans (at most the pattern's groups; 0 is cheapest).
+cdef inline bint regex_match(const Pattern *pattern, const char *text, uint32_t length, Span *spans, uint32_t count) noexcept nogil:
+    return pattern.match(pattern.compiled, text, length, spans, count)
+
+cdef class Regex:
+    cdef Pattern pattern        # good as long as this object
+    cdef readonly str source
+    cdef readonly dict names    # of groups: {name: number}
+    cdef bint own
