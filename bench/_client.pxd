@@ -14,6 +14,7 @@ cdef struct Client:                 # one socket or connection
     Driver *driver                  # borrowed
     Flight flight
     void *stream                    # owned by the carriage
+    uint32_t opened                 # how much of the window is used, in a closed loop
 
 cdef struct Carriage:
     # All are of a client; none waits, but for datagrams' flush when the kernel has no room.

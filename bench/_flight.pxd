@@ -66,8 +66,8 @@ cdef int flight_open(Flight *flight, uint32_t room) noexcept nogil
 cdef void flight_close(Flight *flight) noexcept nogil
 # Gives back a slot whose query did not leave.
 cdef void flight_undo(Flight *flight, uint32_t slot) noexcept nogil
-# Gives up queries that were due before `limit`; those that count are lost.
-cdef void flight_expire(Flight *flight, int64_t limit, Tally *tally) noexcept nogil
+# Gives up queries that were due before `limit`, and says whether there were any; those that count are lost.
+cdef bint flight_expire(Flight *flight, int64_t limit, Tally *tally) noexcept nogil
 # Looks at a received message and ends the query that it belongs to. The slot of that query, or NO_SLOT.
 cdef uint32_t flight_reply(Flight *flight, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now, Check check, bint edns,
                            Tally *tally) noexcept nogil

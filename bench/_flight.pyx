@@ -54,15 +54,18 @@ cdef void flight_undo(Flight *flight, uint32_t slot) noexcept nogil:
     release(flight, slot)
 
 
-cdef void flight_expire(Flight *flight, int64_t limit, Tally *tally) noexcept nogil:
+cdef bint flight_expire(Flight *flight, int64_t limit, Tally *tally) noexcept nogil:
     cdef Slot *slot
     cdef uint32_t at = flight.oldest
+    if at == NO_SLOT or flight.slots[at].due >= limit:
+        return False
     while at != NO_SLOT and flight.slots[at].due < limit:
         slot = &flight.slots[at]
         flight.expired[slot.id >> 6] |= <uint64_t>1 << (slot.id & 63)
         tally.lost += slot.counted
         release(flight, at)
         at = flight.oldest
+    return True
 
 
 cdef inline int extended_rcode(const uint8_t *packet, uint32_t length) noexcept nogil:

@@ -14,13 +14,14 @@ from typing import Any
 from fastdns.bench import measure
 from fastdns.bench._queries import QuerySet
 from fastdns.bench.find import find
+from fastdns.bench.live import Live, add_progress_argument, duration
 from fastdns.bench.load import LoadError, drive
-from fastdns.bench.result import ARRIVALS, CHECKS, TRANSPORTS, Interval, Plan, Result, Target
-from fastdns.bench.thresholds import Threshold, ThresholdError, parse, parse_all
+from fastdns.bench.result import ARRIVALS, CHECKS, TRANSPORTS, Plan, Result, Target
+from fastdns.bench.thresholds import Threshold, condition, conditions
 from fastdns.bench.workload import WorkloadError
 from fastdns.bench.workloads.arguments import add_workload_arguments, workload_from
 
-__all__ = ["Live", "add_arguments", "add_load_arguments", "document", "parse_target", "plan_from", "print_result", "queries_from", "verdict"]
+__all__ = ["add_arguments", "add_load_arguments", "document", "parse_target", "plan_from", "queries_from"]
 
 #: Of the JSON document.
 VERSION = 1
@@ -50,20 +51,6 @@ def parse_steps(text: str) -> list[float]:
         return [low + (high - low) * i / max(1, count - 1) for i in range(count)]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is neither RATE,RATE,... nor LOW..HIGH/STEPS") from None
-
-
-def condition(text: str) -> Threshold:
-    try:
-        return parse(text)
-    except ThresholdError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def conditions(text: str) -> list[Threshold]:
-    try:
-        return parse_all(text)
-    except ThresholdError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_load_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +90,7 @@ def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser
         "--find", type=conditions, metavar="'p99<2ms,lost<0.1%'", help="the highest rate at which all this holds, in runs of --seconds, beginning at --rate"
     )
     judged.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
-    judged.add_argument("--progress", action="store_true", help="a line each second even where standard error is no terminal")
+    add_progress_argument(judged)
     parser.set_defaults(run=run)
 
 
@@ -147,10 +134,15 @@ def run(given: argparse.Namespace) -> int:
     except (WorkloadError, LoadError, ValueError) as error:
         print(f"fastdns-bench load: {error}", file=sys.stderr)
         return 2
+    return conclude(given, result)
+
+
+def conclude(given: argparse.Namespace, result: Result) -> int:
+    """Shows a result, writes it down with --json, and judges it."""
     print_result(result)
     if given.json is not None:
         write(given.json, [result], "load")
-    return verdict([result], given.fail_if)
+    return verdict(result, given.fail_if)
 
 
 def search(given: argparse.Namespace, queries: QuerySet, target: Target, plan: Plan) -> int:
@@ -168,61 +160,19 @@ def search(given: argparse.Namespace, queries: QuerySet, target: Target, plan: P
         return 1
     print(f"highest: {found.rate:,.0f} queries per second" + (f" ({found.limit})" if found.limit else ""))
     print_result(found.best)
-    return verdict([found.best], given.fail_if)
+    return verdict(found.best, given.fail_if)
 
 
-def verdict(results: Sequence[Result], fail_if: Sequence[Threshold]) -> int:
+def verdict(result: Result, fail_if: Sequence[Threshold]) -> int:
     """Says on standard error what is not as it should be: 1, else 0."""
-    failed = False
-    for result in results:
-        if result.wrong:
-            failed = True
-            print(f"FAILED: wrong replies: {counts(result.wrong)}", file=sys.stderr)
-        for each in fail_if:
-            if each.holds(result):
-                failed = True
-                print(f"FAILED: {each.text}: {each.measured(result)}", file=sys.stderr)
-    return int(failed)
+    failed = [f"wrong replies: {counts(result.wrong)}"] if result.wrong else []
+    failed += [f"{each.text}: {each.measured(result)}" for each in fail_if if each.holds(result)]
+    for text in failed:
+        print(f"FAILED: {text}", file=sys.stderr)
+    return int(bool(failed))
 
 
 # ---- what is told ----
-
-
-class Live:
-    """A line with the last second's rate, loss and p99: rewritten in place on a terminal, else only if `always`, one below the other."""
-
-    def __init__(self, always: bool = False) -> None:
-        self.terminal = sys.stderr.isatty()
-        self.always = always
-        self.width = 0
-
-    def __enter__(self) -> Live:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.width and self.terminal:
-            print("\r" + " " * self.width + "\r", end="", file=sys.stderr, flush=True)
-
-    def show(self, interval: Interval) -> None:
-        if not self.terminal and not self.always:
-            return
-        line = f"{interval.second:7.1f} s {interval.answered / max(interval.seconds, 1e-9):12,.0f} /s"
-        if interval.rate:
-            line += f" of {interval.rate:,.0f}"
-        line += f"  lost {interval.lost}  p50 {duration(interval.p50)}  p99 {duration(interval.p99)}"
-        if interval.wrong:
-            line += f"  WRONG {interval.wrong}"
-        if self.terminal:
-            print("\r" + line.ljust(self.width), end="", file=sys.stderr, flush=True)
-            self.width = max(self.width, len(line))
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-
-def duration(seconds: float) -> str:
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.1f} us"
-    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 def counts(found: dict[str, int]) -> str:

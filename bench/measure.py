@@ -73,6 +73,17 @@ def field_kb(pid: int, page: str, name: str) -> int:
     return 0
 
 
+def queue_drops(port: int) -> int:
+    """Datagrams that found the queues of the UDP sockets bound to this port full, since these sockets were opened."""
+    return sum(
+        int(line.split()[-1])
+        for page in ("udp", "udp6")
+        if (PROC / "net" / page).exists()
+        for line in (PROC / "net" / page).read_text().splitlines()[1:]
+        if int(line.split()[1].rpartition(":")[2], 16) == port
+    )
+
+
 class Meter:
     """Measures a process between entering and leaving: `cpu_ns`, and `memory`, pairs of seconds since the start and MB."""
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdns.bench.loadtest import VERSION, condition, print_result, verdict, write
+from fastdns.bench.loadtest import VERSION, conclude
 from fastdns.bench.result import Result
+from fastdns.bench.thresholds import condition
 
 __all__ = ["MergeError", "add_arguments", "read"]
 
@@ -67,7 +68,4 @@ def run(given: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         print(f"fastdns-bench merge: {error}", file=sys.stderr)
         return 2
-    print_result(whole)
-    if given.json is not None:
-        write(given.json, [whole], "load")
-    return verdict([whole], given.fail_if)
+    return conclude(given, whole)

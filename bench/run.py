@@ -7,15 +7,18 @@ import json
 import math
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fastdns.bench.live import Live, add_progress_argument
 from fastdns.bench.load import LoadError
 from fastdns.bench.report.page import page
-from fastdns.bench.report.table import table
+from fastdns.bench.report.table import rate_text, table
+from fastdns.bench.result import Result
 from fastdns.bench.scenarios import SATURATED, SCENARIOS, ScenarioError
 from fastdns.bench.servers import ADAPTERS, StartError
-from fastdns.bench.session import Session, progress_line
+from fastdns.bench.session import Session
+from fastdns.bench.thresholds import FIGURES, Record, Threshold, run_condition
 from fastdns.bench.workload import WorkloadError
 
 #: Exit status when answers were wrong, and when nothing could be measured.
@@ -51,7 +54,11 @@ def add_scenarios(parser: argparse.ArgumentParser, *, rounds: int, rates: Sequen
         load.add_argument("--threads", type=int, default=1, help="of the generator (%(default)s)")
         load.add_argument("--timeout", type=float, default=2, metavar="SECONDS", help="after which a query is lost (%(default)s)")
         load.add_argument("--seed", type=int, default=1)
-        out = made.add_argument_group("report")
+        out = made.add_argument_group("report", "status 1 when a condition is met or an answer was wrong")
+        out.add_argument(
+            "--fail-if", type=run_condition, action="append", default=[], metavar="'ratio>1.3'", help=f"as for `load`, and {', '.join(FIGURES)}; again for more"
+        )
+        add_progress_argument(out)
         out.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
         out.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures")
         made.set_defaults(run=measure_scenario, scenario=name, default_subjects=list(subjects))
@@ -75,17 +82,30 @@ def measure_scenario(options: argparse.Namespace) -> int:
     """0; 1 when answers were wrong or a threshold was passed; 2 when nothing could be measured."""
     options.subject = options.subject or options.default_subjects
     options.command_line = shlex.join(["fastdns-bench", *sys.argv[1:]])
-    session = Session(SCENARIOS[options.scenario], options, progress_line if sys.stderr.isatty() else None)
     try:
-        document = session.run()
+        with Live(options.progress) as live:
+            document = Session(SCENARIOS[options.scenario], options, live.show).run()
     except (ScenarioError, StartError, LoadError, WorkloadError) as error:
         print(f"fastdns-bench: {error}", file=sys.stderr)
         return FAILED
-    if session.progress:
-        print("\r" + " " * 78 + "\r", end="", file=sys.stderr)
     print(table(document))
     if options.json:
         options.json.write_text(json.dumps(document))
     if options.html:
         options.html.write_text(page([document]))
-    return WRONG if any(sum(run["result"]["wrong"].values()) for run in document["runs"]) else 0
+    failed = list(failures(document["runs"], options.fail_if))
+    for text in failed:
+        print(f"FAILED: {text}", file=sys.stderr)
+    return WRONG if failed else 0
+
+
+def failures(runs: Sequence[Record], conditions: Sequence[Threshold]) -> Iterator[str]:
+    """What of the servers under test is not as it should be; floors are judged only where nothing else was measured."""
+    for run in [run for run in runs if run["subject"] != run["baseline"]] or runs:
+        who = f"{run['subject']} at {rate_text(run['rate'])}"
+        result = Result.from_json(run["result"])
+        if result.wrong:
+            yield f"{who}: {result.wrongs:,} wrong answers"
+        for each in conditions:
+            if each.holds(result, run):
+                yield f"{who}: {each.text}: {each.measured(result, run)}"

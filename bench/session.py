@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import datetime
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,7 +23,8 @@ VERSION = 1
 #: Shown percentiles by key.
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
 
-Progress = Callable[[str, Interval], None]
+#: Told of each second of a load, and whose it is.
+Progress = Callable[[Interval, str], None]
 
 
 @dataclass
@@ -54,6 +54,7 @@ class Round:
     result: Result
     cpu_us: float  # of the server for one answer
     rss_mb: float
+    overrun: int  # queries that found the server's queue full
     memory: list[tuple[float, float]]
     disturbance: Disturbance | None
 
@@ -152,13 +153,15 @@ class Session:
         running = contender.running
         running.check()
         disturb = contender.variant.disturb
+        full = measure.queue_drops(running.port)
         with contextlib.ExitStack() as meanwhile:
             disturbance = meanwhile.enter_context(disturb(running)) if disturb else None
             meter = meanwhile.enter_context(measure.Meter(running.pid))
             result = self.drive(contender, Plan(seconds=self.options.seconds, rate=rate, **self.shape(contender)))
         running.check()
         cpu_us = meter.cpu_ns / 1000 / max(result.answered, 1)
-        contender.rounds.setdefault(rate, []).append(Round(result, cpu_us, meter.memory[-1][1], meter.memory, disturbance))
+        overrun = measure.queue_drops(running.port) - full
+        contender.rounds.setdefault(rate, []).append(Round(result, cpu_us, meter.memory[-1][1], overrun, meter.memory, disturbance))
 
     def shape(self, contender: Contender) -> dict[str, Any]:
         options = self.options
@@ -169,7 +172,7 @@ class Session:
         assert contender.running is not None
         target = Target("127.0.0.1", contender.running.port, contender.variant.transport)
         tell = self.progress
-        return drive(contender.queries, target, plan, (lambda interval: tell(contender.label, interval)) if tell else None)
+        return drive(contender.queries, target, plan, (lambda interval: tell(interval, contender.label)) if tell else None)
 
     # ---- what came of it ----
 
@@ -198,6 +201,7 @@ class Session:
             "baseline": self.scenario.baseline,
             "rss_mb": round(statistics.median(each.rss_mb for each in rounds), 2),
             "rss_peak_mb": round(contender.peak_mb, 2),
+            "overrun": sum(each.overrun for each in rounds),
             "ready_s": round(statistics.median(contender.ready), 4),
             "latency_s": {key: whole.latency.percentile(p) for key, p in PERCENTILES.items()},
             "memory": last.memory,
@@ -225,10 +229,3 @@ def unchecked(workload: Workload) -> Workload:
     """The same questions for servers that answer everything alike."""
     questions = [Question(question.name, question.type) for question in workload.questions]
     return Workload(workload.label, questions, workload.order, workload.bursts)
-
-
-def progress_line(label: str, interval: Interval) -> None:
-    """What the last second brought, in place of the line before."""
-    per_second = interval.answered / interval.seconds if interval.seconds else 0.0
-    text = f"{label}: {per_second:,.0f}/s, lost {interval.lost}, p99 {interval.p99 * 1e6:,.0f} us"
-    print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)

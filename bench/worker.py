@@ -10,8 +10,9 @@ import os
 import sys
 import time
 
+from fastdns.bench.live import Live, add_progress_argument
 from fastdns.bench.load import LoadError, drive
-from fastdns.bench.loadtest import Live, add_load_arguments, document, plan_from, queries_from, target_from
+from fastdns.bench.loadtest import add_load_arguments, document, plan_from, queries_from, target_from
 from fastdns.bench.result import Plan
 from fastdns.bench.workload import WorkloadError
 from fastdns.bench.workloads.arguments import add_workload_arguments
@@ -47,7 +48,7 @@ def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser
     several.add_argument("--workers", type=int, required=True, metavar="N", help="how many there are")
     several.add_argument("--index", type=int, metavar="I", help=f"which one this is, from 0 (default: ${INDEX})")
     several.add_argument("--start", type=parse_start, required=True, metavar="TIME", help="when all begin: ISO with zone, or Unix seconds")
-    several.add_argument("--progress", action="store_true", help="a line each second on standard error")
+    add_progress_argument(several)
     parser.set_defaults(run=run)
 
 

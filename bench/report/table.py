@@ -15,7 +15,7 @@ def table(document: dict[str, Any]) -> str:
     lines = [title(document), f"{machine['cpu']}, {machine['cpus']} CPUs, Linux {machine['kernel']}, noise of the machine {machine['noise']:.1%}"]
     lines += document["notes"]
     lines += ["", *columns([HEADINGS, *map(cells, runs)])]
-    lines += [line for line in map(changes, runs) if line]
+    lines += [line for line in (*map(changes, runs), *map(losses, runs)) if line]
     lines += [f"skipped: {' '.join(filter(None, (each['subject'], each['variant'])))}: {each['why']}" for each in document["skipped"]]
     baseline = runs[0]["baseline"]
     if baseline:
@@ -71,6 +71,14 @@ def changes(run: dict[str, Any]) -> str:
         return f"{run['subject']}: {run['changes']} changes, none seen before the load ended"
     seen = f"{times[len(times) // 2] * 1e3:,.1f} ms (median), {times[-1] * 1e3:,.1f} ms at most"
     return f"{run['subject']}: {run['changes']} changes, answered after {seen}"
+
+
+def losses(run: dict[str, Any]) -> str:
+    """Where queries were lost as far as the kernel tells; empty where it does not."""
+    overrun, dropped = run["overrun"], run["result"]["dropped"]
+    said = [f"{overrun:,} queries found its queue full"] if overrun else []
+    said += [f"{dropped:,} replies found the generator's queues full"] if dropped else []
+    return f"{run['subject']} at {rate_text(run['rate'])}: {', '.join(said)}" if said else ""
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

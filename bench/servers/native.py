@@ -67,6 +67,7 @@ def listening(port: int, wildcard: bool) -> socket.socket:
     """A UDP socket; the wildcard one takes both families and hands out PKTINFO."""
     sock = socket.socket(socket.AF_INET6 if wildcard else socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
     if wildcard:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         sock.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
@@ -86,9 +87,10 @@ def relays(arguments: argparse.Namespace) -> list[Callable[[], object]]:
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.connect(("127.0.0.1", arguments.upstream))
         upstreams.append(sock)
+    for sock in upstreams:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
     for sock in (front, *upstreams):
         sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
     descriptors = [sock.detach() for sock in upstreams]
     asked = front.detach()
     return [lambda: _relay.relay(asked, descriptors)]

@@ -14,7 +14,7 @@ from fastdns.bench.find import find
 from fastdns.bench.loadtest import parse_steps, parse_target
 from fastdns.bench.merge import read
 from fastdns.bench.result import Plan, Result, Target
-from fastdns.bench.thresholds import ThresholdError, parse, parse_all
+from fastdns.bench.thresholds import FIGURES, ThresholdError, parse, parse_all
 from fastdns.bench.worker import share_of
 from tests.bench.scripted import Scripted, reply
 from tests.server import free_port
@@ -138,10 +138,17 @@ def test_shares_of_a_plan_are_the_whole() -> None:
             share_of(bad, index, 3)
 
 
-@pytest.mark.parametrize("text", ["p99", "p99>2", "p101>2ms", "lost>2ms", "nothing>1", "rate>5%", "p99=2ms", "lost>-1", ""])
+@pytest.mark.parametrize(
+    "text", ["p99", "p99>2", "p101>2ms", "lost>2ms", "nothing>1", "rate>5%", "p99=2ms", "lost>-1", "", "rss>3%", "rss>3", "cpu>3", "ratio>1ms", "ready>1MB"]
+)
 def test_conditions_that_say_nothing(text: str) -> None:
     with pytest.raises(ThresholdError):
-        parse(text)
+        parse(text, FIGURES)
+
+
+def test_a_load_alone_has_no_figures_of_the_server() -> None:
+    with pytest.raises(ThresholdError, match="nothing called cpu is measured"):
+        parse("cpu>3us")
 
 
 @pytest.mark.parametrize(
@@ -163,6 +170,38 @@ def test_conditions_that_say_nothing(text: str) -> None:
 def test_conditions(text: str, holds: bool) -> None:
     result = Result("x", Target("127.0.0.1"), Plan(), seconds=1, sent=100, answered=90, lost=10, rcodes={"NOERROR": 86, "SERVFAIL": 4})
     assert parse(text).holds(result) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "holds", "measured"),
+    [
+        ("cpu>4.9us", True, "0.005 ms"),
+        ("cpu>5.1us", False, "0.005 ms"),
+        ("ratio>1.2", True, "1.25"),
+        ("ratio>=1.3", False, "1.25"),
+        ("rss>29MB", True, "30 MB"),
+        ("peak>40MB", False, "40 MB"),
+        ("ready<300ms", True, "250 ms"),
+        ("propagation>1.5s", True, "2000 ms"),
+        ("overrun>0", False, "0"),
+        ("lost>=10%", True, "10 %"),
+    ],
+)
+def test_conditions_on_a_server(text: str, holds: bool, measured: str) -> None:
+    result = Result("x", Target("127.0.0.1"), Plan(), seconds=1, sent=100, answered=90, lost=10)
+    record = {"baseline": "floor", "ratio_to_floor": 1.25, "cpu_us_per_answer": 5.0, "rss_mb": 30.0, "rss_peak_mb": 40.0}
+    condition = parse(text, FIGURES)
+    assert condition.holds(result, record | {"ready_s": 0.25, "propagation_s": [0.1, 2.0], "overrun": 0}) is holds
+    assert condition.measured(result, record | {"ready_s": 0.25, "propagation_s": [0.1, 2.0], "overrun": 0}) == measured
+
+
+def test_what_was_not_measured_is_beyond_every_bound() -> None:
+    result, record = Result("x", Target("127.0.0.1"), Plan()), {"baseline": "floor", "propagation_s": []}
+    for text in ("ratio>9", "propagation>9s", "p99>9s"):
+        assert parse(text, FIGURES).holds(result, record)
+        assert parse(text, FIGURES).measured(result, record) == "not measured"
+    for text in ("ratio<9", "propagation<9s", "p99<9s"):
+        assert not parse(text, FIGURES).holds(result, record)
 
 
 @pytest.mark.parametrize(

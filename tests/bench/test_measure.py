@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -70,6 +72,21 @@ def test_memory_grows_with_the_process() -> None:
         process.stdout.readline()
         assert 64 < measure.memory_mb(process.pid) <= measure.memory_peak_mb(process.pid)
         process.communicate(b"")
+
+
+def test_datagrams_that_found_a_queue_full() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as full, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        full.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
+        full.bind(("127.0.0.1", 0))
+        port = full.getsockname()[1]
+        for _ in range(50):
+            sender.sendto(bytes(500), ("127.0.0.1", port))
+        taken = 0
+        full.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while full.recv(4096):
+                taken += 1
+        assert measure.queue_drops(port) == 50 - taken > 0
 
 
 @pytest.mark.parametrize(("text", "cpus"), [("", []), ("3", [3]), ("0,2-4", [0, 2, 3, 4]), ("1,1", [1])])

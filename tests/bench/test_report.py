@@ -42,7 +42,8 @@ def run(subject: str, rate: float, cpu_us: float, floor: float, **more: Any) -> 
         "latency_s": {"p50": cpu_us * 1e-6, "p90": cpu_us * 2e-6, "p99": cpu_us * 4e-6, "p999": cpu_us * 9e-6, "max": 0.01},
         "memory": [[0.2, 28.0], [0.4, 30.0]],
         "rounds": [{"answers_per_s": answers, "cpu_us_per_answer": cpu_us}],
-        "result": {"lost": 3, "unsent": 4, "wrong": {"rcode": 2}},
+        "overrun": 0,
+        "result": {"lost": 3, "unsent": 4, "dropped": 0, "wrong": {"rcode": 2}},
         **more,
     }
 
@@ -96,6 +97,13 @@ def test_table_shows_cost_beside_the_floor_and_what_was_left_out() -> None:
     assert [line for line in lines if line.startswith("fastdns") and " max " in line]
     assert "skipped: nsd: nsd is not installed" in lines
     assert lines[-1].endswith("its own rounds differ by up to 1.0%")
+
+
+def test_table_tells_whose_queues_were_full() -> None:
+    runs = [run("fastdns", 0, 5, 4, overrun=1234), run("nsd", 5000, 5, 4, result={"lost": 3, "unsent": 4, "dropped": 2, "wrong": {}})]
+    lines = table(document(runs=runs)).splitlines()
+    assert "fastdns at max: 1,234 queries found its queue full" in lines
+    assert "nsd at 5,000: 2 replies found the generator's queues full" in lines
 
 
 @pytest.mark.parametrize(

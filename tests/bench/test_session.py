@@ -86,6 +86,18 @@ def test_compare_goes_in_rounds_and_names_who_is_missing(tmp_path: Path, capsys:
     assert "skipped: relay: has nothing to relay to in this work" in said
 
 
+def test_conditions_fail_a_run_and_the_floor_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    judged = [argument for text in ("ready>0s", "ratio>10000", "NOERROR>0%") for argument in ("--fail-if", text)]
+    assert cli.main(["run", "fixed", *SHORT, "--names", "50", "--rate", "200", "--progress", *judged]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[:3] for line in said if "FAILED" in line] == [
+        ["FAILED", "fastdns at 200", "ready>0s"],
+        ["FAILED", "fastdns at 200", "NOERROR>0%"],
+    ]
+    for label in ("floor", "fastdns"):
+        assert any(line.startswith(label) and "/s of 200" in line for line in said), said
+
+
 @pytest.fixture
 def liar(tmp_path: Path) -> Path:
     """Takes a Corefile, has every plugin, and answers everything with the floor's address."""
