@@ -91,7 +91,6 @@ cdef struct Queue:              # the entries of a kind in a shard, in the order
     Entry *oldest
     Entry *hand                 # where the search for the next victim goes on; NULL: at the oldest
     uint32_t count
-    uint32_t limit
 
 cdef struct Shard:
     uint32_t lock
@@ -101,6 +100,7 @@ cdef struct Store:
     Entry **heads               # buckets; the low 8 bits of an index are those of its shard
     uint64_t mask
     int64_t counts[2]           # atomic: entries, by kind
+    int64_t limits[2]           # of them
     Pool pool
     Entry *leaving              # atomic: unlinked since the ticket was taken
     Entry *waiting              # for the ticket; this and the ticket under the pool's lock

@@ -14,13 +14,11 @@ cdef enum:
 # ---- life ----
 
 cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogil:
-    cdef int64_t limits[2]
     cdef int64_t entries
     cdef uint64_t buckets = SHARDS
-    cdef int i, kind
-    limits[SUCCESS] = min(max(success // SHARDS, SHARD_LEAST), 1 << 24)
-    limits[DENIAL] = min(max(denial // SHARDS, SHARD_LEAST), 1 << 24)
-    entries = SHARDS * (limits[SUCCESS] + limits[DENIAL])
+    store.limits[SUCCESS] = SHARDS * min(max(success // SHARDS, SHARD_LEAST), 1 << 24)
+    store.limits[DENIAL] = SHARDS * min(max(denial // SHARDS, SHARD_LEAST), 1 << 24)
+    entries = store.limits[SUCCESS] + store.limits[DENIAL]
     while <int64_t>buckets < entries and buckets < BUCKETS_MOST:
         buckets *= 2
     store.heads = <Entry **>calloc(buckets, sizeof(Entry *))
@@ -28,9 +26,6 @@ cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogi
         return -1
     store.mask = buckets - 1
     store.pool.ceiling = <uint64_t>max(<int64_t>STORE_OCTETS, entries * ENTRY_OCTETS)
-    for i in range(SHARDS):
-        for kind in range(2):
-            store.shards[i].queues[kind].limit = <uint32_t>limits[kind]
     return 0
 
 
@@ -130,8 +125,9 @@ cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int6
     cdef bint evicted = False
     cdef bint kept = False
     if former == NULL:
-        if queue.count >= queue.limit:
-            evicted = evict(store, shard, entry.kind, now, stale)
+        # Shards count together: with a limit of its own, one that got more than its share of the names would drop some while others have room.
+        if store_peek(&store.counts[entry.kind]) >= store.limits[entry.kind]:
+            evicted = make_room(store, shard, key.hash, entry.kind, now, stale)
     else:
         entry.visited = store_bit(&former.visited)
         entry.hit = store_peek(&former.hit)
@@ -200,6 +196,22 @@ cdef bint evict(Store *store, Shard *shard, int kind, int64_t now, int64_t stale
     unlink(store, shard, entry)
     store_push(&store.leaving, entry, entry)
     return True
+
+
+cdef bint make_room(Store *store, Shard *shard, uint64_t hash, int kind, int64_t now, int64_t stale) noexcept nogil:
+    """Drops an entry of the shard (locked), or of the next one that nobody holds and that has more than its share while this one has less."""
+    cdef Shard *other
+    cdef uint32_t i, share = <uint32_t>(store.limits[kind] // SHARDS)
+    cdef bint evicted = False
+    if shard.queues[kind].count < share:
+        for i in range(1, SHARDS):
+            other = &store.shards[(hash + i) & (SHARDS - 1)]
+            if spin_try(&other.lock):
+                evicted = other.queues[kind].count > share and evict(store, other, kind, now, stale)
+                spin_free(&other.lock)
+                if evicted:
+                    return True
+    return evict(store, shard, kind, now, stale)
 
 
 # ---- the octets of an entry ----

@@ -212,8 +212,19 @@ def test_a_flood_of_names_evicts_but_what_is_popular_stays(serve: Serve) -> None
         labels = f'server="dns://127.0.0.1:{server.port}",type="success",view="",zones="."'
         entries = server.metric(server.ports["port2"], f"coredns_cache_entries{{{labels}}}")
         evicted = server.metric(server.ports["port2"], f"coredns_cache_evictions_total{{{labels}}}")
-        assert 900 < entries <= 1024
+        assert entries == 1024
         assert entries + evicted == len({(query.id, query.question[0].name) for query in upstream.seen if query.question[0].name.to_text().endswith(".test.")})
+
+
+def test_nothing_is_evicted_while_there_is_room(serve: Serve) -> None:
+    with running(serve, "cache {\n success 1024\n }\n prometheus 127.0.0.1:{port2}", "-workers", "1") as (server, _, _):
+        names = [f"name{number}.test." for number in range(1000)]
+        for _ in range(2):
+            for start in range(0, len(names), 25):
+                burst(server, names[start : start + 25])
+        labels = f'server="dns://127.0.0.1:{server.port}",type="success",view="",zones="."'
+        assert server.metric(server.ports["port2"], f"coredns_cache_entries{{{labels}}}") == len(names)
+        assert server.metric(server.ports["port2"], f"coredns_cache_hits_total{{{labels}}}") == len(names)
 
 
 @pytest.mark.parametrize("opcode", [1, 4])
