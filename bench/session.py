@@ -15,7 +15,7 @@ from fastdns.bench._queries import QuerySet
 from fastdns.bench.load import drive
 from fastdns.bench.result import Interval, Plan, Result, Target
 from fastdns.bench.scenarios import Disturbance, Scenario, ScenarioError, Stage, Variant, merge_figures
-from fastdns.bench.servers import Adapter, Running, subject
+from fastdns.bench.servers import Adapter, Running, Work, subject
 from fastdns.bench.workload import Question, Workload
 
 #: Of the report's document.
@@ -28,23 +28,39 @@ Progress = Callable[[Interval, str], None]
 
 
 @dataclass
-class Contender:
-    """A server with one variant of the scenario, and what was measured of it."""
+class Subject:
+    """A server doing one work; variants that are asked of the same work share it."""
 
     adapter: Adapter
-    variant: Variant
-    queries: QuerySet
-    baseline: bool = False
+    work: Work
     running: Running | None = None
     #: Seconds until ready, of each start.
     ready: list[float] = field(default_factory=list)
     peak_mb: float = 0.0
+
+    @contextlib.contextmanager
+    def started(self, cpus: Sequence[int], wildcard: bool) -> Iterator[None]:
+        with Running(self.adapter, self.work, cpus, wildcard=wildcard) as self.running:
+            self.ready.append(self.running.ready)
+            yield
+            self.peak_mb = max(self.peak_mb, measure.memory_peak_mb(self.running.pid))
+        self.running = None
+
+
+@dataclass
+class Contender:
+    """A server with one variant of the scenario, and what was measured of it."""
+
+    server: Subject
+    variant: Variant
+    queries: QuerySet
+    baseline: bool = False
     #: By rate.
     rounds: dict[float, list[Round]] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
-        return f"{self.adapter.label} {self.variant.label}".strip()
+        return f"{self.server.adapter.label} {self.variant.label}".strip()
 
 
 @dataclass
@@ -82,7 +98,9 @@ class Session:
             contenders = self.contenders(self.scenario.prepare(options, stage))
             for contender in contenders:
                 if not contender.variant.disturb:
-                    parts.enter_context(self.started(contender))
+                    if contender.server.running is None:
+                        parts.enter_context(contender.server.started(self.server_cpus, options.wildcard))
+                    self.warm(contender)
             rates = [float(rate) for rate in options.rate or self.scenario.rates]
             for rate in rates:
                 for _ in range(options.rounds):
@@ -108,69 +126,65 @@ class Session:
     def contenders(self, variants: Sequence[Variant]) -> list[Contender]:
         """The baseline first, then every subject with every variant that it can do. ScenarioError when none can do any."""
         found: list[Contender] = []
+        servers: dict[tuple[int, int], Subject] = {}
+        try:
+            adapters = [subject(text) for text in self.options.subject]
+        except ValueError as error:
+            raise ScenarioError(str(error)) from None
+        for adapter in adapters:
+            if [each.label for each in adapters].count(adapter.name) > 1:
+                adapter.label = f"{adapter.name} {adapter.path}".strip()
         for variant in variants:
             queries = QuerySet(variant.workload)
-            for text in self.options.subject:
-                try:
-                    adapter = subject(text)
-                except ValueError as error:
-                    raise ScenarioError(str(error)) from None
+            for adapter in adapters:
                 why = adapter.missing() or adapter.refuses(variant.work)
                 if not why and variant.transport not in adapter.transports:
                     why = f"does not answer over {variant.transport}"
                 if why:
                     self.skipped.append({"subject": adapter.label, "variant": variant.label, "why": why})
                 else:
-                    plain = adapter.name in ("floor", "relay")
-                    found.append(
-                        Contender(adapter, variant, QuerySet(unchecked(variant.workload)) if plain else queries, adapter.name == self.scenario.baseline)
-                    )
+                    server = servers.setdefault((id(adapter), id(variant.work)), Subject(adapter, variant.work))
+                    asked = QuerySet(unchecked(variant.workload)) if adapter.name in ("floor", "relay") else queries
+                    found.append(Contender(server, variant, asked, adapter.name == self.scenario.baseline))
         if not found:
             raise ScenarioError("; ".join(f"{each['subject']} {each['why']}" for each in self.skipped))
         if self.scenario.baseline and not any(each.baseline for each in found):
             calm = replace(variants[0], disturb=None, label="")
-            found.insert(0, Contender(subject(self.scenario.baseline), calm, QuerySet(unchecked(calm.workload)), baseline=True))
+            found.insert(0, Contender(Subject(subject(self.scenario.baseline), calm.work), calm, QuerySet(unchecked(calm.workload)), baseline=True))
         return found
 
-    @contextlib.contextmanager
-    def started(self, contender: Contender) -> Iterator[None]:
-        """The contender's server runs, and is warm."""
-        cpus = self.server_cpus
-        with Running(contender.adapter, contender.variant.work, cpus, wildcard=self.options.wildcard) as contender.running:
-            contender.ready.append(contender.running.ready)
-            if self.options.warm:
-                self.drive(contender, Plan(seconds=self.options.warm, **self.shape(contender)))
-            yield
-            contender.peak_mb = max(contender.peak_mb, measure.memory_peak_mb(contender.running.pid))
-        contender.running = None
+    def warm(self, contender: Contender) -> None:
+        if self.options.warm:
+            self.drive(contender, Plan(seconds=self.options.warm, **self.shape()))
 
     def load(self, contender: Contender, rate: float) -> None:
         """One round."""
-        if contender.running is None:
-            with self.started(contender):
+        if contender.server.running is None:
+            with contender.server.started(self.server_cpus, self.options.wildcard):
+                self.warm(contender)
                 self.load(contender, rate)
             return
-        running = contender.running
+        running = contender.server.running
         running.check()
         disturb = contender.variant.disturb
         full = measure.queue_drops(running.port)
         with contextlib.ExitStack() as meanwhile:
             disturbance = meanwhile.enter_context(disturb(running)) if disturb else None
             meter = meanwhile.enter_context(measure.Meter(running.pid))
-            result = self.drive(contender, Plan(seconds=self.options.seconds, rate=rate, **self.shape(contender)))
+            result = self.drive(contender, Plan(seconds=self.options.seconds, rate=rate, **self.shape()))
         running.check()
         cpu_us = meter.cpu_ns / 1000 / max(result.answered, 1)
         overrun = measure.queue_drops(running.port) - full
         contender.rounds.setdefault(rate, []).append(Round(result, cpu_us, meter.memory[-1][1], overrun, meter.memory, disturbance))
 
-    def shape(self, contender: Contender) -> dict[str, Any]:
+    def shape(self) -> dict[str, Any]:
         options = self.options
         shape = {"clients": options.clients, "window": options.window, "threads": options.threads, "cpus": list(self.load_cpus), "timeout": options.timeout}
         return {**shape, "seed": options.seed}
 
     def drive(self, contender: Contender, plan: Plan) -> Result:
-        assert contender.running is not None
-        target = Target("127.0.0.1", contender.running.port, contender.variant.transport)
+        assert contender.server.running is not None
+        target = Target("127.0.0.1", contender.server.running.port, contender.variant.transport)
         tell = self.progress
         return drive(contender.queries, target, plan, (lambda interval: tell(interval, contender.label)) if tell else None)
 
@@ -200,9 +214,9 @@ class Session:
             "cpu_us_per_answer": round(cpu_us, 4),
             "baseline": self.scenario.baseline,
             "rss_mb": round(statistics.median(each.rss_mb for each in rounds), 2),
-            "rss_peak_mb": round(contender.peak_mb, 2),
+            "rss_peak_mb": round(contender.server.peak_mb, 2),
             "overrun": sum(each.overrun for each in rounds),
-            "ready_s": round(statistics.median(contender.ready), 4),
+            "ready_s": round(statistics.median(contender.server.ready), 4),
             "latency_s": {key: whole.latency.percentile(p) for key, p in PERCENTILES.items()},
             "memory": last.memory,
             "rounds": [{"answers_per_s": round(each.result.rate, 1), "cpu_us_per_answer": round(each.cpu_us, 4)} for each in rounds],

@@ -37,10 +37,11 @@ class Cluster:
         """Names and addresses of the services that have a ClusterIP."""
         return [found for plural, thing in self.objects() if plural == "services" and (found := address_of(thing))]
 
-    def zone(self) -> str:
-        """A zone file that gives the answers of the questions."""
-        lines = [f"$ORIGIN {ZONE}", f"$TTL {TTL}", "@ SOA ns.dns hostmaster 1 7200 1800 86400 5", "@ NS ns.dns", "ns.dns A 10.96.0.10"]
-        return "\n".join([*lines, *(f"{name} A {address}" for name, address in self.addresses)]) + "\n"
+    def zone(self) -> Iterator[str]:
+        """Lines of a zone file that gives the answers of the questions."""
+        yield f"$ORIGIN {ZONE}\n$TTL {TTL}\n@ SOA ns.dns hostmaster 1 7200 1800 86400 5\n@ NS ns.dns\nns.dns A 10.96.0.10\n"
+        for name, address in self.addresses:
+            yield f"{name} A {address}\n"
 
 
 def address_of(service: Object) -> tuple[str, IPv4Address] | None:

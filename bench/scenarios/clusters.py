@@ -141,6 +141,7 @@ class Source:
     CHANGING = 20
 
     def __init__(self, options: argparse.Namespace, stage: Stage) -> None:
+        self.stage = stage
         self.cluster = Cluster(synthetic.shape_from(options))
         numbers = self.cluster.shape.numbers()
         self.pod_mode = options.pod_mode
@@ -173,7 +174,7 @@ class Source:
             corefile,
             (first.name, A),
             needs=("kubernetes", "cache", "errors", "prometheus", "loadbalance"),
-            zone=Zone(ZONE, self.cluster.zone) if zone and not self.given else None,
+            zone=Zone(ZONE, self.cluster.zone, self.stage.folder()) if zone and not self.given else None,
             alone="objects from manifests" if self.folder else "",
         )
 

@@ -8,8 +8,11 @@ import random
 from fastdns.bench.scenarios.scenario import Scenario, Stage, Variant
 from fastdns.bench.servers import Work, Zone
 from fastdns.bench.workload import Collector, Question, Workload
+from fastdns.bench.workloads import zonefile
 
 A = 1
+NXDOMAIN = 3
+ORIGIN = "example.org."
 #: What a floor answers everything with.
 FLOOR_ADDRESS = frozenset([bytes([10, 0, 0, 1])])
 PROBE = ("ready.example.org.", A)
@@ -77,15 +80,25 @@ class Log(Named):
         return [Variant(without, workload, "without"), Variant(with_log, workload, "with")]
 
 
-class File(Named):
+class File(Scenario):
     name = "file"
-    help = "a zone file of N names"
+    help = "a zone file of N names: some of them, and names that it does not have"
+    #: Names asked for, of each kind.
+    ASKED = 100_000
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--names", type=int, default=10_000, help="in the zone (%(default)s)")
 
     def prepare(self, options: argparse.Namespace, stage: Stage) -> list[Variant]:
-        def text() -> str:
-            lines = ["$ORIGIN example.org.", f"$TTL {LONG}", "@ SOA ns hostmaster 1 7200 1800 86400 300", "@ NS ns", "ns A 10.0.0.1", "ready A 10.0.0.1"]
-            return "\n".join([*lines, *(f"name-{i} A 10.0.0.1" for i in range(options.names))]) + "\n"
-
+        made = zonefile.Zone(ORIGIN, options.names)
         corefile = "example.org:{port} {\n    {bind}\n    file {zone}\n}\n"
-        work = Work(f"zone of {options.names} names", corefile, PROBE, needs=("file",), zone=Zone("example.org.", text))
-        return [Variant(work, names(options.names, options.seed))]
+        zone = Zone(ORIGIN, made.lines, stage.folder())
+        work = Work(f"zone of {options.names:,} names", corefile, (made.name(0), A), needs=("file",), zone=zone)
+        hits, absent = Collector(), Collector()
+        choice = random.Random(options.seed)
+        # Not those that are aliases: servers differ in how far they follow them.
+        for number in choice.sample(range(options.names), min(options.names, self.ASKED)):
+            if not made.is_alias(number):
+                hits.add(made.question(number))
+            absent.add(Question(f"absent-{number}.{ORIGIN}", A, NXDOMAIN, frozenset()))
+        return [Variant(work, hits.workload(f"{len(hits):,} of its names"), "hit"), Variant(work, absent.workload(f"{len(absent):,} other names"), "absent")]

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Zone:
-    """A zone for servers that take zone files; its answers are those of the work's Corefile."""
+    """A zone for servers that take zone files; its answers are those of the work's Corefile. The file is made when the first server wants it."""
 
     origin: str  # absolute
-    #: The file's text, made when a server wants it.
-    text: Callable[[], str]
+    #: Lines of the file, or larger pieces.
+    text: Callable[[], Iterable[str]]
+    #: Where the file goes; no other zone is there.
+    folder: Path
+
+    @cached_property
+    def path(self) -> Path:
+        path = self.folder / "zone"
+        with path.open("w") as file:
+            file.writelines(self.text())
+        return path
 
 
 @dataclass(frozen=True, slots=True)

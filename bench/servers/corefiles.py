@@ -29,16 +29,15 @@ class Corefile(Adapter):
     def write(self, work: Work, listen: Listen, folder: Path) -> Path:
         for name, text in work.files.items():
             (folder / name).write_text(text)
-        if work.zone and "{zone}" in work.corefile:
-            (folder / "zone").write_text(work.zone.text())
         text = work.corefile
         places = {
             "bind": "" if listen.wildcard else "bind 127.0.0.1",
             "port": str(listen.port),
             "http": str(free_port()),
             "dir": str(folder),
-            "zone": str(folder / "zone"),
         }
+        if work.zone and "{zone}" in text:
+            places["zone"] = str(work.zone.path)
         for place, value in places.items():
             text = text.replace("{" + place + "}", value)
         path = folder / "Corefile"

@@ -7,14 +7,6 @@ from pathlib import Path
 from fastdns.bench.servers.adapter import Adapter, Listen, Work
 
 
-def zone_file(work: Work, folder: Path) -> tuple[str, Path]:
-    """Writes the zone; its origin and its file."""
-    assert work.zone is not None
-    path = folder / "zone"
-    path.write_text(work.zone.text())
-    return work.zone.origin, path
-
-
 class ZoneServer(Adapter):
     """An authoritative server: it does what can be told as a zone."""
 
@@ -29,7 +21,7 @@ class Knot(ZoneServer):
     program = "knotd"
 
     def command(self, work: Work, listen: Listen, folder: Path) -> list[str]:
-        origin, zone = zone_file(work, folder)
+        assert work.zone is not None
         path = folder / "knot.conf"
         path.write_text(f"""server:
     rundir: "{folder}"
@@ -43,8 +35,8 @@ log:
   - target: stderr
     any: warning
 zone:
-  - domain: "{origin}"
-    file: "{zone}"
+  - domain: "{work.zone.origin}"
+    file: "{work.zone.path}"
     journal-content: none
     zonefile-sync: -1
 """)
@@ -58,7 +50,7 @@ class Nsd(ZoneServer):
     program = "nsd"
 
     def command(self, work: Work, listen: Listen, folder: Path) -> list[str]:
-        origin, zone = zone_file(work, folder)
+        assert work.zone is not None
         path = folder / "nsd.conf"
         path.write_text(f"""server:
     ip-address: {listen.address}@{listen.port}
@@ -73,8 +65,8 @@ class Nsd(ZoneServer):
 remote-control:
     control-enable: no
 zone:
-    name: "{origin}"
-    zonefile: "{zone}"
+    name: "{work.zone.origin}"
+    zonefile: "{work.zone.path}"
 """)
         return [self.executable(), "-d", "-c", str(path)]
 
@@ -116,11 +108,10 @@ class Unbound(Adapter):
             "    control-enable: no",
         ]
         if work.zone:
-            origin, zone = zone_file(work, folder)
             lines += [
                 "auth-zone:",
-                f'    name: "{origin}"',
-                f'    zonefile: "{zone}"',
+                f'    name: "{work.zone.origin}"',
+                f'    zonefile: "{work.zone.path}"',
                 "    for-upstream: no",
                 "    for-downstream: yes",
                 "    fallback-enabled: no",

@@ -48,7 +48,7 @@ class Zone:
         """A question about one of the names, A or AAAA, with its answer. One past the last name is denied."""
         if not 0 <= number < self.names:
             return Question(self.name(number), qtype, 3, frozenset())
-        at = number - 1 if _is_alias(number) else number
+        at = number - 1 if self.is_alias(number) else number
         answers = {A: [self.address(at).packed], AAAA: [self.address6(at).packed] if at % 4 == 0 else []}
         return Question(self.name(number), qtype, 0, frozenset(answers[qtype]))
 
@@ -57,8 +57,8 @@ class Zone:
         yield f"$ORIGIN {self.origin.removesuffix('.')}.\n$TTL {self.ttl}\n"
         yield "@ SOA ns hostmaster 1 7200 1800 86400 60\n@ NS ns\nns A 198.18.0.1\n"
         for number in range(self.names):
-            yield f"host-{number} " + (f"CNAME host-{number - 1}\n" if _is_alias(number) else f"A {self.address(number)}\n")
-            if _is_alias(number):
+            yield f"host-{number} " + (f"CNAME host-{number - 1}\n" if self.is_alias(number) else f"A {self.address(number)}\n")
+            if self.is_alias(number):
                 continue
             if number % 4 == 0:
                 yield f"host-{number} AAAA {self.address6(number)}\n"
@@ -68,16 +68,16 @@ class Zone:
                 yield f'host-{number} TXT "v=spf1 a -all"\n'
 
     @staticmethod
+    def is_alias(number: int) -> bool:
+        return number % 10 == 9
+
+    @staticmethod
     def address(number: int) -> IPv4Address:
         return IPV4 + number % IPV4_COUNT
 
     @staticmethod
     def address6(number: int) -> IPv6Address:
         return IPV6 + number + 1
-
-
-def _is_alias(number: int) -> bool:
-    return number % 10 == 9
 
 
 def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

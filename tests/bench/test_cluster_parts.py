@@ -22,7 +22,7 @@ SMALL = Cluster(Shape(services=38, headless=2, endpoints=130, namespaces=2, pods
 
 
 def test_the_zone_gives_the_answers_that_the_questions_expect() -> None:
-    zone = dns.zone.from_text(SMALL.zone(), "cluster.local.", relativize=False)
+    zone = dns.zone.from_text("".join(SMALL.zone()), "cluster.local.", relativize=False)
     workload = questions(SMALL.addresses, 1)
     # Those of the cluster itself are asked for, too.
     assert len(workload.questions) == 40
