@@ -1,0 +1,65 @@
+"""Fields of rdata: from the words of a master file to wire. What all record types are made of; `_rdata` says which has which."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from fastdns._lexer cimport LEX_WORD, Lexer, lexer_next
+
+cdef enum:
+    RDATA_MAX = 65535
+    BITMAP_OCTETS = 8192
+
+cdef struct RdataText:          # one rdata at work
+    Lexer *lexer                # borrowed
+    const uint8_t *origin       # uncompressed wire form, borrowed; NULL: names must be absolute
+    uint32_t origin_length
+    uint8_t *out                # RDATA_MAX octets, borrowed
+    uint32_t used
+    uint8_t *bitmap             # BITMAP_OCTETS, zero between fields, borrowed
+    const char *failure         # static: what CoreDNS says; lexer.token is where
+
+# All of these give 0, or -1 when what stands there is no such field; the caller says which field it was.
+
+cdef inline bint field_word(RdataText *text) noexcept nogil:
+    """Is there another word (not quoted)? It is in lexer.token."""
+    return lexer_next(text.lexer) == LEX_WORD
+
+cdef inline uint8_t *field_room(RdataText *text, uint32_t size) noexcept nogil:
+    """Place for size octets, or NULL."""
+    if size > RDATA_MAX - text.used:
+        return NULL
+    text.used += size
+    return text.out + text.used - size
+
+cdef int field_number(RdataText *text, uint32_t octets) noexcept nogil      # 1, 2 or 4
+cdef int field_name(RdataText *text) noexcept nogil
+cdef int field_address(RdataText *text, int family) noexcept nogil          # 4 or 6
+cdef int field_period(RdataText *text) noexcept nogil                       # seconds, with units
+cdef int field_moment(RdataText *text) noexcept nogil                       # YYYYMMDDHHmmSS or seconds
+cdef int field_type(RdataText *text) noexcept nogil
+cdef int field_algorithm(RdataText *text, bint any_case) noexcept nogil
+cdef int field_certificate(RdataText *text) noexcept nogil
+cdef int field_string(RdataText *text) noexcept nogil                       # one <character-string>, quoted or not
+cdef int field_hex_string(RdataText *text, bint dash) noexcept nogil        # a word of hex with its length before it; "-" is none
+cdef int field_base32_string(RdataText *text) noexcept nogil
+cdef int field_eui(RdataText *text, uint32_t octets) noexcept nogil
+cdef int field_node(RdataText *text) noexcept nogil                         # 64 bits as four times four hex digits
+# To the end of the line:
+cdef int field_strings(RdataText *text, uint32_t least) noexcept nogil
+cdef int field_hex(RdataText *text) noexcept nogil
+cdef int field_base64(RdataText *text) noexcept nogil
+cdef int field_bitmap(RdataText *text) noexcept nogil
+cdef int field_octets(RdataText *text) noexcept nogil                       # one string without its length
+cdef int field_end(RdataText *text) noexcept nogil                          # nothing more
+
+# ---- the same on plain spans ----
+
+# Octets of a span without its escapes, in out, which has room for `room`; -1: a bad escape, or no room.
+cdef int span_octets(const char *text, uint32_t length, uint8_t *out, uint32_t room) noexcept nogil
+cdef int span_number(const char *text, uint32_t length, uint64_t most, uint64_t *out) noexcept nogil
+# Seconds: digits with units s, m, h, d, w (RFC 2308's and BIND's way).
+cdef int span_period(const char *text, uint32_t length, uint32_t *out) noexcept nogil
+cdef int span_address(const char *text, uint32_t length, int family, uint8_t *out) noexcept nogil
+# Wire form of a name relative to the origin (NULL: it must be absolute); out has NAME_MAX octets. Its length, or -1.
+cdef int span_name(const char *text, uint32_t length, const uint8_t *origin, uint32_t origin_length, uint8_t *out) noexcept nogil
+# Number of a record type or class by its name in any case, TYPE123 and CLASS123 too; -1: none; -2: TYPE or CLASS with no number behind it.
+cdef int span_type(const char *text, uint32_t length) noexcept nogil
+cdef int span_class(const char *text, uint32_t length) noexcept nogil
+cdef int span_base64(const char *text, uint32_t length, uint8_t *out, uint32_t room) noexcept nogil
