@@ -6,6 +6,7 @@ node in the old one's place. Names under an index's origin have all their ancest
 nothing is published), so the closest encloser is the first suffix that is found. A flat index has no ancestors: it answers exact names only.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from fastdns._atomic cimport atomic_load_pointer
 from fastdns._nodes cimport IndexCore, IndexNode, IndexRecord, IndexTable, RRset, rrset_record
 from fastdns._reply cimport Reply, reply_add_record
 from fastdns._wire cimport CLASS_IN, Name
@@ -32,6 +33,14 @@ cdef struct IndexSnapshot:      # nodes as they were at one moment; keeps them, 
 
 # ---- reading (workers: between epoch_online and epoch_quiescent; see _publish.pxd for writing) ----
 
+cdef inline const IndexTable *index_current(const IndexCore *index) noexcept nogil:
+    """The table as it is now; for who looks several things up that must be of one version."""
+    return <const IndexTable *>atomic_load_pointer(<void **>&index.table)
+
+cdef IndexNode *table_exact(const IndexTable *table, const uint8_t *lower, uint32_t length, uint32_t hash) noexcept nogil
+cdef IndexNode *table_wildcard(const IndexTable *table, const uint8_t *suffix, uint32_t length) noexcept nogil  # "*" below a lower-case name
+cdef IndexOutcome table_find(const IndexTable *table, const IndexCore *index, const Name *name, uint16_t qtype, IndexResult *out) noexcept nogil
+
 # The node of exactly this name (lower-case wire and its hash), or NULL.
 cdef IndexNode *index_exact(const IndexCore *index, const uint8_t *lower, uint32_t length, uint32_t hash) noexcept nogil
 # The node of "*" in place of the name's first label, or NULL.
@@ -52,6 +61,9 @@ cdef inline int reply_add_rrset(Reply *reply, int section, const uint8_t *owner,
     return 0
 
 # ---- snapshots ----
+
+# Canonical order of lower-case names (RFC 4034 6.1): below, at or above 0.
+cdef int compare_names(const uint8_t *a, const uint8_t *b) noexcept nogil
 
 # The nodes that have records, in canonical order (RFC 4034 6.1) when sorted. Takes the writer's lock. NULL: no memory.
 cdef IndexSnapshot *index_snapshot(IndexCore *index, bint sorted) noexcept nogil

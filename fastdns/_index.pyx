@@ -31,15 +31,15 @@ cdef inline IndexNode *probe(const IndexTable *table, uint32_t hash, const uint8
             i = 0
 
 
-cdef inline IndexTable *current(const IndexCore *index) noexcept nogil:
-    return <IndexTable *>atomic_load_pointer(<void **>&index.table)
-
-
 cdef IndexNode *index_exact(const IndexCore *index, const uint8_t *lower, uint32_t length, uint32_t hash) noexcept nogil:
-    return probe(current(index), hash, lower, length)
+    return probe(index_current(index), hash, lower, length)
 
 
-cdef IndexNode *probe_wildcard(const IndexTable *table, const uint8_t *suffix, uint32_t length) noexcept nogil:
+cdef IndexNode *table_exact(const IndexTable *table, const uint8_t *lower, uint32_t length, uint32_t hash) noexcept nogil:
+    return probe(table, hash, lower, length)
+
+
+cdef IndexNode *table_wildcard(const IndexTable *table, const uint8_t *suffix, uint32_t length) noexcept nogil:
     """The node of "*" below a suffix (lower case)."""
     cdef uint8_t name[NAME_MAX + 2]
     if length + 2 > NAME_MAX:
@@ -53,7 +53,7 @@ cdef IndexNode *probe_wildcard(const IndexTable *table, const uint8_t *suffix, u
 cdef IndexNode *index_wildcard(const IndexCore *index, const Name *name) noexcept nogil:
     if name.labels == 0:
         return NULL
-    return probe_wildcard(current(index), name.lower + name.offset[1], name.length - name.offset[1])
+    return table_wildcard(index_current(index), name.lower + name.offset[1], name.length - name.offset[1])
 
 cdef inline IndexNode *suffix(const IndexTable *table, const Name *name, uint32_t label) noexcept nogil:
     return probe(table, name.hash[label], name.lower + name.offset[label], name.length - name.offset[label])
@@ -94,7 +94,10 @@ cdef inline IndexOutcome choose_rrset(IndexNode *node, uint16_t qtype, IndexResu
 
 
 cdef IndexOutcome index_find(const IndexCore *index, const Name *name, uint16_t qtype, IndexResult *out) noexcept nogil:
-    cdef const IndexTable *table = current(index)
+    return table_find(index_current(index), index, name, qtype, out)
+
+
+cdef IndexOutcome table_find(const IndexTable *table, const IndexCore *index, const Name *name, uint16_t qtype, IndexResult *out) noexcept nogil:
     cdef IndexNode *node = NULL
     cdef IndexOutcome outcome
     cdef uint32_t label = 0, apex, most
@@ -122,7 +125,7 @@ cdef IndexOutcome index_find(const IndexCore *index, const Name *name, uint16_t 
     out.node = NULL
     out.encloser = node
     if atomic_peek8(&node.flags) & NODE_WILDCARD:
-        node = probe_wildcard(table, name.lower + name.offset[label], name.length - name.offset[label])
+        node = table_wildcard(table, name.lower + name.offset[label], name.length - name.offset[label])
         if node != NULL:
             out.wildcard = 1
             return choose_rrset(node, qtype, out)

@@ -10,6 +10,7 @@ cdef enum:                      # IndexNode.flags
     NODE_WILDCARD = 4           # the name "*" stands directly below (not kept in a flat index)
     NODE_DNAME = 8
     NODE_CNAME = 16
+    NODE_HASHED = 32            # NSEC3 and its signatures alone: no name of the zone (RFC 5155 7.2.8)
 
 cdef enum:                      # results of index_put and its like
     INDEX_OK = 0
@@ -55,6 +56,8 @@ cdef struct IndexTable:
     uint8_t shared              # readers may see it
     uint64_t records
     uint64_t bytes              # of nodes and table, as malloc rounds them
+    void *annex                 # what belongs to this version of a zone (_zone); goes with the table
+    void (*annex_free)(void *annex) noexcept nogil
     IndexSlot slots[1]
 
 cdef struct Retired:             # unlinked blocks that wait for their grace period

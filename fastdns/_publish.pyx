@@ -6,9 +6,9 @@ from posix.unistd cimport usleep
 from fastdns._atomic cimport atomic_add32, atomic_poke8, atomic_poke32, atomic_store_pointer
 from fastdns._epoch cimport epoch_passed, epoch_ticket
 from fastdns._nodes cimport (ENTRY_HEAD, INDEX_MEMORY, INDEX_OK, INDEX_OUTSIDE, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_APEX,
-                             NODE_CNAME, NODE_CUT, NODE_DNAME, NODE_HEAD, NODE_WILDCARD, RETIRED_BLOCKS, IndexCore, IndexNode, IndexRecord,
+                             NODE_CNAME, NODE_CUT, NODE_DNAME, NODE_HASHED, NODE_HEAD, NODE_WILDCARD, RETIRED_BLOCKS, IndexCore, IndexNode, IndexRecord,
                              IndexSlot, IndexTable, Retired, RRset, is_node, node_rrsets, rrset_record)
-from fastdns._wire cimport TYPE_CNAME, TYPE_DNAME, TYPE_NS, Name
+from fastdns._wire cimport TYPE_CNAME, TYPE_DNAME, TYPE_NS, TYPE_NSEC3, TYPE_RRSIG, Name
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_mutex_t:
@@ -82,6 +82,8 @@ cdef void index_table_free(IndexTable *table) noexcept nogil:
     for i in range(table.capacity):
         if is_node(table.slots[i].node):
             node_release(table.slots[i].node)
+    if table.annex != NULL:
+        table.annex_free(table.annex)
     free(table)
 
 
@@ -207,6 +209,7 @@ cdef int make_node(const IndexCore *index, const uint8_t *lower, uint32_t length
     cdef int t, types = group(records, count, found, &size)
     cdef IndexNode *node
     cdef uint8_t *base
+    cdef bint nsec3 = False, plain = False
     if types < 0:
         return types
     head = ((NODE_HEAD + length + 3) & ~<uint32_t>3) + <uint32_t>types * <uint32_t>sizeof(RRset)
@@ -240,6 +243,12 @@ cdef int make_node(const IndexCore *index, const uint8_t *lower, uint32_t length
             node.flags |= NODE_DNAME
         elif found[t].type == TYPE_NS and labels > index.origin.labels and not index.flat:
             node.flags |= NODE_CUT
+        if found[t].type == TYPE_NSEC3:
+            nsec3 = True
+        elif found[t].type != TYPE_RRSIG:
+            plain = True
+    if nsec3 and not plain:
+        node.flags |= NODE_HASHED
     if labels == index.origin.labels:
         node.flags |= NODE_APEX
     for i in range(count):

@@ -1,0 +1,10 @@
+"""Where aliases lead: inside the zone by itself, outside of it through the server."""
+from fastdns._index cimport IndexResult
+from fastdns._mux cimport Handler, Verdict
+from fastdns.plugins.file._answer cimport Ask
+
+# Follows the CNAME in found.rrset, whose owner is the query's name.
+cdef Verdict chase_alias(Handler *self, Ask *ask, const IndexResult *found) noexcept nogil
+# Follows the DNAME in found.rrset (RFC 6672 2.2).
+cdef Verdict chase_dname(Handler *self, Ask *ask, const IndexResult *found) noexcept nogil
+cdef Verdict chase_resume(Ask *ask) noexcept nogil

@@ -1,0 +1,161 @@
+"""Following aliases; see _chase.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.string cimport memcmp, memcpy
+from fastdns._atomic cimport atomic_peek8
+from fastdns._index cimport IndexResult, table_exact
+from fastdns._mux cimport ANSWERED, CHILD_MUX, PARKED, Handler, Query, Verdict, query_child, query_fail, query_park
+from fastdns._nodes cimport NODE_CNAME, NODE_CUT, IndexNode, IndexRecord, RRset, node_rrset, rrset_record
+from fastdns._publish cimport index_holds
+from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_alloc, reply_append
+from fastdns._wire cimport (CLASS_IN, FLAG_TC, NAME_MAX, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_NS,
+                            TYPE_SOA, Name, wire_name_copy)
+from fastdns.plugins.file._answer cimport (ANSWER_PLAIN_REFERRALS, add_referral, add_servers, add_set, add_signatures, add_soa, add_targets, is_name)
+from fastdns.plugins.file._proof cimport prove_expansion
+
+cdef enum:
+    HOPS_MAX = 9                # aliases followed in the zone after the first
+    RCODE_YXDOMAIN = 6
+
+
+cdef const IndexNode *find_cut(const Ask *ask, const Name *name) noexcept nogil:
+    """The topmost delegation on the way to the name, or NULL."""
+    cdef int label
+    cdef const IndexNode *node
+    if ask.table.cuts == 0:
+        return NULL
+    label = <int>name.labels - <int>ask.version.apex.labels - 1
+    while label >= 0:
+        node = table_exact(ask.table, name.lower + name.offset[label], name.length - name.offset[label], name.hash[label])
+        if node == NULL:
+            return NULL
+        if atomic_peek8(&node.flags) & NODE_CUT and not (label == 0 and ask.q.qtype == TYPE_DS):
+            return node
+        label -= 1
+    return NULL
+
+
+cdef Verdict ask_server(Handler *self, Ask *ask, const Name *name) noexcept nogil:
+    if query_park(ask.q, 0) < 0 or query_child(self, ask.q, CHILD_MUX, name, ask.q.qtype) < 0:
+        return finish_chase(ask, RCODE_SERVFAIL)
+    return PARKED
+
+
+cdef Verdict finish_chase(Ask *ask, uint16_t rcode) noexcept nogil:
+    ask.q.reply.rcode = rcode
+    if rcode == RCODE_NXDOMAIN:
+        add_soa(ask)
+    else:
+        add_servers(ask, SECTION_AUTHORITY)
+    add_targets(ask)
+    return ANSWERED
+
+
+cdef Verdict follow(Handler *self, Ask *ask, Name *name) noexcept nogil:
+    """Goes on from an alias's target."""
+    cdef Query *q = ask.q
+    cdef const IndexNode *node
+    cdef const RRset *rrset
+    cdef IndexRecord record
+    cdef uint32_t hops = 0
+    while True:
+        if not index_holds(ask.zone.index, name):
+            return ask_server(self, ask, name)
+        node = find_cut(ask, name)
+        if node != NULL:
+            if ask.options & ANSWER_PLAIN_REFERRALS:
+                q.reply.flags = 0
+            add_referral(ask, node)
+            return ANSWERED
+        node = table_exact(ask.table, name.lower, name.length, name.hash[0])
+        if not is_name(ask, node) or q.qtype == TYPE_NS or q.qtype == TYPE_SOA and node == ask.version.apex:
+            return ask_server(self, ask, name)
+        rrset = node_rrset(node, TYPE_CNAME) if node.flags & NODE_CNAME else NULL
+        if rrset == NULL:
+            break
+        add_set(ask, SECTION_ANSWER, node.name, node.length, node, rrset)
+        if ask.signed:
+            add_signatures(ask, SECTION_ANSWER, node.name, node.length, node, TYPE_CNAME)
+        hops += 1
+        if hops == HOPS_MAX:
+            return finish_chase(ask, RCODE_NOERROR)
+        rrset_record(node, rrset, NULL, &record)
+        wire_name_copy(name, record.rdata, record.rdlength)
+    rrset = node_rrset(node, q.qtype)
+    if rrset != NULL:
+        add_set(ask, SECTION_ANSWER, node.name, node.length, node, rrset)
+        if ask.signed:
+            add_signatures(ask, SECTION_ANSWER, node.name, node.length, node, q.qtype)
+    return finish_chase(ask, RCODE_NOERROR)
+
+
+cdef Verdict chase_alias(Handler *self, Ask *ask, const IndexResult *found) noexcept nogil:
+    cdef Query *q = ask.q
+    cdef IndexRecord record
+    cdef Name name
+    add_set(ask, SECTION_ANSWER, q.name.lower, q.name.length, found.node, found.rrset)
+    if ask.signed:
+        add_signatures(ask, SECTION_ANSWER, q.name.lower, q.name.length, found.node, TYPE_CNAME)
+        if found.wildcard:
+            prove_expansion(ask, q.name, found)
+    rrset_record(found.node, found.rrset, NULL, &record)
+    wire_name_copy(&name, record.rdata, record.rdlength)
+    return follow(self, ask, &name)
+
+
+cdef Verdict chase_dname(Handler *self, Ask *ask, const IndexResult *found) noexcept nogil:
+    cdef Query *q = ask.q
+    cdef const IndexNode *node = found.node
+    cdef uint32_t front = q.name.offset[found.label]
+    cdef IndexRecord dname
+    cdef Record *record
+    cdef uint8_t *target
+    cdef Name name
+    add_set(ask, SECTION_ANSWER, node.name, node.length, node, found.rrset)
+    if ask.signed:
+        add_signatures(ask, SECTION_ANSWER, node.name, node.length, node, TYPE_DNAME)
+    rrset_record(node, found.rrset, NULL, &dname)
+    if front + dname.rdlength > NAME_MAX:
+        q.reply.rcode = RCODE_YXDOMAIN
+        add_servers(ask, SECTION_AUTHORITY)
+        return ANSWERED
+    target = reply_alloc(&q.reply, front + dname.rdlength)
+    record = reply_add(&q.reply, SECTION_ANSWER) if target != NULL else NULL
+    if record == NULL:
+        return query_fail(q, RCODE_SERVFAIL, NULL)
+    memcpy(target, q.name.lower, front)
+    memcpy(target + front, dname.rdata, dname.rdlength)
+    wire_name_copy(&name, target, <int>(front + dname.rdlength))
+    record.owner = q.name.lower
+    record.owner_length = q.name.length
+    record.type = TYPE_CNAME
+    record.klass = CLASS_IN
+    record.ttl = dname.ttl
+    record.rdata = target
+    record.rdlength = name.length
+    if name.length == q.name.length and memcmp(name.lower, q.name.lower, name.length) == 0:
+        return query_fail(q, RCODE_SERVFAIL, NULL)         # it could only go round
+    if q.qtype == TYPE_CNAME:
+        add_servers(ask, SECTION_AUTHORITY)
+        return ANSWERED
+    return follow(self, ask, &name)
+
+
+cdef Verdict chase_resume(Ask *ask) noexcept nogil:
+    """What the server said about the target. CoreDNS's rules: its records are shown whatever came with them."""
+    cdef Query *q = ask.q
+    cdef const Query *child = q.child
+    cdef uint16_t rcode = RCODE_NOERROR
+    cdef uint32_t before = q.reply.count
+    if child != NULL and (child.reply.written or child.reply.rcode != 0):
+        if child.reply.written:
+            if child.reply.flags & FLAG_TC or child.reply.overflow:
+                q.reply.flags |= FLAG_TC
+            reply_append(&q.reply, &child.reply, SECTION_ANSWER)
+        if child.reply.rcode == RCODE_NXDOMAIN or child.reply.rcode == RCODE_SERVFAIL:
+            rcode = child.reply.rcode
+        elif child.reply.rcode == RCODE_NOERROR and q.reply.count == before:
+            q.reply.rcode = RCODE_NOERROR
+            add_soa(ask)
+            add_targets(ask)
+            return ANSWERED
+    return finish_chase(ask, rcode)

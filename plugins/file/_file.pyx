@@ -1,0 +1,63 @@
+"""The native handler of file: which zone, and what it says."""
+from fastdns._log cimport LOG_LINE_MAX, log_put
+from fastdns._mux cimport DROPPED, NEXT, Handler, NativeHandler, Query, Verdict, query_fail
+from fastdns._text cimport Text, text_address, text_name, text_put
+from fastdns._wire cimport OPCODE_NOTIFY, RCODE_REFUSED, TYPE_AXFR, TYPE_IXFR
+from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns._zones cimport ZoneList
+from fastdns.plugins.file._answer cimport zone_query, zone_resume
+from fastdns.plugins.transfer import Transfer
+
+
+cdef Verdict pass_on(Handler *self, Query *q) noexcept nogil:
+    return query_fail(q, RCODE_REFUSED, NULL) if self.index + 1 == self.chain.count else NEXT
+
+
+cdef void tell_notify(const Query *q, const ZoneState *zone) noexcept nogil:
+    cdef char line[LOG_LINE_MAX]
+    cdef Text text
+    text.out, text.used, text.room, text.full = line, 0, LOG_LINE_MAX, 0
+    text_put(&text, b"[INFO] plugin/file: Dropping notify from ", 41)
+    text_address(&text, &q.client)
+    text_put(&text, b" for ", 5)
+    text_name(&text, zone.index.origin.lower)
+    log_put(q.worker.id, line, text.used)
+
+
+cdef Verdict file_query(Handler *self, Query *q) noexcept nogil:
+    cdef const FileState *state = <const FileState *>self.state
+    cdef const ZoneState *zone = zone_match(zone_slots(state.zones), q.name)
+    if zone == NULL:
+        return pass_on(self, q)
+    if q.message.flags & 0x7800 == OPCODE_NOTIFY << 11 and q.qtype != TYPE_AXFR and q.qtype != TYPE_IXFR:
+        tell_notify(q, zone)
+        return DROPPED
+    return zone_query(self, q, zone, state.fall, 0)
+
+
+cdef Verdict file_resume(Handler *self, Query *q) noexcept nogil:
+    cdef const ZoneState *zone = zone_match(zone_slots((<const FileState *>self.state).zones), q.name)
+    return zone_resume(self, q, zone)
+
+
+cdef class FileHandler(NativeHandler):
+
+    def __cinit__(self, name, ZoneSet zones not None, fall=()):
+        self.zones = zones
+        self.fall = ZoneList(fall)
+        self.state.zones = &zones.slots
+        if self.fall.zones.count:
+            self.state.fall = &self.fall.zones
+        self.handler.state = &self.state
+        self.handler.query = file_query
+        self.handler.resume = file_resume
+
+    def __init__(self, name, zones, fall=()):
+        super().__init__(name)
+
+    def transfer(self, bytes zone not None, serial):
+        cdef Zone found
+        for found in self.zones.zones:
+            if found.wire == zone:
+                return Transfer.of_index(found.index, serial)
+        return None

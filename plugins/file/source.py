@@ -1,0 +1,152 @@
+"""Zones kept as their files are: loaded, looked at from time to time, loaded again when the SOA's serial has changed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from fastdns import schedule
+from fastdns._zone import Zone, ZoneDraft
+from fastdns.corefile import Config
+from fastdns.corefile.errors import quoted, system_error
+from fastdns.log import Log
+
+__all__ = ["Notify", "ZoneFile", "notifier"]
+
+log = Log("plugin/file")
+
+SECOND = 10**9
+
+#: A file changed less than this before (seconds) may still be in the writing: it is looked at once more after `SETTLING`.
+RECENT = 1.0
+SETTLING = 0.1
+
+#: Tells the secondaries of a zone that it has changed.
+Notify = Callable[[str], object]
+
+#: What a file's status must not change in while it is read.
+Status = tuple[int, int, int, int]
+
+
+class ZoneFile:
+    """A zone and the file that it comes from."""
+
+    def __init__(self, zone: Zone, path: str) -> None:
+        self.zone = zone
+        self.path = path
+        #: Nanoseconds between two looks; 0: none.
+        self.interval = 0
+        #: Load again when the file's status has changed, whatever its serial.
+        self.by_mtime = False
+        self.notify: Notify | None = None
+        self._seen: Status | None = None
+        self._task: schedule.Task | None = None
+
+    def load(self, unless: int | None = 0) -> bool:
+        """Read the file and publish the zone; False, and nothing is changed, when its serial is ``unless``.
+
+        Raises OSError when it cannot be opened, and ValueError with CoreDNS's texts when it holds no zone: the old version goes on then.
+        """
+        before = _status(self.path)
+        draft = self.zone.draft(unless)
+        try:
+            changed = _fill(draft, self.path)
+        except ValueError as error:
+            raise ValueError(f"failed to parse file {quoted(self.path)} for origin {self.zone.origin} with error {error}") from error
+        if not changed:
+            return False
+        try:
+            draft.finish()
+        except ValueError as error:
+            raise ValueError(f"file {quoted(self.path)} has {error}") from error
+        if time.time() - before[0] / SECOND < RECENT:
+            time.sleep(SETTLING)
+        if _status(self.path) != before:
+            raise ValueError(f"file {quoted(self.path)} changed while it was read")
+        count, owner = draft.ignored
+        if count:
+            log.warning(f"Left out {count} records of {quoted(self.path)} that are not in {self.zone.origin}, the first at {owner}")
+        self.zone.publish(draft)
+        self._seen = before
+        return True
+
+    def first_load(self) -> None:
+        """`load` at set-up, where a serial of 0 is refused."""
+        if not self.load():
+            raise ValueError(f"no change in SOA serial for origin {self.zone.origin} in file {self.path}, with 0 SOA serial")
+
+    def watch(self) -> None:
+        """Look at the file every `interval`, from now on."""
+        if self.interval > 0 and self._task is None:
+            self._task = schedule.every(self.interval / SECOND, self.reload)
+
+    def stop(self) -> None:
+        """Look at it no more."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def reload(self) -> None:
+        """Load the file again if it has another serial, or (`by_mtime`) another status. What goes wrong is logged."""
+        unless: int | None = self.zone.serial
+        try:
+            if self.by_mtime:
+                if _status(self.path) == self._seen:
+                    return
+                unless = 0
+            if not self.load(unless):
+                return
+        except OSError as error:
+            log.error(f"Failed to open zone {quoted(self.zone.origin)} in {quoted(self.path)}: {system_error(error)}")
+            return
+        except ValueError as error:
+            log.error(f"Parsing zone {quoted(self.zone.origin)}: {error}")
+            return
+        log.info(f"Successfully reloaded zone {quoted(self.zone.origin)} in {quoted(self.path)} with {self.zone.serial} SOA serial")
+        self.tell()
+
+    def tell(self) -> None:
+        """Notify the zone's secondaries, if there is a *transfer*."""
+        if self.notify is None:
+            return
+        try:
+            self.notify(self.zone.origin)
+        except (OSError, ValueError) as error:
+            log.warning(f"Failed sending notifies: {error}")
+
+
+def notifier(config: Config) -> Notify | None:
+    """What sends the notifies of a block; None: nothing does. For start-up hooks and later."""
+    handler = config.handler("transfer")
+    for candidate in (handler, getattr(handler, "plugin", None)):
+        notify = getattr(candidate, "notify", None)
+        if callable(notify):
+            return notify  # type: ignore[no-any-return]
+    return None
+
+
+def _status(path: str) -> Status:
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev
+
+
+def _fill(draft: ZoneDraft, path: str) -> bool:
+    """Put a file's records into a draft; False: it has the serial that need not be loaded."""
+    import dns.exception
+    import dns.rdatatype
+    import dns.zone
+
+    origin = draft.origin
+    try:
+        zone = dns.zone.from_file(path, origin, relativize=False, check_origin=False, allow_include=True)
+    except (dns.exception.DNSException, ValueError) as error:
+        raise ValueError(f"dns: {error}") from error
+    names = sorted(zone.nodes, key=lambda name: name != zone.origin)
+    for name in names:
+        datasets = sorted(zone.nodes[name].rdatasets, key=lambda one: one.rdtype != dns.rdatatype.SOA)
+        for dataset in datasets:
+            for rdata in dataset:
+                if not draft.add(name.to_wire() or b"", dataset.rdtype, dataset.ttl, rdata.to_wire() or b"", dataset.rdclass):
+                    return False
+    return True
