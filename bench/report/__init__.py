@@ -46,6 +46,8 @@ def read(path: Path) -> dict[str, Any]:
             raise DocumentError(f"{path} has version {document['version']}, not {VERSION}")
         if not document["runs"] or not document["made"]:
             raise DocumentError(f"{path} has no runs")
+        if "work" not in document["runs"][0]:
+            raise DocumentError(f"{path} is of a load without a server: `fastdns-bench merge` shows it")
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DocumentError(f"{path} cannot be read: {error}") from None
     except (KeyError, TypeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -118,7 +119,10 @@ def test_workers_add_up(questions: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert whole.latency.count == 60
     assert whole.plan.rate == pytest.approx(300)
     assert whole.latency.maximum == max(part.latency.maximum for part in parts)
-    assert sum(count for _, _, count in whole.latency.buckets()) == sum(count for part in parts for _, _, count in part.latency.buckets())
+    buckets: Counter[tuple[float, float]] = Counter()
+    for part in parts:
+        buckets.update({(low, high): count for low, high, count in part.latency.buckets()})
+    assert {(low, high): count for low, high, count in whole.latency.buckets()} == buckets
     assert cli.main(["merge", "--workers", "4", *map(str, logs)]) == 2
 
 

@@ -161,6 +161,7 @@ def test_command_writes_the_page_of_files_in_any_order(tmp_path: Path, capsys: p
         ("[]", "is no report of fastdns-bench"),
         ('{"version": 2}', "has version 2, not 1"),
         ('{"version": 1, "made": "x", "runs": []}', "has no runs"),
+        ('{"version": 1, "made": "x", "runs": [{"scenario": "load", "result": {}}]}', "is of a load without a server"),
     ],
 )
 def test_files_that_are_no_report(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, said: str) -> None:
