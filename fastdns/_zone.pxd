@@ -1,7 +1,7 @@
 """Zones for authoritative plugins (file, auto, secondary): versions in an index, built beside the one that serves and swapped whole.
 
     builder = zone_builder(&zone.state)             # any thread; NULL: no memory
-    zone_add(builder, &name, type, klass, ttl, rdata, rdlength), or zone_sink with the parser of _zonefile
+    zone_add(builder, &name, type, klass, ttl, rdata, rdlength), or zone_take as the sink of _zonefile
     status = zone_finish(builder)                   # ZONE_OK: builder.version tells serial and so on
     zone_publish(&zone.state, builder)              # readers have the new version from now on
     zone_builder_free(builder)                      # always; what was not published goes with it
@@ -15,6 +15,7 @@ from fastdns._epoch cimport EpochTicket
 from fastdns._index cimport Index, index_current
 from fastdns._nodes cimport IndexCore, IndexNode, IndexRecord, IndexTable, RRset
 from fastdns._wire cimport Name, NAME_MAX
+from fastdns._zonefile cimport ZoneRecord
 
 cdef enum:                      # results; INDEX_TYPES, INDEX_RECORDS and INDEX_MEMORY too
     ZONE_OK = 0
@@ -81,6 +82,7 @@ cdef struct ZoneBuilder:
     IndexTable *table
     ZoneVersion *version        # made by zone_finish
     int64_t unless        # serial that need not be loaded; -1: none
+    int taken                   # what zone_take's last record came to
     uint8_t finished
     uint8_t soas                # SOA records met, at most 255
     uint64_t records            # taken
@@ -98,6 +100,8 @@ cdef ZoneBuilder *zone_builder(const ZoneState *zone) noexcept nogil
 # rdata is uncompressed; lower-cased in a copy where the zone keeps it so. owner is indexed.
 cdef int zone_add(ZoneBuilder *builder, const Name *owner, uint16_t type, uint16_t klass, uint32_t ttl, const uint8_t *rdata,
                   uint16_t rdlength) noexcept nogil
+# A zone_sink of _zonefile: self is the builder. Anything but ZONE_OK ends the parsing, and stands in builder.taken.
+cdef int zone_take(void *builder, ZoneRecord *record) noexcept nogil
 cdef int zone_finish(ZoneBuilder *builder) noexcept nogil
 cdef void zone_publish(ZoneState *zone, ZoneBuilder *builder) noexcept nogil
 cdef void zone_builder_free(ZoneBuilder *builder) noexcept nogil

@@ -25,6 +25,12 @@ class ZoneDraft:
         Raises ValueError (`ZoneError` when a limit is passed) and MemoryError.
         """
 
+    def read(self, path: str) -> bool:
+        """Take the records of a master file. False: its SOA has the serial that need not be loaded.
+
+        Raises OSError when it cannot be read, `fastdns._zonefile.ZoneFileError`, ZoneError and MemoryError.
+        """
+
     def finish(self) -> None:
         """Make it ready to be published. Raises ZoneError and MemoryError."""
 

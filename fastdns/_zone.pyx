@@ -12,6 +12,10 @@ from fastdns._publish cimport index_holds, index_lock, index_release, index_swap
 from fastdns._wire cimport (CLASS_IN, TYPE_CNAME, TYPE_DNAME, TYPE_HTTPS, TYPE_MX, TYPE_NS, TYPE_NSEC, TYPE_RRSIG, TYPE_SOA, TYPE_SRV, TYPE_SVCB, Name,
                             load16, load32, wire_name_copy, wire_name_length, wire_rdata_names, wire_read_name)
 
+from fastdns._zonefile cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_end, zonefile_error, zonefile_read
+
+import os
+
 from fastdns._wire import name_text, name_wire
 
 cdef enum:
@@ -178,6 +182,12 @@ cdef int zone_add(ZoneBuilder *builder, const Name *owner, uint16_t type, uint16
 
 cdef inline int wire_front(uint16_t type) noexcept nogil:
     return 2 if type == TYPE_MX or type == TYPE_SVCB or type == TYPE_HTTPS else 0
+
+
+cdef int zone_take(void *builder, ZoneRecord *record) noexcept nogil:
+    cdef ZoneBuilder *self = <ZoneBuilder *>builder
+    self.taken = zone_add(self, record.owner, record.type, record.klass, record.ttl, record.rdata, record.rdlength)
+    return self.taken != ZONE_OK
 
 
 cdef int ignore(ZoneBuilder *builder, const Name *owner) noexcept nogil:
@@ -452,6 +462,28 @@ cdef class ZoneDraft:
         if status < 0:
             raise failure(self.builder, status, self.zone.origin)
         return status == ZONE_OK
+
+    def read(self, path):
+        cdef ZoneBuilder *builder = self.builder
+        cdef bytes name = os.fsencode(path)
+        cdef const char *c_name = name
+        cdef ZoneParser *parser
+        cdef int status
+        if builder.finished:
+            raise ValueError("the draft is finished")
+        parser = zonefile_begin(&builder.index.origin)
+        if parser == NULL:
+            raise MemoryError
+        try:
+            with nogil:
+                status = zonefile_read(parser, c_name, zone_take, builder)
+            if status < 0:
+                raise zonefile_error(parser)
+        finally:
+            zonefile_end(parser)
+        if status > 0 and builder.taken < 0:
+            raise failure(builder, builder.taken, self.zone.origin)
+        return status == 0
 
     def finish(self):
         cdef int status

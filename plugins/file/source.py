@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from fastdns import schedule
-from fastdns._zone import Zone, ZoneDraft
+from fastdns._zone import Zone
 from fastdns.corefile import Config
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.log import Log
@@ -51,11 +51,10 @@ class ZoneFile:
         before = _status(self.path)
         draft = self.zone.draft(unless)
         try:
-            changed = _fill(draft, self.path)
+            if not draft.read(self.path):
+                return False
         except ValueError as error:
             raise ValueError(f"failed to parse file {quoted(self.path)} for origin {self.zone.origin} with error {error}") from error
-        if not changed:
-            return False
         try:
             draft.finish()
         except ValueError as error:
@@ -129,24 +128,3 @@ def notifier(config: Config) -> Notify | None:
 def _status(path: str) -> Status:
     status = os.stat(path)
     return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev
-
-
-def _fill(draft: ZoneDraft, path: str) -> bool:
-    """Put a file's records into a draft; False: it has the serial that need not be loaded."""
-    import dns.exception
-    import dns.rdatatype
-    import dns.zone
-
-    origin = draft.origin
-    try:
-        zone = dns.zone.from_file(path, origin, relativize=False, check_origin=False, allow_include=True)
-    except (dns.exception.DNSException, ValueError) as error:
-        raise ValueError(f"dns: {error}") from error
-    names = sorted(zone.nodes, key=lambda name: name != zone.origin)
-    for name in names:
-        datasets = sorted(zone.nodes[name].rdatasets, key=lambda one: one.rdtype != dns.rdatatype.SOA)
-        for dataset in datasets:
-            for rdata in dataset:
-                if not draft.add(name.to_wire() or b"", dataset.rdtype, dataset.ttl, rdata.to_wire() or b"", dataset.rdclass):
-                    return False
-    return True

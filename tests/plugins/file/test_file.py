@@ -215,7 +215,7 @@ def test_properties_hold_for_later_directives(tmp_path: Path) -> None:
         ("file {dir}/none {\n reload 0\n}", "plugin/file: open .*/none: no such file or directory"),
         ("file {dir}/zero", "no change in SOA serial for origin example.org. in file .*/zero, with 0 SOA serial"),
         ("file {dir}/start", 'file ".*/start" has no SOA record for origin example.org.'),
-        ("file {dir}/bad", 'failed to parse file ".*/bad" for origin example.org. with error dns: '),
+        ("file {dir}/bad", 'failed to parse file ".*/bad" for origin example.org. with error .*: dns: bad A A: "1.2.3" at line: 2:18'),
     ],
 )
 def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
