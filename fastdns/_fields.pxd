@@ -48,18 +48,3 @@ cdef int field_base64(RdataText *text) noexcept nogil
 cdef int field_bitmap(RdataText *text) noexcept nogil
 cdef int field_octets(RdataText *text) noexcept nogil                       # one string without its length
 cdef int field_end(RdataText *text) noexcept nogil                          # nothing more
-
-# ---- the same on plain spans ----
-
-# Octets of a span without its escapes, in out, which has room for `room`; -1: a bad escape, or no room.
-cdef int span_octets(const char *text, uint32_t length, uint8_t *out, uint32_t room) noexcept nogil
-cdef int span_number(const char *text, uint32_t length, uint64_t most, uint64_t *out) noexcept nogil
-# Seconds: digits with units s, m, h, d, w (RFC 2308's and BIND's way).
-cdef int span_period(const char *text, uint32_t length, uint32_t *out) noexcept nogil
-cdef int span_address(const char *text, uint32_t length, int family, uint8_t *out) noexcept nogil
-# Wire form of a name relative to the origin (NULL: it must be absolute); out has NAME_MAX octets. Its length, or -1.
-cdef int span_name(const char *text, uint32_t length, const uint8_t *origin, uint32_t origin_length, uint8_t *out) noexcept nogil
-# Number of a record type or class by its name in any case, TYPE123 and CLASS123 too; -1: none; -2: TYPE or CLASS with no number behind it.
-cdef int span_type(const char *text, uint32_t length) noexcept nogil
-cdef int span_class(const char *text, uint32_t length) noexcept nogil
-cdef int span_base64(const char *text, uint32_t length, uint8_t *out, uint32_t room) noexcept nogil

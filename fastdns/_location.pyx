@@ -1,7 +1,8 @@
 """LOC. The contract is in _location.pxd; failures in CoreDNS's words."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from fastdns._fields cimport RdataText, field_room, field_word, span_number
+from fastdns._fields cimport RdataText, field_room, field_word
 from fastdns._lexer cimport LEX_END, LEX_LINE, LEX_WORD, LexKind, Token, lexer_next
+from fastdns._spans cimport span_number
 from fastdns._wire cimport store32
 
 cdef enum:
@@ -96,7 +97,7 @@ cdef int precision(const Token *token) noexcept nogil:
             return -1
     if length and (token.text[0] == c'-' or token.text[0] == c'+'):
         return -1
-    if decimal(token, length, 2, METRES_MAX * 100, &centimetres) < 0 or centimetres > <int64_t>METRES_MAX * 100:
+    if decimal(token, length, 2, METRES_MAX, &centimetres) < 0 or centimetres > <int64_t>METRES_MAX * 100:
         return -1
     if centimetres >= 100:
         centimetres = centimetres // 100     # whole metres, as CoreDNS reads them

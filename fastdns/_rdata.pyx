@@ -1,222 +1,30 @@
 """Rdata of every record type. The contract is in _rdata.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memmove, memset
 from fastdns._fields cimport (
     BITMAP_OCTETS, RDATA_MAX, RdataText, field_address, field_algorithm, field_base32_string, field_base64, field_bitmap, field_certificate,
-    field_end, field_eui, field_hex, field_hex_string, field_moment, field_name, field_node, field_number, field_octets, field_period,
-    field_room, field_string, field_strings, field_type, field_word, span_address, span_base64, span_number,
+    field_end, field_eui, field_hex, field_hex_string, field_moment, field_name, field_node, field_number, field_octets, field_period, field_room,
+    field_string, field_strings, field_type, field_word,
+)
+from fastdns._formats cimport (
+    A, AAAA, ALGORITHM, ALGORITHM_ANY_CASE, BASE64, BITMAP, CERTIFICATE, DISCOVERY, END, EUI48, EUI64, FIELDS_MAX, FIRST_STRING, FLOAT, GATEWAY,
+    HASH32, HEX, HOST_IDENTITY, LOCATION, MOMENT, NAME, NODE, PAIR, PARAMETERS, PERIOD, PREFIXES, QUOTED, RELAY, SALT, STRING, STRINGS,
+    TARGET, TYPE, U8, U16, U32, Field, Format, Kind, format_find,
 )
 from fastdns._lexer cimport LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, Lexer, LexKind, Token, lexer_begin, lexer_keep, lexer_next
 from fastdns._location cimport location_field
+from fastdns._spans cimport span_address, span_base64, span_number
 from fastdns._svcb cimport svcb_parameters, svcb_valid
-from fastdns._wire cimport NAME_MAX, load16, lower8, store16
+from fastdns._wire cimport NAME_MAX, load16, store16
 
-from fastdns.parameters import TYPES, type_text
-
-cdef enum:
-    FIELDS_MAX = 9
-    NEAR = 512                  # types below it stand in `near`
-    FAR = 4
-
-cdef enum Kind:                 # how a field is written, and what it is on the wire
-    END
-    U8
-    U16
-    U32
-    PERIOD                      # 4 octets
-    MOMENT                      # 4
-    TYPE                        # 2
-    ALGORITHM                   # 1
-    ALGORITHM_ANY_CASE          # 1
-    CERTIFICATE                 # 2
-    A                           # 4
-    AAAA                        # 16
-    NAME
-    STRING
-    QUOTED                      # a string that must stand in quotes
-    FLOAT                       # a string that must be a number
-    STRINGS                     # to the end, as those below
-    PAIR                        # two strings, of which one line may be made in two ways (HINFO)
-    FIRST_STRING                # further ones are dropped (UINFO)
-    TARGET                      # octets without a length
-    HEX
-    BASE64
-    BITMAP
-    SALT                        # hex with a length
-    HASH32
-    EUI48
-    EUI64
-    NODE
-    GATEWAY                     # by the type in octet 1 (IPSECKEY)
-    DISCOVERY                   # the top bit of the octet that follows (AMTRELAY)
-    RELAY                       # by the type in octet 1 below that bit
-    LOCATION
-    PREFIXES                    # APL
-    HOST_IDENTITY               # HIP
-    PARAMETERS                  # SVCB
-
-cdef struct Field:
-    Kind kind
-    const char *failure
-
-cdef struct Format:
-    uint8_t known
-    uint8_t lower               # names are put in lower case
-    Field fields[FIELDS_MAX]
-
-cdef Format near[NEAR]
-cdef Format far[FAR]
-cdef uint16_t far_types[FAR]
-
-KINDS = {
-    "u8": U8, "u16": U16, "u32": U32, "period": PERIOD, "moment": MOMENT, "type": TYPE, "algorithm": ALGORITHM, "Algorithm": ALGORITHM_ANY_CASE,
-    "certificate": CERTIFICATE, "a": A, "aaaa": AAAA, "name": NAME, "string": STRING, "quoted": QUOTED, "float": FLOAT, "strings": STRINGS,
-    "pair": PAIR, "first": FIRST_STRING, "target": TARGET, "hex": HEX, "base64": BASE64, "bitmap": BITMAP,
-    "salt": SALT, "hash": HASH32, "eui48": EUI48, "eui64": EUI64, "node": NODE, "gateway": GATEWAY, "discovery": DISCOVERY, "relay": RELAY, "location": LOCATION,
-    "prefixes": PREFIXES, "host": HOST_IDENTITY, "parameters": PARAMETERS,
-}
-
-#: Each type's fields, with what follows "bad TYPE" when one is wrong (or, after a colon, all that is said).
-FORMATS = {
-    "A": "a A",
-    "NS": "name Ns",
-    "MD": "name Md",
-    "MF": "name Mf",
-    "CNAME": "name Target",
-    "SOA": "name Ns, name Mbox, u32 zone parameter, period zone parameter, period zone parameter, period zone parameter, period zone parameter",
-    "MB": "name Mb",
-    "MG": "name Mg",
-    "MR": "name Mr",
-    "PTR": "name Ptr",
-    "HINFO": "pair Fields",
-    "MINFO": "name Rmail, name Email",
-    "MX": "u16 Pref, name Mx",
-    "TXT": "strings Txt",
-    "RP": "name Mbox, name Txt",
-    "AFSDB": "u16 Subtype, name Hostname",
-    "X25": "string PSDNAddress",
-    "ISDN": "pair Fields",
-    "RT": "u16 Preference, name Host",
-    "NSAP-PTR": "name Ptr",
-    "SIG": "=RRSIG",
-    "KEY": "u16 Flags, u8 Protocol, u8 Algorithm, base64 PublicKey",
-    "PX": "u16 Preference, name Map822, name Mapx400",
-    "GPOS": "float Longitude, float Latitude, float Altitude",
-    "AAAA": "aaaa AAAA",
-    "LOC": "location Latitude",
-    "NXT": "=NSEC",
-    "EID": "hex Endpoint",
-    "NIMLOC": "hex Locator",
-    "SRV": "u16 Priority, u16 Weight, u16 Port, name Target",
-    "NAPTR": "u16 Order, u16 Preference, quoted Flags, quoted Service, quoted Regexp, name Replacement",
-    "KX": "u16 Pref, name Exchanger",
-    "CERT": "certificate Type, u16 KeyTag, algorithm Algorithm, base64 Certificate",
-    "DNAME": "name Target",
-    "APL": "prefixes field",
-    "DS": "u16 KeyTag, Algorithm Algorithm, u8 DigestType, hex Digest",
-    "SSHFP": "u8 Algorithm, u8 Type, hex Fingerprint",
-    "IPSECKEY": "u8 value, u8 value, u8 value, gateway gateway, base64 PublicKey",
-    "RRSIG": "type Typecovered, algorithm Algorithm, u8 Labels, u32 OrigTtl, moment Expiration, moment Inception, u16 KeyTag, name SignerName, "
-             "base64 Signature",
-    "NSEC": "name NextDomain, bitmap TypeBitMap",
-    "DNSKEY": "u16 Flags, u8 Protocol, u8 Algorithm, base64 PublicKey",
-    "DHCID": "base64 Digest",
-    "NSEC3": "u8 Hash, u8 Flags, u16 Iterations, salt Salt, hash NextDomain, bitmap TypeBitMap",
-    "NSEC3PARAM": "u8 Hash, u8 Flags, u16 Iterations, salt Salt",
-    "TLSA": "u8 Usage, u8 Selector, u8 MatchingType, hex Certificate",
-    "SMIMEA": "u8 Usage, u8 Selector, u8 MatchingType, hex Certificate",
-    "HIP": "host PublicKeyAlgorithm",
-    "NINFO": "strings ZSData",
-    "RKEY": "u16 Flags, u8 Protocol, u8 Algorithm, base64 PublicKey",
-    "TALINK": "name PreviousName, name NextName",
-    "CDS": "u16 KeyTag, Algorithm Algorithm, u8 DigestType, hex Digest",
-    "CDNSKEY": "u16 Flags, u8 Protocol, u8 Algorithm, base64 PublicKey",
-    "OPENPGPKEY": "base64 PublicKey",
-    "CSYNC": "u32 serial, u16 flags, bitmap TypeBitMap",
-    "ZONEMD": "u32 Serial, u8 Scheme, u8 Hash Algorithm, hex Digest",
-    "SVCB": "u16 priority, name Target, parameters values",
-    "HTTPS": "=SVCB",
-    "SPF": "strings Txt",
-    "UINFO": "first Uinfo",
-    "UID": "u32 Uid",
-    "GID": "u32 Gid",
-    "NID": "u16 Preference, node:bad NID/L64 NodeID/Locator64",
-    "L32": "u16 Preference, a Locator",
-    "L64": "u16 Preference, node:bad NID/L64 NodeID/Locator64",
-    "LP": "u16 Preference, name Fqdn",
-    "EUI48": "eui48 Address",
-    "EUI64": "eui64 Address",
-    "URI": "u16 Priority, u16 Weight, target Target",
-    "CAA": "u8 Flag, string Tag, target Value",
-    "AVC": "strings Txt",
-    "AMTRELAY": "u8 value, discovery:bad discovery value, u8 value, relay gateway",
-    "RESINFO": "strings Resinfo",
-    "TA": "u16 KeyTag, Algorithm Algorithm, u8 DigestType, hex Digest",
-    "DLV": "u16 KeyTag, Algorithm Algorithm, u8 DigestType, hex Digest",
-}
-
-#: Types whose names are in lower case in canonical form: RFC 4034 6.2 as RFC 6840 5.1 has it, and what CoreDNS's zones put so.
-LOWER = ("NS", "MD", "MF", "CNAME", "SOA", "MB", "MG", "MR", "PTR", "MINFO", "MX", "RP", "AFSDB", "RT", "SIG", "PX", "NXT", "NAPTR", "KX", "SRV",
-         "DNAME", "RRSIG", "SVCB", "HTTPS")
-
-failures = []                   # keeps the texts of the table
-
-
-cdef int fill_format(Format *format, str type, str fields) except -1:
-    cdef uint32_t i
-    cdef bytes failure
-    if fields.startswith("="):
-        type = fields[1:]
-        fields = FORMATS[type]
-    format.known = 1
-    for i, field in enumerate(fields.split(", ")):
-        kind, colon, said = field.partition(":")
-        if not colon:
-            kind, _, said = field.partition(" ")
-            said = f"bad {type} {said}"
-        failure = said.encode("ascii")
-        failures.append(failure)
-        format.fields[i].kind = KINDS[kind]
-        format.fields[i].failure = failure
-    return 0
-
-
-cdef int fill() except -1:
-    cdef Format *format
-    cdef uint32_t used = 0
-    for number, name in TYPES.items():
-        if name not in FORMATS:
-            continue
-        if number < NEAR:
-            format = &near[number]
-        else:
-            format = &far[used]
-            far_types[used] = number
-            used += 1
-        fill_format(format, name, FORMATS[name])
-        format.lower = name in LOWER
-    return 0
-
-
-fill()
-
-
-cdef inline const Format *find_format(uint16_t type) noexcept nogil:
-    """How the type is written, or NULL."""
-    cdef uint32_t i
-    if type < NEAR:
-        return &near[type] if near[type].known else NULL
-    for i in range(FAR):
-        if far_types[i] == type and far[i].known:
-            return &far[i]
-    return NULL
+from fastdns.parameters import type_text
 
 
 # ---- from words ----
 
 cdef int rdata_parse(RdataText *text, uint16_t type) noexcept nogil:
-    cdef const Format *format = find_format(type)
+    cdef const Format *format = format_find(type)
     cdef LexKind kind = lexer_next(text.lexer)
     text.used = 0
     text.failure = NULL
@@ -644,7 +452,7 @@ cdef bint walk_fields(Walk *walk, const Field *field) noexcept nogil:
 
 
 cdef bint rdata_valid(uint16_t type, const uint8_t *rdata, uint32_t length) noexcept nogil:
-    cdef const Format *format = find_format(type)
+    cdef const Format *format = format_find(type)
     cdef Walk walk
     if format == NULL:
         return True
@@ -656,7 +464,7 @@ cdef bint rdata_valid(uint16_t type, const uint8_t *rdata, uint32_t length) noex
 
 
 cdef void rdata_lower(uint16_t type, uint8_t *rdata, uint32_t length) noexcept nogil:
-    cdef const Format *format = find_format(type)
+    cdef const Format *format = format_find(type)
     cdef Walk walk
     if format == NULL or not format.lower:
         return

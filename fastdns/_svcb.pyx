@@ -1,8 +1,9 @@
 """Parameters of SVCB and HTTPS. The contract is in _svcb.pxd; failures in CoreDNS's words."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
-from fastdns._fields cimport RDATA_MAX, RdataText, field_room, span_address, span_base64, span_number, span_octets
+from fastdns._fields cimport RDATA_MAX, RdataText, field_room
 from fastdns._lexer cimport LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, LexKind, lexer_keep, lexer_next
+from fastdns._spans cimport span_address, span_base64, span_number, span_octets
 from fastdns._wire cimport load16, store16
 
 cdef enum:                      # RFC 9460 14.3.2, RFC 9461, RFC 9540

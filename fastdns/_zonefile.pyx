@@ -4,9 +4,11 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen, strncpy, strrchr
-from fastdns._fields cimport BITMAP_OCTETS, RDATA_MAX, RdataText, field_end, span_class, span_name, span_number, span_period, span_type
-from fastdns._lexer cimport LEX_BAD, LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, Lexer, LexKind, Token, lexer_begin, lexer_keep, lexer_next, token_is
+from fastdns._fields cimport BITMAP_OCTETS, RDATA_MAX, RdataText, field_end
+from fastdns._generate cimport Generator, generator_add, generator_end, generator_line, generator_range
+from fastdns._lexer cimport LEX_BAD, LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, Lexer, LexKind, Token, lexer_begin, lexer_next, token_is
 from fastdns._rdata cimport rdata_meta, rdata_parse
+from fastdns._spans cimport span_class, span_name, span_period, span_type
 from fastdns._wire cimport NAME_MAX, Name, wire_name_copy, wire_name_index
 
 import os
@@ -48,7 +50,6 @@ cdef extern from *:
 cdef enum:
     INCLUDE_DEPTH = 7           # as CoreDNS's parser has it
     GENERATE_TTL = 3600         # seconds; of generated records without one, whatever $TTL says: as CoreDNS's parser has it
-    GENERATE_STEPS = 65535
     READ_OCTETS = 65536
 
 
@@ -423,110 +424,51 @@ cdef int fail_open(Frame *frame, const char *path) noexcept nogil:
 
 # ---- $GENERATE ----
 
-cdef struct Generator:
-    char *model                 # the line with its $
-    uint32_t model_length
-    char *out
-    uint32_t room
-    uint32_t used
-    int64_t start
-    int64_t stop
-    int64_t step
-    int64_t at
-
-
 cdef int parse_generate(Frame *frame) noexcept nogil:
-    """$GENERATE START-STOP[/STEP] and a record in which $ stands for the number, ${OFFSET,WIDTH,BASE} too."""
+    """$GENERATE RANGE and a record in which $ stands for the number."""
     cdef Generator generator
+    cdef Token range
     cdef int status
     if frame.generated:
         lexer_next(&frame.lexer)
         return fail(frame, b"nested $GENERATE directive not allowed")
-    memset(&generator, 0, sizeof(Generator))
-    status = read_range(frame, &generator)
-    if status == ZONEFILE_OK:
-        status = read_model(frame, &generator)
-    if status == ZONEFILE_OK:
-        status = generate(frame, &generator)
-    free(generator.model)
-    free(generator.out)
-    return status
-
-
-cdef int read_range(Frame *frame, Generator *generator) noexcept nogil:
-    cdef const Token *token = &frame.lexer.token
-    cdef const char *dash
-    cdef const char *slash
-    cdef uint64_t number
-    cdef uint32_t length
     if lexer_next(&frame.lexer) != LEX_WORD:
         return fail_at(frame, b"expecting $GENERATE value, not this...")
-    length = token.length
-    generator.step = 1
-    slash = <const char *>memchr(token.text, c'/', length)
-    if slash != NULL:
-        if span_number(slash + 1, <uint32_t>(token.text + length - slash - 1), 0x7FFFFFFF, &number) < 0 or number == 0:
-            return fail(frame, b"bad step in $GENERATE range")
-        generator.step = <int64_t>number
-        length = <uint32_t>(slash - token.text)
-    dash = <const char *>memchr(token.text, c'-', length)
-    if dash == NULL:
-        return fail(frame, b"bad start-stop in $GENERATE range")
-    if span_number(token.text, <uint32_t>(dash - token.text), 0x7FFFFFFFFFFF, &number) < 0:
-        return fail(frame, b"bad start in $GENERATE range")
-    generator.start = <int64_t>number
-    if span_number(dash + 1, <uint32_t>(token.text + length - dash - 1), 0x7FFFFFFFFFFF, &number) < 0:
-        return fail(frame, b"bad stop in $GENERATE range")
-    generator.stop = <int64_t>number
-    if generator.stop < generator.start or (generator.stop - generator.start) // generator.step > GENERATE_STEPS:
-        return fail(frame, b"bad range in $GENERATE range")
-    return ZONEFILE_OK
-
-
-cdef int append(Generator *generator, char **text, uint32_t *used, uint32_t *room, const char *what, uint32_t length) noexcept nogil:
-    cdef char *larger
-    cdef uint32_t wanted
-    if length > 0x3FFFFFFF - used[0]:
-        return ZONEFILE_MEMORY
-    if room[0] - used[0] < length:
-        wanted = 2 * (used[0] + length) + 256
-        larger = <char *>realloc(text[0], wanted)
-        if larger == NULL:
-            return ZONEFILE_MEMORY
-        text[0] = larger
-        room[0] = wanted
-    memcpy(text[0] + used[0], what, length)
-    used[0] += length
-    return ZONEFILE_OK
+    range = frame.lexer.token
+    memset(&generator, 0, sizeof(Generator))
+    if generator_range(&generator, range.text, range.length) < 0:
+        return fail(frame, generator.failure)
+    status = read_model(frame, &generator)
+    if status == ZONEFILE_OK:
+        status = generate(frame, &generator)
+    generator_end(&generator)
+    return status
 
 
 cdef int read_model(Frame *frame, Generator *generator) noexcept nogil:
     """The rest of the line, as one without comments and parentheses."""
     cdef const Token *token = &frame.lexer.token
-    cdef uint32_t room = 0
     cdef LexKind kind
-    cdef int status = ZONEFILE_OK
-    while status == ZONEFILE_OK:
+    cdef int status = 0
+    while status == 0:
         kind = lexer_next(&frame.lexer)
         if kind == LEX_LINE or kind == LEX_END:
-            if generator.model_length == 0:
-                return fail(frame, b"garbage after $GENERATE range")
-            return ZONEFILE_OK
+            return ZONEFILE_OK if generator.model_length else fail(frame, b"garbage after $GENERATE range")
         if kind == LEX_BAD:
             return fail(frame, b"bad data in $GENERATE directive")
         if token.blank and generator.model_length:
-            status = append(generator, &generator.model, &generator.model_length, &room, b" ", 1)
-        if status == ZONEFILE_OK and kind == LEX_QUOTED:
-            status = append(generator, &generator.model, &generator.model_length, &room, b'"', 1)
-        if status == ZONEFILE_OK:
-            status = append(generator, &generator.model, &generator.model_length, &room, token.text, token.length)
-        if status == ZONEFILE_OK and kind == LEX_QUOTED:
-            status = append(generator, &generator.model, &generator.model_length, &room, b'"', 1)
-    return status
+            status |= generator_add(generator, b" ", 1)
+        if kind == LEX_QUOTED:
+            status |= generator_add(generator, b'"', 1)
+        status |= generator_add(generator, token.text, token.length)
+        if kind == LEX_QUOTED:
+            status |= generator_add(generator, b'"', 1)
+    return ZONEFILE_MEMORY
 
 
 cdef int generate(Frame *frame, Generator *generator) noexcept nogil:
     cdef Frame *inner = make_frame(frame.parser, frame, frame.path)
+    cdef Token *token = &frame.lexer.token
     cdef int status = ZONEFILE_OK
     cdef uint32_t line = 1
     if inner == NULL:
@@ -536,107 +478,23 @@ cdef int generate(Frame *frame, Generator *generator) noexcept nogil:
     inner.has_default = 1
     inner.default_ttl = GENERATE_TTL
     frame.parser.fresh = 1
-    generator.at = generator.start
     while status == ZONEFILE_OK and generator.at <= generator.stop:
-        status = write_line(frame, generator)
-        if status == ZONEFILE_OK:
-            lexer_begin(&inner.lexer, generator.out, generator.used, line)
-            status = parse_lines(inner)
+        if generator_line(generator) < 0:
+            if generator.failure == NULL:
+                status = ZONEFILE_MEMORY
+                break
+            token.text = generator.model + generator.bad_begin
+            token.length = generator.bad_end - generator.bad_begin
+            token.column += generator.bad_begin + 1
+            status = fail(frame, generator.failure)
+            break
+        lexer_begin(&inner.lexer, generator.out, generator.used, line)
+        status = parse_lines(inner)
         generator.at += generator.step
         line += 1
     frame.parser.fresh = 1
     free(inner)
     return status
-
-
-cdef int write_line(Frame *frame, Generator *generator) noexcept nogil:
-    """The model with its numbers."""
-    cdef const char *model = generator.model
-    cdef uint32_t at = 0, begin, length = generator.model_length
-    cdef int status = ZONEFILE_OK
-    generator.used = 0
-    while status == ZONEFILE_OK and at < length:
-        if model[at] == c'\\' and at + 1 < length:
-            if model[at + 1] == c'$':
-                at += 1                         # "\$" is a $, other escapes stay what they are
-                begin = 1
-            else:
-                begin = 2
-        elif model[at] == c'$':
-            if at + 1 < length and model[at + 1] == c'$':
-                status = append(generator, &generator.out, &generator.used, &generator.room, b"$", 1)
-                at += 2
-                continue
-            status = write_number(frame, generator, &at)
-            continue
-        else:
-            begin = 1
-        status = append(generator, &generator.out, &generator.used, &generator.room, model + at, begin)
-        at += begin
-    if status == ZONEFILE_OK:
-        status = append(generator, &generator.out, &generator.used, &generator.room, b"\n", 1)
-    return status
-
-
-cdef int fail_modifier(Frame *frame, Generator *generator, uint32_t at, uint32_t end, const char *what) noexcept nogil:
-    cdef Token *token = &frame.lexer.token
-    token.text = generator.model + at
-    token.length = end - at
-    token.column += at + 1
-    return fail(frame, what)
-
-
-cdef int write_number(Frame *frame, Generator *generator, uint32_t *at) noexcept nogil:
-    """What $ or ${OFFSET[,WIDTH[,BASE]]} stands for."""
-    cdef const char *model = generator.model
-    cdef uint32_t begin = at[0], length = generator.model_length, comma, end, wanted
-    cdef int64_t offset = 0
-    cdef uint64_t number = 0, width = 0
-    cdef char digits[320]
-    cdef char base = c'd'
-    cdef int written
-    cdef bint negative
-    at[0] += 1
-    if at[0] < length and model[at[0]] == c'{':
-        begin += 2
-        end = begin
-        while end < length and model[end] != c'}':
-            end += 1
-        if end == length:
-            return fail_modifier(frame, generator, begin - 2, length, b"bad modifier in $GENERATE")
-        comma = begin
-        while comma < end and model[comma] != c',':
-            comma += 1
-        negative = begin < comma and (model[begin] == c'-' or model[begin] == c'+')
-        if span_number(model + begin + negative, comma - begin - negative, 0x7FFFFFFF, &number) < 0:
-            return fail_modifier(frame, generator, begin - 2, end + 1, b"bad offset in $GENERATE")
-        offset = -<int64_t>number if negative and model[begin] == c'-' else <int64_t>number
-        if comma < end:
-            begin = comma + 1
-            comma = begin
-            while comma < end and model[comma] != c',':
-                comma += 1
-            if comma < end:
-                if end - comma != 2:
-                    return fail_modifier(frame, generator, at[0] - 1, end + 1, b"bad base in $GENERATE")
-                base = model[comma + 1]
-            if span_number(model + begin, comma - begin, 255, &width) < 0:
-                return fail_modifier(frame, generator, at[0] - 1, end + 1, b"bad width in $GENERATE")
-        if base != c'd' and base != c'o' and base != c'x' and base != c'X':
-            return fail_modifier(frame, generator, at[0] - 1, end + 1, b"bad base in $GENERATE")
-        if generator.start + offset < 0 or generator.stop + offset > 0x7FFFFFFF:
-            return fail_modifier(frame, generator, at[0] - 1, end + 1, b"bad offset in $GENERATE")
-        at[0] = end + 1
-    number = <uint64_t>(generator.at + offset)
-    if base == c'o':
-        written = snprintf(digits, sizeof(digits), b"%0*llo", <int>width, <unsigned long long>number)
-    elif base == c'x':
-        written = snprintf(digits, sizeof(digits), b"%0*llx", <int>width, <unsigned long long>number)
-    elif base == c'X':
-        written = snprintf(digits, sizeof(digits), b"%0*llX", <int>width, <unsigned long long>number)
-    else:
-        written = snprintf(digits, sizeof(digits), b"%0*llu", <int>width, <unsigned long long>number)
-    return append(generator, &generator.out, &generator.used, &generator.room, digits, <uint32_t>written)
 
 
 # ---- Python ----
