@@ -62,7 +62,7 @@ cdef void settle_edns(Query *q) noexcept nogil:
             own.options = kept
             own.options_length = <uint16_t>used
     own.version = 0
-    own.udp_size = asked.udp_size
+    own.udp_size = q.edns.udp_size      # bufsize may have made it smaller
 
 
 # ---- fitting ----
