@@ -36,11 +36,12 @@ cdef class Listener:
     cdef readonly str host
     cdef readonly int port
     cdef readonly bint watched
-    cdef public list sockets        # Python socket objects: UDP and TCP of each worker
+    cdef public list sockets        # Python socket objects: TCP, then UDP
     cdef UdpSocket *udp
-    cdef void *tcp                  # TcpListener, one each worker
+    cdef void *tcp                  # TcpListener
     cdef void *ask                  # mail to the workers, for when there may be no memory
     cdef uint32_t workers
+    cdef uint32_t count             # of each kind; the worker of socket i is i % workers
     cdef object engine
 
 cdef class Engine:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fastdns._chains import Chains, ServerSpec
 
 class Listener:
-    """The sockets of one address: a UDP and a TCP one for each worker. Made by :meth:`Engine.bind`."""
+    """The sockets of one address: one or more UDP and TCP ones for each worker. Made by :meth:`Engine.bind`."""
 
     sockets: list[socket.socket]
 
@@ -43,8 +43,11 @@ class Engine:
     @property
     def retired(self) -> list[Chains]:
         """Former configurations whose queries are not all answered yet."""
-    def bind(self, host: str, port: int, reuse: Sequence[int] = ()) -> Listener:
-        """Opens the sockets of an address, or takes over descriptors of a former process. OSError."""
+    def bind(self, host: str, port: int, reuse: Sequence[int] = (), sockets: int = 0) -> Listener:
+        """Opens the sockets of an address, or takes over descriptors of a former process. OSError.
+
+        There are ``sockets`` of each kind, and never less than workers: one without a socket would have nothing to do.
+        """
     def publish(self, servers: list[ServerSpec]) -> Chains:
         """Builds the chains, has the workers take them up between two batches, and lets the former ones drain in the background."""
     def start(self) -> None: ...

@@ -19,7 +19,7 @@ from fastdns._socket cimport (EFD_CLOEXEC, EFD_NONBLOCK, EPOLLIN, EPOLL_CLOEXEC,
                               epoll_ctl, epoll_event, epoll_wait, eventfd, read, socket_clock, write)
 from fastdns._tcp cimport TcpListener, tcp_close_all, tcp_listen_begin, tcp_listen_end, tcp_options
 from fastdns._timer cimport wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
-from fastdns._udp cimport UdpSocket, udp_describe, udp_flush, udp_init, udp_options, udp_poll, udp_unwatch
+from fastdns._udp cimport UdpSocket, udp_describe, udp_flush, udp_free, udp_init, udp_options, udp_poll, udp_unwatch
 from fastdns._wire cimport MESSAGE_MAX
 
 cdef extern from *:
@@ -221,18 +221,19 @@ cdef void end_listening(Mail *mail, Worker *worker) noexcept nogil:
 # ---- sockets ----
 
 cdef class Listener:
-    """A listening address: a UDP and a TCP socket for each worker."""
+    """A listening address: UDP and TCP sockets, one or more of each for each worker."""
 
-    def __init__(self, engine, uint32_t index, uint32_t generation, str host, int port, list reuse):
+    def __init__(self, engine, uint32_t index, uint32_t generation, str host, int port, list reuse, uint32_t count):
         self.engine = engine
         self.index = index
         self.generation = generation
         self.host = host
         self.port = port
         self.workers = engine.workers
+        self.count = max(count, self.workers)
         self.sockets = []
-        self.udp = <UdpSocket *>calloc(self.workers, sizeof(UdpSocket))
-        self.tcp = calloc(self.workers, sizeof(TcpListener))
+        self.udp = <UdpSocket *>calloc(self.count, sizeof(UdpSocket))
+        self.tcp = calloc(self.count, sizeof(TcpListener))
         self.ask = calloc(1, sizeof(Ask))
         if self.udp == NULL or self.tcp == NULL or self.ask == NULL:
             raise MemoryError
@@ -244,6 +245,10 @@ cdef class Listener:
             raise
 
     def __dealloc__(self):
+        cdef uint32_t i
+        if self.udp != NULL:
+            for i in range(self.count):
+                udp_free(&self.udp[i])
         free(self.udp)
         free(self.tcp)
         free(self.ask)
@@ -255,11 +260,11 @@ cdef class Listener:
         own = []
         for fd in reuse:
             given = socket.socket(fileno=os.dup(fd))
-            if given.type == kind and len(own) < self.workers:
+            if given.type == kind and len(own) < self.count:
                 own.append(given)
             else:
                 given.close()
-        while len(own) < self.workers:
+        while len(own) < self.count:
             try:
                 own.append(self._bound(family, kind, host))
             except OSError as error:
@@ -269,8 +274,8 @@ cdef class Listener:
                     raise
                 family, host = socket.AF_INET, "0.0.0.0"        # no IPv6 on this machine
         self.sockets += own
-        if self.workers > 1:
-            loop_steer(own[0].fileno(), self.workers)
+        if self.count > 1:
+            loop_steer(own[0].fileno(), self.count)
         for i, sock in enumerate(own):
             sock.setblocking(False)
             self._describe(i, sock, kind)
@@ -309,7 +314,7 @@ cdef class Listener:
             tcp.listener = self.index
             tcp.generation = self.generation
         else:
-            udp_describe(&self.udp[i], &engine.loops[i].udp, sock.fileno(), self.index, 6 if sock.family == socket.AF_INET6 else 4,
+            udp_describe(&self.udp[i], &engine.loops[i % self.workers].udp, sock.fileno(), self.index, 6 if sock.family == socket.AF_INET6 else 4,
                          self._is_wildcard())
 
     def _close_sockets(self):
@@ -326,10 +331,10 @@ cdef class Listener:
         cdef uint32_t i
         cdef int status = 0
         cdef Engine engine = self.engine
-        for i in range(self.workers):
-            status = watch(&engine.loops[i].base, &self.udp[i].source, 0)
+        for i in range(self.count):
+            status = watch(&engine.loops[i % self.workers].base, &self.udp[i].source, 0)
             if status == 0:
-                status = tcp_listen_begin(&(<TcpListener *>self.tcp)[i], &engine.loops[i].base)
+                status = tcp_listen_begin(&(<TcpListener *>self.tcp)[i], &engine.loops[i % self.workers].base)
             if status < 0:
                 self._forget_sockets()
                 raise OSError(-status, os.strerror(-status))
@@ -338,18 +343,18 @@ cdef class Listener:
         """The end of a `_prepare` that no `_watch` followed."""
         cdef uint32_t i
         cdef Engine engine = self.engine
-        for i in range(self.workers):
-            unwatch(&engine.loops[i].base, &self.udp[i].source)
-            unwatch(&engine.loops[i].base, &(<TcpListener *>self.tcp)[i].source)
+        for i in range(self.count):
+            unwatch(&engine.loops[i % self.workers].base, &self.udp[i].source)
+            unwatch(&engine.loops[i % self.workers].base, &(<TcpListener *>self.tcp)[i].source)
         with nogil:
             epoch_wait()
 
     def _watch(self):
         cdef uint32_t i
         cdef Engine engine = self.engine
-        for i in range(self.workers):
-            rewatch(&engine.loops[i].base, &self.udp[i].source, EPOLLIN)
-            rewatch(&engine.loops[i].base, &(<TcpListener *>self.tcp)[i].source, EPOLLIN)
+        for i in range(self.count):
+            rewatch(&engine.loops[i % self.workers].base, &self.udp[i].source, EPOLLIN)
+            rewatch(&engine.loops[i % self.workers].base, &(<TcpListener *>self.tcp)[i].source, EPOLLIN)
         self.watched = True
 
     def _unwatch(self):
@@ -358,8 +363,8 @@ cdef class Listener:
         cdef Engine engine = self.engine
         if not self.watched:
             return
-        for i in range(self.workers):
-            engine._end_listening(i, &self.udp[i], &(<TcpListener *>self.tcp)[i], self.ask)
+        for i in range(self.count):
+            engine._end_listening(i % self.workers, &self.udp[i], &(<TcpListener *>self.tcp)[i], self.ask)
         self.watched = False
         with nogil:
             epoch_wait()
@@ -401,10 +406,10 @@ cdef class Engine:
         self.chains = Chains([], 0)
         self.published = self.chains.set
 
-    def bind(self, str host, int port, reuse=()) -> Listener:
+    def bind(self, str host, int port, reuse=(), int sockets=0) -> Listener:
         index = next(i for i in range(LISTENERS_MAX) if i not in self.indexes)
         self.bound += 1
-        listener = Listener(self, index, self.bound, host, port, list(reuse))
+        listener = Listener(self, index, self.bound, host, port, list(reuse), sockets)
         self.indexes.add(index)
         self.listeners.add(listener)
         return listener

@@ -12,6 +12,7 @@ cdef enum:
     RECEIVE_STRIDE = 4160           # one more cache line, or all buffers would fall into the same cache sets
     SEND_SIZE = 4096                # replies up to this wait for the batch; bigger ones leave at once
     SEND_ALIGNMENT = 64
+    BACKLOG_MAX = 1024              # replies of a socket that wait for the kernel to take them
     CONTROL_SIZE = 64               # of PKTINFO
 
 cdef struct UdpBatch:               # a worker's buffers, for all its sockets
@@ -25,7 +26,7 @@ cdef struct UdpBatch:               # a worker's buffers, for all its sockets
     mmsghdr sent[BATCH]
     iovec sent_iov[BATCH]
     sockaddr_in6 sent_peers[BATCH]
-    int sent_fd[BATCH]
+    UdpSocket *sent_socket[BATCH]
     uint32_t sent_count
     uint32_t sent_used              # octets of sent_octets
     uint8_t *sent_control
@@ -33,6 +34,24 @@ cdef struct UdpBatch:               # a worker's buffers, for all its sockets
     uint8_t *big                    # a reply over SEND_SIZE, before it leaves
     uint64_t send_errors
     UdpSocket *polled               # sockets that are asked each turn of the loop
+    UdpSocket *held                 # sockets with replies in their backlog
+
+cdef struct Held:                   # a reply that the kernel would not take yet
+    sockaddr_in6 peer
+    uint32_t peer_length
+    uint32_t control_length
+    uint32_t length
+    uint8_t *octets                 # malloc'ed
+    uint8_t control[CONTROL_SIZE]
+
+cdef struct Backlog:                # of a socket: the newest leaves first, the oldest is given up where there is no room
+    Held replies[BACKLOG_MAX]
+    uint32_t first                  # place of the oldest
+    uint32_t count
+    Worker *worker
+    uint32_t cell                   # of the metric of replies given up
+    uint8_t closed
+    uint8_t awaited                 # epoll tells when the socket takes more
 
 cdef struct UdpSocket:              # a worker's own, of one listener
     Source source
@@ -44,6 +63,8 @@ cdef struct UdpSocket:              # a worker's own, of one listener
     uint8_t steady                  # full or nearly empty batches in a row
     UdpSocket *next_polled
     Address local
+    Backlog *backlog                # NULL: replies that the kernel does not take are lost (udp_hold)
+    UdpSocket *next_held
 
 cdef int udp_init(UdpBatch *batch) noexcept nogil           # allocates the buffers of a zeroed one; -1: out of memory
 cdef void udp_take_up(UdpSocket *sock, Worker *worker, int n) noexcept nogil    # the first n messages of batch.received
@@ -54,3 +75,7 @@ cdef void udp_unwatch(UdpSocket *sock, Worker *worker) noexcept nogil   # takes 
 cdef int udp_options(sock, bint wildcard) except -1
 # What the workers need to know of a bound one.
 cdef void udp_describe(UdpSocket *sock, UdpBatch *batch, int fd, uint32_t listener, uint8_t family, bint wildcard) noexcept nogil
+# From now on replies up to SEND_SIZE that the kernel does not take wait for it; cell is the metric of those that are given up. On the socket's
+# worker. -1: out of memory.
+cdef int udp_hold(UdpSocket *sock, Worker *worker, uint32_t cell) noexcept nogil
+cdef void udp_free(UdpSocket *sock) noexcept nogil          # what the socket holds; nobody uses it any more

@@ -2,12 +2,13 @@
 import socket
 
 from libc.stdint cimport uint8_t, uint32_t
-from libc.stdlib cimport calloc, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from libc.errno cimport errno, EINTR
+from libc.errno cimport errno, EAGAIN, EINTR
 from fastdns._atomic cimport atomic_bump64
 from fastdns._mux cimport Carrier, Query, Worker, TRANSPORT_UDP, query_release, query_run, query_streamed, query_take, query_write
-from fastdns._socket cimport (EPOLLIN, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, address_from_octets, address_from_socket, address_to_octets,
+from fastdns._metrics cimport metric_add
+from fastdns._socket cimport (EPOLLIN, EPOLLOUT, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, address_from_octets, address_from_socket, address_to_octets,
                               address_to_socket, getsockname, in6_addr, in_addr, iovec, msghdr, recvmmsg, sendmmsg, sendmsg, sockaddr,
                               sockaddr_in6, socklen_t)
 from fastdns._wire cimport ACCEPT, IGNORE, MESSAGE_MAX, Acceptance, wire_accept, wire_reject
@@ -108,6 +109,7 @@ cdef void udp_poll(UdpBatch *batch, Worker *worker) noexcept nogil:
 
 cdef void udp_unwatch(UdpSocket *sock, Worker *worker) noexcept nogil:
     cdef UdpSocket **at = &sock.batch.polled
+    give_up(sock)
     if not sock.polled:
         worker.ops.unwatch(worker, &sock.source)
         return
@@ -213,7 +215,7 @@ cdef uint8_t *next_send(UdpBatch *batch, Query *q) noexcept nogil:
         udp_flush(batch)
     i = batch.sent_count
     batch.sent_count += 1
-    batch.sent_fd[i] = (<UdpSocket *>q.connection).source.fd
+    batch.sent_socket[i] = <UdpSocket *>q.connection
     address_reply(q, &batch.sent[i].msg_hdr, &batch.sent_peers[i], batch.sent_control + i * CONTROL_SIZE)
     batch.sent_iov[i].iov_base = batch.sent_octets + batch.sent_used
     return batch.sent_octets + batch.sent_used
@@ -248,7 +250,7 @@ cdef void send_big(UdpBatch *batch, Query *q) noexcept nogil:
     message.msg_iov = &iov
     message.msg_iovlen = 1
     if sendmsg((<UdpSocket *>q.connection).source.fd, &message, MSG_DONTWAIT) < 0:
-        atomic_bump64(&batch.send_errors, 1)
+        lose(<UdpSocket *>q.connection)
 
 
 cdef void send_rejection(UdpBatch *batch, Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
@@ -274,21 +276,163 @@ cdef void udp_flush(UdpBatch *batch) noexcept nogil:
     """Sends the batch: one sendmmsg for each run of replies of one socket."""
     cdef uint32_t i = 0, end
     cdef int n
+    cdef UdpSocket *sock
     while i < batch.sent_count:
+        sock = batch.sent_socket[i]
         end = i + 1
-        while end < batch.sent_count and batch.sent_fd[end] == batch.sent_fd[i]:
+        while end < batch.sent_count and batch.sent_socket[end] == sock:
             end += 1
         while i < end:
-            n = sendmmsg(batch.sent_fd[i], &batch.sent[i], end - i, MSG_DONTWAIT)
+            n = sendmmsg(sock.source.fd, &batch.sent[i], end - i, MSG_DONTWAIT)
             if n > 0:
                 i += n
             elif n < 0 and errno == EINTR:
                 continue
+            elif sock.backlog != NULL and errno == EAGAIN:
+                while i < end:
+                    hold(sock, &batch.sent[i].msg_hdr)
+                    i += 1
             else:                   # this one cannot be sent (no route, buffer full); the others may
-                atomic_bump64(&batch.send_errors, 1)
+                lose(sock)
                 i += 1
     batch.sent_count = 0
     batch.sent_used = 0
+    if batch.held != NULL:
+        drain_all(batch)
+
+
+# ---- replies that the kernel does not take yet ----
+
+cdef void lose(UdpSocket *sock) noexcept nogil:
+    """A reply will not be sent."""
+    atomic_bump64(&sock.batch.send_errors, 1)
+    if sock.backlog != NULL:
+        metric_add(sock.backlog.cell, sock.backlog.worker.id, 1)
+
+
+cdef void hold(UdpSocket *sock, const msghdr *message) noexcept nogil:
+    """Puts a reply on top; the oldest makes room for it."""
+    cdef Backlog *backlog = sock.backlog
+    cdef Held *held
+    cdef uint32_t length = <uint32_t>message.msg_iov.iov_len
+    cdef uint8_t *octets = NULL
+    if not backlog.closed:
+        octets = <uint8_t *>malloc(length)
+    if octets == NULL:
+        lose(sock)
+        return
+    if backlog.count == BACKLOG_MAX:
+        free(backlog.replies[backlog.first].octets)
+        backlog.first = (backlog.first + 1) % BACKLOG_MAX
+        backlog.count -= 1
+        lose(sock)
+    if backlog.count == 0:
+        sock.next_held = sock.batch.held
+        sock.batch.held = sock
+    held = &backlog.replies[(backlog.first + backlog.count) % BACKLOG_MAX]
+    backlog.count += 1
+    memcpy(&held.peer, message.msg_name, message.msg_namelen)
+    held.peer_length = message.msg_namelen
+    held.control_length = <uint32_t>message.msg_controllen
+    if held.control_length:
+        memcpy(held.control, message.msg_control, held.control_length)
+    memcpy(octets, message.msg_iov.iov_base, length)
+    held.octets = octets
+    held.length = length
+
+
+cdef void drain(UdpSocket *sock) noexcept nogil:
+    """Sends the newest, and so on, as many as the kernel takes."""
+    cdef Backlog *backlog = sock.backlog
+    cdef Held *held
+    cdef msghdr message
+    cdef iovec iov
+    memset(&message, 0, sizeof(message))
+    message.msg_iov = &iov
+    message.msg_iovlen = 1
+    while backlog.count:
+        held = &backlog.replies[(backlog.first + backlog.count - 1) % BACKLOG_MAX]
+        message.msg_name = &held.peer
+        message.msg_namelen = held.peer_length
+        message.msg_control = held.control if held.control_length else NULL
+        message.msg_controllen = held.control_length
+        iov.iov_base = held.octets
+        iov.iov_len = held.length
+        if sendmsg(sock.source.fd, &message, MSG_DONTWAIT) < 0:
+            if errno == EINTR:
+                continue
+            if errno == EAGAIN:
+                return
+            lose(sock)
+        free(held.octets)
+        backlog.count -= 1
+
+
+cdef void drain_all(UdpBatch *batch) noexcept nogil:
+    cdef UdpSocket **at = &batch.held
+    cdef UdpSocket *sock
+    while at[0] != NULL:
+        sock = at[0]
+        drain(sock)
+        await_room(sock)
+        if sock.backlog.count:
+            at = &sock.next_held
+        else:
+            at[0] = sock.next_held
+
+
+cdef void await_room(UdpSocket *sock) noexcept nogil:
+    """Has epoll say when the socket takes more, as long as there is something left. One that is polled is tried every turn anyway."""
+    cdef Backlog *backlog = sock.backlog
+    cdef Worker *worker = backlog.worker
+    if sock.polled or backlog.closed:
+        backlog.awaited = 0
+    elif backlog.count:
+        # Again each time: polling may have ended meanwhile, and with it what epoll knew.
+        backlog.awaited = worker.ops.rewatch(worker, &sock.source, EPOLLIN | EPOLLOUT) == 0
+    elif backlog.awaited:
+        backlog.awaited = 0
+        worker.ops.rewatch(worker, &sock.source, EPOLLIN)
+
+
+cdef int udp_hold(UdpSocket *sock, Worker *worker, uint32_t cell) noexcept nogil:
+    cdef Backlog *backlog = sock.backlog
+    if backlog == NULL:
+        backlog = <Backlog *>calloc(1, sizeof(Backlog))
+        if backlog == NULL:
+            return -1
+        backlog.worker = worker
+        sock.backlog = backlog
+    backlog.cell = cell
+    return 0
+
+
+cdef void give_up(UdpSocket *sock) noexcept nogil:
+    """The socket is about to close: what the kernel does not take now is lost, and so is whatever comes later and does not go out at once."""
+    cdef Backlog *backlog = sock.backlog
+    cdef UdpSocket **at = &sock.batch.held
+    if backlog == NULL or backlog.closed:
+        return
+    drain(sock)
+    backlog.closed = 1
+    while at[0] != NULL:
+        if at[0] == sock:
+            at[0] = sock.next_held
+            break
+        at = &at[0].next_held
+    while backlog.count:
+        backlog.count -= 1
+        free(backlog.replies[(backlog.first + backlog.count) % BACKLOG_MAX].octets)
+        lose(sock)
+
+
+cdef void udp_free(UdpSocket *sock) noexcept nogil:
+    if sock.backlog != NULL:
+        while sock.backlog.count:
+            sock.backlog.count -= 1
+            free(sock.backlog.replies[(sock.backlog.first + sock.backlog.count) % BACKLOG_MAX].octets)
+        free(sock.backlog)
+        sock.backlog = NULL
 
 
 # ---- what it stands on ----

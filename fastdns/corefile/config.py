@@ -40,7 +40,7 @@ class Config:
         self.idle_timeout: float | None = None
         #: Queries that one TCP connection may ask; None: no limit.
         self.max_tcp_queries: int | None = None
-        #: Sockets for each address, from `multisocket`; None: one for each worker.
+        #: Sockets of each kind for each address, from `multisocket`; None: one for each worker.
         self.sockets: int | None = None
         #: Context of the encrypted transports, from `tls`.
         self.tls: Any = None

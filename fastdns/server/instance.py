@@ -58,7 +58,7 @@ class Instance:
                 self.listeners[label] = standing[label]
                 continue
             try:
-                self.listeners[label] = engine.bind(server.host, server.port, inherited.get(label, []))
+                self.listeners[label] = engine.bind(server.host, server.port, inherited.get(label, []), server.configs[0].sockets or 0)
             except BaseException as error:
                 for listener in opened:
                     listener.close()

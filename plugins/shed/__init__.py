@@ -1,0 +1,28 @@
+"""shed: gives up replies and queries that UDP sockets have no room for."""
+
+from __future__ import annotations
+
+from fastdns.corefile import Controller
+from fastdns.corefile.errors import quoted
+
+__all__ = ["parse", "setup"]
+
+
+def setup(controller: Controller) -> None:
+    """``shed``, without arguments."""
+    parse(controller)
+    from fastdns.plugins.shed._shed import ShedHandler
+
+    controller.config.add_handler(ShedHandler("shed"))
+
+
+def parse(controller: Controller) -> None:
+    """Raises CorefileError."""
+    while controller.once():
+        if controller.remaining_args():
+            raise controller.arg_err()
+        if controller.next_block():
+            raise controller.err("shed takes no options")
+    for address in controller.config.addresses:
+        if address.transport != "dns":
+            raise controller.err(f"only plain DNS server blocks are supported; {quoted(str(address))} uses transport {quoted(address.transport)}")

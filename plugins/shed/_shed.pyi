@@ -1,0 +1,6 @@
+from fastdns._mux import NativeHandler
+
+class ShedHandler(NativeHandler):
+    """Lets replies wait for the sockets that they leave through, and drops queries where too many do."""
+
+    def __init__(self, name: str) -> None: ...

@@ -1,0 +1,52 @@
+"""The native handler of shed: the replies that wait are `_udp`'s; here queries are dropped as long as there is no room for one more."""
+from libc.stdint cimport uint32_t
+from libc.stdlib cimport calloc, free
+from fastdns._metrics cimport Metric, metric_add
+from fastdns._mux cimport DROPPED, NEXT, TRANSPORT_UDP, Handler, NativeHandler, Query, Verdict
+from fastdns._udp cimport BACKLOG_MAX, UdpSocket, udp_hold
+
+cdef struct Cells:              # of metrics, for one server
+    uint32_t queries
+    uint32_t replies
+
+
+cdef Verdict shed_query(Handler *self, Query *q) noexcept nogil:
+    cdef const Cells *cells
+    cdef UdpSocket *sock = <UdpSocket *>q.connection
+    if q.transport != TRANSPORT_UDP or sock == NULL:
+        return NEXT
+    cells = &(<const Cells *>self.state)[q.server.label]
+    if sock.backlog == NULL or sock.backlog.cell != cells.replies:
+        udp_hold(sock, q.worker, cells.replies)
+        return NEXT
+    if sock.backlog.count < BACKLOG_MAX:
+        return NEXT
+    metric_add(cells.queries, q.worker.id, 1)
+    return DROPPED
+
+
+cdef Metric DROPS = Metric("coredns_shed_dropped_total", "Counter of queries and responses dropped by the shed plugin.", "counter", ("server", "reason"))
+
+
+cdef class ShedHandler(NativeHandler):
+    cdef Cells *cells           # by server label
+
+    def __init__(self, str name):
+        NativeHandler.__init__(self, name)
+        self.handler.query = shed_query
+
+    def __dealloc__(self):
+        free(self.cells)
+
+    cpdef attach(self, list servers, str view):
+        cdef uint32_t most = 0
+        for label, _ in servers:
+            most = max(most, <uint32_t>label)
+        free(self.cells)
+        self.cells = <Cells *>calloc(most + 1, sizeof(Cells))
+        if self.cells == NULL:
+            raise MemoryError
+        for label, server in servers:
+            self.cells[<uint32_t>label].queries = DROPS.cell((server, "query"), True)
+            self.cells[<uint32_t>label].replies = DROPS.cell((server, "response"), True)
+        self.handler.state = self.cells
