@@ -19,6 +19,10 @@ MAX_FILES = 100000
 MAX_TOKENS = 4_000_000
 
 
+#: Directives that CoreDNS once had, and what became of them.
+GONE = {"federation": ": gone since CoreDNS 1.7.0, as federation (v1) is from Kubernetes"}
+
+
 class ServerBlock:
     """Keys as written, and for each directive all its tokens in order (every occurrence begins with the directive's name)."""
 
@@ -130,7 +134,7 @@ class _Parser:
     def directive(self) -> None:
         name = self.filled()
         if not self.known(name):
-            raise self.error(f"Unknown directive '{name}'")
+            raise self.error(f"Unknown directive '{name}'{GONE.get(name, '')}")
         words = self.block.tokens.setdefault(name, [])
         words.append(self.token(name))
         depth = 0

@@ -7,16 +7,24 @@ thread of their own (`fastdns.plugins.forward.lane`), which runs only where one 
 from __future__ import annotations
 
 from fastdns.corefile import Controller
+from fastdns.log import Log
 from fastdns.plugins.forward._forward import ForwardHandler
 from fastdns.plugins.forward.options import parse
 from fastdns.plugins.forward.upstreams import pack_address, targets
 
 __all__ = ["setup"]
 
+log = Log("plugin/forward")
+
 
 def setup(controller: Controller) -> None:
-    """``forward FROM TO... { … }``; each occurrence in a block is a handler of its own, in the order of the file."""
+    """``forward FROM TO... { … }``; each occurrence in a block is a handler of its own, in the order of the file.
+
+    ``proxy`` is what it was called until CoreDNS 1.5.0.
+    """
     while controller.next():
+        if controller.directive == "proxy":
+            log.warning(f"{controller.file()}:{controller.line()}: 'proxy' is the old name of 'forward': write 'forward' instead")
         options = parse(controller)
         found = targets(options)
         if options.source_address:
