@@ -1,11 +1,11 @@
 """From a finished reply to a message. The contract is in _finish.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memcmp, memset
+from libc.string cimport memcpy, memcmp, memmove, memset
 from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD,
                             TYPE_OPT, TYPE_TSIG, EDNS_DO, ACCEPT, copy_octets, load16, store16, store32, wire_accept, wire_rdata_names,
                             wire_name_length)
-from fastdns._reply cimport (Large, Reply, Record, RECORD_OWNED, reply_alloc, reply_append, reply_begin, reply_end, reply_own,
+from fastdns._reply cimport (Large, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, reply_alloc, reply_append, reply_begin, reply_end, reply_own,
                              reply_parse)
 from fastdns._mux cimport Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
 
@@ -89,14 +89,39 @@ cdef int finish_fit(Query *q) noexcept nogil:
     length += opt
     if reply.overflow:
         reply.flags |= FLAG_TC
-    if length <= size or signed and length <= MESSAGE_MAX:
+    if signed:                  # and so never cut to the client's size (RFC 8945 5.3)
+        if sign(q, opt):
+            return 0
+        size = MESSAGE_MAX
+    if length <= size:
         reply.message_size = length
         reply.compress = query_is_udp(q) and length > <uint32_t>(1480 if q.client.family == 4 else 1220)
         if not reply.compress:
             return 0
     reply.compress = 1
-    write_compressed(q, MESSAGE_MAX if signed else size, opt)
+    write_compressed(q, size, opt)
     return 0
+
+
+cdef bint sign(Query *q, uint32_t opt) noexcept nogil:
+    """Writes the message into the worker's scratch and has it signed there; False where no handler here signs it."""
+    cdef Reply *reply = &q.reply
+    cdef Record record
+    cdef Signer *signer
+    cdef uint32_t i
+    for i in range(reply.count):
+        if reply.records[i].flags & RECORD_SIGNER:
+            break
+    else:
+        return False
+    record = reply.records[i]
+    signer = <Signer *>(record.rdata - sizeof(Signer))
+    reply.count -= 1
+    memmove(&reply.records[i], &reply.records[i + 1], (reply.count - i) * sizeof(Record))
+    reply.compress = 1
+    write_compressed(q, MESSAGE_MAX - record.owner_length - 10 - record.rdlength, opt)
+    reply.message_size = signer.sign(signer, q.worker.message, reply.message_size)
+    return True
 
 
 cdef void write_compressed(Query *q, uint32_t size, uint32_t opt) noexcept nogil:

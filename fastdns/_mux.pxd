@@ -7,6 +7,7 @@ handlers; the walk is a loop, so a query parks by remembering its position. Only
     reply   coming up, for every handler passed on the way down, in reverse: there is a message (q.reply.written) or a failure
     resume  the handler that parked goes on: its child is done, its answer came (query_post), or whatever it waited for
     done    after the message is fitted: final rcode, sizes; also for dropped queries (not written, rcode 0). For handlers passed or answering, innermost first
+    stream  the connection is given to q.stream, for every handler passed on the way down, in reverse: it may put a stream around it
     abandon parked here, and nobody waits any more (deadline, client gone); the query must not be touched afterwards
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
@@ -80,6 +81,7 @@ ctypedef Verdict (*handler_query_func)(Handler *self, Query *q) noexcept nogil
 ctypedef Verdict (*handler_reply_func)(Handler *self, Query *q) noexcept nogil
 ctypedef Verdict (*handler_resume_func)(Handler *self, Query *q) noexcept nogil
 ctypedef void (*handler_done_func)(Handler *self, Query *q) noexcept nogil
+ctypedef void (*handler_stream_func)(Handler *self, Query *q) noexcept nogil
 ctypedef void (*handler_abandon_func)(Handler *self, Query *q) noexcept nogil
 ctypedef bint (*handler_detach_func)(Handler *self, Worker *worker) noexcept nogil
 ctypedef bint (*filter_func)(Handler *self, Query *q) noexcept nogil
@@ -93,6 +95,7 @@ cdef struct Handler:            # one for each plugin and server block; hooks a 
     handler_reply_func reply
     handler_resume_func resume
     handler_done_func done
+    handler_stream_func stream
     handler_abandon_func abandon
     handler_detach_func detach  # run on each worker when the chain is retired and no query is in it: close sockets, stop timers; 1: done, 0: call me again
     void *state

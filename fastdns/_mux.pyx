@@ -282,6 +282,11 @@ cdef inline bint apply(Query *q, Verdict verdict) noexcept nogil:
 
 cdef void begin_stream(Query *q) noexcept nogil:
     """The carrier has the query until query_streamed: it keeps its slot and its configuration, but waits in no list and has no deadline."""
+    cdef uint32_t i = q.writer
+    while i > q.floor:
+        i -= 1
+        if q.chain.handlers[i].stream != NULL:
+            q.chain.handlers[i].stream(q.chain.handlers[i], q)
     q.phase = PHASE_DONE
     if q.parked:
         unpark(q)

@@ -20,6 +20,7 @@ cdef enum:
 
 cdef enum:                      # Record.flags
     RECORD_OWNED = 1            # owner and rdata live in the query (its names or its arena), so parking need not copy
+    RECORD_SIGNER = 2           # a TSIG that is made when the message is: a Signer stands directly before rdata, which is room of its length
 
 cdef struct Record:
     const uint8_t *owner        # uncompressed wire form
@@ -31,6 +32,10 @@ cdef struct Record:
     uint8_t owner_length
     uint8_t section
     uint8_t flags
+
+cdef struct Signer:             # of a whole message (RFC 8945)
+    # Appends its record to the finished message, with as many octets as the table's record has, and returns the new length.
+    uint32_t (*sign)(Signer *signer, uint8_t *message, uint32_t length) noexcept nogil
 
 cdef struct Large:              # what a big reply takes from the worker's bounded pool
     Large *next

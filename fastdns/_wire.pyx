@@ -344,6 +344,11 @@ cdef bint rdata_valid(const uint8_t *message, uint32_t end, uint32_t at, uint16_
                 return False
             at += 4 + left
         return True
+    if type == TYPE_TSIG:
+        if wire_skip_name(message, end, &at) < 0 or end - at < 16:
+            return False
+        left = 10 + load16(message + at + 8)
+        return end - at >= left + 6 and end - at == left + 6 + load16(message + at + left + 4)
     cdef int front = rdata_layout(type, &names, &strings)
     if names == 0:
         return True

@@ -146,7 +146,7 @@ def test_nothing_is_lost_where_compression_is_enough() -> None:
 def test_a_signed_reply_is_never_cut() -> None:
     query = question()
     message = reply_to(query, *addresses(60))
-    tsig = b"\x03key\0" + struct.pack("!HHIH", 250, 255, 0, 16) + bytes(16)
+    tsig = b"\x03key\0" + struct.pack("!HHIH", 250, 255, 0, 17) + bytes(17)
     message = message[:10] + b"\0\1" + message[12:] + tsig
     octets, _ = finished(query.to_wire(), message)
     assert struct.unpack("!4H", octets[4:12]) == (1, 60, 0, 1)
