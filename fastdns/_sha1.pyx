@@ -1,5 +1,5 @@
 """SHA-1 of short inputs. The contract is in _sha1.pxd."""
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 from fastdns._wire cimport load32, store32
 

@@ -1,16 +1,16 @@
 """Versions of zones: collecting records, publishing, and which zone a name is in. The contract is in _zone.pxd."""
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy
 from fastdns._atomic cimport atomic_peek8, atomic_poke8, atomic_store_pointer
 from fastdns._denial cimport denial_build, denial_free
 from fastdns._epoch cimport EpochTicket, epoch_passed, epoch_ticket
-from fastdns._index cimport Index, index_current, table_exact
+from fastdns._index cimport Index, table_exact
 from fastdns._nodes cimport (INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, IndexCore, IndexNode, IndexRecord, IndexTable, RRset,
                              node_rrset, node_rrsets, rrset_record)
 from fastdns._publish cimport index_holds, index_lock, index_release, index_swap, index_table, index_table_free, index_table_put, index_unlock
 from fastdns._wire cimport (CLASS_IN, TYPE_CNAME, TYPE_DNAME, TYPE_HTTPS, TYPE_MX, TYPE_NS, TYPE_NSEC, TYPE_RRSIG, TYPE_SOA, TYPE_SRV, TYPE_SVCB, Name,
-                            load16, load32, wire_name_copy, wire_name_length, wire_rdata_names, wire_read_name)
+                            load16, load32, wire_name_copy, wire_rdata_names, wire_read_name)
 
 from fastdns._zonefile cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_end, zonefile_error, zonefile_read
 

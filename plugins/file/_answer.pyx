@@ -5,8 +5,8 @@ from fastdns._atomic cimport atomic_peek8
 from fastdns._index cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, IndexOutcome, IndexResult, index_current,
                              reply_add_rrset, table_exact, table_find, table_wildcard)
 from fastdns._log cimport LOG_LINE_MAX, log_put
-from fastdns._mux cimport ANSWERED, FAILED, NEXT, Handler, Query, Verdict, query_answer, query_do, query_fail
-from fastdns._nodes cimport (NODE_APEX, NODE_CNAME, NODE_CUT, NODE_DNAME, NODE_HASHED, NODE_WILDCARD, IndexNode, IndexRecord, IndexTable, RRset, node_rrset,
+from fastdns._mux cimport ANSWERED, NEXT, Handler, Query, Verdict, query_answer, query_do, query_fail
+from fastdns._nodes cimport (NODE_CNAME, NODE_DNAME, NODE_HASHED, NODE_WILDCARD, IndexNode, IndexRecord, RRset, node_rrset,
                              rrset_record)
 from fastdns._reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record, reply_clear
 from fastdns._text cimport Text, text_name, text_put

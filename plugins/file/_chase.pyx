@@ -132,6 +132,7 @@ cdef Verdict chase_dname(Handler *self, Ask *ask, const IndexResult *found) noex
     record.ttl = dname.ttl
     record.rdata = target
     record.rdlength = name.length
+    record.flags = RECORD_OWNED
     if name.length == q.name.length and memcmp(name.lower, q.name.lower, name.length) == 0:
         return query_fail(q, RCODE_SERVFAIL, NULL)         # it could only go round
     if q.qtype == TYPE_CNAME:

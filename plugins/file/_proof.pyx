@@ -1,12 +1,11 @@
 """Which records prove what. The contract is in _proof.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from fastdns._denial cimport denial_before, denial_hash, denial_hashed
 from fastdns._index cimport IndexResult
 from fastdns._nodes cimport IndexNode, node_rrset
 from fastdns._reply cimport SECTION_AUTHORITY
 from fastdns._wire cimport NAME_MAX, TYPE_NSEC, TYPE_NSEC3, Name
-from fastdns._zone cimport ZoneVersion
 from fastdns.plugins.file._answer cimport add_set, add_signatures
 
 cdef enum:
@@ -78,7 +77,7 @@ cdef uint32_t show_closest(Ask *ask, Shown *shown, const Name *name, uint32_t la
 cdef void prove_absent_name(Ask *ask, const Name *name, const IndexNode *encloser) noexcept nogil:
     cdef Shown shown
     cdef uint8_t wildcard[NAME_MAX + 2]
-    shown.count = 0
+    memset(&shown, 0, sizeof(shown))
     if ask.version.nsec3_count:
         show_closest(ask, &shown, name, name.labels - encloser.labels)
         if wildcard_below(encloser, wildcard):
@@ -93,7 +92,7 @@ cdef void prove_absent_type(Ask *ask, const IndexResult *found) noexcept nogil:
     cdef const Name *name = ask.q.name
     cdef const IndexNode *node = found.node
     cdef Shown shown
-    shown.count = 0
+    memset(&shown, 0, sizeof(shown))
     if ask.version.nsec3_count:
         if found.wildcard:
             show_closest(ask, &shown, name, found.label)
@@ -112,7 +111,7 @@ cdef void prove_absent_type(Ask *ask, const IndexResult *found) noexcept nogil:
 cdef void prove_expansion(Ask *ask, const Name *name, const IndexResult *found) noexcept nogil:
     cdef Shown shown
     cdef uint32_t next = name.offset[found.label - 1]
-    shown.count = 0
+    memset(&shown, 0, sizeof(shown))
     if ask.version.nsec3_count:
         show_hashed(ask, &shown, name.lower + next, name.length - next, False)
     elif ask.version.nsec_count:
@@ -123,7 +122,7 @@ cdef void prove_referral(Ask *ask, const IndexNode *cut) noexcept nogil:
     cdef const Name *name = ask.q.name
     cdef Shown shown
     cdef uint32_t label
-    shown.count = 0
+    memset(&shown, 0, sizeof(shown))
     if ask.version.nsec3_count == 0 or show_hashed(ask, &shown, cut.name, cut.length, True):
         return
     # The cut is on the way to the query's name, or (an alias led to it) elsewhere: then it has no proof here.

@@ -1,0 +1,14 @@
+from collections.abc import Iterable
+
+from fastdns._mux import NativeHandler
+from fastdns._zone import ZoneSet
+from fastdns.plugins.transfer import Transfer
+
+class AutoHandler(NativeHandler):
+    """Answers names of ``origins`` from the zones that a set has at the time, and gives those away."""
+
+    zones: ZoneSet
+
+    def __init__(self, name: str, zones: ZoneSet, origins: Iterable[str]) -> None: ...
+    def transfer(self, zone: bytes, serial: int | None) -> Transfer | None:
+        """See `fastdns.plugins.transfer.Provider`."""

@@ -1,0 +1,49 @@
+"""The native handler of auto: the answers of file, from zones that come and go."""
+from fastdns._mux cimport NEXT, Handler, NativeHandler, Query, Verdict
+from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns._zones cimport ZoneList, Zones, zones_hold
+from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, zone_query, zone_resume
+from fastdns.plugins.file._file cimport pass_on
+from fastdns.plugins.transfer import Transfer
+
+cdef struct AutoState:
+    void **zones                # of the ZoneSet
+    const Zones *origins        # names that are looked at
+
+
+cdef Verdict auto_query(Handler *self, Query *q) noexcept nogil:
+    cdef const AutoState *state = <const AutoState *>self.state
+    cdef const ZoneState *zone
+    if not zones_hold(state.origins, q.name):
+        return NEXT
+    zone = zone_match(zone_slots(state.zones), q.name)
+    return zone_query(self, q, zone, NULL, ANSWER_PLAIN_REFERRALS) if zone != NULL else pass_on(self, q)
+
+
+cdef Verdict auto_resume(Handler *self, Query *q) noexcept nogil:
+    return zone_resume(self, q, zone_match(zone_slots((<const AutoState *>self.state).zones), q.name))
+
+
+cdef class AutoHandler(NativeHandler):
+    cdef AutoState state
+    cdef readonly ZoneSet zones
+    cdef ZoneList origins
+
+    def __cinit__(self, name, ZoneSet zones not None, origins):
+        self.zones = zones
+        self.origins = ZoneList(origins)
+        self.state.zones = &zones.slots
+        self.state.origins = &self.origins.zones
+        self.handler.state = &self.state
+        self.handler.query = auto_query
+        self.handler.resume = auto_resume
+
+    def __init__(self, name, zones, origins):
+        super().__init__(name)
+
+    def transfer(self, bytes zone not None, serial):
+        cdef Zone found
+        for found in self.zones.zones:
+            if found.wire == zone:
+                return Transfer.of_index(found.index, serial)
+        return None

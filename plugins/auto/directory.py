@@ -1,0 +1,152 @@
+"""A directory of master files, and the zones that it has at the time."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from fastdns import schedule
+from fastdns._regex import Regex
+from fastdns._zone import Zone, ZoneSet
+from fastdns.corefile import Config
+from fastdns.corefile.errors import quoted, system_error
+from fastdns.log import Log
+from fastdns.plugins.file.source import Notify, ZoneFile, notifier
+
+__all__ = ["Directory", "expand"]
+
+log = Log("plugin/auto")
+
+#: What Go's Expand replaces: a dollar sign, a group's number or name, with or without braces.
+REFERENCE = re.compile(r"\$(?:(\$)|(\w+)|\{(\w+)\})", re.ASCII)
+
+
+class Directory:
+    """Keeps a set of zones as the files of a directory are.
+
+    ``pattern`` is looked for in the names of files; ``template`` makes the zone's name of what its groups matched.
+    """
+
+    def __init__(self, path: str, pattern: Regex, template: str, zones: ZoneSet) -> None:
+        self.path = path
+        self.pattern = pattern
+        self.template = template
+        self.zones = zones
+        #: By lower-case origin.
+        self.files: dict[str, ZoneFile] = {}
+        self._notify: Notify | None = None
+        self._task: schedule.Task | None = None
+
+    def start(self, config: Config) -> None:
+        """Load what there is, before the block serves."""
+        self._notify = notifier(config)
+        self.scan()
+
+    def watch(self, seconds: float) -> None:
+        """Tell secondaries, and look at the directory every so many seconds from now on (0: never)."""
+        self._tell()
+        if seconds:
+            self._task = schedule.every(seconds, self.again)
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def again(self) -> None:
+        """Zones whose files came or went, and new versions of those that stay."""
+        self.scan()
+        for file in list(self.files.values()):
+            file.reload()
+        self._tell()
+
+    def scan(self) -> None:
+        """Load zones of new files, and let go of those without one."""
+        seen: dict[str, str] = {}
+        for path in walk(self.path):
+            origin = self.origin(os.path.basename(path))
+            if origin is None:
+                continue
+            if origin in seen:
+                log.warning(f"Multiple zone files match origin {quoted(origin)}: using {quoted(seen[origin])} instead of {quoted(path)}")
+                continue
+            seen[origin] = path
+            if origin in self.files:
+                self.files[origin].path = path
+            else:
+                self._insert(origin, path)
+        for origin in [origin for origin in self.files if origin not in seen]:
+            del self.files[origin]
+            self.zones.replace(file.zone for file in self.files.values())
+            log.info(f"Deleting zone `{origin}'")
+        self.zones.collect()
+
+    def origin(self, name: str) -> str | None:
+        """The zone that a file of this name has; None: it is no zone's."""
+        groups = self.pattern.search(name)
+        if groups is None:
+            return None
+        origin = expand(self.template, groups, self.pattern.names)
+        if not origin:
+            return None
+        return (origin if origin.endswith(".") else origin + ".").lower()
+
+    def _insert(self, origin: str, path: str) -> None:
+        try:
+            file = ZoneFile(Zone(origin), path)
+            file.first_load()
+        except OSError as error:
+            log.warning(f"Opening {path} failed: {system_error(error)}")
+            return
+        except ValueError as error:
+            log.warning(f"Parse zone `{origin}': {error}")
+            return
+        self.files[origin] = file
+        self.zones.replace(file.zone for file in self.files.values())
+        log.info(f"Inserting zone `{origin}' from: {path}")
+
+    def _tell(self) -> None:
+        """Notify the secondaries of every zone; what failed is told once, by the last of the errors."""
+        failure: Exception | None = None
+        if self._notify is None:
+            return
+        for origin in list(self.files):
+            try:
+                self._notify(origin)
+            except (OSError, ValueError) as error:
+                failure = error
+        if failure is not None:
+            log.warning(str(failure))
+
+
+def walk(path: str) -> Iterator[str]:
+    """Files below a directory, which may be a link itself, in the order of their names; links to directories count as files."""
+    yield from _walk(os.path.realpath(path) if path else path)
+
+
+def _walk(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
+    except OSError as error:
+        log.warning(f"error reading {folder}: {system_error(error, path=folder)}")
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(entry.path)
+        else:
+            yield entry.path
+
+
+def expand(template: str, groups: list[str | None], names: dict[str, int]) -> str:
+    """A template of Go's ``Expand``: ``$1``, ``${1}``, ``${name}``; what names no group stands for nothing, ``$$`` for a dollar sign."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1]:
+            return "$"
+        name = found[2] or found[3]
+        number = int(name) if name.isdigit() else names.get(name, -1)
+        return groups[number] or "" if 0 <= number < len(groups) else ""
+
+    return REFERENCE.sub(value, template)

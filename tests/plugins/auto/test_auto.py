@@ -1,0 +1,191 @@
+"""auto: zones of a directory's files, as they come and go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import dns.flags
+import dns.query
+import dns.rcode
+import dns.zone
+import pytest
+
+from fastdns import regex
+from fastdns.corefile import Controller, CorefileError
+from fastdns.plugins.auto import parse
+from fastdns.plugins.auto.directory import expand, walk
+from tests.server import Server
+from tests.waiting import until
+
+Serve = Callable[..., Server]
+
+
+def zone(address: str, serial: int = 1) -> str:
+    return f"@ 300 IN SOA ns admin {serial} 3600 600 86400 60\nwww 300 IN A {address}\nalias 300 IN CNAME x.cut\ncut 300 IN NS ns.cut\n"
+
+
+def address(server: Server, name: str, **options: object) -> str:
+    reply = server.query(name, **options)  # type: ignore[arg-type]
+    return str(reply.answer[0][0]) if reply.answer else dns.rcode.to_text(reply.rcode())
+
+
+# ---- set-up ----
+
+
+def test_defaults() -> None:
+    settings = parse(Controller.of("auto", ["example.org"]))
+    assert (settings.origins, settings.path, settings.template, settings.reload) == (["example.org."], "", "${1}", 60 * 10**9)
+    assert settings.pattern.source == r"db\.(.*)"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("auto a.test B.test", {"origins": ["a.test.", "b.test."]}),
+        ("auto {\n directory /tmp\n}", {"path": "/tmp"}),
+        ("auto {\n directory /no/such/folder\n}", {"path": "/no/such/folder"}),
+        ("auto {\n directory /tmp (.*)[.]zone {1}\n}", {"template": "${1}"}),
+        ("auto {\n directory /tmp (?P<x>.*)-(.*) {x}.{2}\n}", {"template": "${x}.${2}"}),
+        ("auto {\n reload 5s\n}", {"reload": 5 * 10**9}),
+        ("auto {\n reload 0\n}", {"reload": 0}),
+        ("auto {\n upstream 10.0.0.1\n}", {"path": ""}),
+        ("auto a.test {\n reload 5s\n}\nauto b.test", {"origins": ["b.test."], "reload": 5 * 10**9}),
+    ],
+)
+def test_properties(text: str, wanted: dict[str, object]) -> None:
+    settings = parse(Controller.of(text))
+    assert {key: getattr(settings, key) for key in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("auto {\n directory\n}", "[Ww]rong argument count"),
+        ("auto {\n directory /tmp (.*)\n}", "[Ww]rong argument count"),
+        ("auto {\n directory /tmp (.*) {1} x\n}", "[Ww]rong argument count"),
+        ("auto {\n directory /tmp abc\n}", "Need at least one sub expression"),
+        ("auto {\n directory /tmp abc {1}\n}", "Need at least one sub expression"),
+        ("auto {\n directory /tmp (abc {1}\n}", "error parsing regexp: missing"),
+        (f"auto {{\n directory /tmp ({'a' * 10000}) {{1}}\n}}", "regexp too large"),
+        ("auto {\n directory /dev/null/x\n}", "Unable to access root path '/dev/null/x': stat /dev/null/x: not a directory"),
+        ("auto {\n reload\n}", "reload duration value is expected"),
+        ("auto {\n reload -1s\n}", "plugin/file: invalid duration"),
+        ("auto {\n reload x\n}", "plugin/file: time: invalid duration"),
+        ("auto {\n fallthrough\n}", "unknown property 'fallthrough'"),
+    ],
+)
+def test_what_is_refused(text: str, message: str) -> None:
+    with pytest.raises((CorefileError, ValueError), match=message):
+        parse(Controller.of(text))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "template", "wanted"),
+    [
+        (r"db\.(.*)", "db.example.org", "${1}", "example.org"),
+        (r"(.*)-(.*)", "a-b", "$2.$1", "b.a"),
+        (r"(?P<left>.*)-(.*)", "a-b", "${left}.x", "a.x"),
+        (r"(.*)", "a", "$1x.$$", ".$"),
+        (r"(a)|(b)", "b", "${1}${2}${3}", "b"),
+    ],
+)
+def test_templates(pattern: str, name: str, template: str, wanted: str) -> None:
+    expression = regex.compile(pattern)
+    groups = expression.search(name)
+    assert groups is not None
+    assert expand(template, groups, expression.names) == wanted
+
+
+def test_the_order_of_files(tmp_path: Path) -> None:
+    for name in ("b/x", "b/a/y", "c", "a"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "link").symlink_to("b")
+    (tmp_path / "top").symlink_to(".")
+    assert [os.path.relpath(path, tmp_path) for path in walk(str(tmp_path / "top"))] == ["a", "b/a/y", "b/x", "c", "link", "top"]
+
+
+# ---- serving ----
+
+
+def test_zones_come_change_and_go(serve: Serve) -> None:
+    def prepare(folder: Path) -> None:
+        zones = folder / "zones"
+        zones.mkdir()
+        (zones / "db.one.test").write_text(zone("192.0.2.1"))
+        (zones / "db.Two.test").write_text(zone("192.0.2.2"))
+        (zones / "db.bad.test").write_text("no zone")
+        (zones / "other").write_text(zone("192.0.2.9"))
+        (folder / "link").symlink_to("zones")
+
+    corefile = """test:{port} {
+        bind 127.0.0.1
+        auto {
+            directory {dir}/link
+            reload 100ms
+        }
+        transfer {
+            to *
+        }
+    }
+    test:{port2} {
+        bind 127.0.0.1
+        auto two.test {
+            directory {dir}/zones
+            reload 0
+        }
+        whoami
+    }"""
+    server = serve(corefile, prepare=prepare)
+    zones = server.folder / "zones"
+    assert address(server, "www.one.test") == "192.0.2.1"
+    assert address(server, "www.two.test") == "192.0.2.2"
+    assert address(server, "no.two.test") == "NXDOMAIN"
+    assert address(server, "www.three.test") == "REFUSED"
+    assert not server.query("alias.one.test").flags & dns.flags.AA
+    assert f"[INFO] plugin/auto: Inserting zone `one.test.' from: {zones}/db.one.test" in server.log()
+    assert "[WARNING] plugin/auto: Parse zone `bad.test.': failed to parse file" in server.log()
+    transferred = dns.zone.from_xfr(dns.query.xfr("127.0.0.1", "two.test", port=server.port), check_origin=False)
+    assert str(transferred.get_rdataset("www", "A")[0]) == "192.0.2.2"
+
+    other = server.ports["port2"]
+    assert address(server, "www.two.test", port=other) == "192.0.2.2"
+    assert server.query("www.one.test", port=other).additional, "not among its zones: whoami"
+    assert server.query("test", port=other).additional
+
+    (zones / "db.three.test").write_text(zone("192.0.2.3"))
+    until(lambda: address(server, "www.three.test") == "192.0.2.3")
+    (zones / "db.one.test").write_text(zone("192.0.2.4", 2))
+    until(lambda: address(server, "www.one.test") == "192.0.2.4")
+    (zones / "db.three.test").write_text("broken")
+    until(lambda: '[ERROR] plugin/file: Parsing zone "three.test."' in server.log())
+    assert address(server, "www.three.test") == "192.0.2.3"
+    (zones / "db.three.test").unlink()
+    until(lambda: address(server, "www.three.test") == "REFUSED")
+    until(lambda: "[INFO] plugin/auto: Deleting zone `three.test.'" in server.log())
+
+
+def test_of_two_files_for_a_zone_the_first_counts(serve: Serve) -> None:
+    def prepare(folder: Path) -> None:
+        for name in ("a", "b"):
+            (folder / "zones" / name).mkdir(parents=True)
+        (folder / "zones" / "a" / "db.test").write_text(zone("192.0.2.1"))
+        (folder / "zones" / "b" / "db.test").write_text(zone("192.0.2.2", 2))
+
+    server = serve(".:{port} {\n bind 127.0.0.1\n root {dir}\n auto {\n directory zones\n reload 100ms\n }\n}", prepare=prepare)
+    zones = server.folder / "zones"
+    assert address(server, "www.test") == "192.0.2.1"
+    assert f'Multiple zone files match origin "test.": using "{zones}/a/db.test" instead of "{zones}/b/db.test"' in server.log()
+    (zones / "a" / "db.test").unlink()
+    until(lambda: address(server, "www.test") == "192.0.2.2")
+
+
+def test_a_directory_that_comes_later(serve: Serve) -> None:
+    server = serve(".:{port} {\n bind 127.0.0.1\n auto {\n directory {dir}/zones\n reload 100ms\n }\n}")
+    assert f"[WARNING] plugin/auto: Directory does not exist: {server.folder}/zones" in server.log()
+    assert address(server, "www.test") == "REFUSED"
+    (server.folder / "zones").mkdir()
+    (server.folder / "zones" / "db.test").write_text(zone("192.0.2.1"))
+    until(lambda: address(server, "www.test") == "192.0.2.1")
