@@ -47,6 +47,11 @@ test: build ## the tests, but for the slow ones
 slow: build ## the tests of many seconds: packages built, large clusters
 	$(BIN)/python -m pytest -m slow
 
+# make bench UPDATE=1 writes the numbers down, make bench K=cache measures some.
+.PHONY: bench
+bench: build ## micro-benchmarks, compared with what is written down for this kind of processor
+	$(BIN)/fastdns-bench micro $(if $(UPDATE),--update) $(if $(K),-k "$(K)")
+
 .PHONY: lint
 lint: build $(STAMPS)/lint ## ruff, mypy, cython-lint
 	$(BIN)/ruff check .

@@ -24,4 +24,4 @@ class Replay:
     def serve(self, messages: Sequence[bytes]) -> list[bytes]:
         """Take up one batch (1 to 64 messages) as from a UDP socket bound to all addresses; the replies that leave at once. ValueError."""
     def wake(self, seconds: float = 0) -> list[bytes]:
-        """One turn for the other sockets that are ready (of upstreams), waiting for the first; the replies that leave."""
+        """One turn for the other sockets that are ready (of upstreams) and for what threads have posted, waiting for the first; the replies that leave."""

@@ -5,9 +5,10 @@ are read where sendmmsg would have taken them from. What runs in between is all 
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcpy, memset
+from fastdns._atomic cimport atomic_fence, atomic_load_pointer, atomic_store32, atomic_take_pointer
 from fastdns._epoch cimport epoch_offline, epoch_online
 from fastdns._loop cimport Engine, Listener, Loop
-from fastdns._mux cimport Flush, Source
+from fastdns._mux cimport Flush, Mail, Source
 from fastdns._socket cimport AF_INET6, epoll_event, epoll_wait, htons, sockaddr_in6, socket_clock
 from fastdns._timer cimport wheel_init, wheel_turn
 from fastdns._udp cimport BATCH, CONTROL_SIZE, RECEIVE_SIZE, UdpBatch, UdpSocket, udp_take_up
@@ -58,6 +59,7 @@ cdef enum:
 cdef struct Turn:                   # one call of the functions that count
     Loop *loop
     UdpSocket *sock
+    Mail *mail                      # of other threads, the newest first
     int count                       # messages of a batch
     epoll_event events[EVENTS_MAX]
 
@@ -95,10 +97,16 @@ cdef void take_up(void *turn) noexcept nogil:
 cdef void run_ready(void *turn) noexcept nogil:
     cdef Loop *loop = (<Turn *>turn).loop
     cdef Source *source
+    cdef Mail *mail = (<Turn *>turn).mail
+    cdef Mail *following
     cdef int i
     for i in range((<Turn *>turn).count):
         source = <Source *>(<Turn *>turn).events[i].data.ptr
         source.ready(source, &loop.base, (<Turn *>turn).events[i].events)
+    while mail != NULL:             # in no order: that makes no difference to what it costs
+        following = mail.next
+        mail.run(mail, &loop.base)
+        mail = following
     wheel_turn(&loop.wheel, &loop.base, loop.base.now)
     run_flushes(loop)
 
@@ -149,8 +157,17 @@ cdef class Replay:
         return self._replies()
 
     def wake(self, double seconds=0) -> list:
-        self.turn.count = epoll_wait(self.loop.epoll, self.turn.events, EVENTS_MAX, <int>(seconds * 1000))
-        if self.turn.count > 0:
+        cdef void **inbox = <void **>&self.loop.inbox
+        cdef int timeout = <int>(seconds * 1000)
+        with nogil:                 # as run_worker of fastdns/_loop sleeps
+            atomic_store32(&self.loop.asleep, 1)
+            atomic_fence()
+            if atomic_load_pointer(inbox) != NULL:
+                timeout = 0
+            self.turn.count = epoll_wait(self.loop.epoll, self.turn.events, EVENTS_MAX, timeout)
+            atomic_store32(&self.loop.asleep, 0)
+        self.turn.mail = <Mail *>atomic_take_pointer(inbox)
+        if self.turn.count > 0 or self.turn.mail != NULL:
             self._run(run_ready)
         return self._replies()
 

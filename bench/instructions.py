@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,7 @@ def measure(folder: Path, names: Sequence[str] = ()) -> Counts:
     command = [
         valgrind,
         "--tool=callgrind",
+        "--compress-strings=no",
         f"--callgrind-out-file={profile}",
         "--collect-atstart=no",
         "--toggle-collect=replay_counted",
@@ -158,9 +160,20 @@ def readable(name: str) -> str:
 
 def functions(profile: Path, queries: float) -> Iterable[str]:
     """A case's functions by the instructions in themselves, per query."""
-    done = subprocess.run(["callgrind_annotate", "--auto=no", "--threshold=99", str(profile)], capture_output=True, text=True, check=True)
-    for count, name in re.findall(r"^ *([\d,]+) \([ \d.]+%\)  \S*?:(\S+)", done.stdout, re.MULTILINE):
-        yield f"{int(count.replace(',', '')) / queries:10.1f}  {readable(name)}"
+    costs: Counter[str] = Counter()
+    name, called = "", False
+    for line in profile.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("fn="):
+            name = line[3:].partition("'")[0]
+        elif line.startswith("calls="):
+            called = True  # the next line is what the called function took
+        elif line.startswith(tuple("0123456789+-*")):
+            if not called:
+                costs[name] += int(line.split()[-1])
+            called = False
+    for name, cost in costs.most_common():
+        if cost >= queries:
+            yield f"{cost / queries:10.1f}  {readable(name)}"
 
 
 # ---- the command ----

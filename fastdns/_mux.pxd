@@ -317,6 +317,8 @@ cdef Query *query_take(Worker *worker) noexcept nogil
 cdef void query_release(Query *q) noexcept nogil
 # A transfer has ended (or was cut): `size` octets went out. The done hooks run now, and the query is gone.
 cdef void query_streamed(Query *q, uint32_t size) noexcept nogil
+# The block that answers q.name, q.qtype at q.server, or NULL: REFUSED. DS goes to the least specific matching zone below the root.
+cdef Zone *mux_match(Query *q) noexcept nogil
 # Runs an accepted query (message and first_name parsed, addresses, transport, listener set) through mux, chain and send.
 cdef void query_run(Query *q) noexcept nogil
 # The writer of the fitted reply: into out with room for q.reply.message_size (at most 65,535) octets. Returns the length.

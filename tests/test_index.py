@@ -16,7 +16,7 @@ import pytest
 from fastdns import _epoch
 from fastdns._index import Index
 from fastdns._wire import name_text, name_wire
-from fastdns.bench._lookups import Reader
+from fastdns.bench._loops import Reader
 from tests.waiting import until
 
 A, NS, CNAME, SOA, TXT, AAAA, DNAME, DS, ANY = 1, 2, 5, 6, 16, 28, 39, 43, 255

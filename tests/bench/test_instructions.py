@@ -12,7 +12,7 @@ import pytest
 
 from fastdns.bench import replay
 from fastdns.bench.cli import main
-from fastdns.bench.instructions import FILE, Counts, Unmeasurable, compare, derive, judge, measure, readable, total
+from fastdns.bench.instructions import FILE, Counts, Unmeasurable, compare, derive, functions, judge, measure, readable, total
 
 KEY = "gcc 1.0, glibc 2.0, x86_64"
 
@@ -60,6 +60,10 @@ def test_the_same_number_each_time(tmp_path: Path) -> None:
         found.append({name: total(profile) for name, profile in counts.profiles.items()})
     assert found[0] == found[1]
     assert set(counts.instructions) == {"kubernetes", "cache"}
+    for name, profile in counts.profiles.items():
+        listed = list(functions(profile, total(profile) / counts.instructions[name]))
+        assert any(line.endswith("fastdns._mux.walk") for line in listed)
+        assert sum(float(line.split()[0]) for line in listed) == pytest.approx(counts.instructions[name], rel=0.02)
     assert 500 < counts.instructions["cache"] < counts.instructions["kubernetes"] < 20_000
 
 
