@@ -178,7 +178,6 @@ cdef class Generator:
         self.end = self.begin + <int64_t>self.ends[self.pieces - 1]
         self.due -= warm * 1e9
         self.driver.tally.began = 0
-        self.driver.tally.rate = self.rates[0]
         self.set_boundary(self.begin)
         with nogil:
             generator_wake_in_time()
@@ -386,7 +385,6 @@ cdef class Generator:
             self.driver.tally = tally
             atomic_store32(&self.written, self.written + 1)
         self.set_boundary(now)
-        self.driver.tally.rate = self.rates[self.piece]
 
     cdef void set_boundary(self, int64_t now) noexcept nogil:
         """The next full second or the end of a piece. The last interval goes on until everything is answered."""
@@ -396,6 +394,7 @@ cdef class Generator:
         for i in range(self.pieces):
             if self.ends[i] > elapsed:
                 self.mark = min(self.mark, <int64_t>self.ends[i])
+                self.driver.tally.rate = self.rates[i]
                 break
         self.boundary = self.begin + self.mark
         if self.boundary >= self.end:

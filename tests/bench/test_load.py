@@ -61,6 +61,7 @@ def test_an_open_loop_sends_what_is_due() -> None:
         result = load(server, query_set(), seconds=0.5, steps=[200, 600, 1000, 200, 400])
         even = load(server, query_set(), seconds=0.5, rate=1000)
     assert [step.sent for step in result.steps] == pytest.approx([20, 60, 100, 20, 40], abs=40)
+    assert [interval.rate for interval in result.intervals] == [200, 600, 1000, 200, 400]
     assert result.sent == pytest.approx(240, abs=4)
     assert even.sent == 500
 
