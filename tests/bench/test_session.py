@@ -22,7 +22,7 @@ RUNS: dict[str, tuple[list[str], list[str]]] = {
     "cluster": ([*CLUSTER, "--pod-mode", "verified"], ["floor", "fastdns"]),
     "cache": (["--names", "50"], ["floor", "fastdns"]),
     "forward": (["--names", "50"], ["relay", "fastdns"]),
-    "file": (["--names", "50", "--subject", "floor"], ["floor hit", "floor absent"]),
+    "file": (["--names", "50"], ["floor", "fastdns hit", "fastdns absent"]),
     "tcp": (CLUSTER, ["fastdns"]),
     "python-plugin": (["--names", "50"], ["floor", "fastdns own", "fastdns beside", "fastdns without"]),
     "reload": (["--every", "0.05"], ["floor", "fastdns"]),
