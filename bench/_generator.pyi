@@ -37,7 +37,7 @@ class Generator:
         threads: int,
         server_name: bytes = b"",
     ) -> None: ...
-    def open(self, timeout: float = 5) -> None:
+    def open(self, timeout: float) -> None:
         """Opens sockets, and waits up to `timeout` seconds for connections. OSError when there is none."""
 
     def run(self, start: int, warm: float) -> None:

@@ -154,7 +154,7 @@ cdef class Generator:
 
     # ---- Python's side ----
 
-    def open(self, double timeout=5):
+    def open(self, double timeout):
         cdef uint32_t i
         cdef int error
         cdef int64_t limit = socket_clock() + <int64_t>(timeout * 1e9)

@@ -59,58 +59,56 @@ cdef int run(Buffers *b, uint32_t upstreams) noexcept nogil:
                 continue
             return errno
         if b.sockets[0].revents:
-            ask(b, turn)
+            pass_on(b, turn, True)
             turn = (turn + 1) % upstreams
         for s in range(upstreams):
             if b.sockets[s + 1].revents:
-                answer(b, s)
+                pass_on(b, s, False)
 
 
-cdef void ask(Buffers *b, uint32_t s) noexcept nogil:
-    """One batch from the front to upstream socket s, under ids of our own."""
-    cdef int n = take(b, b.sockets[0].fd, True)
+cdef void pass_on(Buffers *b, uint32_t s, bint asked) noexcept nogil:
+    """One batch from the front to upstream socket s, under ids of our own (asked), or from there to those who asked."""
+    cdef int n = take(b, b.sockets[0 if asked else s + 1].fd, asked)
     cdef int i
     cdef uint32_t m = 0
-    cdef uint16_t id
-    cdef Asker *asker
     for i in range(n):
-        if b.received[i].msg_len < SHORTEST:
+        if b.received[i].msg_len < SHORTEST or not (note_asker(b, s, i) if asked else find_asker(b, s, i, m)):
             continue
-        id = b.next[s] % SLOTS
-        b.next[s] += 1
-        asker = &b.askers[s][id]
-        asker.address = b.peers[i]
-        asker.length = b.received[i].msg_hdr.msg_namelen
-        memcpy(&asker.id, b.octets[i], 2)
-        memcpy(b.octets[i], &id, 2)
-        place(b, m, i)
-        b.sent[m].msg_hdr.msg_name = NULL
-        b.sent[m].msg_hdr.msg_namelen = 0
+        b.parts[i].iov_len = b.received[i].msg_len
+        b.sent[m].msg_hdr.msg_iov = &b.parts[i]
+        b.sent[m].msg_hdr.msg_iovlen = 1
+        if asked:
+            b.sent[m].msg_hdr.msg_name = NULL
+            b.sent[m].msg_hdr.msg_namelen = 0
         m += 1
-    give(b, b.sockets[s + 1].fd, m)
+    give(b, b.sockets[s + 1 if asked else 0].fd, m)
 
 
-cdef void answer(Buffers *b, uint32_t s) noexcept nogil:
-    """One batch of replies from upstream socket s to those who asked."""
-    cdef int n = take(b, b.sockets[s + 1].fd, False)
-    cdef int i
-    cdef uint32_t m = 0
+cdef inline bint note_asker(Buffers *b, uint32_t s, int i) noexcept nogil:
+    """Keeps who sent datagram i, and gives it an id of our own."""
+    cdef uint16_t id = b.next[s] % SLOTS
+    cdef Asker *asker = &b.askers[s][id]
+    b.next[s] += 1
+    asker.address = b.peers[i]
+    asker.length = b.received[i].msg_hdr.msg_namelen
+    memcpy(&asker.id, b.octets[i], 2)
+    memcpy(b.octets[i], &id, 2)
+    return True
+
+
+cdef inline bint find_asker(Buffers *b, uint32_t s, int i, uint32_t m) noexcept nogil:
+    """Gives datagram i its old id and, as the m-th to be sent, the address of who asked. False when nobody did."""
     cdef uint16_t id
     cdef Asker *asker
-    for i in range(n):
-        if b.received[i].msg_len < SHORTEST:
-            continue
-        memcpy(&id, b.octets[i], 2)
-        asker = &b.askers[s][id % SLOTS]
-        if asker.length == 0:
-            continue
-        memcpy(b.octets[i], &asker.id, 2)
-        b.peers[i] = asker.address
-        place(b, m, i)
-        b.sent[m].msg_hdr.msg_name = &b.peers[i]
-        b.sent[m].msg_hdr.msg_namelen = asker.length
-        m += 1
-    give(b, b.sockets[0].fd, m)
+    memcpy(&id, b.octets[i], 2)
+    asker = &b.askers[s][id % SLOTS]
+    if asker.length == 0:
+        return False
+    memcpy(b.octets[i], &asker.id, 2)
+    b.peers[i] = asker.address
+    b.sent[m].msg_hdr.msg_name = &b.peers[i]
+    b.sent[m].msg_hdr.msg_namelen = asker.length
+    return True
 
 
 cdef int take(Buffers *b, int fd, bint named) noexcept nogil:
@@ -124,13 +122,6 @@ cdef int take(Buffers *b, int fd, bint named) noexcept nogil:
         b.received[i].msg_hdr.msg_iov = &b.parts[i]
         b.received[i].msg_hdr.msg_iovlen = 1
     return recvmmsg(fd, b.received, BATCH, MSG_DONTWAIT, NULL)
-
-
-cdef void place(Buffers *b, uint32_t m, int i) noexcept nogil:
-    """What place i received becomes the m-th to be sent."""
-    b.parts[i].iov_len = b.received[i].msg_len
-    b.sent[m].msg_hdr.msg_iov = &b.parts[i]
-    b.sent[m].msg_hdr.msg_iovlen = 1
 
 
 cdef void give(Buffers *b, int fd, uint32_t count) noexcept nogil:

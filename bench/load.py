@@ -94,7 +94,7 @@ def open_generators(queries: QuerySet, target: Target, plan: Plan) -> list[Gener
                 threads=threads,
                 server_name=target.server_name.encode(),
             )
-            generator.open()
+            generator.open(plan.timeout)
         except OSError as error:
             raise LoadError(f"{target}: {error.strerror or error}") from error
         made.append(generator)

@@ -51,7 +51,7 @@ class Plan:
     threads: int = 1
     #: CPUs that the threads are pinned to, in turn; none: anywhere.
     cpus: list[int] = field(default_factory=list)
-    #: A query without a reply for so long is lost.
+    #: A query without a reply for so long is lost; connections that are not made in that time fail the run.
     timeout: float = 5
     #: Open loop: rates one after the other, each for an equal part of `seconds`; `rate` is then ignored.
     steps: list[float] = field(default_factory=list)

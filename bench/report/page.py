@@ -9,7 +9,7 @@ from typing import Any
 
 from fastdns.bench.report import plots
 from fastdns.bench.report.plots import Line
-from fastdns.bench.report.table import HEADINGS, cells, changes, rate_text, ratio, title
+from fastdns.bench.report.table import HEADINGS, cells, changes, losses, rate_text, ratio, title
 
 Document = dict[str, Any]
 
@@ -23,7 +23,9 @@ COLOURS = (
     ("5b4bb5", "a79bf0"),
     ("333333", "dddddd"),
 )
-FLOORS = ("floor", "relay")
+FLOORS = {"floor", "relay"}
+#: That lines and bars of one server are told apart by.
+VARIANTS = 4
 
 STYLE = """
 :root { color-scheme: light dark; --ground: #fff; --text: #1b1f24; --soft: #667; --rule: #dde1e6; --grey: #8a9099; LIGHT }
@@ -40,7 +42,9 @@ figure { margin: 0; } svg { width: 100%; height: auto; display: block; }
 .key span { display: inline-block; width: 0.8em; height: 0.8em; border-radius: 2px; margin-right: 0.4em; }
 svg text { fill: var(--soft); font-size: 12px; paint-order: stroke; stroke: var(--ground); stroke-width: 3px; } svg .label { fill: var(--text); }
 svg .grid { stroke: var(--rule); } svg .axis { stroke: var(--soft); } svg .reference { stroke: var(--text); stroke-dasharray: 3 3; }
-svg polyline { fill: none; stroke-width: 2; } .wrong { color: #c62828; font-weight: 600; }
+svg polyline { fill: none; stroke-width: 2; } polyline.v1 { stroke-dasharray: 7 4; } polyline.v2 { stroke-dasharray: 2 4; }
+polyline.v3 { stroke-dasharray: 9 3 2 3; } rect.v1, .key .v1 { opacity: 0.6; } rect.v2, .key .v2 { opacity: 0.4; } rect.v3, .key .v3 { opacity: 0.25; }
+ .wrong { color: #c62828; font-weight: 600; }
 """
 
 COLOURED = """polyline.NAME, circle.NAME { stroke: var(--NAME); }
@@ -68,10 +72,19 @@ def page(documents: Sequence[Document]) -> str:
 
 
 def colours_of(documents: Sequence[Document]) -> dict[str, str]:
-    """Subject -> class of its colour, the same in all pictures."""
+    """Subject -> classes of its colour, which is its server's, and of its variant, the same in all pictures."""
     subjects = dict.fromkeys(run["subject"] for document in documents for run in document["runs"])
-    named = [subject for subject in subjects if subject.split()[0] not in FLOORS]
-    return dict.fromkeys(subjects, "grey") | {subject: f"c{i % len(COLOURS)}" for i, subject in enumerate(named)}
+    named = [name for name in dict.fromkeys(map(server_of, subjects)) if name not in FLOORS]
+    servers = {name: f"c{i % len(COLOURS)}" for i, name in enumerate(named)}
+    found: dict[str, str] = {}
+    for subject in subjects:
+        before = sum(server_of(each) == server_of(subject) for each in found)
+        found[subject] = f"{servers.get(server_of(subject), 'grey')} v{min(before, VARIANTS - 1)}"
+    return found
+
+
+def server_of(subject: str) -> str:
+    return subject.split()[0]
 
 
 def one(document: Document, colours: dict[str, str]) -> str:
@@ -83,7 +96,7 @@ def one(document: Document, colours: dict[str, str]) -> str:
     parts += [f"<p>{escape(note)}</p>" for note in document["notes"]]
     parts.append(f"<p><code>{escape(document['command'])}</code></p>")
     parts.append(html_table(runs))
-    parts += [f"<p>{escape(line)}</p>" for line in map(changes, runs) if line]
+    parts += [f"<p>{escape(line)}</p>" for line in (*map(changes, runs), *map(losses, runs)) if line]
     parts += [f'<p class="soft">skipped: {escape(each["subject"])} {escape(each["variant"])}: {escape(each["why"])}</p>' for each in document["skipped"]]
     subjects = list(dict.fromkeys(run["subject"] for run in runs))
     parts.append(key(subjects, colours))
@@ -125,7 +138,7 @@ def latencies(runs: Sequence[dict[str, Any]], colours: dict[str, str]) -> list[t
         return [("Latency, 99th percentile", plots.bars(drawn_bars))]
     for heading, percentile in (("Latency over load, median", "p50"), ("Latency over load, 99th percentile", "p99")):
         drawn = [
-            Line(subject, colours[subject], sorted((run["answers_per_s"], run["latency_s"][percentile] * 1e6) for run in theirs), colours[subject] == "grey")
+            Line(subject, colours[subject], sorted((run["answers_per_s"], run["latency_s"][percentile] * 1e6) for run in theirs))
             for subject, theirs in by_subject(runs).items()
         ]
         pictures.append((heading, plots.lines(drawn, "answers per second", "microseconds", log=True)))
@@ -159,7 +172,7 @@ def memory(runs: Sequence[dict[str, Any]], colours: dict[str, str]) -> tuple[str
         for run in theirs:
             points += [(since + second, megabytes) for second, megabytes in run["memory"]]
             since = points[-1][0] if points else 0.0
-        drawn.append(Line(subject, colours[subject], points, colours[subject] == "grey"))
+        drawn.append(Line(subject, colours[subject], points))
     return "Memory over time, all loads in turn", plots.lines(drawn, "seconds", "MB")
 
 
@@ -184,9 +197,7 @@ def over_time(documents: Sequence[Document], colours: dict[str, str]) -> str:
     first = min(datetime.datetime.fromisoformat(document["made"]).timestamp() for document in documents)
     figures = []
     for (scenario, rate, absolute), subjects in groups.items():
-        drawn = [
-            Line(subject, colours[subject], [(at - first, value) for at, value in points], colours[subject] == "grey") for subject, points in subjects.items()
-        ]
+        drawn = [Line(subject, colours[subject], [(at - first, value) for at, value in points]) for subject, points in subjects.items()]
         unit = "microseconds" if absolute else "times the floor"
         picture = plots.lines(drawn, "time of the run", unit, x_mark=lambda seconds: moment(first + seconds))
         figures.append(f"<figure><h3>{escape(f'{scenario} at {rate_text(rate)}: CPU for an answer')}</h3>{picture}</figure>")

@@ -18,12 +18,11 @@ MARKS = 6
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points of one subject; `colour` is its number in the style sheet."""
+    """Points of one subject; `colour` is a class of the style sheet, as is its dash."""
 
     label: str
     colour: str
     points: Sequence[tuple[float, float]]
-    dashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +63,24 @@ def logarithmic(values: Sequence[float]) -> Axis:
     return Axis(low, high, marks, True)
 
 
+def exact(values: Sequence[float]) -> Axis:
+    """From 0 to the highest, with marks in equal distances: for what has no round values."""
+    high = max([*values, 1e-9])
+    return Axis(0, high, [high * i / (MARKS - 2) for i in range(MARKS - 1)], False)
+
+
 def lines(drawn: Sequence[Line], x_label: str, y_label: str, *, log: bool = False, x_mark: Callable[[float], str] | None = None) -> str:
-    """Lines with their points; log: the vertical axis. Empty when there is nothing to draw."""
+    """Lines with their points; log: the vertical axis; x_mark: how values of the horizontal axis are written. Empty when there is nothing to draw."""
     points = [point for line in drawn for point in line.points]
     if not points:
         return ""
-    across = linear([x for x, _ in points])
+    across = (exact if x_mark else linear)([x for x, _ in points])
     up = (logarithmic if log else linear)([y for _, y in points])
     inner = frame(across, up, x_label, y_label, x_mark or number)
     for line in drawn:
         places = [(LEFT + across.share(x) * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up.share(y) * (HEIGHT - TOP - BOTTOM)) for x, y in line.points]
-        dashed = ' stroke-dasharray="5 4"' if line.dashed else ""
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        inner.append(f'<polyline class="{line.colour}" points="{path}"{dashed}/>')
+        inner.append(f'<polyline class="{line.colour}" points="{path}"/>')
         if len(places) <= 60:
             for (x, y), (value_x, value_y) in zip(places, line.points, strict=True):
                 title = f"{line.label}: {number(value_y)} at {(x_mark or number)(value_x)}"
@@ -94,7 +98,9 @@ def frame(across: Axis, up: Axis, x_label: str, y_label: str, x_mark: Callable[[
         inner.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{number(mark)}</text>')
     for mark in across.marks:
         x = LEFT + across.share(mark) * (right - LEFT)
-        inner.append(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{escape(x_mark(mark))}</text>')
+        # The last one ends where the picture does.
+        anchor = "end" if mark == across.marks[-1] else "middle"
+        inner.append(f'<text x="{x + 12 * (anchor == "end"):.1f}" y="{bottom + 16}" text-anchor="{anchor}">{escape(x_mark(mark))}</text>')
     inner.append(f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
     inner.append(f'<text class="label" x="{(LEFT + right) / 2:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x_label)}</text>')
     middle = (TOP + bottom) / 2

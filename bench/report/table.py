@@ -26,8 +26,9 @@ def table(document: dict[str, Any]) -> str:
 
 
 def title(document: dict[str, Any]) -> str:
-    first = document["runs"][-1]
-    return f"{first['scenario']}: {first['work']}, {first['workload']} over {first['transport']}"
+    last = document["runs"][-1]
+    works, workloads = ("; ".join(dict.fromkeys(run[what] for run in document["runs"])) for what in ("work", "workload"))
+    return f"{last['scenario']}: {works}, {workloads} over {last['transport']}"
 
 
 def cells(run: dict[str, Any]) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def test_every_scenario_is_tried() -> None:
 
 
 #: Seconds of load for scenarios that must see a change: what is tried first, and what a slow machine may need. Files are looked at every second.
-TO_CHANGE = {"reload": (0.5, 5, 30), "churn": (0.5, 5, 30), "relist": (0.5, 5, 30), "churn --files": (2.2, 10, 30)}
+TO_CHANGE = {"reload": (0.5, 5, 30), "churn": (0.5, 5, 30), "relist": (0.5, 5, 30), "churn --files": (1.3, 10, 30)}
 
 
 @pytest.mark.parametrize("case", RUNS)
