@@ -1,5 +1,5 @@
 """Reads TSIG records. The contract is in _tsig.pxd."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns._wire cimport (CLASS_ANY, TYPE_TSIG, Message, Section, WireRecord, load16, load32, wire_begin_records, wire_expand_name,
                             wire_next_record)
 

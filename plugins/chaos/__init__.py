@@ -19,9 +19,7 @@ AUTHORS = ["The fastdns authors"]
 def setup(controller: Controller) -> None:
     """Add the block's handler."""
     version, authors = parse(controller)
-    controller.config.add_handler(
-        ChaosHandler("chaos", txt_rdata(version), [txt_rdata(author) for author in authors], txt_rdata(host_name()))
-    )
+    controller.config.add_handler(ChaosHandler("chaos", txt_rdata(version), [txt_rdata(author) for author in authors], txt_rdata(host_name())))
 
 
 def parse(controller: Controller) -> tuple[str, list[str]]:

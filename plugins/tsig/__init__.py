@@ -43,9 +43,7 @@ def setup(controller: Controller) -> None:
     blocks: list[Any] = controller.values.setdefault("tsig", [])
     blocks.append((controller.config, secrets))
     controller.config.add_handler(
-        TsigHandler(
-            "tsig", ZoneList(settings.zones), secrets, blocks, settings.types, settings.opcodes, settings.all_types, settings.all_opcodes
-        )
+        TsigHandler("tsig", ZoneList(settings.zones), secrets, blocks, settings.types, settings.opcodes, settings.all_types, settings.all_opcodes)
     )
 
 

@@ -1,0 +1,46 @@
+"""Signatures by what they sign: found by workers without a lock, put in by whoever holds the GIL, bounded in number and octets.
+
+A key is the signer's name and the canonical form of an RRset, compared as a whole: signatures never answer for another set. When there is no
+room, those that were not used for a while give way (CLOCK). What was taken out is freed by `signatures_settle`, after a grace period.
+"""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef struct Entry:
+    Entry *next                 # of its bucket; atomic
+    uint64_t hash
+    uint32_t place              # in the ring
+    uint32_t expires            # Unix seconds: the first of its signatures
+    uint32_t key_length
+    uint32_t octets             # of the signatures: each its length in two octets, then the RRSIG's rdata
+    uint8_t used                # since the hand came by; any worker sets it
+    # the key, and the signatures
+
+cdef struct Signatures:
+    uint32_t capacity           # entries
+    uint32_t count              # atomic, for metrics
+    uint32_t mask               # buckets - 1
+    uint32_t hand
+    uint64_t octets             # of all entries
+    uint64_t octets_limit
+    Entry **buckets             # heads; atomic
+    Entry **ring
+    Entry *retired              # out of reach for new readers
+
+cdef inline const uint8_t *entry_key(const Entry *entry) noexcept nogil:
+    return <const uint8_t *>(entry + 1)
+
+cdef inline const uint8_t *entry_signatures(const Entry *entry) noexcept nogil:
+    return <const uint8_t *>(entry + 1) + entry.key_length
+
+cdef int signatures_open(Signatures *signatures, uint32_t capacity) noexcept nogil      # -1: no memory
+cdef void signatures_close(Signatures *signatures) noexcept nogil                       # nobody reads any more
+cdef uint64_t signatures_hash(const uint8_t *key, uint32_t length) noexcept nogil
+# The entry for a key, or NULL; good until the reader's batch ends.
+cdef Entry *signatures_find(Signatures *signatures, const uint8_t *key, uint32_t length, uint64_t hash) noexcept nogil
+# Puts one in, in place of a former one for the key; -1: no memory. GIL held.
+cdef int signatures_put(Signatures *signatures, const uint8_t *key, uint32_t length, uint32_t expires, const uint8_t *octets, uint32_t size) noexcept nogil
+# Takes out those that expire before `moment`. GIL held.
+cdef void signatures_clean(Signatures *signatures, uint32_t moment) noexcept nogil
+# What was taken out so far; to be freed by signatures_free after epoch_wait. GIL held.
+cdef Entry *signatures_settle(Signatures *signatures) noexcept nogil
+cdef void signatures_free(Entry *retired) noexcept nogil

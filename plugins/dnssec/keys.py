@@ -1,0 +1,195 @@
+"""Keys in BIND's format: ``K*.key`` with the DNSKEY record, ``K*.private`` with its private half; and signatures made with them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from typing import TYPE_CHECKING, Any
+
+from fastdns import _zonefile
+from fastdns._wire import name_text
+from fastdns.corefile.errors import CorefileError, system_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Signer = Callable[[bytes], bytes]
+
+__all__ = ["Key", "base_name", "key_of_texts", "read_key", "rrsig"]
+
+DNSKEY = 48
+
+#: Flags of a DNSKEY record (RFC 4034 2.1.1).
+ZONE = 0x0100
+SECURE_ENTRY_POINT = 0x0001
+
+#: Octets of a coordinate, by algorithm.
+CURVES = {13: 32, 14: 48}
+#: What RSA hashes with, by algorithm (RFC 3110, 5155, 5702).
+RSA_HASHES = {5: "SHA1", 7: "SHA1", 8: "SHA256", 10: "SHA512"}
+ED25519 = 15
+
+
+class Key:
+    """A key that signs; ``owner`` and ``rdata`` are those of its DNSKEY record, in wire form."""
+
+    def __init__(self, owner: bytes, ttl: int, rdata: bytes, sign: Signer) -> None:
+        self.owner = owner.lower()
+        self.ttl = ttl
+        self.rdata = rdata
+        self.flags = int.from_bytes(rdata[:2], "big")
+        self.algorithm = rdata[3]
+        self.tag = key_tag(rdata)
+        self.sign = sign
+
+    @property
+    def is_ksk(self) -> bool:
+        """A zone key that is a secure entry point."""
+        return self.flags & (ZONE | SECURE_ENTRY_POINT) == ZONE | SECURE_ENTRY_POINT
+
+    @property
+    def is_zsk(self) -> bool:
+        """A zone key that is none."""
+        return self.flags & (ZONE | SECURE_ENTRY_POINT) == ZONE
+
+    @property
+    def name(self) -> str:
+        """The owner as text."""
+        return name_text(self.owner)
+
+
+def key_tag(rdata: bytes) -> int:
+    """RFC 4034, appendix B."""
+    total = sum(octet if at & 1 else octet << 8 for at, octet in enumerate(rdata))
+    return (total + (total >> 16 & 0xFFFF)) & 0xFFFF
+
+
+def rrsig(key: Key, signer: bytes, body: bytes, inception: int, expiration: int, original_ttl: int) -> bytes:
+    """Rdata of the RRSIG record for an RRset in canonical form (RFC 4034 3.1.8.1; TTLs in it are the original one). Times are Unix seconds."""
+    labels = at = 0
+    while body[at]:
+        labels += 1
+        at += body[at] + 1
+    kind = struct.unpack("!H", body[at + 1 : at + 3])[0]
+    if body[:2] == b"\1*":  # RFC 4034 3.1.3
+        labels -= 1
+    rdata = struct.pack("!HBBIIIH", kind, key.algorithm, labels, original_ttl, expiration & 0xFFFFFFFF, inception & 0xFFFFFFFF, key.tag) + signer
+    return rdata + key.sign(rdata + body)
+
+
+def base_name(path: str) -> str:
+    """Path of a key without ``.key`` or ``.private``."""
+    return path.removesuffix(".key") if path.endswith(".key") else path.removesuffix(".private")
+
+
+def read_key(base: str) -> Key:
+    """The key of ``BASE.key`` and ``BASE.private``. Raises CorefileError."""
+    return key_of_texts(_text(base + ".key"), _text(base + ".private"), base + ".key", base + ".private")
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError as error:
+        raise CorefileError(system_error(error, "open", path)) from error
+
+
+def key_of_texts(public: str, private: str, public_name: str = "", private_name: str = "") -> Key:
+    """A key from the texts of its two files, whose names are for messages. Raises CorefileError."""
+    try:
+        records = _zonefile.parse(public, ".", public_name, ttl=3600)
+    except ValueError as error:
+        raise CorefileError(str(error)) from error
+    if not records or records[0][1] != DNSKEY:
+        raise CorefileError("no public key found")
+    owner, _, _, ttl, rdata = records[0]
+    algorithm = rdata[3]
+    sign, belongs = _private(_fields(private, private_name), algorithm, rdata[4:], private_name)
+    if not belongs:
+        raise CorefileError(f"private key in {private_name} is not that of {public_name}")
+    return Key(owner, ttl, rdata, sign)
+
+
+def _fields(text: str, path: str) -> dict[str, str]:
+    """``Name: value`` lines, names in lower case."""
+    found = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and not line.lstrip().startswith(";"):
+            found[name.strip().lower()] = value.strip()
+    if not found.get("private-key-format", "").startswith("v1."):
+        raise CorefileError("dns: bad private key")
+    return found
+
+
+def _octets(fields: dict[str, str], name: str) -> bytes:
+    try:
+        return base64.b64decode(fields.get(name, ""), validate=True)
+    except (binascii.Error, ValueError):
+        raise CorefileError("dns: bad private key") from None
+
+
+def _private(fields: dict[str, str], algorithm: int, public: bytes, path: str) -> tuple[Signer, bool]:
+    """What signs, and whether the public half is the given one."""
+    said = fields.get("algorithm", "").split(" ")[0]
+    if said != str(algorithm):
+        raise CorefileError("dns: bad private key" if not said.isdigit() else f"private key in {path} has algorithm {said}, not {algorithm}")
+    if algorithm in CURVES:
+        return _ecdsa(_octets(fields, "privatekey"), algorithm, public)
+    if algorithm == ED25519:
+        return _ed25519(_octets(fields, "privatekey"), public)
+    if algorithm in RSA_HASHES:
+        return _rsa(fields, algorithm, public)
+    raise CorefileError("no private key found")
+
+
+def _ecdsa(secret: bytes, algorithm: int, public: bytes) -> tuple[Signer, bool]:
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+    size = CURVES[algorithm]
+    curve: ec.EllipticCurve = ec.SECP256R1() if size == 32 else ec.SECP384R1()
+    try:
+        key = ec.derive_private_key(int.from_bytes(secret, "big"), curve)
+    except ValueError:
+        raise CorefileError("dns: bad private key") from None
+    numbers = key.public_key().public_numbers()
+    scheme = ec.ECDSA(hashes.SHA256() if size == 32 else hashes.SHA384())
+
+    def sign(data: bytes) -> bytes:
+        r, s = decode_dss_signature(key.sign(data, scheme))
+        return r.to_bytes(size, "big") + s.to_bytes(size, "big")
+
+    return sign, numbers.x.to_bytes(size, "big") + numbers.y.to_bytes(size, "big") == public
+
+
+def _ed25519(secret: bytes, public: bytes) -> tuple[Signer, bool]:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    try:
+        key = Ed25519PrivateKey.from_private_bytes(secret)
+    except ValueError:
+        raise CorefileError("dns: bad private key") from None
+    return key.sign, key.public_key().public_bytes_raw() == public
+
+
+def _rsa(fields: dict[str, str], algorithm: int, public: bytes) -> tuple[Signer, bool]:
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+    n, e, d, p, q = (int.from_bytes(_octets(fields, name), "big") for name in ("modulus", "publicexponent", "privateexponent", "prime1", "prime2"))
+    try:
+        numbers = rsa.RSAPrivateNumbers(p, q, d, rsa.rsa_crt_dmp1(d, p), rsa.rsa_crt_dmq1(d, q), rsa.rsa_crt_iqmp(p, q), rsa.RSAPublicNumbers(e, n))
+        key = numbers.private_key()
+    except (ValueError, ZeroDivisionError):
+        raise CorefileError("dns: bad private key") from None
+    scheme: Any = getattr(hashes, RSA_HASHES[algorithm])()
+    exponent = e.to_bytes((e.bit_length() + 7) // 8, "big")
+    prefix = bytes([len(exponent)]) if len(exponent) < 256 else b"\0" + len(exponent).to_bytes(2, "big")  # RFC 3110 2
+    return (
+        lambda data: key.sign(data, padding.PKCS1v15(), scheme),
+        prefix + exponent + n.to_bytes((n.bit_length() + 7) // 8, "big") == public,
+    )
