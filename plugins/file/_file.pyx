@@ -42,7 +42,7 @@ cdef Verdict file_resume(Handler *self, Query *q) noexcept nogil:
 
 cdef class FileHandler(NativeHandler):
 
-    def __cinit__(self, name, ZoneSet zones not None, fall=()):
+    def __cinit__(self, name, ZoneSet zones not None, fall=(), **_):
         self.zones = zones
         self.fall = ZoneList(fall)
         self.state.zones = &zones.slots

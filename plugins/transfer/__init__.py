@@ -1,4 +1,4 @@
-"""transfer: zone transfers out (AXFR, and IXFR as far as the providers go)."""
+"""transfer: zone transfers out (AXFR, and IXFR as far as the providers go), and NOTIFY."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fastdns.corefile import Controller
 from fastdns.corefile.address import host_port, packed, split_address
 from fastdns.plugins.transfer._handler import TransferHandler, open_bell, serve_jobs
 from fastdns.plugins.transfer._transfer import Transfer
+from fastdns.plugins.transfer.notify import Notifier
 
 __all__ = ["Provider", "Stanza", "Transfer", "parse", "setup"]
 
@@ -44,7 +45,9 @@ class Stanza:
 def setup(controller: Controller) -> None:
     """Add the block's handler. Its providers are the handlers that can give a zone away, in the order of the chain."""
     number = next(_numbers)
-    handler = TransferHandler("transfer", peers(parse(controller)), number)
+    stanzas = parse(controller)
+    notifier = Notifier(addresses(stanzas))
+    handler = TransferHandler("transfer", peers(stanzas), number, notifier)
     controller.config.add_handler(handler)
 
     def start() -> None:
@@ -54,6 +57,7 @@ def setup(controller: Controller) -> None:
 
     controller.on_startup(start)
     controller.on_shutdown(lambda: _providers.pop(number, None))
+    controller.on_shutdown(notifier.stop)
 
 
 def parse(controller: Controller) -> list[Stanza]:
@@ -90,6 +94,15 @@ def peers(stanzas: list[Stanza]) -> dict[str, list[tuple[bytes | None, int]]]:
     for stanza in stanzas:
         for zone in stanza.zones:
             found.setdefault(zone.lower(), [_peer(text) for text in stanza.to])
+    return found
+
+
+def addresses(stanzas: list[Stanza]) -> dict[str, tuple[list[str], str]]:
+    """Who is to be told of each zone's changes, and from which local address."""
+    found: dict[str, tuple[list[str], str]] = {}
+    for stanza in stanzas:
+        for zone in stanza.zones:
+            found.setdefault(zone.lower(), (stanza.to, stanza.source))
     return found
 
 

@@ -2,11 +2,14 @@ from collections.abc import Callable
 
 from fastdns._mux import NativeHandler
 from fastdns.plugins.transfer._transfer import Transfer
+from fastdns.plugins.transfer.notify import Notifier
 
 class TransferHandler(NativeHandler):
     """Lets the peers of a zone have it. ``zones`` gives packed address (None: anybody) and scope of each zone's peers."""
 
-    def __init__(self, name: str, zones: dict[str, list[tuple[bytes | None, int]]], number: int) -> None: ...
+    def __init__(self, name: str, zones: dict[str, list[tuple[bytes | None, int]]], number: int, notifier: Notifier) -> None: ...
+    def notify(self, zone: str, plugin: str = "file") -> None:
+        """Tell the zone's peers that it has changed; returns at once. What fails is logged as a warning of ``plugin``."""
 
 def open_bell() -> None:
     """Make what jobs are announced with, before any handler serves. Raises OSError."""

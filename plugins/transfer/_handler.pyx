@@ -261,12 +261,14 @@ cdef int read_beginning(Job *job, Transfer transfer) except -1:
 cdef class TransferHandler(NativeHandler):
     cdef TransferState state
     cdef ZoneList zones
+    cdef object notifier
 
-    def __init__(self, str name, dict zones not None, uint64_t number):
+    def __init__(self, str name, dict zones not None, uint64_t number, notifier):
         """zones: {zone: [(packed address or None for anybody, scope)]}"""
         cdef uint32_t i
         NativeHandler.__init__(self, name)
         self.zones = ZoneList(zones)
+        self.notifier = notifier
         self.state.zones = &self.zones.zones
         self.state.number = number
         self.state.stanzas = <Stanza *>calloc(self.zones.zones.count + 1, sizeof(Stanza))
@@ -281,6 +283,9 @@ cdef class TransferHandler(NativeHandler):
         self.handler.query = transfer_query
         self.handler.resume = transfer_resume
         self.handler.abandon = transfer_abandon
+
+    def notify(self, str zone not None, str plugin="file") -> None:
+        self.notifier.notify(zone, plugin)
 
     cdef int _add(self, Stanza *stanza, list peers) except -1:
         cdef bytes octets

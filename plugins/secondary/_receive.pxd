@@ -1,0 +1,51 @@
+"""Zone transfers in: messages of AXFR and IXFR (RFC 5936, RFC 1995) into the draft of a zone."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from fastdns._wire cimport Name
+from fastdns._zone cimport Zone, ZoneDraft
+
+cdef enum Stage:
+    BEGIN                       # nothing came
+    SECOND                      # the SOA came; the next record says which kind of transfer this is
+    WHOLE                       # AXFR, or IXFR in its form
+    DELETING
+    ADDING
+    DONE
+    CURRENT                     # IXFR: nothing is newer
+
+cdef struct Change:             # a record of IXFR's differences
+    Change *next                # with the same hash
+    Change *following           # in the order in which they came
+    uint32_t ttl
+    uint16_t type
+    uint16_t rdlength
+    uint8_t owner_length
+    uint8_t dead                # an addition that was deleted again
+    uint8_t used                # a deletion that deleted something
+    uint8_t octets[1]           # owner in lower case, rdata in canonical form, rdata as it came
+
+cdef struct Changes:
+    Change **buckets
+    uint32_t capacity
+    uint32_t count
+    uint64_t octets
+    Change *first
+    Change *last
+
+cdef class Receiver:
+    cdef Zone zone
+    cdef ZoneDraft draft
+    cdef Stage stage
+    cdef bint incremental       # IXFR was asked
+    cdef uint32_t serial        # IXFR: what we have
+    cdef readonly uint32_t target        # what the primary has
+    cdef uint32_t reached       # IXFR: by the differences so far
+    cdef uint16_t qtype
+    cdef uint64_t left_records
+    cdef uint64_t left_octets
+    cdef uint32_t messages
+    cdef uint32_t soa_ttl
+    cdef uint32_t soa_length
+    cdef uint8_t soa[600]
+    cdef uint8_t *scratch       # rdata of one record, and the same in canonical form
+    cdef Changes deletions
+    cdef Changes additions

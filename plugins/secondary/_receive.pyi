@@ -1,0 +1,35 @@
+"""Zone transfers in: messages of AXFR and IXFR into the draft of a zone."""
+
+from fastdns._zone import Zone, ZoneDraft
+
+class TransferError(ValueError):
+    """The primary's messages are no transfer of the zone. ``rcode`` is what it refused with, else 0."""
+
+    rcode: int
+
+class Receiver:
+    """Takes the messages of one transfer. With ``serial`` (of the version that serves) IXFR was asked for."""
+
+    #: The whole zone has come; or (IXFR) there is nothing newer.
+    done: bool
+    #: IXFR: the primary has nothing newer than ``serial``.
+    current: bool
+    #: The differences came, not the whole zone.
+    differences: bool
+    #: Of the primary, once its SOA has come.
+    target: int
+
+    def __init__(self, zone: Zone, serial: int | None = None, *, records: int, octets: int) -> None:
+        """At most so many records and octets of messages are taken. Raises MemoryError."""
+
+    def feed(self, message: bytes, ident: int) -> bool:
+        """Take one message with this id; whether the transfer is complete. Raises TransferError, ZoneError and MemoryError."""
+
+    def finish(self) -> ZoneDraft:
+        """The zone's new version, finished. Raises TransferError when differences do not fit the zone, and as `ZoneDraft.finish`."""
+
+def serial_after(serial: int, other: int) -> bool:
+    """Whether a serial number comes after another (RFC 1982)."""
+
+def signature_place(message: bytes) -> tuple[int, bytes, int, int] | None:
+    """Where a message's TSIG begins, its owner, where its rdata begin and how long they are; None: it has none. Raises ValueError."""

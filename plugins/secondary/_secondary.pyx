@@ -1,0 +1,171 @@
+"""The native handler of secondary.
+
+A NOTIFY parks and goes to a thread of the control side, which knows who may send it; the answer comes back as mail. A `Notice` belongs to whoever
+has it; `query` is the worker's alone, which sets it to NULL when nobody waits any more.
+"""
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+from fastdns._atomic cimport atomic_add32, atomic_load32, atomic_load_pointer, atomic_swap_pointer, atomic_take_pointer
+from fastdns._mux cimport ANSWERED, DROPPED, PARKED, Address, Handler, Mail, Query, Verdict, Worker, query_answer, query_park, query_resume, query_scratch
+from fastdns._socket cimport EFD_CLOEXEC, eventfd, read, write
+from fastdns._wire cimport FLAG_AA, NAME_MAX, OPCODE_NOTIFY, RCODE_NOERROR, TYPE_AXFR, TYPE_IXFR
+from fastdns._zone cimport ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns.plugins.file._answer cimport zone_query, zone_resume
+from fastdns.plugins.file._file cimport FileState, FileHandler, pass_on
+
+from fastdns.corefile.errors import defect
+from fastdns.log import Log
+
+cdef enum:
+    NOTICES_MAX = 256           # on their way, in the process: further NOTIFYs are dropped, their senders ask again (RFC 1996 3.6)
+    ACCEPT_SECONDS = 5
+
+cdef struct Notice:
+    Mail mail                   # comes first: the way back
+    Notice *next
+    Worker *worker
+    Query *query                # the worker's
+    uint64_t handler
+    Address client
+    uint8_t accepted
+    uint8_t zone_length
+    uint8_t zone[NAME_MAX]      # lower case
+
+cdef struct Scratch:
+    Notice *notice              # NULL: not a NOTIFY
+    uint8_t parked
+
+
+# ---- on the worker ----
+
+cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
+    cdef const FileState *state = <const FileState *>self.state
+    cdef const ZoneState *zone = zone_match(zone_slots(state.zones), q.name)
+    cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
+    cdef Notice *notice
+    scratch.notice = NULL
+    scratch.parked = 0
+    if zone == NULL:
+        return pass_on(self, q)
+    if q.message.flags & 0x7800 != OPCODE_NOTIFY << 11 or q.qtype == TYPE_AXFR or q.qtype == TYPE_IXFR:
+        return zone_query(self, q, zone, state.fall, 0)
+    if atomic_load32(&under_way) >= NOTICES_MAX:
+        return DROPPED
+    notice = <Notice *>calloc(1, sizeof(Notice))
+    if notice == NULL or query_park(q, q.worker.now + <int64_t>ACCEPT_SECONDS * 1000000000) < 0:
+        free(notice)
+        return DROPPED
+    notice.mail.run = come_back
+    notice.worker = q.worker
+    notice.query = q
+    notice.handler = number_of(self)
+    notice.client = q.client
+    notice.zone_length = zone.index.origin.length
+    memcpy(notice.zone, zone.index.origin.lower, notice.zone_length)
+    scratch.notice = notice
+    scratch.parked = 1
+    hand_over(notice)
+    return PARKED
+
+
+cdef inline uint64_t number_of(const Handler *self) noexcept nogil:
+    return (<const SecondaryState *>self.state).number
+
+
+cdef void come_back(Mail *mail, Worker *worker) noexcept nogil:
+    """The notice is the worker's again."""
+    cdef Notice *notice = <Notice *>mail
+    atomic_add32(&under_way, <uint32_t>-1)
+    if notice.query != NULL:
+        query_resume(notice.query)      # secondary_resume takes it
+        return
+    free(notice)
+
+
+cdef Verdict secondary_resume(Handler *self, Query *q) noexcept nogil:
+    cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
+    cdef bint accepted
+    if not scratch.parked:
+        return zone_resume(self, q, zone_match(zone_slots((<const FileState *>self.state).zones), q.name))
+    if scratch.notice == NULL:
+        return DROPPED
+    accepted = scratch.notice.accepted
+    free(scratch.notice)
+    scratch.notice = NULL
+    if not accepted:
+        return DROPPED
+    query_answer(q, RCODE_NOERROR, FLAG_AA)
+    return ANSWERED
+
+
+cdef void secondary_abandon(Handler *self, Query *q) noexcept nogil:
+    cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
+    if scratch.notice != NULL:
+        scratch.notice.query = NULL
+        scratch.notice = NULL
+
+
+# ---- to the control side ----
+
+cdef uint32_t under_way         # notices that are not back; atomic
+cdef Notice *inbox              # newest first; atomic
+cdef int bell = -1              # eventfd: there is something in the inbox
+
+
+cdef void hand_over(Notice *notice) noexcept nogil:
+    cdef uint64_t one = 1
+    cdef void *head
+    atomic_add32(&under_way, 1)
+    while True:
+        head = atomic_load_pointer(<void **>&inbox)
+        notice.next = <Notice *>head
+        if atomic_swap_pointer(<void **>&inbox, head, notice):
+            break
+    write(bell, &one, sizeof(one))
+
+
+def open_bell() -> None:
+    global bell
+    if bell < 0:
+        bell = eventfd(0, EFD_CLOEXEC)
+        if bell < 0:
+            raise OSError("no eventfd")
+
+
+def serve_notifies(accept) -> None:
+    cdef uint64_t count
+    cdef Notice *notice
+    cdef Notice *rest
+    cdef int descriptor = bell
+    log = Log("plugin/secondary")
+    while True:
+        with nogil:
+            read(descriptor, &count, sizeof(count))
+        rest = <Notice *>atomic_take_pointer(<void **>&inbox)
+        while rest != NULL:
+            notice = rest
+            rest = notice.next
+            try:
+                notice.accepted = bool(accept(notice.handler, (<const char *>notice.zone)[:notice.zone_length],
+                                              (<const char *>notice.client.octets)[:4 if notice.client.family == 4 else 16]))
+            except Exception as error:
+                log.error(defect(error))
+            notice.worker.ops.post(notice.worker, &notice.mail)
+
+
+# ---- the handler ----
+
+cdef class SecondaryHandler(FileHandler):
+
+    def __cinit__(self, name, ZoneSet zones not None, fall=(), *, uint64_t number):
+        self.own.file = self.state
+        self.own.number = number
+        self.handler.state = &self.own
+        self.handler.scratch_size = sizeof(Scratch)
+        self.handler.query = secondary_query
+        self.handler.resume = secondary_resume
+        self.handler.abandon = secondary_abandon
+
+    def __init__(self, name, zones, fall=(), *, number):
+        super().__init__(name, zones, fall)

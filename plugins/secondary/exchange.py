@@ -1,0 +1,179 @@
+"""Talking with primaries, over TCP: the serial that they have, and transfers. Blocks; for the threads of `keeper`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from fastdns._wire import records
+from fastdns._zone import Zone
+from fastdns.corefile.address import join_host_port, split_address
+from fastdns.parameters import rcode_text
+from fastdns.plugins.secondary._receive import Receiver, TransferError
+from fastdns.plugins.secondary.signing import Key, Signing
+
+__all__ = ["IDLE_SECONDS", "ExchangeError", "Limits", "Row", "SetupError", "serial_of", "transfer"]
+
+#: A record as `fastdns._wire.records` gives it: section, owner, type, class, TTL, rdata.
+Row = tuple[int, bytes, int, int, int, bytes]
+
+#: Seconds that a primary has for taking a connection, and for each message.
+CONNECT_SECONDS: Final = 5.0
+IDLE_SECONDS: Final = 10.0
+
+TYPE_SOA: Final = 6
+TYPE_IXFR: Final = 251
+TYPE_AXFR: Final = 252
+
+
+class ExchangeError(Exception):
+    """What went wrong with a primary, in CoreDNS's words where it has some."""
+
+
+class SetupError(ExchangeError):
+    """There is no connection to the primary."""
+
+
+class Limits:
+    """What a transfer may take before it is given up."""
+
+    def __init__(self) -> None:
+        self.records = 50_000_000
+        #: Of all messages.
+        self.octets = 4 << 30
+        #: For the whole transfer.
+        self.seconds = 3600.0
+
+
+class Connection:
+    """A TCP connection to a primary, and the time that there is for it."""
+
+    def __init__(self, address: str, seconds: float) -> None:
+        self.address = address
+        self.deadline = time.monotonic() + seconds
+        host, port = split_address(address)
+        try:
+            family, kind, _, _, place = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
+            self.socket = socket.socket(family, kind)
+        except (OSError, ValueError) as error:
+            raise SetupError(f"dial tcp {address}: {_reason(error)}") from error
+        try:
+            self.socket.settimeout(min(CONNECT_SECONDS, seconds))
+            self.socket.connect(place)
+        except OSError as error:
+            self.socket.close()
+            raise SetupError(f"dial tcp {address}: {_reason(error, 'connect: ')}") from error
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def send(self, message: bytes) -> None:
+        """Raises ExchangeError."""
+        try:
+            self.socket.settimeout(IDLE_SECONDS)
+            self.socket.sendall(struct.pack(">H", len(message)) + message)
+        except OSError as error:
+            raise ExchangeError(f"write tcp {self._route()}: {_reason(error, 'write: ')}") from error
+
+    def receive(self) -> bytes:
+        """One message, all of it within `IDLE_SECONDS`. Raises ExchangeError."""
+        until = min(self.deadline, time.monotonic() + IDLE_SECONDS)
+        (length,) = struct.unpack(">H", self._read(2, until))
+        return self._read(length, until)
+
+    def _read(self, length: int, until: float) -> bytes:
+        out = bytearray()
+        while len(out) < length:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise ExchangeError(f"read tcp {self._route()}: i/o timeout")
+            try:
+                self.socket.settimeout(left)
+                got = self.socket.recv(length - len(out))
+            except OSError as error:
+                raise ExchangeError(f"read tcp {self._route()}: {_reason(error, 'read: ')}") from error
+            if not got:
+                raise ExchangeError("unexpected EOF" if out else "EOF")
+            out += got
+        return bytes(out)
+
+    def _route(self) -> str:
+        try:
+            return f"{join_host_port(*self.socket.getsockname()[:2])}->{self.address}"
+        except OSError:
+            return self.address
+
+
+def _reason(error: Exception, call: str = "") -> str:
+    """As Go says it."""
+    if isinstance(error, TimeoutError) and error.errno is None:
+        return "i/o timeout"
+    if isinstance(error, OSError) and error.errno:
+        reason = os.strerror(error.errno)
+        return call + reason[:1].lower() + reason[1:]
+    return str(error)
+
+
+def _query(ident: int, zone: bytes, qtype: int, authority: bytes = b"") -> bytes:
+    return struct.pack(">HHHHHH", ident, 0, 1, 0, int(bool(authority)), 0) + zone + struct.pack(">HH", qtype, 1) + authority
+
+
+def serial_of(zone: bytes, address: str, key: Key | None) -> int | None:
+    """The serial that a primary has of a zone (lower-case wire form); None when its answer has no SOA. Raises ExchangeError."""
+    connection = Connection(address, CONNECT_SECONDS + IDLE_SECONDS)
+    try:
+        ident = secrets.randbits(16)
+        signing = Signing(key)
+        connection.send(signing.sign(_query(ident, zone, TYPE_SOA)))
+        while True:
+            message = connection.receive()
+            if len(message) >= 12 and message[:2] == struct.pack(">H", ident) and message[2] & 0x80:
+                break
+        signing.check(message, last=True)
+        if message[3] & 15:
+            raise ExchangeError(f"rcode was {rcode_text(message[3] & 15)}")
+        for section, owner, kind, klass, _, rdata in records(message):
+            if section == 0 and kind == TYPE_SOA and klass == 1 and owner.lower() == zone and len(rdata) >= 22:
+                return int.from_bytes(rdata[-20:-16], "big")
+        return None
+    except ValueError as error:
+        raise ExchangeError(str(error)) from error
+    finally:
+        connection.close()
+
+
+def transfer(zone: Zone, address: str, key: Key | None, limits: Limits, serial: int | None, rows: list[Row] | None = None) -> Receiver:
+    """A complete transfer: IXFR from ``serial`` on, or AXFR. Its records are put into ``rows``, too, if there is such a list.
+
+    Raises ExchangeError, TransferError, ZoneError and MemoryError.
+    """
+    receiver = Receiver(zone, serial, records=limits.records, octets=limits.octets)
+    connection = Connection(address, limits.seconds)
+    try:
+        ident = secrets.randbits(16)
+        authority = b""
+        if serial is not None:
+            soa = b"\0\0" + struct.pack(">IIIII", serial, 0, 0, 0, 0)
+            authority = zone.wire + struct.pack(">HHIH", TYPE_SOA, 1, 0, len(soa)) + soa
+        signing = Signing(key)
+        connection.send(signing.sign(_query(ident, zone.wire, TYPE_AXFR if serial is None else TYPE_IXFR, authority)))
+        for message in _messages(connection):
+            done = receiver.feed(message, ident)
+            signing.check(message, last=done)
+            if rows is not None:
+                rows += records(message)
+            if done:
+                return receiver
+        raise TransferError("the transfer took too long")
+    finally:
+        connection.close()
+
+
+def _messages(connection: Connection) -> Iterator[bytes]:
+    while time.monotonic() < connection.deadline:
+        yield connection.receive()

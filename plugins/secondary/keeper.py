@@ -1,0 +1,380 @@
+"""Secondary zones kept up with their primaries: refresh, retry and expire (RFC 1034 4.3.5), and NOTIFY (RFC 1996).
+
+One thread knows what is due, and others, few of them, wait for primaries. A zone is asked about by one of them at a time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable
+
+from fastdns import schedule
+from fastdns._zone import Zone, ZoneDraft
+from fastdns.corefile.duration import format_duration
+from fastdns.corefile.errors import defect, quoted
+from fastdns.log import Log
+from fastdns.plugins.secondary._receive import TransferError, serial_after
+from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, serial_of, transfer
+from fastdns.plugins.secondary.signing import Key
+from fastdns.plugins.secondary.storage import Storage
+
+__all__ = ["Keeper"]
+
+log = Log("plugin/secondary")
+#: Lines that CoreDNS has in its file plugin.
+file_log = Log("plugin/file")
+
+#: Seconds before a first transfer that failed is tried again: doubled up to the second.
+FIRST_DELAY = 0.25
+LAST_DELAY = 10.0
+#: Seconds, at most, that are added at random to refresh and retry.
+REFRESH_JITTER = 5.0
+RETRY_JITTER = 2.0
+#: Zones asked about at once.
+THREADS = 8
+#: Answers to IXFR after which AXFR is asked for on the same primary: FORMERR, SERVFAIL, NOTIMP, REFUSED.
+NO_DIFFERENCES = (1, 2, 4, 5)
+
+
+class Keeper:
+    """One secondary zone. From any thread."""
+
+    def __init__(self, zone: Zone, primaries: list[str], key: Key | None, limits: Limits, storage: Storage | None) -> None:
+        self.zone = zone
+        self.primaries = primaries
+        self.key = key
+        self.limits = limits
+        self.storage = storage
+        #: Called with the zone's name when a new version serves; by whoever put them here.
+        self.listeners: dict[int, Callable[[str], object]] = {}
+        #: Called with the records of a new version before it serves (always whole then); a ValueError refuses it.
+        self.validate: Callable[[list[Row]], object] | None = None
+        #: What it said of the version that serves.
+        self.accepted: object = None
+        #: Groups that hold it; see `group`.
+        self.users = 0
+        self._lock = threading.Lock()
+        self._started = False
+        self._stopped = False
+        self._busy = False
+        self._delay = FIRST_DELAY
+        self._due = 0.0
+        self._retrying = False
+        self._expires = 0.0
+        self._notifiers: list[str] = []
+
+    # ---- life ----
+
+    def start(self) -> None:
+        """Serve what is kept on disk, and ask the primaries; only the first call does."""
+        with self._lock:
+            if self._started:
+                return
+            self._started = True
+        if self.storage is not None and self.zone.serial is None:
+            self._restore(self.storage)
+        self._schedule(0.0)
+
+    def stop(self) -> None:
+        """Ask no more; what is under way is not published."""
+        with self._lock:
+            self._stopped = True
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped
+
+    def notify(self, sender: str) -> None:
+        """A primary said that the zone has changed."""
+        file_log.info(f"Notify from {sender} for {self.zone.origin}: checking transfer")
+        with self._lock:
+            if sender not in self._notifiers:
+                self._notifiers.append(sender)
+        _clock.put(time.monotonic(), self._run)
+
+    # ---- what is due ----
+
+    def _schedule(self, seconds: float) -> None:
+        with self._lock:
+            self._due = time.monotonic() + seconds
+        _clock.put(self._due, self._run)
+
+    def _run(self) -> None:
+        """Called when something may be due: by the clock."""
+        with self._lock:
+            if self._stopped or self._busy or not (self._notifiers or self._due <= time.monotonic()):
+                return
+            self._busy = True
+            notifiers, self._notifiers = self._notifiers, []
+        _pool.put(lambda: self._work(notifiers))
+
+    def _work(self, notifiers: list[str]) -> None:
+        due = self._due
+        try:
+            if self.zone.serial is None:
+                self._first()
+            elif notifiers:
+                self._notified(notifiers, due)
+            else:
+                self._check("retry" if self._retrying else "refresh")
+        except Exception as error:
+            log.error(f"{self.zone.origin}: {defect(error)}")
+            self._schedule(LAST_DELAY)
+        with self._lock:
+            self._busy = False
+            again = bool(self._notifiers)
+        if again or self._due <= time.monotonic():
+            _clock.put(time.monotonic(), self._run)
+
+    def _first(self) -> None:
+        try:
+            self._transfer()
+        except Exception as error:
+            delay, self._delay = self._delay, min(2 * self._delay, LAST_DELAY)
+            log.warning(f"All '{self.zone.origin}' masters failed to transfer, retrying in {format_duration(int(delay * 1e9))}: {_told(error)}")
+            self._schedule(delay)
+        else:
+            self._delay = FIRST_DELAY
+            self._succeeded()
+
+    def _check(self, kind: str) -> None:
+        try:
+            newer = self._newer()
+        except ExchangeError as error:
+            log.warning(f"Failed {kind} check {error}")
+            self._failed()
+            return
+        self._follow(newer)
+
+    def _notified(self, senders: list[str], due: float) -> None:
+        told = [f"Notify from {sender} for {self.zone.origin}" for sender in senders]
+        try:
+            newer = self._newer()
+        except ExchangeError as error:
+            for text in told:
+                file_log.info(f"{text}: no SOA serial increase seen")
+                file_log.warning(f"{text}: failed primary check: {error}")
+            self._schedule(max(0.0, due - time.monotonic()))
+            return
+        try:
+            if newer:
+                self._transfer()
+            else:
+                for text in told:
+                    file_log.info(f"{text}: no SOA serial increase seen")
+            self._succeeded()
+        except (ExchangeError, ValueError) as error:
+            for text in told:
+                file_log.warning(f"{text}: transfer failed: {error}")
+            self._failed()
+
+    def _follow(self, newer: bool) -> None:
+        try:
+            if newer:
+                self._transfer()
+        except (ExchangeError, ValueError):
+            self._failed()
+            return
+        self._succeeded()
+        if not newer and self.storage is not None:
+            try:
+                self.storage.confirm()
+            except OSError as error:
+                log.warning(f"{self.storage.path}: {error.strerror}")
+
+    def _succeeded(self) -> None:
+        _, refresh, _, expire = self._timers()
+        self._retrying = False
+        self._expires = time.monotonic() + expire
+        if self.zone.expired:
+            self.zone.expired = False
+        self._schedule(refresh + random.uniform(0, REFRESH_JITTER))
+
+    def _failed(self) -> None:
+        _, _, retry, _ = self._timers()
+        if not self._retrying:
+            self._retrying = True
+            _clock.put(self._expires, self._expire)
+        self._schedule(retry + random.uniform(0, RETRY_JITTER))
+
+    def _expire(self) -> None:
+        with self._lock:
+            if self._stopped or not self._retrying or time.monotonic() < self._expires or self.zone.expired:
+                return
+            self.zone.expired = True
+        log.warning(f"Zone {self.zone.origin} has expired: no primary confirmed it in time")
+
+    def _timers(self) -> tuple[int, float, float, float]:
+        """Serial, refresh, retry and expire of the version that serves."""
+        for kind, _, rdata in self.zone.index.get(self.zone.wire):
+            if kind == 6:
+                serial, refresh, retry, expire = (int.from_bytes(rdata[at : at + 4], "big") for at in range(len(rdata) - 20, len(rdata) - 4, 4))
+                return serial, max(refresh, 1), max(retry, 1), max(expire, 1)
+        return 0, LAST_DELAY, LAST_DELAY, LAST_DELAY
+
+    # ---- primaries ----
+
+    def _newer(self) -> bool:
+        """Whether a primary, the first that answers, has something newer. Raises ExchangeError: none answers."""
+        failure: ExchangeError | None = None
+        for address in self.primaries:
+            try:
+                serial = serial_of(self.zone.wire, address, self.key)
+            except ExchangeError as error:
+                failure = error
+                continue
+            if serial is not None:
+                own = self.zone.serial
+                return own is None or serial_after(serial, own)
+        raise failure or ExchangeError("no primary has the zone's SOA")
+
+    def _transfer(self) -> None:
+        """From the first primary that gives the zone. Raises ExchangeError, ValueError and MemoryError of the last one."""
+        failure: Exception | None = None
+        for address in self.primaries:
+            try:
+                draft = self._receive(address)
+                own = self.zone.serial
+                if own is not None and not self.zone.expired and draft.serial is not None and not serial_after(draft.serial, own):
+                    raise TransferError(f"serial {draft.serial} is not after {own}")
+            except SetupError as error:
+                file_log.error(f"Failed to setup transfer `{self.zone.origin}' with `{quoted(address)}': {error}")
+                failure = error
+            except (ExchangeError, ValueError) as error:
+                file_log.error(f"Failed to transfer `{self.zone.origin}' from {quoted(address)}: {error}")
+                failure = error
+            else:
+                with self._lock:
+                    if self._stopped:
+                        return
+                    self.zone.publish(draft)
+                    self.zone.expired = False
+                file_log.info(f"Transferred: {self.zone.origin} from {address}")
+                self._published()
+                return
+        raise failure or ExchangeError("no primaries")
+
+    def _receive(self, address: str) -> ZoneDraft:
+        """The differences, or else the whole zone."""
+        own = self.zone.serial
+        if own is not None and self.validate is None:
+            try:
+                receiver = transfer(self.zone, address, self.key, self.limits, own)
+                if not receiver.current:
+                    return receiver.finish()
+                log.debug(f"{self.zone.origin}: {address} has no differences since {own}")
+            except SetupError:
+                raise
+            except (ExchangeError, ValueError) as error:
+                if isinstance(error, TransferError) and error.rcode and error.rcode not in NO_DIFFERENCES:
+                    raise
+                log.debug(f"{self.zone.origin}: no differences from {address}: {error}")
+        rows: list[Row] | None = [] if self.validate is not None else None
+        draft = transfer(self.zone, address, self.key, self.limits, None, rows).finish()
+        if self.validate is not None and rows is not None:
+            self.accepted = self.validate(rows)
+        return draft
+
+    def _published(self) -> None:
+        if self.storage is not None:
+            try:
+                self.storage.save(self.zone)
+            except OSError as error:
+                log.warning(f"Failed to keep {self.zone.origin}: {error}")
+        for listener in list(self.listeners.values()):
+            listener(self.zone.origin)
+
+    def _restore(self, storage: Storage) -> None:
+        try:
+            found = storage.load(self.zone)
+        except (OSError, ValueError) as error:
+            log.warning(f"What was kept of {self.zone.origin} is not used: {error}")
+            return
+        if found is None:
+            return
+        draft, confirmed = found
+        self.zone.publish(draft)
+        serial, _, _, expire = self._timers()
+        left = confirmed + expire - time.time()
+        self._expires = time.monotonic() + left
+        self._retrying = True  # nobody has confirmed it yet
+        if left <= 0:
+            self.zone.expired = True
+        else:
+            _clock.put(self._expires, self._expire)
+        log.info(f"Serving {self.zone.origin} with {serial} SOA serial from {storage.path}" + (", which has expired" if left <= 0 else ""))
+
+
+def _told(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+# ---- threads ----
+
+
+class Clock:
+    """Calls functions at their time, on a thread of its own; they must be short."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._due: list[tuple[float, int, Callable[[], object]]] = []
+        self._order = itertools.count()
+        self._thread: threading.Thread | None = None
+
+    def put(self, moment: float, function: Callable[[], object]) -> None:
+        with self._changed:
+            heapq.heappush(self._due, (moment, next(self._order), function))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="secondary", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def _run(self) -> None:
+        schedule.renice()
+        while True:
+            with self._changed:
+                while not self._due or (wait := self._due[0][0] - time.monotonic()) > 0:
+                    self._changed.wait(wait if self._due else None)
+                _, _, function = heapq.heappop(self._due)
+            try:
+                function()
+            except Exception as error:
+                log.error(defect(error))
+
+
+class Pool:
+    """Daemon threads that do what is put to them; as many as there is to do, at most `THREADS`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._threads = 0
+        self._left = 0
+
+    def put(self, job: Callable[[], object]) -> None:
+        with self._lock:
+            self._left += 1
+            if self._left > self._threads and self._threads < THREADS:
+                self._threads += 1
+                threading.Thread(target=self._run, name=f"secondary-{self._threads}", daemon=True).start()
+        self._jobs.put(job)
+
+    def _run(self) -> None:
+        schedule.renice()
+        while True:
+            job = self._jobs.get()
+            try:
+                job()
+            except Exception as error:
+                log.error(defect(error))
+            with self._lock:
+                self._left -= 1
+
+
+_clock = Clock()
+_pool = Pool()

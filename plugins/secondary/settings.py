@@ -1,0 +1,121 @@
+"""What the ``secondary`` directives of a server block say."""
+
+from __future__ import annotations
+
+import os
+
+from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile.address import host_port
+from fastdns.corefile.errors import quoted, system_error
+from fastdns.corefile.zone import origins
+from fastdns.plugins.secondary.exchange import Limits
+from fastdns.plugins.secondary.signing import Key
+
+__all__ = ["Block", "Settings", "parse"]
+
+
+class Settings:
+    """One directive."""
+
+    def __init__(self) -> None:
+        #: ``address:port``, in the order in which they are asked.
+        self.primaries: list[str] = []
+        self.key: Key | None = None
+        self.limits = Limits()
+        #: Folder where zones are kept; "": nowhere.
+        self.store = ""
+
+    def identity(self, zone: str) -> tuple[object, ...]:
+        """What makes a zone of another configuration the same one."""
+        return zone.lower(), tuple(self.primaries), self.key.identity if self.key is not None else None, self.store
+
+
+class Block:
+    """All directives of a server block."""
+
+    def __init__(self) -> None:
+        #: By lower-case origin: of two with the same name the later one.
+        self.settings: dict[str, Settings] = {}
+        #: Catalogs, and the names that their members must be or be below; none: any.
+        self.catalogs: dict[str, list[str]] = {}
+        self.fall: list[str] = []
+
+
+def parse(controller: Controller) -> Block:
+    """Read the directives. Raises CorefileError and ValueError with the texts of CoreDNS."""
+    block = Block()
+    while controller.next():
+        settings = Settings()
+        zones = [zone.lower() for zone in controller.zones(controller.remaining_args())]
+        transfer = False
+        while controller.next_block():
+            transfer |= controller.val() == "transfer"
+            _property(controller, block, settings, zones)
+        if not transfer:
+            raise controller.err("secondary zones require a transfer from property")
+        for zone in zones:
+            block.settings[zone] = settings
+    return block
+
+
+def _property(controller: Controller, block: Block, settings: Settings, zones: list[str]) -> None:
+    match controller.val():
+        case "transfer":
+            settings.primaries += _primaries(controller)
+        case "catalog":
+            members = _members(controller.remaining_args())
+            for zone in zones:
+                block.catalogs[zone] = _merged(block.catalogs.get(zone), members)
+        case "fallthrough":
+            block.fall = controller.fallthrough()
+        case "key":
+            settings.key = Key(*controller.args(2, 3))
+        case "store":
+            settings.store = _folder(controller.path(controller.one_arg()))
+        case "max_records":
+            settings.limits.records = controller.unsigned(controller.one_arg())
+        case "max_octets":
+            settings.limits.octets = controller.unsigned(controller.one_arg())
+        case "max_time":
+            settings.limits.seconds = controller.seconds(controller.one_arg())
+        case word:
+            raise controller.err(f"unknown property '{word}'")
+
+
+def _primaries(controller: Controller) -> list[str]:
+    word, *addresses = controller.args(1)
+    if word != "from":
+        raise controller.err(f"unknown property {word}")
+    if not addresses:
+        raise controller.arg_err()
+    if "*" in addresses:
+        raise CorefileError("can't use '*' in transfer from")
+    return [host_port(address, "53") for address in addresses]
+
+
+def _members(arguments: list[str]) -> list[str]:
+    found: list[str] = []
+    for argument in arguments:
+        zones = origins(argument)
+        if not zones:
+            raise CorefileError(f"invalid catalog member zone {quoted(argument)}")
+        found += [zone.lower() for zone in zones]
+    return found
+
+
+def _merged(standing: list[str] | None, members: list[str]) -> list[str]:
+    """A line without names means any, whatever other lines say."""
+    if standing is not None and not (standing and members):
+        return []
+    return list(dict.fromkeys([*(standing or []), *members]))
+
+
+def _folder(path: str) -> str:
+    """A folder that files can be made in."""
+    try:
+        os.listdir(path)
+    except OSError as error:
+        raise CorefileError(system_error(error)) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise CorefileError(f"open {path}: permission denied")
+    return path

@@ -1,0 +1,84 @@
+"""Zones kept on disk: what came last, so that a restart serves it while no primary answers.
+
+A file is a master file in RFC 3597's generic form, written beside the one before and renamed: it is whole or not there. Its time of
+change is when a primary last confirmed the zone; its last line says how many records there are, and a file without it is not read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+
+from fastdns._wire import name_text
+from fastdns._zone import Zone, ZoneDraft
+
+__all__ = ["Storage"]
+
+END = re.compile(rb"; end: (\d+) records\n\Z")
+
+
+class Storage:
+    """The file of one zone. All functions raise OSError."""
+
+    def __init__(self, folder: str, origin: str) -> None:
+        self.path = os.path.join(folder, _file_name(origin))
+
+    def load(self, zone: Zone) -> tuple[ZoneDraft, float] | None:
+        """A finished draft of what was kept and when it was last confirmed (Unix time); None: nothing is kept. Raises ValueError for a broken file."""
+        try:
+            with open(self.path, "rb") as file:
+                confirmed = os.fstat(file.fileno()).st_mtime
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 64))
+                end = END.search(file.read())
+        except FileNotFoundError:
+            return None
+        if end is None:
+            raise ValueError(f"{self.path} is cut short")
+        draft = zone.draft()
+        draft.read(self.path)
+        if draft.records != int(end[1]):
+            raise ValueError(f"{self.path} has {draft.records} records, not {int(end[1])}")
+        draft.finish()
+        return draft, confirmed
+
+    def save(self, zone: Zone) -> None:
+        """Keep the version that serves, confirmed now."""
+        folder = os.path.dirname(self.path) or "."
+        descriptor, temporary = tempfile.mkstemp(prefix=".transfer-", dir=folder)
+        try:
+            with os.fdopen(descriptor, "wb", buffering=1 << 20) as file:
+                count = 0
+                owner, text = b"", b""
+                for name, kind, ttl, rdata in zone.index.snapshot():
+                    if name != owner:
+                        owner, text = name, name_text(name).encode("ascii")
+                    file.write(b"%s %d IN TYPE%d \\# %d %s\n" % (text, ttl, kind, len(rdata), rdata.hex().encode("ascii")))
+                    count += 1
+                file.write(b"; end: %d records\n" % count)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, self.path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        self._settle(folder)
+
+    def confirm(self) -> None:
+        """A primary has nothing newer than what is kept."""
+        os.utime(self.path, (time.time(),) * 2)
+
+    @staticmethod
+    def _settle(folder: str) -> None:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _file_name(origin: str) -> str:
+    """``db.example.org``; what might mean something to the file system is escaped."""
+    return "db." + re.sub(r"[^a-z0-9._-]", lambda found: f"%{ord(found[0]):02x}", origin.lower().removesuffix("."))
