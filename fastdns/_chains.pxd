@@ -1,5 +1,4 @@
 """A configuration in native form: zone tables of its servers and chains of its blocks, built beside the one that serves."""
-from libc.stdint cimport uint64_t
 from fastdns._mux cimport Chain, ChainSet, Zone
 
 cdef class Chains:

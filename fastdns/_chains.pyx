@@ -1,6 +1,6 @@
 """Zone tables and chains from what a Corefile says; see _chains.pyi."""
 cimport cython
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 from fastdns._mux cimport (CHAIN_MAX, HANDLER_ABI, SCRATCH_MAX, Chain, ChainSet, Handler, NativeHandler, ServerTable, Zone, filter_func)
@@ -50,16 +50,15 @@ class ServerSpec:
 cdef class Chains:
     """One configuration in native form: the zone tables of its servers and the chains of its blocks."""
 
-    def __cinit__(self, servers, uint64_t generation):
+    def __cinit__(self, servers):
         self.memory = []
         self.handlers = []
         self._chains = {}
         self.set = <ChainSet *>calloc(1, sizeof(ChainSet))
         if self.set == NULL:
             raise MemoryError
-        self.set.generation = generation
 
-    def __init__(self, servers, uint64_t generation):
+    def __init__(self, servers):
         served = {}
         for server in servers:
             table = self._add_server(server, served)

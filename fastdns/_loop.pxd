@@ -49,7 +49,6 @@ cdef class Engine:
     cdef readonly uint32_t workers
     cdef ChainSet *published
     cdef readonly Chains chains
-    cdef uint64_t generation
     cdef uint32_t bound             # listeners so far
     cdef list threads
     cdef set listeners

@@ -403,7 +403,7 @@ cdef class Engine:
         for i in range(workers):
             self.loops[i] = make_loop(i, workers, &self.published)
             mux_register(i, &self.loops[i].base)
-        self.chains = Chains([], 0)
+        self.chains = Chains([])
         self.published = self.chains.set
 
     def bind(self, str host, int port, reuse=(), int sockets=0) -> Listener:
@@ -425,8 +425,7 @@ cdef class Engine:
         cdef Chains chains
         cdef Chains former = self.chains
         fresh = [listener for server in servers for listener in server.listeners if not listener.watched]
-        self.generation += 1
-        chains = Chains(servers, self.generation)
+        chains = Chains(servers)
         chains.retiring = calloc(1, sizeof(Detach) + len(chains.handlers) * sizeof(Handler *))
         if chains.retiring == NULL:
             raise MemoryError

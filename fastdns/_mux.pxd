@@ -139,7 +139,6 @@ cdef struct ServerTable:        # the zones of one listening address
 cdef struct ChainSet:           # one configuration
     ServerTable *servers[LISTENERS_MAX]   # by Listener index; NULL: not served by this configuration
     uint32_t listeners[LISTENERS_MAX]     # the generations of the listeners that these are for
-    uint64_t generation
     int64_t parked[WORKERS_MAX]  # queries of each worker that hold this set; written by that worker only
 
 cdef struct Timer:              # intrusive; belongs to one worker
@@ -254,7 +253,6 @@ cdef struct Query:
     Stream *stream
     const Carrier *carrier      # NULL: nothing is sent (detached children)
     void *connection            # the carrier's: UDP socket, TCP connection, front end's ticket
-    uint32_t connection_generation
     # ---- memory ----
     Name first_name             # of the packet
     uint8_t scratch[SCRATCH_MAX]

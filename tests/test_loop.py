@@ -38,7 +38,7 @@ def test_a_configuration_that_cannot_be_published_changes_nothing() -> None:
 def test_a_configuration_gives_its_memory_back_even_in_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     unraisable: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
-    chains = Chains([], 0)
+    chains = Chains([])
     chains.handlers.append(chains)  # type: ignore[arg-type]
     del chains
     gc.collect()
