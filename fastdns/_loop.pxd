@@ -2,7 +2,7 @@
 
 I/O stands behind small tables of functions: `Source.ready` brings queries in, `Carrier` takes replies out.
 """
-from libc.stdint cimport uint32_t, uint64_t, int64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from fastdns._chains cimport Chains
 from fastdns._mux cimport Worker, ChainSet, Source, Flush, Mail
 from fastdns._tcp cimport TcpListener
@@ -12,6 +12,14 @@ from fastdns._udp cimport UdpBatch, UdpSocket
 cdef enum:
     QUERIES_MAX = 4096              # slots of the process, shared out among the workers
     LARGE_MAX = 64                  # large reply buffers of the process, likewise
+
+cdef struct Room:                   # a worker's, for when descriptors are out and another has more connections than it has
+    Mail mail                       # to that one and back; belongs to whom it is with
+    Worker *asker
+    TcpListener *listener           # whose next client the room is for, or NULL: nobody waits any more
+    int fd                          # of a connection that the other has ended, open until it is needed, so that nobody else gets it; -1: all are at work
+    uint8_t asked                   # the mail is under way
+    uint8_t refused
 
 cdef struct Loop:                   # a worker's whole state
     Worker base
@@ -29,6 +37,7 @@ cdef struct Loop:                   # a worker's whole state
     void *last_connection           # its end
     uint32_t connection_count
     uint64_t connection_octets      # held in their buffers
+    Room room
 
 cdef class Listener:
     cdef readonly uint32_t index

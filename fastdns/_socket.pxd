@@ -26,6 +26,7 @@ cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_DONTWAIT
     enum: MSG_TRUNC
     enum: MSG_NOSIGNAL
+    enum: SHUT_RDWR
     enum: SOL_SOCKET
     enum: SO_RCVBUF
     enum: SO_LINGER
@@ -37,6 +38,7 @@ cdef extern from "<sys/socket.h>" nogil:
     int bind(int fd, const sockaddr *address, socklen_t length)
     int connect(int fd, const sockaddr *address, socklen_t length)
     int getsockname(int fd, sockaddr *address, socklen_t *length)
+    int shutdown(int fd, int how)
     int accept4(int fd, sockaddr *address, socklen_t *length, int flags)
     int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
     ssize_t send(int fd, const void *octets, size_t length, int flags)

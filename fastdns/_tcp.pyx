@@ -3,12 +3,13 @@ from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memmove
 from libc.errno cimport errno, EAGAIN, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
-from fastdns._atomic cimport atomic_bump32
-from fastdns._loop cimport Loop
-from fastdns._mux cimport Carrier, Query, ServerTable, TRANSPORT_TCP, query_release, query_run, query_streamed, query_take, query_write, worker_flush
-from fastdns._socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SO_LINGER, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_SOCKET,
+from fastdns._atomic cimport atomic_bump32, atomic_peek32
+from fastdns._loop cimport Loop, Room
+from fastdns._mux cimport (Carrier, Mail, Query, ServerTable, TRANSPORT_TCP, mux_workers, query_release, query_run, query_streamed, query_take,
+                           query_write, worker_flush)
+from fastdns._socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SHUT_RDWR, SO_LINGER, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_SOCKET,
                               TCP_NODELAY, TCP_NOTSENT_LOWAT, accept4, address_from_socket, close, getsockname, linger, recv, send,
-                              setsockopt, sockaddr, sockaddr_in6, socklen_t)
+                              setsockopt, shutdown, sockaddr, sockaddr_in6, socklen_t)
 from fastdns._wire cimport ACCEPT, IGNORE, HEADER_SIZE, MESSAGE_MAX, Acceptance, load16, store16, wire_accept, wire_reject
 
 cdef enum:
@@ -38,6 +39,8 @@ cdef void tcp_listen_end(TcpListener *listener, Worker *worker) noexcept nogil:
     if listener.open:
         worker.ops.unwatch(worker, &listener.source)
     listener.open = 0
+    if (<Loop *>worker).room.listener == listener:
+        (<Loop *>worker).room.listener = NULL
     # What its connections asked is answered; then they end. Those that take their time find no server any more (server_of).
     cdef Loop *loop = <Loop *>worker
     cdef TcpConnection *connection = <TcpConnection *>loop.connections
@@ -49,7 +52,11 @@ cdef void tcp_listen_end(TcpListener *listener, Worker *worker) noexcept nogil:
 
 
 cdef void on_pause_over(Timer *timer, Worker *worker) noexcept nogil:
-    cdef TcpListener *listener = <TcpListener *>timer.data
+    go_on_accepting(<TcpListener *>timer.data, worker)
+
+
+cdef void go_on_accepting(TcpListener *listener, Worker *worker) noexcept nogil:
+    worker.ops.timer_stop(worker, &listener.pause)
     worker.ops.watch(worker, &listener.source, EPOLLIN)
     listener.open = 1
 
@@ -79,7 +86,7 @@ cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexce
         length = sizeof(peer)
         fd = accept4(source.fd, <sockaddr *>&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)
         if fd < 0 and i == 0 and errno in (EMFILE, ENFILE, ENOBUFS, ENOMEM):
-            if not make_room(loop):
+            if not find_room(loop, listener):
                 pause_accepting(listener, worker)
                 return
             fd = accept4(source.fd, <sockaddr *>&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)
@@ -99,8 +106,75 @@ cdef inline int worth(const TcpConnection *connection) noexcept nogil:
     return 1 if connection.queries else 0
 
 
+cdef bint find_room(Loop *loop, TcpListener *listener) noexcept nogil:
+    """A descriptor for the next client, at the cost of the worker that has the most connections: one to which all its clients came too late
+    would else never have any. False when there is none, or none yet."""
+    if loop.room.asked:
+        return False
+    if not loop.room.refused and ask_for_room(loop, listener):
+        return False
+    loop.room.refused = 0
+    return make_room(loop)
+
+
+cdef bint ask_for_room(Loop *loop, TcpListener *listener) noexcept nogil:
+    """False when no other worker has more connections."""
+    cdef uint32_t i, count, most = loop.connection_count
+    cdef Worker *richest = NULL
+    for i in range(loop.base.workers):
+        count = atomic_peek32(&(<Loop *>mux_workers[i]).connection_count)
+        if count > most:
+            most = count
+            richest = mux_workers[i]
+    if richest == NULL:
+        return False
+    loop.room.mail.run = on_asked_for_room
+    loop.room.asker = &loop.base
+    loop.room.listener = listener
+    loop.room.fd = -1
+    loop.room.asked = 1
+    richest.ops.post(richest, &loop.room.mail)
+    return True
+
+
+cdef void on_asked_for_room(Mail *mail, Worker *worker) noexcept nogil:
+    """On the worker that is asked. The connection ends at once, but for its descriptor, which the other gets."""
+    cdef Room *room = <Room *>mail
+    cdef TcpConnection *connection = least_worth(<Loop *>worker)
+    if connection != NULL:
+        room.fd = connection.source.fd
+        shutdown(room.fd, SHUT_RDWR)
+        forget_connection(<Loop *>worker, connection)
+    room.mail.run = on_room
+    room.asker.ops.post(room.asker, &room.mail)
+
+
+cdef void on_room(Mail *mail, Worker *worker) noexcept nogil:
+    """On the worker that asked, where the listener paused; or it is gone, or its pause is over and it had better luck."""
+    cdef Room *room = <Room *>mail
+    cdef TcpListener *listener = room.listener
+    room.listener = NULL
+    room.asked = 0
+    room.refused = room.fd < 0
+    if room.fd >= 0:
+        close(room.fd)
+    if listener != NULL:
+        if not listener.open:
+            go_on_accepting(listener, worker)
+        on_connections(&listener.source, worker, EPOLLIN)
+
+
 cdef bint make_room(Loop *loop) noexcept nogil:
-    """Ends the connection that is worth least among the oldest ones, of equals that which has been so longest; False when all are at work."""
+    """Ends a connection of this worker; False when all are at work."""
+    cdef TcpConnection *connection = least_worth(loop)
+    if connection == NULL:
+        return False
+    end_connection(loop, connection)
+    return True
+
+
+cdef TcpConnection *least_worth(Loop *loop) noexcept nogil:
+    """The connection that is worth least among the oldest ones, of equals that which has been so longest; NULL when all are at work."""
     cdef TcpConnection *connection = <TcpConnection *>loop.last_connection
     cdef TcpConnection *chosen = NULL
     cdef int least = 4, rank
@@ -112,10 +186,7 @@ cdef bint make_room(Loop *loop) noexcept nogil:
             chosen = connection
             least = rank
         connection = connection.previous
-    if chosen == NULL:
-        return False
-    end_connection(loop, chosen)
-    return True
+    return chosen
 
 
 cdef void begin_connection(Loop *loop, TcpListener *listener, int fd, const sockaddr_in6 *peer) noexcept nogil:
@@ -157,10 +228,17 @@ cdef void begin_connection(Loop *loop, TcpListener *listener, int fd, const sock
 
 
 cdef void end_connection(Loop *loop, TcpConnection *connection) noexcept nogil:
-    """Closes it. Queries of it that are under way find `broken` and are forgotten when they end; the last one frees the memory."""
+    cdef int fd = connection.source.fd
+    forget_connection(loop, connection)
+    if fd >= 0:
+        close(fd)
+
+
+cdef void forget_connection(Loop *loop, TcpConnection *connection) noexcept nogil:
+    """All of its end but closing the descriptor. Queries of it that are under way find `broken` and are forgotten when they end; the last one frees
+    the memory."""
     if connection.source.fd >= 0:
         loop.base.ops.unwatch(&loop.base, &connection.source)
-        close(connection.source.fd)
         connection.source.fd = -1
         loop.base.ops.timer_stop(&loop.base, &connection.timer)
         loop.connection_octets -= connection.output_size + connection.input_size

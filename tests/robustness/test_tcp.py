@@ -47,7 +47,7 @@ def server(serve: Callable[..., Server]) -> Server:
 def patient(serve: Callable[..., Server], tmp_path: Path) -> Server:
     """A server on which no broken client ends by itself while a test looks at the others."""
     (tmp_path / "timeouts.py").write_text(CONFIGURED.format(read=PATIENCE, write=PATIENCE, idle=PATIENCE))
-    return serve(COREFILE.replace("whoami", "plugin {dir}/../timeouts.py\n    whoami"), "-workers", "1")
+    return serve(COREFILE.replace("whoami", "plugin {dir}/../timeouts.py\n    whoami"), "-workers", "2")
 
 
 def connect(server: Server, number: int) -> list[socket.socket]:
@@ -158,6 +158,21 @@ def test_no_more_than_so_many_connections_and_a_new_client_gets_in(patient: Serv
     for _ in range(3):
         assert patient.answers("www.example.org.", tcp=True, timeout=SOON) == ["192.0.2.1"]
     close(sockets)
+
+
+def test_a_worker_without_connections_gets_the_room_of_another(patient: Server) -> None:
+    """One descriptor, and the kernel gives clients to either worker: it goes over to the one that has a new client, each time.
+
+    A worker to which all clients came too late would else serve none for as long as those of the other stay.
+    """
+    limit_descriptors(patient, 1)
+    sockets = []
+    for _ in range(20):
+        sockets += connect(patient, 1)
+        sockets[-1].send(b"\0")
+        assert patient.answers("www.example.org.", tcp=True, timeout=SOON) == ["192.0.2.1"]
+    close(sockets)
+    served(patient)
 
 
 def test_clients_that_do_not_read_make_room_too(patient: Server) -> None:
