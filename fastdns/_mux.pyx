@@ -460,15 +460,18 @@ cdef void fail_parked(Query *q, const char *error) noexcept nogil:
     """Nobody waits any more: the handler lets go of the query, and the client gets SERVFAIL."""
     cdef Handler *handler = q.chain.handlers[q.position]
     cdef Worker *worker = q.worker
+    cdef Query *child = q.child
     worker.ops.timer_stop(worker, &q.timer)
     q.timed_out = 1
     if handler.abandon != NULL:
         handler.abandon(handler, q)
-    if q.child != NULL:                     # it goes on alone and reports to nobody
-        q.child.parent = NULL
-        q.child.transport = TRANSPORT_NONE
-        q.child = NULL
+    q.child = NULL
     q.in_child = CHILD_NONE
+    if child != NULL:                       # it reports to nobody, and what it waits for is of no use to anybody
+        child.parent = NULL
+        child.transport = TRANSPORT_NONE
+        if child.parked:
+            fail_parked(child, error)
     reply_clear(&q.reply)
     query_fail(q, RCODE_SERVFAIL, error)
     q.phase = PHASE_UP

@@ -117,6 +117,30 @@ def test_overload_memory_is_bounded_whatever_waits(serve: Callable[..., Server],
     server.process.kill()  # which waits for no query
 
 
+ASKS_BELOW = """
+from fastdns.plugin import Plugin
+
+class Asks(Plugin):
+    deadline = 0.5
+
+    async def serve(self, query, next):
+        return await next(query)
+
+def setup(controller):
+    return Asks()
+"""
+
+
+def test_what_nobody_waits_for_any_more_waits_for_nothing(serve: Callable[..., Server], silence: int, tmp_path: Path) -> None:
+    """A plugin's deadline passes while it has the handlers below ask an upstream: their slots are free at once, and a process that is to end does."""
+    (tmp_path / "asks.py").write_text(ASKS_BELOW)
+    corefile = COREFILE.replace("forward .", "plugin {dir}/../asks.py\n    forward .").replace("read_timeout 8s", f"read_timeout {10 * LIMIT:.0f}s")
+    server = serve(corefile.replace("UPSTREAM", str(silence)), "-workers", "1")
+    for i in range(5):
+        assert server.query(f"n{i}.waits.example.").rcode() == 2
+    until(lambda: server.metric(server.ports["port2"], "fastdns_parked_queries") == 0, "that no query waits")
+
+
 def test_NXNS_one_query_upstream_for_one_of_a_client(serve: Callable[..., Server]) -> None:
     """NXNSAttack, DNSBomb: what a client asks never becomes more than that upstream, and nothing is gathered up to be sent at once."""
     with Upstream() as upstream:
