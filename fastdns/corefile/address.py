@@ -7,7 +7,7 @@ from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import DEFAULT_PORTS, split_transport
 
-__all__ = ["canonical", "host_port", "host_port_or_file", "is_address", "join_host_port", "nameservers", "packed", "split_address", "strip_scope"]
+__all__ = ["canonical", "host_port", "host_port_or_file", "is_address", "join_host_port", "nameservers", "network_of", "packed", "split_address", "strip_scope"]
 
 
 def is_address(text: str) -> bool:
@@ -28,6 +28,18 @@ def packed(text: str) -> bytes | None:
     except (OSError, ValueError):
         return None
     return octets[12:] if octets.startswith(b"\0" * 10 + b"\xff\xff") else octets
+
+
+def network_of(text: str) -> tuple[bytes, int] | None:
+    """Octets and prefix length of ``ADDRESS/LENGTH``; None for what is no network. An IPv4-mapped address is an IPv6 one."""
+    address, slash, length = text.partition("/")
+    if not slash or not (length.isascii() and length.isdigit()):
+        return None
+    try:
+        octets = inet_pton(AF_INET6 if ":" in address else AF_INET, address)
+    except (OSError, ValueError):
+        return None
+    return (octets, int(length)) if int(length) <= 8 * len(octets) else None
 
 
 def canonical(host: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from socket import AF_INET, AF_INET6, inet_pton
 from typing import NamedTuple
 
 from fastdns.corefile import Controller
+from fastdns.corefile.address import network_of
 from fastdns.corefile.errors import quoted
 from fastdns.parameters import TYPES
 
-__all__ = ["ACTIONS", "EVERYWHERE", "Policy", "Rule", "parse", "parse_network", "setup"]
+__all__ = ["ACTIONS", "EVERYWHERE", "Policy", "Rule", "parse", "setup"]
 
 #: In the order of the numbers that the native handler knows them by.
 ACTIONS = ("allow", "block", "filter", "drop")
@@ -100,20 +100,8 @@ def _networks(controller: Controller, texts: list[str], networks: list[Network])
         if text == "*":
             return list(EVERYWHERE)
         whole = text if "/" in text else f"{text}/{128 if ':' in text else 32}"
-        network = parse_network(whole)
+        network = network_of(whole)
         if network is None:
             raise controller.err(f"illegal CIDR notation {quoted(whole)}")
         networks.append(network)
     return networks
-
-
-def parse_network(text: str) -> Network | None:
-    """Octets and prefix length of ``ADDRESS/LENGTH``, or None. An IPv4-mapped IPv6 address is an IPv6 one."""
-    address, slash, length = text.partition("/")
-    if not slash or not (length.isascii() and length.isdigit()) or "\0" in address:
-        return None
-    try:
-        octets = inet_pton(AF_INET6 if ":" in address else AF_INET, address)
-    except (OSError, ValueError):
-        return None
-    return (octets, int(length)) if int(length) <= 8 * len(octets) else None

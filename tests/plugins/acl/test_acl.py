@@ -12,7 +12,8 @@ import dns.rcode
 import pytest
 
 from fastdns.corefile import Controller, CorefileError
-from fastdns.plugins.acl import EVERYWHERE, Policy, Rule, parse, parse_network
+from fastdns.corefile.address import network_of
+from fastdns.plugins.acl import EVERYWHERE, Policy, Rule, parse
 from tests.server import Server
 
 ZONE = ("example.org.",)
@@ -63,7 +64,7 @@ def test_errors(line: str, message: str) -> None:
     [("::/0", (bytes(16), 0)), ("10/8", None), ("1.2.3.4/-1", None), ("1.2.3.4/a", None), ("1.2.3.4", None), ("\0/8", None)],
 )
 def test_networks(text: str, wanted: tuple[bytes, int] | None) -> None:
-    assert parse_network(text) == wanted
+    assert network_of(text) == wanted
 
 
 COREFILE = """
