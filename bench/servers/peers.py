@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from fastdns.bench.servers.adapter import Adapter, Listen, Work
 
 
-class ZoneServer(Adapter):
+class Peer(Adapter):
+    """A server with a configuration file, which `-c` names."""
+
+    #: Before it.
+    FLAGS: ClassVar[Sequence[str]] = ()
+
+    def command(self, work: Work, listen: Listen, folder: Path) -> list[str]:
+        path = folder / f"{self.name}.conf"
+        path.write_text(self.configuration(work, listen, folder))
+        return [self.executable(), *self.FLAGS, "-c", str(path)]
+
+    @abstractmethod
+    def configuration(self, work: Work, listen: Listen, folder: Path) -> str:
+        """The text of the file."""
+
+
+class ZoneServer(Peer):
     """An authoritative server: it does what can be told as a zone."""
 
     def refuses(self, work: Work) -> str:
@@ -20,10 +39,9 @@ class Knot(ZoneServer):
     name = "knotd"
     program = "knotd"
 
-    def command(self, work: Work, listen: Listen, folder: Path) -> list[str]:
+    def configuration(self, work: Work, listen: Listen, folder: Path) -> str:
         assert work.zone is not None
-        path = folder / "knot.conf"
-        path.write_text(f"""server:
+        return f"""server:
     rundir: "{folder}"
     listen: {listen.address}@{listen.port}
     udp-workers: {listen.workers}
@@ -39,8 +57,7 @@ zone:
     file: "{work.zone.path}"
     journal-content: none
     zonefile-sync: -1
-""")
-        return [self.executable(), "-c", str(path)]
+"""
 
 
 class Nsd(ZoneServer):
@@ -48,11 +65,11 @@ class Nsd(ZoneServer):
 
     name = "nsd"
     program = "nsd"
+    FLAGS = ("-d",)
 
-    def command(self, work: Work, listen: Listen, folder: Path) -> list[str]:
+    def configuration(self, work: Work, listen: Listen, folder: Path) -> str:
         assert work.zone is not None
-        path = folder / "nsd.conf"
-        path.write_text(f"""server:
+        return f"""server:
     ip-address: {listen.address}@{listen.port}
     server-count: {listen.workers}
     username: ""
@@ -67,20 +84,20 @@ remote-control:
 zone:
     name: "{work.zone.origin}"
     zonefile: "{work.zone.path}"
-""")
-        return [self.executable(), "-d", "-c", str(path)]
+"""
 
 
-class Unbound(Adapter):
+class Unbound(Peer):
     """Unbound: forwarding with and without its cache, and zones as its local authority."""
 
     name = "unbound"
     program = "unbound"
+    FLAGS = ("-d", "-p")
 
     def refuses(self, work: Work) -> str:
         return super().refuses(work) or ("" if work.zone or work.upstream else "forwards or serves zones, and this work is neither")
 
-    def command(self, work: Work, listen: Listen, folder: Path) -> list[str]:
+    def configuration(self, work: Work, listen: Listen, folder: Path) -> str:
         lines = [
             "server:",
             f"    port: {listen.port}",
@@ -119,6 +136,4 @@ class Unbound(Adapter):
         if work.upstream:
             lines += ["forward-zone:", '    name: "."', f"    forward-addr: 127.0.0.1@{work.upstream}"]
             lines += [] if work.cached else ["    forward-no-cache: yes"]
-        path = folder / "unbound.conf"
-        path.write_text("\n".join(lines) + "\n")
-        return [self.executable(), "-d", "-p", "-c", str(path)]
+        return "\n".join(lines) + "\n"

@@ -77,7 +77,7 @@ def test_configurations_name_the_address(program: Path, zone: Work, tmp_path: Pa
     work = WHOAMI if name in ("coredns", "fastdns") else zone
     command = subject(f"{name}={program}").command(work, Listen(5399, wildcard, 2), tmp_path)
     assert command[0] == str(program)
-    text = "".join(path.read_text() for path in tmp_path.iterdir() if path.name in ("Corefile", "knot.conf", "nsd.conf", "unbound.conf"))
+    text = "".join(path.read_text() for path in tmp_path.iterdir() if path.name in ("Corefile", f"{name}.conf"))
     assert "5399" in text
     if name != "unbound":  # which names 127.0.0.0/8 for access
         assert ("127.0.0.1" in text) != wildcard
