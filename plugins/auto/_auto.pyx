@@ -4,7 +4,7 @@ from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns._zones cimport ZoneList, Zones, zones_hold
 from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, zone_query, zone_resume
 from fastdns.plugins.file._file cimport pass_on
-from fastdns.plugins.transfer import Transfer
+from fastdns.plugins.transfer.journal import give
 
 cdef struct AutoState:
     void **zones                # of the ZoneSet
@@ -45,5 +45,5 @@ cdef class AutoHandler(NativeHandler):
         cdef Zone found
         for found in self.zones.zones:
             if found.wire == zone:
-                return Transfer.of_index(found.index, serial)
+                return give(found, serial)
         return None

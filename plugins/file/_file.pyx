@@ -6,7 +6,7 @@ from fastdns._wire cimport OPCODE_NOTIFY, RCODE_REFUSED, TYPE_AXFR, TYPE_IXFR
 from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns._zones cimport ZoneList
 from fastdns.plugins.file._answer cimport zone_query, zone_resume
-from fastdns.plugins.transfer import Transfer
+from fastdns.plugins.transfer.journal import give
 
 
 cdef Verdict pass_on(Handler *self, Query *q) noexcept nogil:
@@ -59,5 +59,5 @@ cdef class FileHandler(NativeHandler):
         cdef Zone found
         for found in self.zones.zones:
             if found.wire == zone:
-                return Transfer.of_index(found.index, serial)
+                return give(found, serial)
         return None

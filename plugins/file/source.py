@@ -11,6 +11,7 @@ from fastdns._zone import Zone
 from fastdns.corefile import Config
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.log import Log
+from fastdns.plugins.transfer.journal import publish
 
 __all__ = ["Notify", "ZoneFile", "notifier"]
 
@@ -66,7 +67,7 @@ class ZoneFile:
         count, owner = draft.ignored
         if count:
             log.warning(f"Left out {count} records of {quoted(self.path)} that are not in {self.zone.origin}, the first at {owner}")
-        self.zone.publish(draft)
+        publish(self.zone, draft)
         self._seen = before
         return True
 

@@ -22,6 +22,7 @@ from fastdns.plugins.secondary._receive import TransferError, serial_after
 from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, serial_of, transfer
 from fastdns.plugins.secondary.signing import Key
 from fastdns.plugins.secondary.storage import Storage
+from fastdns.plugins.transfer.journal import publish
 
 __all__ = ["Keeper"]
 
@@ -252,7 +253,7 @@ class Keeper:
                 with self._lock:
                     if self._stopped:
                         return
-                    self.zone.publish(draft)
+                    publish(self.zone, draft)
                     self.zone.expired = False
                 file_log.info(f"Transferred: {self.zone.origin} from {address}")
                 self._published()
