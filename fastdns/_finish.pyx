@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memcmp, memmove, memset
+from fastdns._atomic cimport atomic_peek8, atomic_poke8
 from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD,
                             TYPE_OPT, TYPE_TSIG, EDNS_DO, ACCEPT, copy_octets, load16, store16, store32, wire_accept, wire_rdata_names,
                             wire_name_length)
@@ -29,9 +30,16 @@ cdef struct Writer:
 
 # ---- OPT (RFC 6891) ----
 
+cdef uint8_t echoed[65536]
+
+
 cdef inline bint option_is_echoed(uint16_t code) noexcept nogil:
-    """NSID, EXPIRE, COOKIE, TCP-KEEPALIVE, PADDING."""
-    return code == 3 or 9 <= code <= 12
+    """NSID, EXPIRE, COOKIE, TCP-KEEPALIVE, PADDING, and what rules name."""
+    return code == 3 or 9 <= code <= 12 or atomic_peek8(&echoed[code])
+
+
+cdef void finish_echo(uint16_t code) noexcept nogil:
+    atomic_poke8(&echoed[code], 1)
 
 
 cdef void settle_edns(Query *q) noexcept nogil:

@@ -255,6 +255,7 @@ cdef struct Query:
     void *connection            # the carrier's: UDP socket, TCP connection, front end's ticket
     # ---- memory ----
     Name first_name             # of the packet
+    Name second_name            # what rewrite made of it: q.name may point here
     uint8_t scratch[SCRATCH_MAX]
     uint8_t packet_copy[1024]
 

@@ -29,6 +29,9 @@ cdef struct Pattern:
 cdef inline bint regex_match(const Pattern *pattern, const char *text, uint32_t length, Span *spans, uint32_t count) noexcept nogil:
     return pattern.match(pattern.compiled, text, length, spans, count)
 
+# The same with an expression that is compiled for this one match; -1 when that fails, or where there is no RE2.
+cdef int regex_match_text(const char *expression, uint32_t size, const char *text, uint32_t length) noexcept nogil
+
 cdef class Regex:
     cdef Pattern pattern        # good as long as this object
     cdef readonly str source

@@ -1,5 +1,5 @@
 """Regular expressions without the GIL; see _regex.pxd."""
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -32,6 +32,21 @@ except ImportError:
 
 def engine() -> str:
     return "RE2" if re2 != NULL else "NFA"
+
+
+cdef int regex_match_text(const char *expression, uint32_t size, const char *text, uint32_t length) noexcept nogil:
+    cdef char error[8]
+    cdef int32_t groups
+    cdef void *compiled
+    cdef bint found
+    if re2 == NULL or size > 1000:
+        return -1
+    compiled = re2.compile(expression, size, &groups, error, sizeof(error))
+    if compiled == NULL:
+        return -1
+    found = re2.match(compiled, text, length, NULL, 0)
+    re2.free(compiled)
+    return found
 
 
 # ---- our own machine ----

@@ -20,3 +20,6 @@ cdef void text_name(Text *text, const uint8_t *wire) noexcept nogil     # presen
 cdef void text_address(Text *text, const Address *address) noexcept nogil   # without port; IPv6 in brackets
 cdef void text_seconds(Text *text, int64_t ns) noexcept nogil           # decimal, no exponent, no trailing zeros, then "s"
 cdef void text_printable(Text *text, const char *what) noexcept nogil   # to its zero; octets that are not printable ASCII as \DDD
+
+# Wire form of a name in presentation form (case kept, relative taken as absolute); out has NAME_MAX octets. Returns its length, or -1: no name.
+cdef int text_read_name(const char *text, uint32_t length, uint8_t *out) noexcept nogil

@@ -1,7 +1,7 @@
 """Names and numbers as log lines show them. See the .pxd."""
 from libc.string cimport memcpy, strlen
 
-from fastdns._wire cimport wire_name_text
+from fastdns._wire cimport NAME_MAX, wire_name_text
 
 from fastdns.parameters import CLASSES, RCODES, TYPES
 
@@ -166,3 +166,73 @@ cdef void text_printable(Text *text, const char *what) noexcept nogil:
             text_char(text, c'0' + octet // 10 % 10)
             text_char(text, c'0' + octet % 10)
         what += 1
+
+
+# ---- reading ----
+
+cdef int text_read_name(const char *text, uint32_t length, uint8_t *out) noexcept nogil:
+    """Names without escapes in one pass over their dots."""
+    cdef uint32_t i, start = 0
+    cdef char c = 0
+    if length < 2 or length > NAME_MAX - 2 or text[length - 1] != c'.':
+        return read_escaped(text, length, out)
+    for i in range(length):
+        c = text[i]
+        out[i + 1] = <uint8_t>c
+        if c == c'.':
+            if i - start - 1 > 62:             # also an empty label
+                return -1
+            out[start] = <uint8_t>(i - start)
+            start = i + 1
+        elif c == c'\\':
+            return read_escaped(text, length, out)
+    out[start] = 0
+    return <int>length + 1
+
+
+cdef int read_escaped(const char *text, uint32_t length, uint8_t *out) noexcept nogil:
+    cdef uint32_t i = 0, start = 0, used = 1
+    cdef uint8_t octet
+    if length == 1 and text[0] == c'.':
+        out[0] = 0
+        return 1
+    while i < length:
+        octet = <uint8_t>text[i]
+        i += 1
+        if octet == c'.':
+            if used == start + 1:               # an empty label
+                return -1
+            out[start] = <uint8_t>(used - start - 1)
+            start = used
+            used += 1
+            continue
+        if octet == c'\\':
+            if i == length:
+                return -1
+            octet = <uint8_t>text[i]
+            i += 1
+            if c'0' <= octet <= c'9' and i + 1 < length and c'0' <= text[i] <= c'9' and c'0' <= text[i + 1] <= c'9':
+                if (octet - c'0') * 100 + (text[i] - c'0') * 10 + (text[i + 1] - c'0') > 255:
+                    return -1
+                octet = <uint8_t>((octet - c'0') * 100 + (text[i] - c'0') * 10 + (text[i + 1] - c'0'))
+                i += 2
+        if used - start > 63 or used >= NAME_MAX - 1:
+            return -1
+        out[used] = octet
+        used += 1
+    if used > start + 1:                        # no final dot
+        out[start] = <uint8_t>(used - start - 1)
+        start = used
+        used += 1
+    elif length == 0:
+        return -1
+    if used > NAME_MAX:
+        return -1
+    out[start] = 0
+    return <int>used
+
+
+def read_name(bytes text not None):
+    cdef uint8_t out[NAME_MAX]
+    cdef int length = text_read_name(text, <uint32_t>len(text), out)
+    return None if length < 0 else out[:length]

@@ -1,0 +1,33 @@
+"""Resolving labels of metadata; see _metadata.pxd."""
+from fastdns._zones cimport ZoneList
+
+cdef class LabelHandle:
+    pass
+
+
+def is_label(str text not None) -> bool:
+    """Whether a text has the form of a label: something on each side of its first slash."""
+    plugin, slash, rest = text.partition("/")
+    return bool(plugin and slash and rest)
+
+
+def resolve(config, str text not None) -> LabelHandle:
+    """What publishes a label in a server block, once all its directives are set up; the handle of an unset one if nobody does.
+
+    A handler publishes by a method ``label(name)`` that gives a LabelHandle, or None.
+    """
+    cdef ZoneList zones = config.values.get("metadata")
+    cdef LabelHandle found
+    plugin, _, name = text.partition("/")
+    if zones is not None and is_label(text):
+        for publisher in [config.handler(plugin), *config.filters]:
+            publish = getattr(publisher, "label", None)
+            if publisher is None or publisher.name != plugin or publish is None:
+                continue
+            found = publish(name)
+            if found is not None:
+                found.kept = (found.kept, publisher, zones)
+                if not found.anywhere:
+                    found.label.zones = &zones.zones
+                return found
+    return LabelHandle()

@@ -1,0 +1,30 @@
+"""rewrite: changes queries for the plugins below, and answers back for the client."""
+
+from __future__ import annotations
+
+from fastdns.corefile import Controller
+from fastdns.plugins.rewrite.rules import Rule, parse_rule
+
+__all__ = ["parse", "setup"]
+
+
+def setup(controller: Controller) -> None:
+    """Add the block's handler; metadata that rules read is looked up once all plugins of the block are there."""
+    rules = parse(controller)
+    from fastdns.plugins.rewrite._rewrite import RewriteHandler
+
+    handler = RewriteHandler("rewrite", rules)
+    controller.config.add_handler(handler)
+    controller.on_startup(lambda: handler.resolve(controller.config))
+
+
+def parse(controller: Controller) -> list[Rule]:
+    """All rules of the block, in order. Raises CorefileError."""
+    rules = []
+    while controller.next():
+        words = controller.remaining_args()
+        if len(words) < 2:
+            while controller.next_block():
+                words.append(controller.val())
+        rules.append(parse_rule(words))
+    return rules

@@ -1,0 +1,10 @@
+from fastdns._mux import NativeHandler
+from fastdns.corefile.config import Config
+from fastdns.plugins.rewrite.rules import Rule
+
+class RewriteHandler(NativeHandler):
+    """Applies rules to queries and to their answers."""
+
+    def __init__(self, name: str, rules: list[Rule]) -> None: ...
+    def resolve(self, config: Config) -> None:
+        """Looks the labels of metadata up that rules read; before the chain is published."""

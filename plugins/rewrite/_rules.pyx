@@ -1,0 +1,93 @@
+"""Matching names by rules, and what becomes of them."""
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.string cimport memcpy
+from fastdns._regex cimport Span
+from fastdns._wire cimport NAME_MAX, Name, copy_octets, wire_name_text
+
+cdef uint8_t escaped[256]       # octets that stand in a name's presentation form with a backslash
+cdef int _octet
+for _octet in range(256):
+    escaped[_octet] = _octet <= 32 or _octet > 126 or chr(_octet) in ".'@;()\"\\"
+
+
+cdef void plain_name(const uint8_t *wire, Plain *out) noexcept nogil:
+    cdef uint32_t used = 0, end
+    cdef uint8_t unusual = 0
+    cdef uint8_t octet
+    cdef char *text = out.text
+    while wire[used] != 0:
+        end = used + wire[used]
+        while used < end:
+            octet = wire[used + 1]
+            unusual |= escaped[octet]
+            text[used] = <char>octet
+            used += 1
+        text[used] = c'.'
+        used += 1
+    if unusual or used == 0:
+        used = <uint32_t>wire_name_text(wire, out.text)
+    out.length = used
+
+
+cdef int rule_apply_name(const Rule *rule, const Name *name, uint8_t *out) noexcept nogil:
+    cdef uint32_t head
+    if rule.match == MATCH_EXACT:
+        copy_octets(out, rule.to_wire, rule.to_length)
+        return rule.to_length
+    if rule.match == MATCH_SUFFIX:
+        head = name.offset[name.labels - rule.from_labels]
+        if head + rule.to_length > NAME_MAX:
+            return -1
+        copy_octets(out, name.lower, head)
+        copy_octets(out + head, rule.to_wire, rule.to_length)
+        return <int>head + rule.to_length
+    head = name.length - rule.from_length
+    if head + rule.to_length > NAME_MAX:
+        return -1
+    copy_octets(out, rule.to_wire, rule.to_length)
+    copy_octets(out + rule.to_length, name.lower + rule.from_length, head)
+    return <int>head + rule.to_length
+
+
+cdef inline bint put(Plain *out, const char *text, uint32_t length) noexcept nogil:
+    if length > TEXT_MAX - out.length:
+        return False
+    memcpy(out.text + out.length, text, length)
+    out.length += length
+    return True
+
+
+cdef bint rule_apply(const Rule *rule, const char *text, uint32_t length, const Span *spans, Plain *out) noexcept nogil:
+    cdef const char *found
+    cdef const char *end = text + length
+    cdef uint32_t n = rule.source.length
+    out.length = 0
+    if rule.match == MATCH_EXACT:
+        return put(out, rule.to.text, rule.to.length)
+    if rule.match == MATCH_PREFIX:
+        return put(out, rule.to.text, rule.to.length) and put(out, text + n, length - n)
+    if rule.match == MATCH_SUFFIX:
+        return put(out, text, length - n) and put(out, rule.to.text, rule.to.length)
+    if rule.match == MATCH_REGEX:
+        return template_fill(&rule.template, text, spans, rule.pattern.groups, out)
+    while True:
+        found = find_part(text, <uint32_t>(end - text), rule.source.text, n)
+        if found == NULL:
+            return put(out, text, <uint32_t>(end - text))
+        if not put(out, text, <uint32_t>(found - text)) or not put(out, rule.to.text, rule.to.length):
+            return False
+        text = found + n
+
+
+cdef bint template_fill(const Template *template, const char *text, const Span *spans, uint32_t groups, Plain *out) noexcept nogil:
+    cdef uint32_t i
+    cdef int32_t group
+    out.length = 0
+    for i in range(template.count):
+        if not put(out, template.parts[i].literal.text, template.parts[i].literal.length):
+            return False
+        group = template.parts[i].group
+        if group >= 0 and <uint32_t>group < groups and spans[group].start >= 0:
+            if not put(out, text + spans[group].start, <uint32_t>(spans[group].end - spans[group].start)):
+                return False
+    return True
