@@ -1,5 +1,5 @@
 """What changed between two versions of a zone: nodes are found by name in a table of their own, and compared record by record."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 from fastdns._index cimport Index, IndexSnapshot, index_snapshot, snapshot_release
