@@ -129,8 +129,10 @@ cdef int rdata_end(uint16_t type, const uint8_t *rdata, uint32_t rdlength) noexc
         if end < 0:
             return -1
         names -= 1
-    if type == TYPE_SOA and end + 20 != <int>rdlength:
-        return -1
+    # What follows the names; other types may have more behind them.
+    if type != TYPE_NSEC and type != TYPE_SVCB and type != TYPE_HTTPS and type != TYPE_RRSIG:
+        if end + (20 if type == TYPE_SOA else 0) != <int>rdlength:
+            return -1
     return end
 
 

@@ -64,6 +64,7 @@ class Directory:
     def scan(self) -> None:
         """Load zones of new files, and let go of those without one."""
         seen: dict[str, str] = {}
+        before = len(self.files)
         for path in walk(self.path):
             origin = self.origin(os.path.basename(path))
             if origin is None:
@@ -76,9 +77,12 @@ class Directory:
                 self.files[origin].path = path
             else:
                 self._insert(origin, path)
-        for origin in [origin for origin in self.files if origin not in seen]:
+        gone = [origin for origin in self.files if origin not in seen]
+        for origin in gone:
             del self.files[origin]
+        if gone or len(self.files) != before:
             self.zones.replace(file.zone for file in self.files.values())
+        for origin in gone:
             log.info(f"Deleting zone `{origin}'")
         self.zones.collect()
 
@@ -103,7 +107,6 @@ class Directory:
             log.warning(f"Parse zone `{origin}': {error}")
             return
         self.files[origin] = file
-        self.zones.replace(file.zone for file in self.files.values())
         log.info(f"Inserting zone `{origin}' from: {path}")
 
     def _tell(self) -> None:

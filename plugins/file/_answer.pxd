@@ -24,7 +24,7 @@ cdef struct Ask:                # a question and what is looked at for it
 
 # ANSWERED, FAILED, PARKED; NEXT when nothing is there and the name is in `fall` (may be NULL). The name is in the zone.
 cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zones *fall, uint8_t options) noexcept nogil
-# The child that looked up a target outside of the zone is done.
+# The child that looked up a target outside of the zone is done. zone NULL: it is served no more.
 cdef Verdict zone_resume(Handler *self, Query *q, const ZoneState *zone) noexcept nogil
 
 # ---- parts of answers, for _chase ----

@@ -319,6 +319,8 @@ cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zo
 
 cdef Verdict zone_resume(Handler *self, Query *q, const ZoneState *zone) noexcept nogil:
     cdef Ask ask
+    if zone == NULL:                # it went meanwhile
+        return query_fail(q, RCODE_SERVFAIL, NULL)
     ask.table = index_current(zone.index)
     ask.version = zone_version(ask.table)
     if ask.version == NULL:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import dns.flags
+import dns.message
 import dns.query
 import dns.rcode
 import dns.zone
@@ -17,7 +20,7 @@ from fastdns.corefile import Controller, CorefileError
 from fastdns.plugins.auto import parse
 from fastdns.plugins.auto.directory import expand, walk
 from tests.server import Server
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 Serve = Callable[..., Server]
 
@@ -189,3 +192,26 @@ def test_a_directory_that_comes_later(serve: Serve) -> None:
     (server.folder / "zones").mkdir()
     (server.folder / "zones" / "db.test").write_text(zone("192.0.2.1"))
     until(lambda: address(server, "www.test") == "192.0.2.1")
+
+
+def test_a_zone_that_goes_while_an_alias_is_looked_up(serve: Serve) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as upstream:
+        upstream.bind(("127.0.0.1", 0))
+        upstream.settimeout(LIMIT)
+        corefile = ".:{port} {\n bind 127.0.0.1\n auto {\n directory {dir}/zones\n reload 100ms\n }\n forward . 127.0.0.1:UPSTREAM\n}"
+
+        def prepare(folder: Path) -> None:
+            (folder / "zones").mkdir()
+            (folder / "zones" / "db.test").write_text(zone("192.0.2.1") + "away 300 IN CNAME www.example.\n")
+
+        server = serve(corefile.replace("UPSTREAM", str(upstream.getsockname()[1])), prepare=prepare)
+        replies: list[dns.message.Message] = []
+        client = threading.Thread(target=lambda: replies.append(server.query("away.test")))
+        client.start()
+        request, sender = upstream.recvfrom(4096)
+        (server.folder / "zones" / "db.test").unlink()
+        until(lambda: "Deleting zone `test.'" in server.log())
+        upstream.sendto(dns.message.make_response(dns.message.from_wire(request)).to_wire(), sender)
+        client.join()
+    assert [reply.rcode() for reply in replies] == [dns.rcode.SERVFAIL]
+    assert server.process.poll() is None

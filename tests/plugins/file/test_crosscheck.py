@@ -133,5 +133,6 @@ def test_as_knot_and_nsd(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_as_knot_and_nsd_for_200_000_names(tmp_path: Path) -> None:
     crosscheck(tmp_path, 200_000, 2, 5000)
