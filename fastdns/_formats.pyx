@@ -15,8 +15,8 @@ KINDS = {
     "u8": U8, "u16": U16, "u32": U32, "period": PERIOD, "moment": MOMENT, "type": TYPE, "algorithm": ALGORITHM, "Algorithm": ALGORITHM_ANY_CASE,
     "certificate": CERTIFICATE, "a": A, "aaaa": AAAA, "name": NAME, "string": STRING, "quoted": QUOTED, "float": FLOAT, "strings": STRINGS,
     "pair": PAIR, "first": FIRST_STRING, "target": TARGET, "hex": HEX, "base64": BASE64, "bitmap": BITMAP,
-    "salt": SALT, "hash": HASH32, "eui48": EUI48, "eui64": EUI64, "node": NODE, "gateway": GATEWAY, "discovery": DISCOVERY, "relay": RELAY, "location": LOCATION,
-    "prefixes": PREFIXES, "host": HOST_IDENTITY, "parameters": PARAMETERS,
+    "salt": SALT, "hash": HASH32, "eui48": EUI48, "eui64": EUI64, "node": NODE, "gateway": GATEWAY, "discovery": DISCOVERY, "relay": RELAY,
+    "location": LOCATION, "prefixes": PREFIXES, "host": HOST_IDENTITY, "parameters": PARAMETERS,
 }
 
 #: Each type's fields, with what follows "bad TYPE" when one is wrong (or, after a colon, all that is said).

@@ -89,7 +89,7 @@ cdef uint32_t without_unit(const Token *token) noexcept nogil:
 
 cdef int precision(const Token *token) noexcept nogil:
     """Centimetres as a digit and a power of ten in one octet; -1: none, or out of range. No sign, two decimals at most."""
-    cdef int64_t centimetres
+    cdef int64_t centimetres, most = METRES_MAX         # in a variable: the product passes what an int holds
     cdef uint32_t length = without_unit(token), i
     cdef uint8_t power = 0
     for i in range(length):
@@ -97,7 +97,7 @@ cdef int precision(const Token *token) noexcept nogil:
             return -1
     if length and (token.text[0] == c'-' or token.text[0] == c'+'):
         return -1
-    if decimal(token, length, 2, METRES_MAX, &centimetres) < 0 or centimetres > <int64_t>METRES_MAX * 100:
+    if decimal(token, length, 2, METRES_MAX, &centimetres) < 0 or centimetres > most * 100:
         return -1
     if centimetres >= 100:
         centimetres = centimetres // 100     # whole metres, as CoreDNS reads them

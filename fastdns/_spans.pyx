@@ -22,7 +22,6 @@ cdef struct Named:              # a name and its number
 cdef Named types[BUCKETS]
 
 
-
 cdef inline uint32_t word_hash(const char *text, uint32_t length) noexcept nogil:
     cdef uint32_t hash = 2166136261u, i
     for i in range(length):

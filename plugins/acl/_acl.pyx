@@ -146,7 +146,7 @@ cdef class AclHandler(NativeHandler):
             self.add(&self.acl.rules[self.acl.rule_count - 1], rule)
 
     def __dealloc__(self):
-        cdef uint32_t i, j
+        cdef uint32_t i
         cdef Rule *rule
         for i in range(self.acl.rule_count):
             rule = &self.acl.rules[i]

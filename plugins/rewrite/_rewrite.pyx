@@ -309,7 +309,7 @@ cdef class RewriteHandler(NativeHandler):
         if rule.match == MATCH_PREFIX:
             if name.labels == 0 or renames and to_wire == b"\0":
                 return 0
-            from_wire, to_wire = from_wire[:-1], to_wire[:-1]
+            from_wire, to_wire = from_wire[: len(from_wire) - 1], to_wire[: len(to_wire) - 1]
         memcpy(rule.to_wire, <const uint8_t *>to_wire, len(to_wire))
         rule.from_length = <uint8_t>len(from_wire)
         rule.to_length = <uint8_t>len(to_wire)
