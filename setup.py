@@ -5,7 +5,8 @@ Environment switches (each keeps its own C files and objects, so that builds do 
 ``FASTDNS_DEBUG=1``       no optimisation, assertions, bounds checks, live-object counters
 ``FASTDNS_SANITIZE=LIST`` gcc's ``-fsanitize=LIST``, for example ``address,undefined``
 ``FASTDNS_COVERAGE=1``    gcov counters
-``FASTDNS_WITHOUT=LIST``   leaves out the modules over these headers although they are there, for example ``re2/re2.h``
+``FASTDNS_WITHOUT=LIST``  leaves out the modules over these headers although they are there, for example ``re2/re2.h``
+``CYTHON_CACHE_DIR=PATH`` C files are taken from there where every source they were made of is the same, in whatever folder it lies
 """
 
 from __future__ import annotations
@@ -179,6 +180,7 @@ def extensions() -> list[Extension]:
         build_dir=str(GENERATED),
         compiler_directives=DIRECTIVES,
         nthreads=2,
+        cache=os.environ.get("CYTHON_CACHE_DIR") or False,
         force=changed(),
         show_all_warnings=False,
     )

@@ -10,6 +10,8 @@ class Listener:
 
     sockets: list[socket.socket]
 
+    def __init__(self, engine: Engine, index: int, generation: int, host: str, port: int, reuse: list[int], count: int) -> None: ...
+    def _bound(self, family: int, kind: int, host: str) -> socket.socket: ...
     @property
     def index(self) -> int:
         """Place in the configuration's table of servers; free for another once this one is closed."""

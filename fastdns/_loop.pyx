@@ -3,6 +3,7 @@ import os
 import socket
 import threading
 import time as _time
+from errno import EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, malloc, free
@@ -237,12 +238,17 @@ cdef class Listener:
         self.ask = calloc(1, sizeof(Ask))
         if self.udp == NULL or self.tcp == NULL or self.ask == NULL:
             raise MemoryError
-        try:
-            self._open(socket.SOCK_STREAM, list(reuse))
-            self._open(socket.SOCK_DGRAM, list(reuse))
-        except OSError:
-            self._close_sockets()
-            raise
+        for attempts_left in reversed(range(1 if port else 32)):
+            try:
+                self._open(socket.SOCK_STREAM, list(reuse))
+                self._open(socket.SOCK_DGRAM, list(reuse))
+                return
+            except OSError as error:
+                self._close_sockets()
+                # The port that the kernel chose for TCP may be somebody's in UDP.
+                if error.errno != EADDRINUSE or not attempts_left:
+                    raise
+                self.port = port
 
     def __dealloc__(self):
         cdef uint32_t i
@@ -268,7 +274,7 @@ cdef class Listener:
             try:
                 own.append(self._bound(family, kind, host))
             except OSError as error:
-                if self.host or family == socket.AF_INET or error.errno not in (97, 99):
+                if self.host or family == socket.AF_INET or error.errno not in (EAFNOSUPPORT, EADDRNOTAVAIL):
                     for made in own:
                         made.close()
                     raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 import sys
 
 import pytest
@@ -43,3 +44,25 @@ def test_a_configuration_gives_its_memory_back_even_in_a_cycle(monkeypatch: pyte
     del chains
     gc.collect()
     assert not unraisable
+
+
+def test_a_port_of_the_kernels_choice_is_free_in_both_protocols() -> None:
+    taken: list[socket.socket] = []
+
+    class Unlucky(Listener):
+        """Somebody else has the first chosen port in UDP."""
+
+        def _bound(self, family: int, kind: int, host: str) -> socket.socket:
+            if kind == socket.SOCK_DGRAM and not taken:
+                taken.append(socket.socket(family, kind))
+                taken[0].bind((host, self.port))
+            return super()._bound(family, kind, host)
+
+    listener = Unlucky(Engine(1), 0, 0, "127.0.0.1", 0, [], 1)
+    assert taken[0].getsockname()[1] != listener.port
+    assert {sock.getsockname() for sock in listener.sockets} == {("127.0.0.1", listener.port)}
+    assert {sock.type for sock in listener.sockets} == {socket.SOCK_STREAM, socket.SOCK_DGRAM}
+    listener.close()
+    with pytest.raises(OSError, match="Address already in use"):
+        Listener(Engine(1), 0, 0, "127.0.0.1", taken[0].getsockname()[1], [], 1)
+    taken[0].close()
