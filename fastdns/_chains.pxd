@@ -4,6 +4,8 @@ from fastdns._mux cimport Chain, ChainSet, Zone
 cdef class Chains:
     cdef ChainSet *set
     cdef readonly list handlers     # every NativeHandler in it, kept alive as long as a worker may be in a chain
+    cdef readonly list listeners    # of all its servers
+    cdef bint served                # by an engine, now or before: it may end at any time
     cdef list memory
     cdef void *retiring             # the engine's mail for the end of this configuration, when there may be no memory; or NULL
     cdef dict _chains

@@ -60,6 +60,7 @@ cdef class Chains:
 
     def __init__(self, servers):
         served = {}
+        self.listeners = [listener for server in servers for listener in server.listeners]
         for server in servers:
             table = self._add_server(server, served)
             for listener in server.listeners:

@@ -50,8 +50,12 @@ class Engine:
 
         There are ``sockets`` of each kind, and never less than workers: one without a socket would have nothing to do.
         """
-    def publish(self, servers: list[ServerSpec]) -> Chains:
-        """Builds the chains, has the workers take them up between two batches, and lets the former ones drain in the background."""
+    def prepare(self, servers: list[ServerSpec]) -> Chains:
+        """Builds chains that nobody is served by yet; `publish` or `dismiss` follows."""
+    def dismiss(self, chains: Chains) -> None:
+        """Waits until nothing is left in chains that were prepared and will not be published."""
+    def publish(self, servers: list[ServerSpec] | Chains) -> Chains:
+        """Has the workers take up chains between two batches, and lets the former ones drain in the background."""
     def start(self) -> None: ...
     def parked(self) -> int:
         """Queries that wait for something now."""

@@ -424,17 +424,25 @@ cdef class Engine:
         self.listeners.discard(listener)
         self.indexes.discard(listener.index)
 
-    def publish(self, list servers) -> Chains:
-        """Builds the chains, has the workers take them up between two batches, and lets the former ones drain in the background.
-
-        What it raises leaves everything as it was."""
-        cdef Chains chains
-        cdef Chains former = self.chains
-        fresh = [listener for server in servers for listener in server.listeners if not listener.watched]
-        chains = Chains(servers)
+    def prepare(self, list servers) -> Chains:
+        """Builds chains that nobody is served by yet. Either `publish` or `dismiss` follows."""
+        cdef Chains chains = Chains(servers)
         chains.retiring = calloc(1, sizeof(Detach) + len(chains.handlers) * sizeof(Handler *))
         if chains.retiring == NULL:
             raise MemoryError
+        return chains
+
+    def dismiss(self, Chains chains not None) -> None:
+        """The end of chains that were prepared and will not be published: no worker is in them any more."""
+        self._empty(chains)
+
+    def publish(self, servers) -> Chains:
+        """Has the workers take up chains, prepared or to be built, between two batches, and lets the former ones drain in the background.
+
+        What it raises leaves everything as it was."""
+        cdef Chains chains = servers if isinstance(servers, Chains) else self.prepare(servers)
+        cdef Chains former = self.chains
+        fresh = [listener for listener in chains.listeners if not listener.watched]
         prepared = []
         try:
             for listener in fresh:
@@ -444,6 +452,7 @@ cdef class Engine:
             for listener in prepared:
                 listener._forget_sockets()
             raise
+        chains.served = True
         self.chains = chains
         atomic_store_pointer(<void **>&self.published, chains.set)
         for listener in fresh:
@@ -488,6 +497,13 @@ cdef class Engine:
         return count
 
     def _retire(self, Chains chains):
+        self._empty(chains)
+        for handler in chains.handlers:
+            handler.close()
+        self.retired.remove(chains)
+
+    def _empty(self, Chains chains):
+        """Waits until no query is in the chains, and has every worker leave them."""
         left = True
         while self.running and left:
             with nogil:
@@ -505,9 +521,6 @@ cdef class Engine:
             self._detach(chains, i)
         with nogil:
             epoch_wait()
-        for handler in chains.handlers:
-            handler.close()
-        self.retired.remove(chains)
 
     def _detach(self, Chains chains, uint32_t i):
         cdef Detach *detach = <Detach *>chains.retiring

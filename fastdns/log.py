@@ -6,11 +6,12 @@ Lines go through the native ring (`fastdns._log`), so a stuck pipe drops lines a
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import NoReturn
 
 from fastdns import _log
 
-__all__ = ["Log", "debug_wanted", "flush", "set_debug", "write"]
+__all__ = ["Log", "debug_wanted", "divert", "flush", "set_debug", "write"]
 
 #: Seconds that the process's end waits for lines to leave.
 FLUSH_SECONDS = 2.0
@@ -45,7 +46,21 @@ class Log:
         os._exit(1)
 
     def _put(self, level: str, text: str) -> None:
-        _log.put(f"[{level}] {self.prefix}{text}")
+        if _listener is not None:
+            _listener(level, f"{self.prefix}{text}")
+        else:
+            _log.put(f"[{level}] {self.prefix}{text}")
+
+
+#: Takes level and text of what would be logged.
+_listener: Callable[[str, str], None] | None = None
+
+
+def divert(listener: Callable[[str, str], None] | None) -> Callable[[str, str], None] | None:
+    """Have lines of `Log` go to a function, for commands whose output is something else; None: to the log again. Returns where they went before."""
+    global _listener
+    before, _listener = _listener, listener
+    return before
 
 
 def write(text: str) -> None:

@@ -26,10 +26,12 @@ GONE = {"federation": ": gone since CoreDNS 1.7.0, as federation (v1) is from Ku
 class ServerBlock:
     """Keys as written, and for each directive all its tokens in order (every occurrence begins with the directive's name)."""
 
-    __slots__ = ("keys", "tokens")
+    __slots__ = ("keys", "place", "tokens")
 
     def __init__(self) -> None:
         self.keys: list[str] = []
+        #: The first key.
+        self.place: Token | None = None
         self.tokens: dict[str, list[Token]] = {}
 
     def meaning(self) -> list[object]:
@@ -37,11 +39,11 @@ class ServerBlock:
         return [self.keys, {name: _lines(words) for name, words in sorted(self.tokens.items())}]
 
 
-def parse(data: bytes | str, file: str, known: Callable[[str], bool], warn: Callable[[str], None] | None = None) -> list[ServerBlock]:
+def parse(data: bytes | str, file: str, known: Callable[[str], bool], warn: Callable[[str, Token], None] | None = None) -> list[ServerBlock]:
     """The server blocks of a Corefile.
 
     ``file`` is the name in errors, and where relative imports start; ``known`` tells whether a directive exists;
-    ``warn`` takes a text such as that of a glob pattern that matches no file. Raises CorefileError.
+    ``warn`` takes a text such as that of a glob pattern that matches no file, and the word that it is about. Raises CorefileError.
     """
     text = data if isinstance(data, str) else decode(data)
     return _Parser(tokens(text, file), file, known, warn).blocks()
@@ -50,7 +52,7 @@ def parse(data: bytes | str, file: str, known: Callable[[str], bool], warn: Call
 class _Parser:
     """Walks the tokens once, with a look back at the one before: ``pending`` is what is still to come, last first."""
 
-    def __init__(self, words: list[Token], file: str, known: Callable[[str], bool], warn: Callable[[str], None] | None) -> None:
+    def __init__(self, words: list[Token], file: str, known: Callable[[str], bool], warn: Callable[[str, Token], None] | None) -> None:
         self.file = file
         self.known = known
         self.warn = warn
@@ -107,6 +109,7 @@ class _Parser:
                 return
             if key:
                 more = key.endswith(",")
+                self.block.place = self.block.place or self.here
                 self.block.keys.append(key[:-1] if more else key)
             if self.at_end(more):
                 return
@@ -205,7 +208,7 @@ class _Parser:
         try:
             paths = imports.locate(pattern, self.here.file)
             if not paths and self.warn:
-                self.warn(f"No files matching import glob pattern: {pattern}")
+                self.warn(f"No files matching import glob pattern: {pattern}", self.here)
             words: list[Token] = []
             for path in paths:
                 self.file_count += 1

@@ -16,6 +16,11 @@ def main() -> None:
     """Run the command line and end the process with its status."""
     from fastdns.server import flags
 
+    if sys.argv[1:2] and sys.argv[1] in ("check", "plan", "explain"):
+        from fastdns.server import commands
+
+        _exit(commands.main(sys.argv[1:]))
+
     try:
         asked = flags.parse(sys.argv[1:])
     except flags.FlagError as error:

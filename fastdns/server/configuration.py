@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from fastdns.server.source import Source, built_in
 if TYPE_CHECKING:
     from fastdns._mux import NativeHandler
 
-__all__ = ["Configuration", "blocks_of", "checksum", "run_hooks"]
+__all__ = ["Configuration", "blocks_of", "checksum", "config_of", "run_hooks"]
 
 log = Log()
 
@@ -29,27 +29,34 @@ log = Log()
 class Configuration:
     """What one Corefile asks for."""
 
-    def __init__(self, source: Source, dns_port: str, process: Any = None) -> None:
-        """Run all set-ups. ``process`` is what plugins see as ``controller.process``. Raises CorefileError."""
+    def __init__(self, source: Source, dns_port: str, process: Any = None, without: Collection[str] = ()) -> None:
+        """Run all set-ups, but for directives in ``without``. ``process`` is what plugins see as ``controller.process``. Raises CorefileError."""
         self.source = source
         #: Of each directive in each block, in the order of set-up.
         self.directives: list[Hooks] = []
         #: See `Controller.values`.
         self.values: dict[str, Any] = {}
         self.process = process
-        blocks = blocks_of(source)
-        if not blocks:  # nothing but comments or snippets
-            blocks = blocks_of(built_in(dns_port))
+        self.without = without
+        blocks = self._blocks(dns_port)
         self.checksum = checksum(blocks)
-        self.configs = [_config(block, dns_port) for block in blocks]
+        self.configs = [config_of(block, dns_port) for block in blocks]
+        self.servers: list[Server] = []
         try:
             self._set_up(blocks)
-            validate(self.configs)
-            self.servers: list[Server] = group(self.configs)
+            self._group()
         except BaseException:
             self.discard()
             raise
         self.hooks = Hooks(self.directives)
+
+    def _blocks(self, dns_port: str) -> list[ServerBlock]:
+        # Nothing but comments or snippets: what is served without any Corefile.
+        return blocks_of(self.source) or blocks_of(built_in(dns_port))
+
+    def _group(self) -> None:
+        validate(self.configs)
+        self.servers = group(self.configs)
 
     def start(self, first: bool) -> None:
         """Run the start-up hooks, at the process's start also those for it alone. Whatever they raise refuses the configuration."""
@@ -81,10 +88,13 @@ class Configuration:
                 self._run(plugin.setup, plugin.name, plugin.words, self.configs[index])
             elif name in names:
                 for block, config in zip(blocks, self.configs, strict=True):
-                    if name in block.tokens:
-                        self._run(_load(name, block.tokens[name]), name, block.tokens[name], config)
+                    if name in block.tokens and name not in self.without:
+                        self._run(None, name, block.tokens[name], config)
 
-    def _run(self, setup: registry.Setup, name: str, words: list[Token], config: Config) -> None:
+    def _run(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config) -> None:
+        """One directive of one block; ``setup`` None: that of the plugin of this name."""
+        if setup is None:
+            setup = _load(name, words)
         hooks = Hooks()
         self.directives.append(hooks)
         controller = Controller(name, words, self.source.file, config, hooks, self.values, self.process)
@@ -146,7 +156,7 @@ class _File:
 
 def blocks_of(source: Source, quiet: bool = False) -> list[ServerBlock]:
     """The server blocks of a Corefile; ``quiet`` for a mere look, without warnings. Raises CorefileError."""
-    return parse(source.data, source.file, registry.known, None if quiet else log.warning)
+    return parse(source.data, source.file, registry.known, None if quiet else lambda text, _: log.warning(text))
 
 
 def checksum(blocks: list[ServerBlock]) -> str:
@@ -154,11 +164,13 @@ def checksum(blocks: list[ServerBlock]) -> str:
     return hashlib.sha512(repr([block.meaning() for block in blocks]).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _config(block: ServerBlock, dns_port: str) -> Config:
+def config_of(block: ServerBlock, dns_port: str) -> Config:
+    """What a block's keys say. Raises CorefileError."""
     try:
         addresses = [address for key in block.keys for address in parse_key(key, dns_port)]
     except ValueError as error:
-        raise CorefileError(f"error inspecting server blocks: {error}") from None
+        place = block.place or Token("", 0, "")
+        raise CorefileError(f"error inspecting server blocks: {error}", place.file, place.line) from None
     if not addresses:
         raise CorefileError("error inspecting server blocks: a block without keys")
     return Config(addresses)

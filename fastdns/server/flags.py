@@ -23,6 +23,7 @@ USAGE = """Usage of fastdns:
     \tprint the version
   -workers int
     \tthreads that serve (default: the CPUs that the process may use, at most 8)
+Without serving: fastdns check, fastdns plan, fastdns explain; each with -help.
 """
 
 TEXTS = ("conf", "dns.port", "p", "pidfile")

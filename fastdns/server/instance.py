@@ -13,7 +13,7 @@ from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.servers import Server
 
 if TYPE_CHECKING:
-    from fastdns._chains import ServerSpec
+    from fastdns._chains import Chains, ServerSpec
     from fastdns._loop import Engine, Listener
 
 __all__ = ["Instance"]
@@ -69,9 +69,13 @@ class Instance:
                 raise CorefileError(f"Listen: listen tcp {join_host_port(server.host, server.port)}: bind: {reason}") from error
             opened.append(self.listeners[label])
 
-    def publish(self, engine: Engine) -> None:
+    def prepare(self, engine: Engine) -> Chains:
+        """Its native form, which nobody is served by yet."""
+        return engine.prepare([self._specification(server) for server in self.servers])
+
+    def publish(self, engine: Engine, prepared: Chains | None = None) -> None:
         """Let the workers serve this configuration from their next batch on."""
-        self.chains = engine.publish([self._specification(server) for server in self.servers])
+        self.chains = engine.publish(prepared or self.prepare(engine))
 
     def leave(self, engine: Engine, successor: Instance) -> None:
         """Stop serving the addresses that the successor does not take over; replies under way still leave through them."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from fastdns.corefile.errors import CorefileError, defect, system_error
 from fastdns.log import Log, flush, set_debug, write
-from fastdns.server import banner, upgrade
+from fastdns.server import banner, control, upgrade
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
 
 if TYPE_CHECKING:
+    from fastdns._chains import Chains
     from fastdns._loop import Engine
 
 __all__ = ["Process", "RestartError"]
@@ -105,6 +106,7 @@ class Process:
         self._write_pidfile()
         run_hooks(instance.hooks.started, "startup")
         self._print(banner.version())
+        control.serve(self)
         if inherited:
             inherited.succeeded()
 
@@ -140,18 +142,36 @@ class Process:
     def _take_over(self, source: Source, old: Instance, engine: Engine) -> Instance:
         new = Instance(Configuration(source, self.flags.port, self))
         set_debug(new.debug)
+        prepared: Chains | None = None
         try:
             new.configuration.start(first=False)
             new.open(engine, old.listeners, {})
+            prepared = self._tried(new, engine)
             with self._ending:
                 if self._stopping.is_set():
                     raise CorefileError("the server is stopping")
-                new.publish(engine)
+                new.publish(engine, prepared)
                 self.instance = new
         except BaseException:
+            if prepared is not None:
+                engine.dismiss(prepared)
             new.abandon(old.listeners)
             raise
         return new
+
+    def _tried(self, new: Instance, engine: Engine) -> Chains | None:
+        """A configuration that has expectations is held to them before it serves. Raises CorefileError."""
+        from fastdns.server import trial
+
+        if not trial.expected(new):
+            return None
+        prepared = new.prepare(engine)
+        try:
+            trial.must_hold(engine, new, prepared)
+        except BaseException:
+            engine.dismiss(prepared)
+            raise
+        return prepared
 
     def reload(self) -> None:
         """SIGUSR1: read the Corefile again and restart."""

@@ -14,7 +14,7 @@ from fastdns.plugins.forward.upstreams import pack_address, targets
 
 __all__ = ["setup"]
 
-log = Log("plugin/forward")
+log = Log()
 
 
 def setup(controller: Controller) -> None:
@@ -24,7 +24,7 @@ def setup(controller: Controller) -> None:
     """
     while controller.next():
         if controller.directive == "proxy":
-            log.warning(f"{controller.file()}:{controller.line()}: 'proxy' is the old name of 'forward': write 'forward' instead")
+            log.warning(f"{controller.file()}:{controller.line()}: plugin/forward: 'proxy' is the old name of 'forward': write 'forward' instead")
         options = parse(controller)
         found = targets(options)
         if options.source_address:

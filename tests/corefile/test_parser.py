@@ -100,7 +100,7 @@ def test_imported_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FOLDER", "conf.d")
     warnings: list[str] = []
-    blocks = parse("import {$FOLDER}/*.conf\nimport conf.d/*.none\n. {\n import conf.d/?nner\n}", "Corefile", known, warnings.append)
+    blocks = parse("import {$FOLDER}/*.conf\nimport conf.d/*.none\n. {\n import conf.d/?nner\n}", "Corefile", known, lambda text, _: warnings.append(text))
     whoami = {"whoami": ["whoami"], "cache": ["cache", "5"]}
     assert texts(blocks) == [(["h.org"], {"log": ["log"]}), (["a.org"], {"log": ["log"]}), (["b.org"], whoami), (["."], whoami)]
     assert warnings == ["No files matching import glob pattern: conf.d/*.none"]

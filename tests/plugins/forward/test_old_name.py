@@ -15,7 +15,7 @@ def test_proxy_is_forward(serve: Callable[..., Server]) -> None:
         server = serve(f".:{{port}} {{\n proxy a.test {upstream.address}\n whoami\n}}")
         assert server.answers("x.a.test.") == ["192.0.2.1"]
         assert server.query("x.b.test.").additional, "whoami"
-    warning = r"^\[WARNING\] plugin/forward: \S+Corefile:2: 'proxy' is the old name of 'forward': write 'forward' instead$"
+    warning = r"^\[WARNING\] \S+Corefile:2: plugin/forward: 'proxy' is the old name of 'forward': write 'forward' instead$"
     assert len(re.findall(warning, server.log(), re.M)) == 1
 
 

@@ -1,0 +1,287 @@
+"""``fastdns check``, ``fastdns plan`` and ``fastdns explain``: what a Corefile says, without serving it or while it is served."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from fastdns import log
+from fastdns.corefile.errors import CorefileError, defect
+from fastdns.server.source import Source, find
+
+if TYPE_CHECKING:
+    from fastdns._explain import Explained
+    from fastdns.corefile import Config
+    from fastdns.server.inspection import Inspection
+
+__all__ = ["COMMANDS", "run"]
+
+USAGE = """Usage:
+  fastdns check [-json] [-notests] [-dns.port PORT] [COREFILE]     all problems of a Corefile; status 1 where it would not be served
+  fastdns plan [-json] [-dns.port PORT] [COREFILE]                 its server blocks, addresses and chains
+  fastdns explain NAME [TYPE] [-client IP] [-tcp] [-address ADDRESS] [-conf COREFILE] [-pid PID] [-json]
+                                                                   what becomes of a query: in the running server, or with -conf in a Corefile
+COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with two hyphens.
+"""
+
+#: Flags of each command; True: it takes a value.
+FLAGS = {
+    "check": {"json": False, "notests": False, "dns.port": True, "conf": True},
+    "plan": {"json": False, "dns.port": True, "conf": True},
+    "explain": {"json": False, "tcp": False, "client": True, "address": True, "conf": True, "pid": True, "dns.port": True},
+}
+COMMANDS = tuple(FLAGS)
+
+OK, FAILED, MISUSED = 0, 1, 2
+
+
+class UsageError(Exception):
+    """A command line that is none."""
+
+
+def run(words: list[str]) -> int:
+    """Run a command, ``words[0]``, and print what it finds. Returns the exit status."""
+    command = words[0]
+    log.divert(lambda level, text: print(f"[{level}] {text}", file=sys.stderr) if level in ("ERROR", "FATAL") else None)
+    try:
+        flags, rest = _parse(words[1:], FLAGS[command])
+        if "help" in flags:
+            sys.stdout.write(USAGE)
+            return OK
+        return {"check": _check, "plan": _plan, "explain": _explain}[command](flags, rest)
+    except UsageError as error:
+        sys.stderr.write(f"{error}\n{USAGE}")
+        return MISUSED
+    except (CorefileError, OSError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return FAILED
+    except Exception as error:
+        sys.stderr.write(f"{defect(error)}\n")
+        return FAILED
+
+
+def _parse(words: list[str], known: dict[str, bool]) -> tuple[dict[str, str], list[str]]:
+    """Flags and other words, in any order. Raises UsageError."""
+    flags: dict[str, str] = {}
+    rest: list[str] = []
+    pending = words[::-1]
+    while pending:
+        word = pending.pop()
+        if not word.startswith("-") or word == "-":
+            rest.append(word)
+            continue
+        name, separator, value = word.lstrip("-").partition("=")
+        if name in ("h", "help"):
+            flags["help"] = ""
+        elif name not in known:
+            raise UsageError(f"flag provided but not defined: -{name}")
+        elif known[name] and not separator:
+            if not pending:
+                raise UsageError(f"flag needs an argument: -{name}")
+            flags[name] = pending.pop()
+        else:
+            flags[name] = value
+    return flags, rest
+
+
+def _source(flags: dict[str, str], rest: list[str]) -> Source:
+    """Raises UsageError for several, CorefileError for one that cannot be read."""
+    named = [*rest, *([flags["conf"]] if "conf" in flags else [])]
+    if len(named) > 1:
+        raise UsageError(f"one Corefile at a time, not {' '.join(named)}")
+    return find("stdin" if named == ["-"] else "".join(named), flags.get("dns.port", "53"))
+
+
+# ---- check ----
+
+
+def _check(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.server.inspection import Inspection, Problem
+
+    source = _source(flags, rest)
+    port = flags.get("dns.port", "53")
+    inspection = Inspection(source, port)
+    problems = list(inspection.problems)
+    tests = 0 if "notests" in flags else _tests(inspection)
+    if tests and not inspection.failed:
+        try:
+            failures = _ask_all(source, port)
+        except (CorefileError, OSError, ValueError, RuntimeError) as error:
+            failures = [f"the tests cannot be asked: {error}"]
+        for text in failures:
+            place, separator, message = text.partition(" - ")
+            file, _, line = place.rpartition(":")
+            known = bool(separator) and line.isdigit()
+            problems.append(Problem("error", file if known else source.file, int(line) if known else 0, message if known else text, ""))
+    errors = sum(problem.severity == "error" for problem in problems)
+    if "json" in flags:
+        _print_json({"file": source.file, "ok": not errors, "tests": tests, "problems": [problem._asdict() for problem in problems]})
+    else:
+        for problem in problems:
+            print(problem)
+        asked = f", {tests} tests asked" if tests else ""
+        print(f"{source.file}: {'would not be served' if errors else 'OK'} ({errors} errors, {len(problems) - errors} warnings{asked})")
+    return FAILED if errors else OK
+
+
+def _tests(inspection: Inspection) -> int:
+    from fastdns.server.expectations import expectations
+
+    return sum(len(expectations(config.values)) for config in inspection.configs)
+
+
+def _ask_all(source: Source, port: str) -> list[str]:
+    from fastdns.server.trial import Trial
+
+    trial = Trial(source, port)
+    try:
+        return trial.failures()
+    finally:
+        trial.close()
+
+
+# ---- plan ----
+
+
+def _plan(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.server.inspection import Inspection
+
+    source = _source(flags, rest)
+    inspection = Inspection(source, flags.get("dns.port", "53"))
+    servers: list[dict[str, Any]] = [
+        {
+            "address": server.address,
+            "zones": [
+                {
+                    "zone": address.zone,
+                    "block": inspection.configs.index(config) + 1,
+                    "place": _place(inspection, config),
+                    "view": config.view,
+                    "filters": len(config.filters),
+                    "chain": _chain(config),
+                    "beside": _beside(inspection, config),
+                }
+                for address, config in server.members
+            ],
+        }
+        for server in inspection.servers
+    ]
+    from fastdns.regex import engine
+
+    if "json" in flags:
+        problems = [problem._asdict() for problem in inspection.problems]
+        _print_json({"file": source.file, "ok": not inspection.failed, "regex": engine(), "servers": servers, "problems": problems})
+        return FAILED if inspection.failed else OK
+    for problem in inspection.problems:
+        print(problem, file=sys.stderr)
+    print(f"regular expressions: {engine()}")
+    for server in servers:
+        print(server["address"])
+        for zone in server["zones"]:
+            view = f" (view {zone['view']})" if zone["view"] else ""
+            print(f"  {zone['zone']}{view}  block {zone['block']}, {zone['place']}")
+            for handler in zone["chain"]:
+                print(f"    {handler['name']:<14}{handler['runs']}")
+            if zone["beside"]:
+                print(f"    beside the chain: {' '.join(zone['beside'])}")
+    return FAILED if inspection.failed else OK
+
+
+def _chain(config: Config) -> list[dict[str, str]]:
+    """The handlers in their order, and who runs each."""
+    python = getattr(sys.modules.get("fastdns._lane"), "PythonHandler", ())
+    return [{"name": handler.name, "runs": "Python lane" if python and isinstance(handler, python) else "native"} for handler in config.handlers]
+
+
+def _place(inspection: Inspection, config: Config) -> str:
+    """File and line of the block's first key."""
+    word = inspection.places.get(id(config))
+    return f"{word.file}:{word.line}" if word else inspection.source.file
+
+
+def _beside(inspection: Inspection, config: Config) -> list[str]:
+    """Directives of the block that are no step of its chain."""
+    steps = {handler.name for handler in config.handlers}
+    return [name for name in inspection.names.get(id(config), []) if name not in steps and not (name == "proxy" and "forward" in steps)]
+
+
+# ---- explain ----
+
+
+def _explain(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.server import control
+    from fastdns.server.expectations import parse_question
+
+    if not rest:
+        raise UsageError("explain what?")
+    client = f" from {flags['client']}" if "client" in flags else ""
+    question = parse_question(" ".join(rest) + (" A" if len(rest) == 1 and client else "") + client)
+    if "conf" in flags:
+        from fastdns.server.trial import Trial
+
+        trial = Trial(_source(flags, []), flags.get("dns.port", "53"))
+        try:
+            explained = trial.ask(question.packet(), question.client, flags.get("address", ""), "tcp" in flags)
+        finally:
+            trial.close()
+        told = describe(explained, question.qtype)
+    else:
+        request = {"packet": question.packet().hex(), "client": question.client.hex(), "address": flags.get("address", ""), "tcp": "tcp" in flags}
+        told = control.ask({**request, "type": question.qtype}, int(flags.get("pid") or 0))
+    if "json" in flags:
+        _print_json({"question": str(question), **told})
+    else:
+        _print_told(str(question), told)
+    return OK if told["outcome"] == "reply" else FAILED
+
+
+def describe(explained: Explained, qtype: int) -> dict[str, Any]:
+    """What JSON says of a query."""
+    from fastdns.server.expectations import answers
+
+    return {
+        "outcome": explained.outcome,
+        "zone": explained.zone,
+        "answers": answers(explained, qtype),
+        "microseconds": explained.took / 1000,
+        "steps": [
+            {**step._asdict(), "at": step.at / 1000, "took": step.took / 1000, "says": says(step.handler, step.hook, step.verdict)} for step in explained.steps
+        ],
+    }
+
+
+def says(handler: str, hook: str, verdict: str) -> str:
+    """A step in words."""
+    if handler == "cache" and hook == "query" and verdict in ("next", "answered"):
+        return "hit" if verdict == "answered" else "miss"
+    if handler == "cache" and hook == "reply" and verdict == "up":
+        return "saw the reply"
+    words = {"next": "passed it on", "answered": "answered", "up": "let the reply pass", "again": "asks again below", "parked": "waits", "stream": "transfers"}
+    return words.get(verdict, verdict)
+
+
+def _print_told(question: str, told: dict[str, Any]) -> None:
+    print(f"{question}: {told['outcome']} {' '.join(told['answers'])}" if told["outcome"] == "reply" else f"{question}: {told['outcome']}")
+    print(f"zone {told['zone'] or '(none)'}, {told['microseconds']:.1f} us in all")
+    for step in told["steps"]:
+        arrow = {"query": "->", "reply": "<-", "resume": ".."}[step["hook"]]
+        rest = "".join(f" {step[key]}" for key in ("upstream", "error") if step[key])
+        print(f"  {step['at']:>10.1f} us  {'  ' * step['depth']}{arrow} {step['handler']:<14}{step['says']:<20}{step['took']:>10.1f} us{rest}")
+
+
+def _print_json(value: object) -> None:
+    json.dump(value, sys.stdout, indent=2)
+    print()
+
+
+def main(words: list[str]) -> int:
+    """`run`, with standard output that may have gone."""
+    try:
+        status = run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        status = FAILED
+    return status

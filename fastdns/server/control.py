@@ -1,0 +1,120 @@
+"""The control socket: how `fastdns explain` reaches the running server.
+
+It is a name in the abstract namespace of Unix sockets, so nothing is left on a read-only file system; only the server's own user and root are answered.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+from typing import TYPE_CHECKING, Any
+
+from fastdns.log import Log
+
+if TYPE_CHECKING:
+    from fastdns.server.process import Process
+
+__all__ = ["ask", "serve"]
+
+log = Log()
+
+NAME = "\0fastdns-control/"
+#: Octets of a request or a reply; seconds for one.
+MOST = 1 << 20
+PATIENCE = 15.0
+
+
+def serve(process: Process) -> None:
+    """Answer on a thread of its own from now on. A name that is taken or not allowed costs the socket only."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        listener.bind(f"{NAME}{os.getpid()}")
+        listener.listen(4)
+    except OSError as error:
+        listener.close()
+        log.debug(f"no control socket: {error}")
+        return
+    threading.Thread(target=_accept, args=(listener, process), name="control", daemon=True).start()
+
+
+def _accept(listener: socket.socket, process: Process) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection:
+            try:
+                connection.settimeout(PATIENCE)
+                _serve_one(connection, process)
+            except (OSError, ValueError):
+                pass
+
+
+def _serve_one(connection: socket.socket, process: Process) -> None:
+    import json
+
+    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if user not in (0, os.getuid()):
+        return
+    try:
+        told = _explain(json.loads(_read(connection)), process)
+    except (ValueError, KeyError, TypeError) as error:
+        told = {"problem": str(error)}
+    connection.sendall(json.dumps(told).encode())
+
+
+def _explain(request: dict[str, Any], process: Process) -> dict[str, Any]:
+    from fastdns.server.commands import describe
+    from fastdns.server.trial import ask_of
+
+    instance, engine = process.instance, process.engine
+    if instance is None or engine is None:
+        raise ValueError("the server is starting")
+    packet, client = bytes.fromhex(request["packet"]), bytes.fromhex(request["client"])
+    return describe(ask_of(engine, instance, instance.chains, request["address"], packet, client, bool(request["tcp"])), int(request["type"]))
+
+
+def _read(connection: socket.socket) -> bytes:
+    """All that the other side writes before it shuts its side."""
+    data = bytearray()
+    while part := connection.recv(65536):
+        data += part
+        if len(data) > MOST:
+            raise ValueError("too much")
+    return bytes(data)
+
+
+def ask(request: dict[str, Any], pid: int = 0) -> dict[str, Any]:
+    """Ask a running server: that of a process id, or the only one there is. Raises ValueError and OSError."""
+    import json
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(PATIENCE)
+        try:
+            connection.connect(f"{NAME}{pid or _only()}")
+        except ConnectionRefusedError:
+            raise ValueError(f"no server with process id {pid} runs here") from None
+        connection.sendall(json.dumps(request).encode())
+        connection.shutdown(socket.SHUT_WR)
+        reply = _read(connection)
+    if not reply:
+        raise ValueError("the server answers its own user and root only")
+    told: dict[str, Any] = json.loads(reply)
+    if "problem" in told:
+        raise ValueError(told["problem"])
+    return told
+
+
+def _only() -> int:
+    """Process id of the one server in this network namespace. Raises ValueError."""
+    with open("/proc/net/unix", encoding="ascii", errors="replace") as lines:
+        marker = "@" + NAME[1:]
+        found = sorted({int(line.rpartition(marker)[2]) for line in lines if marker in line})
+    if len(found) != 1:
+        raise ValueError(
+            f"several servers run here, name one by -pid: {' '.join(map(str, found))}" if found else "no server runs here; -conf explains a Corefile"
+        )
+    return found[0]

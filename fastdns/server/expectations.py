@@ -1,0 +1,141 @@
+"""Lines ``test "NAME TYPE [from IP]" expects ANSWER…``: queries whose answers a configuration is held to."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
+from typing import TYPE_CHECKING, NamedTuple
+
+from fastdns._wire import name_text, name_wire, records
+from fastdns.corefile.errors import CorefileError
+from fastdns.parameters import RCODES, rcode_text, type_number, type_text
+from fastdns.rdata import rdata_wire
+
+if TYPE_CHECKING:
+    from fastdns._explain import Explained
+
+__all__ = ["VALUES", "Expectation", "Question", "answers", "expectations", "parse_question", "verify"]
+
+#: Key of `fastdns.corefile.Config.values` that the expectations of a block stand under.
+VALUES = "test"
+
+CLIENT = bytes((127, 0, 0, 1))
+
+#: Outcomes that are no message, as an expectation names them.
+OUTCOMES = ("DROPPED", "TIMEOUT", "NODATA")
+
+#: Asks a packet for a client, over UDP or TCP.
+Ask = Callable[[bytes, bytes], "Explained"]
+
+
+class Question(NamedTuple):
+    """Who asks for what."""
+
+    name: str
+    qtype: int
+    client: bytes = CLIENT
+
+    def packet(self) -> bytes:
+        """A query with RD and an OPT of 4,096 octets."""
+        return (
+            struct.pack("!6H", 0, 0x0100, 1, 0, 0, 1) + name_wire(self.name) + struct.pack("!2H", self.qtype, 1) + b"\0" + struct.pack("!HHIH", 41, 4096, 0, 0)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} {type_text(self.qtype)}" + (f" from {_address(self.client)}" if self.client != CLIENT else "")
+
+
+class Expectation(NamedTuple):
+    """A question, and the answers that it must have: rdata as text, or one of a response code, NODATA, DROPPED and TIMEOUT."""
+
+    question: Question
+    answers: tuple[str, ...]
+    file: str
+    line: int
+
+    def failure(self, found: list[str]) -> str:
+        """What is wrong with these answers; "" for nothing."""
+        wanted = sorted(_canonical(self.question.qtype, text) for text in self.answers)
+        if sorted(found) == wanted:
+            return ""
+        return f'{self.file}:{self.line} - test "{self.question}": expected {" ".join(wanted)}, got {" ".join(found)}'
+
+
+def parse_question(text: str) -> Question:
+    """``NAME [TYPE] [from IP]``, in the order of the words. Raises ValueError."""
+    words = text.split()
+    client = CLIENT
+    if len(words) > 2 and words[-2].lower() == "from":
+        try:
+            client = inet_pton(AF_INET6 if ":" in words[-1] else AF_INET, words[-1])
+        except OSError:
+            raise ValueError(f"not an IP address: {words[-1]}") from None
+        words = words[:-2]
+    if not 1 <= len(words) <= 2:
+        raise ValueError(f"not 'NAME TYPE [from IP]': {text}")
+    name_wire(words[0])
+    return Question(words[0] if words[0].endswith(".") else f"{words[0]}.", type_number(words[1]) if len(words) == 2 else 1, client)
+
+
+def answers(explained: Explained, qtype: int) -> list[str]:
+    """What an expectation is compared with: rdata of the answers that have the type, else a word for what happened instead."""
+    if explained.outcome != "reply":
+        return ["REFUSED" if explained.outcome == "refused" else explained.outcome.upper()]
+    rcode = explained.message[3] & 15
+    if rcode:
+        return [rcode_text(rcode)]
+    found = [_rdata(rtype, rdata) for section, _, rtype, _, _, rdata in records(explained.message) if section == 0 and qtype in (rtype, 255)]
+    return sorted(found) or ["NODATA"]
+
+
+def expectations(values: dict[str, list[Expectation]]) -> list[Expectation]:
+    """Those of a block."""
+    return values.get(VALUES, [])
+
+
+def verify(wanted: list[Expectation], ask: Ask) -> list[str]:
+    """Asks them all; a text for each that fails."""
+    failures = []
+    for expectation in wanted:
+        question = expectation.question
+        failure = expectation.failure(answers(ask(question.packet(), question.client), question.qtype))
+        if failure:
+            failures.append(failure)
+    return failures
+
+
+def check_answer(question: Question, text: str) -> None:
+    """Raises CorefileError for what no answer to the question can be."""
+    try:
+        _canonical(question.qtype, text)
+    except ValueError as error:
+        raise CorefileError(str(error)) from None
+
+
+def _canonical(qtype: int, text: str) -> str:
+    """An expected answer as `answers` words it. Raises ValueError."""
+    if text.upper() in OUTCOMES or text.upper() in RCODES.values():
+        return text.upper()
+    return _rdata(qtype, rdata_wire(qtype, text)) if qtype != 255 else text
+
+
+def _rdata(rtype: int, rdata: bytes) -> str:
+    """Presentation form; RFC 3597's for what cannot be read."""
+    if rtype in (1, 28):
+        return _address(rdata)
+    if rtype in (2, 5, 12, 39):
+        return name_text(rdata).lower()
+    import dns.exception
+    import dns.rdata
+    import dns.rdataclass
+    import dns.rdatatype
+
+    try:
+        return dns.rdata.from_wire(dns.rdataclass.IN, dns.rdatatype.RdataType.make(rtype), rdata, 0, len(rdata)).to_text()
+    except (dns.exception.DNSException, ValueError):
+        return f"\\# {len(rdata)} {rdata.hex()}"
+
+
+def _address(octets: bytes) -> str:
+    return inet_ntop(AF_INET6 if len(octets) == 16 else AF_INET, octets)

@@ -1,0 +1,227 @@
+"""A Corefile looked at without serving it: all its problems, and what it would serve."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from typing import Any, NamedTuple
+
+from fastdns import log, registry
+from fastdns.corefile import Config, CorefileError, ServerBlock, parse
+from fastdns.corefile.lexer import Token, same_line
+from fastdns.corefile.parser import GONE
+from fastdns.server.configuration import Configuration, config_of
+from fastdns.server.servers import group, validate
+from fastdns.server.source import Source, built_in
+
+__all__ = ["Inspection", "Problem"]
+
+#: ``FILE:LINE`` at the beginning of an error's text, behind the plugin's name.
+PLACE = re.compile(r"(?:plugin/\w+: )*(\S+):(\d+) - (?:Error during parsing|Syntax error): ")
+
+#: Directives whose plugins answer queries themselves.
+ANSWERING = frozenset(
+    {"any", "auto", "azure", "chaos", "clouddns", "erratic", "etcd", "file", "forward", "grpc", "hosts", "k8s_external", "kubernetes"}
+    | {"local", "nomad", "proxy", "route53", "secondary", "template", "whoami"}
+)
+
+#: What to do about an error, by a part of its text.
+HINTS = (
+    (r"is not built yet", "this version of fastdns has no such plugin: see `fastdns -plugins`"),
+    (r"unable to load in-cluster configuration|serviceaccount", "run this in the pod, or give kubernetes an `endpoint`, a `kubeconfig` or `manifests`"),
+    (r"already defined", "two server blocks have the same zone and port: merge them, give one another port, or part them by `view` or `bind`"),
+    (r"zone overlap listener capacity", "one block binds all addresses and the other one only some: `bind` both"),
+    (r"only be used once per Server Block", "leave one of them out"),
+    (r"not an IP address", "name servers are given as addresses, or as a file such as /etc/resolv.conf"),
+    (r"no such file or directory|does not exist", "is the volume mounted, and the path relative to `root`?"),
+    (r"Unexpected '}'|unexpected '}'", "there is one brace too many, or one too few above"),
+    (r"Unexpected EOF|EOF", "a brace `{` is never closed, or a quote is open"),
+    (r"old name of", "nothing else changes"),
+)
+
+#: The same for errors that are no plugin's.
+GRAMMAR = (
+    (r"import", "a snippet `(name) { ... }` stands above its import; files are relative to the one that imports them, or to the working directory"),
+    (r"error inspecting server blocks|invalid port", "a block begins with zones such as `example.org`, `.:1053` or `10.0.0.0/8`"),
+    (r"Syntax error|[Ee]xpected", "server blocks are `ZONE... {`, a directive with its arguments in each line, and `}`"),
+)
+
+
+class Problem(NamedTuple):
+    """Something that an operator should look at. ``severity`` is ``error`` (it would not be served) or ``warning``."""
+
+    severity: str
+    file: str
+    #: From 1; 0: unknown.
+    line: int
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.severity}: {self.message}" + (f"\n    hint: {self.hint}" if self.hint else "")
+
+
+class Inspection(Configuration):
+    """A configuration that goes on where an error would end it, and keeps the problems. Its hooks are never run."""
+
+    def __init__(self, source: Source, dns_port: str) -> None:
+        self.problems: list[Problem] = []
+        #: Directives of each block, also those that are not of the chain, by the block's Config.
+        self.names: dict[int, list[str]] = {}
+        #: First key of each block, likewise.
+        self.places: dict[int, Token | None] = {}
+        try:
+            super().__init__(source, dns_port)
+        except CorefileError as error:
+            self._note(error)
+            if not hasattr(self, "configs"):
+                self.configs: list[Config] = []
+        self.problems.sort(key=lambda problem: (problem.file, problem.line))
+
+    @property
+    def failed(self) -> bool:
+        return any(problem.severity == "error" for problem in self.problems)
+
+    def _blocks(self, dns_port: str) -> list[ServerBlock]:
+        unknown: set[str] = set()
+
+        def known(name: str) -> bool:
+            if not registry.known(name):
+                unknown.add(name)
+            return True
+
+        blocks = parse(self.source.data, self.source.file, known, self._warn)
+        standing = []
+        for block in blocks:
+            for name in unknown & block.tokens.keys():
+                for word in _occurrences(name, block.tokens[name]):
+                    message = f"{word.file}:{word.line} - Error during parsing: Unknown directive '{name}'{GONE.get(name, '')}"
+                    self._note(CorefileError(message, word.file, word.line))
+            try:
+                config_of(block, dns_port)
+            except CorefileError as error:
+                self._note(error)
+            else:
+                standing.append(block)
+        return standing or parse(built_in(dns_port).data, self.source.file, registry.known, None)
+
+    def _set_up(self, blocks: list[ServerBlock]) -> None:
+        super()._set_up(blocks)
+        order = registry.in_order()
+        for block, config in zip(blocks, self.configs, strict=True):
+            self.names[id(config)] = [name for name in order if name in block.tokens]
+            self._look(block, config)
+            self.places[id(config)] = block.place
+
+    def _group(self) -> None:
+        try:
+            super()._group()
+        except CorefileError:
+            # Each block beside those before it that can be served.
+            standing: list[Config] = []
+            for config in self.configs:
+                try:
+                    validate([*standing, config])
+                    group([config])
+                except CorefileError as error:
+                    self._note(error, self.places[id(config)], directive=False)
+                else:
+                    standing.append(config)
+            self.servers = group(standing)
+
+    def _run(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config) -> None:
+        def heard(level: str, text: str) -> None:
+            if level in ("WARNING", "ERROR"):
+                message = text.removeprefix(f"{words[0].file}:{words[0].line}: ")
+                self._add("warning", words[0].file, words[0].line, message, _hint(text, None))
+
+        before = log.divert(heard)
+        try:
+            super()._run(setup, name, words, config)
+        except CorefileError as error:
+            self._note(error, words[0])
+            # The chain is complete in what is told of it, though this one cannot be made here.
+            from fastdns._mux import NativeHandler
+
+            if name in ANSWERING and config.handler(name) is None:
+                config.add_handler(NativeHandler(name))
+        finally:
+            log.divert(before)
+
+    def _look(self, block: ServerBlock, config: Config) -> None:
+        """What can be served, but will hardly be meant."""
+        first = min((words[0] for words in block.tokens.values()), key=lambda word: (word.file != self.source.file, word.line), default=None)
+        if first is None or (not any(name in ANSWERING for name in block.tokens) and all(registry.known(name) for name in block.tokens) and not _others(block)):
+            place = first or block.place or Token(self.source.file, 0, "")
+            zones = " ".join(block.keys)
+            text = f"no plugin of the block `{zones}` answers queries: clients get {'SERVFAIL' if config.handlers else 'REFUSED'}"
+            self._add("warning", place.file, place.line, text, "add forward, kubernetes, hosts, file or another plugin that answers")
+
+    def _warn(self, text: str, word: Token) -> None:
+        self._add("warning", word.file, word.line, text, "nothing to do where these files are optional")
+
+    def _note(self, error: CorefileError, word: Token | None = None, directive: bool = True) -> None:
+        """``word`` is the directive's, or where else the error is if it does not say so itself."""
+        text = str(error)
+        place = PLACE.match(text)
+        file, line = error.file, error.line
+        if place and not line:
+            file, line = place[1], int(place[2])
+        if not line and word is not None:
+            file, line = word.file, word.line
+        message = PLACE.sub("", text)
+        if word is not None and place and directive:
+            message = f"plugin/{word.text}: {message}"
+        # Whether this is a pod is not the Corefile's business.
+        severity = "warning" if "in-cluster configuration" in text else "error"
+        self._add(severity, file or self.source.file, line, message, _hint(text, word if directive else None))
+
+    def _add(self, *values: Any) -> None:
+        problem = Problem(*values)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+
+def _others(block: ServerBlock) -> bool:
+    """Are there plugins of other packages, which may well answer?"""
+    return any(name not in registry.in_tree() for name in block.tokens)
+
+
+def _occurrences(name: str, words: list[Token]) -> list[Token]:
+    """The first word of each occurrence of a directive."""
+    return [word for index, word in enumerate(words) if word.text == name and (index == 0 or not same_line(words[index - 1], word))]
+
+
+def _hint(text: str, word: Token | None) -> str:
+    unknown = re.search(r"Unknown directive '([^']*)'", text)
+    if unknown:
+        near = difflib.get_close_matches(unknown[1].lower(), registry.in_order(), 1)
+        return f"did you mean '{near[0]}'?" if near and unknown[1] not in GONE else "see `fastdns -plugins` for those that there are"
+    for pattern, hint in HINTS + (GRAMMAR if word is None else ()):
+        if re.search(pattern, text):
+            return hint
+    if word is None:
+        return ""
+    page = f"see the page of {word.text}"
+    forms = _syntax(word.text)
+    wrong = re.search(r"(?:[Uu]nknown (?:property|option|directive|field):? '?|line ending after '|Unexpected token ')([\w./-]+)", text)
+    if wrong:
+        words = re.findall(r"[a-z_]{2,}", " ".join(forms))
+        near = difflib.get_close_matches(wrong[1], words, 1)
+        if near and wrong[1] not in words:
+            return f"did you mean '{near[0]}'?"
+    return f"the syntax is: {forms[0]}" if forms else page
+
+
+def _syntax(directive: str) -> list[str]:
+    """The forms that the section Syntax of a plugin's page shows, each in one line."""
+    folder = registry.folder_of(registry.in_tree().get(directive, "")) if directive in registry.in_tree() else ""
+    try:
+        with open(os.path.join(folder or os.devnull, "README.md"), encoding="utf-8") as page:
+            section = page.read().partition("\n## Syntax\n")[2].partition("\n## ")[0]
+    except OSError:
+        return []
+    forms = [re.sub(r"\s*\n\s*", "; ", form.strip()) for form in re.findall(r"^(?:~~~|```)\s?(?:txt)?\n(.*?)^(?:~~~|```)", section, re.M | re.S)]
+    return [form.replace("{; ", "{ ").replace("; }", " }") for form in forms]

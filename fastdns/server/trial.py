@@ -1,0 +1,100 @@
+"""A configuration that is asked questions before, or without, serving anybody."""
+
+from __future__ import annotations
+
+from functools import partial
+from socket import AF_INET, AF_INET6, inet_pton
+from typing import TYPE_CHECKING
+
+from fastdns.corefile.address import packed
+from fastdns.corefile.errors import CorefileError
+from fastdns.server.configuration import Configuration, run_hooks
+from fastdns.server.expectations import Expectation, expectations, verify
+from fastdns.server.instance import Instance
+
+if TYPE_CHECKING:
+    from fastdns._chains import Chains
+    from fastdns._explain import Explained
+    from fastdns._loop import Engine
+    from fastdns.server.source import Source
+
+__all__ = ["ASIDE", "Trial", "ask_of", "expected", "failures", "must_hold"]
+
+#: Directives that open pages, run commands, write files, send of themselves or watch the Corefile: without them a configuration changes nothing outside of it.
+ASIDE = frozenset(("dnstap", "errors", "health", "log", "loop", "on", "pprof", "prometheus", "ready", "reload", "sign", "trace", "transfer"))
+
+
+class Address:
+    """Stands for a listening address without a socket."""
+
+    generation = 0
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.watched = True
+
+
+class Trial:
+    """A Corefile set up and started, without any listening address, and without what acts on its own (`ASIDE`)."""
+
+    def __init__(self, source: Source, dns_port: str) -> None:
+        """Raises CorefileError and whatever start-up hooks raise."""
+        from fastdns._loop import Engine
+
+        self.configuration = Configuration(source, dns_port, without=ASIDE)
+        self.instance = Instance(self.configuration)
+        self.engine = Engine(1)
+        try:
+            self.configuration.start(first=True)
+            self.instance.listeners = {server.address: Address(index) for index, server in enumerate(self.instance.servers)}  # type: ignore[misc]
+            self.chains = self.instance.prepare(self.engine)
+        except BaseException:
+            self.configuration.discard()
+            raise
+        self.engine.start()
+
+    def ask(self, packet: bytes, client: bytes, address: str = "", tcp: bool = False) -> Explained:
+        """One query to an address (default: the first). Raises ValueError."""
+        return ask_of(self.engine, self.instance, self.chains, address, packet, client, tcp)
+
+    def failures(self) -> list[str]:
+        """What is wrong with the answers that the Corefile expects."""
+        return failures(self.engine, self.instance, self.chains)
+
+    def close(self) -> None:
+        self.engine.dismiss(self.chains)
+        self.engine.stop()
+        run_hooks(self.configuration.hooks.shutdown, "Ending the trial")
+
+
+def expected(instance: Instance) -> list[tuple[str, Expectation]]:
+    """All expectations of a configuration with the address that each is asked of: the first one of its block."""
+    return [(config.servers[0], expectation) for config in instance.configuration.configs if config.servers for expectation in expectations(config.values)]
+
+
+def failures(engine: Engine, instance: Instance, chains: Chains) -> list[str]:
+    """What is wrong with the answers that a configuration's Corefile expects."""
+    found = []
+    for address, expectation in expected(instance):
+        found += verify([expectation], partial(ask_of, engine, instance, chains, address))
+    return found
+
+
+def ask_of(engine: Engine, instance: Instance, chains: Chains, address: str, packet: bytes, client: bytes, tcp: bool = False) -> Explained:
+    """One query to an address of a configuration, such as ``dns://:53`` ("": the first). Raises ValueError."""
+    from fastdns._explain import explain
+
+    if not instance.listeners:
+        raise ValueError("no address is served")
+    address = address or next(iter(instance.listeners))
+    if address not in instance.listeners:
+        raise ValueError(f"{address} is not served: {' '.join(instance.listeners)}")
+    server = next(server for server in instance.servers if server.address == address)
+    local = packed(server.host) or inet_pton(*((AF_INET, "127.0.0.1") if len(client) == 4 else (AF_INET6, "::1")))
+    return explain(engine, chains, instance.listeners[address].index, packet, client, local, server.port, tcp)
+
+
+def must_hold(engine: Engine, instance: Instance, chains: Chains) -> None:
+    """Raises CorefileError with the first expectation that fails."""
+    for text in failures(engine, instance, chains):
+        raise CorefileError(f"plugin/test: {text}")

@@ -1,0 +1,302 @@
+"""fastdns check, plan and explain, as commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastdns import regex, registry
+from tests.server import Server, command, free_port
+from tests.waiting import LIMIT
+
+COREFILES = Path(__file__).with_name("corefiles")
+Result = tuple[int, str, str]
+
+
+def run(*words: str, stdin: str | None = None, cwd: Path | None = None) -> Result:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_")}
+    done = subprocess.run([*command(), *words], capture_output=True, text=True, timeout=LIMIT, input=stdin, cwd=cwd, env=environment)
+    return done.returncode, done.stdout, done.stderr
+
+
+def check(text: str, *words: str) -> tuple[int, dict[str, Any]]:
+    status, out, err = run("check", "-json", *words, "-", stdin=text)
+    assert err == ""
+    return status, json.loads(out)
+
+
+# ---- check ----
+
+
+@pytest.mark.parametrize(("name", "warnings"), [("kubeadm", 1), ("k3s", 4), ("node-local-dns", 0), ("helm", 1)])
+def test_corefiles_of_distributions(name: str, warnings: int) -> None:
+    status, out, err = run("check", str(COREFILES / name))
+    assert (status, err) == (0, "")
+    assert f"{COREFILES / name}: OK (0 errors, {warnings} warnings)" in out
+
+
+def test_a_custom_block_of_aks() -> None:
+    """The one of two imported files that has a mistake is named, by its own name and line."""
+    path = COREFILES / "aks" / "Corefile"
+    status, out, _ = run("check", str(path))
+    assert status == 1
+    assert f"{path.parent}/custom/mistake.server:4: error: Unknown directive 'foward'\n    hint: did you mean 'forward'?\n" in out
+    assert "(1 errors, 1 warnings)" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message", "hint"),
+    [
+        (". {\n erors\n whoami\n}", 2, "Unknown directive 'erors'", "did you mean 'errors'?"),
+        (". {\n federation\n whoami\n}", 2, "Unknown directive 'federation': gone since CoreDNS 1.7.0", ""),
+        (
+            ". {\n cache {\n  sucess 5\n }\n whoami\n}",
+            3,
+            "plugin/cache: Wrong argument count or unexpected line ending after 'sucess'",
+            "did you mean 'success'?",
+        ),
+        (". {\n errors {\n  stacktraces\n }\n whoami\n}", 3, "plugin/errors: Unexpected token 'stacktraces'", "did you mean 'stacktrace'?"),
+        (". {\n header\n whoami\n}", 2, "plugin/header: Wrong argument count", "the syntax is: header { query|response set|clear FLAG... }"),
+        (". {\n whoami\n}\n. {\n whoami\n}", 4, "cannot serve dns://.:53 - it is already defined", "two server blocks have the same zone and port"),
+        (". {\n whoami", 2, "", ""),
+        (". {\n test a.org A expects 1.2.3\n whoami\n}", 2, "bad A rdata '1.2.3'", ""),
+        (". {\n test a.org A\n whoami\n}", 2, """plugin/test: not 'test "NAME TYPE [from IP]" expects ANSWER...'""", ""),
+        (". {\n test a..org A expects NODATA\n whoami\n}", 2, "plugin/test: ", ""),
+    ],
+)
+def test_errors(text: str, line: int, message: str, hint: str) -> None:
+    status, found = check(text)
+    assert status == 1
+    assert found["ok"] is False
+    (problem,) = found["problems"]
+    assert problem["severity"] == "error"
+    assert problem["line"] == line
+    assert message in problem["message"]
+    assert hint in problem["hint"]
+
+
+def test_all_problems_are_told() -> None:
+    status, found = check(". {\n erors\n cahe\n acl {\n  deny\n }\n proxy . 192.0.2.1\n}\na.test {\n log x y z {\n }\n errors\n}")
+    assert status == 1
+    assert [(problem["severity"], problem["line"]) for problem in found["problems"]] == [
+        ("error", 2),
+        ("error", 3),
+        ("error", 5),
+        ("warning", 7),
+        ("warning", 10),
+    ]
+    assert "old name of 'forward'" in found["problems"][3]["message"]
+    assert found["problems"][4]["message"].startswith("no plugin of the block `a.test` answers queries")
+
+
+def test_nothing_is_touched(tmp_path: Path) -> None:
+    """Addresses may be in use, pages and commands do not run, and no file is written."""
+    port = free_port()
+    pages = f"health 127.0.0.1:{port}\n prometheus 127.0.0.1:{port}"
+    corefile = f".:{port} {{\n on startup /bin/touch {tmp_path}/touched\n {pages}\n whoami\n test a.org A expects NODATA\n}}"
+    with socket.create_server(("127.0.0.1", port)):
+        status, found = check(corefile)
+    assert (status, found["problems"], found["tests"]) == (0, [], 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+HOSTS = """
+.:{port} {{
+    acl {{
+        block net 10.9.0.0/16
+        drop net 10.8.0.0/16
+    }}
+    hosts {{
+        192.0.2.1 www.example.org
+        192.0.2.2 www.example.org
+        2001:db8::1 www.example.org
+    }}
+    {tests}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ('test "www.example.org A" expects 192.0.2.2 192.0.2.1', ""),
+        ("test WWW.example.org. aaaa expects 2001:DB8::1", ""),
+        ("test www.example.org A from 10.9.1.1 expects refused", ""),
+        ("test www.example.org A from 10.8.1.1 expects DROPPED", ""),
+        ("test www.example.org MX expects NODATA", ""),
+        ("test 1.2.0.192.in-addr.arpa PTR expects www.example.org", ""),
+        ("test nosuch.example.org expects SERVFAIL", ""),
+        ("test www.example.org A expects 192.0.2.1", 'test "www.example.org. A": expected 192.0.2.1, got 192.0.2.1 192.0.2.2'),
+        ("test www.example.org A from 10.9.1.1 expects NXDOMAIN", 'test "www.example.org. A from 10.9.1.1": expected NXDOMAIN, got REFUSED'),
+    ],
+)
+def test_expectations(line: str, wrong: str) -> None:
+    status, found = check(HOSTS.format(port=53, tests=line))
+    assert (status, found["tests"]) == (1 if wrong else 0, 1)
+    assert [(problem["line"], problem["message"]) for problem in found["problems"]] == ([(12, wrong)] if wrong else [])
+    assert check(HOSTS.format(port=53, tests=line), "-notests") == (0, {"file": "/dev/stdin", "ok": True, "tests": 0, "problems": []})
+
+
+def test_a_reload_is_held_to_them(serve: Callable[..., Server]) -> None:
+    corefile = HOSTS.format(port="{port}", tests="test www.example.org A expects 192.0.2.1 192.0.2.2")
+    server = serve(corefile)
+    before = len(server.log())
+    server.write(corefile.replace("192.0.2.2 www", "192.0.2.3 www"))
+    server.process.send_signal(10)
+    server.wait_log(
+        r'Restart failed: plugin/test: \S+Corefile:12 - test "www\.example\.org\. A": expected 192\.0\.2\.1 192\.0\.2\.2, got 192\.0\.2\.1 192\.0\.2\.3$',
+        start=before,
+    )
+    assert server.answers("www.example.org.") == ["192.0.2.1", "192.0.2.2"]
+    server.reload(corefile.replace("192.0.2.2", "192.0.2.4"))
+    assert server.answers("www.example.org.") == ["192.0.2.1", "192.0.2.4"]
+
+
+@pytest.mark.parametrize("words", [("check", "-x"), ("check", "a", "b"), ("explain",), ("explain", "-client"), ("plan", "-json", "a", "-conf", "b")])
+def test_wrong_command_lines(words: tuple[str, ...]) -> None:
+    status, out, err = run(*words)
+    assert (status, out) == (2, "")
+    assert "Usage:\n  fastdns check" in err
+
+
+def test_a_corefile_that_cannot_be_read(tmp_path: Path) -> None:
+    for word in ("check", "plan"):
+        status, out, err = run(word, str(tmp_path / "none"))
+        assert (status, out) == (1, "")
+        assert "no such file or directory" in err
+    assert run("check", "-help")[:2] == (0, run("explain", "-h")[1])
+
+
+# ---- plan ----
+
+PYTHON = "def setup(controller):\n    controller.remaining_args()\n    from fastdns.plugin import Plugin\n    return Plugin()\n"
+
+
+def test_plan(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PYTHON)
+    text = "a.test b.test:1053 {\n reload\n whoami\n log\n plugin mine.py\n proxy . 192.0.2.1\n bind 127.0.0.1\n}\n. {\n errors\n whoami\n}"
+    status, out, _ = run("plan", "-json", "-", stdin=text, cwd=tmp_path)
+    assert status == 0
+    planned = json.loads(out)
+    assert planned["regex"] == regex.engine()
+    servers = {server["address"]: server["zones"] for server in planned["servers"]}
+    chain = [("log", "native"), ("mine", "Python lane"), ("forward", "native"), ("whoami", "native")]
+    assert set(servers) == {"dns://127.0.0.1:53", "dns://127.0.0.1:1053", "dns://:53"}
+    for address, zone in (("dns://127.0.0.1:53", "a.test."), ("dns://127.0.0.1:1053", "b.test.")):
+        (found,) = servers[address]
+        assert [(handler["name"], handler["runs"]) for handler in found["chain"]] == chain
+        assert found["place"] == "/dev/stdin:1"
+        assert (found["zone"], found["block"], found["beside"]) == (zone, 1, ["reload", "bind"])
+    status, out, _ = run("plan", "-", stdin=text, cwd=tmp_path)
+    assert status == 0
+    assert out.endswith("dns://:53\n  .  block 2, /dev/stdin:9\n    errors        native\n    whoami        native\n")
+    assert "    mine          Python lane\n" in out
+    assert run("plan", "-", stdin=". {\n erors\n}")[0] == 1
+
+
+# ---- explain ----
+
+
+def explained(*words: str) -> dict[str, Any]:
+    _, out, err = run("explain", "-json", *words)
+    assert err == ""
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def steps(found: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(step["handler"], step["hook"], step["says"]) for step in found["steps"]]
+
+
+def test_explain_a_corefile(tmp_path: Path) -> None:
+    path = tmp_path / "Corefile"
+    path.write_text(HOSTS.format(port=53, tests="cache") + "other.test {\n autopath @erratic\n erratic {\n drop 0\n }\n}\n")
+    found = explained("www.example.org", "-conf", str(path))
+    assert (found["outcome"], found["zone"], found["answers"]) == ("reply", ".", ["192.0.2.1", "192.0.2.2"])
+    assert steps(found) == [("acl", "query", "passed it on"), ("cache", "query", "miss"), ("hosts", "query", "answered"), ("cache", "reply", "saw the reply")]
+    assert all(step["took"] >= 0 for step in found["steps"])
+    found = explained("www.example.org", "A", "-client", "10.9.0.1", "-conf", str(path))
+    assert (found["answers"], steps(found)) == (["REFUSED"], [("acl", "query", "answered")])
+    assert explained("www.example.org", "-client=10.8.0.1", "-conf", str(path))["outcome"] == "dropped"
+    assert explained("www.other.test", "-conf", str(path))["zone"] == "other.test."
+
+
+def test_explain_the_running_server(serve: Callable[..., Server]) -> None:
+    from fastdns.testing import Upstream
+    from tests.plugins.cache.scripted import Script
+
+    with Upstream(Script()) as upstream:
+        server = serve(f"a.test:{{port}} {{\n prometheus 127.0.0.1:{{port2}}\n log\n cache\n forward . {upstream.address}\n}}")
+        pid = str(server.process.pid)
+        first = explained("x.a.test", "-pid", pid)
+        assert first["answers"] == ["192.0.2.1"]
+        assert ("cache", "query", "miss") in steps(first)
+        assert ("forward", "query", "waits") in steps(first)
+        assert {step["upstream"] for step in first["steps"] if step["handler"] == "forward"} == {upstream.address}
+        second = explained("x.a.test", "-pid", pid, "-address", f"dns://:{server.port}")
+        assert second["answers"] == ["192.0.2.1"]
+        assert ("cache", "query", "hit") in steps(second)
+        assert explained("x.b.test", "-pid", pid)["outcome"] == "refused"
+        assert server.answers("x.a.test.") == ["192.0.2.1"]
+        server.wait_log("NOERROR")
+        assert server.log().count("NOERROR") == 1, "neither was logged"
+        status, _, err = run("explain", "x.a.test", "-pid", pid, "-address", "dns://:1")
+        assert (status, err) == (1, f"dns://:1 is not served: dns://:{server.port}\n")
+    server.stop()
+    status, _, err = run("explain", "x.a.test", "-pid", pid)
+    assert (status, err) == (1, f"no server with process id {pid} runs here\n")
+
+
+def test_explained_while_it_reloads(serve: Callable[..., Server]) -> None:
+    """Chains that have ended meanwhile are not asked."""
+    from fastdns.server import control
+    from fastdns.server.expectations import parse_question
+
+    corefile = "a.test:{port} {\n cache\n hosts {\n  192.0.2.1 x.a.test\n }\n test x.a.test expects 192.0.2.1\n}"
+    server = serve(corefile)
+    question = parse_question("x.a.test")
+    request = {"packet": question.packet().hex(), "client": question.client.hex(), "address": "", "tcp": False, "type": 1}
+    found = set()
+
+    def ask() -> None:
+        while not done.is_set():
+            try:
+                found.update(control.ask(request, server.process.pid)["answers"])
+            except ValueError as problem:
+                found.add(str(problem))
+
+    done = threading.Event()
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        for number in range(10):
+            server.reload(f"{corefile}\n# {number}")
+    finally:
+        done.set()
+        thread.join()
+    assert "192.0.2.1" in found
+    assert found <= {"192.0.2.1", "the configuration has changed meanwhile: ask again"}
+    assert server.answers("x.a.test.") == ["192.0.2.1"]
+
+
+def test_readable_words(serve: Callable[..., Server]) -> None:
+    server = serve("a.test:{port} {\n whoami\n}")
+    status, out, _ = run("explain", "a.test", "TXT", "-pid", str(server.process.pid), "-tcp")
+    assert status == 0
+    assert out.startswith("a.test. TXT: reply NODATA\nzone a.test., ")
+    assert "-> whoami        answered" in out
+
+
+def test_every_directive_of_the_page_exists() -> None:
+    from fastdns.server.inspection import ANSWERING
+    from fastdns.server.trial import ASIDE
+
+    assert registry.in_tree().keys() >= ANSWERING | ASIDE
