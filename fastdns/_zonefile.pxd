@@ -42,6 +42,7 @@ cdef struct ZoneParser:
     zone_sink sink
     void *self
     uint8_t *rdata
+    void *outermost             # the Frame of a text: kept, so that parsing a text without directives allocates nothing
     uint8_t fresh               # the next record's owner is not that of the one before
     int outcome
     int error_number

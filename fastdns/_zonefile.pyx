@@ -78,14 +78,16 @@ cdef ZoneParser *zonefile_begin(const Name *origin) noexcept nogil:
     if parser == NULL:
         return NULL
     parser.rdata = <uint8_t *>calloc(1, RDATA_MAX + BITMAP_OCTETS)
-    if parser.rdata == NULL:
-        free(parser)
+    parser.outermost = malloc(sizeof(Frame))
+    if parser.rdata == NULL or parser.outermost == NULL:
+        zonefile_end(parser)
         return NULL
     wire_name_copy(&parser.origin, origin.wire, origin.length)
     return parser
 
 
 cdef void zonefile_end(ZoneParser *parser) noexcept nogil:
+    free(parser.outermost)
     free(parser.rdata)
     free(parser)
 
@@ -105,20 +107,17 @@ cdef int zonefile_read(ZoneParser *parser, const char *path, zone_sink sink, voi
 
 
 cdef int zonefile_parse(ZoneParser *parser, const char *text, size_t length, const char *path, zone_sink sink, void *self) noexcept nogil:
-    cdef Frame *frame = make_frame(parser, NULL, path)
-    cdef int status = ZONEFILE_MEMORY
+    cdef Frame *frame = <Frame *>parser.outermost
     parser.sink = sink
     parser.self = self
     parser.fresh = 1
-    if frame != NULL:
-        wire_name_copy(&frame.origin, parser.origin.wire, parser.origin.length)
-        frame.has_default = parser.has_ttl
-        frame.default_ttl = parser.ttl
-        lexer_begin(&frame.lexer, text, length, 1)
-        status = parse_lines(frame)
-        free(frame)
-    parser.outcome = status
-    return status
+    frame_begin(frame, parser, NULL, path)
+    wire_name_copy(&frame.origin, parser.origin.wire, parser.origin.length)
+    frame.has_default = parser.has_ttl
+    frame.default_ttl = parser.ttl
+    lexer_begin(&frame.lexer, text, length, 1)
+    parser.outcome = parse_lines(frame)
+    return parser.outcome
 
 
 cdef char *read_file(const char *path, size_t *length) noexcept nogil:
@@ -167,9 +166,14 @@ cdef char *read_file(const char *path, size_t *length) noexcept nogil:
 
 
 cdef Frame *make_frame(ZoneParser *parser, Frame *above, const char *path) noexcept nogil:
-    cdef Frame *frame = <Frame *>calloc(1, sizeof(Frame))
-    if frame == NULL:
-        return NULL
+    cdef Frame *frame = <Frame *>malloc(sizeof(Frame))
+    if frame != NULL:
+        frame_begin(frame, parser, above, path)
+    return frame
+
+
+cdef void frame_begin(Frame *frame, ZoneParser *parser, Frame *above, const char *path) noexcept nogil:
+    memset(frame, 0, sizeof(Frame))
     frame.parser = parser
     frame.above = above
     frame.path = path
@@ -179,7 +183,6 @@ cdef Frame *make_frame(ZoneParser *parser, Frame *above, const char *path) noexc
     if above != NULL:
         frame.depth = above.depth + 1
         wire_name_copy(&frame.origin, above.origin.wire, above.origin.length)
-    return frame
 
 
 # ---- failing ----
