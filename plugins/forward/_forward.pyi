@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fastdns._metadata import LabelHandle
 from fastdns._mux import NativeHandler
 from fastdns.plugins.forward.options import Options
 from fastdns.plugins.forward.upstreams import Target
@@ -16,6 +17,9 @@ class ForwardHandler(NativeHandler):
 
     def __init__(self, options: Options, upstreams: list[Target]) -> None:
         """ValueError for more upstreams than one instance can have."""
+
+    def label(self, name: str) -> LabelHandle | None:
+        """Publishes metadata ``forward/upstream``."""
 
     def set_client(self, index: int, client: int) -> None:
         """Gives an upstream the number by which the lane knows it."""

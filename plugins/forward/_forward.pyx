@@ -3,8 +3,10 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 from fastdns._atomic cimport atomic_add32
+from fastdns._metadata cimport Label, LabelHandle
 from fastdns._metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns._mux cimport NEXT, Handler, NativeHandler, Query, Verdict, Worker, query_scratch
+from fastdns._text cimport Text, text_string
 from fastdns._wire cimport Name
 from fastdns.plugins.forward._exchange cimport (
     POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting, exchange_abandon, exchange_ask, exchange_close,
@@ -77,6 +79,17 @@ cdef const char *forward_upstream(Handler *self, Query *q) noexcept nogil:
     return upstream.text
 
 
+cdef bint publish_upstream(const Label *label, Query *q, Text *out) noexcept nogil:
+    cdef const char *text
+    if q.chain != label.handler.chain:          # it is no query of this block yet
+        return False
+    text = forward_upstream(label.handler, q)
+    if text[0] == 0:
+        return False
+    text_string(out, text)
+    return True
+
+
 # ---- the instance ----
 
 cdef class ForwardHandler(NativeHandler):
@@ -99,6 +112,17 @@ cdef class ForwardHandler(NativeHandler):
             free(self.forward.excepted)
             free(self.forward)
             self.forward = NULL
+
+    def label(self, str name):
+        """Publishes ``forward/upstream``."""
+        cdef LabelHandle handle
+        if name != "upstream":
+            return None
+        handle = LabelHandle()
+        handle.anywhere = True
+        handle.label.value = publish_upstream
+        handle.label.handler = &self.handler
+        return handle
 
     def __init__(self, options, list upstreams):
         NativeHandler.__init__(self, "forward")

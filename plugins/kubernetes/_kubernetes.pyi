@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from fastdns._metadata import LabelHandle
 from fastdns._mux import NativeHandler
 from fastdns.plugins.autopath._autopath import SearchPathHandle
 from fastdns.plugins.kubernetes._store import Store
@@ -41,6 +42,9 @@ class Kubernetes(NativeHandler):
 
     def transfer(self, zone: bytes, serial: int | None) -> Transfer | None:
         """All records of a zone, for plugin transfer; None when it is in none of this handler's zones."""
+
+    def label(self, name: str) -> LabelHandle | None:
+        """Publishes metadata ``kubernetes/NAME``."""
 
     def search_path(self) -> SearchPathHandle:
         """The search path of each client that is a pod, for plugin autopath."""

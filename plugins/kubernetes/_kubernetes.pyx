@@ -255,6 +255,12 @@ cdef class Kubernetes(NativeHandler):
 
         return zone_transfer(self, zone, serial)
 
+    def label(self, str name):
+        """Publishes metadata ``kubernetes/NAME``."""
+        from fastdns.plugins.kubernetes._labels import publish
+
+        return publish(self, name)
+
     def search_path(self):
         from fastdns.plugins.autopath import read_search
         from fastdns.plugins.kubernetes._search import search_path

@@ -15,7 +15,7 @@ log = Log("plugin/log")
 COMMON = '{remote}:{port} - {>id} "{type} {class} {name} {proto} {size} {>do} {>bufsize}" {rcode} {>rflags} {rsize} {duration}'
 COMBINED = COMMON + ' "{>opcode}"'
 
-Rule = tuple[str, set[str], list[bytes | int]]
+Rule = tuple[str, set[str], list[bytes | int | str]]
 
 
 def setup(controller: Controller) -> QueryLog:
@@ -23,7 +23,9 @@ def setup(controller: Controller) -> QueryLog:
     rules: list[Rule] = []
     while controller.next():
         rules += parse(controller)
-    return QueryLog("log", rules)
+    handler = QueryLog("log", rules)
+    controller.on_startup(lambda: handler.resolve(controller.config))
+    return handler
 
 
 def parse(controller: Controller) -> list[Rule]:

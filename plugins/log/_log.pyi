@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence, Set
 
+from fastdns._metadata import LabelHandle
 from fastdns._mux import NativeHandler
+from fastdns.corefile.config import Config
 
 #: Placeholders by what stands between their braces.
 PLACEHOLDERS: dict[str, int]
@@ -12,8 +14,13 @@ CLASSES: dict[str, int]
 class QueryLog(NativeHandler):
     """Writes a line for each query that its rules want."""
 
-    def __init__(self, name: str, rules: Sequence[tuple[str, Set[str], list[bytes | int]]]) -> None:
+    def __init__(self, name: str, rules: Sequence[tuple[str, Set[str], list[bytes | int | str]]]) -> None:
         """Rules are tried in order: zone, classes of replies, and the operations of `compile_format`. KeyError for an unknown class."""
 
-def compile_format(form: str) -> list[bytes | int]:
-    """Literal octets and kinds of placeholders, in order; unknown placeholders stay as they are."""
+    def resolve(self, config: Config) -> None:
+        """Looks up the labels of metadata that formats name; before the chain is published."""
+    def label(self, name: str) -> LabelHandle | None:
+        """Publishes metadata ``log/type`` and ``log/class``."""
+
+def compile_format(form: str) -> list[bytes | int | str]:
+    """Literal octets, kinds of placeholders and labels of metadata, in order; unknown placeholders stay as they are."""

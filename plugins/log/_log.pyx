@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
 from fastdns._log cimport LOG_LINE_MAX, log_put
+from fastdns._metadata cimport Label, LabelHandle, label_read
 from fastdns._mux cimport Handler, NativeHandler, Query, query_do, query_is_udp, query_size
 from fastdns._reply cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, ReplyKind, reply_kind
 from fastdns._socket cimport socket_clock
@@ -11,6 +12,7 @@ from fastdns._text cimport (Text, text_address, text_char, text_class, text_name
                             text_type)
 from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, NAME_MAX, RCODE_NOERROR
 
+from fastdns._metadata import resolve
 from fastdns._wire import name_wire
 
 cdef enum Kind:
@@ -31,7 +33,7 @@ cdef enum Kind:
     OPCODE
     DO
     BUFSIZE
-    UNSET                       # metadata that nobody publishes
+    METADATA
 
 #: Placeholders by what stands between their braces.
 PLACEHOLDERS = {
@@ -51,6 +53,7 @@ cdef struct Operation:
     uint32_t kind               # Kind
     uint32_t length             # of LITERAL
     const char *literal         # borrowed from the rule's bytes
+    const Label *label          # of METADATA; borrowed from its handle
 
 cdef struct Rule:
     uint8_t labels              # of the scope; 0: every name
@@ -101,7 +104,26 @@ cdef uint32_t class_of(const Query *q) noexcept nogil:
     return ERROR
 
 
-cdef void write_line(const Rule *rule, const Query *q) noexcept nogil:
+# ---- metadata: what the answer is, once it is made ----
+
+cdef const char *KINDS[8]
+KINDS[:] = [b"NOERROR", b"NXDOMAIN", b"NODATA", b"SERVERERROR", b"DELEGATION", b"META", b"UPDATE", b"OTHERERROR"]
+
+
+cdef bint publish_type(const Label *label, Query *q, Text *out) noexcept nogil:
+    if was_dropped(q):
+        return False
+    text_string(out, KINDS[<int>reply_kind(&q.reply, q.qtype, (q.message.flags >> 11) & 15)])
+    return True
+
+
+cdef bint publish_class(const Label *label, Query *q, Text *out) noexcept nogil:
+    cdef uint32_t found = class_of(q)
+    text_string(out, b"success" if found == SUCCESS else b"denial" if found == DENIAL else b"error")
+    return True
+
+
+cdef void write_line(const Rule *rule, Query *q) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
     cdef uint32_t i
@@ -112,7 +134,7 @@ cdef void write_line(const Rule *rule, const Query *q) noexcept nogil:
     log_put(q.worker.id, line, text.used)
 
 
-cdef void write_value(Text *text, const Operation *operation, const Query *q) noexcept nogil:
+cdef void write_value(Text *text, const Operation *operation, Query *q) noexcept nogil:
     cdef uint32_t kind = operation.kind
     if kind == LITERAL:
         text_put(text, operation.literal, operation.length)
@@ -151,7 +173,7 @@ cdef void write_value(Text *text, const Operation *operation, const Query *q) no
         text_string(text, b"true" if query_do(q) else b"false")
     elif kind == BUFSIZE:
         text_number(text, query_size(q))
-    else:
+    elif operation.label == NULL or not label_read(operation.label, q, text):
         text_char(text, c'-')
 
 
@@ -181,10 +203,12 @@ cdef class QueryLog(NativeHandler):
     """QueryLog(name, rules): each rule is (zone, set of classes, operations) as `compile_format` gives them."""
     cdef State state
     cdef list _kept
+    cdef list _labels           # (rule, operation, label of metadata)
 
     def __cinit__(self, name, list rules):
         cdef Rule *rule
         self._kept = []
+        self._labels = []
         self.state.rules = <Rule *>calloc(len(rules) + 1, sizeof(Rule))
         if self.state.rules == NULL:
             raise MemoryError
@@ -205,6 +229,9 @@ cdef class QueryLog(NativeHandler):
                     rule.operations[rule.count].kind = LITERAL
                     rule.operations[rule.count].literal = operation
                     rule.operations[rule.count].length = <uint32_t>len(operation)
+                elif isinstance(operation, str):
+                    rule.operations[rule.count].kind = METADATA
+                    self._labels.append((self.state.count, rule.count, operation))
                 else:
                     rule.operations[rule.count].kind = <uint32_t>operation
                 rule.count += 1
@@ -214,6 +241,22 @@ cdef class QueryLog(NativeHandler):
 
     def __init__(self, str name, list rules):
         super().__init__(name)
+
+    def resolve(self, config):
+        cdef LabelHandle handle
+        for rule, operation, label in self._labels:
+            handle = resolve(config, label)
+            self._kept.append(handle)
+            self.state.rules[<uint32_t>rule].operations[<uint32_t>operation].label = &handle.label
+
+    def label(self, str name):
+        cdef LabelHandle handle
+        if name not in ("type", "class"):
+            return None
+        handle = LabelHandle()
+        handle.anywhere = True
+        handle.label.value = publish_type if name == "type" else publish_class
+        return handle
 
     def __dealloc__(self):
         cdef uint32_t i
@@ -242,7 +285,7 @@ def compile_format(str form not None) -> list:
             break
         open = rest.rfind("{", 0, close)
         word = rest[open + 1:close] if open >= 0 else ""
-        kind = UNSET if word.startswith("/") and len(word) > 1 else PLACEHOLDERS.get(word)
+        kind = word[1:] if word.startswith("/") and len(word) > 1 else PLACEHOLDERS.get(word)
         if open < 0 or kind is None:
             literal += rest[:close + 1]
         else:

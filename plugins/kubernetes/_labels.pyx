@@ -1,0 +1,97 @@
+"""Metadata of kubernetes: the parts of the client's question, and whose pod asks. Computed when somebody reads it."""
+from libc.stdint cimport uint8_t, uint32_t
+from fastdns._metadata cimport Label as MetadataLabel, LabelHandle
+from fastdns._mux cimport Query
+from fastdns._text cimport Text, text_put
+from fastdns._zones cimport ZoneName, zones_match
+from fastdns.plugins.kubernetes._find cimport find_pod
+from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
+from fastdns.plugins.kubernetes._name cimport (FORM_APEX, FORM_NAMESPACE, FORM_NONE, FORM_POD, FORM_SERVICE, GRAMMAR_IMPORTED, GRAMMAR_ZONAL, Wanted,
+                                               name_parse)
+from fastdns.plugins.kubernetes._records cimport PodRecord
+from fastdns.plugins.kubernetes._view cimport PODS_VERIFIED, View, ZONE_IMPORTED
+
+cdef enum Part:
+    PART_NAMESPACE
+    PART_SERVICE
+    PART_ENDPOINT
+    PART_PORT
+    PART_PROTOCOL
+    PART_KIND
+    PART_ZONE
+    PART_CLUSTER
+    PART_ERROR
+    PART_CLIENT
+    PART_CLIENT_POD
+
+PARTS = {
+    "namespace": PART_NAMESPACE, "service": PART_SERVICE, "endpoint": PART_ENDPOINT, "port-name": PART_PORT, "protocol": PART_PROTOCOL, "kind": PART_KIND,
+    "zone": PART_ZONE, "cluster": PART_CLUSTER, "parse-error": PART_ERROR, "client-namespace": PART_CLIENT,
+    "client-pod-name": PART_CLIENT_POD,
+}
+
+
+cdef bint put(Text *out, const uint8_t *text, uint32_t length) noexcept nogil:
+    text_put(out, <const char *>text, length)
+    return True
+
+
+cdef bint write_part(const MetadataLabel *label, Query *q, Text *out) noexcept nogil:
+    """A part that the question does not name is empty, but set: CoreDNS publishes all of a name that it can parse."""
+    cdef const View *view = <const View *>label.argument
+    cdef const ZoneName *zone = zones_match(view.zones, &q.first_name)
+    cdef Wanted wanted
+    cdef uint32_t part = label.key
+    cdef int grammar = 0
+    if zone == NULL:
+        return False
+    if view.zone_flags[zone - view.zones.names] & ZONE_IMPORTED:
+        grammar |= GRAMMAR_IMPORTED
+    if view.zonal:
+        grammar |= GRAMMAR_ZONAL
+    name_parse(&q.first_name, q.first_name.labels - zone.labels, grammar, &wanted)
+    if part == PART_ERROR:
+        return wanted.form == FORM_NONE and put(out, <const uint8_t *>b"invalid query name", 18)
+    if wanted.form == FORM_NONE:
+        return False
+    if part == PART_PORT:
+        return put(out, wanted.port.text, wanted.port.length)
+    if part == PART_PROTOCOL:
+        return put(out, wanted.protocol.text, wanted.protocol.length)
+    if part == PART_ENDPOINT:
+        return put(out, wanted.endpoint.text, wanted.endpoint.length)
+    if part == PART_CLUSTER:
+        return grammar & GRAMMAR_IMPORTED != 0 and put(out, wanted.cluster.text, wanted.cluster.length)
+    if part == PART_ZONE:
+        return view.zonal != 0 and put(out, <const uint8_t *>wanted.topology, wanted.topology_length)
+    if part == PART_KIND:
+        return wanted.form == FORM_APEX or put(out, <const uint8_t *>(b"pod" if wanted.pods else b"svc"), 3)
+    if part == PART_NAMESPACE:
+        return wanted.form not in (FORM_NAMESPACE, FORM_SERVICE, FORM_POD) or put(out, wanted.namespace + 1, wanted.namespace[0])
+    return wanted.form not in (FORM_SERVICE, FORM_POD) or put(out, wanted.service + 1, wanted.service[0])
+
+
+cdef bint write_client(const MetadataLabel *label, Query *q, Text *out) noexcept nogil:
+    cdef const View *view = <const View *>label.argument
+    cdef const PodRecord *pod
+    if view.pods != PODS_VERIFIED:
+        return False
+    pod = find_pod(view.cluster, q.client.octets, q.client.family)
+    if pod == NULL:
+        return False
+    if label.key == PART_CLIENT_POD:
+        return put(out, pod.data + (4 if pod.family == 4 else 16), pod.name_length)
+    return put(out, pod.namespace.label + 1, pod.namespace.label[0])
+
+
+def publish(Kubernetes handler not None, str name not None):
+    """The label of metadata ``kubernetes/NAME``, or None."""
+    cdef LabelHandle handle
+    part = PARTS.get(name)
+    if part is None:
+        return None
+    handle = LabelHandle()
+    handle.label.key = part
+    handle.label.argument = <const char *>&handler.view
+    handle.label.value = write_client if part in (PART_CLIENT, PART_CLIENT_POD) else write_part
+    return handle

@@ -1,0 +1,20 @@
+"""metadata: lets plugins of the block publish values about each query."""
+
+from __future__ import annotations
+
+from fastdns._zones import ZoneList
+from fastdns.corefile import Controller
+
+__all__ = ["setup"]
+
+
+def setup(controller: Controller) -> None:
+    """``metadata [ZONES...]``, once. There is no handler: readers look labels up at load, and values are computed when they are read."""
+    zones = controller.zones([])
+    controller.next()
+    arguments = controller.remaining_args()
+    if arguments:
+        zones = controller.zones(arguments)
+    if controller.next_block() or controller.next():
+        raise controller.arg_err()
+    controller.config.values["metadata"] = ZoneList(zones)

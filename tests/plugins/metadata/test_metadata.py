@@ -1,0 +1,96 @@
+"""Labels from those who publish them to those who read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastdns._metadata import is_label
+from fastdns.corefile import Controller, CorefileError
+from fastdns.plugins.metadata import setup
+from fastdns.testing import Upstream
+
+
+@pytest.mark.parametrize(("text", "good"), [("p/L", True), ("p/a/b", True), ("L", False), ("/x", False), ("x/", False), ("/", False), ("", False)])
+def test_labels(text: str, good: bool) -> None:
+    assert is_label(text) is good
+
+
+@pytest.mark.parametrize(
+    ("text", "zones"), [("metadata", ("example.org.",)), ("metadata a.test B.test.", ("a.test.", "b.test.")), ("metadata 10.0.0.0/8", ("10.in-addr.arpa.",))]
+)
+def test_zones(text: str, zones: tuple[str, ...]) -> None:
+    controller = Controller.of(text, ["example.org"])
+    setup(controller)
+    assert sorted(controller.config.values["metadata"].names) == sorted(zones)
+
+
+@pytest.mark.parametrize("text", ["metadata a.test {\n x\n}", "metadata\nmetadata"])
+def test_errors(text: str) -> None:
+    with pytest.raises(CorefileError, match="Wrong argument count or unexpected line ending after"):
+        setup(Controller.of(text))
+
+
+def test_upstream_and_kind_of_answer_in_the_log(serve) -> None:
+    with Upstream() as upstream:
+        server = serve(
+            ".:{port} {\n bind 127.0.0.1\n metadata a.test\n log . \"MD {/forward/upstream} {/log/type} {/log/class} {/none/none} {name}\"\n"
+            f" forward . {upstream.address}\n}}\n"
+            'plain.test:{port} {\n bind 127.0.0.1\n log . "MD {/forward/upstream} {/log/class} {name}"\n' + f" forward . {upstream.address}\n}}\n"
+        )
+        for name in ("x.a.test.", "x.b.test.", "x.plain.test."):
+            server.query(name, "A")
+        server.wait_log(rf"MD {upstream.address} NOERROR success - x\.a\.test\.")
+        server.wait_log(rf"MD {upstream.address} NOERROR success - x\.b\.test\.")
+        server.wait_log(r"MD - - x\.plain\.test\.")
+
+
+CLUSTER = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: team}}
+- apiVersion: v1
+  kind: Service
+  metadata: {name: web, namespace: team}
+  spec: {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{name: http, protocol: TCP, port: 80}]}
+"""
+
+NAMES = [
+    ("web.team.svc.cluster.local.", "team web   svc -"),
+    ("_http._tcp.web.team.svc.cluster.local.", "team web http tcp svc -"),
+    ("team.svc.cluster.local.", "team    svc -"),
+    ("a.b.c.d.e.web.team.svc.cluster.local.", "- - - - - invalid query name"),
+    ("www.example.org.", "- - - - - -"),
+]
+
+
+@pytest.mark.parametrize(("name", "line"), NAMES)
+def test_parts_of_a_clusters_names(serve, name: str, line: str) -> None:
+    labels = ("namespace", "service", "port-name", "protocol", "kind", "parse-error")
+    form = " ".join(f"{{/kubernetes/{label}}}" for label in labels)
+    server = serve(
+        ".:{port} {\n bind 127.0.0.1\n metadata\n log . \"K=" + form + "=\"\n kubernetes cluster.local {\n  manifests {dir}/cluster.yaml\n }\n}\n",
+        prepare=lambda folder: (folder / "cluster.yaml").write_text(CLUSTER),
+    )
+    server.query(name, "A")
+    server.wait_log(f"K={line}=")
+
+
+def test_zones_bound_what_is_published_before_the_chain(serve) -> None:
+    server = serve(
+        '.:{port} {\n bind 127.0.0.1\n metadata a.test\n log . "V={/view/name} {name}"\n view v {\n  expr true\n }\n whoami\n}\n',
+    )
+    server.query("x.a.test.", "A")
+    server.query("x.b.test.", "A")
+    server.wait_log(r"V=v x\.a\.test\.")
+    server.wait_log(r"V=- x\.b\.test\.")
+
+
+def test_rewrite_puts_a_label_into_an_option(serve) -> None:
+    with Upstream() as upstream:
+        server = serve(
+            ".:{port} {\n bind 127.0.0.1\n metadata\n view v {\n  expr true\n }\n rewrite edns0 local set 0xffee {view/name}\n"
+            f" forward . {upstream.address}\n}}\n"
+        )
+        server.query("x.test.", "A")
+        assert [(int(option.otype), option.to_wire()) for option in upstream.seen[-1].options] == [(0xFFEE, b"v")]
