@@ -1,0 +1,139 @@
+"""Server blocks that share a zone, chosen by expressions."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastdns.corefile import Controller, CorefileError
+from fastdns.plugins.view import parse
+
+BLOCK = """{keys} {{
+    bind 127.0.0.1
+    {view}
+    hosts {{
+        192.0.2.{number} a.test b.sub.test
+    }}
+}}
+"""
+
+
+def blocks(*views: str, keys: str = ".:{port}") -> str:
+    """A block for each view (an empty text is none), whose address tells its number."""
+    return "".join(BLOCK.format(keys=keys, view=view, number=number) for number, view in enumerate(views, 1))
+
+
+def one(*expressions: str) -> str:
+    return "view v {\n" + "".join(f"        expr {expression}\n" for expression in expressions) + "    }"
+
+
+#: Expression, whether it is true of `a.test A` from 127.0.0.1 over UDP.
+TRUTHS = [
+    ("name() == 'a.test.'", True),
+    ("name() matches '^a\\\\..*'", True),
+    ("name() startsWith 'b'", False),
+    ("name() endsWith '.test.' and name() contains 'a'", True),
+    ("type() in ['A', 'AAAA']", True),
+    ("type() not in ['A', 'AAAA']", False),
+    ("class() == 'IN' && opcode() == 0", True),
+    ("incidr(client_ip(), '127.0.0.0/8')", True),
+    ("incidr(client_ip(), '::/0')", False),
+    ("not incidr(client_ip(), '10.0.0.0/8')", True),
+    ("incidr(client_ip(), 'nonsense')", False),
+    ("incidr('nonsense', '10.0.0.0/8') || true", False),
+    ("proto() == 'udp'", True),
+    ("do()", False),
+    ("bufsize() == 512 and size() > 10", True),
+    ("id() >= 0 && id() <= 65535", True),
+    ("server_ip() == '127.0.0.1'", True),
+    ("int(port()) > 0", True),
+    ("int(server_port()) == {port}", True),
+    ("1", False),
+    ("'text'", False),
+    ("nil ?? true", True),
+    ("1 / 0 > 1", True),
+    ("1 % 0 == 1 || true", False),
+    ("metadata('view/name') == ''", True),
+    ("let n = name(); len(n) == 7 and n[0:1] == 'a'", True),
+    ("\"if type() == 'A' {{ true }} else {{ false }}\"", True),
+    ("(type() == 'A' ? 1 : 2) == 1", True),
+    ('"any([\'x.\', \'a.test.\'], # == name())"', True),
+    ('"len(filter(split(name(), \'.\'), # != \'\')) == 2"', True),
+    ("name() | upper() == 'A.TEST.'", True),
+    ("{{a: 1}}.a == 1 and 3 in 1..5", True),
+    ("now().Year() > 2000 and duration('1h') > duration('59m')", True),
+    ("0x10 == 16 and 0b11 == 3 and 0o17 == 15 and 1_000 == 1000 and 2 ** 3 == 8", True),
+]
+
+
+@pytest.mark.parametrize(("expression", "truth"), TRUTHS, ids=[text for text, _ in TRUTHS])
+def test_truths(serve, expression: str, truth: bool) -> None:
+    text = expression if "{port}" in expression else expression.replace("{{", "{").replace("}}", "}")
+    server = serve(blocks(one(text), ""))
+    assert server.answers("a.test.", "A") == ["192.0.2.1" if truth else "192.0.2.2"]
+
+
+def test_several_expressions_must_all_hold(serve) -> None:
+    server = serve(blocks(one("type() == 'A'", "do()"), one("type() == 'A'"), ""))
+    assert server.answers("a.test.", "A") == ["192.0.2.2"]
+    assert server.answers("a.test.", "A", want_dnssec=True) == ["192.0.2.1"]
+
+
+def test_blocks_are_tried_in_order(serve) -> None:
+    server = serve(blocks("", one("true")))
+    assert server.answers("a.test.", "A") == ["192.0.2.1"]
+
+
+def test_without_an_expression_a_view_holds(serve) -> None:
+    assert serve(blocks("view v", "")).answers("a.test.", "A") == ["192.0.2.1"]
+
+
+def test_the_zone_above_is_next(serve) -> None:
+    corefile = blocks(one("false"), keys="sub.test:{port}") + blocks(one("proto() == 'tcp'"), keys=".:{port}")
+    server = serve(corefile)
+    assert server.answers("b.sub.test.", "A", tcp=True) == ["192.0.2.1"]
+    assert server.answers("b.sub.test.", "A") == ["REFUSED"]
+
+
+def test_a_view_reads_its_own_name_where_metadata_is_on(serve) -> None:
+    expression = "metadata('view/name') == 'v'"
+    server = serve(blocks(one(expression), "metadata\n    " + one(expression), ""))
+    assert server.answers("a.test.", "A") == ["192.0.2.2"]
+
+
+def test_metrics_tell_the_view(serve) -> None:
+    server = serve(blocks(one("true") + "\n    prometheus 127.0.0.1:{port2}"))
+    server.query("a.test.", "A")
+    assert 'view="v"' in server.get(int(server.ports["port2"]), "/metrics")
+
+
+BAD = [
+    ("view", "Wrong argument count or unexpected line ending after 'view'"),
+    ("view a b", "Wrong argument count or unexpected line ending after 'b'"),
+    ("view a\nview b", "this plugin can only be used once per Server Block"),
+    ("view a {\n foo\n}", "unknown property 'foo'"),
+    ("view a {\n expr foo bar\n}", 'unexpected token Identifier("bar") (1:5)\n | foo bar\n | ....^'),
+    ("view a {\n expr foo()\n}", "unknown name foo (1:1)\n | foo()\n | ^"),
+    ("view a {\n expr opcode() == 'a'\n}", "invalid operation: == (mismatched types int and string) (1:10)\n | opcode() == 'a'\n | .........^"),
+    ("view a {\n expr name() matches '('\n}", "error parsing regexp: missing closing )"),
+    ("view a {\n expr name(1)\n}", "too many arguments to call name (1:1)"),
+    ("view a {\n expr incidr('a')\n}", "not enough arguments to call incidr (1:1)"),
+    ("view a {\n expr incidr(1, 'a')\n}", "cannot use int as argument (type string) to call incidr  (1:8)"),
+    ("view a {\n expr 1 +\n}", "unexpected token EOF (1:4)"),
+    ("view a {\n expr 'a\n}", "literal not terminated (1:"),
+    ("view a {\n expr not 1\n}", "invalid operation: not (mismatched type int) (1:1)"),
+    ("view a {\n expr 1 in ['a']\n}", "cannot use int as type string in array (1:3)"),
+    ("view a {\n expr all(1, true)\n}", "builtin all takes only array (got int) (1:5)"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[text.replace("\n", " ") for text, _ in BAD])
+def test_errors(text: str, message: str) -> None:
+    with pytest.raises(CorefileError) as caught:
+        parse(Controller.of(text))
+    assert message in str(caught.value)
+
+
+def test_a_corefile_with_a_bad_expression_is_refused(serve) -> None:
+    server = serve(blocks(one("foo bar")), wait=False)
+    assert server.exit_status() == 1
+    assert 'plugin/view: unexpected token Identifier("bar") (1:5)\n | foo bar\n | ....^' in server.log()
