@@ -2,9 +2,9 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp, memcpy
+from fastdns._hmac cimport HASH_SHA1, digest_of
 from fastdns._index cimport compare_names
 from fastdns._nodes cimport INDEX_MEMORY, IndexNode, IndexRecord, IndexTable, RRset, is_node, node_rrset, rrset_record
-from fastdns._sha1 cimport sha1
 from fastdns._wire cimport TYPE_NSEC, TYPE_NSEC3, load16
 from fastdns._zone cimport NSEC3_ITERATIONS, ZONE_ITERATIONS, ZONE_OK, HashedNode, OrderedNode, ZoneVersion
 
@@ -45,7 +45,7 @@ cdef uint64_t order_key(const uint8_t *name, uint32_t below) noexcept nogil:
         if used < 8:
             key <<= 8
             used += 1
-    return key << (8 * (8 - used)) if used < 8 else key
+    return key << (8 * (8 - used)) if 0 < used < 8 else key
 
 
 cdef int compare_ordered(const void *a, const void *b) noexcept nogil:
@@ -86,11 +86,11 @@ cdef void denial_hash(const ZoneVersion *version, const uint8_t *lower, uint32_t
     cdef uint32_t i
     memcpy(input, lower, length)
     memcpy(input + length, version.salt, version.salt_length)
-    sha1(input, length + version.salt_length, out)
+    digest_of(HASH_SHA1, input, length + version.salt_length, out)
     for i in range(version.iterations):
         memcpy(input, out, 20)
         memcpy(input + 20, version.salt, version.salt_length)
-        sha1(input, 20 + <uint32_t>version.salt_length, out)
+        digest_of(HASH_SHA1, input, 20 + <uint32_t>version.salt_length, out)
 
 
 cdef int compare_hashed(const void *a, const void *b) noexcept nogil:

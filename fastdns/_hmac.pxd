@@ -1,6 +1,6 @@
 """SHA-1 and SHA-2 (FIPS 180-4) and HMAC over them (RFC 2104), without the GIL or memory of their own.
 
-Ours, and not a library's: what TSIG hashes is a few hundred octets, and the headers of OpenSSL are no part of a bare machine.
+Ours, and not a library's: what TSIG and NSEC3 hash is a few hundred octets, and the headers of OpenSSL are no part of a bare machine.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -45,6 +45,8 @@ cdef void digest_begin(Digest *digest, Hash kind) noexcept nogil
 cdef void digest_add(Digest *digest, const uint8_t *data, uint32_t length) noexcept nogil
 # Writes hash_octets octets; the digest is then used up.
 cdef void digest_end(Digest *digest, uint8_t *out) noexcept nogil
+# All three at once; data is read before out is written.
+cdef void digest_of(Hash kind, const uint8_t *data, uint32_t length, uint8_t *out) noexcept nogil
 
 cdef void hmac_prepare(HmacKey *key, Hash kind, const uint8_t *secret, uint32_t length) noexcept nogil
 cdef void hmac_begin(Hmac *hmac, const HmacKey *key) noexcept nogil

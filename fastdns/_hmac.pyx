@@ -215,6 +215,13 @@ cdef void digest_end(Digest *digest, uint8_t *out) noexcept nogil:
             store32(out + 4 * i, <uint32_t>(digest.wide[i // 2] >> (0 if i & 1 else 32)))
 
 
+cdef void digest_of(Hash kind, const uint8_t *data, uint32_t length, uint8_t *out) noexcept nogil:
+    cdef Digest digest
+    digest_begin(&digest, kind)
+    digest_add(&digest, data, length)
+    digest_end(&digest, out)
+
+
 # ---- HMAC ----
 
 cdef void hmac_prepare(HmacKey *key, Hash kind, const uint8_t *secret, uint32_t length) noexcept nogil:

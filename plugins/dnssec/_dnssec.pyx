@@ -14,7 +14,7 @@ from fastdns._wire cimport (CLASS_IN, FLAG_AA, MESSAGE_MAX, RCODE_NOERROR, RCODE
 from fastdns._zones cimport ZoneList, ZoneName, Zones, zones_match
 from fastdns.plugins.dnssec._canonical cimport canonical_write
 from fastdns.plugins.dnssec._denial cimport DENIAL_APEX, DENIAL_CUT, DENIAL_NAME, DenialKind, denial_add
-from fastdns.plugins.dnssec._jobs cimport Job, Set, job_free, job_hand_over, job_make
+from fastdns.plugins.dnssec._jobs cimport Job, Set, job_free, job_make, job_send
 from fastdns.plugins.dnssec._signatures cimport (Entry, entry_signatures, signatures_clean, signatures_close, signatures_find, signatures_free,
                                                  signatures_hash, signatures_open, signatures_put, signatures_settle)
 
@@ -295,10 +295,10 @@ cdef Verdict sign(Handler *self, Query *q, const ZoneName *zone, Verdict done) n
         return done
     if not dnssec_take(state.budget, q.worker.now, gathering.missing * state.pace, BURST):
         return refuse(state, q, done, b"plugin/dnssec: too many signatures are wanted")
-    job = job_make(q, state.number, gathering.sets, gathering.count)
+    job = job_make(state.number, gathering.sets, gathering.count)
     if job == NULL:
         return refuse(state, q, done, b"plugin/dnssec: no memory")
-    if query_park(q, 0) < 0 or not job_hand_over(job):
+    if query_park(q, 0) < 0 or not job_send(job, q):
         job_free(job)
         return refuse(state, q, done, b"plugin/dnssec: too many signatures are wanted")
     (<Scratch *>query_scratch(self, q)).job = job
@@ -358,7 +358,7 @@ cdef Verdict dnssec_resume(Handler *self, Query *q) noexcept nogil:
 cdef void dnssec_abandon(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     if scratch.job != NULL:
-        scratch.job.query = NULL
+        scratch.job.errand.query = NULL
         scratch.job = NULL
 
 

@@ -1,10 +1,10 @@
 """RRsets on their way to the signing thread and back.
 
-A job is made by a worker for a query that it parks, belongs to the signing thread until it comes back as mail, and then to the worker again.
-`query` is the worker's alone, which sets it to NULL when nobody waits any more.
+A job is made by a worker for a query that it parks, belongs to the signing thread until it comes back, and then to the worker again.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns._mux cimport Mail, Query, Worker
+from fastdns._errand cimport Errand
+from fastdns._mux cimport Query
 
 cdef struct Set:                # an RRset of a reply, to be signed
     uint16_t first              # place of its first record in the reply's table
@@ -17,16 +17,13 @@ cdef struct Set:                # an RRset of a reply, to be signed
     const uint8_t *signatures   # each its length in two octets, then the RRSIG's rdata; in the cache, or owned by the job. NULL: none yet
 
 cdef struct Job:
-    Mail mail                   # comes first: the way back
-    Job *next
-    Worker *worker
-    Query *query                # the worker's
+    Errand errand               # comes first
     uint64_t handler
     uint32_t count
     Set *sets                   # in this memory, as are the keys
 
-# A job for a query's sets, with copies of all that they point to; NULL: no memory. The way back calls query_resume while query is set.
-cdef Job *job_make(Query *q, uint64_t handler, const Set *sets, uint32_t count) noexcept nogil
+# A job for a query's sets, with copies of all that they point to; NULL: no memory.
+cdef Job *job_make(uint64_t handler, const Set *sets, uint32_t count) noexcept nogil
 cdef void job_free(Job *job) noexcept nogil
 # To the signing thread; False when too many wait (the job is the caller's still).
-cdef bint job_hand_over(Job *job) noexcept nogil
+cdef bint job_send(Job *job, Query *q) noexcept nogil

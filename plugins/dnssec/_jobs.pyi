@@ -1,8 +1,8 @@
 from collections.abc import Callable
 from typing import NoReturn
 
-def open_bell() -> None:
-    """Makes what jobs are announced with; once, before any handler serves. OSError when there are no descriptors."""
+def open_desk() -> None:
+    """Once, before any handler serves. OSError when there are no descriptors."""
 
 def serve_jobs(sign: Callable[[int, bytes], bytes | None], settle: Callable[[], object]) -> NoReturn:
     """The signing thread: waits for jobs and has their sets signed, for ever.

@@ -2,21 +2,18 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
-from fastdns._atomic cimport atomic_add32, atomic_load32, atomic_load_pointer, atomic_swap_pointer, atomic_take_pointer
-from fastdns._mux cimport Mail, Query, Worker, query_resume
-from fastdns._socket cimport EFD_CLOEXEC, eventfd, read, write
+from fastdns._errand cimport Desk, Errand, desk_open, desk_wait, errand_return, errand_send
+from fastdns._mux cimport Query
 
 cdef enum:
     WAITING_MAX = 2048          # jobs in the process that are not back
 
-cdef uint32_t waiting           # atomic
-cdef Job *inbox                 # newest first; atomic
-cdef int bell = -1              # eventfd: there is something in the inbox
+cdef Desk desk
 
 
 # ---- on the worker ----
 
-cdef Job *job_make(Query *q, uint64_t handler, const Set *sets, uint32_t count) noexcept nogil:
+cdef Job *job_make(uint64_t handler, const Set *sets, uint32_t count) noexcept nogil:
     cdef uint64_t size = sizeof(Job) + count * sizeof(Set)
     cdef uint32_t i
     cdef uint8_t *at
@@ -27,9 +24,6 @@ cdef Job *job_make(Query *q, uint64_t handler, const Set *sets, uint32_t count) 
     job = <Job *>calloc(1, size)
     if job == NULL:
         return NULL
-    job.mail.run = come_back
-    job.worker = q.worker
-    job.query = q
     job.handler = handler
     job.count = count
     job.sets = <Set *>(job + 1)
@@ -58,40 +52,19 @@ cdef void job_free(Job *job) noexcept nogil:
     free(job)
 
 
-cdef bint job_hand_over(Job *job) noexcept nogil:
-    cdef uint64_t one = 1
-    cdef void *head
-    if atomic_load32(&waiting) >= WAITING_MAX:
-        return False
-    atomic_add32(&waiting, 1)
-    while True:
-        head = atomic_load_pointer(<void **>&inbox)
-        job.next = <Job *>head
-        if atomic_swap_pointer(<void **>&inbox, head, job):
-            break
-    write(bell, &one, sizeof(one))
-    return True
+cdef bint job_send(Job *job, Query *q) noexcept nogil:
+    return errand_send(&desk, &job.errand, q)
 
 
-cdef void come_back(Mail *mail, Worker *worker) noexcept nogil:
-    """The job is the worker's again."""
-    cdef Job *job = <Job *>mail
-    atomic_add32(&waiting, <uint32_t>-1)
-    if job.query != NULL:
-        query_resume(job.query)         # the handler takes it
-    else:
-        job_free(job)
+cdef void drop_job(Errand *errand) noexcept nogil:
+    job_free(<Job *>errand)
 
 
 # ---- on the signing thread ----
 
-def open_bell() -> None:
-    """Makes what jobs are announced with; once, before any handler serves. OSError when there are no descriptors."""
-    global bell
-    if bell < 0:
-        bell = eventfd(0, EFD_CLOEXEC)
-        if bell < 0:
-            raise OSError("no eventfd")
+def open_desk() -> None:
+    """Once, before any handler serves. OSError when there are no descriptors."""
+    desk_open(&desk, WAITING_MAX, drop_job)
 
 
 def serve_jobs(sign, settle) -> None:
@@ -99,26 +72,16 @@ def serve_jobs(sign, settle) -> None:
 
     sign(handler number, key) gives the signatures as the cache keeps them, or None when that failed; settle() is called when no job waits.
     """
-    cdef uint64_t count
     cdef Job *job
-    cdef Job *rest
-    cdef Job *reversed
-    cdef int descriptor = bell
+    cdef Errand *rest
     while True:
         with nogil:
-            read(descriptor, &count, sizeof(count))
-        rest = <Job *>atomic_take_pointer(<void **>&inbox)
-        reversed = NULL
-        while rest != NULL:                     # oldest first
-            job = rest
-            rest = job.next
-            job.next = reversed
-            reversed = job
-        while reversed != NULL:
-            job = reversed
-            reversed = job.next
+            rest = desk_wait(&desk)
+        while rest != NULL:
+            job = <Job *>rest
+            rest = rest.next
             fill(job, sign)
-            job.worker.ops.post(job.worker, &job.mail)
+            errand_return(&job.errand)
         settle()
 
 

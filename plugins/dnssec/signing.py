@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fastdns import schedule
 from fastdns.log import Log
-from fastdns.plugins.dnssec._jobs import open_bell, serve_jobs
+from fastdns.plugins.dnssec._jobs import open_desk, serve_jobs
 from fastdns.plugins.dnssec.keys import rrsig
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def start_thread() -> None:
     """Once for the process, before any handler serves."""
     global _thread
     if _thread is None:
-        open_bell()
+        open_desk()
         _thread = threading.Thread(target=_run, name="dnssec", daemon=True)
         _thread.start()
 

@@ -8,8 +8,8 @@ class SecondaryHandler(FileHandler):
 
     def __init__(self, name: str, zones: ZoneSet, fall: Iterable[str] = (), *, number: int) -> None: ...
 
-def open_bell() -> None:
-    """Make what NOTIFYs are announced with, before any handler serves. Raises OSError."""
+def open_desk() -> None:
+    """Once, before any handler serves. Raises OSError."""
 
 def serve_notifies(accept: Callable[[int, bytes, bytes], bool]) -> None:
     """Without an end: ``accept(handler number, zone, packed address)`` says whether a NOTIFY gets an answer."""

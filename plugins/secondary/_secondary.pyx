@@ -1,14 +1,12 @@
 """The native handler of secondary.
 
-A NOTIFY parks and goes to a thread of the control side, which knows who may send it; the answer comes back as mail. A `Notice` belongs to whoever
-has it; `query` is the worker's alone, which sets it to NULL when nobody waits any more.
+A NOTIFY parks and goes to a thread of the control side, which knows who may send it.
 """
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns._atomic cimport atomic_add32, atomic_load32, atomic_load_pointer, atomic_swap_pointer, atomic_take_pointer
-from fastdns._mux cimport ANSWERED, DROPPED, PARKED, Address, Handler, Mail, Query, Verdict, Worker, query_answer, query_park, query_resume, query_scratch
-from fastdns._socket cimport EFD_CLOEXEC, eventfd, read, write
+from fastdns._errand cimport Desk, Errand, desk_full, desk_open, desk_wait, errand_return, errand_send
+from fastdns._mux cimport ANSWERED, DROPPED, PARKED, Address, Handler, Query, Verdict, query_answer, query_park, query_scratch
 from fastdns._wire cimport FLAG_AA, NAME_MAX, OPCODE_NOTIFY, RCODE_NOERROR, TYPE_AXFR, TYPE_IXFR
 from fastdns._zone cimport ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns.plugins.file._answer cimport zone_query, zone_resume
@@ -22,10 +20,7 @@ cdef enum:
     ACCEPT_SECONDS = 5
 
 cdef struct Notice:
-    Mail mail                   # comes first: the way back
-    Notice *next
-    Worker *worker
-    Query *query                # the worker's
+    Errand errand               # comes first
     uint64_t handler
     Address client
     uint8_t accepted
@@ -50,37 +45,26 @@ cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
         return pass_on(self, q)
     if q.message.flags & 0x7800 != OPCODE_NOTIFY << 11 or q.qtype == TYPE_AXFR or q.qtype == TYPE_IXFR:
         return zone_query(self, q, zone, state.fall, 0)
-    if atomic_load32(&under_way) >= NOTICES_MAX:
+    if desk_full(&desk):
         return DROPPED
     notice = <Notice *>calloc(1, sizeof(Notice))
     if notice == NULL or query_park(q, q.worker.now + <int64_t>ACCEPT_SECONDS * 1000000000) < 0:
         free(notice)
         return DROPPED
-    notice.mail.run = come_back
-    notice.worker = q.worker
-    notice.query = q
     notice.handler = number_of(self)
     notice.client = q.client
     notice.zone_length = zone.index.origin.length
     memcpy(notice.zone, zone.index.origin.lower, notice.zone_length)
+    if not errand_send(&desk, &notice.errand, q):
+        free(notice)
+        return DROPPED
     scratch.notice = notice
     scratch.parked = 1
-    hand_over(notice)
     return PARKED
 
 
 cdef inline uint64_t number_of(const Handler *self) noexcept nogil:
     return (<const SecondaryState *>self.state).number
-
-
-cdef void come_back(Mail *mail, Worker *worker) noexcept nogil:
-    """The notice is the worker's again."""
-    cdef Notice *notice = <Notice *>mail
-    atomic_add32(&under_way, <uint32_t>-1)
-    if notice.query != NULL:
-        query_resume(notice.query)      # secondary_resume takes it
-        return
-    free(notice)
 
 
 cdef Verdict secondary_resume(Handler *self, Query *q) noexcept nogil:
@@ -102,56 +86,39 @@ cdef Verdict secondary_resume(Handler *self, Query *q) noexcept nogil:
 cdef void secondary_abandon(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     if scratch.notice != NULL:
-        scratch.notice.query = NULL
+        scratch.notice.errand.query = NULL
         scratch.notice = NULL
 
 
 # ---- to the control side ----
 
-cdef uint32_t under_way         # notices that are not back; atomic
-cdef Notice *inbox              # newest first; atomic
-cdef int bell = -1              # eventfd: there is something in the inbox
+cdef Desk desk
 
 
-cdef void hand_over(Notice *notice) noexcept nogil:
-    cdef uint64_t one = 1
-    cdef void *head
-    atomic_add32(&under_way, 1)
-    while True:
-        head = atomic_load_pointer(<void **>&inbox)
-        notice.next = <Notice *>head
-        if atomic_swap_pointer(<void **>&inbox, head, notice):
-            break
-    write(bell, &one, sizeof(one))
+cdef void drop_notice(Errand *errand) noexcept nogil:
+    free(errand)
 
 
-def open_bell() -> None:
-    global bell
-    if bell < 0:
-        bell = eventfd(0, EFD_CLOEXEC)
-        if bell < 0:
-            raise OSError("no eventfd")
+def open_desk() -> None:
+    desk_open(&desk, NOTICES_MAX, drop_notice)
 
 
 def serve_notifies(accept) -> None:
-    cdef uint64_t count
     cdef Notice *notice
-    cdef Notice *rest
-    cdef int descriptor = bell
+    cdef Errand *rest
     log = Log("plugin/secondary")
     while True:
         with nogil:
-            read(descriptor, &count, sizeof(count))
-        rest = <Notice *>atomic_take_pointer(<void **>&inbox)
+            rest = desk_wait(&desk)
         while rest != NULL:
-            notice = rest
-            rest = notice.next
+            notice = <Notice *>rest
+            rest = rest.next
             try:
                 notice.accepted = bool(accept(notice.handler, (<const char *>notice.zone)[:notice.zone_length],
                                               (<const char *>notice.client.octets)[:4 if notice.client.family == 4 else 16]))
             except Exception as error:
                 log.error(defect(error))
-            notice.worker.ops.post(notice.worker, &notice.mail)
+            errand_return(&notice.errand)
 
 
 # ---- the handler ----

@@ -11,8 +11,8 @@ class TransferHandler(NativeHandler):
     def notify(self, zone: str, plugin: str = "file") -> None:
         """Tell the zone's peers that it has changed; returns at once. What fails is logged as a warning of ``plugin``."""
 
-def open_bell() -> None:
-    """Make what jobs are announced with, before any handler serves. Raises OSError."""
+def open_desk() -> None:
+    """Once, before any handler serves. Raises OSError."""
 
 def serve_jobs(find: Callable[[int, bytes, int | None], Transfer | None]) -> None:
     """The transfer thread's work, without an end: ``find(handler number, zone, serial)`` gives the records."""

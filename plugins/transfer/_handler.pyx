@@ -1,17 +1,16 @@
 """The native handler of transfer: who may have which zone, and queries on their way to the providers and back.
 
-A query that may have its zone parks, and a `Job` goes to the transfer thread, which asks the providers with the GIL. The job
-comes back as mail to the query's worker, which begins the stream. A job belongs to whoever has it; `query` is the worker's alone,
-which sets it to NULL when nobody waits any more.
+A query that may have its zone parks, and a `Job` goes to the transfer thread, which asks the providers with the GIL. When it is
+back the query's worker begins the stream.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, strncpy
-from fastdns._atomic cimport atomic_add32, atomic_load32, atomic_load_pointer, atomic_swap_pointer, atomic_take_pointer
-from fastdns._mux cimport (ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANSPORT_TCP, TRANSPORT_TLS, Address, Handler, Mail, NativeHandler, Query,
-                           Verdict, Worker, query_answer, query_fail, query_park, query_resume, query_scratch)
+from fastdns._atomic cimport atomic_load32
+from fastdns._errand cimport Desk, Errand, desk_open, desk_wait, errand_return, errand_send
+from fastdns._mux cimport (ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANSPORT_TCP, TRANSPORT_TLS, Address, Handler, NativeHandler, Query,
+                           Verdict, query_answer, query_fail, query_park, query_scratch)
 from fastdns._reply cimport SECTION_ANSWER, reply_add_record, reply_copy
-from fastdns._socket cimport EFD_CLOEXEC, eventfd, read, write
 from fastdns._wire cimport (CLASS_IN, NAME_MAX, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, TYPE_SOA)
 from fastdns._zones cimport ZoneList, ZoneName, Zones, zones_match
 from fastdns.plugins.transfer._stream cimport SOA_OCTETS, stream_count, stream_make
@@ -45,10 +44,7 @@ cdef enum Outcome:
     OUTCOME_RECORDS
 
 cdef struct Job:
-    Mail mail                   # comes first: the way back
-    Job *next
-    Worker *worker
-    Query *query                # the worker's
+    Errand errand               # comes first
     uint64_t handler
     uint32_t serial
     uint8_t incremental
@@ -99,32 +95,26 @@ cdef Verdict transfer_query(Handler *self, Query *q) noexcept nogil:
         return ANSWERED
     if q.qtype == TYPE_IXFR and (q.message.counts[2] != 1 or q.message.soa_serial_found != 1):
         return query_fail(q, RCODE_SERVFAIL, NULL)
-    if atomic_load32(&waiting) + stream_count() >= TRANSFERS_MAX:
+    if atomic_load32(&desk.away) + stream_count() >= TRANSFERS_MAX:
         return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: too many transfers")
     job = <Job *>calloc(1, sizeof(Job))
     if job == NULL or query_park(q, q.worker.now + <int64_t>PREPARE_SECONDS * 1000000000) < 0:
         free(job)
         return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: no memory")
-    job.mail.run = come_back
-    job.worker = q.worker
-    job.query = q
     job.handler = state.number
     job.incremental = q.qtype == TYPE_IXFR
     job.serial = q.message.soa_serial
     job.zone_length = q.name.length
     memcpy(job.zone, q.name.lower, q.name.length)
+    if not errand_send(&desk, &job.errand, q):
+        free(job)
+        return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: too many transfers")
     (<Scratch *>query_scratch(self, q)).job = job
-    hand_over(job)
     return PARKED
 
 
-cdef void come_back(Mail *mail, Worker *worker) noexcept nogil:
-    """The job is the worker's again."""
-    cdef Job *job = <Job *>mail
-    atomic_add32(&waiting, <uint32_t>-1)
-    if job.query != NULL:
-        query_resume(job.query)         # transfer_resume takes it
-        return
+cdef void drop_job(Errand *errand) noexcept nogil:
+    cdef Job *job = <Job *>errand
     if job.source != NULL:
         job.source.close(job.source)
     free(job)
@@ -164,60 +154,32 @@ cdef Verdict answer_current(Query *q, const TransferRecord *soa) noexcept nogil:
 cdef void transfer_abandon(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     if scratch.job != NULL:
-        scratch.job.query = NULL
+        scratch.job.errand.query = NULL
         scratch.job = NULL
 
 
 # ---- to the transfer thread ----
 
-cdef uint32_t waiting           # jobs that are not back; atomic
-cdef Job *inbox                 # newest first; atomic
-cdef int bell = -1              # eventfd: there is something in the inbox
+cdef Desk desk
 
 
-cdef void hand_over(Job *job) noexcept nogil:
-    cdef uint64_t one = 1
-    cdef void *head
-    atomic_add32(&waiting, 1)
-    while True:
-        head = atomic_load_pointer(<void **>&inbox)
-        job.next = <Job *>head
-        if atomic_swap_pointer(<void **>&inbox, head, job):
-            break
-    write(bell, &one, sizeof(one))
-
-
-def open_bell() -> None:
-    """Makes what jobs are announced with; once, before any handler serves."""
-    global bell
-    if bell < 0:
-        bell = eventfd(0, EFD_CLOEXEC)
-        if bell < 0:
-            raise OSError("no eventfd")
+def open_desk() -> None:
+    """Once, before any handler serves."""
+    desk_open(&desk, TRANSFERS_MAX, drop_job)
 
 
 def serve_jobs(find) -> None:
     """The transfer thread: waits for jobs and settles them, for ever. find(handler number, zone, serial) gives a Transfer or None."""
-    cdef uint64_t count
     cdef Job *job
-    cdef Job *rest
-    cdef Job *reversed
-    cdef int descriptor = bell
+    cdef Errand *rest
     while True:
         with nogil:
-            read(descriptor, &count, sizeof(count))
-        rest = <Job *>atomic_take_pointer(<void **>&inbox)
-        reversed = NULL
-        while rest != NULL:                     # oldest first
-            job = rest
-            rest = job.next
-            job.next = reversed
-            reversed = job
-        while reversed != NULL:
-            job = reversed
-            reversed = job.next
+            rest = desk_wait(&desk)
+        while rest != NULL:
+            job = <Job *>rest
+            rest = rest.next
             settle(job, find)
-            job.worker.ops.post(job.worker, &job.mail)
+            errand_return(&job.errand)
 
 
 cdef void settle(Job *job, find):
