@@ -78,7 +78,7 @@ SANITIZED := build/sanitized
 .PHONY: sanitize
 sanitize: build ## the tests against a build with ASan and UBSan
 	FASTDNS_SANITIZE=$(SANITIZERS) $(BIN)/python setup.py -q build --build-lib $(SANITIZED)
-	tools/with_sanitizers.sh $(BIN)/python -m pytest -o pythonpath="$(SANITIZED) ." -o timeout=600 -m "not slow and not memory and not timing" $(TESTS)
+	tools/with_sanitizers.sh $(BIN)/python -m pytest --capture=sys -o pythonpath="$(SANITIZED) ." -o timeout=600 -m "not slow and not memory and not timing" $(TESTS)
 
 # What workers, writers and Python's threads share, watched by ThreadSanitizer. make tsan TESTS=tests/test_index.py runs some.
 THREADED := tests/test_index.py tests/test_epoch.py tests/test_lane.py tests/test_tcp.py tests/test_log.py tests/test_metrics.py tests/test_http.py \

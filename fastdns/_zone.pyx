@@ -35,7 +35,7 @@ cdef int group_add(Group *group, uint16_t type, uint32_t ttl, const uint8_t *rda
             return INDEX_MEMORY
         group.records = <IndexRecord *>room
         group.capacity = group.capacity * 2 + 16
-    if group.used + rdlength > group.size:
+    if group.used + rdlength >= group.size:         # also for a first record without octets: there is a place for it
         size = group.size * 2 + rdlength + 1024
         room = realloc(group.octets, size)
         if room == NULL:
@@ -270,6 +270,8 @@ cdef int put_late(ZoneBuilder *builder) noexcept nogil:
     cdef const Late *first
     cdef const IndexNode *node
     cdef int status
+    if builder.late_count == 0:
+        return ZONE_OK
     qsort(builder.late, builder.late_count, sizeof(void *), compare_late)
     while i < builder.late_count:
         first = builder.late[i]
