@@ -1,12 +1,13 @@
-"""A paced load in a process of its own that checks every answer: ``python -m tests.load PORT RATE SECONDS [NAME [WINDOW [PROGRESS]]]``.
+"""A paced load in a process of its own that checks every answer: ``python -m tests.load PORT RATE SECONDS [NAME [WINDOW [PROGRESS [BEHIND]]]]``.
 
 Asks for addresses of NAME over UDP at RATE queries a second until SECONDS are over or its standard input ends, and prints one JSON line:
 sent, lost (no answer within ten seconds of the last query), drops (of the kernel, for full sockets), wrong (rcode, question, or an address that is older
 than one seen before the question was asked), late (answered after more than 100 ms), p50, p99 and p999 in microseconds.
-Answers are 10.x.y.z, whose last three octets count upwards with each configuration.
+Answers are 10.x.y.z, whose last three octets count upwards with each configuration, or with each version of a zone. A zone's answers also name its server,
+whose first label is ns and the same number.
 
 With a WINDOW no more than so many queries are unanswered at a time, whatever the rate: a machine that is too slow for it loses none. PROGRESS is a descriptor
-of a file that tells how many were answered and the newest number seen.
+of a file that tells how many were answered and the newest number seen. An answer may be BEHIND versions older than what was seen before (2).
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ PROGRESS = struct.Struct("QQ")
 class Load:
     """Runs in another process; `result` waits for it."""
 
-    def __init__(self, port: int, rate: int, seconds: float, name: str = "www.example.org.", window: int = 0) -> None:
+    def __init__(self, port: int, rate: int, seconds: float, name: str = "www.example.org.", window: int = 0, behind: int = 2) -> None:
         self.file = tempfile.TemporaryFile()  # noqa: SIM115 - until the load ends
         self.file.write(bytes(PROGRESS.size))
         self.file.flush()
         progress = self.file.fileno()
-        command = [sys.executable, "-m", "tests.load", *map(str, (port, rate, seconds, name, window, progress))]
+        command = [sys.executable, "-m", "tests.load", *map(str, (port, rate, seconds, name, window, progress, behind))]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, pass_fds=[progress])
 
     @property
@@ -79,11 +80,16 @@ def generation(reply: bytes, question: bytes) -> int:
     end = 12 + len(question)
     if len(reply) < end + 16 or reply[2] & 0xF8 != 0x80 or reply[3] & 15 or reply[12:end] != question or reply[6:8] != b"\0\1":
         return -1
-    address = reply[-4:]
-    return int.from_bytes(address[1:], "big") if address[0] == 10 else -1
+    address = reply[end + 12 : end + 16]
+    number = int.from_bytes(address[1:], "big")
+    if reply[8:10] != b"\0\0":
+        label = b"ns%d" % number
+        if bytes([len(label)]) + label not in reply[end + 16 :]:
+            return -1
+    return number if address[0] == 10 else -1
 
 
-def run(port: int, rate: int, seconds: float, name: str, window: int = 0, progress: int = -1) -> dict[str, Any]:
+def run(port: int, rate: int, seconds: float, name: str, window: int = 0, progress: int = -1, behind: int = 2) -> dict[str, Any]:
     gc.disable()
     most = window // SOCKETS if window else 65536
     question = name_wire(name) + b"\0\1\0\1"
@@ -127,8 +133,8 @@ def run(port: int, rate: int, seconds: float, name: str, window: int = 0, progre
                     continue
                 began, oldest = under_way[sockets.index(sock)].pop(int.from_bytes(reply[:2], "big"), (0, 0))
                 found = generation(reply, question)
-                # Two workers change over one after the other, each between two batches.
-                if found < max(0, oldest - 2) or not began:
+                # Configurations: two workers change over one after the other, each between two batches.
+                if found < max(0, oldest - behind) or not began:
                     wrong += 1
                 newest = max(newest, found)
                 if began:
