@@ -40,6 +40,13 @@ cdef void seen_begin(Seen *seen, Reply *reply, bint with_owner) noexcept nogil
 # Adds a record unless it is there. 1 added, 0 was there, -1 the reply is full.
 cdef int add_new(Seen *seen, int section, const uint8_t *owner, uint8_t owner_length, uint16_t type, uint32_t ttl, const uint8_t *rdata,
                  uint16_t rdlength, uint8_t flags) noexcept nogil
+# Adds a record. 0, or -1 when the reply is full.
+cdef int add(Reply *reply, int section, const uint8_t *owner, uint8_t owner_length, uint16_t type, uint32_t ttl, const uint8_t *rdata,
+             uint16_t rdlength, uint8_t flags) noexcept nogil
+# The weight of one of so many entries in SRV records.
+cdef uint16_t weight_of(uint32_t entries) noexcept nogil
+# A target in the rdata of the SRV records [first, end), looked for from *at on; or a copy of it. NULL when the reply is full.
+cdef const uint8_t *target_of(Reply *reply, uint32_t first, uint32_t end, uint32_t *at, const uint8_t *name, uint32_t length) noexcept nogil
 # Parses and resolves ask.name.
 cdef void ask_resolve(Ask *ask, uint32_t zone_label) noexcept nogil
 # Adds the addresses of a family. False is a name error; candidates (may be NULL) get the targets of aliases.

@@ -8,7 +8,7 @@ from fastdns.plugins.kubernetes._name cimport name_parse, name_port
 from fastdns.plugins.kubernetes._records cimport (IMPORTED, PortRecord, ServiceRecord, service_alias, service_ip4, service_ip6,
                                                   service_ports, service_text, slice_cluster, slice_ports, slice_text)
 from fastdns.plugins.kubernetes._name cimport GRAMMAR_IMPORTED, GRAMMAR_ZONAL
-from fastdns.plugins.kubernetes._servers cimport SERVERS_MAX, Server, server_write, servers_collect
+from fastdns.plugins.kubernetes._servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
 from fastdns.plugins.kubernetes._view cimport (FOUND_ALIAS, FOUND_CLUSTER_IP, FOUND_ENDPOINTS, FOUND_NOTHING, FOUND_POD, FOUND_SERVERS,
                                                Walk, ZONE_IMPORTED, endpoint_label, view_resolve, walk_begin, walk_count, walk_next)
 
@@ -195,7 +195,7 @@ cdef void add_servers(Ask *ask, uint16_t qtype) noexcept nogil:
     cdef Server servers[SERVERS_MAX]
     cdef Seen seen
     cdef uint8_t family = 4 if qtype == TYPE_A else 6
-    cdef uint32_t i, count = servers_collect(ask.view, servers)
+    cdef uint32_t i, count = servers_collect(ask.view, INSIDE, servers)
     seen_begin(&seen, &ask.q.reply, False)
     for i in range(count):
         if servers[i].family == family:
@@ -415,7 +415,7 @@ cdef void answer_servers(Ask *ask) noexcept nogil:
     cdef Seen seen
     cdef uint8_t name[NAME_MAX]
     cdef uint8_t *rdata
-    cdef uint32_t i, length, count = servers_collect(ask.view, servers)
+    cdef uint32_t i, length, count = servers_collect(ask.view, INSIDE, servers)
     seen_begin(&seen, &ask.q.reply, False)
     for i in range(count):
         length = server_write(name, ask.view, &servers[i], ask.zone, ask.zone_length)

@@ -1,5 +1,5 @@
 """Following aliases: ExternalName services (and slices of host names), inside the zone by itself and outside through the server."""
-from libc.stdint cimport uint8_t, uint16_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from fastdns._mux cimport Handler, Query, Verdict
 from fastdns.plugins.kubernetes._answer cimport Ask, Candidates
 
@@ -23,6 +23,8 @@ cdef struct Frame:                  # a name whose aliases are followed; everyth
 cdef struct Chase:                  # in the query's scratch
     Frame *top                      # in the query's arena
 
+# The wire form of a host name; 0 when it is none. out has 256 octets.
+cdef uint32_t from_text(const uint8_t *text, uint32_t length, uint8_t *out) noexcept nogil
 # Follows the candidates met at the query's own name. PARKED, or ANSWERED when all that can be found is in the reply (maybe nothing).
 cdef Verdict chase_begin(Handler *self, Ask *ask, Candidates *candidates) noexcept nogil
 # The child of a parked chase is done.

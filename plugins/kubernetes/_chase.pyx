@@ -26,7 +26,6 @@ cdef bint ends_with(const Name *name, const uint8_t *wire, uint32_t length) noex
 
 
 cdef uint32_t from_text(const uint8_t *text, uint32_t length, uint8_t *out) noexcept nogil:
-    """The wire form of a host name of an endpoint; 0 when it is none."""
     cdef uint32_t i, start = 0, used = 0
     if length and text[length - 1] == c'.':
         length -= 1

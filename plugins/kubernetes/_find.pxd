@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 from fastdns.plugins.kubernetes._memory cimport Slots, Table, hash_seed, kube_hash, load_word, slot_agrees, slot_entry, table_slots
-from fastdns.plugins.kubernetes._records cimport Cluster, NamespaceNode, PodRecord, ServiceNode, SliceRecord
+from fastdns.plugins.kubernetes._records cimport Cluster, NamespaceNode, PodRecord, ServiceNode, ServiceRecord, SliceRecord
 
 cdef struct Probe:                  # walks the entries of a table whose hash may be the wanted one
     const Slots *slots
@@ -57,6 +57,11 @@ cdef PodRecord *find_pod(const Cluster *cluster, const uint8_t *ip, uint8_t fami
 ctypedef bint (*accept_func)(const void *context, const NamespaceNode *namespace) noexcept nogil
 cdef ServiceNode *find_service_by_address(const Cluster *cluster, const uint8_t *ip, uint8_t family, accept_func accept,
                                           const void *context) noexcept nogil
+# Next node that may have the address of a probe begun on cluster.external_addresses; the caller asks service_has_external of its record.
+cdef inline ServiceNode *next_node(Probe *probe) noexcept nogil:
+    return <ServiceNode *>probe_next(probe)
+
+cdef bint service_has_external(const ServiceRecord *record, const uint8_t *ip, uint8_t family) noexcept nogil
 # Next slice that may hold the address of a probe begun on cluster.endpoint_addresses; the caller looks for the address in it. A slice may come twice.
 cdef inline SliceRecord *next_slice(Probe *probe) noexcept nogil:
     return <SliceRecord *>probe_next(probe)

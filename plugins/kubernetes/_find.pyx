@@ -1,8 +1,8 @@
 """Reading the store; see _find.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset, strlen
-from fastdns.plugins.kubernetes._records cimport (Cluster, PodRecord, ServiceNode, ServiceRecord, node_service, service_ip4,
-                                                  service_ip6)
+from fastdns.plugins.kubernetes._records cimport (AddressRecord, Cluster, PodRecord, ServiceNode, ServiceRecord, node_service, service_externals,
+                                                  service_ip4, service_ip6)
 
 cdef extern from "<arpa/inet.h>" nogil:
     int AF_INET
@@ -33,6 +33,15 @@ cdef bint has_address(const ServiceNode *node, const uint8_t *ip, uint8_t family
         return False
     for i in range(record.ip6_count):
         if memcmp(service_ip6(record) + 16 * i, ip, 16) == 0:
+            return True
+    return False
+
+
+cdef bint service_has_external(const ServiceRecord *record, const uint8_t *ip, uint8_t family) noexcept nogil:
+    cdef const AddressRecord *externals = service_externals(record)
+    cdef uint32_t i
+    for i in range(record.external_count):
+        if externals[i].family == family and memcmp(externals[i].ip, ip, 4 if family == 4 else 16) == 0:
             return True
     return False
 

@@ -46,6 +46,9 @@ cdef struct Wanted:                 # what a name asks for
 
 # What `name` means in a zone that begins at its label `zone`.
 cdef void name_parse(const Name *name, uint32_t zone, int grammar, Wanted *wanted) noexcept nogil
+# What `name` means in a zone of k8s_external that begins at its label `zone`: SERVICE.NAMESPACE with an endpoint, or port and protocol, in front. The
+# form is FORM_NONE, FORM_NAMESPACE or FORM_SERVICE.
+cdef void name_parse_external(const Name *name, uint32_t zone, Wanted *wanted) noexcept nogil
 # Does a service's or slice's port match the labels of port and protocol? text holds name and protocol.
 cdef bint name_port(const Wanted *wanted, const char *text, uint32_t name_length, uint32_t protocol_length) noexcept nogil
 # Equal without regard to case; label is lower case.

@@ -14,11 +14,16 @@ cdef bint is_text(const uint8_t *label, const char *wire, uint32_t length) noexc
     return memcmp(label, wire, length) == 0
 
 
-cdef Label bare(const uint8_t *label) noexcept nogil:
-    """A label without one leading underscore."""
+cdef Label whole(const uint8_t *label) noexcept nogil:
     cdef Label made
     made.text = label + 1
     made.length = label[0]
+    return made
+
+
+cdef Label bare(const uint8_t *label) noexcept nogil:
+    """A label without one leading underscore."""
+    cdef Label made = whole(label)
     if made.length and made.text[0] == c'_':
         made.text += 1
         made.length -= 1
@@ -50,10 +55,10 @@ cdef bint name_port(const Wanted *wanted, const char *text, uint32_t name_length
 
 # ---- the grammar ----
 
-cdef void name_parse(const Name *name, uint32_t zone, int grammar, Wanted *wanted) noexcept nogil:
-    cdef const uint8_t *last
+cdef void begin(Wanted *wanted, uint32_t zone) noexcept nogil:
     wanted.zone = zone
     wanted.form = FORM_NONE
+    wanted.pods = 0
     wanted.by_endpoint = 0
     wanted.by_port = 0
     wanted.port.length = 0
@@ -63,6 +68,11 @@ cdef void name_parse(const Name *name, uint32_t zone, int grammar, Wanted *wante
     wanted.endpoint_family = 0
     wanted.direction = EVERYWHERE
     wanted.topology_length = 0
+
+
+cdef void name_parse(const Name *name, uint32_t zone, int grammar, Wanted *wanted) noexcept nogil:
+    cdef const uint8_t *last
+    begin(wanted, zone)
     if zone == 0:
         wanted.form = FORM_APEX
         return
@@ -101,14 +111,14 @@ cdef void parse_front(const Name *name, uint32_t labels, int grammar, Wanted *wa
     if labels == 1:
         wanted.form = form
         wanted.by_endpoint = 1
-        set_endpoint(wanted, first)
+        set_endpoint(wanted, whole(first))
         return
     second = label_at(name, 1)
     if labels == 2:
         wanted.form = form
         if grammar & GRAMMAR_IMPORTED and not underscored(first) and not underscored(second):
             wanted.by_endpoint = 1
-            set_endpoint(wanted, first)
+            set_endpoint(wanted, whole(first))
             wanted.cluster.text = second + 1
             wanted.cluster.length = second[0]
         else:
@@ -120,13 +130,35 @@ cdef void parse_front(const Name *name, uint32_t labels, int grammar, Wanted *wa
         parse_topology(name, labels, wanted)
 
 
-cdef void set_endpoint(Wanted *wanted, const uint8_t *label) noexcept nogil:
+cdef void set_endpoint(Wanted *wanted, Label label) noexcept nogil:
     cdef bint exact = False
-    wanted.endpoint.text = label + 1
-    wanted.endpoint.length = label[0]
-    wanted.endpoint_family = name_pod(label + 1, label[0], wanted.endpoint_ip, &exact)
+    wanted.endpoint = label
+    wanted.endpoint_family = name_pod(label.text, label.length, wanted.endpoint_ip, &exact)
     if not exact:
         wanted.endpoint_family = 0
+
+
+cdef void name_parse_external(const Name *name, uint32_t zone, Wanted *wanted) noexcept nogil:
+    cdef Label endpoint
+    begin(wanted, zone)
+    if zone == 1:
+        wanted.form = FORM_NAMESPACE
+        wanted.namespace = label_at(name, 0)
+    if zone < 2 or zone > 4:
+        return
+    wanted.form = FORM_SERVICE
+    wanted.service = label_at(name, zone - 2)
+    wanted.namespace = label_at(name, zone - 1)
+    wanted.key_length = wanted.service[0] + wanted.namespace[0] + 2
+    if zone == 3:
+        endpoint = bare(label_at(name, 0))
+        if endpoint.length:
+            wanted.by_endpoint = 1
+            set_endpoint(wanted, endpoint)
+    elif zone == 4:
+        wanted.port = bare(label_at(name, 0))
+        wanted.protocol = bare(label_at(name, 1))
+        wanted.by_port = 1
 
 
 cdef void parse_topology(const Name *name, uint32_t labels, Wanted *wanted) noexcept nogil:

@@ -2,12 +2,13 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.plugins.kubernetes._build cimport build_import, build_key, build_label, build_service, external_alike, service_alike
-from fastdns.plugins.kubernetes._find cimport address_hash, find_namespace, find_service
+from fastdns.plugins.kubernetes._find cimport address_hash, find_namespace, find_service, service_has_external
 from fastdns.plugins.kubernetes._memory cimport (Slots, Table, hash_seed, kube_hash, lines, memory_alloc, memory_free, memory_retire, slots_new,
                                                  slots_put, store_count, store_pointer, table_insert, table_next, table_publish, table_remove,
                                                  table_room)
 from fastdns.plugins.kubernetes._objects cimport KIND_IMPORT, KIND_NAMESPACE, KIND_SERVICE, Import, Namespace, Object, Service, Span
-from fastdns.plugins.kubernetes._records cimport (IMPORTED, LOCAL, Cluster, NamespaceNode, ServiceNode, ServiceRecord, service_ip4, service_ip6)
+from fastdns.plugins.kubernetes._records cimport (IMPORTED, LOCAL, AddressRecord, Cluster, NamespaceNode, ServiceNode, ServiceRecord, service_externals,
+                                                  service_ip4, service_ip6)
 
 
 cdef uint64_t namespace_hash(const void *entry) noexcept nogil:
@@ -147,14 +148,46 @@ cdef void service_release(Cluster *cluster, ServiceNode *node) noexcept nogil:
     memory_retire(&cluster.memory, node, node_size(node.length))
 
 
-# ---- cluster IPs ----
+# ---- addresses of services ----
 
-cdef bint holds(const ServiceRecord *record, const uint8_t *ip, uint8_t family) noexcept nogil:
+cdef enum Side:                     # which of a service's addresses
+    CLUSTER_IPS
+    EXTERNAL_IPS
+
+
+cdef Table *addresses_of(Cluster *cluster, Side side) noexcept nogil:
+    return &cluster.service_addresses if side == CLUSTER_IPS else &cluster.external_addresses
+
+
+cdef uint32_t address_count(const ServiceRecord *record, Side side) noexcept nogil:
+    return <uint32_t>(record.ip4_count + record.ip6_count) if side == CLUSTER_IPS else record.external_count
+
+
+cdef const uint8_t *address_at(const ServiceRecord *record, Side side, uint32_t i, uint8_t *family) noexcept nogil:
+    """NULL for a host name, and for an external address that came before: an address and its service are listed once."""
+    cdef const AddressRecord *externals
+    cdef uint32_t k
+    if side == CLUSTER_IPS:
+        family[0] = 4 if i < record.ip4_count else 6
+        return service_ip4(record) + 4 * i if i < record.ip4_count else service_ip6(record) + 16 * (i - record.ip4_count)
+    externals = service_externals(record)
+    family[0] = externals[i].family
+    if family[0] == 0:
+        return NULL
+    for k in range(i):
+        if externals[k].family == family[0] and memcmp(externals[k].ip, externals[i].ip, 4 if family[0] == 4 else 16) == 0:
+            return NULL
+    return externals[i].ip
+
+
+cdef bint holds(const ServiceRecord *record, Side side, const uint8_t *ip, uint8_t family) noexcept nogil:
     cdef uint32_t size = 4 if family == 4 else 16
     cdef const uint8_t *start
     cdef uint32_t i, count
     if record == NULL:
         return False
+    if side == EXTERNAL_IPS:
+        return service_has_external(record, ip, family)
     start = service_ip4(record) if family == 4 else service_ip6(record)
     count = record.ip4_count if family == 4 else record.ip6_count
     for i in range(count):
@@ -163,14 +196,14 @@ cdef bint holds(const ServiceRecord *record, const uint8_t *ip, uint8_t family) 
     return False
 
 
-cdef int make_room(Cluster *cluster, uint32_t entries) noexcept nogil:
-    """Room for more cluster IPs; -1 when memory ran out."""
-    cdef Table *table = &cluster.service_addresses
+cdef int make_room(Cluster *cluster, Side side, uint32_t entries) noexcept nogil:
+    """Room for more addresses; -1 when memory ran out."""
+    cdef Table *table = addresses_of(cluster, side)
     cdef Table *services = &cluster.services[LOCAL]
     cdef ServiceNode *node
     cdef Slots *slots
     cdef uint32_t place = 0
-    if table_room(table, entries):
+    if entries == 0 or table_room(table, entries):
         return 0
     slots = slots_new(&cluster.memory, table.used + entries)
     if slots == NULL:
@@ -178,39 +211,40 @@ cdef int make_room(Cluster *cluster, uint32_t entries) noexcept nogil:
     node = <ServiceNode *>table_next(services, &place)
     while node != NULL:
         if node.record != NULL:
-            put_addresses(slots, node, node.record)
+            put_addresses(slots, side, node, node.record)
         node = <ServiceNode *>table_next(services, &place)
     table_publish(table, &cluster.memory, slots, table.used)
     return 0
 
 
-cdef const uint8_t *address_at(const ServiceRecord *record, uint32_t i, uint8_t *family) noexcept nogil:
-    family[0] = 4 if i < record.ip4_count else 6
-    return service_ip4(record) + 4 * i if i < record.ip4_count else service_ip6(record) + 16 * (i - record.ip4_count)
-
-
-cdef void put_addresses(Slots *slots, ServiceNode *node, const ServiceRecord *record) noexcept nogil:
+cdef void put_addresses(Slots *slots, Side side, ServiceNode *node, const ServiceRecord *record) noexcept nogil:
     cdef const uint8_t *ip
     cdef uint8_t family
     cdef uint32_t i
-    for i in range(<uint32_t>(record.ip4_count + record.ip6_count)):
-        ip = address_at(record, i, &family)
-        slots_put(slots, address_hash(ip, family), node)
+    for i in range(address_count(record, side)):
+        ip = address_at(record, side, i, &family)
+        if ip != NULL:
+            slots_put(slots, address_hash(ip, family), node)
+
+
+cdef void list_side(Cluster *cluster, Side side, ServiceNode *node, const ServiceRecord *record, const ServiceRecord *other, bint remove) noexcept nogil:
+    cdef const uint8_t *ip
+    cdef uint8_t family
+    cdef uint32_t i
+    for i in range(address_count(record, side)):
+        ip = address_at(record, side, i, &family)
+        if ip == NULL or holds(other, side, ip, family):
+            continue
+        if remove:
+            table_remove(addresses_of(cluster, side), address_hash(ip, family), node)
+        else:
+            table_insert(addresses_of(cluster, side), &cluster.memory, address_hash(ip, family), node)
 
 
 cdef void list_addresses(Cluster *cluster, ServiceNode *node, const ServiceRecord *record, const ServiceRecord *other, bint remove) noexcept nogil:
     """Adds (there is room) or removes the addresses of a record that another record of the node does not have."""
-    cdef const uint8_t *ip
-    cdef uint8_t family
-    cdef uint32_t i
-    for i in range(<uint32_t>(record.ip4_count + record.ip6_count)):
-        ip = address_at(record, i, &family)
-        if holds(other, ip, family):
-            continue
-        if remove:
-            table_remove(&cluster.service_addresses, address_hash(ip, family), node)
-        else:
-            table_insert(&cluster.service_addresses, &cluster.memory, address_hash(ip, family), node)
+    list_side(cluster, CLUSTER_IPS, node, record, other, remove)
+    list_side(cluster, EXTERNAL_IPS, node, record, other, remove)
 
 
 # ---- services and imports ----
@@ -234,7 +268,8 @@ cdef Outcome put(Cluster *cluster, int world, const Object *object, ServiceRecor
             old.mark = cluster.generation[<int>kind]
             return UNCHANGED
     record = <ServiceRecord *>memory_alloc(&cluster.memory, lines(size))
-    if record == NULL or (world == LOCAL and make_room(cluster, made.ip4_count + made.ip6_count) < 0):
+    if record == NULL or (world == LOCAL and (make_room(cluster, CLUSTER_IPS, address_count(made, CLUSTER_IPS)) < 0
+                                              or make_room(cluster, EXTERNAL_IPS, address_count(made, EXTERNAL_IPS)) < 0)):
         if record != NULL:
             memory_free(&cluster.memory, record, lines(size))
         service_release(cluster, node)

@@ -92,6 +92,7 @@ cdef struct Cluster:                # the store's state; pointers to it are vali
     Table namespaces                # NamespaceNode by label
     Table services[2]               # ServiceNode by key, by world
     Table service_addresses         # ServiceNode by cluster IP; LOCAL only
+    Table external_addresses        # ServiceNode by external IP; LOCAL only
     Table endpoint_addresses        # SliceRecord by endpoint address; LOCAL only
     Table pod_addresses             # PodRecord by address
     Table slices[2]                 # SliceRecord by namespace and slice name; writer's

@@ -5,12 +5,11 @@ from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, reply_copy
 from fastdns._wire cimport NAME_MAX, TYPE_PTR
 from fastdns.plugins.kubernetes._answer cimport Seen, add_new, endpoint_write, name_write, seen_begin
 from fastdns.plugins.kubernetes._find cimport Probe, address_hash, find_service_by_address, next_slice, probe_begin
-from fastdns.plugins.kubernetes._records cimport EndpointRecord, NamespaceNode, ServiceNode, SliceRecord, slice_endpoints
+from fastdns.plugins.kubernetes._records cimport EndpointRecord, ServiceNode, SliceRecord, slice_endpoints
 from fastdns.plugins.kubernetes._view cimport View, view_exposes
 
 
 cdef bint accepts(const void *context, const NamespaceNode *namespace) noexcept nogil:
-    """The property `namespaces` counts here, the mere absence of a namespace does not."""
     cdef const View *view = <const View *>context
     return view.namespace_count == 0 or view_exposes(view, namespace)
 

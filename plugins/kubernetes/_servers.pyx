@@ -4,7 +4,8 @@ from libc.string cimport memcmp, memcpy
 from fastdns._wire cimport NAME_MAX
 from fastdns.plugins.kubernetes._answer cimport endpoint_write, name_write
 from fastdns.plugins.kubernetes._find cimport Probe, address_hash, next_slice, probe_begin
-from fastdns.plugins.kubernetes._records cimport (SERVICE_HEADLESS, ServiceRecord, node_service, service_ip4, service_ip6, slice_endpoints)
+from fastdns.plugins.kubernetes._records cimport (AddressRecord, SERVICE_HEADLESS, ServiceRecord, node_service, service_externals, service_ip4,
+                                                  service_ip6, slice_endpoints)
 
 
 cdef bint holds(const SliceRecord *slice, const LocalAddress *address) noexcept nogil:
@@ -30,18 +31,25 @@ cdef void put(Server *servers, uint32_t *count, const uint8_t *ip, uint8_t famil
         count[0] += 1
 
 
-cdef void put_service(Server *servers, uint32_t *count, const SliceRecord *slice) noexcept nogil:
+cdef void put_service(Server *servers, uint32_t *count, const SliceRecord *slice, Reach reach) noexcept nogil:
     """All addresses of the service that a slice belongs to."""
     cdef const ServiceRecord *record = node_service(slice.service)
+    cdef const AddressRecord *external
     cdef const EndpointRecord *endpoint
     cdef uint32_t i
     if record == NULL:
         return
-    if record.flags & SERVICE_HEADLESS:
+    if record.flags & SERVICE_HEADLESS and reach != OUTSIDE:
         for i in range(slice.endpoint_count):
             endpoint = &slice_endpoints(slice)[i]
             if endpoint.family:
                 put(servers, count, endpoint.ip, endpoint.family, slice.service, slice, endpoint)
+        return
+    if reach != INSIDE:
+        for i in range(record.external_count):
+            external = &service_externals(record)[i]
+            if external.family:
+                put(servers, count, external.ip, external.family, slice.service, NULL, NULL)
         return
     for i in range(record.ip4_count):
         put(servers, count, service_ip4(record) + 4 * i, 4, slice.service, NULL, NULL)
@@ -49,7 +57,7 @@ cdef void put_service(Server *servers, uint32_t *count, const SliceRecord *slice
         put(servers, count, service_ip6(record) + 16 * i, 6, slice.service, NULL, NULL)
 
 
-cdef uint32_t servers_collect(const View *view, Server *servers) noexcept nogil:
+cdef uint32_t servers_collect(const View *view, Reach reach, Server *servers) noexcept nogil:
     cdef Probe probe
     cdef const SliceRecord *slice
     cdef const LocalAddress *local
@@ -64,7 +72,7 @@ cdef uint32_t servers_collect(const View *view, Server *servers) noexcept nogil:
                 break
             if holds(slice, local):
                 behind = True
-                put_service(servers, &count, slice)
+                put_service(servers, &count, slice, reach)
     if not behind:
         for i in range(view.local_count):
             put(servers, &count, view.locals[i].ip, view.locals[i].family, NULL, NULL, NULL)

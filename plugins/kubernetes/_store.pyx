@@ -274,6 +274,7 @@ cdef void end_tables(Cluster *cluster) noexcept nogil:
     end_table(cluster, &cluster.services[0])
     end_table(cluster, &cluster.services[1])
     end_table(cluster, &cluster.service_addresses)
+    end_table(cluster, &cluster.external_addresses)
     end_table(cluster, &cluster.endpoint_addresses)
     end_table(cluster, &cluster.pod_addresses)
     end_table(cluster, &cluster.slices[0])

@@ -1,7 +1,7 @@
 """The records of a zone, for plugin transfer: copied in one go while the store's writer waits, so they are of one moment."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, qsort, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdlib cimport free, malloc, qsort
+from libc.string cimport memcmp, memcpy
 from fastdns._wire cimport (NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, Name, store16, wire_name_copy)
 from fastdns._zones cimport ZoneName, zones_match
 from fastdns.plugins.kubernetes._answer cimport endpoint_write, name_write, soa_write
@@ -10,87 +10,28 @@ from fastdns.plugins.kubernetes._memory cimport Table, table_next
 from fastdns.plugins.kubernetes._records cimport (IMPORTED, LOCAL, SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS, EndpointRecord, PortRecord,
                                                   ServiceNode, ServiceRecord, SliceRecord, service_alias, service_ip4, service_ip6, service_ports,
                                                   service_text, slice_endpoints, slice_ports, slice_text)
-from fastdns.plugins.kubernetes._servers cimport SERVERS_MAX, Server, server_write, servers_collect
+from fastdns.plugins.kubernetes._servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
 from fastdns.plugins.kubernetes._store cimport cluster_lock, cluster_unlock
 from fastdns.plugins.kubernetes._view cimport View, ZONE_IMPORTED, view_exposes
-from fastdns.plugins.transfer._transfer cimport TransferRecord, TransferSource, transfer_of
+from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
+from fastdns.plugins.transfer._transfer cimport transfer_of
 
 cdef enum:
     SOA_TTL_MAX = 300
-    LABELS = NAME_MAX + 132         # octets of a name with labels of port and protocol in front, before it is found too long
-
-cdef struct Row:
-    uint32_t ttl
-    uint16_t type
-    uint16_t rdlength
-    uint8_t owner_length
-
-cdef struct Rows:                   # a transfer's source: rows one behind the other
-    TransferSource source
-    uint8_t *data
-    uint64_t used
-    uint64_t room
-    uint64_t at                     # of the next row to be given
-    uint8_t failed                  # memory ran out
 
 cdef struct Making:                 # what the rows are made of
     Rows *rows
+    uint8_t failed                  # memory ran out beside them
     const View *view
     const uint8_t *zone
     uint32_t zone_length
     int zone_flags
 
 
-# ---- rows ----
-
-cdef void put(Rows *rows, uint16_t type, uint32_t ttl, const uint8_t *owner, uint32_t owner_length, const uint8_t *rdata, uint32_t rdlength) noexcept nogil:
-    cdef uint64_t wanted = rows.used + sizeof(Row) + owner_length + rdlength
-    cdef uint8_t *data
-    cdef Row row
-    if wanted > rows.room:
-        data = <uint8_t *>realloc(rows.data, wanted + wanted // 2 + 65536)
-        if data == NULL:
-            rows.failed = 1
-            return
-        rows.data = data
-        rows.room = wanted + wanted // 2 + 65536
-    memset(&row, 0, sizeof(Row))
-    row.ttl = ttl
-    row.type = type
-    row.rdlength = <uint16_t>rdlength
-    row.owner_length = <uint8_t>owner_length
-    data = rows.data + rows.used
-    memcpy(data, &row, sizeof(Row))
-    memcpy(data + sizeof(Row), owner, owner_length)
-    memcpy(data + sizeof(Row) + owner_length, rdata, rdlength)
-    rows.used = wanted
-
-
-cdef int next_row(TransferSource *source, TransferRecord *out) noexcept nogil:
-    cdef Rows *rows = <Rows *>source
-    cdef Row row
-    if rows.at >= rows.used:
-        return 0
-    memcpy(&row, rows.data + rows.at, sizeof(Row))
-    out.owner = rows.data + rows.at + sizeof(Row)
-    out.owner_length = row.owner_length
-    out.rdata = out.owner + row.owner_length
-    out.rdlength = row.rdlength
-    out.ttl = row.ttl
-    out.type = row.type
-    rows.at += sizeof(Row) + row.owner_length + row.rdlength
-    return 1
-
-
-cdef void close_rows(TransferSource *source) noexcept nogil:
-    free((<Rows *>source).data)
-    free(source)
-
-
 # ---- a service's records ----
 
 cdef void put_address(Making *making, const uint8_t *owner, uint32_t length, const uint8_t *ip, uint8_t family) noexcept nogil:
-    put(making.rows, TYPE_A if family == 4 else TYPE_AAAA, making.view.ttl, owner, length, ip, 4 if family == 4 else 16)
+    rows_put(making.rows, TYPE_A if family == 4 else TYPE_AAAA, making.view.ttl, owner, length, ip, 4 if family == 4 else 16)
 
 
 cdef void put_srv(Making *making, const uint8_t *owner, uint32_t owner_length, uint32_t weight, int port, const uint8_t *target,
@@ -100,11 +41,10 @@ cdef void put_srv(Making *making, const uint8_t *owner, uint32_t owner_length, u
     store16(rdata + 2, weight)
     store16(rdata + 4, <uint16_t>port)
     memcpy(rdata + 6, target, length)
-    put(making.rows, TYPE_SRV, making.view.ttl, owner, owner_length, rdata, 6 + length)
+    rows_put(making.rows, TYPE_SRV, making.view.ttl, owner, owner_length, rdata, 6 + length)
 
 
-cdef uint32_t port_name(uint8_t *out, const char *text, const PortRecord *port, const uint8_t *service, uint32_t length) noexcept nogil:
-    """_port._protocol in front of the service's name, in lower case; 0 when it is too long. out has LABELS octets."""
+cdef uint32_t port_write(uint8_t *out, const char *text, const PortRecord *port, const uint8_t *service, uint32_t length) noexcept nogil:
     cdef const uint8_t *octets = <const uint8_t *>text + port.text
     cdef uint32_t i, used = 0, labels = port.name_length + port.protocol_length + 4u
     if port.name_length > 62 or port.protocol_length > 62 or labels + length > NAME_MAX:
@@ -125,7 +65,7 @@ cdef uint32_t port_name(uint8_t *out, const char *text, const PortRecord *port, 
 
 
 cdef void put_cluster_ips(Making *making, const ServiceRecord *record, const uint8_t *name, uint32_t length) noexcept nogil:
-    cdef uint8_t owner[LABELS]
+    cdef uint8_t owner[NAME_MAX]
     cdef const PortRecord *port
     cdef uint32_t i, owner_length
     for i in range(record.ip4_count):
@@ -138,14 +78,14 @@ cdef void put_cluster_ips(Making *making, const ServiceRecord *record, const uin
         port = &service_ports(record)[i]
         put_srv(making, name, length, 100, port.number, name, length)
         if port.name_length:
-            owner_length = port_name(owner, service_text(record), port, name, length)
+            owner_length = port_write(owner, service_text(record), port, name, length)
             if owner_length:
                 put_srv(making, owner, owner_length, 100, port.number, name, length)
 
 
 cdef void put_endpoints(Making *making, const ServiceNode *node, const uint8_t *name, uint32_t length) noexcept nogil:
     cdef uint8_t target[NAME_MAX]
-    cdef uint8_t owner[LABELS]
+    cdef uint8_t owner[NAME_MAX]
     cdef const SliceRecord *slice = node.slices
     cdef const EndpointRecord *endpoint
     cdef const PortRecord *port
@@ -161,7 +101,7 @@ cdef void put_endpoints(Making *making, const ServiceNode *node, const uint8_t *
             put_address(making, target, target_length, endpoint.ip, endpoint.family)
             for k in range(slice.port_count):
                 port = &slice_ports(slice)[k]
-                owner_length = port_name(owner, slice_text(slice), port, name, length) if port.name_length else 0
+                owner_length = port_write(owner, slice_text(slice), port, name, length) if port.name_length else 0
                 if owner_length:
                     put_srv(making, owner, owner_length, weight, port.number, target, target_length)
         slice = slice.next
@@ -188,7 +128,7 @@ cdef void put_service(Making *making, const ServiceNode *node) noexcept nogil:
         return
     if record.flags & SERVICE_EXTERNAL:
         if record.flags & SERVICE_ALIAS:
-            put(making.rows, TYPE_CNAME, making.view.ttl, name, length, service_alias(record), record.alias_length)
+            rows_put(making.rows, TYPE_CNAME, making.view.ttl, name, length, service_alias(record), record.alias_length)
     elif record.flags & SERVICE_HEADLESS:
         if not making.view.no_endpoints:
             put_endpoints(making, node, name, length)
@@ -211,24 +151,30 @@ cdef int by_name(const void *a, const void *b) noexcept nogil:
     return order
 
 
-cdef void put_services(Making *making) noexcept nogil:
-    cdef const Table *table = &making.view.cluster.services[IMPORTED if making.zone_flags & ZONE_IMPORTED else LOCAL]
-    cdef const ServiceNode **nodes
+cdef const ServiceNode **services_sorted(const View *view, int world, uint32_t *count) noexcept nogil:
+    cdef const Table *table = &view.cluster.services[world]
+    cdef const ServiceNode **nodes = <const ServiceNode **>malloc((table.used + 1) * sizeof(void *))
     cdef const ServiceNode *node
-    cdef uint32_t i, place = 0, count = 0
-    if table.slots == NULL:
-        return
-    nodes = <const ServiceNode **>malloc((table.used + 1) * sizeof(void *))
+    cdef uint32_t place = 0
+    count[0] = 0
     if nodes == NULL:
-        making.rows.failed = 1
-        return
+        return NULL
     node = <const ServiceNode *>table_next(table, &place)
     while node != NULL:
-        if node.record != NULL and view_exposes(making.view, node.namespace):
-            nodes[count] = node
-            count += 1
+        if node.record != NULL and view_exposes(view, node.namespace):
+            nodes[count[0]] = node
+            count[0] += 1
         node = <const ServiceNode *>table_next(table, &place)
-    qsort(nodes, count, sizeof(void *), by_name)
+    qsort(nodes, count[0], sizeof(void *), by_name)
+    return nodes
+
+
+cdef void put_services(Making *making) noexcept nogil:
+    cdef uint32_t i, count
+    cdef const ServiceNode **nodes = services_sorted(making.view, IMPORTED if making.zone_flags & ZONE_IMPORTED else LOCAL, &count)
+    if nodes == NULL:
+        making.failed = 1
+        return
     for i in range(count):
         put_service(making, nodes[i])
     free(nodes)
@@ -239,7 +185,7 @@ cdef void put_servers(Making *making) noexcept nogil:
     cdef Server servers[SERVERS_MAX]
     cdef uint8_t names[SERVERS_MAX][NAME_MAX]
     cdef uint32_t lengths[SERVERS_MAX]
-    cdef uint32_t i, k, count = servers_collect(making.view, servers)
+    cdef uint32_t i, k, count = servers_collect(making.view, INSIDE, servers)
     for i in range(count):
         lengths[i] = server_write(names[i], making.view, &servers[i], making.zone, making.zone_length)
         for k in range(i):
@@ -247,10 +193,10 @@ cdef void put_servers(Making *making) noexcept nogil:
                 break
         else:
             if lengths[i]:
-                put(making.rows, TYPE_NS, making.view.ttl, making.zone, making.zone_length, names[i], lengths[i])
+                rows_put(making.rows, TYPE_NS, making.view.ttl, making.zone, making.zone_length, names[i], lengths[i])
     for i in range(count):
         if lengths[i]:
-            put(making.rows, TYPE_A if servers[i].family == 4 else TYPE_AAAA, 0, names[i], lengths[i], servers[i].ip, 4 if servers[i].family == 4 else 16)
+            rows_put(making.rows, TYPE_A if servers[i].family == 4 else TYPE_AAAA, 0, names[i], lengths[i], servers[i].ip, 4 if servers[i].family == 4 else 16)
 
 
 cdef void make(Making *making, bint current, uint32_t serial) noexcept nogil:
@@ -260,12 +206,12 @@ cdef void make(Making *making, bint current, uint32_t serial) noexcept nogil:
     cdef uint32_t ttl = min(making.view.ttl, <uint32_t>SOA_TTL_MAX)
     # The serial is that of ordinary zones here, whatever the zone, as in CoreDNS.
     length = soa_write(soa, making.view, 0, making.zone, making.zone_length)
-    put(making.rows, TYPE_SOA, ttl, making.zone, making.zone_length, soa, length)
+    rows_put(making.rows, TYPE_SOA, ttl, making.zone, making.zone_length, soa, length)
     if current and serial == making.view.cluster.serial:
         return
     put_servers(making)
     put_services(making)
-    put(making.rows, TYPE_SOA, ttl, making.zone, making.zone_length, soa, length)
+    rows_put(making.rows, TYPE_SOA, ttl, making.zone, making.zone_length, soa, length)
 
 
 def zone_transfer(Kubernetes handler not None, bytes zone not None, serial):
@@ -281,20 +227,19 @@ def zone_transfer(Kubernetes handler not None, bytes zone not None, serial):
     found = zones_match(view.zones, &name)
     if found == NULL:
         return None
+    making.failed = 0
     making.view = view
     making.zone = wire
     making.zone_length = length
     making.zone_flags = view.zone_flags[found - view.zones.names]
-    making.rows = <Rows *>calloc(1, sizeof(Rows))
+    making.rows = rows_new()
     if making.rows == NULL:
         raise MemoryError
-    making.rows.source.next = next_row
-    making.rows.source.close = close_rows
     with nogil:
         cluster_lock(view.cluster)
         make(&making, current, number)
         cluster_unlock(view.cluster)
-    if making.rows.failed:
-        close_rows(&making.rows.source)
+    transfer = transfer_of(rows_source(making.rows))
+    if making.failed or rows_failed(making.rows):
         raise MemoryError
-    return transfer_of(&making.rows.source)
+    return transfer

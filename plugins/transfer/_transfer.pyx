@@ -1,101 +1,22 @@
 """Where the records of transfers come from: rows from Python, snapshots of an index. The contract is in _transfer.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
+from libc.stdlib cimport calloc, free
 from fastdns._index cimport Index, IndexSnapshot, index_snapshot, snapshot_release
 from fastdns._nodes cimport NODE_APEX, IndexCore, IndexNode, IndexRecord, RRset, node_rrset, node_rrsets, rrset_record
 from fastdns._wire cimport TYPE_SOA, Name, load32, wire_read_name
-
-cdef enum:
-    CHUNK_OCTETS = 65536
-    ROW_HEAD = 9                # octets of a row before its owner: type, TTL, length of rdata, length of owner
+from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
 
 
 # ---- rows ----
 
-cdef struct Chunk:
-    Chunk *next
-    uint32_t used
-    uint32_t size
-    uint8_t octets[1]
-
-cdef struct RowSource:
-    TransferSource base
-    Chunk *first                # at work; freed when it has been read
-    Chunk *last
-    uint32_t at
-
-
-cdef int row_next(TransferSource *source, TransferRecord *out) noexcept nogil:
-    cdef RowSource *rows = <RowSource *>source
-    cdef Chunk *chunk = rows.first
-    cdef const uint8_t *p
-    if chunk != NULL and rows.at == chunk.used:
-        rows.first = chunk.next
-        free(chunk)
-        chunk = rows.first
-        rows.at = 0
-    if chunk == NULL:
-        return 0
-    p = chunk.octets + rows.at
-    memcpy(&out.type, p, 2)
-    memcpy(&out.ttl, p + 2, 4)
-    memcpy(&out.rdlength, p + 6, 2)
-    out.owner_length = p[8]
-    out.owner = p + ROW_HEAD
-    out.rdata = out.owner + out.owner_length
-    rows.at += ROW_HEAD + out.owner_length + out.rdlength
-    return 1
-
-
-cdef void row_close(TransferSource *source) noexcept nogil:
-    cdef RowSource *rows = <RowSource *>source
-    cdef Chunk *chunk
-    while rows.first != NULL:
-        chunk = rows.first
-        rows.first = chunk.next
-        free(chunk)
-    free(rows)
-
-
-cdef uint8_t *row_room(RowSource *rows, uint32_t size) except NULL:
-    cdef uint32_t room = CHUNK_OCTETS
-    cdef Chunk *chunk = rows.last
-    if chunk == NULL or chunk.size - chunk.used < size:
-        if room < size:
-            room = size
-        chunk = <Chunk *>malloc(sizeof(Chunk) + room)
-        if chunk == NULL:
-            raise MemoryError
-        chunk.next = NULL
-        chunk.used = 0
-        chunk.size = room
-        if rows.last != NULL:
-            rows.last.next = chunk
-        else:
-            rows.first = chunk
-        rows.last = chunk
-    chunk.used += size
-    return chunk.octets + chunk.used - size
-
-
-cdef int add_row(RowSource *rows, bytes owner, uint16_t kind, uint32_t ttl, bytes rdata) except -1:
-    cdef uint16_t rdlength
+cdef int add_row(Rows *rows, bytes owner, uint16_t kind, uint32_t ttl, bytes rdata) except -1:
     cdef uint32_t at = 0
     cdef Name name
-    cdef uint8_t *p
     if wire_read_name(owner, <uint32_t>len(owner), &at, &name) < 0 or at != <uint32_t>len(owner):
         raise ValueError(f"not a name in wire form: {owner!r}")
     if len(rdata) > 65535:
         raise ValueError(f"rdata of {len(rdata)} octets")
-    rdlength = <uint16_t>len(rdata)
-    p = row_room(rows, ROW_HEAD + <uint32_t>len(owner) + rdlength)
-    memcpy(p, &kind, 2)
-    memcpy(p + 2, &ttl, 4)
-    memcpy(p + 6, &rdlength, 2)
-    p[8] = <uint8_t>len(owner)
-    memcpy(p + ROW_HEAD, <const uint8_t *>owner, len(owner))
-    memcpy(p + ROW_HEAD + len(owner), <const uint8_t *>rdata, rdlength)
+    rows_put(rows, kind, ttl, <const uint8_t *>owner, <uint32_t>len(owner), <const uint8_t *>rdata, <uint32_t>len(rdata))
     return 0
 
 
@@ -206,14 +127,14 @@ cdef class Transfer:
 
     @staticmethod
     def of_records(rows):
-        cdef RowSource *source = <RowSource *>calloc(1, sizeof(RowSource))
-        if source == NULL:
+        cdef Rows *copied = rows_new()
+        if copied == NULL:
             raise MemoryError
-        source.base.next = row_next
-        source.base.close = row_close
-        transfer = transfer_of(&source.base)
+        transfer = transfer_of(rows_source(copied))
         for owner, kind, ttl, rdata in rows:
-            add_row(source, owner, kind, ttl, rdata)
+            add_row(copied, owner, kind, ttl, rdata)
+        if rows_failed(copied):
+            raise MemoryError
         return transfer
 
     @staticmethod

@@ -1,0 +1,216 @@
+"""The native handler of k8s_external: from a query to the external addresses in the store of the block's kubernetes."""
+from libc.stdint cimport uint8_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy
+from fastdns._mux cimport (ANSWERED, CHILD_MUX, FAILED, Handler, NEXT, PARKED, Query, Verdict, query_answer, query_child, query_fail, query_park,
+                           query_scratch)
+from fastdns._reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, reply_append, reply_clear
+from fastdns._wire cimport (FLAG_AA, FLAG_TC, NAME_MAX, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV,
+                            Name, store32, wire_name_copy)
+from fastdns._wire import name_wire
+from fastdns._zones cimport ZoneName, zones_hold, zones_match
+from fastdns.plugins.k8s_external._answer cimport (ANSWER_NAME_ERROR, Host, Hosts, answer_server, answer_server_addresses, answer_soa, external_answer)
+from fastdns.plugins.k8s_external._external cimport Apex, SOA_NUMBERS
+from fastdns.plugins.kubernetes._answer cimport Ask
+
+cdef enum:
+    REFRESH = 7200
+    RETRY = 1800
+    EXPIRE = 86400
+
+cdef struct Lookup:                 # in the query's scratch
+    Hosts *hosts                    # in the query's arena
+    uint8_t second                  # of SRV: the IPv4 addresses are there, it is the turn of the others
+
+
+# ---- one query ----
+
+cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
+    cdef External *external = <External *>self.state
+    cdef const ZoneName *zone = zones_match(external.zones, q.name)
+    cdef const Apex *apex
+    cdef const Apex *other
+    cdef Lookup *lookup
+    cdef uint32_t i
+    cdef Ask ask
+    if zone == NULL:
+        return NEXT
+    apex = &external.apexes[zone - external.zones.names]
+    ask_begin(&ask, external, q, zone)
+    query_answer(q, RCODE_NOERROR, FLAG_AA)
+    for i in range(external.zones.count):       # in the order of the Corefile: a zone may lie in the name servers' part of another
+        other = &external.apexes[external.order[i]]
+        if q.name.length == other.zone.length and memcmp(q.name.lower, other.zone.wire, other.zone.length) == 0:
+            return answer_apex(external, apex, &ask)
+        if is_under(other, q.name):
+            return answer_under(external, apex, &ask)
+    lookup = <Lookup *>query_scratch(self, q)
+    if external_answer(external, &ask, &lookup.hosts) == ANSWER_NAME_ERROR:
+        if external.fallthrough != NULL and zones_hold(external.fallthrough, q.name):
+            reply_clear(&q.reply)
+            return NEXT
+        q.reply.rcode = RCODE_NXDOMAIN
+    if lookup.hosts != NULL:
+        lookup.second = 0
+        return look_up(self, q, lookup)
+    return settle(external, apex, &ask)
+
+
+cdef void ask_begin(Ask *ask, const External *external, Query *q, const ZoneName *zone) noexcept nogil:
+    ask.view = external.view
+    ask.q = q
+    ask.name = q.name
+    ask.owner = q.name.wire
+    ask.owner_length = q.name.length
+    ask.owned = 1
+    ask.zone = zone.wire
+    ask.zone_length = zone.length
+    ask.zone_flags = 0
+    ask.wanted.zone = q.name.labels - zone.labels
+
+
+cdef Verdict settle(const External *external, const Apex *apex, Ask *ask) noexcept nogil:
+    if ask.q.reply.count == 0 and not ask.q.reply.overflow:
+        answer_soa(external, apex, ask, SECTION_AUTHORITY)
+    return ANSWERED
+
+
+cdef bint is_under(const Apex *apex, const Name *name) noexcept nogil:
+    """Is the name LABEL.ZONE, or below it?"""
+    cdef uint32_t i
+    if name.length < apex.under_length:
+        return False
+    for i in range(name.labels + 1):
+        if name.length - name.offset[i] == apex.under_length:
+            return memcmp(name.lower + name.offset[i], apex.under, apex.under_length) == 0
+    return False
+
+
+cdef Verdict answer_apex(const External *external, const Apex *apex, Ask *ask) noexcept nogil:
+    if ask.q.qtype == TYPE_SOA:
+        answer_soa(external, apex, ask, SECTION_ANSWER)
+    elif ask.q.qtype == TYPE_NS:
+        answer_server(external, apex, ask)
+    return settle(external, apex, ask)
+
+
+cdef Verdict answer_under(const External *external, const Apex *apex, Ask *ask) noexcept nogil:
+    """LABEL.ZONE is empty, ns1.LABEL.ZONE has addresses, and there is nothing else. CoreDNS counts labels, however many LABEL has."""
+    cdef const uint8_t *first = ask.name.lower
+    if ask.wanted.zone == 2 and memcmp(first, <const char *>b"\x03ns1", 4) == 0:
+        if ask.q.qtype == TYPE_A or ask.q.qtype == TYPE_AAAA:
+            answer_server_addresses(external, ask, ask.q.qtype)
+    elif ask.wanted.zone > 1:
+        ask.q.reply.rcode = RCODE_NXDOMAIN
+    return settle(external, apex, ask)
+
+
+# ---- host names of load balancers ----
+
+cdef Verdict look_up(Handler *self, Query *q, Lookup *lookup) noexcept nogil:
+    """Asks the server for the addresses of the next host name."""
+    cdef Hosts *hosts = lookup.hosts
+    cdef const Host *host
+    cdef Name name
+    if hosts.next == hosts.count:
+        return ANSWERED
+    host = &hosts.hosts[hosts.next]
+    wire_name_copy(&name, host.wire, host.length)
+    if query_park(q, 0) < 0 or query_child(self, q, CHILD_MUX, &name, q.qtype if q.qtype != TYPE_SRV else TYPE_AAAA if lookup.second else TYPE_A) < 0:
+        query_fail(q, RCODE_SERVFAIL, b"plugin/k8s_external: no room to look up the host name of a load balancer")
+        return FAILED
+    return PARKED
+
+
+cdef Verdict on_resume(Handler *self, Query *q) noexcept nogil:
+    cdef Lookup *lookup = <Lookup *>query_scratch(self, q)
+    cdef Query *child = q.child
+    cdef const Host *host = &lookup.hosts.hosts[lookup.hosts.next]
+    cdef uint32_t i, k, before
+    # Whatever its rcode is; a failure, and a query that was dropped, just have no records.
+    if child != NULL and q.qtype != TYPE_SRV and (child.reply.flags & FLAG_TC or child.reply.overflow):
+        q.reply.flags |= FLAG_TC
+    if child != NULL and child.reply.written:
+        for i in range(host.times):
+            before = q.reply.count
+            reply_append(&q.reply, &child.reply, SECTION_ANSWER)
+            if q.qtype == TYPE_SRV:
+                for k in range(before, q.reply.count):
+                    q.reply.records[k].section = SECTION_ADDITIONAL
+    if q.qtype == TYPE_SRV and not lookup.second:
+        lookup.second = 1
+    else:
+        lookup.second = 0
+        lookup.hosts.next += 1
+    return look_up(self, q, lookup)
+
+
+# ---- set-up ----
+
+cdef class ExternalHandler(NativeHandler):
+
+    def __cinit__(self, *args, **options):
+        self.handler.query = on_query
+        self.handler.resume = on_resume
+        self.handler.scratch_size = sizeof(Lookup)
+        self.handler.state = &self.external
+
+    def __init__(self, zones, str apex, uint32_t ttl, *, bint headless=False, fallthrough=None):
+        cdef External *external = &self.external
+        cdef uint32_t number = 0
+        NativeHandler.__init__(self, "k8s_external")
+        self.zones = ZoneList(zones)
+        external.zones = &self.zones.zones
+        if fallthrough is not None:
+            self.fall = ZoneList(fallthrough)
+            external.fallthrough = &self.fall.zones
+        external.ttl = ttl
+        external.headless = headless
+        external.apexes = <Apex *>calloc(external.zones.count, sizeof(Apex))
+        external.order = <uint32_t *>calloc(external.zones.count, sizeof(uint32_t))
+        if external.apexes == NULL or external.order == NULL:
+            raise MemoryError
+        label = name_wire(apex)
+        for zone in dict.fromkeys([name_wire(text.lower()) for text in zones]):
+            self._set_zone(zone, label[: len(label) - 1], number)
+            number += 1
+
+    cdef int _set_zone(self, bytes zone, bytes label, uint32_t number) except -1:
+        """The records of the zone that stands at this place in the Corefile."""
+        cdef External *external = &self.external
+        cdef uint32_t i
+        cdef Apex *apex
+        cdef bytes under = label.lower() + zone
+        cdef bytes server = b"\x03ns1" + label + zone
+        cdef bytes names = server + b"\x0ahostmaster" + label + zone
+        if len(names) - len(server) > NAME_MAX:
+            raise ValueError("the zone's name is too long for those in front of it")
+        for i in range(external.zones.count):
+            if external.zones.names[i].wire[: external.zones.names[i].length] == zone:
+                external.order[number] = i
+                apex = &external.apexes[i]
+                apex.zone = &external.zones.names[i]
+                apex.under_length = <uint8_t>len(under)
+                memcpy(apex.under, <const uint8_t *>under, len(under))
+                apex.server_length = <uint8_t>len(server)
+                memcpy(apex.server, <const uint8_t *>server, len(server))
+                apex.soa_length = <uint32_t>len(names) + SOA_NUMBERS
+                memcpy(apex.soa, <const uint8_t *>names, len(names))
+                store32(apex.soa + len(names) + 4, REFRESH)
+                store32(apex.soa + len(names) + 8, RETRY)
+                store32(apex.soa + len(names) + 12, EXPIRE)
+                store32(apex.soa + len(names) + 16, external.ttl)
+        return 0
+
+    def use(self, Kubernetes kubernetes not None):
+        self.kubernetes = kubernetes
+        self.external.view = &kubernetes.view
+
+    def transfer(self, bytes zone, serial):
+        from fastdns.plugins.k8s_external._transfer import zone_transfer
+
+        return zone_transfer(self, zone, serial)
+
+    def __dealloc__(self):
+        free(self.external.apexes)
+        free(self.external.order)

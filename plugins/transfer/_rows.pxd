@@ -1,0 +1,15 @@
+"""Records of a transfer as copied rows: a source for providers whose store goes on changing."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from fastdns.plugins.transfer._transfer cimport TransferSource
+
+cdef struct Rows
+
+# Empty rows; NULL when memory ran out.
+cdef Rows *rows_new() noexcept nogil
+# Adds a copy of a record; owner is at most 255 octets of uncompressed wire form.
+cdef void rows_put(Rows *rows, uint16_t type, uint32_t ttl, const uint8_t *owner, uint32_t owner_length, const uint8_t *rdata,
+                   uint32_t rdlength) noexcept nogil
+# Whether memory ran out, so that rows are missing.
+cdef bint rows_failed(const Rows *rows) noexcept nogil
+# The source: hand it over with transfer_of, or close it.
+cdef TransferSource *rows_source(Rows *rows) noexcept nogil

@@ -1,0 +1,104 @@
+"""Records of a transfer as copied rows; see _rows.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
+from fastdns.plugins.transfer._transfer cimport TransferRecord, TransferSource
+
+cdef enum:
+    CHUNK_OCTETS = 65536
+    ROW_HEAD = 9                    # octets of a row before its owner: type, TTL, length of rdata, length of owner
+
+cdef struct Chunk:
+    Chunk *next
+    uint32_t used
+    uint32_t size
+    uint8_t octets[1]
+
+cdef struct Rows:
+    TransferSource source           # first: what the functions get is the whole
+    Chunk *first                    # at work; freed when it has been read
+    Chunk *last
+    uint32_t at
+    uint8_t failed
+
+
+cdef int row_next(TransferSource *source, TransferRecord *out) noexcept nogil:
+    cdef Rows *rows = <Rows *>source
+    cdef Chunk *chunk = rows.first
+    cdef const uint8_t *p
+    if chunk != NULL and rows.at == chunk.used:
+        rows.first = chunk.next
+        free(chunk)
+        chunk = rows.first
+        rows.at = 0
+    if chunk == NULL:
+        return 0
+    p = chunk.octets + rows.at
+    memcpy(&out.type, p, 2)
+    memcpy(&out.ttl, p + 2, 4)
+    memcpy(&out.rdlength, p + 6, 2)
+    out.owner_length = p[8]
+    out.owner = p + ROW_HEAD
+    out.rdata = out.owner + out.owner_length
+    rows.at += ROW_HEAD + out.owner_length + out.rdlength
+    return 1
+
+
+cdef void row_close(TransferSource *source) noexcept nogil:
+    cdef Rows *rows = <Rows *>source
+    cdef Chunk *chunk
+    while rows.first != NULL:
+        chunk = rows.first
+        rows.first = chunk.next
+        free(chunk)
+    free(rows)
+
+
+cdef Rows *rows_new() noexcept nogil:
+    cdef Rows *rows = <Rows *>calloc(1, sizeof(Rows))
+    if rows != NULL:
+        rows.source.next = row_next
+        rows.source.close = row_close
+    return rows
+
+
+cdef uint8_t *room(Rows *rows, uint32_t size) noexcept nogil:
+    cdef uint32_t octets = max(<uint32_t>CHUNK_OCTETS, size)
+    cdef Chunk *chunk = rows.last
+    if chunk == NULL or chunk.size - chunk.used < size:
+        chunk = <Chunk *>malloc(sizeof(Chunk) + octets)
+        if chunk == NULL:
+            return NULL
+        chunk.next = NULL
+        chunk.used = 0
+        chunk.size = octets
+        if rows.last != NULL:
+            rows.last.next = chunk
+        else:
+            rows.first = chunk
+        rows.last = chunk
+    chunk.used += size
+    return chunk.octets + chunk.used - size
+
+
+cdef void rows_put(Rows *rows, uint16_t type, uint32_t ttl, const uint8_t *owner, uint32_t owner_length, const uint8_t *rdata,
+                   uint32_t rdlength) noexcept nogil:
+    cdef uint16_t length = <uint16_t>rdlength
+    cdef uint8_t *p = room(rows, ROW_HEAD + owner_length + length)
+    if p == NULL:
+        rows.failed = 1
+        return
+    memcpy(p, &type, 2)
+    memcpy(p + 2, &ttl, 4)
+    memcpy(p + 6, &length, 2)
+    p[8] = <uint8_t>owner_length
+    memcpy(p + ROW_HEAD, owner, owner_length)
+    memcpy(p + ROW_HEAD + owner_length, rdata, length)
+
+
+cdef bint rows_failed(const Rows *rows) noexcept nogil:
+    return rows.failed
+
+
+cdef TransferSource *rows_source(Rows *rows) noexcept nogil:
+    return &rows.source
