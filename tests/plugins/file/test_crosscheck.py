@@ -186,6 +186,8 @@ def explained(what: str, ours: Said, peer: str, origin: str, name: dns.name.Name
         return "CoreDNS shows a DS in zones without signatures, too"
     if what == "answer" and origin.startswith("plain") and name.canonicalize().to_text() in EMPTY:
         return "CoreDNS's wildcards also stand for an empty non-terminal beside them, where nothing has to be proved"
+    if what == "denial" and peer == "knot" and name.is_subdomain(dns.name.from_text("b.nsec.example.")):
+        return "Knot orders x.b behind b\\000in\\255ary, as if the zero octet ended a label (RFC 4034 6.1)"
     if what == "denial" and peer == "nsd" and name.labels[0] == b"*" and origin.startswith(("nsec3", "optout")):
         return "NSD denies an expansion, too, where a wildcard is asked for itself"
     return ""
