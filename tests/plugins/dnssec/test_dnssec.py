@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +20,8 @@ import dns.rrset
 import pytest
 
 from tests.dnskeys import make_key
-from tests.server import Server, free_port
+from tests.server import Server
+from tests.validators import Delv, Unbound, run, tool
 from tests.waiting import LIMIT, REPLY, until
 
 Serve = Callable[..., Server]
@@ -346,29 +345,15 @@ def test_a_reload_loses_no_signature(serve: Serve) -> None:
 # ---- others' eyes ----
 
 
-def tool(name: str) -> str:
-    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-    if path is None:
-        pytest.skip(f"needs {name}")
-    return path
-
-
-def run(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False).stdout
-
-
 def test_delv(serve: Serve) -> None:
-    delv = tool("delv")
     server, keys = started(serve, [(13, 257), (13, 256)])
     (rrset,) = keys.values()
     (key,) = [key for key in rrset if key.flags == 257]
-    anchor = server.folder / "anchors"
-    anchor.write_text(f'trust-anchors {{ example.org. static-key 257 3 13 "{key.to_text().split(None, 3)[3].replace(" ", "")}"; }};\n')
-    common = (delv, "@127.0.0.1", "-p", str(server.port), "-a", str(anchor), "+root=example.org.")
-    assert "; fully validated" in run(*common, "www.example.org.", "A")
-    assert "; fully validated" in run(*common, "x.w.example.org.", "TXT")
-    assert "; negative response, fully validated" in run(*common, "none.example.org.", "A")
-    assert "; negative response, fully validated" in run(*common, "example.org.", "HINFO")
+    delv = Delv(server.folder, server.port, "example.org.", key)
+    assert "; fully validated" in delv.ask("www.example.org.", "A")
+    assert "; fully validated" in delv.ask("x.w.example.org.", "TXT")
+    assert "; negative response, fully validated" in delv.ask("none.example.org.", "A")
+    assert "; negative response, fully validated" in delv.ask("example.org.", "HINFO")
 
 
 def test_kdig(one_key: tuple[Server, Keys]) -> None:
@@ -380,46 +365,11 @@ def test_kdig(one_key: tuple[Server, Keys]) -> None:
     assert "RRSIG\tNSEC 13 3 3600" in shown
 
 
-UNBOUND = """
-server:
-    interface: 127.0.0.1@{own}
-    do-daemonize: no
-    chroot: ""
-    username: ""
-    directory: "{folder}"
-    pidfile: "{folder}/unbound.pid"
-    use-syslog: no
-    logfile: ""
-    do-not-query-localhost: no
-    module-config: "validator iterator"
-    trust-anchor: "{anchor}"
-    harden-algo-downgrade: no
-remote-control:
-    control-enable: no
-stub-zone:
-    name: "example.org."
-    stub-addr: 127.0.0.1@{port}
-"""
-
-
 def test_unbound_validates(serve: Serve, tmp_path: Path) -> None:
-    unbound = tool("unbound")
     server, keys = started(serve, [(13, 257), (15, 256)])
     (rrset,) = keys.values()
     (key,) = [key for key in rrset if key.flags == 257]
-    own = free_port()
-    (tmp_path / "unbound.conf").write_text(UNBOUND.format(own=own, folder=tmp_path, anchor=f"example.org. DNSKEY {key.to_text()}", port=server.port))
-    resolver = subprocess.Popen([unbound, "-c", str(tmp_path / "unbound.conf")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def resolve(name: str, kind: str) -> dns.message.Message | None:
-        query = dns.message.make_query(name, kind, want_dnssec=True)
-        try:
-            return dns.query.udp(query, "127.0.0.1", REPLY, own)
-        except (OSError, dns.exception.Timeout):
-            return None
-
-    try:
-        until(lambda: resolve("www.example.org.", "A"), "unbound's first answer")
+    with Unbound(tmp_path, server.port, {"example.org.": key}) as unbound:
         for name, kind in (
             ("www.example.org.", "A"),
             ("alias.example.org.", "AAAA"),
@@ -430,12 +380,9 @@ def test_unbound_validates(serve: Serve, tmp_path: Path) -> None:
             ("ent.example.org.", "A"),
             ("www.example.org.", "DS"),
         ):
-            reply = resolve(name, kind)
+            reply = unbound.resolve(name, kind)
             assert reply is not None
             assert (reply.rcode(), bool(reply.flags & dns.flags.AD)) == (dns.rcode.NOERROR, True), (name, kind)
-    finally:
-        resolver.terminate()
-        resolver.wait(LIMIT)
 
 
 def test_replies_that_are_too_big_for_udp(serve: Serve) -> None:
