@@ -55,6 +55,7 @@ cdef struct ZoneVersion:        # annex of the table that it describes
 cdef struct ZoneState:          # what workers see of a zone; part of its Zone
     IndexCore *index
     uint8_t expired             # atomic: a secondary's data are too old (RFC 1035 3.3.13); SERVFAIL
+    uint32_t label              # by which *prometheus* knows the zone; 0: it does not. Written before the zone enters a set
 
 cdef inline const ZoneVersion *zone_version(const IndexTable *table) noexcept nogil:
     """What is loaded; NULL: nothing is, the zone answers SERVFAIL."""

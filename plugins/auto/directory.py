@@ -13,6 +13,7 @@ from fastdns.corefile import Config
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.log import Log
 from fastdns.plugins.file.source import Notify, ZoneFile, notifier
+from fastdns.plugins.prometheus import Recorder
 
 __all__ = ["Directory", "expand"]
 
@@ -36,11 +37,16 @@ class Directory:
         #: By lower-case origin.
         self.files: dict[str, ZoneFile] = {}
         self._notify: Notify | None = None
+        self._recorder: Recorder | None = None
         self._task: schedule.Task | None = None
 
     def start(self, config: Config) -> None:
         """Load what there is, before the block serves."""
         self._notify = notifier(config)
+        recorder = config.handler("prometheus")
+        if isinstance(recorder, Recorder):
+            self._recorder = recorder
+            recorder.follow(self.zones)
         self.scan()
 
     def watch(self, seconds: float) -> None:
@@ -106,6 +112,8 @@ class Directory:
         except ValueError as error:
             log.warning(f"Parse zone `{origin}': {error}")
             return
+        if self._recorder is not None:
+            self._recorder.add_zone(file.zone)
         self.files[origin] = file
         log.info(f"Inserting zone `{origin}' from: {path}")
 
@@ -124,8 +132,17 @@ class Directory:
 
 
 def walk(path: str) -> Iterator[str]:
-    """Files below a directory, which may be a link itself, in the order of their names; links to directories count as files."""
-    yield from _walk(os.path.realpath(path) if path else path)
+    """Files below a directory, which may be a link itself, in the order of their names; links to directories count as files.
+
+    A path that is a file stands for itself, and none for the working directory.
+    """
+    top = os.path.realpath(path) if path else "."
+    if os.path.isdir(top):
+        yield from (os.path.normpath(found) for found in _walk(top))
+    elif os.path.exists(top):
+        yield top
+    else:
+        log.warning(f"error reading {path}: lstat {path}: no such file or directory")
 
 
 def _walk(folder: str) -> Iterator[str]:

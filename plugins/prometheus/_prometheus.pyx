@@ -6,12 +6,14 @@ from fastdns cimport _mux
 from fastdns._metrics cimport Metric, metric_add, metric_observe, metric_width
 from fastdns._mux cimport Handler, NativeHandler, Query, query_do, query_is_udp
 from fastdns._socket cimport socket_clock
+from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 
 from fastdns.parameters import TYPES, rcode_text
 
 cdef enum:
     RCODES = 24                 # with a cell of their own; all others share one
     SERVERS = 4096              # numbers of servers whose dropped queries are counted
+    ZONES_MAX = 1024            # zones that come and go, of one block: further ones are counted in the block's own zone
 
 cdef struct Cells:              # of one (server, zone, view); 0: not counted
     uint32_t requests           # [proto][family][type]
@@ -26,6 +28,10 @@ cdef struct State:
     uint32_t first              # zone label of cells[0]
     uint32_t count
     Cells *cells                # owned
+    void **zones                # of a ZoneSet whose zones are counted apart; NULL: none are
+    uint32_t first_server       # server label of later[0]
+    uint32_t servers
+    Cells *later                # [zone's label - 1][server]; owned, room for ZONES_MAX
 
 NAMES = ("A", "AAAA", "CNAME", "DNSKEY", "DS", "MX", "NS", "NSEC", "NSEC3", "PTR", "RRSIG", "SOA", "SRV", "TXT", "HTTPS", "SVCB",
          "AXFR", "IXFR", "ANY", "other")
@@ -66,12 +72,25 @@ cdef void count_done(Handler *self, Query *q) noexcept nogil:
     cdef const State *state = <const State *>self.state
     cdef uint32_t at = q.zone.label - state.first
     cdef uint32_t writer = 0
+    cdef const Cells *cells
     if at >= state.count:
         return
+    cells = &state.cells[at]
+    if state.zones != NULL:
+        cells = cells_of_zone(state, q, cells)
     # Documented, unlike what CoreDNS 1.14.7 shows: the plugin that wrote the reply.
-    if q.reply.written and q.writer < state.cells[at].writers - 1:
+    if q.reply.written and q.writer < cells.writers - 1:
         writer = q.writer + 1
-    count_query(&state.cells[at], q, writer)
+    count_query(cells, q, writer)
+
+
+cdef const Cells *cells_of_zone(const State *state, Query *q, const Cells *cells) noexcept nogil:
+    """Those of the loaded zone that the client's name is in, or else the block's."""
+    cdef const ZoneState *zone = zone_match(zone_slots(state.zones), &q.first_name)
+    cdef uint32_t server = q.server.label - state.first_server
+    if zone == NULL or not zone.label or server >= state.servers:
+        return cells
+    return &state.later[<uint64_t>(zone.label - 1) * state.servers + server]
 
 
 cdef void count_dropped(Query *q) noexcept nogil:
@@ -115,18 +134,48 @@ cdef class Recorder(NativeHandler):
     """The chain's place of `prometheus`: no query or reply hook, only the count at the end."""
     cdef State state
     cdef list _enabled
+    cdef ZoneSet _zones
+    cdef dict _labels           # origin -> label
+    cdef list _servers          # label, address
+    cdef str _view
+    cdef tuple _writers
 
     def __cinit__(self, *args, **kwargs):
         self.state.cells = NULL
         self.state.count = 0
         self._enabled = []
+        self._labels = {}
+        self._servers = []
         self.handler.done = count_done
         self.handler.state = &self.state
 
     def __dealloc__(self):
         free(self.state.cells)
+        free(self.state.later)
+
+    def follow(self, ZoneSet zones not None) -> None:
+        self._zones = zones
+        self.state.zones = &zones.slots
+
+    def add_zone(self, Zone zone not None) -> None:
+        label = self._labels.get(zone.origin)
+        if label is None and len(self._labels) < ZONES_MAX:
+            label = self._labels[zone.origin] = len(self._labels) + 1
+            self._make_later(label, zone.origin)
+        zone.state.label = label or 0
+
+    cdef int _make_later(self, uint32_t label, str zone) except -1:
+        """Cells of a zone in all servers; there are none before `attach_zones`."""
+        if self.state.later == NULL:
+            return 0
+        for number, address in self._servers:
+            make_cells(&self.state.later[(label - 1) * self.state.servers + <uint32_t>number - self.state.first_server], address, zone, self._view,
+                       self._writers)
+        return 0
 
     cpdef attach(self, list servers, str view):
+        self._servers = servers
+        self._view = view
         for label, address in servers:
             if label < SERVERS:
                 make_cells(&dropped_cells[<uint32_t>label], address, "dropped", "", ("",))
@@ -148,6 +197,20 @@ cdef class Recorder(NativeHandler):
                 enabled_by[key] = id(self)
                 self._enabled.append(key)
         self.state.count = max(labels) - min(labels) + 1
+        if self._zones is not None:
+            self._attach_later(("", *names))
+
+    cdef int _attach_later(self, tuple writers) except -1:
+        labels = [label for label, _ in self._servers]
+        self._writers = writers
+        self.state.first_server = min(labels)
+        self.state.servers = max(labels) - min(labels) + 1
+        self.state.later = <Cells *>calloc(<uint64_t>ZONES_MAX * self.state.servers, sizeof(Cells))
+        if self.state.later == NULL:
+            raise MemoryError
+        for zone, label in self._labels.items():
+            self._make_later(label, zone)
+        return 0
 
     cpdef close(self):
         for key in self._enabled:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from fastdns.corefile import Controller, CorefileError
 from fastdns.plugins.auto import parse
 from fastdns.plugins.auto.directory import expand, walk
 from tests.server import Server
-from tests.waiting import LIMIT, until
+from tests.waiting import LIMIT, REPLY, until
 
 Serve = Callable[..., Server]
 
@@ -108,6 +110,15 @@ def test_the_order_of_files(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("b")
     (tmp_path / "top").symlink_to(".")
     assert [os.path.relpath(path, tmp_path) for path in walk(str(tmp_path / "top"))] == ["a", "b/a/y", "b/x", "c", "link", "top"]
+    assert list(walk(str(tmp_path / "c"))) == [str(tmp_path / "c")]
+
+
+def test_no_path_is_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "b").mkdir()
+    for name in ("b/x", "a"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    assert list(walk("")) == ["a", "b/x"]
 
 
 # ---- serving ----
@@ -215,3 +226,55 @@ def test_a_zone_that_goes_while_an_alias_is_looked_up(serve: Serve) -> None:
         client.join()
     assert [reply.rcode() for reply in replies] == [dns.rcode.SERVFAIL]
     assert server.process.poll() is None
+
+
+def counted(server: Server) -> dict[str, int]:
+    """Queries by the label `zone`."""
+    found: dict[str, int] = {}
+    for line in metrics(server).splitlines():
+        if (match := re.match(r'coredns_dns_requests_total\{.*zone="([^"]*)"\} (\d+)', line)) is not None:
+            found[match[1]] = found.get(match[1], 0) + int(match[2])
+    return found
+
+
+def metrics(server: Server) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['port2']}/metrics", timeout=REPLY) as reply:
+        text: str = reply.read().decode()
+    return text
+
+
+def test_queries_are_counted_by_the_zones_that_are_loaded(serve: Serve) -> None:
+    def prepare(folder: Path) -> None:
+        (folder / "zones").mkdir()
+        (folder / "zones" / "db.one.test").write_text(zone("192.0.2.1"))
+        (folder / "zones" / "db.sub.one.test").write_text(zone("192.0.2.1"))
+
+    text = """.:{port} test:{port} {
+        bind 127.0.0.1
+        prometheus 127.0.0.1:{port2}
+        rewrite name exact old.example www.one.test
+        auto {
+            directory {dir}/zones
+            reload 100ms
+        }
+        whoami
+    }"""
+    server = serve(text, prepare=prepare)
+    for name in ("www.one.test", "none.one.test", "WWW.Sub.one.test", "old.example", "two.test", "test"):
+        server.query(name)
+    assert counted(server) == {"one.test.": 2, "sub.one.test.": 1, ".": 1, "test.": 2}
+    (server.folder / "zones" / "db.two.test").write_text(zone("192.0.2.2"))
+    server.wait_log("Inserting zone `two.test.'")
+    until(lambda: address(server, "www.two.test") == "192.0.2.2")
+    before = counted(server)
+    server.query("www.two.test")
+    assert counted(server)["two.test."] == before["two.test."] + 1
+    (server.folder / "zones" / "db.two.test").unlink()
+    server.wait_log("Deleting zone `two.test.'")
+    until(lambda: server.query("www.two.test").additional)
+    before = counted(server)
+    server.query("www.two.test")
+    assert counted(server) == before | {"test.": before["test."] + 1}
+    server.reload(server.corefile.read_text())
+    server.query("www.one.test")
+    assert counted(server)["one.test."] == 3
