@@ -74,7 +74,7 @@ def parse(controller: Controller) -> Settings:
             file.by_mtime = settings.by_mtime
     if settings.unopened:
         if settings.reload == 0:
-            raise CorefileError(f"plugin/file: {settings.unopened}")
+            raise CorefileError(f"plugin/file: plugin/file: {settings.unopened}")
         log.warning(f"Failed to open {quoted(settings.unopened)}: trying again in {format_duration(settings.reload)}")
     return settings
 
@@ -100,7 +100,7 @@ def _property(controller: Controller, settings: Settings) -> None:
             try:
                 settings.reload = controller.duration(arguments[0])
             except ValueError as error:
-                raise CorefileError(f"plugin/file: {error}") from error
+                raise CorefileError(f"plugin/file: plugin/file: {error}") from error
         case "reload_by_mtime":
             settings.by_mtime = True
         case "upstream":  # of former versions

@@ -56,6 +56,8 @@ class ZoneFile:
                 return False
         except ValueError as error:
             raise ValueError(f"failed to parse file {quoted(self.path)} for origin {self.zone.origin} with error {error}") from error
+        except IsADirectoryError as error:
+            raise ValueError(f"failed to parse file {quoted(self.path)} for origin {self.zone.origin} with error {system_error(error, 'read')}") from error
         try:
             draft.finish()
         except ValueError as error:

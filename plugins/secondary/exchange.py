@@ -50,6 +50,17 @@ class Limits:
         self.seconds = 3600.0
 
 
+def _port(text: str) -> int:
+    """A number or the name of a service. Raises SetupError."""
+    try:
+        port = int(text) if text.isascii() and text.isdigit() else socket.getservbyname(text, "tcp")
+    except OSError as error:
+        raise SetupError(f"dial tcp: lookup tcp/{text}: unknown port") from error
+    if port > 65535:
+        raise SetupError(f"dial tcp: address {text}: invalid port")
+    return port
+
+
 class Connection:
     """A TCP connection to a primary, and the time that there is for it."""
 
@@ -58,7 +69,7 @@ class Connection:
         self.deadline = time.monotonic() + seconds
         host, port = split_address(address)
         try:
-            family, kind, _, _, place = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
+            family, kind, _, _, place = socket.getaddrinfo(host, _port(port), type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
             self.socket = socket.socket(family, kind)
         except (OSError, ValueError) as error:
             raise SetupError(f"dial tcp {address}: {_reason(error)}") from error

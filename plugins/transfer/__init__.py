@@ -8,7 +8,7 @@ import threading
 from typing import Any, Protocol
 
 from fastdns._wire import name_text
-from fastdns.corefile import Controller
+from fastdns.corefile import Controller, CorefileError
 from fastdns.corefile.address import host_port, packed, split_address
 from fastdns.plugins.transfer._handler import TransferHandler, open_desk, serve_jobs
 from fastdns.plugins.transfer._transfer import Transfer
@@ -72,9 +72,9 @@ def parse(controller: Controller) -> list[Stanza]:
                 case "source":
                     _source(controller, stanza)
                 case other:
-                    raise controller.err(f'unknown property "{other}"')
+                    raise _error(controller, f'unknown property "{other}"')
         if not stanza.to:
-            raise controller.err("'to' is required")
+            raise _error(controller, "'to' is required")
         stanzas.append(stanza)
     return stanzas
 
@@ -82,10 +82,16 @@ def parse(controller: Controller) -> list[Stanza]:
 def _source(controller: Controller, stanza: Stanza) -> None:
     text = controller.one_arg()
     if stanza.source:
-        raise controller.err("source already specified")
+        raise _error(controller, "source already specified")
     if packed(text) is None:
-        raise controller.err(f'invalid source address "{text}"')
+        raise _error(controller, f'invalid source address "{text}"')
     stanza.source = text
+
+
+def _error(controller: Controller, text: str) -> CorefileError:
+    """With the plugin's name twice, as CoreDNS has it here."""
+    error = controller.err(text)
+    return CorefileError(f"plugin/transfer: plugin/transfer: {error}", error.file, error.line)
 
 
 def peers(stanzas: list[Stanza]) -> dict[str, list[tuple[bytes | None, int]]]:
