@@ -79,6 +79,9 @@ cdef enum:
 cdef enum:                      # EDNS flags, as the 16 bits of the OPT's TTL
     EDNS_DO = 0x8000
 
+cdef enum:                      # EDNS options
+    OPTION_SUBNET = 8
+
 cdef struct Name:
     uint8_t length              # octets of the wire form, root included; 1 is the root
     uint8_t labels              # labels without the root
@@ -189,6 +192,9 @@ cdef void wire_name_index(Name *name) noexcept nogil
 cdef int wire_read_name(const uint8_t *message, uint32_t length, uint32_t *offset, Name *name) noexcept nogil
 # The same, giving only the wire form; out has NAME_MAX octets. Returns its length, or -1.
 cdef int wire_expand_name(const uint8_t *message, uint32_t length, uint32_t *offset, uint8_t *out) noexcept nogil
+# The address in the first client-subnet option (RFC 7871), filled up with zeros: its family, 4 or 6; 0 where there is none, or it is malformed. An
+# option that tells nothing (family 0) has the address 0.0.0.0. octets has room for 16.
+cdef uint8_t wire_subnet(const Edns *edns, uint8_t *octets) noexcept nogil
 # Moves *offset behind a name without expanding it; -1 when it runs out of the message or a label is malformed.
 cdef int wire_skip_name(const uint8_t *message, uint32_t length, uint32_t *offset) noexcept nogil
 # Sets name from an uncompressed, trusted wire form (an index node, a template) and indexes it.

@@ -1,6 +1,6 @@
 """The DNS wire format on raw buffers. The contract is in _wire.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 cdef extern from "<sys/random.h>" nogil:
     ssize_t getrandom(void *buf, size_t buflen, unsigned int flags)
@@ -480,6 +480,25 @@ cdef void note_edns(Message *message, const uint8_t *packet, const WireRecord *r
     message.edns.flags = <uint16_t>record.ttl
     message.edns.options_length = record.rdlength
     message.edns.options = packet + record.rdata
+
+
+cdef uint8_t wire_subnet(const Edns *edns, uint8_t *octets) noexcept nogil:
+    cdef const uint8_t *option = edns.options
+    cdef uint32_t left = edns.options_length if edns.present else 0
+    cdef uint32_t size, family, most
+    while left >= 4 and load16(option + 2) + 4u <= left:
+        size = load16(option + 2)
+        if load16(option) == OPTION_SUBNET:
+            family = load16(option + 4) if size >= 4 else 3
+            most = 16 if family == 2 else 4 if family == 1 else 0
+            if family > 2 or option[6] > 8 * most or size - 4 > most:
+                return 0
+            memset(octets, 0, 16)
+            memcpy(octets, option + 8, size - 4)
+            return 6 if family == 2 else 4
+        option += size + 4
+        left -= size + 4
+    return 0
 
 
 cdef int read_rest(const uint8_t *packet, uint32_t length, Message *message) noexcept nogil:

@@ -186,6 +186,11 @@ cdef Answer external_answer(const External *external, Ask *ask, Hosts **hosts) n
     return ANSWER_READY if entries_next(&entries, &entry) else ANSWER_NAME_ERROR
 
 
+cdef bint add_address(Seen *seen, const Ask *ask, uint32_t ttl, const Entry *entry) noexcept nogil:
+    """False when the reply is full."""
+    return add_new(seen, SECTION_ANSWER, ask.owner, ask.owner_length, type_of(entry.family), ttl, entry.ip, size_of(entry.family), 0) >= 0
+
+
 cdef Answer add_addresses(const External *external, Ask *ask, Hosts **hosts) noexcept nogil:
     cdef Entries entries
     cdef Entry entry
@@ -197,8 +202,7 @@ cdef Answer add_addresses(const External *external, Ask *ask, Hosts **hosts) noe
         found = ANSWER_READY
         if entry.family == 0:
             add_alias(ask, &entry, hosts)
-        elif type_of(entry.family) == ask.q.qtype and add_new(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, ask.q.qtype, external.ttl, entry.ip,
-                                                             size_of(entry.family), 0) < 0:
+        elif type_of(entry.family) == ask.q.qtype and not add_address(&seen, ask, external.ttl, &entry):
             break
     return found
 
