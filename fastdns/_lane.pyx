@@ -17,7 +17,7 @@ from fastdns._mux cimport (AGAIN, ANSWERED, CHILD_CHAIN, CHILD_DONE, DROPPED, FA
                            query_child, query_fail, query_park, query_resume, query_scratch)
 from fastdns._reply cimport reply_clear, reply_limit_ttl, reply_parse
 from fastdns._socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, eventfd, poll, pollfd, read, socket_clock, write
-from fastdns._wire cimport RCODE_SERVFAIL, Name, wire_name_copy
+from fastdns._wire cimport FLAG_CD, FLAG_RD, RCODE_SERVFAIL, Name, load16, wire_name_copy
 from fastdns._outcome cimport outcome_report, outcome_write
 from fastdns._ticket cimport TICKET_ASK, TICKET_BELOW, TICKET_QUERY, TICKET_VERDICT, PluginQuery, Ticket
 from fastdns._memos cimport Memo, memos_find
@@ -182,6 +182,9 @@ cdef Verdict lane_resume(Handler *self, Query *q) noexcept nogil:
     if ticket.verdict == ANSWERED:
         reply_clear(&q.reply)
         status = reply_parse(&q.reply, ticket.message, ticket.message_length)
+        if ticket.verbatim and status == 0:
+            q.reply.flags |= load16(ticket.message + 2) & (FLAG_RD | FLAG_CD)
+            q.reply.verbatim = 1
         if ticket.ttl_most:
             reply_limit_ttl(&q.reply, ticket.ttl_most)
         give_ticket(ticket)

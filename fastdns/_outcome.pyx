@@ -6,7 +6,7 @@ from fastdns._metrics cimport Metric
 from fastdns._mux cimport ANSWERED, DROPPED, FAILED, NEXT
 from fastdns._ticket cimport Ticket
 from fastdns._wire cimport MESSAGE_MAX, Message, wire_parse_reply
-from fastdns.query import DROP, PASS, Answer, Failure, Remembered
+from fastdns.query import DROP, PASS, Answer, Failure, Remembered, Reply
 
 cdef Metric ERRORS = Metric("fastdns_plugin_errors_total", "Counter of exceptions raised by a Python plugin.", "counter", ("plugin",))
 
@@ -36,20 +36,21 @@ cdef Verdict write_verdict(PluginQuery query, outcome) except? DROPPED:
         strncpy(ticket.error, text, 191)
         return FAILED
     if isinstance(outcome, (bytes, bytearray)):
-        write_message(ticket, bytes(outcome))
+        write_message(ticket, bytes(outcome), True)
     elif hasattr(outcome, "to_wire"):
-        write_message(ticket, outcome.to_wire(query))
+        write_message(ticket, outcome.to_wire(query), not isinstance(outcome, Reply))
     elif hasattr(outcome, "pack"):
-        write_message(ticket, bytes(outcome.pack()))
+        write_message(ticket, bytes(outcome.pack()), True)
     else:
         raise TypeError(f"serve returned {type(outcome).__name__}, which is no reply")
     return ANSWERED
 
 
-cdef int write_message(Ticket *ticket, bytes message) except -1:
+cdef int write_message(Ticket *ticket, bytes message, bint verbatim) except -1:
     cdef Message parsed
     if len(message) > MESSAGE_MAX or wire_parse_reply(message, <uint32_t>len(message), &parsed, NULL) < 0:
         raise ValueError("the reply is no DNS message")
+    ticket.verbatim = verbatim
     free(ticket.message)
     ticket.message = <uint8_t *>malloc(max(1, len(message)))
     if ticket.message == NULL:

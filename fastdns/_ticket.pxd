@@ -23,6 +23,7 @@ cdef struct Ticket:
     uint8_t debug                   # of the server: see ServerTable
     uint8_t stacktrace
     uint8_t insists                 # the plugin is to be asked, whatever is remembered
+    uint8_t verbatim                # the reply is a whole message: RD and CD are its own
     uint16_t rcode
     uint16_t qtype                  # TICKET_ASK: of the question to ask
     uint16_t qclass

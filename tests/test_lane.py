@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import dns.flags
 import dns.rcode
 import pytest
 
@@ -180,6 +181,30 @@ def test_coroutines(server: Server) -> None:
     with ThreadPoolExecutor(16) as pool:
         replies = list(pool.map(lambda i: server.query(f"nap.{i}.wait.example."), range(200)))
     assert all(reply.additional[0].name.to_text() == f"nap.{i}.wait.example." for i, reply in enumerate(replies))
+
+
+PASSES_ON = """
+before = "header"
+
+from fastdns.plugin import Plugin
+
+class PassesOn(Plugin):
+    async def serve(self, query, next):
+        answer = await next(query)
+        return answer if query.name.startswith("whole") else query.reply(*(record for section, record in answer.records if section == 0))
+
+def setup(controller):
+    return PassesOn()
+"""
+
+
+@pytest.mark.parametrize(("name", "flags"), [("whole.example.", "QR AA"), ("records.example.", "QR AA RD")])
+def test_a_whole_message_has_its_own_flags(serve: Callable[..., Server], tmp_path: Path, name: str, flags: str) -> None:
+    """An answer from below is passed on as it is, RD and CD included; what a plugin makes of records repeats the query's."""
+    (tmp_path / "passes.py").write_text(PASSES_ON)
+    server = serve(".:{port} {\n plugin {dir}/../passes.py\n header {\n  response clear rd\n }\n whoami\n}")
+    reply = server.query(name)
+    assert dns.flags.to_text(reply.flags) == flags
 
 
 def test_a_file_that_breaks_is_refused(serve: Callable[..., Server], tmp_path: Path) -> None:
