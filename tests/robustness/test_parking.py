@@ -88,6 +88,43 @@ def test_overload_the_oldest_makes_room_for_the_newest(serve: Callable[..., Serv
         assert server.answers("www.example.org.", tcp=tcp) == ["192.0.2.1"]
 
 
+def test_overload_what_is_known_is_answered_meanwhile(serve: Callable[..., Server], closing: Callable[[socket.socket], socket.socket]) -> None:
+    """With twice as many questions as slots for a silent upstream, names of the cache and of an index are answered, and what is given up is counted."""
+
+    def known(query: dns.message.Message) -> dns.message.Message | None:
+        name = query.question[0].name
+        if name.to_text().endswith(".waits.example."):
+            return None
+        reply = dns.message.make_response(query)
+        reply.answer.append(dns.rrset.from_text(name, 3600, "IN", "A", "192.0.2.53"))
+        return reply
+
+    with Upstream(known) as upstream:
+        server = serve(COREFILE.replace("127.0.0.1:UPSTREAM", upstream.address).replace("forward", "cache 3600\n    forward"), "-workers", "2")
+        for i in range(8):
+            server.until(f"n{i}.cached.example.", "A", ["192.0.2.53"])
+        sock = closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        sock.connect(("127.0.0.1", server.port))
+        failed: Counter[int] = Counter()
+        asked = 2 * SLOTS
+        for i, octets in enumerate(queries(0, asked)):
+            sock.send(octets)
+            if i % 128 == 127:
+                number = i // 128
+                assert server.answers("www.example.org.", tcp=number % 2 == 1) == ["192.0.2.1"], "of an index"
+                assert server.answers(f"n{number % 8}.cached.example.", tcp=number % 3 == 1) == ["192.0.2.53"], "of the cache"
+                assert server.metric(server.ports["port2"], "fastdns_parked_queries") <= SLOTS
+        sock.settimeout(LIMIT)
+        while sum(failed.values()) < asked:
+            reply = sock.recv(512)
+            assert reply[3] & 15 == 2
+            failed[int.from_bytes(reply[:2], "big")] += 1
+        assert max(failed.values()) == 1, "each has one reply"
+        assert server.metric(server.ports["port2"], "fastdns_evicted_queries_total") > 0
+        until(lambda: server.metric(server.ports["port2"], "fastdns_parked_queries") == 0, "that no query waits")
+
+
 def test_overload_memory_is_bounded_whatever_waits(serve: Callable[..., Server], silence: int, closing: Callable[[socket.socket], socket.socket]) -> None:
     """Ten times as many queries as there are slots: memory stays where it was with the first slotful."""
     server = serve(COREFILE.replace("UPSTREAM", str(silence)))
