@@ -10,7 +10,7 @@ cdef struct SearchPath:         # of a provider (kubernetes); it and its state l
     int (*element)(SearchPath *path, Query *q, uint32_t index, uint8_t *out) noexcept nogil
     void *state
 
-cdef class SearchPathHandle:    # what `search_path()` of a provider's handler, a method without arguments, returns
+cdef class SearchPathHandle:    # what `search_path()` of a provider's handler returns, and `question_path()` of one that finds the path in the question
     cdef SearchPath *path
     cdef object owner           # keeps it alive
 

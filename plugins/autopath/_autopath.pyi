@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from fastdns._mux import NativeHandler
 
 class SearchPathHandle:
-    """What ``search_path()`` of a handler that knows the search path of each client returns; made by native code."""
+    """What ``search_path()`` of a handler that knows the search path of each client returns, or ``question_path()``; made by native code."""
 
 class AutopathHandler(NativeHandler):
     """Walks search paths for names in ``zones``. ``search`` is a fixed path as text, ending in the root; ValueError for what is no name."""

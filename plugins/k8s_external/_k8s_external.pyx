@@ -63,7 +63,7 @@ cdef void ask_begin(Ask *ask, const External *external, Query *q, const ZoneName
     ask.owner = q.name.wire
     ask.owner_length = q.name.length
     ask.owned = 1
-    ask.zone = zone.wire
+    ask.zone = &zone.wire[0]
     ask.zone_length = zone.length
     ask.zone_flags = 0
     ask.wanted.zone = q.name.labels - zone.labels
@@ -96,7 +96,7 @@ cdef Verdict answer_apex(const External *external, const Apex *apex, Ask *ask) n
 
 cdef Verdict answer_under(const External *external, const Apex *apex, Ask *ask) noexcept nogil:
     """LABEL.ZONE is empty, ns1.LABEL.ZONE has addresses, and there is nothing else. CoreDNS counts labels, however many LABEL has."""
-    cdef const uint8_t *first = ask.name.lower
+    cdef const uint8_t *first = &ask.name.lower[0]
     if ask.wanted.zone == 2 and memcmp(first, <const char *>b"\x03ns1", 4) == 0:
         if ask.q.qtype == TYPE_A or ask.q.qtype == TYPE_AAAA:
             answer_server_addresses(external, ask, ask.q.qtype)

@@ -14,3 +14,4 @@ cdef class Kubernetes(NativeHandler):
     cdef _set_zones(self, ZoneList listed, list imported)
     cdef _set_namespaces(self, list labels)
     cdef _set_addresses(self, list packed)
+    cdef _search_path(self, bint by_question)

@@ -48,3 +48,6 @@ class Kubernetes(NativeHandler):
 
     def search_path(self) -> SearchPathHandle:
         """The search path of each client that is a pod, for plugin autopath."""
+
+    def question_path(self) -> SearchPathHandle:
+        """The search path of the namespace that stands in the question, likewise."""

@@ -262,6 +262,12 @@ cdef class Kubernetes(NativeHandler):
         return publish(self, name)
 
     def search_path(self):
+        return self._search_path(False)
+
+    def question_path(self):
+        return self._search_path(True)
+
+    cdef _search_path(self, bint by_question):
         from fastdns.plugins.autopath import read_search
         from fastdns.plugins.kubernetes._search import search_path
 
@@ -269,7 +275,7 @@ cdef class Kubernetes(NativeHandler):
             search = read_search("/etc/resolv.conf")
         except OSError:
             search = []
-        return search_path(self, search)
+        return search_path(self, search, by_question)
 
     def __dealloc__(self):
         free(self.view.zone_flags)

@@ -1,16 +1,16 @@
 """Search paths of pods, for plugin autopath."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 from fastdns._mux cimport Query
-from fastdns._wire cimport NAME_MAX
+from fastdns._wire cimport NAME_MAX, Name
 from fastdns._wire import name_wire
 from fastdns._zones cimport ZoneName, zones_match
 from fastdns.plugins.autopath._autopath cimport SearchPath, SearchPathHandle
-from fastdns.plugins.kubernetes._find cimport find_pod
+from fastdns.plugins.kubernetes._find cimport find_namespace, find_pod, find_service
 from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
-from fastdns.plugins.kubernetes._records cimport NamespaceNode, PodRecord
-from fastdns.plugins.kubernetes._view cimport PODS_VERIFIED, View
+from fastdns.plugins.kubernetes._records cimport LOCAL, NamespaceNode, PodRecord, ServiceNode, node_service
+from fastdns.plugins.kubernetes._view cimport PODS_VERIFIED, View, ZONE_IMPORTED, ZONE_REVERSE, view_exposes
 
 cdef struct Search:
     SearchPath path                 # first: what `element` gets is the whole
@@ -19,18 +19,55 @@ cdef struct Search:
     uint8_t *names                  # of resolv.conf; NAME_MAX + 1 octets each: length, wire form
 
 
-cdef int element(SearchPath *path, Query *q, uint32_t index, uint8_t *out) noexcept nogil:
+cdef int element_of_client(SearchPath *path, Query *q, uint32_t index, uint8_t *out) noexcept nogil:
+    """The path of the pod that has the client's address."""
     cdef Search *search = <Search *>path
     cdef const ZoneName *zone = zones_match(search.view.zones, q.name)
     cdef const PodRecord *pod
-    cdef const uint8_t *name
     if zone == NULL or search.view.pods != PODS_VERIFIED:
         return 0
     pod = find_pod(search.view.cluster, q.client.octets, q.client.family)
     if pod == NULL:
         return 0
+    return element_of(search, pod.namespace, zone, index, out)
+
+
+cdef int element_of_question(SearchPath *path, Query *q, uint32_t index, uint8_t *out) noexcept nogil:
+    """The path of a pod in the namespace that the question itself names: NAME.NAMESPACE.svc.ZONE is what it asks first, whatever its address is.
+
+    So does who asks for a name of the cluster, which must not lead elsewhere. Hence NAME has two labels at least, and its last one, which
+    stands where a service's name would, is no service's.
+    """
+    cdef Search *search = <Search *>path
+    cdef const View *view = search.view
+    cdef const Name *name = q.name
+    cdef const ZoneName *zone = zones_match(view.zones, name)
+    cdef const NamespaceNode *namespace
+    cdef const ServiceNode *service
+    cdef const uint8_t *label
+    cdef uint32_t front
+    if zone == NULL or view.zone_flags[zone - view.zones.names] & (ZONE_IMPORTED | ZONE_REVERSE):
+        return 0
+    front = name.labels - zone.labels
+    if front < 4 or memcmp(name.lower + name.offset[front - 1], <const char *>b"\x03svc", 4) != 0:
+        return 0
+    label = name.lower + name.offset[front - 2]
+    namespace = find_namespace(view.cluster, label)
+    if not view_exposes(view, namespace):
+        return 0
+    if index == 0:
+        label = name.lower + name.offset[front - 3]
+        service = find_service(view.cluster, LOCAL, label, label[0] + namespace.length + 1u)
+        if service != NULL and node_service(service) != NULL:
+            return 0
+    return element_of(search, namespace, zone, index, out)
+
+
+cdef int element_of(const Search *search, const NamespaceNode *namespace, const ZoneName *zone, uint32_t index, uint8_t *out) noexcept nogil:
+    """Of the path of a pod in this namespace."""
+    cdef const uint8_t *name
     if index < 3:
-        return own_element(pod.namespace, zone, index, out)
+        return own_element(namespace, zone, index, out)
     index -= 3
     if index < search.count:
         name = search.names + index * (NAME_MAX + 1)
@@ -60,11 +97,11 @@ cdef class Path:
     cdef Search search
     cdef Kubernetes handler
 
-    def __cinit__(self, Kubernetes handler not None, list names):
+    def __cinit__(self, Kubernetes handler not None, list names, bint by_question):
         cdef uint32_t i
         cdef bytes octets
         self.handler = handler
-        self.search.path.element = element
+        self.search.path.element = element_of_question if by_question else element_of_client
         self.search.path.state = &self.search
         self.search.view = &handler.view
         self.search.names = <uint8_t *>calloc(len(names) + 1, NAME_MAX + 1)
@@ -80,8 +117,8 @@ cdef class Path:
         free(self.search.names)
 
 
-def search_path(Kubernetes handler not None, search):
-    cdef Path path = Path(handler, [name_wire(name.lower()) for name in search])
+def search_path(Kubernetes handler not None, search, bint by_question):
+    cdef Path path = Path(handler, [name_wire(name.lower()) for name in search], by_question)
     cdef SearchPathHandle handle = SearchPathHandle.__new__(SearchPathHandle)
     handle.path = &path.search.path
     handle.owner = path

@@ -182,6 +182,53 @@ def test_search_paths_of_pods(serve, tmp_path: Path) -> None:
     assert server.answers("api.b.a.svc.cluster.local.", source="127.0.0.20") == ["NXDOMAIN"]
 
 
+def test_search_paths_of_questions(serve, tmp_path: Path) -> None:
+    """The namespace in the question gives the path, whoever asks; what may be a name of the cluster leads nowhere else."""
+    objects = [
+        (Kind.NAMESPACE, [namespace("a"), namespace("b"), namespace("c"), namespace("db")]),
+        (Kind.SERVICE, [service("a/web", "10.0.0.1"), service("a/db", "None"), service("b/api", "10.0.0.2"), service("db/db-7", "10.0.0.3")]),
+        (Kind.SLICE, [slice_of("a/db-1", "db", "172.0.0.1;db-0")]),
+        (Kind.IMPORT, [service_import("b/api", "10.7.0.1")]),
+    ]
+    (tmp_path / "m.jsonl").write_text(manifest(*objects))
+    server = serve(
+        ".:{port} {\n bind 127.0.0.1\n prometheus 127.0.0.1:{port2}\n autopath @kubernetes {\n namespace_from question\n }\n"
+        f" kubernetes cluster.local set.test {{\n manifests {tmp_path}/m.jsonl\n namespaces a b db\n multicluster set.test\n }}\n"
+        " hosts {\n 192.0.2.1 www.example.org single api.web db.test db-7.db\n fallthrough\n }\n}"
+    )
+    walks = {
+        "www.example.org.a.svc.cluster.local.": ["www.example.org.", "192.0.2.1"],
+        "WWW.Example.org.a.svc.Cluster.local.": ["www.example.org.", "192.0.2.1"],
+        "api.b.a.svc.cluster.local.": ["api.b.svc.cluster.local.", "10.0.0.2"],
+        "api.b.svc.a.svc.cluster.local.": ["api.b.svc.cluster.local.", "10.0.0.2"],
+        "api.b.svc.cluster.local.a.svc.cluster.local.": ["api.b.svc.cluster.local.", "10.0.0.2"],
+        "db.test.a.svc.cluster.local.": ["db.test.", "192.0.2.1"],
+    }
+    passes = {
+        "web.a.svc.cluster.local.": ["10.0.0.1"],
+        "db-0.db.a.svc.cluster.local.": ["172.0.0.1"],
+        "db-7.db.a.svc.cluster.local.": ["NXDOMAIN"],  # no endpoint now; there is a service db-7 in a namespace db, and even a host db-7.db
+        "api.web.a.svc.cluster.local.": ["NXDOMAIN"],
+        "single.a.svc.cluster.local.": ["NXDOMAIN"],  # one label is how services are asked for
+        "www.example.org.c.svc.cluster.local.": ["NXDOMAIN"],  # not exposed
+        "www.example.org.nowhere.svc.cluster.local.": ["NXDOMAIN"],
+        "www.example.org.a.pod.cluster.local.": ["NXDOMAIN"],
+        "www.example.org.a.svc.set.test.": ["NXDOMAIN"],  # pods have no path into a multicluster zone
+        "www.example.org.svc.cluster.local.": ["NXDOMAIN"],
+        "a.svc.cluster.local.": [],
+        "www.example.org.": ["192.0.2.1"],
+    }
+    for name, (target, address) in walks.items():
+        for source in ("127.0.0.20", "127.0.0.21"):
+            reply = server.query(name, source=source)
+            assert reply.answer[0].to_text().split()[0::2] == [name, "IN", target]
+            assert reply.answer[-1][0].to_text() == address
+    for name, wanted in passes.items():
+        assert server.answers(name) == wanted, name
+    walked = server.metric(server.ports["port2"], f'coredns_autopath_success_total{{server="dns://127.0.0.1:{server.port}"}}')
+    assert walked == 2 * len(walks)
+
+
 # ---- metrics ----
 
 

@@ -96,7 +96,7 @@ def test_classes(formats: Server) -> None:
 
 
 def test_lines_of_several_workers_are_in_order(serve: Serve) -> None:
-    server = serve(".:{port} {\n bind 127.0.0.1\n log . \"{name}\"\n whoami\n}", "-workers", "4")
+    server = serve('.:{port} {\n bind 127.0.0.1\n log . "{name}"\n whoami\n}', "-workers", "4")
     for number in range(300):
         server.query(f"x{number}.test", tcp=number % 3 == 0)
     server.wait_log(r"x299\.test")

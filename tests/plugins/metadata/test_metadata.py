@@ -33,7 +33,7 @@ def test_errors(text: str) -> None:
 def test_upstream_and_kind_of_answer_in_the_log(serve) -> None:
     with Upstream() as upstream:
         server = serve(
-            ".:{port} {\n bind 127.0.0.1\n metadata a.test\n log . \"MD {/forward/upstream} {/log/type} {/log/class} {/none/none} {name}\"\n"
+            '.:{port} {\n bind 127.0.0.1\n metadata a.test\n log . "MD {/forward/upstream} {/log/type} {/log/class} {/none/none} {name}"\n'
             f" forward . {upstream.address}\n}}\n"
             'plain.test:{port} {\n bind 127.0.0.1\n log . "MD {/forward/upstream} {/log/class} {name}"\n' + f" forward . {upstream.address}\n}}\n"
         )
@@ -69,7 +69,7 @@ def test_parts_of_a_clusters_names(serve, name: str, line: str) -> None:
     labels = ("namespace", "service", "port-name", "protocol", "kind", "parse-error")
     form = " ".join(f"{{/kubernetes/{label}}}" for label in labels)
     server = serve(
-        ".:{port} {\n bind 127.0.0.1\n metadata\n log . \"K=" + form + "=\"\n kubernetes cluster.local {\n  manifests {dir}/cluster.yaml\n }\n}\n",
+        '.:{port} {\n bind 127.0.0.1\n metadata\n log . "K=' + form + '="\n kubernetes cluster.local {\n  manifests {dir}/cluster.yaml\n }\n}\n',
         prepare=lambda folder: (folder / "cluster.yaml").write_text(CLUSTER),
     )
     server.query(name, "A")

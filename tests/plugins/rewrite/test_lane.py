@@ -11,7 +11,7 @@ import dns.rrset
 from fastdns.testing import Upstream
 
 #: rewrite in Python, on presentation forms, for rules in a file beside it: kind, from, to; the first that matches counts.
-PLUGIN = '''
+PLUGIN = """
 import json
 import pathlib
 
@@ -63,7 +63,7 @@ def setup(controller):
     controller.next()
     controller.remaining_args()
     return Rewrite()
-'''
+"""
 
 LABELS = ("a", "b", "aa", "ab", "x-y", "www")
 

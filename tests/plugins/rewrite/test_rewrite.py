@@ -12,7 +12,7 @@ from fastdns.testing import Upstream
 from tests.plugins.cache.scripted import Script, texts
 from tests.server import Server
 
-BLOCK = "{zone}:{{port}} {{\n bind 127.0.0.1\n errors\n log . \"{{name}} {{type}} {{rcode}}\"\n {rules}\n cache\n forward . {upstream}\n}}\n"
+BLOCK = '{zone}:{{port}} {{\n bind 127.0.0.1\n errors\n log . "{{name}} {{type}} {{rcode}}"\n {rules}\n cache\n forward . {upstream}\n}}\n'
 
 ZONES = {
     "exact.test": "rewrite name exact a.exact.test b.inner.test",
@@ -37,7 +37,7 @@ def running(tmp_path_factory: pytest.TempPathFactory):
     soa = "inner.test. 60 IN SOA ns.inner.test. admin.inner.test. 1 2 3 4 5"
     script.say("b.inner.test.", ["b.inner.test. 300 IN A 192.0.2.1", "x.b.inner.test. 300 IN A 192.0.2.2", "xb.inner.test. 300 IN A 192.0.2.3"])
     script.say("srv.inner.test.", ["srv.inner.test. 300 IN SRV 1 2 3 host.inner.test."], additional=["host.inner.test. 300 IN A 192.0.2.4"])
-    script.say("mx.inner.test.", ["mx.inner.test. 300 IN MX 5 mail.inner.test.", "mx.inner.test. 300 IN NAPTR 1 2 \"U\" \"x\" \"\" re.inner.test."])
+    script.say("mx.inner.test.", ["mx.inner.test. 300 IN MX 5 mail.inner.test.", 'mx.inner.test. 300 IN NAPTR 1 2 "U" "x" "" re.inner.test.'])
     script.say("none.inner.test.", authority=[soa], rcode="NXDOMAIN")
     script.say("www.prefix.test.", ["www.prefix.test. 300 IN CNAME sub.www.prefix.test.", "sub.www.prefix.test. 300 IN A 192.0.2.5"])
     script.say("x.eu.inner.test.", ["x.eu.inner.test. 300 IN CNAME y.us.inner.test.", "y.us.inner.test. 300 IN A 192.0.2.6"])

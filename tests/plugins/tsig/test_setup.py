@@ -27,9 +27,7 @@ SECRET = "NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk="
         ("tsig {\n require_opcode all\n}", ["example.org."], {}, set(), set(), (False, True)),
     ],
 )
-def test_properties(
-    text: str, zones: list[str], secrets: dict[str, str], types: set[int], opcodes: set[int], everything: tuple[bool, bool]
-) -> None:
+def test_properties(text: str, zones: list[str], secrets: dict[str, str], types: set[int], opcodes: set[int], everything: tuple[bool, bool]) -> None:
     settings = parse(Controller.of(text, ["example.org"]))
     assert (settings.zones, settings.secrets, settings.types, settings.opcodes) == (zones, secrets, types, opcodes)
     assert (settings.all_types, settings.all_opcodes) == everything
