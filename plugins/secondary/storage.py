@@ -1,14 +1,15 @@
 """Zones kept on disk: what came last, so that a restart serves it while no primary answers.
 
-A file is a master file in RFC 3597's generic form, written beside the one before and renamed: it is whole or not there. Its time of
-change is when a primary last confirmed the zone; its last line says how many records there are, and a file without it is not read.
+A file is a master file in RFC 3597's generic form, written beside the one before and renamed: it is whole or not there. What a process
+that was killed had begun has a name of its own, which the next one writes over. A file's time of change is when a primary last confirmed
+the zone; its last line says how many records there are, and a file without it is not read.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
-import tempfile
 import time
 
 from fastdns._wire import name_text
@@ -24,6 +25,7 @@ class Storage:
 
     def __init__(self, folder: str, origin: str) -> None:
         self.path = os.path.join(folder, _file_name(origin))
+        self._begun = os.path.join(folder, f".{_file_name(origin)}.new")
 
     def load(self, zone: Zone) -> tuple[ZoneDraft, float] | None:
         """A finished draft of what was kept and when it was last confirmed (Unix time); None: nothing is kept. Raises ValueError for a broken file."""
@@ -45,10 +47,8 @@ class Storage:
 
     def save(self, zone: Zone) -> None:
         """Keep the version that serves, confirmed now."""
-        folder = os.path.dirname(self.path) or "."
-        descriptor, temporary = tempfile.mkstemp(prefix=".transfer-", dir=folder)
-        try:
-            with os.fdopen(descriptor, "wb", buffering=1 << 20) as file:
+        with os.fdopen(self._begin(), "wb", buffering=1 << 20) as file:
+            try:
                 count = 0
                 owner, text = b"", b""
                 for name, kind, ttl, rdata in zone.index.snapshot():
@@ -59,12 +59,27 @@ class Storage:
                 file.write(b"; end: %d records\n" % count)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, self.path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        self._settle(folder)
+                os.replace(self._begun, self.path)
+            except BaseException:
+                os.unlink(self._begun)
+                raise
+        self._settle(os.path.dirname(self.path) or ".")
+
+    def _begin(self) -> int:
+        """An empty file that nobody else writes: a server that ends may be keeping the zone still when the next one begins."""
+        while True:
+            descriptor = os.open(self._begun, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if os.path.samestat(os.fstat(descriptor), os.stat(self._begun)):
+                    os.ftruncate(descriptor, 0)
+                    return descriptor
+            except FileNotFoundError:  # the other one has renamed it
+                pass
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
 
     def confirm(self) -> None:
         """A primary has nothing newer than what is kept."""

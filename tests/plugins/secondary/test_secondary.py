@@ -366,3 +366,43 @@ def test_names_that_are_not_there_fall_through(serve: Serve, primary: Make) -> N
     server.until("a.example.org.", "A", ["192.0.2.1"])
     assert server.query("none.example.org.").rcode() == dns.rcode.NOERROR
     assert server.query("none.example.org.").additional
+
+
+def test_a_kill_while_the_zone_is_kept_leaves_a_whole_one(serve: Serve, primary: Make, tmp_path: Path) -> None:
+    """Killed (-9) as soon as the file is begun, again and again: what is served afterwards is the version before or the new one, whole."""
+    store = tmp_path / "store"
+    store.mkdir()
+    many = "".join(f'h{number} 60 IN TXT "{"x" * 200}"\n' for number in range(1500))
+
+    def version(serial: int) -> str:
+        return zone(serial, many + f"first 60 IN A 10.0.0.{serial}\nzlast 60 IN A 10.0.0.{serial}\n")
+
+    one = primary(version(1))
+    one.differences = False
+    text = corefile(one.address, f"store {store}")
+    server = serve(text)
+    kept, begun = store / "db.example.org", store / ".db.example.org.new"
+    until(kept.exists, "the first version on disk")
+    whole = 1
+    for serial in (2, 3):
+        server.until("first.example.org.", "A", [f"10.0.0.{whole}"])
+        one.add(version(serial))
+        one.notify(server.port)
+        before = kept.stat().st_ino
+        until(lambda before=before: begun.exists() or kept.stat().st_ino != before, "the next version on disk")  # type: ignore[misc]
+        server.process.kill()
+        server.process.wait()
+        one.close()
+        server = serve(text)
+        server.wait_log(r"\[INFO\] plugin/secondary: Serving example\.org\. with \d+ SOA serial from ")
+        addresses = server.answers("first.example.org.")
+        assert addresses in ([f"10.0.0.{whole}"], [f"10.0.0.{serial}"])
+        assert server.answers("zlast.example.org.") == addresses
+        assert server.answers("h1499.example.org.", "TXT") == [f'"{"x" * 200}"']
+        one = primary(version(serial), port=one.port)
+        one.differences = False
+        one.notify(server.port)
+        server.until("first.example.org.", "A", [f"10.0.0.{serial}"])
+        until(lambda: "; end: 1505 records" in kept.read_text()[-40:] and not begun.exists())
+        whole = serial
+    assert [path.name for path in store.iterdir()] == ["db.example.org"]
