@@ -118,7 +118,7 @@ class Keeper:
         due = self._due
         try:
             if self.zone.serial is None:
-                self._first()
+                self._first(notifiers)
             elif notifiers:
                 self._notified(notifiers, due)
             else:
@@ -132,12 +132,14 @@ class Keeper:
         if again or self._due <= time.monotonic():
             _clock.put(time.monotonic(), self._run)
 
-    def _first(self) -> None:
+    def _first(self, senders: list[str]) -> None:
         try:
             self._transfer()
         except Exception as error:
             delay, self._delay = self._delay, min(2 * self._delay, LAST_DELAY)
             log.warning(f"All '{self.zone.origin}' masters failed to transfer, retrying in {format_duration(int(delay * 1e9))}: {_told(error)}")
+            for sender in senders:
+                file_log.warning(f"Notify from {sender} for {self.zone.origin}: transfer failed: {_told(error)}")
             self._schedule(delay)
         else:
             self._delay = FIRST_DELAY

@@ -13,7 +13,7 @@ from fastdns._mux cimport (ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANSPORT_
 from fastdns._reply cimport SECTION_ANSWER, reply_add_record, reply_copy
 from fastdns._wire cimport (CLASS_IN, NAME_MAX, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, TYPE_SOA)
 from fastdns._zones cimport ZoneList, ZoneName, Zones, zones_match
-from fastdns.plugins.transfer._stream cimport SOA_OCTETS, stream_count, stream_make
+from fastdns.plugins.transfer._stream cimport SOA_OCTETS, stream_count, stream_log_current, stream_make
 from fastdns.plugins.transfer._transfer cimport Transfer, TransferRecord, TransferSource
 
 from fastdns._wire import name_wire
@@ -131,6 +131,8 @@ cdef Verdict transfer_resume(Handler *self, Query *q) noexcept nogil:
         verdict = query_fail(q, RCODE_SERVFAIL, job.error)
     elif job.outcome == OUTCOME_CURRENT:
         verdict = answer_current(q, &job.soa)
+        if verdict == ANSWERED:
+            stream_log_current(q, job.serial)
     else:
         q.stream = stream_make(q, job.source, &job.soa, &job.second)
         verdict = STREAM if q.stream != NULL else query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: no memory")
@@ -192,7 +194,7 @@ cdef void settle(Job *job, find):
         else:
             read_beginning(job, transfer)
     except Exception as error:
-        text = f"plugin/transfer: {str(error) or type(error).__name__}".encode("ascii", "backslashreplace").replace(b"\n", b" ")
+        text = (str(error) or type(error).__name__).encode("ascii", "backslashreplace").replace(b"\n", b" ")
         strncpy(job.error, text, ERROR_MAX - 1)
         job.outcome = OUTCOME_FAILED
 
@@ -202,16 +204,16 @@ cdef int read_beginning(Job *job, Transfer transfer) except -1:
     cdef TransferSource *source = transfer.source
     cdef int status
     if source == NULL:
-        raise ValueError("a transfer that was used before")
+        raise ValueError("plugin/transfer: a transfer that was used before")
     if source.next(source, &job.soa) != 1 or job.soa.type != TYPE_SOA or not 22 <= job.soa.rdlength <= SOA_OCTETS - job.soa.owner_length:
-        raise ValueError("the zone does not begin with its SOA")
+        raise ValueError("plugin/transfer: the zone does not begin with its SOA")
     memcpy(job.soa_octets, job.soa.owner, job.soa.owner_length)
     memcpy(job.soa_octets + job.soa.owner_length, job.soa.rdata, job.soa.rdlength)
     job.soa.owner = job.soa_octets
     job.soa.rdata = job.soa_octets + job.soa.owner_length
     status = source.next(source, &job.second)
     if status < 0:
-        raise ValueError("the zone cannot be read")
+        raise ValueError("plugin/transfer: the zone cannot be read")
     job.outcome = OUTCOME_RECORDS if status else OUTCOME_CURRENT
     if status:
         job.source = transfer.take()

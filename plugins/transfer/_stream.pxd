@@ -11,5 +11,8 @@ cdef enum:
 # still has; it owns the source. NULL: no memory (the source is closed).
 cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord *soa, const TransferRecord *second) noexcept nogil
 
+# Tells that the client has the version that serves.
+cdef void stream_log_current(Query *q, uint32_t serial) noexcept nogil
+
 # How many transfers are under way in the process.
 cdef uint32_t stream_count() noexcept nogil

@@ -165,13 +165,22 @@ cdef void stream_close(Stream *stream) noexcept nogil:
 
 
 cdef void log_end(const TransferStream *self) noexcept nogil:
+    cdef char what[64]
+    snprintf(what, sizeof(what), b"transfer of %u records of", self.records)
+    log_line(self.worker, what, self.question, &self.client, self.serial)
+
+
+cdef void stream_log_current(Query *q, uint32_t serial) noexcept nogil:
+    log_line(q.worker.id, b"noop, incremental transfer for up to date", q.first_name.wire, &q.client, serial)
+
+
+cdef void log_line(uint32_t worker, const char *what, const uint8_t *name, const Address *client, uint32_t serial) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef char zone[1100]
     cdef char address[64]
     cdef int length
-    zone[wire_name_text(self.question, zone)] = 0
-    if inet_ntop(AF_INET if self.client.family == 4 else AF_INET6, self.client.octets, address, sizeof(address)) == NULL:
+    zone[wire_name_text(name, zone)] = 0
+    if inet_ntop(AF_INET if client.family == 4 else AF_INET6, client.octets, address, sizeof(address)) == NULL:
         address[0] = 0
-    length = snprintf(line, LOG_LINE_MAX, b'[INFO] plugin/transfer: Outgoing transfer of %u records of zone "%s" to %s for %u SOA serial',
-                      self.records, zone, address, self.serial)
-    log_put(self.worker, line, <uint32_t>length if length < LOG_LINE_MAX else LOG_LINE_MAX - 1)
+    length = snprintf(line, LOG_LINE_MAX, b'[INFO] plugin/transfer: Outgoing %s zone "%s" to %s for %u SOA serial', what, zone, address, serial)
+    log_put(worker, line, <uint32_t>length if length < LOG_LINE_MAX else LOG_LINE_MAX - 1)

@@ -88,8 +88,8 @@ def publish(zone: Zone, draft: ZoneDraft) -> None:
     journal.note(before, Version(zone.index))
 
 
-def give(zone: Zone, serial: int | None) -> Transfer | None:
-    """A transfer of the zone: what has changed since ``serial`` where that is known and less than the whole."""
+def give(zone: Zone, serial: int | None) -> Transfer:
+    """A transfer of the zone: what has changed since ``serial`` where that is known and less than the whole. Raises ValueError while nothing is loaded."""
     with _lock:
         journal = _journals.setdefault(zone.index, Journal())
     current = zone.serial
@@ -97,7 +97,10 @@ def give(zone: Zone, serial: int | None) -> Transfer | None:
         rows = journal.since(serial, current)
         if rows is not None and len(rows) <= zone.index.statistics["records"] + 2:
             return Transfer.of_records(rows)
-    return Transfer.of_index(zone.index, serial)
+    whole = Transfer.of_index(zone.index, serial)
+    if whole is None:
+        raise ValueError("no SOA")
+    return whole
 
 
 def _serial(soa: Row) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 import dns.flags
 import dns.message
 import dns.opcode
+import dns.query
 import dns.rcode
 import dns.rdatatype
 import dns.rrset
@@ -19,7 +20,7 @@ from fastdns.corefile import Controller, CorefileError
 from fastdns.plugins.secondary.settings import parse
 from tests.plugins.secondary.primary import Messages, Primary
 from tests.server import Server
-from tests.waiting import until
+from tests.waiting import REPLY, until
 
 Serve = Callable[..., Server]
 
@@ -114,8 +115,13 @@ def test_a_zone_is_transferred_and_answered(serve: Serve, primary: Make) -> None
 def test_servfail_until_a_primary_appears(serve: Serve, primary: Make) -> None:
     absent = primary(zone(1))
     absent.close()
-    server = serve(corefile(absent.address))
+    server = serve(corefile(absent.address, block="errors\n    transfer {\n        to *\n    }"))
     assert server.answers("ns.example.org.") == ["SERVFAIL"]
+    request = dns.message.make_query("example.org.", "AXFR")
+    assert dns.query.tcp(request, "127.0.0.1", REPLY, server.port).rcode() == dns.rcode.SERVFAIL
+    server.wait_log(r"\[ERROR\] plugin/errors: 2 example\.org\. AXFR: no SOA")
+    assert absent.notify(server.port) is not None
+    server.wait_log(r"\[WARNING\] plugin/file: Notify from 127\.0\.0\.1 for example\.org\.: transfer failed: dial tcp .* connection refused")
     server.wait_log(r"\[WARNING\] plugin/secondary: All 'example\.org\.' masters failed to transfer, retrying in 500ms: dial tcp .* connection refused")
     server.wait_log(rf"\[ERROR\] plugin/file: Failed to setup transfer `example\.org\.' with `\"{absent.address}\"': dial tcp")
     primary(zone(1), port=absent.port)
