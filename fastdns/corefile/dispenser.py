@@ -113,6 +113,14 @@ class Dispenser:
         """File of the current token."""
         return self._tokens[self._cursor].file if 0 <= self._cursor < len(self._tokens) else self._file
 
+    def place(self) -> Token:
+        """What an error is about that does not say so: the current token, or behind a block the directive's name."""
+        at = max(0, self._cursor)
+        if self.val() == "}":
+            while at > 0 and not (self._tokens[at].text == self._tokens[0].text and starts_line(self._tokens[at - 1], self._tokens[at])):
+                at -= 1
+        return self._tokens[at]
+
     # ---- errors, to be raised ----
 
     def err(self, text: str) -> CorefileError:

@@ -10,7 +10,7 @@ __all__ = ["CorefileError", "defect", "quoted", "system_error"]
 class CorefileError(Exception):
     """A Corefile, or an argument in it, that cannot be served. ``str()`` is the whole text for the operator.
 
-    ``file`` and ``line`` tell where, if the text does (line counts from 1; 0: unknown).
+    ``file`` and ``line`` tell where, even if the text does not (line counts from 1; 0: unknown).
     """
 
     def __init__(self, message: str, file: str = "", line: int = 0) -> None:

@@ -104,8 +104,8 @@ def _check(flags: dict[str, str], rest: list[str]) -> int:
     port = flags.get("dns.port", "53")
     inspection = Inspection(source, port)
     problems = list(inspection.problems)
-    tests = 0 if "notests" in flags else _tests(inspection)
-    if tests and not inspection.failed:
+    tests = 0 if "notests" in flags or inspection.failed else _tests(inspection)
+    if tests:
         try:
             failures = _ask_all(source, port)
         except (CorefileError, OSError, ValueError, RuntimeError) as error:

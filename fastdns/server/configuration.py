@@ -103,13 +103,18 @@ class Configuration:
             if handler is not None:
                 config.add_handler(_native(name, handler))
         except CorefileError as error:
-            raise CorefileError(_prefixed(name, str(error)), error.file, error.line) from None
-        except OSError as error:
-            raise CorefileError(_prefixed(name, system_error(error) if error.filename is not None else str(error))) from error
-        except ValueError as error:
-            raise CorefileError(_prefixed(name, str(error))) from error
+            place = Token(error.file, error.line, "") if error.line else controller.place()
+            raise CorefileError(_prefixed(name, str(error)), place.file, place.line) from None
         except Exception as error:
-            raise CorefileError(_prefixed(name, defect(error))) from error
+            place = controller.place()
+            raise CorefileError(_prefixed(name, _said(error)), place.file, place.line) from error
+
+
+def _said(error: Exception) -> str:
+    """What a set-up's exception says of the Corefile, or that it is a defect."""
+    if isinstance(error, OSError):
+        return system_error(error) if error.filename is not None else str(error)
+    return str(error) if isinstance(error, ValueError) else defect(error)
 
 
 def _native(name: str, handler: Any) -> NativeHandler:
