@@ -16,9 +16,9 @@ class Template(Plugin):
         self.rdata = rdata
 
     def serve(self, query):
-        if self.qtype not in ("ANY", query.type) or query.qclass != 1 or not self.pattern.search(query.name):
+        if ("ANY" not in (self.qtype, query.type) and self.qtype != query.type) or query.qclass != 1 or not self.pattern.search(query.name):
             return PASS.remember(60)
-        verdict = query.reply(*([f"{query.name} {query.type} {self.rdata}"] if self.rdata else []), rcode=self.rcode, ttl=60)
+        verdict = query.reply(*([f"{query.name} {self.qtype} {self.rdata}"] if self.rdata else []), rcode=self.rcode, ttl=60)
         return verdict if self.rdata else verdict.remember(60)
 
 
