@@ -72,25 +72,25 @@ cdef void count_done(Handler *self, Query *q) noexcept nogil:
     cdef const State *state = <const State *>self.state
     cdef uint32_t at = q.zone.label - state.first
     cdef uint32_t writer = 0
-    cdef const Cells *cells
     if at >= state.count:
         return
-    cells = &state.cells[at]
-    if state.zones != NULL:
-        cells = cells_of_zone(state, q, cells)
     # Documented, unlike what CoreDNS 1.14.7 shows: the plugin that wrote the reply.
-    if q.reply.written and q.writer < cells.writers - 1:
+    if q.reply.written and q.writer < state.cells[at].writers - 1:
         writer = q.writer + 1
-    count_query(cells, q, writer)
+    count_query(&state.cells[at], q, writer)
 
 
-cdef const Cells *cells_of_zone(const State *state, Query *q, const Cells *cells) noexcept nogil:
-    """Those of the loaded zone that the client's name is in, or else the block's."""
+cdef void count_apart(Handler *self, Query *q) noexcept nogil:
+    """As count_done, in the loaded zone that the client's name is in, if any."""
+    cdef const State *state = <const State *>self.state
     cdef const ZoneState *zone = zone_match(zone_slots(state.zones), &q.first_name)
     cdef uint32_t server = q.server.label - state.first_server
+    cdef const Cells *cells
     if zone == NULL or not zone.label or server >= state.servers:
-        return cells
-    return &state.later[<uint64_t>(zone.label - 1) * state.servers + server]
+        count_done(self, q)
+        return
+    cells = &state.later[<uint64_t>(zone.label - 1) * state.servers + server]
+    count_query(cells, q, q.writer + 1 if q.reply.written and q.writer < cells.writers - 1 else 0)
 
 
 cdef void count_dropped(Query *q) noexcept nogil:
@@ -156,6 +156,7 @@ cdef class Recorder(NativeHandler):
     def follow(self, ZoneSet zones not None) -> None:
         self._zones = zones
         self.state.zones = &zones.slots
+        self.handler.done = count_apart
 
     def add_zone(self, Zone zone not None) -> None:
         label = self._labels.get(zone.origin)
