@@ -104,7 +104,13 @@ class Directory:
 
     def _insert(self, origin: str, path: str) -> None:
         try:
-            file = ZoneFile(Zone(origin), path)
+            zone = Zone(origin)
+        except ValueError:
+            place = f"failed to parse file {quoted(path)} for origin {origin} with error {path}"
+            log.warning(f'Parse zone `{origin}\': {place}: dns: bad initial origin name: "" at line: 0:0')
+            return
+        try:
+            file = ZoneFile(zone, path)
             file.first_load()
         except OSError as error:
             log.warning(f"Opening {path} failed: {system_error(error)}")

@@ -196,6 +196,20 @@ def test_of_two_files_for_a_zone_the_first_counts(serve: Serve) -> None:
     until(lambda: address(server, "www.test") == "192.0.2.2")
 
 
+def test_names_of_files_that_are_no_zones(serve: Serve) -> None:
+    def prepare(folder: Path) -> None:
+        (folder / "zones").mkdir()
+        for name in ("db.a..b", f"db.{'x' * 64}.test", "db.UP.Test"):
+            (folder / "zones" / name).write_text(zone("192.0.2.1"))
+
+    server = serve(".:{port} {\n bind 127.0.0.1\n root {dir}\n auto {\n directory zones\n }\n}", prepare=prepare)
+    assert address(server, "www.up.test") == "192.0.2.1"
+    for origin in ("a..b.", f"{'x' * 64}.test."):
+        path = f"{server.folder}/zones/db.{origin[:-1]}"
+        text = f'failed to parse file "{path}" for origin {origin} with error {path}: dns: bad initial origin name'
+        assert f"[WARNING] plugin/auto: Parse zone `{origin}': {text}" in server.log()
+
+
 def test_a_directory_that_comes_later(serve: Serve) -> None:
     server = serve(".:{port} {\n bind 127.0.0.1\n auto {\n directory {dir}/zones\n reload 100ms\n }\n}")
     assert f"[WARNING] plugin/auto: Directory does not exist: {server.folder}/zones" in server.log()
