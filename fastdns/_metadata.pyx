@@ -1,8 +1,20 @@
 """Resolving labels of metadata; see _metadata.pxd."""
+from fastdns._mux cimport Query
+from fastdns._text cimport Text, text_name, text_string
 from fastdns._zones cimport ZoneList
 
 cdef class LabelHandle:
     pass
+
+
+cdef bint write_wildcard(const Label *label, Query *q, Text *out) noexcept nogil:
+    """The owner of the record that answered, where that was a wildcard; handlers that answer from zone files, and cache, note it."""
+    if q.wildcard == 0:
+        return False
+    text_string(out, b"*.")
+    if q.wildcard > 1:
+        text_name(out, q.wildcard_name.lower + q.wildcard_name.offset[q.wildcard_name.labels + 1 - q.wildcard])
+    return True
 
 
 def is_label(str text not None) -> bool:
@@ -19,6 +31,10 @@ def resolve(config, str text not None) -> LabelHandle:
     cdef ZoneList zones = config.values.get("metadata")
     cdef LabelHandle found
     plugin, _, name = text.partition("/")
+    if zones is not None and text == "zone/wildcard":
+        found = LabelHandle()
+        found.label.value = write_wildcard
+        return found
     if zones is not None and is_label(text):
         for publisher in [config.handler(plugin), *config.filters]:
             publish = getattr(publisher, "label", None)

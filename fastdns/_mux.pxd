@@ -237,6 +237,8 @@ cdef struct Query:
     uint32_t floor              # the walk up stops here: 0, or for children of CHILD_CHAIN the handler below the parent
     uint8_t parked_up           # it parked in a reply hook
     uint8_t timed_out           # the deadline passed while it was parked: `resume` is not called, it has failed
+    uint8_t wildcard            # a record "*" answered, below the last wildcard - 1 labels of wildcard_name (metadata zone/wildcard); 0: none did
+    const Name *wildcard_name   # first_name or second_name
     # ---- parking ----
     Query *newer                # list of parked queries; the free list uses it too
     Query *older

@@ -89,6 +89,9 @@ cdef inline void fill(Query *q, Entry *entry, uint32_t ttl, bint secure) noexcep
     cdef Record *records = entry_records(entry)
     cdef Record *record
     cdef uint32_t i, count = entry.count
+    if entry.wildcard:
+        q.wildcard = entry.wildcard
+        q.wildcard_name = q.name
     query_answer(q, entry.rcode, FLAG_AA | (entry.flags & ((FLAG_RA | FLAG_AD) if secure else FLAG_RA)))
     if count <= reply.capacity:
         memcpy(reply.records, records, count * sizeof(Record))
@@ -311,7 +314,8 @@ cdef bint keep(Cache *cache, Query *q, const Work *work, const Reply *reply, con
         return False
     if cache.excepted[worth.kind].count and zones_hold(cache.excepted[worth.kind], q.name):
         return False
-    outcome = store_put(&cache.store, &key, worth.kind, reply, worth.ttl, worth.answering, q.worker.now, cache.stale, cache.positive)
+    outcome = store_put(&cache.store, &key, worth.kind, reply, worth.ttl, worth.answering, q.wildcard, q.worker.now, cache.stale,
+                        cache.positive)
     if outcome.evicted:
         metric_add(cells.evictions[worth.kind], q.worker.id, 1)
     if worth.kind == SUCCESS and (worth.answering if cache.positive else refreshed):

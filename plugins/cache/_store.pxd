@@ -77,6 +77,7 @@ cdef struct Entry:              # what a hit reads comes first, in one cache lin
     uint8_t kind                # SUCCESS or DENIAL
     uint8_t name_length
     uint8_t answering           # it answers its question
+    uint8_t wildcard            # Query.wildcard of the query that it answered
     uint8_t visited             # atomic: hit since the hand came by
     int64_t quiet               # atomic: until then (ns) no refresh is started: one is under way, or failed
     Entry *good                 # the last answer of this key that answered the question, owned, or NULL (prefer_positive)
@@ -157,6 +158,6 @@ cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogi
 cdef void store_close(Store *store) noexcept nogil
 # Puts a copy of the reply under the key, in place of what is there. stale: seconds for which an expired entry is still worth keeping.
 # keep_good: an entry that does not answer its question keeps the last one that did.
-cdef Outcome store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, int64_t now, int64_t stale,
-                       bint keep_good) noexcept nogil
+cdef Outcome store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, uint8_t wildcard, int64_t now,
+                       int64_t stale, bint keep_good) noexcept nogil
 cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil

@@ -74,8 +74,8 @@ cdef void reclaim(Store *store) noexcept nogil:
 
 # ---- putting ----
 
-cdef Outcome store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, int64_t now, int64_t stale,
-                       bint keep_good) noexcept nogil:
+cdef Outcome store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, uint8_t wildcard, int64_t now,
+                       int64_t stale, bint keep_good) noexcept nogil:
     cdef Outcome outcome
     cdef Shard *shard = &store.shards[key.hash & (SHARDS - 1)]
     cdef Entry *entry
@@ -91,6 +91,7 @@ cdef Outcome store_put(Store *store, const Key *key, int kind, const Reply *repl
         entry.stored = now
         entry.ttl = ttl
         entry.answering = answering
+        entry.wildcard = wildcard
     if not spin_try(&shard.lock):
         if entry != NULL:
             store_push(&store.leaving, entry, entry)

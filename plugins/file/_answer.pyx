@@ -250,6 +250,9 @@ cdef Verdict answer_empty(Handler *self, Ask *ask, IndexResult *found, const Zon
 
 cdef Verdict answer_found(Handler *self, Ask *ask, IndexOutcome outcome, IndexResult *found) noexcept nogil:
     """A name that is there, or a wildcard that stands for it."""
+    if found.wildcard:
+        ask.q.wildcard = <uint8_t>(found.encloser.labels + 1)
+        ask.q.wildcard_name = ask.q.name
     # CoreDNS looks for an alias before it looks for the type.
     if found.node.flags & NODE_CNAME and ask.q.qtype != TYPE_CNAME:
         found.rrset = node_rrset(found.node, TYPE_CNAME)

@@ -27,8 +27,9 @@ def setup(controller: Controller) -> None:
     """``kubernetes [ZONES...] { ... }``, see README.md."""
     settings = parse(controller)
     wanted = kinds(settings)
+    pod_labels = Kind.POD in wanted and "metadata" in controller.config.values
     try:
-        lease = cluster.acquire(origin(settings), options(settings), wanted, make_store)
+        lease = cluster.acquire(origin(settings), options(settings, pod_labels=pod_labels), wanted, make_store)
     except ApiConfigError as error:
         raise CorefileError(str(error)) from None
     store = lease.sink
@@ -92,11 +93,11 @@ def origin(settings: Settings) -> Origin:
     return InCluster()
 
 
-def options(settings: Settings) -> cluster.Options:
-    """What tells this use of the API server apart from others."""
+def options(settings: Settings, *, pod_labels: bool) -> cluster.Options:
+    """What tells this use of the API server apart from others. Labels of pods are kept where somebody may read them as metadata."""
     everything = Selector()
     selectors = Selectors(settings.labels or everything, settings.namespace_labels or everything)
-    return cluster.Options(selectors, settings.limits, False, settings.snapshot)
+    return cluster.Options(selectors, settings.limits, pod_labels, settings.snapshot)
 
 
 def own_addresses(controller: Controller) -> list[str]:

@@ -3,10 +3,10 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.plugins.kubernetes._find cimport address_parse
-from fastdns.plugins.kubernetes._objects cimport Address, Endpoint, Import, Pod, Port, Service, Slice, Span
+from fastdns.plugins.kubernetes._objects cimport Address, Endpoint, Import, Label, Pod, Port, Service, Slice, Span
 from fastdns.plugins.kubernetes._records cimport (AddressRecord, Cluster, EndpointRecord, PodRecord, PortRecord, SERVICE_ALIAS, SERVICE_EXTERNAL,
                                                   SERVICE_HEADLESS, ServiceRecord, SliceRecord, service_alias, service_externals, service_ip4,
-                                                  service_ip6, service_ports, service_text, slice_endpoints, slice_ports, slice_text)
+                                                  pod_labels, service_ip6, service_ports, service_text, slice_endpoints, slice_ports, slice_text)
 
 cdef enum:
     TEXT_MAX = 65535                # octets of a service's text: its offsets have 16 bits
@@ -287,9 +287,15 @@ cdef PodRecord *build_pod(Cluster *cluster, const Pod *pod, uint32_t *size) noex
     cdef PodRecord *record
     cdef uint32_t address = 4 if pod.ip.family == 4 else 16 if pod.ip.family == 6 else 0
     size[0] = 0
+    cdef uint32_t labels = 0, i
+    cdef uint8_t *out
     if pod.object.name.length - 1 > 252u:
         return NULL
-    record = <PodRecord *>scratch(cluster, sizeof(PodRecord) + 16 + 256)
+    for i in range(pod.label_count):
+        labels += label_size(&pod.labels[i])
+    if labels > 65535:              # of a pod that no API server takes
+        labels = 0
+    record = <PodRecord *>scratch(cluster, sizeof(PodRecord) + 16 + 256 + labels)
     if record == NULL:
         size[0] = 1
         return NULL
@@ -298,5 +304,24 @@ cdef PodRecord *build_pod(Cluster *cluster, const Pod *pod, uint32_t *size) noex
     record.name_length = <uint8_t>pod.object.name.length
     memcpy(record.data, pod.ip.ip, address)
     memcpy(record.data + address, pod.object.name.data, pod.object.name.length)
-    size[0] = <uint32_t>(<uint8_t *>record.data - <uint8_t *>record) + address + <uint32_t>pod.object.name.length
+    record.labels_length = <uint16_t>labels
+    out = pod_labels(record)
+    for i in range(pod.label_count if labels else 0):
+        out = put_pod_label(out, &pod.labels[i])
+    size[0] = <uint32_t>(out - <uint8_t *>record)
     return record
+
+
+cdef inline uint32_t label_size(const Label *label) noexcept nogil:
+    return 0 if label.key.length > 317 or label.value.length > 63 else <uint32_t>(3 + label.key.length + label.value.length)
+
+
+cdef uint8_t *put_pod_label(uint8_t *out, const Label *label) noexcept nogil:
+    if label_size(label) == 0:
+        return out
+    out[0] = <uint8_t>(label.key.length >> 8)
+    out[1] = <uint8_t>label.key.length
+    out[2] = <uint8_t>label.value.length
+    memcpy(out + 3, label.key.data, label.key.length)
+    memcpy(out + 3 + label.key.length, label.value.data, label.value.length)
+    return out + label_size(label)

@@ -1,5 +1,6 @@
 """Metadata of kubernetes: the parts of the client's question, and whose pod asks. Computed when somebody reads it."""
 from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memcmp
 from fastdns._metadata cimport Label as MetadataLabel, LabelHandle
 from fastdns._mux cimport Query
 from fastdns._text cimport Text, text_put
@@ -8,7 +9,7 @@ from fastdns.plugins.kubernetes._find cimport find_pod
 from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
 from fastdns.plugins.kubernetes._name cimport (FORM_APEX, FORM_NAMESPACE, FORM_NONE, FORM_POD, FORM_SERVICE, GRAMMAR_IMPORTED, GRAMMAR_ZONAL, Wanted,
                                                name_parse)
-from fastdns.plugins.kubernetes._records cimport PodRecord
+from fastdns.plugins.kubernetes._records cimport PodLabel, PodRecord, pod_label_next
 from fastdns.plugins.kubernetes._view cimport PODS_VERIFIED, View, ZONE_IMPORTED
 
 cdef enum Part:
@@ -23,6 +24,8 @@ cdef enum Part:
     PART_ERROR
     PART_CLIENT
     PART_CLIENT_POD
+
+CLIENT_LABEL = "client-label/"
 
 PARTS = {
     "namespace": PART_NAMESPACE, "service": PART_SERVICE, "endpoint": PART_ENDPOINT, "port-name": PART_PORT, "protocol": PART_PROTOCOL, "kind": PART_KIND,
@@ -84,9 +87,34 @@ cdef bint write_client(const MetadataLabel *label, Query *q, Text *out) noexcept
     return put(out, pod.namespace.label + 1, pod.namespace.label[0])
 
 
+cdef bint write_client_label(const MetadataLabel *label, Query *q, Text *out) noexcept nogil:
+    """label.argument is the key, of label.key octets."""
+    cdef const View *view = <const View *>label.handler.state
+    cdef const PodRecord *pod
+    cdef PodLabel found
+    cdef uint32_t place = 0
+    if view.pods != PODS_VERIFIED:
+        return False
+    pod = find_pod(view.cluster, q.client.octets, q.client.family)
+    while pod != NULL and pod_label_next(pod, &place, &found):
+        if found.key_length == label.key and memcmp(found.key, label.argument, label.key) == 0:
+            return put(out, found.value, found.value_length)
+    return False
+
+
 def publish(Kubernetes handler not None, str name not None):
     """The label of metadata ``kubernetes/NAME``, or None."""
     cdef LabelHandle handle
+    cdef bytes key
+    if name.startswith(CLIENT_LABEL):
+        key = name[len(CLIENT_LABEL):].encode("utf-8", "surrogateescape")
+        handle = LabelHandle()
+        handle.kept = key
+        handle.label.key = <uint32_t>len(key)
+        handle.label.argument = key
+        handle.label.handler = &handler.handler
+        handle.label.value = write_client_label
+        return handle
     part = PARTS.get(name)
     if part is None:
         return None

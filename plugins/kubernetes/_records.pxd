@@ -84,7 +84,8 @@ cdef struct PodRecord:
     uint16_t mark                   # writer's
     uint8_t family                  # 4, 6, or 0 for no address yet
     uint8_t name_length
-    uint8_t data[4]                 # address (4 or 16 octets), then name
+    uint16_t labels_length          # octets of its labels; 0 where nobody wants them
+    uint8_t data[4]                 # address (4 or 16 octets), then name, then labels: see pod_label_next
 
 cdef struct Cluster:                # the store's state; pointers to it are valid as long as the Store lives
     void *lock                      # a pthread mutex: see cluster_lock
@@ -158,3 +159,24 @@ cdef inline SliceRecord *slice_next(const SliceRecord *record) noexcept nogil:
 
 cdef inline uint32_t pod_address_length(const PodRecord *pod) noexcept nogil:
     return 4 if pod.family == 4 else 16 if pod.family == 6 else 0
+
+cdef struct PodLabel:               # one label of a pod; borrowed from its record
+    const uint8_t *key
+    const uint8_t *value
+    uint16_t key_length
+    uint8_t value_length
+
+cdef inline uint8_t *pod_labels(const PodRecord *pod) noexcept nogil:
+    return <uint8_t *>pod.data + pod_address_length(pod) + pod.name_length
+
+cdef inline bint pod_label_next(const PodRecord *pod, uint32_t *place, PodLabel *label) noexcept nogil:
+    """The label at place (0 at first), which moves behind it; False at the end. Two octets of the key's length, one of the value's, key, value."""
+    cdef const uint8_t *at = pod_labels(pod) + place[0]
+    if place[0] + 3 > pod.labels_length:
+        return False
+    label.key_length = <uint16_t>(at[0] << 8 | at[1])
+    label.value_length = at[2]
+    label.key = at + 3
+    label.value = label.key + label.key_length
+    place[0] += 3u + label.key_length + label.value_length
+    return place[0] <= pod.labels_length

@@ -5,14 +5,15 @@ from libc.string cimport memcpy, memset
 from fastdns.plugins.kubernetes._find cimport address_text
 from fastdns.plugins.kubernetes._memory cimport Table, table_next
 from fastdns.plugins.kubernetes._objects cimport (KIND_IMPORT, KIND_NAMESPACE, KIND_POD, KIND_SERVICE, KIND_SLICE, Address, Endpoint,
-                                                  Import, Namespace, Object, Pod, Port, Service, Slice, Span)
+                                                  Import, Label, Namespace, Object, Pod, Port, Service, Slice, Span)
 from fastdns.plugins.kubernetes._records cimport (IMPORTED, LOCAL, SERVICE_EXTERNAL, SERVICE_HEADLESS, AddressRecord, EndpointRecord, NamespaceNode,
-                                                  PodRecord, PortRecord, ServiceNode, ServiceRecord, SliceRecord, endpoint_hostname,
-                                                  pod_address_length, service_externals, service_ip4, service_ip6, service_ports, service_text,
+                                                  PodLabel, PodRecord, PortRecord, ServiceNode, ServiceRecord, SliceRecord, endpoint_hostname,
+                                                  pod_address_length, pod_label_next, service_externals, service_ip4, service_ip6, service_ports, service_text,
                                                   slice_cluster, slice_endpoints, slice_ports, slice_text)
 
 cdef enum:
     TEXT = 40                       # octets for the text of an address
+    LABELS = 64                     # of a pod; what is beyond comes with the next list
 
 
 cdef Span span(const void *data, uint32_t length) noexcept nogil:
@@ -139,12 +140,20 @@ cdef int replay_slice(const SliceRecord *record, Kind kind, const ObjectSink *in
 cdef int replay_pod(const PodRecord *record, const ObjectSink *into, void *into_self) noexcept nogil:
     cdef char text[TEXT]
     cdef Pod pod
+    cdef Label labels[LABELS]
+    cdef PodLabel label
+    cdef uint32_t place = 0
     memset(&pod, 0, sizeof(pod))
     pod.object.namespace = span(record.namespace.label + 1, record.namespace.label[0])
     pod.object.name = span(record.data + pod_address_length(record), record.name_length)
     pod.object.version = record.version
     if record.family:
         set_address(&pod.ip, record.data, record.family, text)
+    pod.labels = labels
+    while pod.label_count < LABELS and pod_label_next(record, &place, &label):
+        labels[pod.label_count].key = span(label.key, label.key_length)
+        labels[pod.label_count].value = span(label.value, label.value_length)
+        pod.label_count += 1
     return into.upsert(into_self, KIND_POD, &pod.object)
 
 

@@ -227,7 +227,7 @@ cdef uint32_t slice_sweep(Cluster *cluster, int world) noexcept nogil:
 # ---- pods ----
 
 cdef uint32_t pod_size(const PodRecord *pod) noexcept nogil:
-    return POD_HEAD + pod_address_length(pod) + pod.name_length
+    return POD_HEAD + pod_address_length(pod) + pod.name_length + pod.labels_length
 
 
 cdef PodRecord *find_named_pod(Cluster *cluster, Span namespace, Span name) noexcept nogil:
@@ -260,7 +260,8 @@ cdef Outcome pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
     made = build_pod(cluster, object, &size)
     if made == NULL:
         return NO_MEMORY if size else UNCHANGED
-    if old != NULL and old.family == made.family and memcmp(old.data, made.data, pod_address_length(made)) == 0:
+    if old != NULL and old.family == made.family and old.labels_length == made.labels_length and memcmp(
+            old.data, made.data, pod_size(made) - POD_HEAD) == 0:
         old.version = object.object.version
         old.mark = cluster.generation[<int>KIND_POD]
         return UNCHANGED

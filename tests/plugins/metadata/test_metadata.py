@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fastdns._metadata import is_label
@@ -53,6 +55,10 @@ items:
   kind: Service
   metadata: {name: web, namespace: team}
   spec: {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{name: http, protocol: TCP, port: 80}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: asker, namespace: team, labels: {app: shop, example.org/tier: front, empty: ""}}
+  status: {podIP: 127.0.0.1, phase: Running}
 """
 
 NAMES = [
@@ -74,6 +80,64 @@ def test_parts_of_a_clusters_names(serve, name: str, line: str) -> None:
     )
     server.query(name, "A")
     server.wait_log(f"K={line}=")
+
+
+ASKER = """
+.:{port} {
+    bind 127.0.0.1
+    metadata
+    log . "K={/kubernetes/client-namespace} {/kubernetes/client-pod-name} {/kubernetes/client-label/app} {/kubernetes/client-label/example.org/tier} \
+{/kubernetes/client-label/empty}/{/kubernetes/client-label/none}="
+    view shop {
+        expr metadata('kubernetes/client-label/app') == '%s'
+    }
+    kubernetes cluster.local {
+        manifests {dir}/cluster.yaml
+        pods verified
+    }
+}
+""".replace("\\\n", "")
+
+
+def test_labels_of_the_pod_that_asks(serve) -> None:
+    server = serve(ASKER % "shop", prepare=lambda folder: (folder / "cluster.yaml").write_text(CLUSTER))
+    assert server.answers("web.team.svc.cluster.local.", "A") == ["10.96.0.1"]
+    server.wait_log(r"K=team asker shop front /-=")
+
+
+def test_a_view_knows_pods_by_their_labels(serve) -> None:
+    server = serve(ASKER % "other", prepare=lambda folder: (folder / "cluster.yaml").write_text(CLUSTER))
+    assert server.answers("web.team.svc.cluster.local.", "A") == ["REFUSED"]
+
+
+ZONE = """$ORIGIN w.test.
+@ 300 IN SOA ns host 1 2 3 4 300
+@ NS ns
+ns A 192.0.2.53
+* TXT all
+*.sub TXT sub
+x.y A 192.0.2.1
+"""
+
+WILDCARDS = [
+    ("a.w.test. TXT", "*.w.test."),
+    ("A.b.SUB.w.test. TXT", "*.sub.w.test."),
+    ("c.w.test. A", "*.w.test."),
+    ("ns.w.test. A", "-"),
+    ("x.y.w.test. A", "-"),
+]
+
+
+@pytest.mark.parametrize("cache", ["", "cache"])
+def test_the_wildcard_that_answered(serve, cache: str) -> None:
+    server = serve(
+        '.:{port} {\n bind 127.0.0.1\n metadata\n log . "W={/zone/wildcard}= {name} {type} {>id}"\n ' + cache + "\n file {dir}/zone w.test\n}\n",
+        prepare=lambda folder: (folder / "zone").write_text(ZONE),
+    )
+    for _ in range(2):
+        for question, wildcard in WILDCARDS:
+            reply = server.query(*question.split())
+            server.wait_log(rf"W={re.escape(wildcard)}= {re.escape(question.split()[0].lower())} \S+ {reply.id}$")
 
 
 def test_zones_bound_what_is_published_before_the_chain(serve) -> None:
