@@ -17,13 +17,20 @@ cdef enum ValueKind:
     VALUE_ARRAY
     VALUE_MAP                   # pairs of key and value, sorted by key
     VALUE_DURATION              # ns
-    VALUE_TIME                  # ns since 1970, UTC
+    VALUE_TIME                  # ns since 1970; `text` is the place that it is shown in (see expression._dates)
     VALUE_OBJECT                # of a template: number says which (see plugins/template)
+    VALUE_UINT                  # of a template: above what INT holds
+    VALUE_MONTH                 # from 1
+    VALUE_WEEKDAY               # from 0, Sunday
+    VALUE_LOCATION              # of times, at `text`
+
+cdef enum:
+    MAP_OF_TEXTS = 1            # Value.number of a MAP whose values are all texts, so that one that is missing is empty; else 0
 
 cdef struct Value:
     uint8_t kind
     uint32_t length             # octets, elements or pairs
-    int64_t number              # BOOL, INT, DURATION, TIME
+    int64_t number              # BOOL, INT, UINT, DURATION, TIME
     double real
     const char *text            # STRING; borrowed from room, code or query
     Value *items                # ARRAY, MAP; in the room or the code
@@ -93,6 +100,9 @@ cdef void output_put(Output *output, const char *text, uint32_t length) noexcept
 cdef void output_word(Output *output, const char *text) noexcept nogil
 cdef void output_number(Output *output, int64_t number) noexcept nogil
 cdef void output_float(Output *output, double real, char form, int precision) noexcept nogil     # as strconv.FormatFloat; precision -1: shortest
+ctypedef void (*time_printer)(Output *output, const Value *time) noexcept nogil
+# What prints times: set by expression._dates.
+cdef void set_time_printer(time_printer printer) noexcept
 # As fmt's %v; quoted: texts as %q, nothing: what stands for a missing value
 cdef void output_value(Output *output, const Value *value) noexcept nogil
 cdef void output_quoted(Output *output, const char *text, uint32_t length) noexcept nogil

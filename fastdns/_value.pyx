@@ -48,7 +48,7 @@ cdef bint copy_text(Room *room, const char *text, uint32_t length, Value *out) n
 # ---- order ----
 
 cdef inline double as_real(const Value *value) noexcept nogil:
-    return value.real if value.kind == VALUE_FLOAT else <double>value.number
+    return value.real if value.kind == VALUE_FLOAT else <double><uint64_t>value.number if value.kind == VALUE_UINT else <double>value.number
 
 
 cdef int text_compare(const Value *a, const Value *b) noexcept nogil:
@@ -59,13 +59,13 @@ cdef int text_compare(const Value *a, const Value *b) noexcept nogil:
 
 
 cdef inline bint is_number(const Value *value) noexcept nogil:
-    return value.kind == VALUE_INT or value.kind == VALUE_FLOAT
+    return value.kind == VALUE_INT or value.kind == VALUE_FLOAT or value.kind == VALUE_UINT
 
 
 cdef bint value_equal(const Value *a, const Value *b) noexcept nogil:
     cdef uint32_t i
     if is_number(a) and is_number(b):
-        if a.kind == VALUE_INT and b.kind == VALUE_INT:
+        if a.kind == b.kind and a.kind != VALUE_FLOAT:
             return a.number == b.number
         return as_real(a) == as_real(b)
     if a.kind != b.kind:
@@ -87,6 +87,8 @@ cdef int value_compare(const Value *a, const Value *b) noexcept nogil:
     if is_number(a) and is_number(b):
         if a.kind == VALUE_INT and b.kind == VALUE_INT:
             return (a.number > b.number) - (a.number < b.number)
+        if a.kind == VALUE_UINT and b.kind == VALUE_UINT:
+            return (<uint64_t>a.number > <uint64_t>b.number) - (<uint64_t>a.number < <uint64_t>b.number)
         x = as_real(a)
         y = as_real(b)
         return (x > y) - (x < y) if x == x and y == y else 2
@@ -94,7 +96,7 @@ cdef int value_compare(const Value *a, const Value *b) noexcept nogil:
         return 2
     if a.kind == VALUE_STRING:
         return text_compare(a, b)
-    if a.kind == VALUE_TIME or a.kind == VALUE_DURATION or a.kind == VALUE_BOOL:
+    if a.kind == VALUE_TIME or a.kind == VALUE_DURATION or a.kind == VALUE_BOOL or a.kind == VALUE_MONTH or a.kind == VALUE_WEEKDAY:
         return (a.number > b.number) - (a.number < b.number)
     return 2
 
@@ -276,20 +278,43 @@ cdef void output_quoted(Output *output, const char *text, uint32_t length) noexc
     output_word(output, b'"')
 
 
+cdef time_printer print_time = NULL
+cdef const char *MONTHS[13]
+MONTHS[:] = [b"", b"January", b"February", b"March", b"April", b"May", b"June", b"July", b"August", b"September", b"October", b"November", b"December"]
+cdef const char *DAYS[7]
+DAYS[:] = [b"Sunday", b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday"]
+
+
+cdef void set_time_printer(time_printer printer) noexcept:
+    global print_time
+    print_time = printer
+
+
 cdef void output_value(Output *output, const Value *value) noexcept nogil:
     cdef uint32_t i
+    cdef char digits[24]
     if value.kind == VALUE_NIL:
         output_word(output, b"<nil>")
     elif value.kind == VALUE_BOOL:
         output_word(output, b"true" if value.number else b"false")
     elif value.kind == VALUE_INT:
         output_number(output, value.number)
+    elif value.kind == VALUE_UINT:
+        output_put(output, digits, <uint32_t>snprintf(digits, sizeof(digits), b"%llu", <unsigned long long>value.number))
     elif value.kind == VALUE_FLOAT:
         output_float(output, value.real, c'g', -1)
     elif value.kind == VALUE_STRING:
         output_put(output, value.text, value.length)
     elif value.kind == VALUE_DURATION:
         output_duration(output, value.number)
+    elif value.kind == VALUE_TIME and print_time != NULL:
+        print_time(output, value)
+    elif value.kind == VALUE_LOCATION and value.text == NULL:
+        output_word(output, b"UTC")
+    elif value.kind == VALUE_MONTH:
+        output_word(output, MONTHS[value.number])
+    elif value.kind == VALUE_WEEKDAY:
+        output_word(output, DAYS[value.number])
     elif value.kind == VALUE_ARRAY:
         output_word(output, b"[")
         for i in range(value.length):

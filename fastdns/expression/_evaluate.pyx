@@ -4,8 +4,9 @@ from libc.stdlib cimport calloc, free
 from fastdns._metadata cimport LabelHandle
 from fastdns._mux cimport Query
 from fastdns._regex cimport Regex, regex_match
-from fastdns._value cimport (VALUE_ARRAY, VALUE_BOOL, VALUE_MAP, VALUE_NIL, VALUE_STRING, Room, Value, map_settle, room_open, room_step, room_take,
-                             set_bool, set_float, set_int, set_nil, set_text, value_compare, value_equal, value_text)
+from fastdns._value cimport (VALUE_ARRAY, VALUE_BOOL, VALUE_LOCATION, VALUE_MAP, VALUE_NIL, VALUE_STRING, Room, Value, map_settle, room_open,
+                             room_step, room_take, set_bool, set_float, set_int, set_nil, set_text, value_compare, value_equal, value_text)
+from fastdns.expression._dates cimport Zone
 from fastdns.expression._functions cimport call_function, function_number
 from fastdns.expression._network cimport in_network
 from fastdns.expression._operators cimport (OP_CONSTANT, OP_LOCAL, OP_VARIABLE, OP_POINTER, OP_ARRAY, OP_MAP, OP_NOT, OP_NEGATIVE, OP_POSITIVE,
@@ -199,6 +200,7 @@ cdef int run_list(Evaluation *e, const Instruction *i, const uint32_t *parts, Va
     out.length = i.count
     if i.operation == OP_MAP:
         out.kind = VALUE_MAP
+        out.number = 0
         out.length = i.count // 2
         map_settle(out)
     return OUTCOME_OK
@@ -362,6 +364,14 @@ cdef class Code:
         cdef bytes text
         number = NUMBERS.get(given.operation)
         value = given.value
+        if given.operation == "place":
+            made.operation = OP_CONSTANT
+            made.value.kind = VALUE_LOCATION
+            made.value.text = NULL
+            if value is not None:
+                self.kept.append(value)
+                made.value.text = <const char *>&(<Zone?>value).location
+            return 0
         if number is None:
             made.operation = OP_FUNCTION
             set_int(&made.value, function_number(given.operation))

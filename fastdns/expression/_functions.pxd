@@ -1,5 +1,6 @@
 """The functions of expressions that take values and give one; each module of them adds its own as it is imported."""
 from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcmp
 from fastdns._value cimport VALUE_ARRAY, VALUE_FLOAT, VALUE_INT, VALUE_STRING, Room, Value, room_take
 
 # 0, or -1 when it fails.
@@ -28,6 +29,12 @@ cdef inline bint is_number(const Value *value) noexcept nogil:
 
 cdef inline double number_of(const Value *value) noexcept nogil:
     return value.real if value.kind == VALUE_FLOAT else <double>value.number
+
+cdef inline int sort_order(const Value *order) noexcept nogil:
+    """0 for 'asc', 1 for 'desc', else -1."""
+    if order.kind == VALUE_STRING and order.length == 4 and memcmp(order.text, b"desc", 4) == 0:
+        return 1
+    return 0 if order.kind == VALUE_STRING and order.length == 3 and memcmp(order.text, b"asc", 3) == 0 else -1
 
 cdef inline Value *take_values(Room *room, uint64_t count) noexcept nogil:
     """Room for a list; NULL when there is none."""

@@ -3,7 +3,7 @@ from libc.stdint cimport uint32_t
 from fastdns._value cimport Room, Value
 
 cdef enum:
-    FUNCTIONS_MAX = 80
+    FUNCTIONS_MAX = 120
 
 cdef function functions[FUNCTIONS_MAX]
 cdef dict numbers = {}

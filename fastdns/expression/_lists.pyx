@@ -1,8 +1,8 @@
 """Functions of expressions on lists and mappings."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 from fastdns._value cimport VALUE_ARRAY, VALUE_INT, VALUE_MAP, VALUE_STRING, Room, Value, map_settle, set_int, set_nil, value_compare, value_equal
-from fastdns.expression._functions cimport add_function, set_array, take_values
+from fastdns.expression._functions cimport add_function, set_array, sort_order, take_values
 
 cdef enum:
     DEPTH_MAX = 100             # of lists within lists
@@ -102,6 +102,7 @@ cdef int f_from_pairs(Room *room, const Value *a, uint32_t count, Value *out) no
         items[2 * i] = a[0].items[i].items[0]
         items[2 * i + 1] = a[0].items[i].items[1]
     out.kind = VALUE_MAP
+    out.number = 0
     out.items = items
     out.length = a[0].length
     map_settle(out)
@@ -199,8 +200,8 @@ cdef int sort_values(Value *items, uint32_t count, bint descending) noexcept nog
 
 cdef int f_sort(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef Value *items = take_values(room, a[0].length)
-    cdef bint descending = count > 1 and a[1].kind == VALUE_STRING and a[1].length == 4 and memcmp(a[1].text, b"desc", 4) == 0
-    if a[0].kind != VALUE_ARRAY or items == NULL:
+    cdef int descending = sort_order(&a[1]) if count > 1 else 0
+    if a[0].kind != VALUE_ARRAY or items == NULL or descending < 0:
         return -1
     memcpy(items, a[0].items, a[0].length * sizeof(Value))
     set_array(out, items, a[0].length)

@@ -289,6 +289,7 @@ cdef int read_json_list(Reader *reader, uint32_t depth, bint pairs, Value *out) 
         used += 1
     reader.at += 1
     out.kind = VALUE_MAP if pairs else VALUE_ARRAY
+    out.number = 0
     out.items = items
     out.length = used // 2 if pairs else used
     if pairs:

@@ -5,7 +5,7 @@ from libc.string cimport memcmp, memcpy
 from fastdns._regex cimport regex_match_text
 from fastdns._value cimport (VALUE_ARRAY, VALUE_DURATION, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_STRING, VALUE_TIME, Room, Value,
                              map_settle, room_take, set_bool, set_float, set_int, set_nil, set_text, value_compare, value_equal)
-from fastdns.expression._functions cimport is_number, number_of
+from fastdns.expression._functions cimport is_number, number_of, sort_order
 
 cdef extern from "<string.h>" nogil:
     void *memmem(const void *text, size_t length, const void *part, size_t part_length)
@@ -72,10 +72,12 @@ cdef int time_arithmetic(uint16_t operation, const Value *a, const Value *b, Val
         return OUTCOME_ERROR
     if operation == OP_ADD and not (a.kind == VALUE_TIME and b.kind == VALUE_TIME):
         out.kind = VALUE_TIME if time else VALUE_DURATION
+        out.text = a.text if a.kind == VALUE_TIME else b.text      # the place
         out.number = <int64_t>(<uint64_t>a.number + <uint64_t>b.number)
         return OUTCOME_OK
     if operation == OP_SUBTRACT and not (a.kind == VALUE_DURATION and b.kind == VALUE_TIME):
         out.kind = VALUE_TIME if a.kind == VALUE_TIME and b.kind == VALUE_DURATION else VALUE_DURATION
+        out.text = a.text
         out.number = <int64_t>(<uint64_t>a.number - <uint64_t>b.number)
         return OUTCOME_OK
     return OUTCOME_ERROR
@@ -187,7 +189,9 @@ cdef int sort_pairs(Value *pairs, uint32_t count, const Value *order, Value *out
     cdef uint32_t i, j
     cdef Value key, element
     cdef int compared
-    cdef bint descending = order.kind == VALUE_STRING and order.length == 4 and memcmp(order.text, b"desc", 4) == 0
+    cdef int descending = sort_order(order)
+    if descending < 0:
+        return OUTCOME_ERROR
     for i in range(1, count):
         key = pairs[2 * i]
         element = pairs[2 * i + 1]
@@ -234,6 +238,7 @@ cdef int group_pairs(Room *room, const Value *pairs, uint32_t count, Value *out)
         made[2 * j + 1].items[n] = pairs[2 * i + 1]
         made[2 * j + 1].length = n + 1
     out.kind = VALUE_MAP
+    out.number = 0
     out.items = made
     out.length = groups
     map_settle(out)

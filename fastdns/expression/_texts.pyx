@@ -1,6 +1,6 @@
-"""Functions of expressions on texts; they see octets."""
-from libc.stdint cimport int64_t, uint32_t
-from libc.string cimport memcmp
+"""Functions of expressions on texts, which are UTF-8."""
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memcmp, memcpy
 from fastdns._value cimport (VALUE_ARRAY, VALUE_INT, VALUE_STRING, Output, Room, Value, output_begin, output_end, output_put, room_take, set_bool,
                              set_int, set_text, value_text)
 from fastdns.expression._functions cimport add_function, is_space, set_array, take_values, texts
@@ -9,24 +9,43 @@ cdef extern from "<string.h>" nogil:
     void *memmem(const void *text, size_t length, const void *part, size_t part_length)
 
 
-cdef inline bint has(const Value *set_, char c) noexcept nogil:
-    cdef uint32_t i
-    for i in range(set_.length):
-        if set_.text[i] == c:
-            return True
-    return False
+cdef uint32_t character(const char *text, const char *end) noexcept nogil:
+    """Octets of the UTF-8 character that begins here; 1 where it is none."""
+    cdef uint8_t c = <uint8_t>text[0]
+    cdef uint32_t size = 1 if c < 0xC2 else 2 if c < 0xE0 else 3 if c < 0xF0 else 4 if c < 0xF5 else 1, i
+    if size > end - text:
+        return 1
+    for i in range(1, size):
+        if (<uint8_t>text[i] & 0xC0) != 0x80:
+            return 1
+    return size
+
+
+cdef inline bint has(const Value *set_, const char *one, uint32_t size) noexcept nogil:
+    return memmem(set_.text, set_.length, one, size) != NULL
 
 
 cdef int f_trim(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef const char *text = a[0].text
-    cdef uint32_t first = 0, last = a[0].length
+    cdef const char *end
+    cdef const char *last
+    cdef uint32_t size
     if not texts(a, count):
         return -1
-    while first < last and (is_space(text[first]) if count == 1 else has(&a[1], text[first])):
-        first += 1
-    while last > first and (is_space(text[last - 1]) if count == 1 else has(&a[1], text[last - 1])):
-        last -= 1
-    set_text(out, text + first, last - first)
+    end = text + a[0].length
+    while text < end:
+        size = character(text, end)
+        if not (is_space(text[0]) if count == 1 else has(&a[1], text, size)):
+            break
+        text += size
+    while end > text:
+        last = end - 1
+        while last > text and last > end - 4 and (<uint8_t>last[0] & 0xC0) == 0x80:
+            last -= 1
+        if not (is_space(last[0]) if count == 1 else has(&a[1], last, <uint32_t>(end - last))):
+            break
+        end = last
+    set_text(out, text, <uint32_t>(end - text))
     return 0
 
 
@@ -56,28 +75,68 @@ cdef int f_trim_suffix(Room *room, const Value *a, uint32_t count, Value *out) n
     return 0
 
 
-cdef int change_case(Room *room, const Value *a, char first, Value *out) noexcept nogil:
-    cdef char *text
-    cdef uint32_t i
+cdef enum:
+    CASES_MAX = 0x2000          # characters below have their cases in tables: alphabets of Europe
+
+cdef uint16_t uppers[CASES_MAX]
+cdef uint16_t lowers[CASES_MAX]
+
+for _code in range(CASES_MAX):
+    for _other, _upper in ((chr(_code).upper(), True), (chr(_code).lower(), False)):
+        # Go maps characters one by one, and those here to others of as many octets or fewer.
+        _place = ord(_other) if len(_other) == 1 and len(_other.encode()) <= len(chr(_code).encode()) else _code
+        if _upper:
+            uppers[<uint32_t>_code] = _place
+        else:
+            lowers[<uint32_t>_code] = _place
+
+
+cdef int change_case(Room *room, const Value *a, const uint16_t *cases, Value *out) noexcept nogil:
+    cdef const char *text = a[0].text
+    cdef const char *end
+    cdef char *made
+    cdef uint32_t used = 0, size, code
     if a[0].kind != VALUE_STRING:
         return -1
-    text = <char *>room_take(room, a[0].length + 1)
-    if text == NULL:
+    end = text + a[0].length
+    made = <char *>room_take(room, a[0].length + 1)
+    if made == NULL:
         return -1
-    for i in range(a[0].length):
-        text[i] = a[0].text[i]
-        if first <= text[i] <= first + 25:
-            text[i] = <char>(text[i] ^ 32)
-    set_text(out, text, a[0].length)
+    while text < end:
+        size = character(text, end)
+        code = <uint8_t>text[0]
+        if size == 2:
+            code = (code & 31) << 6 | <uint8_t>text[1] & 63
+        elif size == 3:
+            code = (code & 15) << 12 | (<uint32_t>(<uint8_t>text[1]) & 63) << 6 | <uint8_t>text[2] & 63
+        if size > 3 or code >= CASES_MAX or size == 1 and code > 127:
+            memcpy(made + used, text, size)
+            used += size
+        else:
+            code = cases[code]
+            if code < 0x80:
+                made[used] = <char>code
+                used += 1
+            elif code < 0x800:
+                made[used] = <char>(0xC0 | code >> 6)
+                made[used + 1] = <char>(0x80 | code & 63)
+                used += 2
+            else:
+                made[used] = <char>(0xE0 | code >> 12)
+                made[used + 1] = <char>(0x80 | code >> 6 & 63)
+                made[used + 2] = <char>(0x80 | code & 63)
+                used += 3
+        text += size
+    set_text(out, made, used)
     return 0
 
 
 cdef int f_upper(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    return change_case(room, a, c'a', out)
+    return change_case(room, a, uppers, out)
 
 
 cdef int f_lower(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    return change_case(room, a, c'A', out)
+    return change_case(room, a, lowers, out)
 
 
 cdef int split_text(Room *room, const Value *a, uint32_t count, bint keep, Value *out) noexcept nogil:
@@ -97,7 +156,9 @@ cdef int split_text(Room *room, const Value *a, uint32_t count, bint keep, Value
         return -1
     while most < 0 or n + 1 < most:
         if size == 0:
-            found = text + 1 if end - text > 1 else NULL        # into characters
+            found = text + character(text, end) if text < end else end      # into characters
+            if found == end:
+                found = NULL
         else:
             found = <const char *>memmem(text, end - text, a[1].text, size)
         if found == NULL:
@@ -126,6 +187,7 @@ cdef int f_replace(Room *room, const Value *a, uint32_t count, Value *out) noexc
     cdef const char *end = text + a[0].length
     cdef const char *found
     cdef int64_t left = -1
+    cdef uint32_t size
     if not texts(a, 3) or count > 3 and a[3].kind != VALUE_INT:
         return -1
     if count > 3:
@@ -137,8 +199,9 @@ cdef int f_replace(Room *room, const Value *a, uint32_t count, Value *out) noexc
             left -= 1
             if text == end:
                 break
-            output_put(&output, text, 1)
-            text += 1
+            size = character(text, end)
+            output_put(&output, text, size)
+            text += size
             continue
         found = <const char *>memmem(text, end - text, a[1].text, a[1].length)
         if found == NULL:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastdns import regex
 from fastdns.expression.lexer import ExpressionError
 from fastdns.expression.parser import Node
+
+if TYPE_CHECKING:
+    from fastdns.expression._dates import Zone
 
 __all__ = ["BUILTINS", "Array", "Instruction", "Type", "check", "type_text"]
 
@@ -26,10 +29,11 @@ class Map(NamedTuple):
     text: str = "map[string]interface {}"
 
 
-#: "unknown", "nil", "bool", "int", "float64", "string", "time.Duration", "time.Time", an Array or a Map.
+#: "unknown", "nil", "bool", "int", "float64", "string", "time.Duration", "time.Time" and their like, an Array or a Map.
 Type = Any
 
 UNKNOWN, NIL, BOOL, INT, FLOAT, STRING, DURATION, TIME = "unknown", "nil", "bool", "int", "float64", "string", "time.Duration", "time.Time"
+MONTH, WEEKDAY, LOCATION = "time.Month", "time.Weekday", "*time.Location"
 NUMBERS = (INT, FLOAT)
 ANY_ARRAY = Array(UNKNOWN)
 STRINGS = Array(STRING, "[]string")
@@ -37,7 +41,7 @@ STRINGS = Array(STRING, "[]string")
 
 def type_text(kind: Type) -> str:
     """A type as error messages name it."""
-    return kind if isinstance(kind, str) else str(kind.text)
+    return "unknown" if kind == NIL else kind if isinstance(kind, str) else str(kind.text)
 
 
 def is_array(kind: Type) -> bool:
@@ -75,6 +79,7 @@ SIGNATURES: dict[str, list[tuple[tuple[Type, ...], Type]]] = {
     "fromBase64": [((STRING,), STRING)],
     "duration": [((STRING,), DURATION)],
     "now": [((), TIME)],
+    "date": [((STRING,), TIME), ((STRING, STRING), TIME), ((STRING, STRING, LOCATION), TIME), ((LOCATION, STRING), TIME), ((LOCATION, STRING, STRING), TIME)],
     "bitand": [((INT, INT), INT)],
     "bitor": [((INT, INT), INT)],
     "bitxor": [((INT, INT), INT)],
@@ -105,12 +110,37 @@ AGGREGATES = ("max", "min", "mean", "median")
 ROUNDED = ("ceil", "floor", "round")
 
 BUILTINS = frozenset(
-    (*SIGNATURES, *COLLECTIONS, *AGGREGATES, *ROUNDED, "abs", "int", "float", "type", "get", "take", "concat", "sort", "date", "timezone",
+    (*SIGNATURES, *COLLECTIONS, *AGGREGATES, *ROUNDED, "abs", "int", "float", "type", "get", "take", "concat", "sort", "timezone",
      "all", "none", "any", "one", "filter", "map", "find", "findIndex", "findLast", "findLastIndex", "count", "sum", "groupBy", "sortBy", "reduce")
 )  # fmt: skip
 
-#: What a time tells of itself.
-METHODS = ("Year", "Month", "Day", "Hour", "Minute", "Second", "Weekday", "YearDay", "Unix", "Nanosecond")
+#: Methods of times and their like: types of arguments, type of the result.
+METHODS: dict[Type, dict[str, tuple[tuple[Type, ...], Type]]] = {
+    TIME: {
+        **dict.fromkeys(("Year", "Day", "Hour", "Minute", "Second", "Nanosecond", "YearDay", "Unix", "UnixMilli", "UnixMicro", "UnixNano"), ((), INT)),
+        "Month": ((), MONTH), "Weekday": ((), WEEKDAY), "IsZero": ((), BOOL), "Format": ((STRING,), STRING), "String": ((), STRING),
+        "Add": ((DURATION,), TIME), "AddDate": ((INT, INT, INT), TIME), "Sub": ((TIME,), DURATION), "Before": ((TIME,), BOOL), "After": ((TIME,), BOOL),
+        "Equal": ((TIME,), BOOL), "Compare": ((TIME,), INT), "UTC": ((), TIME), "Local": ((), TIME), "In": ((LOCATION,), TIME), "Zone": ((), STRING),
+        "Truncate": ((DURATION,), TIME), "Round": ((DURATION,), TIME),
+    },
+    DURATION: {
+        **dict.fromkeys(("Hours", "Minutes", "Seconds"), ((), FLOAT)),
+        **dict.fromkeys(("Milliseconds", "Microseconds", "Nanoseconds"), ((), INT)),
+        "String": ((), STRING), "Abs": ((), DURATION), "Truncate": ((DURATION,), DURATION), "Round": ((DURATION,), DURATION),
+    },
+    MONTH: {"String": ((), STRING)},
+    WEEKDAY: {"String": ((), STRING)},
+    LOCATION: {"String": ((), STRING)},
+}  # fmt: skip
+
+
+def time_zone(name: str) -> Zone | None:
+    """A place for the workers; None for UTC. Raises ValueError."""
+    if name in ("", "UTC"):
+        return None
+    from fastdns.expression._dates import Zone
+
+    return Zone(name)
 
 
 def check(tree: Node, source: str, functions: dict[str, tuple[tuple[Type, ...], Type]], variables: dict[str, Type]) -> tuple[list[Instruction], Type]:
@@ -232,6 +262,8 @@ class _Checker:
                 raise self.error(node, f"cannot use {type_text(left)} as type string in map key")
             if is_array(right):
                 raise self.error(node, f"cannot use {type_text(left)} as type {type_text(right.element)} in array")
+        if operator == "%" and node.parts[0].kind == node.parts[1].kind == "int" and node.parts[1].value == 0:
+            raise self.error(node, "integer divide by zero")
         if result is None:
             raise self.error(node, f"invalid operation: {operator} (mismatched types {type_text(left)} and {type_text(right)})")
         if operator == "matches" and node.parts[1].kind == "string":
@@ -322,10 +354,12 @@ class _Checker:
         self.emit(node, "call " + node.value, None, node.parts)
         return result
 
-    def mismatch(self, node: Node, name: str, wanted: tuple[Type, ...], kinds: list[Type]) -> ExpressionError | None:
+    def mismatch(
+        self, node: Node, name: str, wanted: tuple[Type, ...], kinds: list[Type], parts: list[Node] | None = None
+    ) -> ExpressionError | None:
         if len(kinds) != len(wanted):
             return self.error(node, f"{'too many' if len(kinds) > len(wanted) else 'not enough'} arguments to call {name}")
-        for part, want, kind in zip(node.parts, wanted, kinds, strict=True):
+        for part, want, kind in zip(node.parts if parts is None else parts, wanted, kinds, strict=True):
             if UNKNOWN in (want, kind) or want == kind or (is_array(want) and is_array(kind)) or (want == FLOAT and kind == INT):
                 continue
             if kind == NIL:
@@ -335,12 +369,16 @@ class _Checker:
 
     def _method(self, node: Node) -> Type:
         base = self.visit(node.parts[0])
-        if base != TIME or node.value not in METHODS:
+        known = METHODS.get(base, {}) if isinstance(base, str) else {}
+        if node.value not in known:
             raise self.error(node, f"type {type_text(base)} has no method {node.value}")
-        if len(node.parts) > 1:
-            raise self.error(node, f"too many arguments to call {node.value}")
-        self.emit(node, "time " + node.value, None, node.parts[:1])
-        return INT
+        wanted, result = known[node.value]
+        arguments = node.parts[1:]
+        problem = self.mismatch(node, node.value, wanted, [self.visit(part) for part in arguments], arguments)
+        if problem is not None:
+            raise problem
+        self.emit(node, "time " + node.value, None, node.parts)
+        return result
 
     def _predicate(self, node: Node) -> Type:
         kind = self.visit(node.parts[0])
@@ -349,12 +387,34 @@ class _Checker:
 
     def _builtin(self, node: Node) -> Type:
         name = node.value
+        if name == "timezone" or (name == "date" and len(node.parts) == 3):
+            self.place(node)
+            if name == "timezone":
+                return LOCATION
         if any(part.kind == "predicate" for part in node.parts) or name in ("sum", "count"):
             return self.with_predicate(node)
         kinds = [self.visit(part) for part in node.parts]
         result = self.builtin_type(node, name, kinds)
         self.emit(node, name, None, node.parts)
         return result
+
+    def place(self, node: Node) -> None:
+        """The time zone that `timezone` and `date` name last; it is looked up here, once."""
+        if node.value == "timezone" and len(node.parts) != 1:
+            raise self.error(node, f"{'too many' if node.parts else 'not enough'} arguments to call timezone")
+        name = node.parts[-1]
+        if name.kind != "string":
+            kind = self.visit(name)
+            if kind not in (STRING, UNKNOWN):
+                raise self.error(name, f"cannot use {type_text(kind)} as argument (type string) to call {node.value} ")
+            raise self.error(name, "a time zone must be constant")
+        try:
+            zone = time_zone(name.value)
+        except ValueError as error:
+            raise self.error(name, str(error)) from None
+        target = node if node.value == "timezone" else name
+        self.emit(target, "place", zone)
+        target.type = LOCATION
 
     def builtin_type(self, node: Node, name: str, kinds: list[Type]) -> Type:
         if name in SIGNATURES:
@@ -375,15 +435,13 @@ class _Checker:
             return self.number_type(node, name, kinds)
         if name in AGGREGATES:
             return self.aggregate_type(node, name, kinds)
-        if name in ("date", "timezone"):
-            raise self.error(node, f"{name} is not known to fastdns")
         return self.list_type(node, name, kinds)
 
     def number_type(self, node: Node, name: str, kinds: list[Type]) -> Type:
         if len(kinds) != 1:
             raise self.error(node, ONE.format(len(kinds)))
         if kinds[0] not in (*NUMBERS, UNKNOWN) and not (kinds[0] == STRING and name in ("int", "float")):
-            raise self.error(node, f"invalid argument for {name} (type {type_text(kinds[0])})")
+            raise self.error(node, f"invalid argument for {name} (type {'%!s(<nil>)' if kinds[0] == NIL else type_text(kinds[0])})")
         return INT if name == "int" else kinds[0] if name == "abs" else FLOAT
 
     def aggregate_type(self, node: Node, name: str, kinds: list[Type]) -> Type:
@@ -407,7 +465,7 @@ class _Checker:
             if not 1 <= len(kinds) <= 2:
                 raise self.error(node, f"invalid number of arguments (expected 1 or 2, got {len(kinds)})")
             if family(kinds[0]) not in ("array", UNKNOWN):
-                raise self.error(node, f"cannot sort {type_text(kinds[0])}")
+                raise self.error(node.parts[0], f"cannot use {type_text(kinds[0])} as argument (type []int) to call sort ")
             return ANY_ARRAY
         if len(kinds) != 2:
             raise self.error(node, f"invalid number of arguments (expected 2, got {len(kinds)})")
@@ -462,11 +520,10 @@ def family(kind: Type) -> str:
 def _same(kind: Type, other: Type) -> bool:
     return (
         UNKNOWN in (kind, other)
+        or NIL in (kind, other)
         or kind == other
         or (kind in NUMBERS and other in NUMBERS)
         or (is_array(kind) and is_array(other))
-        or (kind == NIL and family(other) in ("array", "map"))
-        or (other == NIL and family(kind) in ("array", "map"))
         or (isinstance(kind, Map) and isinstance(other, Map))
     )
 

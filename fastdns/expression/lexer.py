@@ -76,18 +76,18 @@ def tokens(source: str) -> list[Token]:
         kind, text = str(match.lastgroup), match[0]
         end = match.end()
         if kind == "number" and end < len(source) and (source[end].isalnum() or source[end] in "_$"):
-            raise ExpressionError(f"bad number syntax: {go_quoted(source[at : end + 1])}", source, at)
+            raise ExpressionError(f"bad number syntax: {go_quoted(source[at : end + 1])}", source, end)
         if kind == "identifier":
             found.append(Token("Operator" if text in WORDS else "Identifier", text, at))
         elif kind in ("string", "bytes"):
-            value = _unescaped(text[1:-1] if kind == "string" else text[2:-1], source, at)
+            value = _unescaped(text[1:-1], source, at + 1) if kind == "string" else _unescaped(text[2:-1], source, at + 2)
             found.append(Token(kind.capitalize(), value, at))
         elif kind == "raw":
             found.append(Token("String", text[1:-1].replace("``", "`"), at))
         elif kind != "space":
             found.append(Token(kind.capitalize(), text, at))
         at = end
-    found.append(Token(EOF, "", len(source)))
+    found.append(Token(EOF, "", max(len(source) - 1, 0)))
     return found
 
 
@@ -111,6 +111,6 @@ def _unescaped(text: str, source: str, at: int) -> str:
                 return chr(code)
         if match[6] in ESCAPES:
             return ESCAPES[match[6]]
-        raise ExpressionError("unable to unescape string", source, at)
+        raise ExpressionError("invalid char escape", source, at + match.start() + 1)
 
     return ESCAPE.sub(one, text)

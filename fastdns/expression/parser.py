@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from fastdns.expression.lexer import EOF, ExpressionError, Token, tokens
+from fastdns.expression.lexer import EOF, ExpressionError, Token, go_quoted, tokens
 
 __all__ = ["BINARY", "PREDICATES", "Node", "parse"]
 
@@ -241,7 +242,10 @@ class _Parser:
         if token.kind == "Number":
             self.next()
             return self.number(token)
-        if token.kind in ("String", "Bytes"):
+        if token.kind == "Bytes":
+            self.next()
+            return self.postfix(self.node("array", token.at, None, [self.node("int", token.at, octet) for octet in token.value.encode()]))
+        if token.kind == "String":
             self.next()
             return self.postfix(self.node("string", token.at, token.value))
         if self.at("Bracket", "["):
@@ -255,11 +259,16 @@ class _Parser:
         base = {"0x": 16, "0b": 2, "0o": 8}.get(text[:2], 10)
         try:
             if base == 10 and ("." in text or "e" in text):
-                return self.node("float", token.at, float(text))
-            value = int(text if base == 10 else text[2:], base)
+                real, value = float(text), 0
+            else:
+                real, value = None, int(text if base == 10 else text[2:], base)
         except ValueError:
             kind = {16: "hex", 2: "binary", 8: "octal"}.get(base, "float" if "e" in text or "." in text else "integer")
-            raise self.error(f"invalid {kind} literal: strconv.ParseInt: parsing {text!r}: invalid syntax") from None
+            raise self.error(f"invalid {kind} literal: strconv.ParseInt: parsing {go_quoted(text)}: invalid syntax") from None
+        if real is not None:
+            if math.isinf(real):
+                raise self.error(f"invalid float literal: strconv.ParseFloat: parsing {go_quoted(text)}: value out of range")
+            return self.node("float", token.at, real)
         if value >= 1 << 63:
             raise self.error(f'invalid integer literal: strconv.ParseInt: parsing "{text}": value out of range')
         return self.node("int", token.at, value)

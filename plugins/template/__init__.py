@@ -105,7 +105,7 @@ def _property(controller: Controller, template: Template, types: dict[str, expre
             raise controller.err(f"could not compile expression: {error}") from None
     elif word == "rcode":
         text = controller.arg()
-        numbers = {name: number for number, name in RCODES.items()} | {"BADVERS": 16}
+        numbers = {name: number for number, name in RCODES.items()} | {"NOTIMPL": 4}
         if text not in numbers:
             raise controller.err(f"unknown rcode {text}")
         template.rcode = numbers[text]

@@ -2,6 +2,11 @@
 from libc.stdint cimport uint32_t
 from fastdns._value cimport Room, Value
 
+cdef enum:
+    REASON_SIZE = 160
+
 cdef bint is_true(const Value *value) noexcept nogil
-# Calls function `number` of language.FUNCTIONS; -1 with the reason.
-cdef int call_function(Room *room, uint32_t number, Value *a, uint32_t count, Value *out, const char **reason) noexcept nogil
+# Calls function `number` of language.FUNCTIONS; -1 with the reason (REASON_SIZE octets). How many arguments it takes is checked before (language.ARGUMENTS).
+cdef int call_function(Room *room, uint32_t number, Value *a, uint32_t count, Value *out, char *reason) noexcept nogil
+# As Go names the type of what a template sees.
+cdef const char *type_name(const Value *value) noexcept nogil

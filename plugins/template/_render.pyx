@@ -5,11 +5,12 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from fastdns._metadata cimport LabelHandle, label_read
 from fastdns._mux cimport Query
-from fastdns._text cimport Text, text_address, text_class, text_name, text_type
-from fastdns._value cimport (VALUE_ARRAY, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_OBJECT, VALUE_STRING, Output, Room, Value, copy_text,
-                             map_find, map_settle, output_put, output_value, output_word, room_step, room_take, set_bool, set_int, set_nil, set_text)
+from fastdns._text cimport Text, text_address, text_char, text_class, text_name, text_string, text_type
+from fastdns._value cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_OBJECT, VALUE_STRING, Output, Room, Value,
+                             copy_text, map_find, map_settle, output_number, output_put, output_value, output_word, room_step, room_take, set_bool,
+                             set_int, set_nil, set_text)
 from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z
-from fastdns.plugins.template._functions cimport call_function, is_true
+from fastdns.plugins.template._functions cimport REASON_SIZE, call_function, is_true, type_name
 
 from fastdns._metadata import resolve
 from fastdns.plugins.template.language import parse
@@ -78,6 +79,16 @@ cdef enum Field:
     FIELD_DO
     FIELD_UDP_SIZE
     FIELD_VERSION
+    FIELD_STRING
+    FIELD_NO_RECORDS
+    FIELD_EXTRA
+    FIELD_HEADER
+    FIELD_LENGTH
+    FIELD_COMPRESS
+    FIELD_TSIG
+
+cdef enum:
+    NIL_POINTER = 1             # Value.number of a NIL that is printed as such
 
 FIELDS = {
     "Zone": FIELD_ZONE, "Name": FIELD_NAME, "Class": FIELD_CLASS, "Type": FIELD_TYPE, "Match": FIELD_MATCH, "Group": FIELD_GROUP, "Regex": FIELD_REGEX,
@@ -85,7 +96,9 @@ FIELDS = {
     "Id": FIELD_ID, "Response": FIELD_RESPONSE, "Opcode": FIELD_OPCODE, "Authoritative": FIELD_AUTHORITATIVE, "Truncated": FIELD_TRUNCATED,
     "RecursionDesired": FIELD_RECURSION_DESIRED, "RecursionAvailable": FIELD_RECURSION_AVAILABLE, "Zero": FIELD_ZERO,
     "AuthenticatedData": FIELD_AUTHENTICATED, "CheckingDisabled": FIELD_CHECKING_DISABLED, "Rcode": FIELD_RCODE, "Meta": FIELD_META,
-    "IsEdns0": FIELD_EDNS, "Do": FIELD_DO, "UDPSize": FIELD_UDP_SIZE, "Version": FIELD_VERSION,
+    "IsEdns0": FIELD_EDNS, "Do": FIELD_DO, "UDPSize": FIELD_UDP_SIZE, "Version": FIELD_VERSION, "String": FIELD_STRING,
+    "Answer": FIELD_NO_RECORDS, "Ns": FIELD_NO_RECORDS, "Extra": FIELD_EXTRA, "MsgHdr": FIELD_HEADER, "Len": FIELD_LENGTH, "Compress": FIELD_COMPRESS,
+    "IsTsig": FIELD_TSIG,
 }
 
 cdef enum Flow:                 # what a statement leads to
@@ -128,7 +141,10 @@ cdef int render(const Tree *tree, const Data *data, Room *room, Output *out, cha
 
 
 cdef int fail(State *state, const Node *node, const char *reason) noexcept nogil:
-    snprintf(state.error, ERROR_SIZE, b"template: %s:%s: executing \"%s\" at <%s>: %s", state.tree.name, node.place, state.tree.name, node.text, reason)
+    cdef int length = snprintf(state.error, ERROR_SIZE, b"template: %s:%s: executing \"%s\" at <%s>: %s", state.tree.name, node.place, state.tree.name,
+                               node.text, reason)
+    if length >= ERROR_SIZE:
+        state.error[ERROR_SIZE - 1] = 0
     return -1
 
 
@@ -154,10 +170,8 @@ cdef int statement(State *state, uint32_t number) noexcept nogil:
             return FLOW_FAILED
         if node.operation == OP_SET:
             state.variables[node.slot] = value
-        elif value.kind == VALUE_NIL:
-            output_word(state.out, b"<no value>")
         else:
-            output_value(state.out, &value)
+            print_value(state, &value)
     elif node.operation == OP_IF or node.operation == OP_WITH:
         return choose(state, node, parts)
     elif node.operation == OP_RANGE:
@@ -172,6 +186,53 @@ cdef int statement(State *state, uint32_t number) noexcept nogil:
         fail(state, node, node.value.text)
         return FLOW_FAILED
     return FLOW_ON
+
+
+cdef void print_value(State *state, const Value *value) noexcept nogil:
+    cdef uint32_t i
+    cdef Value text
+    if value.kind == VALUE_NIL:
+        output_word(state.out, b"<nil>" if value.number == NIL_POINTER else b"<no value>")
+    elif value.kind == VALUE_OBJECT:
+        if value.number == OBJECT_QUESTION and question_text(state, &text) == 0:
+            output_put(state.out, text.text, text.length)
+    elif value.kind == VALUE_ARRAY and value.length and value.items[0].kind == VALUE_OBJECT:
+        output_word(state.out, b"[")
+        for i in range(value.length):
+            if value.items[i].number == OBJECT_QUESTION:
+                print_question(state)
+        output_word(state.out, b"]")
+    else:
+        output_value(state.out, value)
+
+
+cdef void print_question(State *state) noexcept nogil:
+    """The struct, as Go prints it."""
+    cdef char buffer[1100]
+    cdef Text text
+    text.out, text.used, text.room, text.full = buffer, 0, sizeof(buffer), 0
+    text_name(&text, state.data.q.name.wire)
+    output_word(state.out, b"{")
+    output_put(state.out, buffer, text.used)
+    output_word(state.out, b" ")
+    output_number(state.out, state.data.q.qtype)
+    output_word(state.out, b" ")
+    output_number(state.out, state.data.q.qclass)
+    output_word(state.out, b"}")
+
+
+cdef int question_text(State *state, Value *out) noexcept nogil:
+    """As in a zone file: ;NAME, CLASS and type."""
+    cdef char buffer[1200]
+    cdef Text text
+    text.out, text.used, text.room, text.full = buffer, 0, sizeof(buffer), 0
+    text_char(&text, c';')
+    text_name(&text, state.data.q.name.wire)
+    text_char(&text, c'\t')
+    text_class(&text, state.data.q.qclass)
+    text_string(&text, b"\t ")
+    text_type(&text, state.data.q.qtype)
+    return copied(state, &text, out)
 
 
 cdef int choose(State *state, const Node *node, const uint32_t *parts) noexcept nogil:
@@ -196,6 +257,7 @@ cdef int repeat(State *state, const Node *node, const uint32_t *parts) noexcept 
     cdef Value value, index
     cdef Value dot = state.dot
     cdef int64_t i, count
+    cdef char reason[REASON_SIZE]
     cdef int flow = FLOW_ON
     if evaluate(state, parts[0], &value) < 0:
         return FLOW_FAILED
@@ -206,7 +268,11 @@ cdef int repeat(State *state, const Node *node, const uint32_t *parts) noexcept 
     elif value.kind == VALUE_NIL:
         count = 0
     else:
-        fail(state, node, b"range can't iterate over it")
+        snprintf(reason, sizeof(reason), b"range can't iterate over %.*s", <int>(min(value.length, <uint32_t>64) if value.kind == VALUE_STRING else 0),
+                 value.text)
+        if value.kind == VALUE_FLOAT:
+            snprintf(reason, sizeof(reason), b"range can't iterate over %g", value.real)
+        fail(state, node, reason)
         return FLOW_FAILED
     if count <= 0:
         return statement(state, parts[2])
@@ -239,7 +305,10 @@ cdef int run_template(State *state, const Node *node, const uint32_t *parts) noe
     if evaluate(state, parts[0], &argument) < 0:
         return FLOW_FAILED
     if state.calls >= CALLS_MAX:
-        fail(state, node, b"exceeded maximum template depth")
+        fail(state, node, b"exceeded maximum template depth (50)")
+        return FLOW_FAILED
+    if state.tree.nodes[state.tree.templates[node.slot]].operation == OP_FAIL:       # it is not defined
+        fail(state, node, state.tree.nodes[state.tree.templates[node.slot]].value.text)
         return FLOW_FAILED
     memcpy(variables, state.variables, sizeof(variables))
     state.calls += 1
@@ -258,7 +327,7 @@ cdef int evaluate(State *state, uint32_t number, Value *out) noexcept nogil:
     cdef const Node *node = &state.tree.nodes[number]
     cdef const uint32_t *parts = state.tree.parts + node.first
     cdef Value arguments[ARGUMENTS_MAX]
-    cdef const char *reason = NULL
+    cdef char reason[REASON_SIZE]
     cdef uint32_t i
     if not room_step(state.room):
         return -1
@@ -283,8 +352,9 @@ cdef int evaluate(State *state, uint32_t number, Value *out) noexcept nogil:
         for i in range(node.count):
             if evaluate(state, parts[i], &arguments[i]) < 0:
                 return -1
-        if call_function(state.room, <uint32_t>node.slot, arguments, node.count, out, &reason) < 0:
-            return fail(state, node, reason) if reason != NULL else -1
+        reason[0] = 0
+        if call_function(state.room, <uint32_t>node.slot, arguments, node.count, out, reason) < 0:
+            return fail(state, node, reason) if reason[0] else -1
     else:
         return fail(state, node, node.value.text)
     return 0
@@ -293,6 +363,8 @@ cdef int evaluate(State *state, uint32_t number, Value *out) noexcept nogil:
 cdef int field(State *state, const Node *node, const uint32_t *parts, Value *out) noexcept nogil:
     cdef Value base
     cdef const Value *found
+    cdef const char *kind
+    cdef char reason[REASON_SIZE]
     cdef int status = -2
     if evaluate(state, parts[0], &base) < 0:
         return -1
@@ -313,11 +385,18 @@ cdef int field(State *state, const Node *node, const uint32_t *parts, Value *out
             status = opt_field(state, node.slot, out)
         if status != -2:
             return status
-        if base.number == OBJECT_ROOT:
-            return fail(state, node, b"can't evaluate that field in type *template.templateData")
+        kind = OBJECT_TYPES[base.number]
     elif base.kind == VALUE_NIL:
-        return fail(state, node, b"nil pointer evaluating interface {}")
-    return fail(state, node, b"can't evaluate that field in its type")
+        snprintf(reason, sizeof(reason), b"nil pointer evaluating interface {}.%s", node.value.text)
+        return fail(state, node, reason)
+    else:
+        kind = type_name(&base)
+    snprintf(reason, sizeof(reason), b"can't evaluate field %s in type %s", node.value.text, kind)
+    return fail(state, node, reason)
+
+
+cdef const char *OBJECT_TYPES[4]
+OBJECT_TYPES[:] = [b"*template.templateData", b"*dns.Msg", b"*dns.Question", b"*dns.OPT"]
 
 
 cdef int copied(State *state, const Text *text, Value *out) noexcept nogil:
@@ -401,6 +480,7 @@ cdef int groups_map(State *state, Value *out) noexcept nogil:
         items[2 * (groups.count + i)] = groups.names[2 * i]
         group_text(groups, <uint32_t>groups.names[2 * i + 1].number, &items[2 * (groups.count + i) + 1])
     out.kind = VALUE_MAP
+    out.number = MAP_OF_TEXTS
     out.items = items
     out.length = count
     map_settle(out)
@@ -417,6 +497,7 @@ cdef int variables_map(State *state, Value *out) noexcept nogil:
         items[2 * i] = data.variable_names[i]
         items[2 * i + 1] = data.variables[i]
     out.kind = VALUE_MAP
+    out.number = 0
     out.items = items
     out.length = data.variable_count
     map_settle(out)
@@ -430,6 +511,8 @@ cdef int question_field(State *state, int32_t which, Value *out) noexcept nogil:
         text.out, text.used, text.room, text.full = buffer, 0, sizeof(buffer), 0
         text_name(&text, state.data.q.name.wire)
         return copied(state, &text, out)
+    if which == FIELD_STRING:
+        return question_text(state, out)
     if which == FIELD_QTYPE:
         set_int(out, state.data.q.qtype)
         return 0
@@ -448,16 +531,29 @@ cdef int message_field(State *state, int32_t which, Value *out) noexcept nogil:
         set_int(out, (q.flags >> 11) & 15)
     elif which == FIELD_RCODE:
         set_int(out, q.flags & 15)
-    elif which == FIELD_QUESTION:
+    elif which == FIELD_QUESTION or which == FIELD_NO_RECORDS or which == FIELD_EXTRA:
         out.items = <Value *>room_take(state.room, sizeof(Value))
         if out.items == NULL:
             return -1
         out.kind = VALUE_ARRAY
-        out.length = 1
+        out.length = 1 if which == FIELD_QUESTION else 0
+        if which == FIELD_EXTRA and q.edns.present:
+            out.length = 1
         out.items[0].kind = VALUE_OBJECT
-        out.items[0].number = OBJECT_QUESTION
+        out.items[0].number = OBJECT_QUESTION if which == FIELD_QUESTION else OBJECT_OPT
+    elif which == FIELD_HEADER:
+        out.kind = VALUE_OBJECT
+        out.number = OBJECT_MESSAGE
+    elif which == FIELD_LENGTH:
+        set_int(out, q.packet_length)
+    elif which == FIELD_COMPRESS:
+        set_bool(out, False)
+    elif which == FIELD_TSIG:
+        set_nil(out)
+        out.number = NIL_POINTER
     elif which == FIELD_EDNS:
         set_nil(out)
+        out.number = NIL_POINTER
         if q.edns.present:
             out.kind = VALUE_OBJECT
             out.number = OBJECT_OPT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -12,6 +13,14 @@ FUNCTIONS = (
     "and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len", "index", "slice", "print", "printf", "println", "html", "js", "urlquery", "call",
     "parseInt",
 )  # fmt: skip
+
+#: Functions with a number of arguments of their own: the least and the most; -1: any number.
+ARGUMENTS = {
+    "and": (1, -1), "or": (1, -1), "not": (1, 1), "eq": (1, -1), "ne": (2, 2), "lt": (2, 2), "le": (2, 2), "gt": (2, 2), "ge": (2, 2), "len": (1, 1),
+    "index": (1, -1), "slice": (1, -1), "printf": (1, -1), "call": (1, -1), "parseInt": (3, 3),
+}  # fmt: skip
+
+METHODS = frozenset(("Meta", "IsEdns0", "IsTsig", "Len", "String", "Do", "UDPSize", "Version"))
 
 VARIABLES_MAX = 24
 DEPTH_MAX = 60
@@ -170,7 +179,7 @@ class _Parser:
             word = self.peek().text if self.peek().kind == "word" else ""
             if word in ("end", "else"):
                 if word not in ends:
-                    raise self.error(f"unexpected {{{{{word}}}}}")
+                    raise self.error(f"expected end; found {{{{{word}}}}}" if "end" in ends else f"unexpected {{{{{word}}}}}")
                 self.next()
                 self.depth -= 1
                 return Node("list", None, tuple(found)), word
@@ -261,7 +270,7 @@ class _Parser:
     def template_name(self, context: str) -> str:
         token = self.next()
         if token.kind not in ("string", "raw"):
-            raise self.error(f"unexpected {_quoted(token.text)} in {context}")
+            raise self.error(f"unexpected {_quoted(token.text or '}}')} in {context}")
         return self.text_of(token)
 
     def number_of(self, name: str) -> int:
@@ -280,6 +289,7 @@ class _Parser:
         self.defined[self.number_of(name)] = tree
 
     def template(self, word: str) -> Node:
+        place = self.place(self.tokens[self.position].at) if self.position < len(self.tokens) else ""
         name = self.template_name(f"{word} clause")
         argument: Node = Node("constant", None)
         if self.position < len(self.tokens):
@@ -291,7 +301,8 @@ class _Parser:
             self.define(name, "block clause")
         else:
             self.finish("template clause")
-        return Node("template", number, (argument,))
+        shown = f" {argument.text}" if argument.text else ""
+        return Node("template", number, (argument,), place, f"{{{{template {_quoted(name)}{shown}}}}}")
 
     # ---- pipelines ----
 
@@ -302,6 +313,8 @@ class _Parser:
             name, assign = self.next().text, self.next().text
             pipe = self.commands(context)
             return pipe, self.slot(name, declare=assign == ":=")
+        if self.peek().kind == "variable" and ahead and ahead[0].text == ",":
+            raise self.error(f"too many declarations in {context}")
         return self.commands(context), -1
 
     def slot(self, name: str, *, declare: bool) -> int:
@@ -320,14 +333,14 @@ class _Parser:
         while True:
             operands = self.operands()
             if not operands:
-                raise self.error(f"missing value for {context}" if value is None and not self.tokens[self.position :] else "empty command")
+                raise self.unexpected(context)
             value = self.command(operands, value)
             texts.append(value.text)
             if self.peek().text != "|":
                 break
             self.next()
             if self.position >= len(self.tokens):
-                raise self.error(f"missing value for {context}")
+                break  # Go takes a pipe before nothing
         return value._replace(text=" | ".join(texts))
 
     def command(self, operands: list[Node], piped: Node | None) -> Node:
@@ -336,30 +349,56 @@ class _Parser:
         text = " ".join(operand.text for operand in operands)
         arguments = tuple(rest) + ((piped,) if piped is not None else ())
         if first.operation == "function":
+            least, most = ARGUMENTS.get(first.value, (0, -1))
+            if len(arguments) < least or 0 <= most < len(arguments):
+                wanted = f"at least {least}" if most < 0 else str(least)
+                return Node("fail", f"wrong number of args for {first.value}: want {wanted} got {len(arguments)}", (), first.place, first.text)
+            if first.value in ("printf", "parseInt") and arguments[0].operation == "constant" and not isinstance(arguments[0].value, str):
+                return self.mistaken(arguments[0], "string")
             if first.value in ("and", "or"):
                 return Node(first.value, None, arguments, first.place, text)
             return Node("call", FUNCTIONS.index(first.value), arguments, first.place, text)
-        if first.operation == "field" and first.value in ("Meta", "IsEdns0"):
+        if first.operation == "field" and first.value in METHODS:
+            count = 1 if first.value == "Meta" else 0
+            if len(arguments) != count:
+                return Node("fail", f"wrong number of args for {first.value}: want {count} got {len(arguments)}", (), first.place, first.text)
+            if count and arguments[0].operation == "constant" and not isinstance(arguments[0].value, str):
+                return self.mistaken(arguments[0], "string")
             return first._replace(operation="method", parts=(*first.parts, *arguments), text=text)
         if arguments:
             if first.operation == "field":
-                return Node("fail", f"{first.value} has arguments but cannot be invoked as function", (), first.place, text)
+                return Node("fail", f"{first.value} has arguments but cannot be invoked as function", (), first.place, first.text)
             if piped is not None:
                 raise self.error("non executable command in pipeline stage 2")
-            raise self.error(f"can't give argument to non-function {text}")
+            raise self.error(f"can't give argument to non-function {first.text}")
+        if first.operation == "constant" and first.value is None:
+            return Node("fail", "nil is not a command", (), first.place, first.text)
         return first
+
+    def mistaken(self, argument: Node, wanted: str) -> Node:
+        return Node("fail", f"expected {wanted}; found {argument.text}", (), argument.place, argument.text)
+
+    def unexpected(self, context: str) -> TemplateError:
+        """What is said of a token that begins no command."""
+        token = self.peek()
+        inside = context == "parenthesized pipeline"
+        if not token.text:
+            return self.error("unclosed left paren" if inside else f"missing value for {context}")
+        if token.text == ")":
+            return self.error(f"missing value for {context}" if inside else "unexpected right paren")
+        return self.error(f"unexpected {_quoted(token.text)} in command")
 
     def operands(self) -> list[Node]:
         found: list[Node] = []
         while (self.position < len(self.tokens) and self.peek().text not in ("|", ")", ",")) or self.peek().kind in ("string", "raw", "char"):
             if self.peek().text in (":=", "="):
-                raise self.error(f"unexpected {_quoted(self.peek().text)} in operand")
+                raise self.error(f"unexpected {_quoted(self.peek().text)} in {'operand' if found else 'command'}")
             found.append(self.operand())
         return found
 
     def operand(self) -> Node:
         token = self.next()
-        place = self.place(token.at)
+        start, place = token.at, self.place(token.at)
         if token.kind == "word":
             node = self.word(token, place)
         elif token.kind in ("string", "raw"):
@@ -383,11 +422,14 @@ class _Parser:
                 node = self.command([node], None)
         else:
             raise self.error(f"unexpected {_quoted(token.text)} in operand")
-        while self.peek().kind == "field" and self.peek().at == self.end_of_last:
+        first = len(node.text)
+        while self.peek().kind in ("field", "dot") and self.peek().at == self.end_of_last:
+            if self.peek().kind == "dot":
+                raise self.error("unexpected <.> in operand")
             if node.operation in ("constant", "function", "dot"):
                 raise self.error(f"unexpected . after term {_quoted(node.text)}")
             token = self.next()
-            node = Node("field", token.text[1:], (node,), place, node.text + token.text)
+            node = Node("field", token.text[1:], (node,), self.place(start + first), node.text + token.text)
         return node
 
     def word(self, token: Token, place: str) -> Node:
@@ -410,9 +452,15 @@ class _Parser:
             match = TOKENS.match(piece.text, at)
             if match is None:
                 char = piece.text[at]
+                if char == "'":
+                    end = piece.text.find("'", at + 1)
+                    raise self.error(f"malformed character constant: {piece.text[at : end + 1]}")
                 if char.isascii():
                     raise self.error(f"unexpected {_quoted(char)} in command")
                 raise self.error(f"unrecognized character in action: U+{ord(char):04X} '{char}'")
+            following = piece.text[match.end() : match.end() + 1]
+            if match.lastgroup == "number" and (following.isalnum() or following == "_"):
+                raise self.error(f"bad number syntax: {_quoted(match[0] + following)}")
             if match.lastgroup != "space":
                 found.append(Token(str(match.lastgroup), match[0], piece.at + at))
             at = match.end()
@@ -430,7 +478,7 @@ class _Parser:
 
     def finish(self, context: str) -> None:
         if self.position < len(self.tokens):
-            raise self.error(f"unexpected {_quoted(self.peek().text)} in {context}")
+            raise self.error("unexpected right paren" if self.peek().text == ")" else f"unexpected {_quoted(self.peek().text)} in {context}")
 
     def text_of(self, token: Token) -> str:
         if token.kind == "raw":
@@ -450,10 +498,14 @@ class _Parser:
         text = token.text.replace("_", "").lower()
         digits = text.lstrip("+-")
         try:
-            if digits[:2] in ("0x", "0o", "0b"):
-                return int(text, 0)
-            if "." in text or "e" in text:
-                return float(text)
-            return int(text, 8) if digits[0] == "0" and len(digits) > 1 else int(text)
+            if digits[:2] not in ("0x", "0o", "0b") and ("." in text or "e" in text):
+                value: int | float = float(text)
+            else:
+                value = int(text, 8 if digits[0] == "0" and len(digits) > 1 and digits[1].isdigit() else 0)
         except ValueError:
             raise self.error(f"bad number syntax: {_quoted(token.text)}") from None
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise self.error(f"integer overflow: {_quoted(token.text)}")
+        if math.isinf(value):
+            raise self.error(f"illegal number syntax: {_quoted(token.text)}")
+        return value

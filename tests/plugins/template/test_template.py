@@ -9,6 +9,7 @@ import pytest
 
 from fastdns.corefile import Controller, CorefileError
 from fastdns.plugins.template import parse
+from tests.server import Server
 
 COREFILE = r"""
 .:{port} {
@@ -81,8 +82,6 @@ COREFILE = r"""
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory):
-    from tests.server import Server
-
     # {port} is filled in by the server; what else stands in braces is the templates' own
     with Server(tmp_path_factory.mktemp("template"), COREFILE) as running:
         yield running
@@ -162,44 +161,6 @@ def test_errors_and_metrics_tell_what_failed(server) -> None:
         assert 'class="IN"' in found[0]
         assert 'type="A"' in found[0]
     assert place.split(",", maxsplit=1)[0] in page
-
-
-#: Template, text of the record as the client sees it.
-TEXTS = [
-    ("{{ .Name | printf `%s-%q-%d` | len }}", None),
-    ("{{ printf `%05d|%-4s|%x|%t|%.2f` 42 `a` `hi` true 1.5 }}", "00042|a   |6869|true|1.50"),
-    ("{{ print 1 2 `x` 3 }}", "1 2x3"),
-    ("{{ if and .Name (eq .Type `TXT`) }}y{{ else }}n{{ end }}", "y"),
-    ("{{ if or false 0 }}y{{ else if eq 1 2 1 }}m{{ else }}n{{ end }}", "m"),
-    ("{{ range $i, $m := .Match }}{{ $i }}{{ len $m }};{{ else }}none{{ end }}", "010;"),
-    ("{{ with .Group.none }}y{{ else }}n{{ end }}", "n"),
-    ("{{ $x := 1 }}{{ if true }}{{ $x = 2 }}{{ end }}{{ $x }}", "2"),
-    ("{{ range .Match }}{{ break }}{{ end }}done", "done"),
-    ("{{ define `T` }}<{{ . }}>{{ end }}{{ template `T` .Zone }}", "<go.test.>"),
-    ("{{ block `B` .Type }}[{{ . }}]{{ end }}", "[TXT]"),
-    ("a {{- ` b ` -}} c", "a b c"),
-    ("{{/* nothing */}}x", "x"),
-    ("{{ slice .Name 0 3 }}", "x.g"),
-    ("{{ parseInt `ff` 16 64 }}", "255"),
-    ("{{ lt 1 2 }}{{ ge 2 3 }}{{ ne `a` `b` }}{{ not true }}", "truefalsetruefalse"),
-    ("{{ html `<a>` }}{{ urlquery `a b` }}", "&lt;a&gt;a+b"),
-    ("{{ .Meta `none/none` }}|", "|"),
-    ("{{ .Message.Id | lt -1 }}", "true"),
-    ("{{ index .Group `0` }}", "x.go.test."),
-    ("{{ .Regex }}", ".*"),
-    ("{{ 0x10 }} {{ 1_000 }} {{ 1e2 }} {{ 'a' }}", "16 1000 100 97"),
-]
-
-
-@pytest.mark.parametrize(("text", "wanted"), TEXTS, ids=[text for text, _ in TEXTS])
-def test_the_language(serve, text: str, wanted: str | None) -> None:
-    corefile = '.:{port} {\n bind 127.0.0.1\n template IN TXT go.test {\n  answer "{{ .Name }} 1 TXT \\"' + text + '\\""\n }\n}\n'
-    reply = serve(corefile).query("x.go.test.", "TXT")
-    if wanted is None:
-        assert reply.rcode() == dns.rcode.NOERROR
-        assert reply.answer[0][0].strings[0].isdigit()
-    else:
-        assert reply.answer[0][0].strings[0].decode() == wanted
 
 
 BAD = [
