@@ -8,6 +8,7 @@ from fastdns.plugins.cache._worth cimport Limits
 cdef enum Mode:                 # what a query means to the cache
     MODE_NONE
     MODE_MISS                   # its reply is kept
+    MODE_UNKEPT                 # its reply is not: both stores are disabled for the name
     MODE_VERIFY                 # parked with a stale reply until its child has asked
     MODE_WAIT                   # parked with a stale reply until a refresh of the key is through, or the time is up
     MODE_REFRESH                # a detached child: a prefetch or the refresh of a stale entry
@@ -40,6 +41,7 @@ cdef struct Cache:
     Limits limits
     const Zones *zones          # borrowed from the handler's lists
     const Zones *excepted[2]    # by kind
+    const Zones *unkept         # excepted from both
     Cells *cells                # by server label
     int64_t prefetch            # hits that make an entry worth a prefetch; 0: none
     int64_t duration            # ns between two hits that still count together

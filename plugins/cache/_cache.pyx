@@ -14,7 +14,7 @@ from fastdns._metrics cimport Metric, metric_add
 from fastdns._zones cimport ZoneList, zones_hold
 from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records, entry_visit,
                                            store_find, store_open, store_close, store_put, store_remove, store_load, store_peek, store_poke, store_swap)
-from fastdns.plugins.cache._worth cimport Worth, reply_worth
+from fastdns.plugins.cache._worth cimport Worth, reply_ttl, reply_worth
 
 cdef enum:
     SECOND = 1000000000
@@ -38,6 +38,13 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
         return NEXT
     cells = &cache.cells[q.server.label]
     metric_add(cells.requests, q.worker.id, 1)
+    if cache.unkept.count and zones_hold(cache.unkept, q.name):
+        metric_add(cells.misses, q.worker.id, 1)
+        work.mode = MODE_UNKEPT
+        work.secure = query_do(q) or q.flags & FLAG_AD != 0
+        work.flags = q.flags
+        q.flags |= FLAG_AD
+        return NEXT
     work.bits = (KEY_DO if query_do(q) else 0) | (KEY_CD if q.flags & FLAG_CD else 0)
     work.secure = work.bits & KEY_DO or q.flags & FLAG_AD != 0
     key_set(&key, q.name, q.qtype, q.qclass, work.bits)
@@ -276,6 +283,11 @@ cdef Verdict on_reply(Handler *self, Query *q) noexcept nogil:
             if worth.storable:
                 keep(cache, q, work, &q.reply, &worth, False)
             settle(&q.reply, worth.ttl, work.secure)
+    elif work.mode == MODE_UNKEPT:
+        work.mode = MODE_NONE
+        q.flags = work.flags
+        if q.reply.written:
+            settle(&q.reply, reply_ttl(&q.reply, q.name, q.qtype, q.qclass, (q.message.flags >> 11) & 15, &cache.limits), work.secure)
     elif work.mode == MODE_REFRESH:
         finish_refresh(self, q, work)
     return UP
@@ -414,10 +426,13 @@ cdef class CacheHandler(NativeHandler):
         if self.cache == NULL or store_open(&self.cache.store, settings.success_capacity, settings.denial_capacity) < 0:
             raise MemoryError
         self.settings = settings
-        self.lists = (ZoneList(settings.zones), ZoneList(settings.disable_success), ZoneList(settings.disable_denial))
+        success, denial = ZoneList(settings.disable_success), ZoneList(settings.disable_denial)
+        both = [zone for zone in success.names if denial.match(zone)] + [zone for zone in denial.names if success.match(zone)]
+        self.lists = (ZoneList(settings.zones), success, denial, ZoneList(both))
         self.cache.zones = &(<ZoneList>self.lists[0]).zones
         self.cache.excepted[SUCCESS] = &(<ZoneList>self.lists[1]).zones
         self.cache.excepted[DENIAL] = &(<ZoneList>self.lists[2]).zones
+        self.cache.unkept = &(<ZoneList>self.lists[3]).zones
         self.cache.limits.success = min(settings.success_ttl, 4294967295)
         self.cache.limits.success_least = min(settings.success_least, 4294967295)
         self.cache.limits.denial = min(settings.denial_ttl, 4294967295)

@@ -24,3 +24,5 @@ cdef struct Worth:
 
 # The worth of a written reply to the question of name, type and class.
 cdef Worth reply_worth(const Reply *reply, const Name *name, uint16_t qtype, uint16_t qclass, int opcode, const Limits *limits) noexcept nogil
+# Only its ttl: for a reply that will not be kept.
+cdef uint32_t reply_ttl(const Reply *reply, const Name *name, uint16_t qtype, uint16_t qclass, int opcode, const Limits *limits) noexcept nogil

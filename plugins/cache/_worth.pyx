@@ -25,18 +25,27 @@ cdef Worth reply_worth(const Reply *reply, const Name *name, uint16_t qtype, uin
     if kind == KIND_NAMEERROR and not soa:
         worth.storable = False
     worth.usable = whole and kind == KIND_NOERROR and worth.answering
-    if kind == KIND_NAMEERROR or kind == KIND_NODATA:
-        worth.kind = DENIAL
-        worth.ttl = clamp(least_ttl(reply, limits.denial), limits.denial_least, limits.denial)
-    elif kind == KIND_SERVERERROR:
-        worth.kind = DENIAL
-        worth.ttl = limits.failure
-    else:
-        worth.kind = SUCCESS
-        worth.ttl = clamp(least_ttl(reply, limits.success) if kind == KIND_NOERROR else TTL_LEAST, limits.success_least, limits.success)
+    worth.kind = DENIAL if kind == KIND_NAMEERROR or kind == KIND_NODATA or kind == KIND_SERVERERROR else SUCCESS
+    worth.ttl = kind_ttl(reply, kind, limits)
     if worth.ttl == 0:
         worth.storable = False
     return worth
+
+
+cdef uint32_t reply_ttl(const Reply *reply, const Name *name, uint16_t qtype, uint16_t qclass, int opcode, const Limits *limits) noexcept nogil:
+    cdef ReplyKind kind = reply_kind(reply, qtype, opcode)
+    if kind == KIND_NOERROR and has(reply, SECTION_AUTHORITY, TYPE_SOA) and has(reply, SECTION_ANSWER, TYPE_ANY) and not answers_question(
+            reply, name, qtype, qclass):
+        kind = KIND_NODATA
+    return kind_ttl(reply, kind, limits)
+
+
+cdef inline uint32_t kind_ttl(const Reply *reply, ReplyKind kind, const Limits *limits) noexcept nogil:
+    if kind == KIND_NAMEERROR or kind == KIND_NODATA:
+        return clamp(least_ttl(reply, limits.denial), limits.denial_least, limits.denial)
+    if kind == KIND_SERVERERROR:
+        return limits.failure
+    return clamp(least_ttl(reply, limits.success) if kind == KIND_NOERROR else TTL_LEAST, limits.success_least, limits.success)
 
 
 cdef inline uint32_t clamp(uint32_t ttl, uint32_t least, uint32_t most) noexcept nogil:
