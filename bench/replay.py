@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["ADDITIONS", "CASES", "Case", "main"]
 
 SEED = 20_111
-BATCH = 64
+BATCH = 32  # as many as the engine takes at once
 #: Batches before those that count, and those that do. Few: the same instructions run each time.
-WARM = 6
-COUNTED = 8
+WARM = 12
+COUNTED = 16
 
 SERVICES = 1000
 NAMESPACES = 40

@@ -1,6 +1,6 @@
 """Zone tables and chains from what a Corefile says; see _chains.pyi."""
 cimport cython
-from libc.stdint cimport uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 from fastdns._mux cimport (CHAIN_MAX, HANDLER_ABI, SCRATCH_MAX, Chain, ChainSet, Handler, NativeHandler, ServerTable, Zone, filter_func)
@@ -46,6 +46,22 @@ class ServerSpec:
         self.max_tcp_queries = max_tcp_queries
 
 
+cdef void note_hooks(Chain *chain) noexcept nogil:
+    """So that the walk of a query need not look at handlers without the hook that it wants."""
+    cdef uint32_t i
+    for i in range(chain.count):
+        if chain.handlers[i].ahead != NULL:
+            chain.ahead[chain.ahead_count] = chain.handlers[i]
+            chain.ahead_count += 1
+        chain.next_reply[i + 1] = <uint8_t>(i + 1) if chain.handlers[i].reply != NULL else chain.next_reply[i]
+        chain.next_done[i + 1] = <uint8_t>(i + 1) if chain.handlers[i].done != NULL else chain.next_done[i]
+    i = chain.count
+    chain.next_query[i] = <uint8_t>i
+    while i > 0:
+        i -= 1
+        chain.next_query[i] = <uint8_t>i if chain.handlers[i].query != NULL else chain.next_query[i + 1]
+
+
 @cython.no_gc_clear         # the list of blocks to free must outlive what the garbage collector takes apart
 cdef class Chains:
     """One configuration in native form: the zone tables of its servers and the chains of its blocks."""
@@ -69,6 +85,8 @@ cdef class Chains:
         for handler, places, zones, view in served.values():
             (<NativeHandler>handler).attach(list(places.items()), view)
             (<NativeHandler>handler).attach_zones(zones)
+        for chain in self._chains.values():
+            note_hooks(<Chain *><size_t>chain)
 
     def __dealloc__(self):
         for block in self.memory:

@@ -3,6 +3,7 @@
 A plugin's handler is a `NativeHandler` that owns a `Handler`: C function pointers (hooks) and a state pointer. A chain is an array of
 handlers; the walk is a loop, so a query parks by remembering its position. Only the worker that owns a query walks it.
 
+    ahead   before `query`, for the queries of one batch in turn: what `query` will read is fetched into the CPU's cache, and nothing else is done
     query   going down: answer it, pass it on, fail, drop, park or stream
     reply   coming up, for every handler passed on the way down, in reverse: there is a message (q.reply.written) or a failure
     resume  the handler that parked goes on: its child is done, its answer came (query_post), or whatever it waited for
@@ -16,10 +17,12 @@ from fastdns._reply cimport Reply, LargePool
 from fastdns._random cimport Random
 
 cdef enum:
-    HANDLER_ABI = 1
+    HANDLER_ABI = 2
     SCRATCH_MAX = 768           # octets of all handlers of a chain
     CHAIN_MAX = 64              # handlers in a chain
     CHILD_DEPTH = 10
+    AHEAD_QUERIES = 16          # queries that look ahead together
+    AHEAD_ROUNDS = 4
     ERROR_MAX = 192
     QUERY_DEADLINE = 10000      # milliseconds a query may be parked in all, where the handler gives none
     WORKERS_MAX = 64
@@ -34,6 +37,11 @@ cdef enum Verdict:
     STREAM                      # query: q.stream takes the connection (zone transfer)
     UP                          # reply: go on upwards
     AGAIN                       # reply: drop this reply and go down again with the handler below me
+
+cdef enum Ahead:
+    AHEAD_PASS                  # the query is likely to go on to the handler below me: its turn
+    AHEAD_AGAIN                 # call me in the next round, with step + 1: what I asked for will be there
+    AHEAD_END                   # this was all; or I shall answer
 
 cdef enum Transport:
     TRANSPORT_UDP
@@ -77,6 +85,7 @@ cdef struct Worker
 cdef struct Timer
 cdef struct Source
 
+ctypedef Ahead (*handler_ahead_func)(Handler *self, Query *q, uint32_t step) noexcept nogil
 ctypedef Verdict (*handler_query_func)(Handler *self, Query *q) noexcept nogil
 ctypedef Verdict (*handler_reply_func)(Handler *self, Query *q) noexcept nogil
 ctypedef Verdict (*handler_resume_func)(Handler *self, Query *q) noexcept nogil
@@ -91,6 +100,7 @@ cdef struct Handler:            # one for each plugin and server block; hooks a 
     uint32_t scratch_size       # octets of each query's scratch that the handler wants (zeroed when the query starts)
     uint32_t scratch            # offset given by the chain's builder
     uint32_t index              # position in its chain
+    handler_ahead_func ahead
     handler_query_func query
     handler_reply_func reply
     handler_resume_func resume
@@ -105,6 +115,12 @@ cdef struct Handler:            # one for each plugin and server block; hooks a 
 cdef struct Chain:              # of one server block
     Handler *handlers[CHAIN_MAX]
     uint32_t count
+    uint32_t ahead_count
+    Handler *ahead[CHAIN_MAX]   # those that have the hook
+    # Where the walk goes on from a position: the first handler from it on that has the hook (count: none), and behind the last one before it (0: none).
+    uint8_t next_query[CHAIN_MAX + 1]
+    uint8_t next_reply[CHAIN_MAX + 1]
+    uint8_t next_done[CHAIN_MAX + 1]
     uint32_t scratch            # octets in use
     uint32_t edits              # some handler has a reply hook that edits records
 
@@ -261,6 +277,10 @@ cdef struct Query:
     uint8_t scratch[SCRATCH_MAX]
     uint8_t packet_copy[1024]
 
+cdef extern from * nogil:
+    # Has the CPU fetch the cache line of an address, which need not be valid.
+    void fetch_line "__builtin_prefetch"(const void *address) noexcept
+
 cdef Worker *mux_workers[WORKERS_MAX]   # all that run
 cdef uint32_t mux_worker_count
 cdef void mux_register(uint32_t id, Worker *worker) noexcept nogil      # the engine, as it makes them
@@ -322,6 +342,9 @@ cdef void query_streamed(Query *q, uint32_t size) noexcept nogil
 cdef Zone *mux_match(Query *q) noexcept nogil
 # Runs an accepted query (message and first_name parsed, addresses, transport, listener set) through mux, chain and send.
 cdef void query_run(Query *q) noexcept nogil
+# The same for queries of one batch, AHEAD_QUERIES at most: query_enter for each, then query_run_all. False when no chain takes the query: it is gone.
+cdef bint query_enter(Query *q) noexcept nogil
+cdef void query_run_all(Query **queries, uint32_t count) noexcept nogil
 # The writer of the fitted reply: into out with room for q.reply.message_size (at most 65,535) octets. Returns the length.
 cdef uint32_t query_write(Query *q, uint8_t *out) noexcept nogil
 

@@ -8,6 +8,7 @@ from fastdns._wire cimport (Name, HEADER_SIZE, CLASS_IN, TYPE_DS, TYPE_OPT, RCOD
                             RCODE_REFUSED, RCODE_BADVERS, store16, store32, wire_name_copy)
 from fastdns._reply cimport reply_begin, reply_clear, reply_end, reply_own
 from fastdns._finish cimport finish_fit, finish_write
+from fastdns._ahead cimport look_ahead
 
 cdef void (*mux_dropped)(Query *q) noexcept nogil
 mux_dropped = NULL
@@ -157,11 +158,11 @@ cdef Zone *mux_match(Query *q) noexcept nogil:
     return match(q)
 
 
-cdef void run_from_top(Query *q) noexcept nogil:
-    """Class, EDNS version, zone; then the chain. A query that no chain takes is refused and counted as dropped."""
+cdef bint find_chain(Query *q) noexcept nogil:
+    """Class, EDNS version, zone; False when no chain takes the query: it is answered then, and gone. What is refused counts as dropped."""
     if q.qclass != CLASS_IN and not q.server.any_class:
         refuse(q)
-        return
+        return False
     if q.edns.present and q.edns.version != 0:
         q.reply.written = 1
         q.reply.rcode = RCODE_BADVERS
@@ -172,14 +173,14 @@ cdef void run_from_top(Query *q) noexcept nogil:
         q.message.edns.present = 0          # nothing of the client's OPT is reflected
         finish_fit(q)
         deliver(q)
-        return
+        return False
     q.zone = match(q)
     if q.zone == NULL:
         refuse(q)
-        return
+        return False
     q.chain = q.zone.chain
     memset(q.scratch, 0, q.chain.scratch)
-    walk(q)
+    return True
 
 
 cdef void refuse(Query *q) noexcept nogil:
@@ -191,55 +192,69 @@ cdef void refuse(Query *q) noexcept nogil:
     deliver(q)
 
 
-cdef void query_run(Query *q) noexcept nogil:
-    cdef Worker *worker = q.worker
+cdef bint query_enter(Query *q) noexcept nogil:
     q.name = &q.first_name
     q.qtype = q.message.qtype
     q.qclass = q.message.qclass
     q.flags = q.message.flags
     q.edns = q.message.edns
-    run_from_top(q)
+    return find_chain(q)
+
+
+cdef void query_run(Query *q) noexcept nogil:
+    cdef Worker *worker = q.worker
+    if query_enter(q):
+        walk(q)
     if worker.pending != NULL:
         run_pending(worker)
+
+
+cdef void query_run_all(Query **queries, uint32_t count) noexcept nogil:
+    cdef Worker *worker
+    cdef uint32_t i
+    if count > 1:
+        look_ahead(queries, count)
+    for i in range(count):
+        worker = queries[i].worker
+        walk(queries[i])
+        if worker.pending != NULL:
+            run_pending(worker)
 
 
 # ---- the walk ----
 
 cdef void walk(Query *q) noexcept nogil:
     """Goes on from q.position in q.phase until the query parks or is complete."""
-    cdef Handler **handlers
+    cdef Chain *chain = q.chain
+    cdef Handler *handler
     cdef Verdict verdict
-    cdef uint32_t position, count, least
+    cdef uint32_t position
     while True:
-        handlers = q.chain.handlers
-        position = q.position
         if q.phase == PHASE_DOWN:
-            count = q.chain.count
-            while position < count and handlers[position].query == NULL:
-                position += 1
+            position = chain.next_query[q.position]
             q.position = position
-            if position < count:
+            if position < chain.count:
                 if position > q.deepest:
                     q.deepest = position
-                verdict = handlers[position].query(handlers[position], q)
+                handler = chain.handlers[position]
+                verdict = handler.query(handler, q)
                 if verdict == NEXT:
-                    q.position += 1
+                    q.position = position + 1
                     continue
             else:
-                q.deepest = count - 1
+                q.deepest = position - 1
                 fail_at_end(q)
                 verdict = FAILED
         else:
-            least = q.floor
-            while position > least and handlers[position - 1].reply == NULL:
-                position -= 1
-            if position <= least:
-                q.position = least
+            position = chain.next_reply[q.position]
+            if position <= q.floor:
+                q.position = q.floor
                 complete(q)
                 return
             position -= 1
             q.position = position
-            verdict = handlers[position].reply(handlers[position], q)
+            handler = chain.handlers[position]
+            verdict = handler.reply(handler, q)
             if verdict == UP:
                 continue
         if verdict == PARKED:
@@ -318,15 +333,14 @@ cdef void fail_at_end(Query *q) noexcept nogil:
 
 
 cdef void run_done(Query *q) noexcept nogil:
-    cdef uint32_t i = q.deepest + 1
+    cdef const Chain *chain = q.chain
+    cdef uint32_t i = chain.next_done[min(q.deepest + 1, chain.count)]
     cdef Handler *handler
-    if i > q.chain.count:
-        i = q.chain.count
     while i > q.floor:
         i -= 1
-        handler = q.chain.handlers[i]
-        if handler.done != NULL:
-            handler.done(handler, q)
+        handler = chain.handlers[i]
+        handler.done(handler, q)
+        i = chain.next_done[i]
 
 
 cdef void drop(Query *q) noexcept nogil:
@@ -591,9 +605,7 @@ cdef Query *query_detached(Handler *self, Query *q) noexcept nogil:
 
 
 cdef void start(Query *child) noexcept nogil:
-    if child.chain == NULL:
-        run_from_top(child)
-    else:
+    if child.chain != NULL or find_chain(child):
         walk(child)
 
 

@@ -5,7 +5,7 @@ from index or cache is valid until the worker's batch ends; parking copies it (r
 (spec/server.md 6 and 7), `reply_write` makes the octets.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns._wire cimport Name, Edns
+from fastdns._wire cimport Name, Edns, TYPE_NS, TYPE_SOA
 
 cdef enum:
     SECTION_ANSWER = 0
@@ -107,3 +107,31 @@ cdef enum ReplyKind:
     KIND_OTHERERROR
 
 cdef ReplyKind reply_kind(const Reply *reply, uint16_t qtype, int opcode) noexcept nogil
+
+cdef struct Tally:              # what one look through the records tells
+    uint32_t least_ttl          # 0xFFFFFFFF: no records
+    uint8_t answers             # there are records in the answer section
+    uint8_t soa                 # in the authority section, like the next
+    uint8_t ns
+
+cdef inline void reply_tally(const Reply *reply, Tally *tally) noexcept nogil:
+    cdef uint32_t i
+    cdef const Record *record
+    tally.least_ttl = 0xFFFFFFFF
+    tally.answers = 0
+    tally.soa = 0
+    tally.ns = 0
+    for i in range(reply.count):
+        record = &reply.records[i]
+        if record.ttl < tally.least_ttl:
+            tally.least_ttl = record.ttl
+        if record.section == SECTION_ANSWER:
+            tally.answers = 1
+        elif record.section == SECTION_AUTHORITY:
+            if record.type == TYPE_SOA:
+                tally.soa = 1
+            elif record.type == TYPE_NS:
+                tally.ns = 1
+
+# reply_kind for who has the tally.
+cdef ReplyKind reply_kind_of(const Reply *reply, const Tally *tally, uint16_t qtype, int opcode) noexcept nogil

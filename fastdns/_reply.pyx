@@ -4,7 +4,7 @@ from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memset
 from fastdns._atomic cimport atomic_bump32
 from fastdns._wire cimport (Name, Message, Section, WireRecord, NAME_MAX, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC,
-                            TYPE_SOA, TYPE_NS, TYPE_OPT, TYPE_AXFR, TYPE_IXFR, TYPE_RRSIG, OPCODE_NOTIFY, OPCODE_UPDATE,
+                            TYPE_OPT, TYPE_AXFR, TYPE_IXFR, TYPE_RRSIG, OPCODE_NOTIFY, OPCODE_UPDATE,
                             RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, RCODE_NOTIMP, EDNS_DO, load32,
                             wire_parse_reply, wire_begin_records, wire_next_record, wire_expand_name, wire_expand_rdata)
 
@@ -297,30 +297,28 @@ cdef bint signatures_expired(const Reply *reply) noexcept nogil:
 
 
 cdef ReplyKind reply_kind(const Reply *reply, uint16_t qtype, int opcode) noexcept nogil:
-    cdef uint32_t i
-    cdef bint answers = False, soa = False, ns = False
+    cdef Tally tally
+    reply_tally(reply, &tally)
+    return reply_kind_of(reply, &tally, qtype, opcode)
+
+
+cdef ReplyKind reply_kind_of(const Reply *reply, const Tally *tally, uint16_t qtype, int opcode) noexcept nogil:
     if opcode == OPCODE_UPDATE:
         return KIND_UPDATE
     if opcode == OPCODE_NOTIFY or qtype == TYPE_AXFR or qtype == TYPE_IXFR:
         return KIND_META
     if reply.edns.present and reply.edns.flags & EDNS_DO and signatures_expired(reply):
         return KIND_OTHERERROR
-    for i in range(reply.count):
-        if reply.records[i].section == SECTION_ANSWER:
-            answers = True
-        elif reply.records[i].section == SECTION_AUTHORITY:
-            soa |= reply.records[i].type == TYPE_SOA
-            ns |= reply.records[i].type == TYPE_NS
-    if answers and reply.rcode == RCODE_NOERROR:
+    if tally.answers and reply.rcode == RCODE_NOERROR:
         return KIND_NOERROR
-    if answers and reply.rcode == RCODE_NXDOMAIN:
+    if tally.answers and reply.rcode == RCODE_NXDOMAIN:
         return KIND_OTHERERROR
-    if soa and reply.rcode == RCODE_NOERROR:
+    if tally.soa and reply.rcode == RCODE_NOERROR:
         return KIND_NODATA
     if reply.rcode == RCODE_NXDOMAIN:
         return KIND_NAMEERROR
     if reply.rcode == RCODE_SERVFAIL or reply.rcode == RCODE_NOTIMP:
         return KIND_SERVERERROR
-    if ns and reply.rcode == RCODE_NOERROR:
+    if tally.ns and reply.rcode == RCODE_NOERROR:
         return KIND_DELEGATION
     return KIND_NOERROR if reply.rcode == RCODE_NOERROR else KIND_OTHERERROR

@@ -7,7 +7,7 @@ from fastdns._mux cimport Address, Source, Worker
 from fastdns._socket cimport iovec, mmsghdr, sockaddr_in6
 
 cdef enum:
-    BATCH = 64                      # messages in one recvmmsg or sendmmsg
+    BATCH = 32                      # messages in one recvmmsg or sendmmsg
     RECEIVE_SIZE = 4096             # octets of a query that UDP takes; more is cut by the kernel and answered FORMERR
     RECEIVE_STRIDE = 4160           # one more cache line, or all buffers would fall into the same cache sets
     SEND_SIZE = 4096                # replies up to this wait for the batch; bigger ones leave at once
@@ -61,6 +61,7 @@ cdef struct UdpSocket:              # a worker's own, of one listener
     uint8_t wildcard                # replies name the address that the query came to
     uint8_t polled                  # out of epoll, because it is never empty
     uint8_t steady                  # full or nearly empty batches in a row
+    uint8_t fragments               # a reply was too large for its path: the kernel may cut them
     UdpSocket *next_polled
     Address local
     Backlog *backlog                # NULL: replies that the kernel does not take are lost (udp_hold)

@@ -6,7 +6,8 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from libc.errno cimport errno, EAGAIN, EINTR
 from fastdns._atomic cimport atomic_bump64
-from fastdns._mux cimport Carrier, Query, Worker, TRANSPORT_UDP, query_release, query_run, query_streamed, query_take, query_write
+from fastdns._mux cimport (AHEAD_QUERIES, TRANSPORT_UDP, Carrier, Query, Worker, query_enter, query_release, query_run_all, query_streamed, query_take,
+                           query_write)
 from fastdns._metrics cimport metric_add
 from fastdns._socket cimport (EPOLLIN, EPOLLOUT, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, address_from_octets, address_from_socket, address_to_octets,
                               address_to_socket, getsockname, in6_addr, in_addr, iovec, msghdr, recvmmsg, sendmmsg, sendmsg, sockaddr,
@@ -133,24 +134,33 @@ cdef inline int receive(UdpSocket *sock, Worker *worker) noexcept nogil:
 
 
 cdef void udp_take_up(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
-    cdef int i
-    for i in range(n):
-        on_datagram(worker, sock, i)
+    cdef Query *queries[AHEAD_QUERIES]
+    cdef uint32_t count
+    cdef int i = 0
+    while i < n:
+        count = 0
+        while i < n and count < AHEAD_QUERIES:
+            queries[count] = accept_datagram(worker, sock, i)
+            if queries[count] != NULL:
+                count += 1
+            i += 1
+        query_run_all(queries, count)
 
 
-cdef inline void on_datagram(Worker *worker, UdpSocket *sock, int i) noexcept nogil:
+cdef inline Query *accept_datagram(Worker *worker, UdpSocket *sock, int i) noexcept nogil:
+    """The query in a datagram, its chain found; NULL when it is none, or is answered already."""
     cdef UdpBatch *batch = sock.batch
     cdef uint8_t rcode
     cdef Acceptance how
     cdef Query *q = query_take(worker)
     if q == NULL:
-        return
+        return NULL
     q.packet = batch.received_octets + <size_t>i * RECEIVE_STRIDE
     q.packet_length = batch.received[i].msg_len
     how = wire_accept(q.packet, q.packet_length, &q.message, &q.first_name, &rcode)
     if how == IGNORE:
         query_release(q)
-        return
+        return NULL
     q.transport = TRANSPORT_UDP
     q.carrier = &UDP
     q.connection = sock
@@ -167,8 +177,9 @@ cdef inline void on_datagram(Worker *worker, UdpSocket *sock, int i) noexcept no
         query_release(q)
     elif q.server == NULL:          # this configuration does not serve the address (any more)
         query_release(q)
-    else:
-        query_run(q)
+    elif query_enter(q):
+        return q
+    return NULL
 
 
 # ---- out ----

@@ -3,13 +3,13 @@
 A hit copies the entry's record table into the reply and borrows its octets until the batch ends; it takes no lock and writes one bit at
 most. Names in the CoreDNS sense: denial before success, but a SERVFAIL yields to a success (spec: cache, Lookup).
 """
-from libc.stdint cimport uint16_t, uint32_t, int64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from fastdns._wire cimport FLAG_AA, FLAG_RA, FLAG_AD, FLAG_CD, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL
 from fastdns._reply cimport Reply, Record, reply_add, reply_append
-from fastdns._mux cimport (Handler, Query, Worker, Timer, Verdict, NEXT, ANSWERED, PARKED, UP, CHILD_CHAIN, NativeHandler, query_scratch, query_do,
-                           query_answer, query_park, query_resume, query_child, query_detached)
+from fastdns._mux cimport (Handler, Query, Worker, Timer, Ahead, Verdict, AHEAD_PASS, AHEAD_AGAIN, AHEAD_END, NEXT, ANSWERED, PARKED, UP, CHILD_CHAIN,
+                           NativeHandler, fetch_line, query_scratch, query_do, query_answer, query_park, query_resume, query_child, query_detached)
 from fastdns._metrics cimport Metric, metric_add
 from fastdns._zones cimport ZoneList, zones_hold
 from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records, entry_visit,
@@ -23,6 +23,33 @@ cdef enum:
 
 
 # ---- going down ----
+
+cdef Ahead on_ahead(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    cdef Cache *cache = <Cache *>self.state
+    cdef Work *work = <Work *>query_scratch(self, q)
+    cdef Entry **head
+    cdef Entry *entry
+    cdef Key key
+    if step == 0:
+        if not zones_hold(cache.zones, q.name) or zones_hold(cache.unkept, q.name):
+            return AHEAD_PASS
+        key_set(&key, q.name, q.qtype, q.qclass, key_bits(q))
+        work.hash = key.hash
+        fetch_line(&cache.store.heads[key.hash & cache.store.mask])
+        return AHEAD_AGAIN
+    head = &cache.store.heads[work.hash & cache.store.mask]
+    entry = store_load(head)
+    if entry == NULL:
+        return AHEAD_PASS
+    fetch_line(entry)
+    fetch_line(<uint8_t *>entry + 64)
+    fetch_line(<uint8_t *>entry + 128)
+    return AHEAD_END
+
+
+cdef inline uint8_t key_bits(const Query *q) noexcept nogil:
+    return (KEY_DO if query_do(q) else 0) | (KEY_CD if q.flags & FLAG_CD else 0)
+
 
 cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
     cdef Cache *cache = <Cache *>self.state
@@ -45,7 +72,7 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
         work.flags = q.flags
         q.flags |= FLAG_AD
         return NEXT
-    work.bits = (KEY_DO if query_do(q) else 0) | (KEY_CD if q.flags & FLAG_CD else 0)
+    work.bits = key_bits(q)
     work.secure = work.bits & KEY_DO or q.flags & FLAG_AD != 0
     key_set(&key, q.name, q.qtype, q.qclass, work.bits)
     work.hash = key.hash
@@ -411,6 +438,7 @@ cdef uint32_t seconds(object nanoseconds) except? 4294967295:
 
 cdef class CacheHandler(NativeHandler):
     def __cinit__(self, *args, **kwargs):
+        self.handler.ahead = on_ahead
         self.handler.query = on_query
         self.handler.reply = on_reply
         self.handler.resume = on_resume

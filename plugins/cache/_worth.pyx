@@ -1,51 +1,55 @@
 """What a reply is worth to the cache. The contract is in _worth.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns._wire cimport (Name, wire_name_equal, FLAG_TC, TYPE_CNAME, TYPE_SOA, TYPE_ANY, CLASS_ANY, RCODE_NOERROR, RCODE_NXDOMAIN)
-from fastdns._reply cimport (Reply, Record, ReplyKind, reply_kind, reply_min_ttl, SECTION_ANSWER, SECTION_AUTHORITY, KIND_NOERROR, KIND_NODATA,
-                             KIND_NAMEERROR, KIND_SERVERERROR, KIND_META, KIND_UPDATE, KIND_OTHERERROR)
+from fastdns._wire cimport Name, wire_name_equal, FLAG_TC, TYPE_CNAME, TYPE_ANY, CLASS_ANY, RCODE_NOERROR, RCODE_NXDOMAIN
+from fastdns._reply cimport (Reply, Record, ReplyKind, Tally, reply_kind_of, reply_tally, SECTION_ANSWER, KIND_NOERROR, KIND_NODATA, KIND_NAMEERROR,
+                             KIND_SERVERERROR, KIND_META, KIND_UPDATE, KIND_OTHERERROR)
 from fastdns.plugins.cache._store cimport SUCCESS, DENIAL
 
 
 cdef Worth reply_worth(const Reply *reply, const Name *name, uint16_t qtype, uint16_t qclass, int opcode, const Limits *limits) noexcept nogil:
     cdef Worth worth
-    cdef ReplyKind kind = reply_kind(reply, qtype, opcode)
+    cdef Tally tally
+    cdef ReplyKind kind
     cdef bint whole = not (reply.flags & FLAG_TC or reply.overflow)
-    cdef bint passable = kind != KIND_OTHERERROR and kind != KIND_META and kind != KIND_UPDATE
-    cdef bint answers = has(reply, SECTION_ANSWER, TYPE_ANY)
-    cdef bint soa = has(reply, SECTION_AUTHORITY, TYPE_SOA)
-    worth.answering = reply.rcode == RCODE_NOERROR and answers and answers_question(reply, name, qtype, qclass)
+    cdef bint passable
+    reply_tally(reply, &tally)
+    kind = reply_kind_of(reply, &tally, qtype, opcode)
+    passable = kind != KIND_OTHERERROR and kind != KIND_META and kind != KIND_UPDATE
+    worth.answering = reply.rcode == RCODE_NOERROR and tally.answers and answers_question(reply, name, qtype, qclass)
     worth.refreshing = whole and passable and (reply.rcode == RCODE_NOERROR or reply.rcode == RCODE_NXDOMAIN)
     worth.storable = whole and passable
     # RFC 2308 section 2.2: aliases that lead nowhere are NODATA when an SOA tells for how long, and nothing to keep when none does.
-    if kind == KIND_NOERROR and answers and not worth.answering:
-        if soa:
+    if kind == KIND_NOERROR and tally.answers and not worth.answering:
+        if tally.soa:
             kind = KIND_NODATA
         else:
             worth.storable = False
-    if kind == KIND_NAMEERROR and not soa:
+    if kind == KIND_NAMEERROR and not tally.soa:
         worth.storable = False
     worth.usable = whole and kind == KIND_NOERROR and worth.answering
     worth.kind = DENIAL if kind == KIND_NAMEERROR or kind == KIND_NODATA or kind == KIND_SERVERERROR else SUCCESS
-    worth.ttl = kind_ttl(reply, kind, limits)
+    worth.ttl = kind_ttl(reply, kind, &tally, limits)
     if worth.ttl == 0:
         worth.storable = False
     return worth
 
 
 cdef uint32_t reply_ttl(const Reply *reply, const Name *name, uint16_t qtype, uint16_t qclass, int opcode, const Limits *limits) noexcept nogil:
-    cdef ReplyKind kind = reply_kind(reply, qtype, opcode)
-    if kind == KIND_NOERROR and has(reply, SECTION_AUTHORITY, TYPE_SOA) and has(reply, SECTION_ANSWER, TYPE_ANY) and not answers_question(
-            reply, name, qtype, qclass):
+    cdef Tally tally
+    cdef ReplyKind kind
+    reply_tally(reply, &tally)
+    kind = reply_kind_of(reply, &tally, qtype, opcode)
+    if kind == KIND_NOERROR and tally.answers and tally.soa and not answers_question(reply, name, qtype, qclass):
         kind = KIND_NODATA
-    return kind_ttl(reply, kind, limits)
+    return kind_ttl(reply, kind, &tally, limits)
 
 
-cdef inline uint32_t kind_ttl(const Reply *reply, ReplyKind kind, const Limits *limits) noexcept nogil:
+cdef inline uint32_t kind_ttl(const Reply *reply, ReplyKind kind, const Tally *tally, const Limits *limits) noexcept nogil:
     if kind == KIND_NAMEERROR or kind == KIND_NODATA:
-        return clamp(least_ttl(reply, limits.denial), limits.denial_least, limits.denial)
+        return clamp(least_ttl(reply, tally, limits.denial), limits.denial_least, limits.denial)
     if kind == KIND_SERVERERROR:
         return limits.failure
-    return clamp(least_ttl(reply, limits.success) if kind == KIND_NOERROR else TTL_LEAST, limits.success_least, limits.success)
+    return clamp(least_ttl(reply, tally, limits.success) if kind == KIND_NOERROR else TTL_LEAST, limits.success_least, limits.success)
 
 
 cdef inline uint32_t clamp(uint32_t ttl, uint32_t least, uint32_t most) noexcept nogil:
@@ -54,18 +58,10 @@ cdef inline uint32_t clamp(uint32_t ttl, uint32_t least, uint32_t most) noexcept
     return ttl if ttl < most else most
 
 
-cdef inline uint32_t least_ttl(const Reply *reply, uint32_t most) noexcept nogil:
-    cdef uint32_t ttl = reply_min_ttl(reply, TTL_LEAST)
-    return ttl if ttl < most or reply.count == 0 else most
-
-
-cdef inline bint has(const Reply *reply, uint8_t section, uint16_t type) noexcept nogil:
-    """A record of the type in the section; TYPE_ANY: of any."""
-    cdef uint32_t i
-    for i in range(reply.count):
-        if reply.records[i].section == section and (type == TYPE_ANY or reply.records[i].type == type):
-            return True
-    return False
+cdef inline uint32_t least_ttl(const Reply *reply, const Tally *tally, uint32_t most) noexcept nogil:
+    if reply.count == 0:
+        return TTL_LEAST
+    return tally.least_ttl if tally.least_ttl < most else most
 
 
 # ---- does it answer? ----

@@ -153,6 +153,7 @@ cdef bint descend(Ask *ask, Chase *chase, const Name *name, const Target *target
     below.owner = target.wire
     below.owner_length = target.length
     below.owned = 1
+    below.wanted.key_hash = 0
     ask_resolve(&below, name.labels - zone_labels(ask))
     answer_addresses(&below, ask.q.qtype, &candidates)
     return push(ask.q, chase, target.wire, target.length, &candidates) != NULL

@@ -27,15 +27,22 @@ cdef inline void *probe_next(Probe *probe) noexcept nogil:
         if slot_agrees(word, probe.hash):
             return slot_entry(word)
 
-cdef inline ServiceNode *find_service(const Cluster *cluster, int world, const uint8_t *key, uint32_t length) noexcept nogil:
-    """The node of a service; key is the labels of service and namespace in wire form, lower case."""
+cdef inline uint64_t service_key_hash(const uint8_t *key, uint32_t length) noexcept nogil:
+    """Of a service's key: the labels of service and namespace in wire form, lower case."""
+    return kube_hash(key, length, hash_seed)
+
+cdef inline ServiceNode *find_service_hashed(const Cluster *cluster, int world, const uint8_t *key, uint32_t length, uint64_t hash) noexcept nogil:
+    """The node of a service; hash is that of its key."""
     cdef Probe probe
     cdef ServiceNode *node
-    probe_begin(&probe, &cluster.services[world], kube_hash(key, length, hash_seed))
+    probe_begin(&probe, &cluster.services[world], hash)
     while True:
         node = <ServiceNode *>probe_next(&probe)
         if node == NULL or (node.length == length and memcmp(node.key, key, length) == 0):
             return node
+
+cdef inline ServiceNode *find_service(const Cluster *cluster, int world, const uint8_t *key, uint32_t length) noexcept nogil:
+    return find_service_hashed(cluster, world, key, length, service_key_hash(key, length))
 
 cdef inline NamespaceNode *find_namespace(const Cluster *cluster, const uint8_t *label) noexcept nogil:
     """The node of a namespace; label in wire form, lower case."""

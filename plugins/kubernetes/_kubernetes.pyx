@@ -1,18 +1,20 @@
 """The native handler of kubernetes: from a query to the records of the store."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns._mux cimport ANSWERED, FAILED, Handler, NEXT, PARKED, Query, Verdict, query_answer, query_fail
+from fastdns._mux cimport (AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, FAILED, NEXT, PARKED, Ahead, Handler, Query, Verdict, fetch_line, query_answer,
+                           query_fail, query_scratch)
 from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, reply_add, reply_clear, Record
 from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR,
-                            TYPE_CNAME, TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT)
+                            TYPE_CNAME, TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT, Name)
 from fastdns._zones cimport ZoneList, ZoneName, zones_hold, zones_match
 from fastdns.plugins.kubernetes._answer cimport (Ask, Candidates, answer_addresses, answer_exists, answer_servers, answer_soa, answer_srv,
                                                  ask_resolve)
 from fastdns.plugins.kubernetes._chase cimport Chase, chase_begin, chase_resume
+from fastdns.plugins.kubernetes._find cimport Probe, probe_begin, probe_next, service_key_hash
 from fastdns.plugins.kubernetes._memory cimport load_count
 from fastdns.plugins.kubernetes._name cimport EVERYWHERE, FORM_SERVERS, FORM_VERSION, name_reverse
-from fastdns.plugins.kubernetes._records cimport service_alias
+from fastdns.plugins.kubernetes._records cimport IMPORTED, LOCAL, ServiceNode, node_service, service_alias
 from fastdns.plugins.kubernetes._reverse cimport answer_reverse
 from fastdns.plugins.kubernetes._view cimport (FOUND_ALIAS, LocalAddress, PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED, ZONE_IMPORTED, ZONE_REVERSE)
 
@@ -31,20 +33,73 @@ cdef enum Step:                     # how far an answer came
 
 # ---- one query ----
 
+cdef struct Seen:                   # what looking ahead has found out: of this name, which a handler above may have changed since
+    const Name *name
+    const ZoneName *zone
+    uint64_t hash                   # of the service's key; 0: not known
+    Probe probe                     # for its node; then
+    const ServiceNode *node         # that node, or one whose hash is alike
+
+cdef struct Scratch:
+    Chase chase
+    Seen seen
+
+
+cdef Ahead kubernetes_ahead(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    """A service takes four reads that wait for each other: slot, node, record and namespace."""
+    cdef View *view = <View *>self.state
+    cdef Seen *seen = &(<Scratch *>query_scratch(self, q)).seen
+    cdef const uint8_t *record
+    if step == 0:
+        seen.zone = zones_match(view.zones, q.name)
+        if seen.zone == NULL:
+            return AHEAD_PASS
+        seen.name = q.name
+        return begin_look(view, q.name, seen)
+    if step == 1:
+        seen.node = <const ServiceNode *>probe_next(&seen.probe)
+        if seen.node == NULL:
+            return AHEAD_END
+        fetch_line(seen.node)
+        return AHEAD_AGAIN
+    record = <const uint8_t *>node_service(seen.node)
+    fetch_line(record)
+    fetch_line(record + 64)
+    fetch_line(seen.node.namespace)
+    return AHEAD_END
+
+
+cdef inline Ahead begin_look(const View *view, const Name *name, Seen *seen) noexcept nogil:
+    cdef uint32_t labels = name.labels - seen.zone.labels
+    cdef const uint8_t *key
+    cdef Probe *probe = &seen.probe
+    if labels < 3 or memcmp(name.lower + name.offset[labels - 1], b"\x03svc", 4) != 0:
+        return AHEAD_END
+    key = name.lower + name.offset[labels - 3]
+    seen.hash = service_key_hash(key, name.offset[labels - 1] - name.offset[labels - 3])
+    probe_begin(probe, &view.cluster.services[IMPORTED if view.zone_flags[seen.zone - view.zones.names] & ZONE_IMPORTED else LOCAL], seen.hash)
+    if probe.slots == NULL:
+        return AHEAD_END
+    fetch_line(&probe.slots.slot[probe.i & probe.slots.mask])
+    return AHEAD_AGAIN
+
+
 cdef Verdict kubernetes_query(Handler *self, Query *q) noexcept nogil:
     cdef View *view = <View *>self.state
-    cdef const ZoneName *zone = zones_match(view.zones, q.name)
+    cdef const Seen *seen = &(<Scratch *>query_scratch(self, q)).seen
+    cdef bint known = seen.name == q.name
+    cdef const ZoneName *zone = seen.zone if known else zones_match(view.zones, q.name)
     cdef Ask ask
     if zone == NULL:
         return NEXT
     if q.qtype == TYPE_AXFR or q.qtype == TYPE_IXFR:
         return query_fail(q, RCODE_REFUSED, NULL)
-    ask_begin(&ask, view, q, zone)
+    ask_begin(&ask, view, q, zone, seen.hash if known else 0)
     query_answer(q, RCODE_NOERROR, FLAG_AA)
     return settle(self, &ask, answer(self, &ask))
 
 
-cdef void ask_begin(Ask *ask, const View *view, Query *q, const ZoneName *zone) noexcept nogil:
+cdef void ask_begin(Ask *ask, const View *view, Query *q, const ZoneName *zone, uint64_t key_hash) noexcept nogil:
     ask.view = view
     ask.q = q
     ask.name = q.name
@@ -54,6 +109,7 @@ cdef void ask_begin(Ask *ask, const View *view, Query *q, const ZoneName *zone) 
     ask.zone = q.name.wire + q.name.length - zone.length
     ask.zone_length = zone.length
     ask.zone_flags = view.zone_flags[zone - view.zones.names]
+    ask.wanted.key_hash = key_hash
     ask_resolve(ask, q.name.labels - zone.labels)
 
 
@@ -161,7 +217,7 @@ cdef Verdict kubernetes_resume(Handler *self, Query *q) noexcept nogil:
     cdef const ZoneName *zone = zones_match(view.zones, q.name)
     cdef Ask ask
     cdef Verdict verdict
-    ask_begin(&ask, view, q, zone)
+    ask_begin(&ask, view, q, zone, 0)
     verdict = chase_resume(self, &ask)
     return settle(self, &ask, READY) if verdict == ANSWERED else verdict
 
@@ -177,9 +233,10 @@ cdef bytes wire(str name):
 cdef class Kubernetes(NativeHandler):
 
     def __cinit__(self, *args, **options):
+        self.handler.ahead = kubernetes_ahead
         self.handler.query = kubernetes_query
         self.handler.resume = kubernetes_resume
-        self.handler.scratch_size = sizeof(Chase)
+        self.handler.scratch_size = sizeof(Scratch)
         self.handler.state = &self.view
 
     def __init__(self, str name, Store store not None, zones, str primary, *, multicluster=(), namespaces=(), fallthrough=None, uint32_t ttl=5,

@@ -1,7 +1,7 @@
 """How one server block sees a store; see _view.pxd."""
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
-from fastdns.plugins.kubernetes._find cimport Probe, address_hash, find_namespace, find_service, probe_begin, probe_next
+from fastdns.plugins.kubernetes._find cimport Probe, address_hash, find_namespace, find_service_hashed, probe_begin, probe_next, service_key_hash
 from fastdns.plugins.kubernetes._memory cimport load_count
 from fastdns.plugins.kubernetes._name cimport (EVERYWHERE, FORM_APEX, FORM_EMPTY, FORM_NAMESPACE, FORM_POD, FORM_SERVERS, PIN, Label,
                                                label_is, name_address, name_is_reverse, name_pod, name_port)
@@ -45,7 +45,8 @@ cdef void view_resolve(const View *view, int zone_flags, const Name *name, const
 
 
 cdef void resolve_service(const View *view, int world, const Wanted *wanted, Result *result) noexcept nogil:
-    cdef ServiceNode *node = find_service(view.cluster, world, wanted.service, wanted.key_length)
+    cdef uint64_t hash = wanted.key_hash if wanted.key_hash else service_key_hash(wanted.service, wanted.key_length)
+    cdef ServiceNode *node = find_service_hashed(view.cluster, world, wanted.service, wanted.key_length, hash)
     cdef ServiceRecord *record = node_service(node) if node != NULL else NULL
     if record == NULL or not view_exposes(view, node.namespace):
         return
