@@ -6,9 +6,11 @@ It is a name in the abstract namespace of Unix sockets, so nothing is left on a 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import struct
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from fastdns.log import Log
@@ -40,11 +42,19 @@ def serve(process: Process) -> None:
 
 
 def _accept(listener: socket.socket, process: Process) -> None:
+    # A thread that waits in accept holds the number of a descriptor, which is a client's where they are scarce.
+    listener.setblocking(False)
+    wait = select.poll()
+    wait.register(listener, select.POLLIN)
     while True:
+        wait.poll()
         try:
             connection, _ = listener.accept()
-        except OSError:
-            return
+        except BlockingIOError:
+            continue
+        except OSError:  # no descriptor, for one
+            time.sleep(1)
+            continue
         with connection:
             try:
                 connection.settimeout(PATIENCE)
