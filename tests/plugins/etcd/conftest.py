@@ -1,0 +1,108 @@
+"""A real etcd, asked and changed over its JSON gateway."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server import free_port
+from tests.waiting import REPLY, until
+
+
+def coded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+class Etcd:
+    """One member, in a folder that outlives it."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.program, self.folder = program, folder
+        self.port, self.peer = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        peer = f"http://127.0.0.1:{self.peer}"
+        words = ["--data-dir", str(self.folder / "data"), "--listen-client-urls", self.url, "--advertise-client-urls", self.url, "--listen-peer-urls", peer]
+        words += ["--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}", "--unsafe-no-fsync"]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen([self.program, *words], stdout=log, stderr=log)
+        until(self.answers, "etcd's start")
+
+    def answers(self) -> bool:
+        try:
+            self.call("kv/range", key=coded("/"))
+        except (OSError, urllib.error.HTTPError):
+            return False
+        return True
+
+    def call(self, what: str, token: str = "", **body: Any) -> dict[str, Any]:
+        headers = {"Authorization": token} if token else {}
+        request = urllib.request.Request(f"{self.url}/v3/{what}", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=REPLY) as reply:
+            return dict(json.loads(reply.read()))
+
+    def put(self, key: str, value: Any, **more: Any) -> int:
+        """The revision of the change."""
+        text = value if isinstance(value, str) else json.dumps(value)
+        return int(self.call("kv/put", key=coded(key), value=coded(text), **more)["header"]["revision"])
+
+    def delete(self, key: str) -> int:
+        return int(self.call("kv/deleterange", key=coded(key))["header"]["revision"])
+
+    def clear(self) -> None:
+        self.call("kv/deleterange", key=coded("/"), range_end=coded("0"))
+
+    def stop(self) -> None:
+        """At once: a graceful end waits for clients that watch."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+@pytest.fixture(scope="session")
+def etcd_program() -> str:
+    """The etcd of the machine, or the one that was built for the test API server."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    built = sorted(cache.glob("fastdns-apiserver/*/etcd"))
+    program = shutil.which("etcd") or (str(built[0]) if built else None)
+    if program is None:
+        pytest.skip("needs etcd")
+    return program
+
+
+@pytest.fixture(scope="module")
+def etcd(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    """Runs for the whole module."""
+    made = Etcd(etcd_program, tmp_path_factory.mktemp("etcd"))
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def new_etcd(etcd_program: str, tmp_path: Path) -> Iterator[Callable[[], Etcd]]:
+    """``new_etcd()`` makes one that is not started yet; all end with the test."""
+    made: list[Etcd] = []
+
+    def make() -> Etcd:
+        folder = tmp_path / f"etcd{len(made)}"
+        folder.mkdir()
+        made.append(Etcd(etcd_program, folder))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
