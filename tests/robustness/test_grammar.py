@@ -14,6 +14,7 @@ import dns.query
 import pytest
 
 from fastdns import registry
+from fastdns.server import control
 from fastdns.testing import Upstream
 from tests.plugins.cache.scripted import Script, texts
 from tests.server import Server
@@ -237,6 +238,17 @@ def ask(server: Server, port: int, client: socket.socket, query: dns.message.Mes
     return reply
 
 
+def explain(server: Server, source: str, query: dns.message.Message) -> None:
+    """What `fastdns explain` asks the server."""
+    request = {"packet": query.to_wire().hex(), "client": socket.inet_aton(source).hex(), "address": "", "tcp": False, "type": 1}
+    try:
+        told = control.ask(request, server.process.pid)
+    except (ValueError, OSError) as error:
+        pytest.fail(f"{error}: {query.question[0]} from {source}\n{server.corefile.read_text()}\n{server.log()[-2000:]}")
+    assert told["outcome"] in ("reply", "refused"), f"{told}\n{server.corefile.read_text()}"
+    assert bool(told["steps"]) == (told["outcome"] == "reply"), told
+
+
 def stop(server: Server) -> None:
     assert server.process.poll() is None, f"{server.corefile.read_text()}\n{server.log()[-2000:]}"
     assert server.stop() == 0, f"{server.corefile.read_text()}\n{server.log()[-2000:]}"
@@ -250,6 +262,8 @@ def test_every_query_is_answered(serve: Callable[..., Server], seed: int, count:
         for number, (source, query) in enumerate(queries(grammar.random, count)):
             if number % 20:
                 ask(server, server.port, sockets[source], query)
+            elif number % 40:
+                explain(server, source, query)
             else:
                 assert dns.query.tcp(query, "127.0.0.1", port=server.port, source=source, timeout=REPLY).question == query.question
         stop(server)
