@@ -222,6 +222,7 @@ cdef Verdict answer_apex(Handler *self, Ask *ask, IndexOutcome outcome, IndexRes
         found.encloser = found.node
         return answer_absent(ask, found, not ask.version.alone, fall)
     if outcome == FOUND_CNAME or outcome == FOUND_HIT and found.node.flags & NODE_CNAME and q.qtype != TYPE_CNAME:
+        found.rrset = node_rrset(found.node, TYPE_CNAME)        # beside others, which a broken zone may have
         return chase_alias(self, ask, found)
     if q.qtype == TYPE_RRSIG and outcome == FOUND_HIT:
         return answer_apex_signatures(ask)

@@ -107,5 +107,8 @@ def test_R1_zones_that_do_not_fit_together(serve: Serve, seed: int) -> None:
             continue
         messages.append(query(wire or b"", dns.rdatatype.from_text(rdtype), do or chance.random() < 0.5))
     for at in range(0, len(messages), BATCH):
-        ask([server.port], messages[at : at + BATCH])
+        try:
+            ask([server.port], messages[at : at + BATCH])
+        except OSError as error:
+            raise AssertionError(f"{error}:\n{server.log()[-5000:]}") from None
     assert not re.search(r"Sanitizer|runtime error|Traceback", server.log()), server.log()[-3000:]

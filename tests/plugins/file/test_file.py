@@ -257,3 +257,12 @@ def test_a_file_that_is_not_there_yet(serve: Serve) -> None:
     assert f'[WARNING] plugin/file: Failed to open "open {server.folder}/db: no such file or directory": trying again in 100ms' in server.log()
     (server.folder / "db").write_text(SOA)
     until(lambda: server.query("example.org", "SOA").rcode() == dns.rcode.NOERROR)
+
+
+def test_an_alias_at_the_origin_beside_other_records(serve: Serve) -> None:
+    """As CoreDNS: the alias comes before the type that was asked for."""
+    text = "@ 60 IN SOA ns host 1 3600 600 86400 60\n@ 60 IN NS ns\n@ 60 IN CNAME web\n@ 60 IN A 192.0.2.7\n@ 60 IN TXT x\nweb 60 IN A 192.0.2.2\n"
+    server = serve("example.org:{port} {\n bind 127.0.0.1\n file {dir}/db\n}", prepare=lambda folder: (folder / "db").write_text(text))
+    assert server.answers("example.org.", "A") == ["192.0.2.2", "web.example.org."]
+    assert server.answers("example.org.", "TXT") == ["web.example.org."]
+    assert server.answers("example.org.", "CNAME") == ["web.example.org."]
