@@ -37,6 +37,10 @@ cdef inline const IndexTable *index_current(const IndexCore *index) noexcept nog
     """The table as it is now; for who looks several things up that must be of one version."""
     return <const IndexTable *>atomic_load_pointer(<void **>&index.table)
 
+# For `ahead` hooks: the slot of the name, or of its ancestor with as many labels as any name has, and then the node that it leads to, are on
+# their way into the CPU's cache. table_fetch_node is False when there is nothing to fetch.
+cdef void table_fetch_slot(const IndexTable *table, const Name *name) noexcept nogil
+cdef bint table_fetch_node(const IndexTable *table, const Name *name) noexcept nogil
 cdef IndexNode *table_exact(const IndexTable *table, const uint8_t *lower, uint32_t length, uint32_t hash) noexcept nogil
 cdef IndexNode *table_wildcard(const IndexTable *table, const uint8_t *suffix, uint32_t length) noexcept nogil  # "*" below a lower-case name
 cdef IndexOutcome table_find(const IndexTable *table, const IndexCore *index, const Name *name, uint16_t qtype, IndexResult *out) noexcept nogil

@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcmp, memcpy, memset
 from fastdns._atomic cimport atomic_add32, atomic_load_pointer, atomic_peek8, atomic_peek32
+from fastdns._mux cimport fetch_line
 from fastdns._nodes cimport (INDEX_OK, INDEX_OUTSIDE, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_CNAME, NODE_CUT, NODE_DNAME, NODE_WILDCARD, IndexCore,
                              IndexNode, IndexRecord, IndexTable, RRset, is_node, node_rrset, node_rrsets, rrset_record)
 from fastdns._publish cimport (index_begin, index_collect, index_end, index_holds, index_lock, index_put, index_release, index_swap, index_table,
@@ -16,8 +17,12 @@ from fastdns._wire import name_text, name_wire
 
 # ---- look-up ----
 
+cdef inline uint32_t first_slot(const IndexTable *table, uint32_t hash) noexcept nogil:
+    return <uint32_t>((<uint64_t>hash * table.capacity) >> 32)
+
+
 cdef inline IndexNode *probe(const IndexTable *table, uint32_t hash, const uint8_t *lower, uint32_t length) noexcept nogil:
-    cdef uint32_t i = <uint32_t>((<uint64_t>hash * table.capacity) >> 32)
+    cdef uint32_t i = first_slot(table, hash)
     cdef IndexNode *node
     while True:
         # The pointer first: its release made the slot's hash visible.
@@ -26,6 +31,31 @@ cdef inline IndexNode *probe(const IndexTable *table, uint32_t hash, const uint8
             return NULL
         if atomic_peek32(&table.slots[i].hash) == hash and is_node(node) and node.length == length and memcmp(node.name, lower, length) == 0:
             return node
+        i += 1
+        if i == table.capacity:
+            i = 0
+
+
+cdef inline uint32_t hash_ahead(const IndexTable *table, const Name *name) noexcept nogil:
+    cdef uint32_t most = atomic_peek8(&table.most_labels)
+    return name.hash[name.labels - most if name.labels > most else 0]
+
+
+cdef void table_fetch_slot(const IndexTable *table, const Name *name) noexcept nogil:
+    fetch_line(&table.slots[first_slot(table, hash_ahead(table, name))])
+
+
+cdef bint table_fetch_node(const IndexTable *table, const Name *name) noexcept nogil:
+    cdef uint32_t hash = hash_ahead(table, name), i = first_slot(table, hash)
+    cdef const IndexNode *node
+    while True:
+        node = <const IndexNode *>atomic_load_pointer(<void **>&table.slots[i].node)
+        if node == NULL:
+            return False
+        if atomic_peek32(&table.slots[i].hash) == hash and is_node(node):
+            fetch_line(node)
+            fetch_line(<const uint8_t *>node + 64)
+            return True
         i += 1
         if i == table.capacity:
             i = 0

@@ -1,5 +1,5 @@
 """Points of time in places; see _dates.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
 from fastdns._value cimport VALUE_TIME, Output, Room, Value, output_put, output_word, room_take, set_time_printer

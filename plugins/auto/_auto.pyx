@@ -1,14 +1,19 @@
 """The native handler of auto: the answers of file, from zones that come and go."""
-from fastdns._mux cimport NEXT, Handler, NativeHandler, Query, Verdict
+from libc.stdint cimport uint32_t
+from fastdns._mux cimport NEXT, Ahead, Handler, NativeHandler, Query, Verdict
 from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns._zones cimport ZoneList, Zones, zones_hold
-from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, zone_query, zone_resume
+from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, zone_ahead, zone_query, zone_resume
 from fastdns.plugins.file._file cimport pass_on
 from fastdns.plugins.transfer.journal import give
 
 cdef struct AutoState:
     void **zones                # of the ZoneSet
     const Zones *origins        # names that are looked at
+
+
+cdef Ahead auto_ahead(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    return zone_ahead((<const AutoState *>self.state).zones, q, step)
 
 
 cdef Verdict auto_query(Handler *self, Query *q) noexcept nogil:
@@ -35,6 +40,7 @@ cdef class AutoHandler(NativeHandler):
         self.state.zones = &zones.slots
         self.state.origins = &self.origins.zones
         self.handler.state = &self.state
+        self.handler.ahead = auto_ahead
         self.handler.query = auto_query
         self.handler.resume = auto_resume
 

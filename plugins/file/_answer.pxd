@@ -5,7 +5,7 @@ an answer, so it is of one version (what is found through the server, after park
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from fastdns._index cimport IndexResult
-from fastdns._mux cimport Handler, Query, Verdict
+from fastdns._mux cimport Ahead, Handler, Query, Verdict
 from fastdns._nodes cimport IndexNode, IndexTable, RRset
 from fastdns._wire cimport Name
 from fastdns._zone cimport ZoneState, ZoneVersion
@@ -22,6 +22,8 @@ cdef struct Ask:                # a question and what is looked at for it
     uint8_t signed              # DO: signatures and proofs too
     uint8_t options
 
+# For `ahead` hooks: zones is of the ZoneSet.
+cdef Ahead zone_ahead(void **zones, Query *q, uint32_t step) noexcept nogil
 # ANSWERED, FAILED, PARKED; NEXT when nothing is there and the name is in `fall` (may be NULL). The name is in the zone.
 cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zones *fall, uint8_t options) noexcept nogil
 # The child that looked up a target outside of the zone is done. zone NULL: it is served no more.

@@ -3,9 +3,9 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memset
 from fastdns._atomic cimport atomic_peek8
 from fastdns._index cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, IndexOutcome, IndexResult, index_current,
-                             reply_add_rrset, table_exact, table_find, table_wildcard)
+                             reply_add_rrset, table_exact, table_fetch_node, table_fetch_slot, table_find, table_wildcard)
 from fastdns._log cimport LOG_LINE_MAX, log_put
-from fastdns._mux cimport ANSWERED, NEXT, Handler, Query, Verdict, query_answer, query_do, query_fail
+from fastdns._mux cimport AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, NEXT, Ahead, Handler, Query, Verdict, query_answer, query_do, query_fail
 from fastdns._nodes cimport (NODE_CNAME, NODE_DNAME, NODE_HASHED, NODE_WILDCARD, IndexNode, IndexRecord, RRset, node_rrset,
                              rrset_record)
 from fastdns._reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record, reply_clear
@@ -13,7 +13,7 @@ from fastdns._text cimport Text, text_name, text_put
 from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_ANY, TYPE_AXFR,
                             TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_HTTPS, TYPE_IXFR, TYPE_MX, TYPE_NS, TYPE_RRSIG, TYPE_SOA, TYPE_SRV, TYPE_SVCB, Name,
                             load16, wire_name_copy, wire_name_length)
-from fastdns._zone cimport ZoneState, ZoneVersion, zone_version
+from fastdns._zone cimport ZoneState, ZoneVersion, zone_match, zone_slots, zone_version
 from fastdns._zones cimport Zones, zones_hold
 from fastdns.plugins.file._chase cimport chase_alias, chase_dname, chase_resume
 from fastdns.plugins.file._proof cimport prove_absent_name, prove_absent_type, prove_expansion, prove_referral
@@ -280,6 +280,19 @@ cdef Verdict answer_hashed(Handler *self, Ask *ask, IndexResult *found, const Zo
 
 
 # ---- the query ----
+
+cdef Ahead zone_ahead(void **zones, Query *q, uint32_t step) noexcept nogil:
+    cdef const ZoneState *zone = zone_match(zone_slots(zones), q.name)
+    cdef const IndexTable *table
+    if zone == NULL:
+        return AHEAD_PASS
+    table = index_current(zone.index)
+    if step == 0:
+        table_fetch_slot(table, q.name)
+        return AHEAD_AGAIN
+    table_fetch_node(table, q.name)
+    return AHEAD_END
+
 
 cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zones *fall, uint8_t options) noexcept nogil:
     cdef Ask ask

@@ -1,11 +1,12 @@
 """The native handler of file: which zone, and what it says."""
+from libc.stdint cimport uint32_t
 from fastdns._log cimport LOG_LINE_MAX, log_put
-from fastdns._mux cimport DROPPED, NEXT, Handler, NativeHandler, Query, Verdict, query_fail
+from fastdns._mux cimport DROPPED, NEXT, Ahead, Handler, NativeHandler, Query, Verdict, query_fail
 from fastdns._text cimport Text, text_address, text_name, text_put
 from fastdns._wire cimport OPCODE_NOTIFY, RCODE_REFUSED, TYPE_AXFR, TYPE_IXFR
 from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns._zones cimport ZoneList
-from fastdns.plugins.file._answer cimport zone_query, zone_resume
+from fastdns.plugins.file._answer cimport zone_ahead, zone_query, zone_resume
 from fastdns.plugins.transfer.journal import give
 
 
@@ -22,6 +23,10 @@ cdef void tell_notify(const Query *q, const ZoneState *zone) noexcept nogil:
     text_put(&text, b" for ", 5)
     text_name(&text, zone.index.origin.lower)
     log_put(q.worker.id, line, text.used)
+
+
+cdef Ahead file_ahead(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    return zone_ahead((<const FileState *>self.state).zones, q, step)
 
 
 cdef Verdict file_query(Handler *self, Query *q) noexcept nogil:
@@ -49,6 +54,7 @@ cdef class FileHandler(NativeHandler):
         if self.fall.zones.count:
             self.state.fall = &self.fall.zones
         self.handler.state = &self.state
+        self.handler.ahead = file_ahead
         self.handler.query = file_query
         self.handler.resume = file_resume
 

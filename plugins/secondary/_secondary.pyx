@@ -2,14 +2,14 @@
 
 A NOTIFY parks and goes to a thread of the control side, which knows who may send it.
 """
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from fastdns._errand cimport Desk, Errand, desk_full, desk_open, desk_wait, errand_return, errand_send
-from fastdns._mux cimport ANSWERED, DROPPED, PARKED, Address, Handler, Query, Verdict, query_answer, query_park, query_scratch
+from fastdns._mux cimport ANSWERED, DROPPED, PARKED, Address, Ahead, Handler, Query, Verdict, query_answer, query_park, query_scratch
 from fastdns._wire cimport FLAG_AA, NAME_MAX, OPCODE_NOTIFY, RCODE_NOERROR, TYPE_AXFR, TYPE_IXFR
 from fastdns._zone cimport ZoneSet, ZoneState, zone_match, zone_slots
-from fastdns.plugins.file._answer cimport zone_query, zone_resume
+from fastdns.plugins.file._answer cimport zone_ahead, zone_query, zone_resume
 from fastdns.plugins.file._file cimport FileState, FileHandler, pass_on
 
 from fastdns.corefile.errors import defect
@@ -33,6 +33,10 @@ cdef struct Scratch:
 
 
 # ---- on the worker ----
+
+cdef Ahead secondary_ahead(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    return zone_ahead((<const FileState *>self.state).zones, q, step)
+
 
 cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
     cdef const FileState *state = <const FileState *>self.state
@@ -130,6 +134,7 @@ cdef class SecondaryHandler(FileHandler):
         self.own.number = number
         self.handler.state = &self.own
         self.handler.scratch_size = sizeof(Scratch)
+        self.handler.ahead = secondary_ahead
         self.handler.query = secondary_query
         self.handler.resume = secondary_resume
         self.handler.abandon = secondary_abandon
