@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastdns.bench.replay import ADDITIONS, CASES
+from fastdns.bench.replay import ADDITIONS, CASES, write_parts
 
 __all__ = ["FILE", "GOALS", "Counts", "Unmeasurable", "add_arguments", "compare", "derive", "measure", "readable"]
 
@@ -72,8 +72,9 @@ def measure(folder: Path, names: Sequence[str] = ()) -> Counts:
         "--toggle-collect=replay_counted",
         "--dump-before=replay_written_down",
         sys.executable,
-        *("-P", "-m", "fastdns.bench.replay", said, *names),
+        *("-P", "-m", "fastdns.bench.replay", folder, *names),
     ]
+    write_parts(folder, names)
     environment = {**os.environ, "GLIBC_TUNABLES": HIDDEN, "PYTHONHASHSEED": "0"}
     done = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, check=False)
     if done.returncode or not said.exists():

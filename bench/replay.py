@@ -1,7 +1,8 @@
-"""Cases whose instructions are counted, run one after the other: ``python -m fastdns.bench.replay FILE``.
+"""Cases whose instructions are counted, run one after the other: ``python -m fastdns.bench.replay FOLDER``.
 
-A case is a Corefile, questions and what their answers must look like. Each is warmed, then replayed with `Replay.counting` set. FILE gets JSON: the
-compiler and the queries of each case, in the order in which callgrind writes its sums down. `instructions` runs this under valgrind.
+A case is a Corefile, questions and what their answers must look like. Each is warmed, then replayed with `Replay.counting` set. The folder has what
+`write_parts` writes, and gets replay.json: the compiler and the queries of each case, in the order in which callgrind writes its sums down.
+`instructions` runs this under valgrind.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import random
 import socket
 import struct
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastdns.bench._replay import Replay
 
-__all__ = ["ADDITIONS", "CASES", "Case", "main"]
+__all__ = ["ADDITIONS", "CASES", "OTHERS", "Case", "main", "write_parts"]
 
 SEED = 20_111
 BATCH = 32  # as many as the engine takes at once
@@ -31,6 +31,8 @@ COUNTED = 16
 
 SERVICES = 1000
 NAMESPACES = 40
+#: A look-up takes as many instructions in a zone of a million names, and that takes minutes to read under valgrind.
+ZONE_NAMES = 10_000
 A, PTR, AAAA, SRV = 1, 12, 28, 33
 NOERROR, NXDOMAIN = 0, 3
 
@@ -55,6 +57,8 @@ cache 30 {
 loop
 loadbalance
 """
+
+ZONE = "file {folder}/zone example.org"
 
 Names = Callable[[random.Random], str]
 
@@ -108,6 +112,15 @@ def hosts_name(choice: random.Random) -> str:
     return f"host-{choice.randrange(SERVICES)}.example.org."
 
 
+def zone_name(choice: random.Random) -> str:
+    """One that has an address of its own: see workloads.zonefile."""
+    return f"host-{choice.randrange(ZONE_NAMES // 10) * 10 + 5}.example.org."
+
+
+def absent_name(choice: random.Random) -> str:
+    return f"none-{choice.randrange(ZONE_NAMES)}.example.org."
+
+
 def without(name: str) -> str:
     """kubeadm's chain without a directive."""
     lines = KUBEADM.strip().splitlines()
@@ -118,8 +131,18 @@ def without(name: str) -> str:
     return "\n".join(lines[:first] + lines[last + 1 :])
 
 
-#: What each directive of kubeadm's chain adds to a query for a service, and `log`, which is not in it: the differences of two of these to the first.
+#: What each directive of kubeadm's chain adds to a query for a service, and others that are not in it: the differences of two of these to the first.
 ADDITIONS = ("errors", "prometheus", "forward", "cache", "loop", "loadbalance")
+OTHERS = {
+    "log": "log",
+    "acl": "acl {\n    block net 192.0.2.0/24\n}",
+    "any": "any",
+    "bufsize": "bufsize 1232",
+    "header": "header {\n    response set ra\n}",
+    "hosts": "hosts {folder}/hosts {\n    fallthrough\n}",
+    "local": "local",
+    "minimal": "minimal",
+}
 
 CASES = (
     Case("kubernetes", KUBEADM, cluster_name),
@@ -133,8 +156,11 @@ CASES = (
     Case("forward alone", "forward . {upstream}", outside_name, distinct=0),
     Case("hosts", "hosts {folder}/hosts {\n    fallthrough\n}", hosts_name),
     Case("whoami", "whoami", outside_name, answers=0),
+    Case("zone", ZONE, zone_name),
+    Case("zone nodata", ZONE, zone_name, qtype=SRV, answers=0),
+    Case("zone nxdomain", ZONE, absent_name, rcode=NXDOMAIN, answers=0),
     *(Case(f"without {name}", without(name), cluster_name) for name in ADDITIONS),
-    Case("with log", KUBEADM + "log\n", cluster_name),
+    *(Case(f"with {name}", KUBEADM + text + "\n", cluster_name) for name, text in OTHERS.items()),
 )
 
 
@@ -188,8 +214,10 @@ class Upstream:
             self.sock.sendto(answer(question), client)
 
 
-def write_parts(folder: Path) -> None:
-    """The cluster's manifests and a hosts file."""
+def write_parts(folder: Path, names: Sequence[str] = ()) -> None:
+    """What the cases of these names (all, if none are given) need: the cluster's manifests, a hosts file, a zone."""
+    from fastdns.bench.workloads.zonefile import Zone
+
     with open(folder / "cluster.json", "w", encoding="ascii") as file:
         items: list[dict[str, Any]] = [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"team-{i}", "resourceVersion": "1"}} for i in range(NAMESPACES)
@@ -203,6 +231,9 @@ def write_parts(folder: Path) -> None:
         json.dump({"apiVersion": "v1", "kind": "List", "items": items}, file)
     with open(folder / "hosts", "w", encoding="ascii") as file:
         file.writelines(f"192.0.2.{i % 250 + 1} host-{i}.example.org\n" for i in range(SERVICES))
+    if any(case.block == ZONE for case in CASES if not names or case.name in names):
+        with open(folder / "zone", "w", encoding="ascii") as file:
+            file.writelines(Zone("example.org", ZONE_NAMES).lines())
 
 
 def serve(block: str) -> Replay:
@@ -293,13 +324,11 @@ def main(arguments: Sequence[str]) -> None:
     wanted = arguments[1:]
     found: dict[str, int] = {}
     upstream = Upstream()
-    with tempfile.TemporaryDirectory() as folder:
-        write_parts(Path(folder))
-        fill = {"folder": folder, "upstream": upstream.address}
-        for case in CASES:
-            if not wanted or case.name in wanted:
-                found[case.name] = run(case, fill, upstream)
-    Path(arguments[0]).write_text(json.dumps({"compiler": compiler(), "queries": found}), encoding="utf-8")
+    fill = {"folder": arguments[0], "upstream": upstream.address}
+    for case in CASES:
+        if not wanted or case.name in wanted:
+            found[case.name] = run(case, fill, upstream)
+    (Path(arguments[0]) / "replay.json").write_text(json.dumps({"compiler": compiler(), "queries": found}), encoding="utf-8")
 
 
 if __name__ == "__main__":
