@@ -21,14 +21,20 @@ cdef struct Buckets:                # of a histogram, in its raw unit (ns for se
     uint32_t count
     uint64_t bound[METRIC_BUCKETS_MAX]
 
-cdef inline void metric_observe(const Buckets *buckets, uint32_t cell, uint32_t worker, uint64_t value) noexcept nogil:
+cdef inline uint64_t *metric_row(uint32_t worker) noexcept nogil:
+    """A worker's cells, for who adds to several."""
+    return metric_rows[worker]
+
+cdef inline void row_observe(const Buckets *buckets, uint64_t *cells, uint64_t value) noexcept nogil:
     """Adds one observation: cells are one for each bucket, one for +Inf, then the sum in the raw unit."""
-    cdef uint64_t *row = metric_rows[worker] + cell
     cdef uint32_t i = 0
     while i < buckets.count and value > buckets.bound[i]:
         i += 1
-    atomic_bump64(&row[i], 1)
-    atomic_bump64(&row[buckets.count + 1], value)
+    atomic_bump64(&cells[i], 1)
+    atomic_bump64(&cells[buckets.count + 1], value)
+
+cdef inline void metric_observe(const Buckets *buckets, uint32_t cell, uint32_t worker, uint64_t value) noexcept nogil:
+    row_observe(buckets, metric_rows[worker] + cell, value)
 
 cdef class Metric:
     """A metric and its children; Metric(name, help, kind, labels, bounds, scale) where kind is 'counter', 'gauge' or 'histogram', bounds are

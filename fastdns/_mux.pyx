@@ -231,32 +231,37 @@ cdef void walk(Query *q) noexcept nogil:
     cdef uint32_t position
     while True:
         if q.phase == PHASE_DOWN:
-            position = chain.next_query[q.position]
-            q.position = position
-            if position < chain.count:
-                if position > q.deepest:
-                    q.deepest = position
+            position = q.position
+            while True:
+                position = chain.next_query[position]
+                q.position = position
+                if position == chain.count:
+                    break
                 handler = chain.handlers[position]
                 verdict = handler.query(handler, q)
-                if verdict == NEXT:
-                    q.position = position + 1
-                    continue
-            else:
+                if verdict != NEXT:
+                    break
+                position += 1
+            if position == chain.count:
                 q.deepest = position - 1
                 fail_at_end(q)
                 verdict = FAILED
+            elif position > q.deepest:
+                q.deepest = position
         else:
-            position = chain.next_reply[q.position]
-            if position <= q.floor:
-                q.position = q.floor
-                complete(q)
-                return
-            position -= 1
-            q.position = position
-            handler = chain.handlers[position]
-            verdict = handler.reply(handler, q)
-            if verdict == UP:
-                continue
+            position = q.position
+            while True:
+                position = chain.next_reply[position]
+                if position <= q.floor:
+                    q.position = q.floor
+                    complete(q)
+                    return
+                position -= 1
+                q.position = position
+                handler = chain.handlers[position]
+                verdict = handler.reply(handler, q)
+                if verdict != UP:
+                    break
         if verdict == PARKED:
             verdict = run_child(q)
             if verdict == PARKED:

@@ -3,7 +3,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from fastdns cimport _mux
-from fastdns._metrics cimport Metric, metric_add, metric_observe, metric_width
+from fastdns._atomic cimport atomic_bump64
+from fastdns._metrics cimport Buckets, Metric, metric_row, metric_width, row_observe
 from fastdns._mux cimport Handler, NativeHandler, Query, query_do, query_is_udp
 from fastdns._socket cimport socket_clock
 from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
@@ -17,8 +18,8 @@ cdef enum:
 
 cdef struct Cells:              # of one (server, zone, view); 0: not counted
     uint32_t requests           # [proto][family][type]
-    uint32_t sizes              # [proto]
-    uint32_t reply_sizes        # [proto]
+    uint32_t sizes[2]           # by proto
+    uint32_t reply_sizes[2]
     uint32_t do_requests
     uint32_t durations
     uint32_t responses          # [rcode][writer]
@@ -60,6 +61,8 @@ cdef Metric responses = Metric("coredns_dns_responses_total", "Counter of respon
 cdef Metric enabled = Metric("coredns_plugin_enabled", "A metric that indicates whether a plugin is enabled on per server and zone basis.",
                              "gauge", (*ZONE, "name"))
 
+cdef const Buckets *duration_buckets = &durations.buckets      # the objects stay as long as the module
+cdef const Buckets *size_buckets = &sizes.buckets              # reply_sizes has the same
 cdef Cells *dropped_cells = <Cells *>calloc(SERVERS, sizeof(Cells))     # by server label; kept for good
 if dropped_cells == NULL:
     raise MemoryError
@@ -99,7 +102,7 @@ cdef void count_dropped(Query *q) noexcept nogil:
 
 
 cdef void count_query(const Cells *cells, Query *q, uint32_t writer) noexcept nogil:
-    cdef uint32_t worker = q.worker.id
+    cdef uint64_t *row = metric_row(q.worker.id)
     cdef uint32_t proto = 0 if query_is_udp(q) else 1
     cdef uint32_t family = 0 if q.client.family == 4 else 1
     cdef uint32_t type = type_index[q.qtype] if q.qtype < 256 else type_count - 1
@@ -108,13 +111,13 @@ cdef void count_query(const Cells *cells, Query *q, uint32_t writer) noexcept no
     if not cells.requests:
         return
     took = socket_clock() - q.received
-    metric_add(cells.requests + (proto * 2 + family) * type_count + type, worker, 1)
+    atomic_bump64(&row[cells.requests + (proto * 2 + family) * type_count + type], 1)
     if query_do(q):
-        metric_add(cells.do_requests, worker, 1)
-    metric_observe(&durations.buckets, cells.durations, worker, <uint64_t>took if took > 0 else 0)
-    metric_observe(&sizes.buckets, cells.sizes + proto * metric_width(&sizes.buckets), worker, q.packet_length)
-    metric_observe(&reply_sizes.buckets, cells.reply_sizes + proto * metric_width(&reply_sizes.buckets), worker, q.reply.size)
-    metric_add(cells.responses + rcode * cells.writers + writer, worker, 1)
+        atomic_bump64(&row[cells.do_requests], 1)
+    row_observe(duration_buckets, row + cells.durations, <uint64_t>took if took > 0 else 0)
+    row_observe(size_buckets, row + cells.sizes[proto], q.packet_length)
+    row_observe(size_buckets, row + cells.reply_sizes[proto], q.reply.size)
+    atomic_bump64(&row[cells.responses + rcode * cells.writers + writer], 1)
 
 
 # ---- set-up ----
@@ -122,8 +125,10 @@ cdef void count_query(const Cells *cells, Query *q, uint32_t writer) noexcept no
 cdef int make_cells(Cells *cells, str server, str zone, str view, tuple writers) except -1:
     cells.do_requests = do_requests.cell((server, zone, view))
     cells.durations = durations.cell((server, zone, view))
-    cells.sizes = sizes.table((server, zone, view, PROTO))
-    cells.reply_sizes = reply_sizes.table((server, zone, view, PROTO))
+    cells.sizes[0] = sizes.table((server, zone, view, PROTO))
+    cells.sizes[1] = cells.sizes[0] + metric_width(size_buckets)
+    cells.reply_sizes[0] = reply_sizes.table((server, zone, view, PROTO))
+    cells.reply_sizes[1] = cells.reply_sizes[0] + metric_width(size_buckets)
     cells.responses = responses.table((server, zone, view, RCODE, writers))
     cells.writers = <uint32_t>len(writers)
     cells.requests = requests.table((server, zone, view, PROTO, FAMILY, NAMES))     # last: who reads it sees the others
