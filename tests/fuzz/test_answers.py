@@ -13,7 +13,8 @@ import dns.name
 import dns.rdatatype
 import pytest
 
-from tests.plugins.file.test_crosscheck import ask, query
+from tests.dnskeys import make_key
+from tests.plugins.file.test_crosscheck import ask, over_tcp, query
 from tests.plugins.file.zones import make_zones, questions
 from tests.server import Server
 
@@ -24,7 +25,30 @@ ZONES = 60
 QUESTIONS = 3000
 BATCH = 100
 
-COREFILE = ".:{port} {\n bind 127.0.0.1\n errors\n auto {\n directory {dir}/zones\n reload 0\n }\n}"
+COREFILE = """
+.:{port} {
+    bind 127.0.0.1
+    errors
+    transfer {
+        to *
+    }
+    auto {
+        directory {dir}/zones
+        reload 0
+    }
+}
+.:{port2} {
+    bind 127.0.0.1
+    dnssec {
+        key file {dir}/key
+        signatures_per_second 1000000
+    }
+    auto {
+        directory {dir}/zones
+        reload 0
+    }
+}
+"""
 
 #: What stands at the origin beside the rest, sometimes.
 ODD = [
@@ -81,6 +105,7 @@ def write(folder: Path, seed: int) -> None:
     """Files of zones, most of them under other names, so that hashes of names do not fit either."""
     chance = random.Random(seed)
     (folder / "zones").mkdir()
+    make_key(folder, ".", 15, 257, "key", 1)
     taken = set()
     texts = {origin: path.read_text() for origin, path in make_zones(folder, 5).items() if not origin.startswith("plain")}
     for number in range(ZONES):
@@ -108,7 +133,10 @@ def test_R1_zones_that_do_not_fit_together(serve: Serve, seed: int) -> None:
         messages.append(query(wire or b"", dns.rdatatype.from_text(rdtype), do or chance.random() < 0.5))
     for at in range(0, len(messages), BATCH):
         try:
-            ask([server.port], messages[at : at + BATCH])
+            ask([server.port, server.ports["port2"]], messages[at : at + BATCH])
         except OSError as error:
             raise AssertionError(f"{error}:\n{server.log()[-5000:]}") from None
+    for origin in sorted(loaded):
+        wire = over_tcp(server.port, query(dns.name.from_text(origin).to_wire() or b"", dns.rdatatype.AXFR, False))
+        assert wire[3] & 15 == 0
     assert not re.search(r"Sanitizer|runtime error|Traceback", server.log()), server.log()[-3000:]
