@@ -7,6 +7,7 @@ from fastdns.plugins.etcd._snapshot cimport HOST_BROKEN, snapshot_bound
 
 cdef enum:
     TTL_DEFAULT = 300
+    FEW = 16                        # keys that are walked through before their end is searched for
 
 
 # ---- names to keys ----
@@ -65,6 +66,44 @@ cdef bint fits(const Lookup *lookup, const Service *service) noexcept nogil:
     return True
 
 
+cdef bint begins(const Snapshot *snapshot, uint32_t i, const uint8_t *prefix, uint32_t length) noexcept nogil:
+    cdef const Service *service
+    if i >= snapshot.count:
+        return False
+    service = &snapshot.services[i]
+    return service.key_length >= length and memcmp(snapshot.octets + service.key, prefix, length) == 0
+
+
+cdef bint find_range(Lookup *lookup, uint8_t *prefix, uint32_t length, bint exact) noexcept nogil:
+    """The keys below a key, or that key itself where there are none, or only it is wanted. prefix has room for one octet more."""
+    cdef const Snapshot *snapshot = lookup.snapshot
+    cdef uint32_t at = snapshot_bound(snapshot, prefix, length)
+    cdef uint32_t end
+    cdef bint own = begins(snapshot, at, prefix, length) and snapshot.services[at].key_length == length
+    lookup.first = at
+    if not exact and length == 0:
+        lookup.end = snapshot.count
+        return snapshot.count > 0
+    if not exact:
+        at += own
+        prefix[length] = c"/"
+        # Keys like "a-b" stand between "a" and "a/b".
+        if begins(snapshot, at, prefix, length) and snapshot.octets[snapshot.services[at].key + length] < c"/":
+            at = snapshot_bound(snapshot, prefix, length + 1)
+        end = at
+        while end - at < FEW and begins(snapshot, end, prefix, length + 1):
+            end += 1
+        if end - at == FEW:         # '0' is what follows '/'
+            prefix[length] = c"0"
+            end = snapshot_bound(snapshot, prefix, length + 1)
+        if end > at:
+            lookup.first = at
+            lookup.end = end
+            return True
+    lookup.end = lookup.first + 1
+    return own
+
+
 cdef Found lookup_begin(Lookup *lookup, const Snapshot *snapshot, const uint8_t *name, bint exact, uint16_t qtype) noexcept nogil:
     cdef uint8_t prefix[NAME_MAX + 1]
     cdef uint32_t i, length
@@ -76,22 +115,8 @@ cdef Found lookup_begin(Lookup *lookup, const Snapshot *snapshot, const uint8_t 
     if not write_path(lookup, name, &length):
         return FOUND_NOTHING
     memcpy(prefix, lookup.path, length)
-    lookup.first = lookup.end = 0
-    if not exact and length == 0:
-        lookup.end = snapshot.count
-    elif not exact:                 # '0' is what follows '/'
-        prefix[length] = c"/"
-        lookup.first = snapshot_bound(snapshot, prefix, length + 1)
-        prefix[length] = c"0"
-        lookup.end = snapshot_bound(snapshot, prefix, length + 1)
-    if lookup.first == lookup.end:
-        lookup.first = snapshot_bound(snapshot, prefix, length)
-        lookup.end = lookup.first
-        if lookup.first == snapshot.count:
-            return FOUND_NOTHING
-        if snapshot.services[lookup.first].key_length != length or memcmp(snapshot.octets + snapshot.services[lookup.first].key, prefix, length) != 0:
-            return FOUND_NOTHING
-        lookup.end += 1
+    if not find_range(lookup, prefix, length, exact):
+        return FOUND_NOTHING
     for i in range(lookup.first, lookup.end):
         if snapshot.services[i].kind == HOST_BROKEN and (not lookup.star or fits(lookup, &snapshot.services[i])):
             lookup.broken = &snapshot.services[i]

@@ -47,6 +47,17 @@ RECORDS: dict[str, Any] = {
     "test/zone/leaders/b": {"host": "10.0.1.2", "group": "g2"},
     "test/zone/broken/1": "not json",
     "test/zone/broken/2": {"host": "10.0.0.9"},
+    "test/zone/near": {"host": "10.5.0.1"},
+    "test/zone/near-by": {"host": "10.5.0.2"},
+    "test/zone/near!": {"host": "10.5.0.3"},
+    "test/zone/near/x": {"host": "10.5.0.4"},
+    "test/zone/near0": {"host": "10.5.0.5"},
+    "test/zone/far-off": {"host": "10.5.1.2"},
+    "test/zone/far/x": {"host": "10.5.1.3"},
+    "test/zone/alone": {"host": "10.5.2.1"},
+    "test/zone/alone-not": {"host": "10.5.2.2"},
+    **{f"test/zone/crowd/{number}": {"host": f"10.6.0.{number}"} for number in range(1, 41)},
+    "test/zone/crowd": {"host": "10.6.1.1"},
     "test/zone/odd": {"Host": "::ffff:10.6.6.6", "PORT": 7, "unknown": [1]},
     "test/zone/w/web/eu/1": {"host": "10.8.0.1"},
     "test/zone/w/web/us/1": {"host": "10.8.0.2"},
@@ -166,6 +177,15 @@ NAMES = [
     ("*.db.w", "A", "*.db.w 300 A 10.8.0.3"),
     ("as.*.w", "A", EMPTY),
     ("*.nosuch", "A", NOTHING),
+    # keys that stand between a key and those below it
+    ("near", "A", "near 300 A 10.5.0.4"),
+    ("near", "CNAME", EMPTY),
+    ("near-by", "A", "near-by 300 A 10.5.0.2"),
+    ("far", "A", "far 300 A 10.5.1.3"),
+    ("alone", "A", "alone 300 A 10.5.2.1"),
+    ("alon", "A", NOTHING),
+    ("crowd", "A", ", ".join(sorted(f"crowd 300 A 10.6.0.{number}" for number in range(1, 41)))),
+    ("7.crowd", "A", "7.crowd 300 A 10.6.0.7"),
     # what cannot be read
     ("broken", "A", FAILED),
     ("broken", "MX", FAILED),
@@ -187,7 +207,7 @@ NAMES = [
 @pytest.mark.parametrize(("name", "rdtype", "wanted"), NAMES, ids=[f"{name} {rdtype}" for name, rdtype, _ in NAMES])
 def test_names(server: Server, name: str, rdtype: str, wanted: str) -> None:
     whole = name if name.endswith(".") else f"{name}.test." if name.lower().endswith(".zone") else f"{name}.zone.test."
-    assert shown(server.query(whole, rdtype)) == wanted
+    assert shown(server.query(whole, rdtype, tcp=True)) == wanted
 
 
 @pytest.mark.parametrize("name", ["zone.test.", "a.zone.test.", "nosuch.x.zone.test."])
