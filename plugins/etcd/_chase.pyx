@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
 from fastdns._atomic cimport atomic_load_pointer
 from fastdns._mux cimport ANSWERED, CHILD_MUX, FAILED, PARKED, query_child, query_fail, query_park, query_scratch
-from fastdns._reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, reply_alloc, reply_append, reply_copy
+from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, reply_alloc, reply_append, reply_copy
 from fastdns._wire cimport FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_TXT, Name, wire_name_copy, wire_name_equal
 from fastdns.plugins.etcd._lookup cimport FOUND_NOTHING, FOUND_SOME, lookup_again, lookup_begin, lookup_next, service_ttl
 from fastdns.plugins.etcd._snapshot cimport HOST_4, HOST_6, HOST_NAME, HOST_TEXT
