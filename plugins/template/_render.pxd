@@ -1,9 +1,8 @@
 """Templates in native form, and writing their text."""
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, uint16_t, uint32_t
 from fastdns._metadata cimport Label
-from fastdns._mux cimport Query
 from fastdns._value cimport Output, Room, Value
-from fastdns.expression._evaluate cimport Groups
+from fastdns.plugins.template._fields cimport Data
 
 cdef enum:
     VARIABLES_MAX = 24
@@ -27,21 +26,6 @@ cdef struct Tree:               # owned by its Source
     uint32_t root
     uint32_t *templates         # roots of those that it defines
     const char *name            # answer, additional or authority
-
-cdef struct Data:               # what the templates of a query see
-    Query *q
-    const char *zone
-    uint32_t zone_length
-    const char *name            # lower case, presentation form
-    uint32_t name_length
-    const char *regex
-    uint32_t regex_length
-    uint16_t klass
-    uint16_t type
-    const Groups *groups
-    const Value *variables      # of var lines
-    const Value *variable_names
-    uint32_t variable_count
 
 # Writes a template's text; 0, or -1 with the reason in error (ERROR_SIZE octets).
 cdef int render(const Tree *tree, const Data *data, Room *room, Output *out, char *error) noexcept nogil

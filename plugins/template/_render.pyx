@@ -1,15 +1,13 @@
 """Writing the text of templates; see _render.pxd. What they compute lies in the thread's room, so rendering allocates nothing."""
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from fastdns._metadata cimport LabelHandle, label_read
-from fastdns._mux cimport Query
-from fastdns._text cimport Text, text_address, text_char, text_class, text_name, text_string, text_type
-from fastdns._value cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_OBJECT, VALUE_STRING, Output, Room, Value,
-                             copy_text, map_find, map_settle, output_number, output_put, output_value, output_word, room_step, room_take, set_bool,
-                             set_int, set_nil, set_text)
-from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z
+from fastdns._metadata cimport LabelHandle
+from fastdns._value cimport (VALUE_ARRAY, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_OBJECT, VALUE_STRING, Output, Room, Value, map_find,
+                             output_put, output_value, output_word, room_step, set_bool, set_int, set_nil)
+from fastdns.plugins.template._fields cimport (NIL_POINTER, OBJECT_QUESTION, OBJECT_ROOT, OBJECT_TYPES, Data, field_number, object_field,
+                                               question_struct, question_text)
 from fastdns.plugins.template._functions cimport REASON_SIZE, call_function, is_true, type_name
 
 from fastdns._metadata import resolve
@@ -40,65 +38,6 @@ OPERATIONS = {
     "list": OP_LIST, "text": OP_TEXT, "print": OP_PRINT, "set": OP_SET, "if": OP_IF, "with": OP_WITH, "range": OP_RANGE, "break": OP_BREAK,
     "continue": OP_CONTINUE, "template": OP_TEMPLATE, "constant": OP_CONSTANT, "dot": OP_DOT, "variable": OP_VARIABLE, "field": OP_FIELD,
     "method": OP_METHOD, "call": OP_CALL, "and": OP_AND, "or": OP_OR, "fail": OP_FAIL,
-}
-
-cdef enum Object:               # Value.number of VALUE_OBJECT
-    OBJECT_ROOT
-    OBJECT_MESSAGE
-    OBJECT_QUESTION
-    OBJECT_OPT
-
-cdef enum Field:
-    FIELD_OTHER
-    FIELD_ZONE
-    FIELD_NAME
-    FIELD_CLASS
-    FIELD_TYPE
-    FIELD_MATCH
-    FIELD_GROUP
-    FIELD_REGEX
-    FIELD_MESSAGE
-    FIELD_QUESTION
-    FIELD_REMOTE
-    FIELD_VAR
-    FIELD_QTYPE
-    FIELD_QCLASS
-    FIELD_ID
-    FIELD_RESPONSE
-    FIELD_OPCODE
-    FIELD_AUTHORITATIVE
-    FIELD_TRUNCATED
-    FIELD_RECURSION_DESIRED
-    FIELD_RECURSION_AVAILABLE
-    FIELD_ZERO
-    FIELD_AUTHENTICATED
-    FIELD_CHECKING_DISABLED
-    FIELD_RCODE
-    FIELD_META
-    FIELD_EDNS
-    FIELD_DO
-    FIELD_UDP_SIZE
-    FIELD_VERSION
-    FIELD_STRING
-    FIELD_NO_RECORDS
-    FIELD_EXTRA
-    FIELD_HEADER
-    FIELD_LENGTH
-    FIELD_COMPRESS
-    FIELD_TSIG
-
-cdef enum:
-    NIL_POINTER = 1             # Value.number of a NIL that is printed as such
-
-FIELDS = {
-    "Zone": FIELD_ZONE, "Name": FIELD_NAME, "Class": FIELD_CLASS, "Type": FIELD_TYPE, "Match": FIELD_MATCH, "Group": FIELD_GROUP, "Regex": FIELD_REGEX,
-    "Message": FIELD_MESSAGE, "Question": FIELD_QUESTION, "Remote": FIELD_REMOTE, "Var": FIELD_VAR, "Qtype": FIELD_QTYPE, "Qclass": FIELD_QCLASS,
-    "Id": FIELD_ID, "Response": FIELD_RESPONSE, "Opcode": FIELD_OPCODE, "Authoritative": FIELD_AUTHORITATIVE, "Truncated": FIELD_TRUNCATED,
-    "RecursionDesired": FIELD_RECURSION_DESIRED, "RecursionAvailable": FIELD_RECURSION_AVAILABLE, "Zero": FIELD_ZERO,
-    "AuthenticatedData": FIELD_AUTHENTICATED, "CheckingDisabled": FIELD_CHECKING_DISABLED, "Rcode": FIELD_RCODE, "Meta": FIELD_META,
-    "IsEdns0": FIELD_EDNS, "Do": FIELD_DO, "UDPSize": FIELD_UDP_SIZE, "Version": FIELD_VERSION, "String": FIELD_STRING,
-    "Answer": FIELD_NO_RECORDS, "Ns": FIELD_NO_RECORDS, "Extra": FIELD_EXTRA, "MsgHdr": FIELD_HEADER, "Len": FIELD_LENGTH, "Compress": FIELD_COMPRESS,
-    "IsTsig": FIELD_TSIG,
 }
 
 cdef enum Flow:                 # what a statement leads to
@@ -194,45 +133,16 @@ cdef void print_value(State *state, const Value *value) noexcept nogil:
     if value.kind == VALUE_NIL:
         output_word(state.out, b"<nil>" if value.number == NIL_POINTER else b"<no value>")
     elif value.kind == VALUE_OBJECT:
-        if value.number == OBJECT_QUESTION and question_text(state, &text) == 0:
+        if value.number == OBJECT_QUESTION and question_text(state.data, state.room, &text) == 0:
             output_put(state.out, text.text, text.length)
     elif value.kind == VALUE_ARRAY and value.length and value.items[0].kind == VALUE_OBJECT:
         output_word(state.out, b"[")
         for i in range(value.length):
-            if value.items[i].number == OBJECT_QUESTION:
-                print_question(state)
+            if value.items[i].number == OBJECT_QUESTION and question_struct(state.data, state.room, &text) == 0:
+                output_put(state.out, text.text, text.length)
         output_word(state.out, b"]")
     else:
         output_value(state.out, value)
-
-
-cdef void print_question(State *state) noexcept nogil:
-    """The struct, as Go prints it."""
-    cdef char buffer[1100]
-    cdef Text text
-    text.out, text.used, text.room, text.full = buffer, 0, sizeof(buffer), 0
-    text_name(&text, state.data.q.name.wire)
-    output_word(state.out, b"{")
-    output_put(state.out, buffer, text.used)
-    output_word(state.out, b" ")
-    output_number(state.out, state.data.q.qtype)
-    output_word(state.out, b" ")
-    output_number(state.out, state.data.q.qclass)
-    output_word(state.out, b"}")
-
-
-cdef int question_text(State *state, Value *out) noexcept nogil:
-    """As in a zone file: ;NAME, CLASS and type."""
-    cdef char buffer[1200]
-    cdef Text text
-    text.out, text.used, text.room, text.full = buffer, 0, sizeof(buffer), 0
-    text_char(&text, c';')
-    text_name(&text, state.data.q.name.wire)
-    text_char(&text, c'\t')
-    text_class(&text, state.data.q.qclass)
-    text_string(&text, b"\t ")
-    text_type(&text, state.data.q.qtype)
-    return copied(state, &text, out)
 
 
 cdef int choose(State *state, const Node *node, const uint32_t *parts) noexcept nogil:
@@ -375,14 +285,7 @@ cdef int field(State *state, const Node *node, const uint32_t *parts, Value *out
             out[0] = found[0]
         return 0
     if base.kind == VALUE_OBJECT:
-        if base.number == OBJECT_ROOT:
-            status = root_field(state, node, parts, out)
-        elif base.number == OBJECT_QUESTION:
-            status = question_field(state, node.slot, out)
-        elif base.number == OBJECT_MESSAGE:
-            status = message_field(state, node.slot, out)
-        else:
-            status = opt_field(state, node.slot, out)
+        status = object_field(state.data, state.room, &base, node.slot, node.label, node.operation == OP_METHOD and node.count == 2, out)
         if status != -2:
             return status
         kind = OBJECT_TYPES[base.number]
@@ -393,191 +296,6 @@ cdef int field(State *state, const Node *node, const uint32_t *parts, Value *out
         kind = type_name(&base)
     snprintf(reason, sizeof(reason), b"can't evaluate field %s in type %s", node.value.text, kind)
     return fail(state, node, reason)
-
-
-cdef const char *OBJECT_TYPES[4]
-OBJECT_TYPES[:] = [b"*template.templateData", b"*dns.Msg", b"*dns.Question", b"*dns.OPT"]
-
-
-cdef int copied(State *state, const Text *text, Value *out) noexcept nogil:
-    return 0 if copy_text(state.room, text.out, text.used, out) else -1
-
-
-cdef int root_field(State *state, const Node *node, const uint32_t *parts, Value *out) noexcept nogil:
-    cdef const Data *data = state.data
-    cdef char buffer[2048]
-    cdef Text text
-    cdef int32_t which = node.slot
-    text.out, text.used, text.room, text.full = buffer, 0, sizeof(buffer), 0
-    if which == FIELD_NAME:
-        set_text(out, data.name, data.name_length)
-    elif which == FIELD_ZONE:
-        set_text(out, data.zone, data.zone_length)
-    elif which == FIELD_REGEX:
-        set_text(out, data.regex, data.regex_length)
-    elif which == FIELD_CLASS:
-        text_class(&text, data.klass)
-        return copied(state, &text, out)
-    elif which == FIELD_TYPE:
-        text_type(&text, data.type)
-        return copied(state, &text, out)
-    elif which == FIELD_REMOTE:
-        text_address(&text, &data.q.client)
-        if buffer[0] == c'[':
-            return 0 if copy_text(state.room, buffer + 1, text.used - 2, out) else -1
-        return copied(state, &text, out)
-    elif which == FIELD_MATCH:
-        return groups_list(state, out)
-    elif which == FIELD_GROUP:
-        return groups_map(state, out)
-    elif which == FIELD_VAR:
-        return variables_map(state, out)
-    elif which == FIELD_MESSAGE or which == FIELD_QUESTION:
-        out.kind = VALUE_OBJECT
-        out.number = OBJECT_MESSAGE if which == FIELD_MESSAGE else OBJECT_QUESTION
-    elif which == FIELD_META and node.operation == OP_METHOD and node.count == 2:
-        set_text(out, b"", 0)
-        if node.label != NULL and label_read(node.label, data.q, &text):
-            return copied(state, &text, out)
-    else:
-        return -2
-    return 0
-
-
-cdef inline void group_text(const Groups *groups, uint32_t number, Value *out) noexcept nogil:
-    set_text(out, b"", 0)
-    if number < groups.count and groups.spans[number].start >= 0:
-        set_text(out, groups.text + groups.spans[number].start, <uint32_t>(groups.spans[number].end - groups.spans[number].start))
-
-
-cdef int groups_list(State *state, Value *out) noexcept nogil:
-    cdef const Groups *groups = state.data.groups
-    cdef Value *items = <Value *>room_take(state.room, <uint32_t>((groups.count + 1) * sizeof(Value)))
-    cdef uint32_t i
-    if items == NULL:
-        return -1
-    for i in range(groups.count):
-        group_text(groups, i, &items[i])
-    out.kind = VALUE_ARRAY
-    out.items = items
-    out.length = groups.count
-    return 0
-
-
-cdef int groups_map(State *state, Value *out) noexcept nogil:
-    """Groups by number, as text, and by name."""
-    cdef const Groups *groups = state.data.groups
-    cdef uint32_t count = groups.count + groups.name_count, i
-    cdef Value *items = <Value *>room_take(state.room, <uint32_t>((2 * count + 1) * sizeof(Value)))
-    cdef char digits[12]
-    if items == NULL:
-        return -1
-    for i in range(groups.count):
-        if not copy_text(state.room, digits, <uint32_t>snprintf(digits, sizeof(digits), b"%u", i), &items[2 * i]):
-            return -1
-        group_text(groups, i, &items[2 * i + 1])
-    for i in range(groups.name_count):
-        items[2 * (groups.count + i)] = groups.names[2 * i]
-        group_text(groups, <uint32_t>groups.names[2 * i + 1].number, &items[2 * (groups.count + i) + 1])
-    out.kind = VALUE_MAP
-    out.number = MAP_OF_TEXTS
-    out.items = items
-    out.length = count
-    map_settle(out)
-    return 0
-
-
-cdef int variables_map(State *state, Value *out) noexcept nogil:
-    cdef const Data *data = state.data
-    cdef Value *items = <Value *>room_take(state.room, <uint32_t>((2 * data.variable_count + 1) * sizeof(Value)))
-    cdef uint32_t i
-    if items == NULL:
-        return -1
-    for i in range(data.variable_count):
-        items[2 * i] = data.variable_names[i]
-        items[2 * i + 1] = data.variables[i]
-    out.kind = VALUE_MAP
-    out.number = 0
-    out.items = items
-    out.length = data.variable_count
-    map_settle(out)
-    return 0
-
-
-cdef int question_field(State *state, int32_t which, Value *out) noexcept nogil:
-    cdef char buffer[1100]
-    cdef Text text
-    if which == FIELD_NAME:
-        text.out, text.used, text.room, text.full = buffer, 0, sizeof(buffer), 0
-        text_name(&text, state.data.q.name.wire)
-        return copied(state, &text, out)
-    if which == FIELD_STRING:
-        return question_text(state, out)
-    if which == FIELD_QTYPE:
-        set_int(out, state.data.q.qtype)
-        return 0
-    if which == FIELD_QCLASS:
-        set_int(out, state.data.q.qclass)
-        return 0
-    return -2
-
-
-cdef int message_field(State *state, int32_t which, Value *out) noexcept nogil:
-    cdef const Query *q = state.data.q
-    cdef uint16_t flag
-    if which == FIELD_ID:
-        set_int(out, q.message.id)
-    elif which == FIELD_OPCODE:
-        set_int(out, (q.flags >> 11) & 15)
-    elif which == FIELD_RCODE:
-        set_int(out, q.flags & 15)
-    elif which == FIELD_QUESTION or which == FIELD_NO_RECORDS or which == FIELD_EXTRA:
-        out.items = <Value *>room_take(state.room, sizeof(Value))
-        if out.items == NULL:
-            return -1
-        out.kind = VALUE_ARRAY
-        out.length = 1 if which == FIELD_QUESTION else 0
-        if which == FIELD_EXTRA and q.edns.present:
-            out.length = 1
-        out.items[0].kind = VALUE_OBJECT
-        out.items[0].number = OBJECT_QUESTION if which == FIELD_QUESTION else OBJECT_OPT
-    elif which == FIELD_HEADER:
-        out.kind = VALUE_OBJECT
-        out.number = OBJECT_MESSAGE
-    elif which == FIELD_LENGTH:
-        set_int(out, q.packet_length)
-    elif which == FIELD_COMPRESS:
-        set_bool(out, False)
-    elif which == FIELD_TSIG:
-        set_nil(out)
-        out.number = NIL_POINTER
-    elif which == FIELD_EDNS:
-        set_nil(out)
-        out.number = NIL_POINTER
-        if q.edns.present:
-            out.kind = VALUE_OBJECT
-            out.number = OBJECT_OPT
-    else:
-        flag = (FLAG_QR if which == FIELD_RESPONSE else FLAG_AA if which == FIELD_AUTHORITATIVE else FLAG_TC if which == FIELD_TRUNCATED
-                else FLAG_RD if which == FIELD_RECURSION_DESIRED else FLAG_RA if which == FIELD_RECURSION_AVAILABLE else FLAG_Z if which == FIELD_ZERO
-                else FLAG_AD if which == FIELD_AUTHENTICATED else FLAG_CD if which == FIELD_CHECKING_DISABLED else 0)
-        if flag == 0:
-            return -2
-        set_bool(out, q.flags & flag != 0)
-    return 0
-
-
-cdef int opt_field(State *state, int32_t which, Value *out) noexcept nogil:
-    cdef const Query *q = state.data.q
-    if which == FIELD_DO:
-        set_bool(out, q.edns.flags & 0x8000 != 0)
-    elif which == FIELD_UDP_SIZE:
-        set_int(out, q.edns.udp_size)
-    elif which == FIELD_VERSION:
-        set_int(out, q.edns.version)
-    else:
-        return -2
-    return 0
 
 
 # ---- set-up ----
@@ -648,7 +366,7 @@ cdef class Source:
     cdef int set_value(self, Node *made, node) except -1:
         value = node.value
         if node.operation in ("field", "method"):
-            made.slot = FIELDS.get(value, FIELD_OTHER)
+            made.slot = field_number(value)
         elif node.operation in ("set", "variable", "call", "template"):
             made.slot = value
             return 0

@@ -11,8 +11,10 @@ from fastdns._value cimport VALUE_BOOL, Output, Room, Value, room_open, set_int,
 from fastdns._wire cimport FLAG_AA, FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, Name, wire_name_copy, wire_name_text
 from fastdns._zonefile cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_parse
 from fastdns._zones cimport ZoneList, ZoneName, Zones, zones_hold, zones_match
-from fastdns.expression._evaluate cimport Code, Groups, Program, evaluate
-from fastdns.plugins.template._render cimport Data, Source, Tree, render
+from fastdns.expression._evaluate cimport Code, Program, evaluate
+from fastdns.expression._question cimport Groups
+from fastdns.plugins.template._fields cimport Data
+from fastdns.plugins.template._render cimport Source, Tree, render
 
 from fastdns.parameters import CLASSES, TYPES
 
