@@ -63,10 +63,9 @@ cdef extern from *:
 
     static void re2_free(void *compiled) noexcept { delete static_cast<re2::RE2 *>(compiled); }
 
-    /* spans: start and end of each group, -1 for one that took no part */
-    static int re2_match(const void *compiled, const char *text, uint32_t length, int32_t *spans, uint32_t count) noexcept {
-        re2::StringPiece groups[RE2_GROUPS];
-        if (count > RE2_GROUPS) count = RE2_GROUPS;
+    template <int MOST>
+    static int re2_groups(const void *compiled, const char *text, uint32_t length, int32_t *spans, uint32_t count) noexcept {
+        re2::StringPiece groups[MOST];
         try {
             const re2::RE2 *re = static_cast<const re2::RE2 *>(compiled);
             if (!re->Match(re2::StringPiece(text, length), 0, length, re2::RE2::UNANCHORED, groups, static_cast<int>(count))) return 0;
@@ -78,6 +77,12 @@ cdef extern from *:
             spans[2 * i + 1] = groups[i].data() ? static_cast<int32_t>(groups[i].data() - text + groups[i].size()) : -1;
         }
         return 1;
+    }
+
+    /* spans: start and end of each group, -1 for one that took no part. Groups are cleared first: no more of them than most expressions have. */
+    static int re2_match(const void *compiled, const char *text, uint32_t length, int32_t *spans, uint32_t count) noexcept {
+        if (count <= 8) return re2_groups<8>(compiled, text, length, spans, count);
+        return re2_groups<RE2_GROUPS>(compiled, text, length, spans, count > RE2_GROUPS ? RE2_GROUPS : count);
     }
     """
     void *re2_compile(const char *pattern, uint32_t length, int32_t *groups, char *error, uint32_t room) noexcept nogil

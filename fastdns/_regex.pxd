@@ -3,6 +3,7 @@
 RE2 does the matching where fastdns was built with it (`_re2`), else a machine of our own over the same syntax (Pike's: all threads of an NFA
 at once), which has no Unicode classes and is slower by a factor of ten or so, but as linear.
 """
+from libc.string cimport memcmp
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 
 cdef enum:
@@ -20,13 +21,37 @@ cdef struct Engine:             # what `_re2` offers
     void (*free)(void *compiled) noexcept nogil
     match_func match
 
+cdef enum LiteralPlace:         # of Pattern.literal
+    LITERAL_NONE
+    LITERAL_ANYWHERE
+    LITERAL_FIRST
+    LITERAL_LAST
+
 cdef struct Pattern:
+    uint8_t place               # where a text must have `literal` to match at all: most texts are told apart by it
+    uint8_t literal_length
+    const char *literal         # owned by the Regex
     match_func match
     void *compiled              # owned by the Regex
     uint32_t groups             # the whole match included
 
+cdef extern from "<string.h>" nogil:
+    void *memmem(const void *text, size_t length, const void *part, size_t part_length)
+
+cdef inline bint literal_there(const Pattern *pattern, const char *text, uint32_t length) noexcept nogil:
+    cdef uint32_t n = pattern.literal_length
+    if length < n:
+        return False
+    if pattern.place == LITERAL_ANYWHERE:
+        return memmem(text, length, pattern.literal, n) != NULL
+    if pattern.place == LITERAL_LAST:
+        text += length - n
+    return text[0] == pattern.literal[0] and memcmp(text, pattern.literal, n) == 0
+
 # Does the expression match anywhere in the text? Fills `count` spans (at most the pattern's groups; 0 is cheapest).
 cdef inline bint regex_match(const Pattern *pattern, const char *text, uint32_t length, Span *spans, uint32_t count) noexcept nogil:
+    if pattern.place != LITERAL_NONE and not literal_there(pattern, text, length):
+        return False
     return pattern.match(pattern.compiled, text, length, spans, count)
 
 # The same with an expression that is compiled for this one match; -1 when that fails, or where there is no RE2.
@@ -36,4 +61,5 @@ cdef class Regex:
     cdef Pattern pattern        # good as long as this object
     cdef readonly str source
     cdef readonly dict names    # of groups: {name: number}
+    cdef readonly bytes literal # see Pattern.place
     cdef bint own

@@ -14,7 +14,11 @@ class Regex:
     @property
     def names(self) -> dict[str, int]:
         """Numbers of the groups that have names."""
-    def __init__(self, source: str, names: dict[str, int], program: Program | None = None) -> None: ...
+    @property
+    def literal(self) -> bytes:
+        """What every text that matches holds, b"" for nothing in particular."""
+    def __init__(self, source: str, names: dict[str, int], program: Program | None = None, literal: tuple[bytes, int] = ...) -> None:
+        """``literal`` is what `fastdns.regex.required` gives."""
     def search(self, text: str) -> list[str | None] | None:
         """All groups of the first match anywhere, the whole match first; None without one."""
     @property

@@ -258,12 +258,16 @@ cdef Machine *make_machine(program) except NULL:
 
 cdef class Regex:
 
-    def __cinit__(self, str source not None, dict names not None, program=None):
+    def __cinit__(self, str source not None, dict names not None, program=None, tuple literal=(b"", LITERAL_NONE)):
         cdef char error[1024]
         cdef int32_t groups = 0
         cdef bytes text = source.encode("utf-8", "surrogateescape")
         self.source = source
         self.names = names
+        self.literal = literal[0]
+        self.pattern.literal = self.literal
+        self.pattern.literal_length = <uint8_t>len(self.literal)
+        self.pattern.place = literal[1]
         self.own = program is not None
         if self.own:
             self.pattern.compiled = make_machine(program)

@@ -57,12 +57,69 @@ def compile(expression: str) -> Regex:  # noqa: A001
     """A pattern whose ``search`` is unanchored. Raises RegexError."""
     if engine() != "RE2":
         program = assemble(expression)
-        return Regex(expression, program.names, program)
+        return Regex(expression, program.names, program, required(expression))
     text = NAMED.sub(r"\1(?P<\2>", expression)
     try:
-        return Regex(text, _names(text))
+        return Regex(text, _names(text), None, required(text))
     except ValueError as error:
         raise RegexError(f"error parsing regexp: {error}") from None
+
+
+#: Where every match has its literal, as `Place` in _regex.pxd.
+NOWHERE, ANYWHERE, FIRST, LAST = range(4)
+
+
+def required(expression: str) -> tuple[bytes, int]:
+    """Octets without which no text can match, and where they must stand: most texts are told apart by them, without a look at the expression.
+
+    ``(b"", NOWHERE)`` if there are none, or the expression is nothing for Python's parser.
+    """
+    if not expression.isascii() or FOREIGN.search(expression):
+        return b"", NOWHERE
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            tree = _parser.parse(translate(NAMED.sub(r"\1(?P<\2>", expression)), re.ASCII)
+    except (re.error, OverflowError, RecursionError, RegexError):
+        return b"", NOWHERE
+    if tree.state.flags & (re.IGNORECASE | re.MULTILINE | re.VERBOSE | re.LOCALE):
+        return b"", NOWHERE
+    runs = _runs(tree)
+    for place in (LAST, FIRST, ANYWHERE):
+        found = max((text for text, where in runs if where == place or place == ANYWHERE), key=len, default=b"")
+        if 2 <= len(found) <= 255:
+            return found, place
+    return b"", NOWHERE
+
+
+def _runs(tree: Any) -> list[tuple[bytes, int]]:
+    """Literals that stand one behind the other in all that an expression matches, and whether the text's begin or end is beside them."""
+    parts: list[int | str] = []
+
+    def walk(items: Any) -> None:
+        for operation, argument in items:
+            if operation is _constants.LITERAL and argument < 128:
+                parts.append(argument)
+            elif operation is _constants.SUBPATTERN and not argument[1] and not argument[2]:
+                walk(argument[3])
+            elif operation is _constants.AT:
+                begins = argument in (_constants.AT_BEGINNING, _constants.AT_BEGINNING_STRING)
+                parts.append("begin" if begins else "end" if argument in (_constants.AT_END, _constants.AT_END_STRING) else "edge")
+            else:
+                parts.append("other")
+
+    walk(tree)
+    runs: list[tuple[bytes, int]] = []
+    start = 0
+    for at, part in enumerate([*parts, "other"]):
+        if isinstance(part, int):
+            continue
+        before = parts[start - 1] if start else "other"
+        text = bytes(octet for octet in parts[start:at] if isinstance(octet, int))
+        if text:
+            runs.append((text, LAST if part == "end" else FIRST if before == "begin" else ANYWHERE))
+        start = at + 1
+    return runs
 
 
 def _names(expression: str) -> dict[str, int]:

@@ -14,6 +14,47 @@ from fastdns import regex
 from fastdns._regex import Regex
 from fastdns.regex import RegexError
 
+#: Expression, what every text must hold, where: 1 anywhere, 2 at its begin, 3 at its end.
+LITERALS = [
+    (r"(.*)-v1[.]example[.]org[.]$", b"-v1.example.org.", 3),
+    (r"^ip-(?P<a>\d+)-", b"ip-", 2),
+    (r"^(old|new)\.example\.org\.$", b".example.org.", 3),
+    (r"(?<x>ab)(cd)", b"abcd", 1),
+    (r"\Qa.b\E+", b"a.", 1),
+    (".*", b"", 0),
+    ("(?i)abc", b"", 0),
+    ("(?i:abc)de", b"de", 1),
+    ("(?m)^abc$", b"", 0),
+    ("abc|xyz", b"", 0),
+    ("(abc)?", b"", 0),
+    ("(abc){2}", b"", 0),
+    (r"\pLabc", b"", 0),
+    ("é+", b"", 0),
+]
+
+
+@pytest.mark.parametrize(("expression", "literal", "place"), LITERALS)
+def test_what_every_text_must_hold(expression: str, literal: bytes, place: int) -> None:
+    assert regex.required(expression) == (literal, place)
+
+
+def test_texts_without_the_literal_do_not_match() -> None:
+    """With the literal looked for ahead and without: the same groups for texts made of an expression's letters."""
+    choice = random.Random(7)
+    for expression, literal, place in LITERALS:
+        try:
+            with_it = regex.compile(expression)
+        except RegexError:
+            continue  # no Unicode classes here
+        program = regex.assemble(expression) if regex.engine() != "RE2" else None
+        without = Regex(with_it.source, with_it.names, program)
+        assert (with_it.literal, without.literal) == (literal, b"")
+        texts = ["".join(choice.choice("abcdexy1-.ip") for _ in range(choice.randrange(12))) for _ in range(300)]
+        texts += [ahead + literal.decode() + behind for ahead in ("", "x", "a1") for behind in ("", "x", "12-")]
+        for text in texts:
+            assert with_it.search(text) == without.search(text), (expression, text, place)
+
+
 GOOD = [
     ("", "any", True),
     ("b+", "abc", True),
