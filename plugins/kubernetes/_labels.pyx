@@ -35,7 +35,8 @@ PARTS = {
 
 
 cdef bint put(Text *out, const uint8_t *text, uint32_t length) noexcept nogil:
-    text_put(out, <const char *>text, length)
+    if length:                      # a part that is not there has no address
+        text_put(out, <const char *>text, length)
     return True
 
 
