@@ -60,6 +60,22 @@ loadbalance
 
 ZONE = "file {folder}/zone example.org"
 
+#: Ten rules in front of it: four of acl and six of rewrite, of which the last one fits names below corp.example.
+RULES = """
+acl {
+    block net 198.51.100.0/24
+    filter type HINFO
+    drop type ANY net 203.0.113.0/24
+    allow net 127.0.0.0/8
+}
+rewrite type ANY HINFO
+rewrite name exact old.example.org new.example.org
+rewrite name prefix legacy current
+rewrite name substring .internal. .local.
+rewrite name regex (.*)-v1[.]example[.]org[.]$ {1}.example.org
+rewrite name suffix .corp.example. .cluster.local. answer auto
+"""
+
 Names = Callable[[random.Random], str]
 
 
@@ -102,6 +118,10 @@ def port_name(choice: random.Random) -> str:
 def reverse_name(choice: random.Random) -> str:
     i = choice.randrange(SERVICES)
     return f"{i % 250 + 1}.{i // 250}.96.10.in-addr.arpa."
+
+
+def corporate_name(choice: random.Random) -> str:
+    return f"{service(choice.randrange(SERVICES))}.svc.corp.example."
 
 
 def outside_name(choice: random.Random) -> str:
@@ -161,6 +181,8 @@ CASES = (
     Case("zone nxdomain", ZONE, absent_name, rcode=NXDOMAIN, answers=0),
     *(Case(f"without {name}", without(name), cluster_name) for name in ADDITIONS),
     *(Case(f"with {name}", KUBEADM + text + "\n", cluster_name) for name, text in OTHERS.items()),
+    Case("with ten rules", KUBEADM + RULES, cluster_name),
+    Case("with ten rules that rewrite", KUBEADM + RULES, corporate_name),
 )
 
 

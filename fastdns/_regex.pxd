@@ -61,5 +61,5 @@ cdef class Regex:
     cdef Pattern pattern        # good as long as this object
     cdef readonly str source
     cdef readonly dict names    # of groups: {name: number}
-    cdef readonly bytes literal # see Pattern.place
+    cdef readonly bytes literal  # see Pattern.place
     cdef bint own

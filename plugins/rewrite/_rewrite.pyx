@@ -25,7 +25,7 @@ from fastdns.plugins.rewrite._rules cimport (ACTION_APPEND, ACTION_REPLACE, ACTI
                                              FIELD_RCODE, FIELD_TTL, FIELD_TYPE, MATCH_EXACT, MATCH_PREFIX, MATCH_REGEX, MATCH_SUBSTRING,
                                              MATCH_SUFFIX, SOURCE_CLIENT_IP, SOURCE_CLIENT_PORT, SOURCE_DATA, SOURCE_LABEL, SOURCE_PROTOCOL,
                                              SOURCE_QNAME, SOURCE_QTYPE, SOURCE_SERVER_IP, SOURCE_SERVER_PORT, SOURCE_SUBNET, Answer, Part, Plain, Rule,
-                                             Rules, Template, plain_name, rule_apply, rule_apply_name, rule_matches, rule_matches_name)
+                                             Rules, Template, plain_question, rule_apply, rule_apply_name, rule_matches, rule_matches_name)
 
 cdef enum Outcome:
     IGNORED
@@ -68,25 +68,26 @@ cdef inline const Name *name_now(const Query *q, const Work *work) noexcept nogi
 cdef inline void settle(const Query *q, const Work *work, Plain *plain) noexcept nogil:
     """The name's presentation form, made when the first rule wants it; a length of 0 says that it is not there."""
     if plain.length == 0:
-        plain_name(name_now(q, work).lower, plain)
+        plain_question(name_now(q, work), plain)
 
 
 cdef inline Outcome apply(Query *q, Work *work, const Rule *rule, Plain *plain) noexcept nogil:
     cdef Span spans[GROUPS_MAX]
-    if rule.field == FIELD_TYPE:
-        if q.qtype != rule.first:
-            return IGNORED
-        q.qtype = <uint16_t>rule.second
-        return DONE
-    if rule.field == FIELD_CLASS:
-        if q.qclass != rule.first:
-            return IGNORED
-        q.qclass = <uint16_t>rule.second
-        return DONE
-    if rule.field == FIELD_EDNS0:
-        return apply_option(q, work, rule, plain)
-    if rule.field == FIELD_CNAME:               # matches every query; what counts is the answer
-        return FULL if revert_add(q, work, REVERT_CNAME, rule) == NULL else DONE
+    if rule.field != FIELD_NAME:
+        if rule.field == FIELD_TYPE:
+            if q.qtype != rule.first:
+                return IGNORED
+            q.qtype = <uint16_t>rule.second
+            return DONE
+        if rule.field == FIELD_CLASS:
+            if q.qclass != rule.first:
+                return IGNORED
+            q.qclass = <uint16_t>rule.second
+            return DONE
+        if rule.field == FIELD_EDNS0:
+            return apply_option(q, work, rule, plain)
+        if rule.field == FIELD_CNAME:               # matches every query; what counts is the answer
+            return FULL if revert_add(q, work, REVERT_CNAME, rule) == NULL else DONE
     if rule.aligned:
         if not rule_matches_name(rule, name_now(q, work)):
             return IGNORED

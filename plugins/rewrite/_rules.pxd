@@ -105,7 +105,8 @@ cdef inline bint rule_matches_name(const Rule *rule, const Name *name) noexcept 
     """The same for a rule that is `aligned`, on the lower-case wire form."""
     cdef uint32_t label
     if rule.match == MATCH_PREFIX:
-        return rule.from_labels <= name.labels and memcmp(name.lower, rule.from_wire, rule.from_length) == 0
+        return (rule.from_labels <= name.labels and name.lower[0] == rule.from_wire[0] and name.lower[1] == rule.from_wire[1]
+                and memcmp(name.lower, rule.from_wire, rule.from_length) == 0)
     if rule.match == MATCH_EXACT:
         return name.hash[0] == rule.hash and name.length == rule.from_length and memcmp(name.lower, rule.from_wire, rule.from_length) == 0
     if name.labels <= rule.from_labels:
@@ -114,14 +115,18 @@ cdef inline bint rule_matches_name(const Rule *rule, const Name *name) noexcept 
     return name.hash[label] == rule.hash and memcmp(name.lower + name.offset[label], rule.from_wire, rule.from_length) == 0
 
 cdef inline const char *find_part(const char *text, uint32_t length, const char *part, uint32_t n) noexcept nogil:
-    """memmem for texts as short as names."""
+    """memmem for texts as short as names. Dots are in all of them: what stands behind the first one tells more."""
     cdef const char *end
+    cdef uint32_t skip = part[0] == c'.' and n > 1
     if n > length:
         return NULL
     end = text + length - n
     while text <= end:
-        text = <const char *>memchr(text, part[0], end - text + 1)
-        if text == NULL or memcmp(text, part, n) == 0:
+        text = <const char *>memchr(text + skip, part[skip], end - text + 1)
+        if text == NULL:
+            return NULL
+        text -= skip
+        if text[0] == part[0] and memcmp(text, part, n) == 0:
             return text
         text += 1
     return NULL
@@ -149,3 +154,4 @@ cdef bint rule_apply(const Rule *rule, const char *text, uint32_t length, const 
 cdef bint template_fill(const Template *template, const char *text, const Span *spans, uint32_t groups, Plain *out) noexcept nogil
 # A name's presentation form, of the octets as given (Name.wire or Name.lower).
 cdef void plain_name(const uint8_t *wire, Plain *out) noexcept nogil
+cdef void plain_question(const Name *name, Plain *out) noexcept nogil

@@ -1,6 +1,6 @@
 """Matching names by rules, and what becomes of them."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from fastdns._regex cimport Span
 from fastdns._wire cimport NAME_MAX, Name, copy_octets, wire_name_text
 
@@ -27,6 +27,44 @@ cdef void plain_name(const uint8_t *wire, Plain *out) noexcept nogil:
     if unusual or used == 0:
         used = <uint32_t>wire_name_text(wire, out.text)
     out.length = used
+
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    typedef uint8_t rewrite_octets __attribute__((vector_size(16)));
+    /* Is there an octet among these, 16 at a time, that stands in a name's text with a backslash: controls, blanks, '@;()" and backslash? Counts dots. */
+    static inline int rewrite_unusual(const uint8_t *text, uint32_t blocks, uint32_t *dots) {
+        rewrite_octets bad = {0}, points = {0}, c;
+        typedef int8_t signs __attribute__((vector_size(16)));
+        uint64_t halves[2];
+        for (; blocks; blocks--, text += 16) {
+            memcpy(&c, text, 16);
+            bad |= (rewrite_octets)(((signs)c < 33) | (c == 127) | (c == 39) | (c == 64) | (c == 59) | (c == 40) | (c == 41) | (c == 34) | (c == 92));
+            points -= (rewrite_octets)(c == 46);
+        }
+        memcpy(halves, &points, 16);        /* at most 16 a place, 127 in all */
+        *dots = (uint32_t)((halves[0] + halves[1]) * 0x0101010101010101u >> 56);
+        memcpy(halves, &bad, 16);
+        return (halves[0] | halves[1]) != 0;
+    }
+    """
+    int unusual_octets "rewrite_unusual"(const uint8_t *text, uint32_t blocks, uint32_t *dots) noexcept nogil
+
+
+cdef void plain_question(const Name *name, Plain *out) noexcept nogil:
+    """The same of a name that is indexed, in lower case."""
+    cdef uint32_t n = name.length - 1, at = 0, i, dots
+    while at < n:                   # Name.lower has the slack
+        memcpy(out.text + at, name.lower + 1 + at, 16)
+        at += 16
+    memset(out.text + n, c'a', 16)
+    for i in range(1, name.labels + 1u):
+        out.text[name.offset[i] - 1] = c'.'
+    if n == 0 or unusual_octets(<const uint8_t *>out.text, (n + 15) >> 4, &dots) or dots != name.labels:
+        n = <uint32_t>wire_name_text(name.lower, out.text)
+    out.length = n
 
 
 cdef int rule_apply_name(const Rule *rule, const Name *name, uint8_t *out) noexcept nogil:
