@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -57,6 +59,15 @@ def go() -> str:
     if path is None:
         pytest.skip("needs Go")
     return path
+
+
+@pytest.fixture(scope="session")
+def cluster_programs(shared: Path, go: str) -> Path:
+    """The folder of the test API server and of the etcd behind it, built once for the machine."""
+    built = subprocess.run([str(shared / "apiserver" / "run"), "--build-only"], capture_output=True, text=True, timeout=900)
+    if built.returncode:
+        pytest.skip(f"needs Go's module proxy to build the API server: {built.stderr.strip()[-200:]}")
+    return Path(json.loads(built.stdout.splitlines()[-1])["programs"])
 
 
 def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import shutil
 import subprocess
 import urllib.error
 import urllib.request
@@ -73,14 +71,8 @@ class Etcd:
 
 
 @pytest.fixture(scope="session")
-def etcd_program() -> str:
-    """The etcd of the machine, or the one that was built for the test API server."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    built = sorted(cache.glob("fastdns-apiserver/*/etcd"))
-    program = shutil.which("etcd") or (str(built[0]) if built else None)
-    if program is None:
-        pytest.skip("needs etcd")
-    return program
+def etcd_program(cluster_programs: Path) -> str:
+    return str(cluster_programs / "etcd")
 
 
 @pytest.fixture(scope="module")
