@@ -82,7 +82,8 @@ def test_the_store_gives_back_what_it_answers_from(tmp_path: Path) -> None:
     read(write(fill(Store()), tmp_path / "s"), again)
 
     def answers(view: dict[str, Any]) -> list[Any]:
-        return [view.get(part) for part in ("name", "headless", "external_name", "cluster_ips", "external_ips", "ports", "endpoints", "ip", "ips")]
+        parts = ("name", "headless", "external_name", "cluster_ips", "external_ips", "ports", "endpoints", "ip", "ips", "labels")
+        return [view.get(part) for part in parts]
 
     # Pods without an address or with another spelling of one, slices of no service.
     useless = {"q", "zeros", "mapped", "fqdn", "empty"}
