@@ -1,4 +1,4 @@
-"""What a query costs that a Python plugin answers: to the lane's thread and back, a batch of 64 at a time."""
+"""What a query costs that a Python plugin answers: to the lane's thread and back, a batch at a time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from fastdns._loop import Engine
 from fastdns.bench._loops import Answering
 from fastdns.bench._replay import Replay
 from fastdns.bench.micro.conftest import Timed
-from fastdns.bench.replay import query
+from fastdns.bench.replay import BATCH, query
 from fastdns.plugin import PASS, Plugin
 from fastdns.query import Query
 
-BATCH = 64
 #: Batches of a round: processor time of another thread is not known to the microsecond.
-BATCHES = 100
+BATCHES = 200
 
 
 class Answers(Plugin):
