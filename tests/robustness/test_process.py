@@ -21,6 +21,7 @@ MAY_LOOK = {
     "fastdns/expression/_times.pyx",
     "fastdns/_log.pyx",
     "plugins/dnssec/_dnssec.pyx",
+    "plugins/etcd/_etcd.pyx",
     "plugins/kubernetes/_store.pyx",
     "plugins/log/_log.pyx",
     "plugins/tsig/_tsig.pyx",
