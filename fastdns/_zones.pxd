@@ -1,7 +1,24 @@
 """A plugin's list of zones, matched on label boundaries without regard to case (spec: Zones.Matches)."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
-from fastdns._wire cimport Name
+from fastdns._wire cimport Name, wire_name_equal
+
+cdef inline bint name_is_below(const Name *name, const uint8_t *zone, uint32_t length) noexcept nogil:
+    """Is it the zone (lower case), or below it?"""
+    cdef uint32_t label
+    for label in range(name.labels + 1):
+        if <uint32_t>name.length - name.offset[label] <= length:
+            return <uint32_t>name.length - name.offset[label] == length and memcmp(name.lower + name.offset[label], zone, length) == 0
+    return False
+
+cdef inline bint wire_is_below(const uint8_t *name, uint32_t length, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
+    """The same of two wire forms in any case."""
+    cdef uint32_t at = 0
+    if length < zone_length:
+        return False
+    while at < length - zone_length:
+        at += name[at] + 1u
+    return at == length - zone_length and wire_name_equal(name + at, zone, <int>zone_length)
 
 cdef struct ZoneName:
     uint32_t hash

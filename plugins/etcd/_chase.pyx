@@ -5,6 +5,7 @@ from fastdns._atomic cimport atomic_load_pointer
 from fastdns._mux cimport ANSWERED, CHILD_MUX, FAILED, PARKED, query_child, query_fail, query_park, query_scratch
 from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, reply_alloc, reply_append, reply_copy
 from fastdns._wire cimport FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_TXT, Name, wire_name_copy, wire_name_equal
+from fastdns._zones cimport wire_is_below
 from fastdns.plugins.etcd._lookup cimport FOUND_NOTHING, FOUND_SOME, lookup_again, lookup_begin, lookup_next, service_ttl
 from fastdns.plugins.etcd._snapshot cimport HOST_4, HOST_6, HOST_NAME, HOST_TEXT
 from fastdns.plugins.kubernetes._answer cimport Seen, add, add_new, seen_begin
@@ -12,14 +13,6 @@ from fastdns.plugins.kubernetes._answer cimport Seen, add, add_new, seen_begin
 
 cdef uint32_t ttl_of(const Etcd *etcd, const Query *q, const Lookup *lookup, const Service *service) noexcept nogil:
     return service_ttl(lookup.snapshot, service, etcd.least, etcd.most, q.worker.now)
-
-
-cdef bint is_below(const uint8_t *name, uint32_t length, const uint8_t *above, uint32_t above_length) noexcept nogil:
-    """Is `name` the other one, or below it? Both in wire form, in any case."""
-    while length > above_length:
-        length -= name[0] + 1u
-        name += name[0] + 1
-    return length == above_length and wire_name_equal(name, above, <int>length)
 
 
 cdef Found lookup_data(Lookup *lookup, const Snapshot *snapshot, const uint8_t *name, uint32_t length, const ZoneName *zone, uint16_t qtype) noexcept nogil:
@@ -94,7 +87,7 @@ cdef bint chase_push(const Etcd *etcd, Query *q, Chase *chase, Lookup *lookup, c
 cdef bint follows(const Frame *frame, const Target *target) noexcept nogil:
     """Not to the name itself or below it, not along the same alias twice, not too far."""
     cdef const Frame *at = frame
-    if frame.depth > LINKS_MAX or is_below(target.wire, target.length, frame.name, frame.name_length):
+    if frame.depth > LINKS_MAX or wire_is_below(target.wire, target.length, frame.name, frame.name_length):
         return False
     while at.below != NULL:
         if (at.name_length == target.length and wire_name_equal(at.name, target.wire, target.length) and at.below.name_length == frame.name_length
@@ -141,7 +134,7 @@ cdef Verdict chase_go(Handler *self, Query *q, const ZoneName *zone) noexcept no
             if chase.extras == NULL or chase.extras.next == chase.extras.count:
                 return ANSWERED
             target = &chase.extras.targets[chase.extras.next]
-            if not is_below(target.wire, target.length, zone.wire, zone.length):
+            if not wire_is_below(target.wire, target.length, zone.wire, zone.length):
                 return ask(self, q, target, TYPE_AAAA if chase.extras.second else TYPE_A)
             chase.extras.next += 1
             descend(self, q, chase, zone, target)
@@ -157,7 +150,7 @@ cdef Verdict chase_go(Handler *self, Query *q, const ZoneName *zone) noexcept no
         frame.mark = q.reply.count
         if add(&q.reply, chase.section, frame.name, frame.name_length, TYPE_CNAME, target.ttl, target.wire, target.length, RECORD_OWNED) < 0:
             continue
-        if not is_below(target.wire, target.length, zone.wire, zone.length):
+        if not wire_is_below(target.wire, target.length, zone.wire, zone.length):
             return ask(self, q, target, chase.qtype)
         if not descend(self, q, chase, zone, target):
             q.reply.count = <uint16_t>frame.mark

@@ -1,6 +1,6 @@
 """From a question to the records of a zone. The contract is in _answer.pxd; the order of decisions is that of spec/plugins-a-k.md, file."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from libc.string cimport memcmp, memset
+from libc.string cimport memset
 from fastdns._atomic cimport atomic_peek8
 from fastdns._index cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, IndexOutcome, IndexResult, index_current,
                              reply_add_rrset, table_exact, table_fetch_node, table_fetch_slot, table_find, table_wildcard)
@@ -14,7 +14,7 @@ from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RC
                             TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_HTTPS, TYPE_IXFR, TYPE_MX, TYPE_NS, TYPE_RRSIG, TYPE_SOA, TYPE_SRV, TYPE_SVCB, Name,
                             load16, wire_name_copy, wire_name_length)
 from fastdns._zone cimport ZoneState, ZoneVersion, zone_match, zone_slots, zone_version
-from fastdns._zones cimport Zones, zones_hold
+from fastdns._zones cimport Zones, wire_is_below, zones_hold
 from fastdns.plugins.file._chase cimport chase_alias, chase_dname, chase_resume
 from fastdns.plugins.file._proof cimport prove_absent_name, prove_absent_type, prove_expansion, prove_referral
 
@@ -69,16 +69,6 @@ cdef void add_addresses(Ask *ask, const IndexNode *node) noexcept nogil:
     add_whole(ask, SECTION_ADDITIONAL, node, node_rrset(node, TYPE_AAAA))
 
 
-cdef bint is_below(const uint8_t *name, uint32_t length, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
-    """Is a lower-case name at or below another one?"""
-    cdef uint32_t at = 0
-    if length < zone_length:
-        return False
-    while at < length - zone_length:
-        at += name[at] + 1
-    return at == length - zone_length and memcmp(name + at, zone, zone_length) == 0
-
-
 cdef void add_glue(Ask *ask, const IndexNode *node, const RRset *ns) noexcept nogil:
     """Addresses of the servers whose names are at or below the delegated one."""
     cdef const uint8_t *entry = NULL
@@ -88,7 +78,7 @@ cdef void add_glue(Ask *ask, const IndexNode *node, const RRset *ns) noexcept no
     cdef uint32_t _i
     for _i in range(ns.count):
         entry = rrset_record(node, ns, entry, &record)
-        if is_below(record.rdata, record.rdlength, node.name, node.length):
+        if wire_is_below(record.rdata, record.rdlength, node.name, node.length):
             wire_name_copy(&name, record.rdata, record.rdlength)
             server = table_exact(ask.table, name.lower, name.length, name.hash[0])
             if is_name(ask, server):
@@ -130,7 +120,7 @@ cdef void add_targets(Ask *ask) noexcept nogil:
         if at < 0 or record.section != SECTION_ANSWER or record.rdlength <= at or found == TARGETS_MAX:
             continue
         wire_name_copy(&name, record.rdata + at, wire_name_length(record.rdata + at))
-        if not is_below(name.lower, name.length, ask.version.apex.name, ask.version.apex.length):
+        if not wire_is_below(name.lower, name.length, ask.version.apex.name, ask.version.apex.length):
             continue
         node = table_exact(ask.table, name.lower, name.length, name.hash[0])
         if not is_name(ask, node):

@@ -1,13 +1,14 @@
 """The handler: which queries it takes, and the instance behind it. The life of a question is in _exchange."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 from fastdns._atomic cimport atomic_add32
 from fastdns._metadata cimport Label, LabelHandle
 from fastdns._metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns._mux cimport NEXT, Handler, NativeHandler, Query, Verdict, Worker, query_scratch
 from fastdns._text cimport Text, text_string
 from fastdns._wire cimport Name
+from fastdns._zones cimport name_is_below
 from fastdns.plugins.forward._exchange cimport (
     POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting, exchange_abandon, exchange_ask, exchange_close,
 )
@@ -28,26 +29,15 @@ BUCKETS = tuple(0.00025 * 2**k for k in range(16))
 
 # ---- hooks ----
 
-cdef inline bint below(const Name *name, const uint8_t *zone, uint32_t length) noexcept nogil:
-    """Whether a name is the zone (lower case) or below it."""
-    cdef uint32_t label
-    if name.length < length:
-        return False
-    for label in range(name.labels + 1):
-        if <uint32_t>name.length - name.offset[label] <= length:
-            return <uint32_t>name.length - name.offset[label] == length and memcmp(name.lower + name.offset[label], zone, length) == 0
-    return False
-
-
 cdef bint takes(const Forward *forward, const Name *name) noexcept nogil:
     cdef uint32_t at = 0, length
-    if forward.from_length > 1 and not below(name, forward.from_name, forward.from_length):
+    if forward.from_length > 1 and not name_is_below(name, forward.from_name, forward.from_length):
         return False
     if forward.excepted_size == 0 or name.length == forward.from_length:
         return True
     while at < forward.excepted_size:
         length = forward.excepted[at]
-        if below(name, forward.excepted + at + 1, length):
+        if name_is_below(name, forward.excepted + at + 1, length):
             return False
         at += 1 + length
     return True

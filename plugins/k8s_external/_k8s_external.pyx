@@ -8,7 +8,7 @@ from fastdns._reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORIT
 from fastdns._wire cimport (FLAG_AA, FLAG_TC, NAME_MAX, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV,
                             Name, store32, wire_name_copy)
 from fastdns._wire import name_wire
-from fastdns._zones cimport ZoneName, zones_hold, zones_match
+from fastdns._zones cimport ZoneName, name_is_below, zones_hold, zones_match
 from fastdns.plugins.k8s_external._answer cimport (ANSWER_NAME_ERROR, Host, Hosts, answer_server, answer_server_addresses, answer_soa, external_answer)
 from fastdns.plugins.k8s_external._external cimport Apex, SOA_NUMBERS
 from fastdns.plugins.kubernetes._answer cimport Ask
@@ -42,7 +42,7 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
         other = &external.apexes[external.order[i]]
         if q.name.length == other.zone.length and memcmp(q.name.lower, other.zone.wire, other.zone.length) == 0:
             return answer_apex(external, apex, &ask)
-        if is_under(other, q.name):
+        if name_is_below(q.name, other.under, other.under_length):
             return answer_under(external, apex, &ask)
     lookup = <Lookup *>query_scratch(self, q)
     if external_answer(external, &ask, &lookup.hosts) == ANSWER_NAME_ERROR:
@@ -73,17 +73,6 @@ cdef Verdict settle(const External *external, const Apex *apex, Ask *ask) noexce
     if ask.q.reply.count == 0 and not ask.q.reply.overflow:
         answer_soa(external, apex, ask, SECTION_AUTHORITY)
     return ANSWERED
-
-
-cdef bint is_under(const Apex *apex, const Name *name) noexcept nogil:
-    """Is the name LABEL.ZONE, or below it?"""
-    cdef uint32_t i
-    if name.length < apex.under_length:
-        return False
-    for i in range(name.labels + 1):
-        if name.length - name.offset[i] == apex.under_length:
-            return memcmp(name.lower + name.offset[i], apex.under, apex.under_length) == 0
-    return False
 
 
 cdef Verdict answer_apex(const External *external, const Apex *apex, Ask *ask) noexcept nogil:
