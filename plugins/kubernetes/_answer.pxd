@@ -1,5 +1,5 @@
 """Records from objects: what a resolved name puts into a reply."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns._mux cimport Query
 from fastdns._reply cimport Reply
 from fastdns._wire cimport Name
@@ -47,8 +47,8 @@ cdef int add(Reply *reply, int section, const uint8_t *owner, uint8_t owner_leng
 cdef uint16_t weight_of(uint32_t entries) noexcept nogil
 # A target in the rdata of the SRV records [first, end), looked for from *at on; or a copy of it. NULL when the reply is full.
 cdef const uint8_t *target_of(Reply *reply, uint32_t first, uint32_t end, uint32_t *at, const uint8_t *name, uint32_t length) noexcept nogil
-# Parses and resolves ask.name.
-cdef void ask_resolve(Ask *ask, uint32_t zone_label) noexcept nogil
+# Parses and resolves ask.name. key_hash: service_key_hash of the two labels in front of "svc", or 0 where it is not known.
+cdef void ask_resolve(Ask *ask, uint32_t zone_label, uint64_t key_hash) noexcept nogil
 # Adds the addresses of a family. False is a name error; candidates (may be NULL) get the targets of aliases.
 cdef bint answer_addresses(Ask *ask, uint16_t qtype, Candidates *candidates) noexcept nogil
 cdef bint answer_srv(Ask *ask) noexcept nogil

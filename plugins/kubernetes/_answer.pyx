@@ -133,12 +133,12 @@ cdef uint32_t endpoint_write(uint8_t *out, const View *view, const SliceRecord *
                       slice.service.length, zone, zone_length)
 
 
-cdef void ask_resolve(Ask *ask, uint32_t zone_label) noexcept nogil:
+cdef void ask_resolve(Ask *ask, uint32_t zone_label, uint64_t key_hash) noexcept nogil:
     cdef int grammar = GRAMMAR_IMPORTED if ask.zone_flags & ZONE_IMPORTED else 0
     if ask.view.zonal:
         grammar |= GRAMMAR_ZONAL
     name_parse(ask.name, zone_label, grammar, &ask.wanted)
-    view_resolve(ask.view, ask.zone_flags, ask.name, &ask.wanted, &ask.result)
+    view_resolve(ask.view, ask.zone_flags, ask.name, &ask.wanted, key_hash, &ask.result)
 
 
 # ---- addresses ----

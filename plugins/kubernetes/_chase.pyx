@@ -4,26 +4,14 @@ A frame is a name with the targets of its aliases; frames form a stack, deepest 
 taken away again if nothing was found there. Everything a frame points to lies in the query's arena, so it survives parking.
 """
 from libc.stdint cimport uint8_t, uint32_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 from fastdns._mux cimport ANSWERED, CHILD_MUX, PARKED, Query, query_child, query_fail, query_park, query_scratch
 from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add, reply_alloc, reply_append
-from fastdns._wire cimport CLASS_IN, FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_CNAME, Name, wire_name_copy
+from fastdns._wire cimport CLASS_IN, FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_CNAME, Name, wire_name_copy, wire_name_equal
+from fastdns._zones cimport wire_is_below
 from fastdns.plugins.kubernetes._answer cimport answer_addresses, ask_resolve
 
 # ---- names ----
-
-cdef bint ends_with(const Name *name, const uint8_t *wire, uint32_t length) noexcept nogil:
-    """Is `wire` (a name in any case) the name or above it?"""
-    cdef uint32_t i
-    cdef Name other
-    if length > name.length:
-        return False
-    wire_name_copy(&other, wire, <int>length)
-    if other.labels > name.labels:
-        return False
-    i = name.offset[name.labels - other.labels]
-    return name.length - i == length and memcmp(name.lower + i, other.lower, length) == 0
-
 
 cdef uint32_t from_text(const uint8_t *text, uint32_t length, uint8_t *out) noexcept nogil:
     cdef uint32_t i, start = 0, used = 0
@@ -105,10 +93,10 @@ cdef bint add_alias(Ask *ask, const Frame *frame, const Target *target) noexcept
 cdef bint follows(const Frame *frame, const Name *target) noexcept nogil:
     """Not to the name itself or below it, not in a circle, not too far."""
     cdef const Frame *at = frame
-    if frame.depth >= LINKS_MAX or ends_with(target, frame.name, frame.name_length):
+    if frame.depth >= LINKS_MAX or wire_is_below(target.wire, target.length, frame.name, frame.name_length):
         return False
     while at != NULL:
-        if at.name_length == target.length and ends_with(target, at.name, at.name_length):
+        if at.name_length == target.length and wire_name_equal(at.name, target.wire, target.length):
             return False
         at = at.below
     return True
@@ -134,7 +122,7 @@ cdef Verdict go(Handler *self, Ask *ask, Chase *chase) noexcept nogil:
         frame.mark = q.reply.count
         if not add_alias(ask, frame, target):
             continue
-        if ends_with(&name, ask.zone, ask.zone_length):
+        if wire_is_below(target.wire, target.length, ask.zone, ask.zone_length):
             if not descend(ask, chase, &name, target):
                 q.reply.count = frame.mark
         elif query_park(q, 0) < 0 or query_child(self, q, CHILD_MUX, &name, q.qtype) < 0:
@@ -153,8 +141,7 @@ cdef bint descend(Ask *ask, Chase *chase, const Name *name, const Target *target
     below.owner = target.wire
     below.owner_length = target.length
     below.owned = 1
-    below.wanted.key_hash = 0
-    ask_resolve(&below, name.labels - zone_labels(ask))
+    ask_resolve(&below, name.labels - zone_labels(ask), 0)
     answer_addresses(&below, ask.q.qtype, &candidates)
     return push(ask.q, chase, target.wire, target.length, &candidates) != NULL
 

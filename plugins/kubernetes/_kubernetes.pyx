@@ -109,8 +109,7 @@ cdef void ask_begin(Ask *ask, const View *view, Query *q, const ZoneName *zone, 
     ask.zone = q.name.wire + q.name.length - zone.length
     ask.zone_length = zone.length
     ask.zone_flags = view.zone_flags[zone - view.zones.names]
-    ask.wanted.key_hash = key_hash
-    ask_resolve(ask, q.name.labels - zone.labels)
+    ask_resolve(ask, q.name.labels - zone.labels, key_hash)
 
 
 cdef Verdict settle(Handler *self, Ask *ask, Step step) noexcept nogil:

@@ -1,5 +1,5 @@
 """The names of a cluster's zone: what the labels left of the zone mean (Kubernetes DNS specification 1.1.0, CoreDNS's extensions)."""
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t
 from fastdns._wire cimport Name
 
 cdef enum Form:
@@ -32,7 +32,6 @@ cdef struct Wanted:                 # what a name asks for
     const uint8_t *namespace        # its label in wire form, lower case
     const uint8_t *service          # likewise; the namespace's label follows. Of FORM_POD the dashed address
     uint32_t key_length             # octets of both labels
-    uint64_t key_hash               # their service_key_hash; 0: not known. name_parse leaves it
     Label port
     Label protocol
     Label endpoint

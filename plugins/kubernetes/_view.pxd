@@ -1,5 +1,5 @@
 """How one server block sees a store: its zones and properties. Never changed once the handler is in a chain."""
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns._wire cimport Name
 from fastdns._zones cimport Zones
 from fastdns.plugins.kubernetes._records cimport Cluster, EndpointRecord, NamespaceNode, ServiceNode, ServiceRecord, SliceRecord
@@ -67,7 +67,7 @@ cdef struct Walk:                   # over the endpoints that a name asks for
 
 cdef bint view_exposes(const View *view, const NamespaceNode *node) noexcept nogil
 # What a parsed name stands for.
-cdef void view_resolve(const View *view, int zone_flags, const Name *name, const Wanted *wanted, Result *result) noexcept nogil
+cdef void view_resolve(const View *view, int zone_flags, const Name *name, const Wanted *wanted, uint64_t key_hash, Result *result) noexcept nogil
 cdef void walk_begin(Walk *walk, const View *view, const Wanted *wanted, const Result *result) noexcept nogil
 # The next endpoint of slices with a matching port; False at the end.
 cdef bint walk_next(Walk *walk) noexcept nogil

@@ -24,7 +24,7 @@ cdef bint view_exposes(const View *view, const NamespaceNode *node) noexcept nog
 
 # ---- names to objects ----
 
-cdef void view_resolve(const View *view, int zone_flags, const Name *name, const Wanted *wanted, Result *result) noexcept nogil:
+cdef void view_resolve(const View *view, int zone_flags, const Name *name, const Wanted *wanted, uint64_t key_hash, Result *result) noexcept nogil:
     result.found = FOUND_NOTHING
     result.entries = 0
     result.anywhere = 0
@@ -41,11 +41,11 @@ cdef void view_resolve(const View *view, int zone_flags, const Name *name, const
     elif wanted.form == FORM_POD:
         resolve_pod(view, wanted, result)
     else:
-        resolve_service(view, IMPORTED if zone_flags & ZONE_IMPORTED else LOCAL, wanted, result)
+        resolve_service(view, IMPORTED if zone_flags & ZONE_IMPORTED else LOCAL, wanted, key_hash, result)
 
 
-cdef void resolve_service(const View *view, int world, const Wanted *wanted, Result *result) noexcept nogil:
-    cdef uint64_t hash = wanted.key_hash if wanted.key_hash else service_key_hash(wanted.service, wanted.key_length)
+cdef void resolve_service(const View *view, int world, const Wanted *wanted, uint64_t key_hash, Result *result) noexcept nogil:
+    cdef uint64_t hash = key_hash if key_hash else service_key_hash(wanted.service, wanted.key_length)
     cdef ServiceNode *node = find_service_hashed(view.cluster, world, wanted.service, wanted.key_length, hash)
     cdef ServiceRecord *record = node_service(node) if node != NULL else NULL
     if record == NULL or not view_exposes(view, node.namespace):
