@@ -49,30 +49,30 @@ cdef int f_trim(Room *room, const Value *a, uint32_t count, Value *out) noexcept
     return 0
 
 
-cdef int f_trim_prefix(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef inline int trim_end(const Value *a, uint32_t count, bint behind, Value *out) noexcept nogil:
+    """Without one of its ends: a[1], or a space."""
     cdef Value part
+    cdef const char *at
     set_text(&part, b" ", 1)
     if not texts(a, count):
         return -1
     if count > 1:
         part = a[1]
     out[0] = a[0]
-    if a[0].length >= part.length and memcmp(a[0].text, part.text, part.length) == 0:
-        set_text(out, a[0].text + part.length, a[0].length - part.length)
+    if a[0].length < part.length:
+        return 0
+    at = a[0].text + a[0].length - part.length if behind else a[0].text
+    if memcmp(at, part.text, part.length) == 0:
+        set_text(out, a[0].text if behind else a[0].text + part.length, a[0].length - part.length)
     return 0
+
+
+cdef int f_trim_prefix(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    return trim_end(a, count, False, out)
 
 
 cdef int f_trim_suffix(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    cdef Value part
-    set_text(&part, b" ", 1)
-    if not texts(a, count):
-        return -1
-    if count > 1:
-        part = a[1]
-    out[0] = a[0]
-    if a[0].length >= part.length and memcmp(a[0].text + a[0].length - part.length, part.text, part.length) == 0:
-        out.length = a[0].length - part.length
-    return 0
+    return trim_end(a, count, True, out)
 
 
 cdef enum:

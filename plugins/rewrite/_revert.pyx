@@ -191,6 +191,20 @@ cdef void revert_value(Query *q, Record *record, const Revert *revert) noexcept 
     record.rdlength = <uint16_t>(place + length + rest)
 
 
+cdef inline int other_end(const uint8_t *name, uint32_t length, const uint8_t *end, uint32_t end_length, const uint8_t *by, uint32_t by_length,
+                          uint8_t *out) noexcept nogil:
+    """The name with other labels in place of those it ends with; -1: it does not, or there is no room. Its length."""
+    cdef uint32_t head
+    if length < end_length:
+        return -1
+    head = length - end_length
+    if memcmp(name + head, end, end_length) != 0 or not is_label_start(name, head) or head + by_length > NAME_MAX:
+        return -1
+    copy_octets(out, name, head)
+    copy_octets(out + head, by, by_length)
+    return <int>head + by_length
+
+
 cdef int renamed(const uint8_t *name, uint32_t length, const Revert *revert, uint8_t *out) noexcept nogil:
     """What becomes of a name; -1: it stays."""
     cdef uint32_t head
@@ -199,23 +213,9 @@ cdef int renamed(const uint8_t *name, uint32_t length, const Revert *revert, uin
     cdef Span spans[GROUPS_MAX]
     cdef const Rule *rule = revert.rule
     if revert.kind == REVERT_NAME:
-        if length < revert.from_length:
-            return -1
-        head = length - revert.from_length
-        if memcmp(name + head, revert.from_, revert.from_length) != 0 or not is_label_start(name, head) or head + revert.to_length > NAME_MAX:
-            return -1
-        copy_octets(out, name, head)
-        copy_octets(out + head, revert.to, revert.to_length)
-        return <int>head + revert.to_length
+        return other_end(name, length, revert.from_, revert.from_length, revert.to, revert.to_length, out)
     if revert.kind == REVERT_SUFFIX and rule.aligned:
-        if length <= rule.to_length:
-            return -1
-        head = length - rule.to_length
-        if memcmp(name + head, rule.to_wire, rule.to_length) != 0 or not is_label_start(name, head) or head + rule.from_length > NAME_MAX:
-            return -1
-        copy_octets(out, name, head)
-        copy_octets(out + head, rule.from_wire, rule.from_length)
-        return <int>head + rule.from_length
+        return -1 if length == rule.to_length else other_end(name, length, rule.to_wire, rule.to_length, rule.from_wire, rule.from_length, out)
     plain_name(name, &plain)
     if revert.kind == REVERT_SUFFIX:
         head = rule.to.length
