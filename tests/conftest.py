@@ -64,7 +64,10 @@ def go() -> str:
 @pytest.fixture(scope="session")
 def cluster_programs(shared: Path, go: str) -> Path:
     """The folder of the test API server and of the etcd behind it, built once for the machine."""
-    built = subprocess.run([str(shared / "apiserver" / "run"), "--build-only"], capture_output=True, text=True, timeout=900)
+    path = f"{Path(go).parent}:{os.environ['PATH']}"
+    built = subprocess.run(
+        [str(shared / "apiserver" / "run"), "--build-only"], capture_output=True, text=True, timeout=900, env={**os.environ, "PATH": path}
+    )
     if built.returncode:
         pytest.skip(f"needs Go's module proxy to build the API server: {built.stderr.strip()[-200:]}")
     return Path(json.loads(built.stdout.splitlines()[-1])["programs"])
