@@ -54,6 +54,8 @@ class Config:
         self.registry: dict[str, NativeHandler] = {}
         #: Values of plugins by a key of theirs, for other plugins of the block.
         self.values: dict[str, Any] = {}
+        #: See `Controller.on_complete`: the directive, and what it left.
+        self.checks: list[tuple[str, Hook]] = []
         #: Labels of the servers that serve the block, such as ``dns://:53``; set before the start-up hooks.
         self.servers: list[str] = []
 

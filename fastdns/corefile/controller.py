@@ -142,6 +142,10 @@ class Controller(Dispenser):
 
     # ---- hooks; each takes no argument and may raise ----
 
+    def on_complete(self, check: Hook) -> None:
+        """Once every directive is set up, also where a Corefile is only checked: what this one wants of others in its block."""
+        self.config.checks.append((self.directive, check))
+
     def on_first_startup(self, hook: Hook) -> None:
         """At the process's start, before `on_startup`; not at a restart."""
         self.hooks.first_startup.append(hook)

@@ -90,6 +90,16 @@ class Configuration:
                 for block, config in zip(blocks, self.configs, strict=True):
                     if name in block.tokens and name not in self.without:
                         self._run(None, name, block.tokens[name], config)
+        for config in self.configs:
+            for name, check in config.checks:
+                self._check(config, name, check)
+
+    def _check(self, config: Config, name: str, check: Hook) -> None:
+        """What a directive wants of others in its block."""
+        try:
+            check()
+        except CorefileError as error:
+            raise CorefileError(_prefixed(name, str(error)), error.file, error.line) from None
 
     def _run(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config) -> None:
         """One directive of one block; ``setup`` None: that of the plugin of this name."""

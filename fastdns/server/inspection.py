@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fastdns import log, registry
 from fastdns.corefile import Config, CorefileError, ServerBlock, parse
+from fastdns.corefile.config import Hook
 from fastdns.corefile.lexer import Token, same_line
 from fastdns.corefile.parser import GONE
 from fastdns.server.configuration import Configuration, config_of
@@ -28,6 +29,7 @@ ANSWERING = frozenset(
 
 #: What to do about an error, by a part of its text.
 HINTS = (
+    (r"which pod asks", "add 'pods verified' to kubernetes in this block; it watches all pods"),
     (r"is not built yet", "this version of fastdns has no such plugin: see `fastdns -plugins`"),
     (r"unable to load in-cluster configuration|serviceaccount", "run this in the pod, or give kubernetes an `endpoint`, a `kubeconfig` or `manifests`"),
     (r"already defined", "two server blocks have the same zone and port: merge them, give one another port, or part them by `view` or `bind`"),
@@ -70,6 +72,8 @@ class Inspection(Configuration):
         self.problems: list[Problem] = []
         #: Directives of each block, also those that are not of the chain, by the block's Config.
         self.names: dict[int, list[str]] = {}
+        #: Blocks with directives that failed, likewise.
+        self.broken: set[int] = set()
         #: First key of each block, likewise.
         self.places: dict[int, Token | None] = {}
         try:
@@ -142,6 +146,7 @@ class Inspection(Configuration):
             super()._run(setup, name, words, config)
         except CorefileError as error:
             self._note(error, words[0])
+            self.broken.add(id(config))
             # The chain is complete in what is told of it, though this one cannot be made here.
             from fastdns._mux import NativeHandler
 
@@ -149,6 +154,15 @@ class Inspection(Configuration):
                 config.add_handler(NativeHandler(name))
         finally:
             log.divert(before)
+
+    def _check(self, config: Config, name: str, check: Hook) -> None:
+        # What a directive lacks may be what could not be set up.
+        if id(config) in self.broken:
+            return
+        try:
+            super()._check(config, name, check)
+        except CorefileError as error:
+            self._note(error, Token(error.file, error.line, name))
 
     def _look(self, block: ServerBlock, config: Config) -> None:
         """What can be served, but will hardly be meant."""

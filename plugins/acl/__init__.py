@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
-from fastdns.corefile import Controller
+from fastdns.corefile import Config, Controller, CorefileError
 from fastdns.corefile.address import network_of
 from fastdns.corefile.errors import quoted
+from fastdns.corefile.lexer import Token
 from fastdns.parameters import TYPES
 
-__all__ = ["ACTIONS", "EVERYWHERE", "Policy", "Rule", "parse", "setup"]
+if TYPE_CHECKING:
+    from fastdns.plugins.acl._acl import AclHandler
+
+__all__ = ["ACTIONS", "EVERYWHERE", "NAMESPACE", "Policy", "Rule", "names_of", "parse", "setup"]
 
 #: In the order of the numbers that the native handler knows them by.
 ACTIONS = ("allow", "block", "filter", "drop")
@@ -20,17 +25,32 @@ Network = tuple[bytes, int]
 #: Both families as a whole.
 EVERYWHERE: tuple[Network, ...] = ((bytes(4), 0), (bytes(16), 0))
 
-SECTIONS = ("type", "net")
+SECTIONS = ("type", "net", "namespace", "label")
+
+#: What a client may be known by, as publishers name it (`NativeHandler.client_label`): its namespace, and each label.
+NAMESPACE = "client-namespace"
+LABEL = "client-label/"
+
+#: Most of these that the rules of a block may look at, and octets of a value: Kubernetes has no longer ones.
+NAMES_MAX = 32
+VALUE_MAX = 63
+
+#: One of these values must be that of the client: name and value.
+Condition = tuple[tuple[str, str], ...]
+
 NUMBERS = {name: number for number, name in TYPES.items()}
 
 
 class Policy(NamedTuple):
-    """One line: what to do with queries of these types from these networks."""
+    """One line: what to do with queries of these types from these networks, and from pods for which all conditions hold."""
 
     action: str
     #: Sorted; empty: all.
     types: tuple[int, ...] = ()
     networks: tuple[Network, ...] = EVERYWHERE
+    conditions: tuple[Condition, ...] = ()
+    #: Where it stands, if it has conditions.
+    place: Token | None = None
 
 
 class Rule(NamedTuple):
@@ -45,7 +65,38 @@ def setup(controller: Controller) -> None:
     rules = parse(controller)
     from fastdns.plugins.acl._acl import AclHandler
 
-    controller.config.add_handler(AclHandler("acl", rules))
+    config = controller.config
+    names = names_of(rules)
+    places = [policy.place for rule in rules for policy in rule.policies if policy.place is not None]
+    if len(names) > NAMES_MAX:
+        raise _error(places[0], f"the rules of a server block look at {len(names)} different labels; {NAMES_MAX} at most")
+    handler = AclHandler("acl", rules)
+    config.add_handler(handler)
+    if places:
+        if any(name.startswith(LABEL) for name in names):
+            config.values["client labels"] = True
+        controller.on_complete(lambda: _connect(handler, names, config, places[0]))
+
+
+def names_of(rules: Iterable[Rule]) -> list[str]:
+    """What the conditions look at, each once."""
+    return list(
+        dict.fromkeys(name for rule in rules for policy in rule.policies for condition in policy.conditions for name, _ in condition),
+    )
+
+
+def _connect(handler: AclHandler, names: list[str], config: Config, place: Token) -> None:
+    """Has a plugin of the block say which pod a client is."""
+    for name in names:
+        published = (publish(name) for publish in (getattr(other, "client_label", None) for other in config.handlers) if publish is not None)
+        label = next((label for label in published if label is not None), None)
+        if label is None:
+            raise _error(place, "namespace and label need a plugin in the server block that knows which pod asks: kubernetes with 'pods verified'")
+        handler.use(name, label)
+
+
+def _error(place: Token, text: str) -> CorefileError:
+    return CorefileError(f"{place.file}:{place.line} - Error during parsing: {text}", place.file, place.line)
 
 
 def parse(controller: Controller) -> list[Rule]:
@@ -67,10 +118,12 @@ def _policy(controller: Controller) -> Policy:
     words = controller.remaining_args()
     types: set[int] | None = None
     networks: list[Network] | None = None
+    namespaces: list[tuple[str, str]] = []
+    labels: list[Condition] = []
     while words:
         section = words.pop(0)
         if section.lower() not in SECTIONS:
-            raise controller.err(f"unexpected token {quoted(section)}; expect 'type | net'")
+            raise controller.err(f"unexpected token {quoted(section)}; expect 'type | net', or 'namespace | label'")
         values = []
         while words and words[0].lower() not in SECTIONS:
             values.append(words.pop(0))
@@ -78,10 +131,22 @@ def _policy(controller: Controller) -> Policy:
             raise controller.err(f"no token specified in {quoted(section.lower())} section")
         if section.lower() == "type":
             types = _types(controller, values, types or set())
-        else:
+        elif section.lower() == "net":
             networks = _networks(controller, values, networks or [])
+        elif section.lower() == "namespace":
+            namespaces += [(NAMESPACE, _value(controller, name)) for name in values]
+        else:
+            labels.append(tuple(_label(controller, text) for text in values))
+    conditions = ((tuple(namespaces),) if namespaces else ()) + tuple(labels)
     # 0 stands for every type.
-    return Policy(action, () if types is None or 0 in types else tuple(sorted(types)), EVERYWHERE if networks is None else tuple(networks))
+    every = types is None or 0 in types
+    return Policy(
+        action,
+        () if types is None or every else tuple(sorted(types)),
+        EVERYWHERE if networks is None else tuple(networks),
+        conditions,
+        controller.place() if conditions else None,
+    )
 
 
 def _types(controller: Controller, names: list[str], types: set[int]) -> set[int]:
@@ -105,3 +170,16 @@ def _networks(controller: Controller, texts: list[str], networks: list[Network])
             raise controller.err(f"illegal CIDR notation {quoted(whole)}")
         networks.append(network)
     return networks
+
+
+def _label(controller: Controller, text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not key or not separator:
+        raise controller.err(f"unexpected token {quoted(text)}; expect KEY=VALUE")
+    return LABEL + key, _value(controller, value)
+
+
+def _value(controller: Controller, text: str) -> str:
+    if len(text.encode("utf-8", "surrogateescape")) > VALUE_MAX:
+        raise controller.err(f"{quoted(text)} is longer than {VALUE_MAX} octets")
+    return text

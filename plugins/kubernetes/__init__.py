@@ -27,7 +27,7 @@ def setup(controller: Controller) -> None:
     """``kubernetes [ZONES...] { ... }``, see README.md."""
     settings = parse(controller)
     wanted = kinds(settings)
-    pod_labels = Kind.POD in wanted and "metadata" in controller.config.values
+    pod_labels = Kind.POD in wanted and any(key in controller.config.values for key in ("metadata", "client labels"))
     try:
         lease = cluster.acquire(origin(settings), options(settings, pod_labels=pod_labels), wanted, make_store)
     except ApiConfigError as error:

@@ -302,6 +302,7 @@ cdef PodRecord *build_pod(Cluster *cluster, const Pod *pod, uint32_t *size) noex
     memset(record, 0, sizeof(PodRecord))
     record.family = pod.ip.family
     record.name_length = <uint8_t>pod.object.name.length
+    record.host_network = pod.host_network
     memcpy(record.data, pod.ip.ip, address)
     memcpy(record.data + address, pod.object.name.data, pod.object.name.length)
     record.labels_length = <uint16_t>labels

@@ -189,6 +189,10 @@ cdef void encode_pod(Output *out, const Pod *pod) noexcept nogil:
         label = &pod.labels[i]
         put_label(out, label.key.data, label.key.length, label.value)
     close_message(out, start)
+    if pod.host_network:
+        start = open_message(out, 2)
+        put_number(out, 11, 1)
+        close_message(out, start)
     start = open_message(out, 3)
     put_span(out, 6, pod.ip.text)
     close_message(out, start)

@@ -58,7 +58,9 @@ cdef inline NamespaceNode *find_namespace(const Cluster *cluster, const uint8_t 
 cdef inline uint64_t address_hash(const uint8_t *ip, uint8_t family) noexcept nogil:
     return kube_hash(ip, 4 if family == 4 else 16, hash_seed)
 
-# The first pod that has this address, or NULL.
+# The next pod that has the address of a probe begun on cluster.pod_addresses, or NULL.
+cdef PodRecord *next_pod(Probe *probe, const uint8_t *ip, uint8_t family) noexcept nogil
+# The first one.
 cdef PodRecord *find_pod(const Cluster *cluster, const uint8_t *ip, uint8_t family) noexcept nogil
 # The first service with this cluster IP that `accept` takes (NULL: any).
 ctypedef bint (*accept_func)(const void *context, const NamespaceNode *namespace) noexcept nogil

@@ -13,10 +13,14 @@ cdef extern from "<arpa/inet.h>" nogil:
 
 cdef PodRecord *find_pod(const Cluster *cluster, const uint8_t *ip, uint8_t family) noexcept nogil:
     cdef Probe probe
-    cdef PodRecord *pod
     probe_begin(&probe, &cluster.pod_addresses, address_hash(ip, family))
+    return next_pod(&probe, ip, family)
+
+
+cdef PodRecord *next_pod(Probe *probe, const uint8_t *ip, uint8_t family) noexcept nogil:
+    cdef PodRecord *pod
     while True:
-        pod = <PodRecord *>probe_next(&probe)
+        pod = <PodRecord *>probe_next(probe)
         if pod == NULL or (pod.family == family and memcmp(pod.data, ip, 4 if family == 4 else 16) == 0):
             return pod
 

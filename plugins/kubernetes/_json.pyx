@@ -144,6 +144,7 @@ cdef int fill_pod(object model, bint labels, Scratch *scratch) except -3:
     memset(&scratch.pod, 0, sizeof(scratch.pod))
     fill_meta(model.metadata, &scratch.pod.object)
     scratch.pod.terminating = model.metadata.deletion_timestamp is not None
+    scratch.pod.host_network = model.spec is not None and model.spec.host_network is True
     address_set(&scratch.pod.ip, text(model.status.pod_ip if model.status is not None else None))
     if labels and model.metadata.labels is not None:
         for key, value in model.metadata.labels.items():

@@ -46,6 +46,9 @@ class Kubernetes(NativeHandler):
     def label(self, name: str) -> LabelHandle | None:
         """Publishes metadata ``kubernetes/NAME``."""
 
+    def client_label(self, name: str) -> LabelHandle | None:
+        """``client-namespace`` or ``client-label/KEY`` of the pod that asks, where it is certain, for policy; None where pods are not verified."""
+
     def search_path(self) -> SearchPathHandle:
         """The search path of each client that is a pod, for plugin autopath."""
 

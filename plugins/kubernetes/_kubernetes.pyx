@@ -317,6 +317,11 @@ cdef class Kubernetes(NativeHandler):
 
         return publish(self, name)
 
+    def client_label(self, str name):
+        from fastdns.plugins.kubernetes._labels import certain
+
+        return certain(self, name)
+
     def search_path(self):
         return self._search_path(False)
 

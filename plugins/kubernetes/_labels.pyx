@@ -5,7 +5,7 @@ from fastdns._metadata cimport Label as MetadataLabel, LabelHandle
 from fastdns._mux cimport Query
 from fastdns._text cimport Text, text_put
 from fastdns._zones cimport ZoneName, zones_match
-from fastdns.plugins.kubernetes._find cimport find_pod
+from fastdns.plugins.kubernetes._find cimport Probe, address_hash, find_pod, next_pod, probe_begin
 from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
 from fastdns.plugins.kubernetes._name cimport (FORM_APEX, FORM_NAMESPACE, FORM_NONE, FORM_POD, FORM_SERVICE, GRAMMAR_IMPORTED, GRAMMAR_ZONAL, Wanted,
                                                name_parse)
@@ -103,17 +103,67 @@ cdef bint write_client_label(const MetadataLabel *label, Query *q, Text *out) no
     return False
 
 
+cdef bint read_label(const MetadataLabel *label, const PodRecord *pod, PodLabel *found) noexcept nogil:
+    """label.argument is the key, of label.key octets; that of no octets is the namespace."""
+    cdef uint32_t place = 0
+    if label.key == 0:
+        found.value = pod.namespace.label + 1
+        found.value_length = pod.namespace.label[0]
+        return True
+    while pod_label_next(pod, &place, found):
+        if found.key_length == label.key and memcmp(found.key, label.argument, label.key) == 0:
+            return True
+    return False
+
+
+cdef bint write_certain(const MetadataLabel *label, Query *q, Text *out) noexcept nogil:
+    """What all pods with the client's address have in common: while a pod goes whose address another one has already, both may be there.
+
+    A pod in its node's network says nothing of who asks: everything on that node has the address.
+    """
+    cdef const View *view = <const View *>label.handler.state
+    cdef const PodRecord *pod
+    cdef PodLabel first, other
+    cdef Probe probe
+    probe_begin(&probe, &view.cluster.pod_addresses, address_hash(q.client.octets, q.client.family))
+    pod = next_pod(&probe, q.client.octets, q.client.family)
+    if pod == NULL or pod.host_network or not read_label(label, pod, &first):
+        return False
+    while True:
+        pod = next_pod(&probe, q.client.octets, q.client.family)
+        if pod == NULL:
+            return put(out, first.value, first.value_length)
+        if pod.host_network or not read_label(label, pod, &other) or other.value_length != first.value_length or memcmp(
+                other.value, first.value, first.value_length) != 0:
+            return False
+
+
+cdef LabelHandle keyed(Kubernetes handler, str key):
+    cdef LabelHandle handle = LabelHandle()
+    cdef bytes octets = key.encode("utf-8", "surrogateescape")
+    handle.kept = (octets, handler)
+    handle.label.key = <uint32_t>len(octets)
+    handle.label.argument = octets
+    handle.label.handler = &handler.handler
+    return handle
+
+
+def certain(Kubernetes handler not None, str name not None):
+    """``client-namespace`` and ``client-label/KEY`` for those who decide by them what a client may do; None where pods are not verified."""
+    cdef LabelHandle handle
+    kind, _, key = name.partition("/")
+    if handler.view.pods != PODS_VERIFIED or kind != ("client-label" if key else "client-namespace"):
+        return None
+    handle = keyed(handler, key)
+    handle.label.value = write_certain
+    return handle
+
+
 def publish(Kubernetes handler not None, str name not None):
     """The label of metadata ``kubernetes/NAME``, or None."""
     cdef LabelHandle handle
-    cdef bytes key
     if name.startswith(CLIENT_LABEL):
-        key = name[len(CLIENT_LABEL):].encode("utf-8", "surrogateescape")
-        handle = LabelHandle()
-        handle.kept = key
-        handle.label.key = <uint32_t>len(key)
-        handle.label.argument = key
-        handle.label.handler = &handler.handler
+        handle = keyed(handler, name[len(CLIENT_LABEL):])
         handle.label.value = write_client_label
         return handle
     part = PARTS.get(name)

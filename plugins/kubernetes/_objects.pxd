@@ -79,7 +79,8 @@ cdef struct Pod:                    # KIND_POD
     Object object
     Address ip                      # status.podIP; length 0 for none yet
     uint8_t terminating             # has a deletionTimestamp: never added or updated, but a standing entry stays until its delete event
-    uint16_t label_count            # 0 unless the informer was started with pod labels wanted (the metadata plugin)
+    uint8_t host_network            # spec.hostNetwork: the address is its node's
+    uint16_t label_count            # 0 unless the informer was started with pod labels wanted (see Options.pod_labels)
     const Label *labels
 
 cdef struct Import:                 # KIND_IMPORT

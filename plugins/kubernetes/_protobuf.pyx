@@ -474,6 +474,12 @@ cdef int skim_pod(Span body, Meta *meta, bint labels, Scratch *scratch) noexcept
             continue
         if field.number == 1:
             status = skim_meta(field.span, meta, scratch if labels else NULL)
+        elif field.number == 2:     # spec
+            inner = reader(field.span)
+            while next_field(&inner, &field):
+                if field.number == 11 and field.wire == 0:
+                    scratch.pod.host_network = field.value != 0
+            r.bad |= inner.bad
         elif field.number == 3:     # status
             inner = reader(field.span)
             while next_field(&inner, &field):

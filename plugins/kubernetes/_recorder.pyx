@@ -64,7 +64,7 @@ cdef dict view(Kind kind, const Object *object):
         }
     elif kind == KIND_POD:
         seen |= {
-            "ip": addresses(&pod.ip, 1)[0], "terminating": bool(pod.terminating),
+            "ip": addresses(&pod.ip, 1)[0], "terminating": bool(pod.terminating), "host_network": bool(pod.host_network),
             "labels": {text(pod.labels[i].key): text(pod.labels[i].value) for i in range(pod.label_count)},
         }
     elif kind == KIND_IMPORT:

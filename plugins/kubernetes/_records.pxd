@@ -85,6 +85,7 @@ cdef struct PodRecord:
     uint8_t family                  # 4, 6, or 0 for no address yet
     uint8_t name_length
     uint16_t labels_length          # octets of its labels; 0 where nobody wants them
+    uint8_t host_network            # its address is its node's
     uint8_t data[4]                 # address (4 or 16 octets), then name, then labels: see pod_label_next
 
 cdef struct Cluster:                # the store's state; pointers to it are valid as long as the Store lives

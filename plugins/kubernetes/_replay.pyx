@@ -149,6 +149,7 @@ cdef int replay_pod(const PodRecord *record, const ObjectSink *into, void *into_
     pod.object.version = record.version
     if record.family:
         set_address(&pod.ip, record.data, record.family, text)
+    pod.host_network = record.host_network
     pod.labels = labels
     while pod.label_count < LABELS and pod_label_next(record, &place, &label):
         labels[pod.label_count].key = span(label.key, label.key_length)

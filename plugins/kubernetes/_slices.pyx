@@ -260,7 +260,7 @@ cdef Outcome pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
     made = build_pod(cluster, object, &size)
     if made == NULL:
         return NO_MEMORY if size else UNCHANGED
-    if old != NULL and old.family == made.family and old.labels_length == made.labels_length and memcmp(
+    if old != NULL and old.family == made.family and old.labels_length == made.labels_length and old.host_network == made.host_network and memcmp(
             old.data, made.data, pod_size(made) - POD_HEAD) == 0:
         old.version = object.object.version
         old.mark = cluster.generation[<int>KIND_POD]

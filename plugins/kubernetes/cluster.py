@@ -42,7 +42,7 @@ class Options:
 
     selectors: Selectors = field(default_factory=Selectors)
     limits: Limits = field(default_factory=Limits)
-    #: Whether pods are handed over with their labels (the metadata plugin).
+    #: Whether pods are handed over with their labels (for metadata and acl).
     pod_labels: bool = False
     #: File of the snapshot, "" for none.
     snapshot: str = ""

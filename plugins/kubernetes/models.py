@@ -84,8 +84,13 @@ class PodStatus(Struct, gc=False):
     phase: str | None = None
 
 
+class PodSpec(Struct, gc=False):
+    host_network: bool | None = field(name="hostNetwork", default=None)
+
+
 class Pod(Struct, gc=False):
     metadata: Metadata
+    spec: PodSpec | None = None
     status: PodStatus | None = None
 
 

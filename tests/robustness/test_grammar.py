@@ -45,6 +45,17 @@ ns.cut IN A 192.0.2.54
 big IN TXT {text}
 """.format(text=" ".join(f'"{"x" * 250}"' for _ in range(9)))
 
+PODS = """apiVersion: v1
+kind: Pod
+metadata: {name: one, namespace: shop, labels: {app: web, tier: front}}
+status: {podIP: 127.0.0.1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: two, namespace: lab, labels: {app: db}}
+status: {podIP: 127.0.0.2}
+"""
+
 #: How many Corefiles, and queries to each: some always, all of them with the slow tests.
 CASES = [(seed, 200) for seed in range(5)] + [pytest.param(seed, 2000, marks=pytest.mark.slow) for seed in range(100)]
 
@@ -123,6 +134,17 @@ class Grammar:
 
     # ---- what stands in test_every_query_is_answered only ----
 
+    def acl_of_pods(self) -> str:
+        lines = []
+        kinds = ("namespace shop", "namespace lab none", "label app=web app=db", "label tier=front", "label none=")
+        for _ in range(self.random.randint(1, 4)):
+            conditions = [
+                *self.random.sample(kinds, self.random.randint(0, 3)),
+                *self.random.sample(("type A MX", "net 127.0.0.0/24"), self.random.randint(0, 1)),
+            ]
+            lines.append(f"  {self.pick('allow', 'block', 'filter')} {' '.join(conditions)}\n")
+        return f" acl {self.pick(*ZONES)} {{\n{''.join(lines)} }}\n kubernetes k.test {{\n  manifests {{dir}}/pods.yaml\n  pods verified\n }}"
+
     def cache(self) -> str:
         return self.pick("", "5", "30 {\n  serve_stale\n }", "{\n  success 1024 5\n  denial 1024 1\n }", "30 {\n  prefetch 1 1m 90%\n }", "30 {\n  keepttl\n }")
 
@@ -172,6 +194,8 @@ class Grammar:
         if "template" in names:
             lines += [f" template {self.template()[0]}" for _ in range(self.random.randint(0, 2))]
         lines += [f" forward {zone} {self.upstream}" for zone in self.random.choice(((".",), ("a.test", "."), (".", ".")))]
+        if built("kubernetes") and self.random.random() < 0.3:
+            lines.append(self.acl_of_pods())
         self.random.shuffle(lines)
         lines.append(" " + self.pick("whoami", "erratic {\n  drop 0\n  truncate 3\n }"))
         return f"{zones} {{\n bind 127.0.0.1\n{view}" + "\n".join(lines) + "\n}\n"
@@ -202,8 +226,9 @@ def built(name: str) -> bool:
     return name == "plugin" or bool(registry.folder_of(registry.in_tree()[name]))
 
 
-def zone_file(folder: Path) -> None:
+def files(folder: Path) -> None:
     (folder / "z.test").write_text(ZONE)
+    (folder / "pods.yaml").write_text(PODS)
 
 
 @contextmanager
@@ -258,7 +283,7 @@ def stop(server: Server) -> None:
 def test_every_query_is_answered(serve: Callable[..., Server], seed: int, count: int) -> None:
     with Upstream(Script()) as upstream, clients() as sockets:
         grammar = Grammar(seed, upstream.address)
-        server = serve(grammar.corefile(), prepare=zone_file)
+        server = serve(grammar.corefile(), prepare=files)
         for number, (source, query) in enumerate(queries(grammar.random, count)):
             if number % 20:
                 ask(server, server.port, sockets[source], query)

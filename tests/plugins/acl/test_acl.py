@@ -42,7 +42,7 @@ def test_rules(text: str, wanted: list[Rule]) -> None:
     ("line", "message"),
     [
         ("deny", """unexpected token "deny"; expect 'allow', 'block', 'filter' or 'drop'"""),
-        ("block a", """unexpected token "a"; expect 'type | net'"""),
+        ("block a", """unexpected token "a"; expect 'type | net', or 'namespace | label'"""),
         ("block type", 'no token specified in "type" section'),
         ("block TYPE A NET", 'no token specified in "net" section'),
         ("block type a", 'unexpected token "a"; expect legal QTYPE'),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dns.rcode
 import pytest
 
 from fastdns.plugins.kubernetes import reflector
@@ -67,6 +68,27 @@ def test_service_imports_arrive(apiserver: RealServer, follow: Any) -> None:
     assert (view["ips"], view["ports"]) == ([("10.42.0.1", 4, bytes([10, 42, 0, 1]))], [("http", "TCP", 80)])
     apiserver.ask("DELETE", path + "/far")
     until(lambda: not recorder.objects(Kind.IMPORT))
+
+
+def test_acl_knows_pods_by_what_the_server_says(apiserver: RealServer, serve: Any) -> None:
+    """Also which of them share their node's network."""
+    rules = "  allow namespace default label app=asker\n  block\n"
+    server = serve(f".:{{port}} {{\n acl {{\n{rules} }}\n kubernetes cluster.local {{\n  endpoint {apiserver.http}\n  pods verified\n }}\n whoami\n}}\n")
+
+    def rcode(source: str) -> str:
+        return dns.rcode.to_text(server.query("a.test.", source=source).rcode())
+
+    assert rcode("127.0.0.41") == rcode("127.0.0.42") == "REFUSED"
+    path = "/api/v1/namespaces/default/pods"
+    for name, address, host in (("agent", "127.0.0.42", True), ("asker", "127.0.0.41", False)):
+        spec = {"hostNetwork": host, "containers": [{"name": "c", "image": "i"}]}
+        body = {"metadata": {"name": name, "labels": {"app": "asker"}}, "spec": spec, "status": {"podIP": address, "phase": "Running"}}
+        apiserver.ask("POST", path, {"apiVersion": "v1", "kind": "Pod", **body})
+    until(lambda: rcode("127.0.0.41") == "NOERROR")
+    assert rcode("127.0.0.42") == "REFUSED"
+    for name in ("asker", "agent"):
+        apiserver.ask("DELETE", f"{path}/{name}")
+    until(lambda: rcode("127.0.0.41") == "REFUSED")
 
 
 def change(server: RealServer, name: str, address: str) -> None:

@@ -83,7 +83,8 @@ def slice_message(thing: dict[str, Any]) -> bytes:
 
 def pod_message(thing: dict[str, Any]) -> bytes:
     status = [(1, "Running"), (5, "172.16.0.1")] + ([(6, thing["status"]["podIP"])] if thing["status"] else [])
-    return message((1, meta(thing)), (2, message((1, b"\x0a\x00"), (5, 30))), (3, message(*status)))
+    spec = [(1, b"\x0a\x00"), (5, 30)] + ([(11, int(thing["spec"]["hostNetwork"]))] if thing.get("spec") else [])
+    return message((1, meta(thing)), (2, message(*spec)), (3, message(*status)))
 
 
 MESSAGES = {
@@ -180,7 +181,9 @@ OBJECTS: list[tuple[Kind, dict[str, Any], dict[str, Any]]] = [
     ),
     (Kind.SLICE, thing("empty", endpoints=None, ports=None), {"endpoints": [], "ports": [("", "", -1)]}),
     (Kind.POD, thing("p", status={"podIP": "fd00::1"}, labels={"app": "a", "b": ""}), {"ip": V6, "labels": {"app": "a", "b": ""}}),
-    (Kind.POD, thing("q", status={}), {"ip": ("", 0, b"")}),
+    (Kind.POD, thing("q", status={}), {"ip": ("", 0, b""), "host_network": False}),
+    (Kind.POD, thing("agent", spec={"hostNetwork": True}, status={"podIP": "10.0.0.1"}), {"ip": V4, "host_network": True}),
+    (Kind.POD, thing("apart", spec={"hostNetwork": False}, status={"podIP": "10.0.0.1"}), {"ip": V4, "host_network": False}),
     (Kind.POD, thing("mapped", status={"podIP": "::ffff:10.0.0.1"}), {"ip": ("::ffff:10.0.0.1", 4, V4[2])}),
     (Kind.POD, thing("zeros", status={"podIP": "010.0.0.1"}), {"ip": ("010.0.0.1", 0, b"")}),
 ]

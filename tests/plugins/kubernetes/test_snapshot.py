@@ -82,7 +82,7 @@ def test_the_store_gives_back_what_it_answers_from(tmp_path: Path) -> None:
     read(write(fill(Store()), tmp_path / "s"), again)
 
     def answers(view: dict[str, Any]) -> list[Any]:
-        parts = ("name", "headless", "external_name", "cluster_ips", "external_ips", "ports", "endpoints", "ip", "ips", "labels")
+        parts = ("name", "headless", "external_name", "cluster_ips", "external_ips", "ports", "endpoints", "ip", "ips", "labels", "host_network")
         return [view.get(part) for part in parts]
 
     # Pods without an address or with another spelling of one, slices of no service.
