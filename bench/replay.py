@@ -276,7 +276,7 @@ def serve(block: str) -> Replay:
     for config in configuration.configs:
         for handler in config.handlers:
             wait_for(handler)
-    (listener,) = instance.listeners.values()
+    listener: Any = next(iter(instance.listeners.values()))
     replay = Replay(engine, listener, SEED)
     kept.append((instance, engine, replay))
     return replay

@@ -1,9 +1,12 @@
 """The workers: threads, sockets, timers, inboxes. One :class:`Engine` a process; the native side is in ``_loop.pxd``."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from fastdns._chains import Chains, ServerSpec
+
+T = TypeVar("T")
 
 class Listener:
     """The sockets of one address: one or more UDP and TCP ones for each worker. Made by :meth:`Engine.bind`."""
@@ -50,6 +53,9 @@ class Engine:
 
         There are ``sockets`` of each kind, and never less than workers: one without a socket would have nothing to do.
         """
+    def place(self, make: Callable[[int, int], T]) -> T:
+        """Gives a place (index, generation) to a listener of another kind, with the methods of `Listener` that the engine calls."""
+    def _forget(self, listener: object) -> None: ...
     def prepare(self, servers: list[ServerSpec]) -> Chains:
         """Builds chains that nobody is served by yet; `publish` or `dismiss` follows."""
     def dismiss(self, chains: Chains) -> None:

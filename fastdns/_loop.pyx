@@ -375,6 +375,10 @@ cdef class Listener:
         with nogil:
             epoch_wait()
 
+    def _ended(self, double deadline) -> bool:
+        """Whether all replies have left by then: what workers send they have sent."""
+        return True
+
     def pause(self) -> None:
         """Takes no more queries; replies under way still leave. For good: close follows."""
         self._unwatch()
@@ -413,9 +417,12 @@ cdef class Engine:
         self.published = self.chains.set
 
     def bind(self, str host, int port, reuse=(), int sockets=0) -> Listener:
+        return self.place(lambda index, generation: Listener(self, index, generation, host, port, list(reuse), sockets))
+
+    def place(self, make):
         index = next(i for i in range(LISTENERS_MAX) if i not in self.indexes)
         self.bound += 1
-        listener = Listener(self, index, self.bound, host, port, list(reuse), sockets)
+        listener = make(index, self.bound)
         self.indexes.add(index)
         self.listeners.add(listener)
         return listener
@@ -568,6 +575,8 @@ cdef class Engine:
         while self.parked() and _time.monotonic() < deadline:
             _time.sleep(0.005)
         done = not self.parked()
+        for listener in list(self.listeners):
+            done = listener._ended(deadline) and done
         for i in range(self.workers):
             self._end_listening(i, NULL, NULL, self.ask)
         return done

@@ -15,6 +15,8 @@ from fastdns.server.servers import Server
 if TYPE_CHECKING:
     from fastdns._chains import Chains, ServerSpec
     from fastdns._loop import Engine, Listener
+    from fastdns.server.fronts.front import Settings
+    from fastdns.server.fronts.listener import FrontListener
 
 __all__ = ["Instance"]
 
@@ -35,7 +37,9 @@ class Instance:
         self.hooks = configuration.hooks
         self.servers = configuration.servers
         #: By address label.
-        self.listeners: dict[str, Listener] = {}
+        self.listeners: dict[str, Listener | FrontListener] = {}
+        #: Of those with a front end.
+        self.settings: dict[str, Settings] = {}
         self.chains: Any = None
 
     @property
@@ -46,19 +50,21 @@ class Instance:
     def debug(self) -> bool:
         return any(config.debug for config in self.configuration.configs)
 
-    def open(self, engine: Engine, standing: dict[str, Listener], inherited: dict[str, list[int]]) -> None:
+    def open(self, engine: Engine, standing: dict[str, Listener | FrontListener], inherited: dict[str, list[int]]) -> None:
         """Open every address, but for those that another instance (``standing``) or process (``inherited``: descriptors) has open.
 
         Raises CorefileError; then everything opened here is closed again.
         """
-        opened: list[Listener] = []
+        opened: list[Listener | FrontListener] = []
         for server in self.servers:
             label = server.address
+            if server.transport != "dns":
+                self.settings[label] = self._settings(server)
             if label in standing:
                 self.listeners[label] = standing[label]
                 continue
             try:
-                self.listeners[label] = engine.bind(server.host, server.port, inherited.get(label, []), server.configs[0].sockets or 0)
+                self.listeners[label] = self._bind(engine, server, inherited.get(label, []))
             except BaseException as error:
                 for listener in opened:
                     listener.close()
@@ -66,8 +72,19 @@ class Instance:
                 if not isinstance(error, OSError):
                     raise
                 reason = (error.strerror or str(error)).lower()
-                raise CorefileError(f"Listen: listen tcp {join_host_port(server.host, server.port)}: bind: {reason}") from error
+                network = "udp" if server.transport in ("quic", "https3") else "tcp"
+                raise CorefileError(f"Listen: listen {network} {join_host_port(server.host, server.port)}: bind: {reason}") from error
             opened.append(self.listeners[label])
+
+    def _bind(self, engine: Engine, server: Server, inherited: list[int]) -> Listener | FrontListener:
+        if server.transport == "dns":
+            return engine.bind(server.host, server.port, inherited, server.configs[0].sockets or 0)
+        from fastdns.server.fronts.listener import FrontListener
+
+        settings = self.settings[server.address]
+        return engine.place(
+            lambda index, generation: FrontListener(engine, index, generation, server.transport, server.host, server.port, inherited, settings)
+        )
 
     def prepare(self, engine: Engine) -> Chains:
         """Its native form, which nobody is served by yet."""
@@ -76,6 +93,8 @@ class Instance:
     def publish(self, engine: Engine, prepared: Chains | None = None) -> None:
         """Let the workers serve this configuration from their next batch on."""
         self.chains = engine.publish(prepared or self.prepare(engine))
+        for label, settings in self.settings.items():
+            self.listeners[label].adopt(settings)  # type: ignore[union-attr]
 
     def leave(self, engine: Engine, successor: Instance) -> None:
         """Stop serving the addresses that the successor does not take over; replies under way still leave through them."""
@@ -86,7 +105,7 @@ class Instance:
         if left:
             threading.Thread(target=self._close, args=(engine, left), name="close", daemon=True).start()
 
-    def _close(self, engine: Engine, listeners: list[Listener]) -> None:
+    def _close(self, engine: Engine, listeners: list[Listener | FrontListener]) -> None:
         # Not of this configuration only: a query of an earlier one may still wait for the same sockets.
         former = list(engine.retired)
         while any(chains in engine.retired for chains in former):
@@ -102,20 +121,37 @@ class Instance:
         handlers = [handler for config in self.configuration.configs for handler in config.handlers]
         run_hooks([handler.close for handler in handlers if isinstance(handler, lane.PythonHandler)], "Closing plugins")
 
-    def abandon(self, standing: dict[str, Listener]) -> None:
+    def abandon(self, standing: dict[str, Listener | FrontListener]) -> None:
         """This configuration will not serve after all: close the addresses that it opened, and undo its start."""
         for label, listener in self.listeners.items():
             if standing.get(label) is not listener:
                 listener.close()
         self.configuration.discard()
 
+    def _settings(self, server: Server) -> Settings:
+        """What a front end is told of its address."""
+        from fastdns.server.fronts import load
+        from fastdns.server.fronts.front import Settings
+
+        front = load(server.transport)
+        address, config = server.members[0]
+        # Limits are those of the first block, and there of its first key.
+        limits = config.values.get(front.directive, {}) if address is config.addresses[0] else {}
+        settings = Settings(
+            server.address,
+            next((config.tls for config in server.configs if config.tls is not None), None),
+            _or(server.last("read_timeout"), READ_TIMEOUT),
+            _or(server.last("write_timeout"), WRITE_TIMEOUT),
+            _or(server.last("idle_timeout"), IDLE_TIMEOUT),
+            server.last("max_tcp_queries") or 0,
+            {**front.defaults, **limits},
+        )
+        if settings.tls is not None and front.alpn is not None:
+            settings.tls.context(front.alpn)  # whatever is wrong with the files refuses the configuration
+        return settings
+
     def _specification(self, server: Server) -> ServerSpec:
         from fastdns._chains import ServerSpec, ZoneSpec
-
-        def last(name: str) -> Any:
-            """Of blocks that share an address the last one that sets a value has its way."""
-            values = [getattr(config, name) for config in server.configs if getattr(config, name) is not None]
-            return values[-1] if values else None
 
         # All zones of a block have the same list of handlers, by which the engine knows that they share a chain.
         zones = [ZoneSpec(address.zone, config.handlers, config.filters, config.view) for address, config in server.members]
@@ -126,10 +162,10 @@ class Instance:
             debug=server.debug,
             stacktrace=server.stacktrace,
             any_class=server.any_class,
-            read_timeout=_or(last("read_timeout"), READ_TIMEOUT),
-            write_timeout=_or(last("write_timeout"), WRITE_TIMEOUT),
-            idle_timeout=_or(last("idle_timeout"), IDLE_TIMEOUT),
-            max_tcp_queries=last("max_tcp_queries") or 0,
+            read_timeout=_or(server.last("read_timeout"), READ_TIMEOUT),
+            write_timeout=_or(server.last("write_timeout"), WRITE_TIMEOUT),
+            idle_timeout=_or(server.last("idle_timeout"), IDLE_TIMEOUT),
+            max_tcp_queries=server.last("max_tcp_queries") or 0,
         )
 
 

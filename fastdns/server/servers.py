@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastdns.corefile.address import canonical, join_host_port
 from fastdns.corefile.config import Config
 from fastdns.corefile.errors import CorefileError
@@ -11,9 +13,6 @@ __all__ = ["Server", "group", "validate"]
 
 #: Handlers that want queries of every class; one in any block of a server opens all its zones.
 ANY_CLASS = ("chaos", "forward", "proxy")
-
-#: Schemes that are known, whose front ends are still to come.
-LATER = ("tls", "https", "https3", "quic", "grpc")
 
 
 class Server:
@@ -56,6 +55,11 @@ class Server:
         """The last block has its way, even by saying nothing."""
         return self.members[-1][1].stacktrace
 
+    def last(self, name: str) -> Any:
+        """Of a value of the blocks: the last one that sets it has its way. None where none does."""
+        values = [getattr(config, name) for config in self.configs if getattr(config, name) is not None]
+        return values[-1] if values else None
+
     @property
     def any_class(self) -> bool:
         return any(name in config.registry for config in self.configs for name in ANY_CLASS)
@@ -90,8 +94,8 @@ def group(configs: list[Config]) -> list[Server]:
         for address in config.addresses:
             if address.transport == "unix":  # accepted, and never served
                 continue
-            if address.transport in LATER:
-                raise CorefileError(f"{address.transport}:// is not built yet in this version of fastdns (server block {address})")
+            if address.transport != "dns":
+                _check_front(address, config)
             if not address.port.isdigit() or int(address.port) > 65535:
                 raise CorefileError(f"address {address.port}: invalid port")
             for host in config.listen_hosts:
@@ -102,3 +106,16 @@ def group(configs: list[Config]) -> list[Server]:
                 if servers[key].address not in config.servers:
                     config.servers.append(servers[key].address)
     return list(servers.values())
+
+
+def _check_front(address: ZoneAddress, config: Config) -> None:
+    """Raises CorefileError where an address cannot be served for want of a front end, of a package or of a certificate."""
+    from fastdns.server.fronts import FRONTS, missing
+
+    kind = FRONTS.get(address.transport)
+    if kind is None:
+        raise CorefileError(f"{address.transport}:// is not built yet in this version of fastdns (server block {address})")
+    if absent := missing(address.transport):
+        raise CorefileError(f"{absent} (server block {address})")
+    if kind.needs_tls and config.tls is None:
+        raise CorefileError(kind.needs_tls)

@@ -13,6 +13,7 @@ from fastdns.server.source import Source
 
 if TYPE_CHECKING:
     from fastdns._loop import Listener
+    from fastdns.server.fronts.listener import FrontListener
 
 __all__ = ["Inheritance", "hand_over", "inherit"]
 
@@ -58,7 +59,7 @@ def inherit() -> Inheritance | None:
     return Inheritance(source, left["listeners"], left["report"])
 
 
-def hand_over(source: Source, listeners: dict[str, Listener]) -> None:
+def hand_over(source: Source, listeners: dict[str, Listener | FrontListener]) -> None:
     """Start the child and wait until it serves. Raises OSError when it does not; it is dead then."""
     import json
     import select

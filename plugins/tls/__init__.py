@@ -1,0 +1,91 @@
+"""tls: the certificate of a block's encrypted transports."""
+
+from __future__ import annotations
+
+import os
+import ssl
+
+from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile.errors import quoted, system_error
+from fastdns.log import Log
+from fastdns.server.fronts.credentials import CLIENT_AUTH, Credentials
+
+__all__ = ["setup"]
+
+log = Log("plugin/tls")
+
+
+def setup(controller: Controller) -> None:
+    """``tls CERT KEY [CA] { client_auth KIND; keylog FILE }``; of several the last one has its way."""
+    while controller.next():
+        arguments = controller.remaining_args()
+        if not arguments:
+            raise _without_files(controller)
+        if not 2 <= len(arguments) <= 3:
+            error = controller.arg_err()
+            raise CorefileError(f"plugin/tls: plugin/tls: {error}", error.file, error.line)
+        client_auth, keylog = "nocert", ""
+        while controller.next_block():
+            option = controller.val()
+            if option == "client_auth":
+                client_auth = controller.one_arg()
+                if client_auth not in CLIENT_AUTH:
+                    raise controller.err(f"unknown authentication type '{client_auth}'")
+            elif option == "keylog":
+                keylog = controller.path(controller.one_arg())
+            else:
+                raise controller.err(f"unknown option '{option}'")
+        controller.config.tls = _credentials(controller, [controller.path(name) for name in arguments], client_auth, keylog)
+
+
+def _credentials(controller: Controller, files: list[str], client_auth: str, keylog: str) -> Credentials:
+    """Files that can be used. Raises CorefileError."""
+    certificate, key, authority = (*files, "")[:3]
+    for path, what in ((certificate, "certificate"), (key, "key")):
+        if b"-----BEGIN " not in _read(path, "could not load TLS cert: "):
+            raise CorefileError(f"could not load TLS cert: tls: failed to find any PEM data in {what} input")
+    if authority and b"-----BEGIN CERTIFICATE-----" not in _read(authority, f"error reading {authority}: "):
+        raise CorefileError("could not read root certs")
+    found = Credentials(certificate, key, authority, client_auth)
+    try:
+        found.context()
+    except ssl.SSLError as error:
+        raise CorefileError(_said(error)) from None
+    except ValueError as error:
+        raise CorefileError(f"could not load TLS cert: tls: {error}") from None
+    if not keylog:
+        return found
+    path = os.path.abspath(keylog)
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise controller.err(f"unable to write TLS Key Log to {quoted(path)}: {system_error(error, path=path)}") from None
+    log.warning(f"Writing TLS Key Log to {quoted(path)}")
+    return Credentials(certificate, key, authority, client_auth, path)
+
+
+def _read(path: str, prefix: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise CorefileError(f"{prefix}{system_error(error, path=path)}") from None
+
+
+def _said(error: ssl.SSLError) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "could not load TLS cert: tls: private key does not match public key"
+    if error.reason == "NO_CERTIFICATE_OR_CRL_FOUND":
+        return "could not read root certs"
+    return f"could not load TLS cert: tls: {error.reason or error}"
+
+
+def _without_files(controller: Controller) -> CorefileError:
+    """Certificates by ACME (RFC 8555) are not had here."""
+    names = []
+    while controller.next_block():
+        names.append(controller.val())
+        controller.remaining_args()
+    if "acme" in names:
+        return controller.err("certificates by ACME are not built yet in this version of fastdns: give a certificate and a key")
+    return CorefileError("ACME requires at least one domain")
