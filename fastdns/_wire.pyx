@@ -12,18 +12,33 @@ cdef extern from *:
         return (uint64_t)p ^ (uint64_t)(p >> 64);
     }
 
-    /* 16 octets as they are and in lower case; a length octet (<= 63) is below 'A' and stays. */
+    /* 16 octets as they are and in lower case; a length octet (<= 63) is below 'A' and stays. Gives a mask of what is in upper case. */
     typedef uint8_t wire_octets __attribute__((vector_size(16)));
-    static inline void wire_lower16(const uint8_t *from, uint8_t *same, uint8_t *lower) {
-        wire_octets v;
+    static inline wire_octets wire_lower16(const uint8_t *from, uint8_t *same, uint8_t *lower) {
+        wire_octets v, upper;
         __builtin_memcpy(&v, from, 16);
         __builtin_memcpy(same, &v, 16);
-        v |= (wire_octets)((uint8_t)26 > (wire_octets)(v - (uint8_t)'A')) & (uint8_t)32;
+        upper = (wire_octets)((uint8_t)26 > (wire_octets)(v - (uint8_t)'A')) & (uint8_t)32;
+        v |= upper;
         __builtin_memcpy(lower, &v, 16);
+        return upper;
+    }
+
+    /* n octets likewise, in blocks of 16 of which the last one overlaps; where n < 16, 16 octets. Is any of them in upper case? */
+    static inline int wire_lower(const uint8_t *from, uint8_t *same, uint8_t *lower, uint32_t n) {
+        wire_octets upper = {0};
+        uint64_t half[2];
+        uint32_t i = 0;
+        for (; i + 16 < n; i += 16)
+            upper |= wire_lower16(from + i, same + i, lower + i);
+        i = n < 16 ? 0 : n - 16;
+        upper |= wire_lower16(from + i, same + i, lower + i);
+        __builtin_memcpy(half, &upper, 16);
+        return (half[0] | half[1]) != 0;
     }
     """
     uint64_t wire_fold(uint64_t a, uint64_t b) noexcept nogil
-    void wire_lower16(const uint8_t *source, uint8_t *same, uint8_t *lower) noexcept nogil
+    bint wire_lower(const uint8_t *source, uint8_t *same, uint8_t *lower, uint32_t n) noexcept nogil
 
 cdef uint64_t wire_seed = 0
 cdef uint64_t wire_multiplier = 0
@@ -43,33 +58,40 @@ seed_hash()
 
 # ---- names ----
 
-cdef inline uint64_t hash_label(uint64_t state, const uint8_t *label) noexcept nogil:
+cdef inline uint64_t hash_label(uint64_t state, const uint8_t *label, bint upper) noexcept nogil:
     """Folds one label, length octet included, into the state of the labels to its right. Reads up to 7 octets beyond the label."""
     cdef uint32_t left = <uint32_t>label[0] + 1
     cdef uint64_t chunk
     while left > 8:
         memcpy(&chunk, label, 8)
-        state = wire_fold(state ^ lower8(chunk), wire_multiplier)
+        state = wire_fold(state ^ (lower8(chunk) if upper else chunk), wire_multiplier)
         label += 8
         left -= 8
     memcpy(&chunk, label, 8)
-    chunk <<= 64 - 8 * left         # what is behind the label falls out
-    return wire_fold(state ^ lower8(chunk), wire_multiplier)
+    chunk <<= (0u - 8 * left) & 63  # what is behind the label falls out
+    return wire_fold(state ^ (lower8(chunk) if upper else chunk), wire_multiplier)
 
 
-cdef inline void hash_suffixes(Name *name, const uint8_t *wire) noexcept nogil:
-    """The hashes of a name whose labels are known; its octets, in any case, are followed by 7 that can be read."""
+cdef inline void hash_labels(Name *name, const uint8_t *octets, bint upper) noexcept nogil:
     cdef uint64_t state = wire_seed
     cdef uint32_t i = name.labels
     name.hash[i] = <uint32_t>(state >> 32)
     while i > 0:
         i -= 1
-        state = hash_label(state, wire + name.offset[i])
+        state = hash_label(state, octets + name.offset[i], upper)
         name.hash[i] = <uint32_t>(state >> 32)
 
 
+cdef inline void hash_suffixes(Name *name, const uint8_t *octets, bint upper) noexcept nogil:
+    """The hashes of a name whose labels are known. Its octets are followed by 7 that can be read, and some may be in upper case."""
+    if upper:
+        hash_labels(name, octets, True)
+    else:
+        hash_labels(name, octets, False)
+
+
 cdef void wire_name_index(Name *name) noexcept nogil:
-    cdef uint32_t at = 0, labels = 0, i = 0
+    cdef uint32_t at = 0, labels = 0
     while name.wire[at] != 0:
         name.offset[labels] = <uint8_t>at
         labels += 1
@@ -77,10 +99,7 @@ cdef void wire_name_index(Name *name) noexcept nogil:
     name.offset[labels] = <uint8_t>at
     name.length = <uint8_t>(at + 1)
     name.labels = <uint8_t>labels
-    while i <= at:
-        wire_lower16(name.wire + i, name.wire + i, name.lower + i)
-        i += 16
-    hash_suffixes(name, name.wire)
+    hash_suffixes(name, name.wire, wire_lower(name.wire, name.wire, name.lower, at + 1))
 
 
 cdef int wire_expand_name(const uint8_t *message, uint32_t length, uint32_t *offset, uint8_t *out) noexcept nogil:
@@ -125,38 +144,30 @@ cdef int wire_expand_name(const uint8_t *message, uint32_t length, uint32_t *off
 cdef int wire_read_name(const uint8_t *message, uint32_t length, uint32_t *offset, Name *name) noexcept nogil:
     cdef const uint8_t *wire = message + offset[0]
     cdef uint32_t left = length - offset[0] if offset[0] < length else 0
-    cdef uint32_t at = 0, labels = 0, i = 0, last = 0
-    cdef uint64_t chunk
+    cdef uint32_t limit = min(left, <uint32_t>NAME_MAX)
+    cdef uint32_t at = 0, labels = 0, last, size
+    cdef bint upper
     # A question is not compressed and type and class follow it: one pass over the packet, without reading back what was just written.
-    while at < left and 0 < wire[at] < 64 and labels < LABELS_MAX:
-        last = at
-        name.offset[labels] = <uint8_t>at
+    while at < limit:
+        size = wire[at]
+        if size - 1 >= 63:
+            break
+        name.offset[labels] = <uint8_t>at       # at most 128 of them: each takes two octets
         labels += 1
-        at += wire[at] + 1
-    if at + 5 > left or left < 8 or at >= NAME_MAX or wire[at] != 0:
+        at += size + 1
+    if at + 5 > left or left < 16 or at >= NAME_MAX or wire[at] != 0:
         if wire_expand_name(message, length, offset, name.wire) < 0:
             return -1
         wire_name_index(name)
         return 0
+    last = name.offset[labels - 1] if labels else 0
     name.offset[labels] = <uint8_t>at
     name.length = <uint8_t>(at + 1)
     name.labels = <uint8_t>labels
     offset[0] += at + 1
-    while i <= at and i + 16 <= left:
-        wire_lower16(wire + i, name.wire + i, name.lower + i)
-        i += 16
-    while i <= at:
-        if i + 8 <= left:
-            memcpy(&chunk, wire + i, 8)
-        else:
-            memcpy(&chunk, wire + left - 8, 8)
-            chunk >>= 8 * (i + 8 - left)
-        memcpy(name.wire + i, &chunk, 8)
-        chunk = lower8(chunk)
-        memcpy(name.lower + i, &chunk, 8)
-        i += 8
+    upper = wire_lower(wire, name.wire, name.lower, at + 1)
     # What the last label's last load runs over must be there, too; for the others it is.
-    hash_suffixes(name, wire if last + ((at - last + 7) & ~<uint32_t>7) <= left else name.wire)
+    hash_suffixes(name, wire if last + ((at - last + 7) & ~<uint32_t>7) <= left else name.wire, upper)
     return 0
 
 
@@ -216,7 +227,7 @@ cdef uint32_t wire_name_hash(const uint8_t *lower) noexcept nogil:
     memcpy(copy, lower, at)
     while labels > 0:
         labels -= 1
-        state = hash_label(state, copy + offset[labels])
+        state = hash_label(state, copy + offset[labels], False)
     return <uint32_t>(state >> 32)
 
 
@@ -449,7 +460,7 @@ cdef inline void read_header(const uint8_t *packet, Message *message) noexcept n
     message.edns.options = NULL
 
 
-cdef int read_question(const uint8_t *packet, uint32_t length, Message *message, Name *name) noexcept nogil:
+cdef inline int read_question(const uint8_t *packet, uint32_t length, Message *message, Name *name) noexcept nogil:
     """The one question, which may end with the message behind its name or its type. 0, 1 when there is none at all, -1 malformed."""
     cdef uint32_t at = HEADER_SIZE
     if at == length:
@@ -501,13 +512,15 @@ cdef uint8_t wire_subnet(const Edns *edns, uint8_t *octets) noexcept nogil:
     return 0
 
 
+cdef inline bint has_rest(uint32_t length, const Message *message) noexcept nogil:
+    return message.records != length and (message.counts[1] | message.counts[2] | message.counts[3]) != 0
+
+
 cdef int read_rest(const uint8_t *packet, uint32_t length, Message *message) noexcept nogil:
     """Checks all records behind the question and keeps what the core needs of them."""
     cdef Section section
     cdef WireRecord record
     cdef int status
-    if message.records == length or (message.counts[1] | message.counts[2] | message.counts[3]) == 0:
-        return 0
     wire_begin_records(packet, length, message, &section)
     while True:
         status = wire_next_record(&section, &record)
@@ -541,7 +554,7 @@ cdef Acceptance wire_accept(const uint8_t *packet, uint32_t length, Message *mes
     if status == 1:
         rcode[0] = RCODE_SERVFAIL
         return REJECT_HEADER
-    if read_rest(packet, length, message) < 0:
+    if has_rest(length, message) and read_rest(packet, length, message) < 0:
         return REJECT_QUESTION
     return ACCEPT
 
@@ -579,7 +592,7 @@ cdef int wire_parse_reply(const uint8_t *packet, uint32_t length, Message *messa
         return -1
     if message.counts[0] == 1 and read_question(packet, length, message, name if name != NULL else &own) < 0:
         return -1
-    return read_rest(packet, length, message)
+    return read_rest(packet, length, message) if has_rest(length, message) else 0
 
 
 # ---- the Python side: tests and rare users ----
