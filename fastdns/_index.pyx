@@ -8,7 +8,7 @@ from fastdns._nodes cimport (INDEX_OK, INDEX_OUTSIDE, INDEX_RECORDS, INDEX_TYPES
                              IndexNode, IndexRecord, IndexTable, RRset, is_node, node_rrset, node_rrsets, rrset_record)
 from fastdns._publish cimport (index_begin, index_collect, index_end, index_holds, index_lock, index_put, index_release, index_swap, index_table,
                                index_table_free, index_table_put, index_unlock, node_release)
-from fastdns._wire cimport NAME_MAX, TYPE_ANY, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_NS, Name, wire_name_hash, wire_read_name
+from fastdns._wire cimport NAME_MAX, TYPE_ANY, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_NS, Name, octets_equal, wire_name_hash, wire_read_name
 from functools import partial
 from weakref import WeakSet
 from fastdns._metrics import Metric
@@ -29,7 +29,7 @@ cdef inline IndexNode *probe(const IndexTable *table, uint32_t hash, const uint8
         node = <IndexNode *>atomic_load_pointer(<void **>&table.slots[i].node)
         if node == NULL:
             return NULL
-        if atomic_peek32(&table.slots[i].hash) == hash and is_node(node) and node.length == length and memcmp(node.name, lower, length) == 0:
+        if atomic_peek32(&table.slots[i].hash) == hash and is_node(node) and node.length == length and octets_equal(node.name, lower, length):
             return node
         i += 1
         if i == table.capacity:

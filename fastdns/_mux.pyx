@@ -1,11 +1,11 @@
 """From question to chain, and the walk of a chain. The contract is in _mux.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport malloc, free
-from libc.string cimport memcpy, memcmp, memset, strncpy
+from libc.string cimport memcpy, memset, strncpy
 from libc.stdio cimport snprintf
 from fastdns._atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
 from fastdns._wire cimport (Name, HEADER_SIZE, CLASS_IN, TYPE_DS, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL,
-                            RCODE_REFUSED, RCODE_BADVERS, store16, store32, wire_name_copy)
+                            RCODE_REFUSED, RCODE_BADVERS, octets_equal, store16, store32, wire_name_copy)
 from fastdns._reply cimport reply_begin, reply_clear, reply_end, reply_own
 from fastdns._finish cimport finish_fit, finish_write
 from fastdns._ahead cimport look_ahead
@@ -112,7 +112,7 @@ cdef inline Zone *find_zone(const ServerTable *server, const Name *name, uint32_
     cdef uint32_t length = name.length - name.offset[label]
     cdef Zone *zone = server.slots[slot]
     while zone != NULL:
-        if zone.hash == h and zone.length == length and memcmp(zone.wire, name.lower + name.offset[label], length) == 0:
+        if zone.hash == h and zone.length == length and octets_equal(zone.wire, name.lower + name.offset[label], length):
             return zone
         slot = (slot + 1) & server.mask
         zone = server.slots[slot]

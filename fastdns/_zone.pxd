@@ -9,12 +9,11 @@
 From Python: `Zone.draft()`, `ZoneDraft.add`/`read`, `Zone.publish(draft)`.
 """
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcmp
 from fastdns._atomic cimport atomic_load_pointer
 from fastdns._epoch cimport EpochTicket
 from fastdns._index cimport Index, index_current
 from fastdns._nodes cimport IndexCore, IndexNode, IndexRecord, IndexTable, RRset
-from fastdns._wire cimport Name, NAME_MAX
+from fastdns._wire cimport Name, NAME_MAX, octets_equal
 from fastdns._zonefile cimport ZoneRecord
 
 cdef enum:                      # results; INDEX_TYPES, INDEX_RECORDS and INDEX_MEMORY too
@@ -140,7 +139,7 @@ cdef inline const ZoneState *zone_match(const ZoneSlots *zones, const Name *name
         while zones.slots[slot] != NULL:
             zone = zones.slots[slot]
             if zone.index.origin.hash[0] == name.hash[label] and zone.index.origin.length == name.length - offset and (
-                    memcmp(zone.index.origin.lower, name.lower + offset, name.length - offset) == 0):
+                    octets_equal(zone.index.origin.lower, name.lower + offset, name.length - offset)):
                 return zone
             slot = (slot + 1) & zones.mask
         label += 1

@@ -1,7 +1,7 @@
 """A plugin's list of zones, matched on label boundaries without regard to case (spec: Zones.Matches)."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
-from fastdns._wire cimport Name, wire_name_equal
+from fastdns._wire cimport Name, octets_equal, wire_name_equal
 
 cdef inline bint name_is_below(const Name *name, const uint8_t *zone, uint32_t length) noexcept nogil:
     """Is it the zone (lower case), or below it?"""
@@ -41,7 +41,7 @@ cdef inline const ZoneName *zones_match(const Zones *zones, const Name *name) no
             continue
         label = name.labels - zone.labels
         if name.hash[label] == zone.hash and name.length - name.offset[label] == zone.length and (
-                memcmp(name.lower + name.offset[label], zone.wire, zone.length) == 0):
+                octets_equal(name.lower + name.offset[label], zone.wire, zone.length)):
             return zone
     return NULL
 

@@ -1,6 +1,6 @@
 """Reading the store: what workers call between two announcements of theirs (fastdns._epoch). Results are valid until the batch ends."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp
+from fastdns._wire cimport octets_equal
 from fastdns.plugins.kubernetes._memory cimport Slots, Table, hash_seed, kube_hash, load_word, slot_agrees, slot_entry, table_slots
 from fastdns.plugins.kubernetes._records cimport Cluster, NamespaceNode, PodRecord, ServiceNode, ServiceRecord, SliceRecord
 
@@ -38,7 +38,7 @@ cdef inline ServiceNode *find_service_hashed(const Cluster *cluster, int world, 
     probe_begin(&probe, &cluster.services[world], hash)
     while True:
         node = <ServiceNode *>probe_next(&probe)
-        if node == NULL or (node.length == length and memcmp(node.key, key, length) == 0):
+        if node == NULL or (node.length == length and octets_equal(node.key, key, length)):
             return node
 
 cdef inline ServiceNode *find_service(const Cluster *cluster, int world, const uint8_t *key, uint32_t length) noexcept nogil:
@@ -52,7 +52,7 @@ cdef inline NamespaceNode *find_namespace(const Cluster *cluster, const uint8_t 
     probe_begin(&probe, &cluster.namespaces, kube_hash(label, length, hash_seed))
     while True:
         node = <NamespaceNode *>probe_next(&probe)
-        if node == NULL or (node.length == length and memcmp(node.label, label, length) == 0):
+        if node == NULL or (node.length == length and octets_equal(node.label, label, length)):
             return node
 
 cdef inline uint64_t address_hash(const uint8_t *ip, uint8_t family) noexcept nogil:
