@@ -5,7 +5,8 @@ from index or cache is valid until the worker's batch ends; parking copies it (r
 (spec/server.md 6 and 7), `reply_write` makes the octets.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns._wire cimport Name, Edns, TYPE_NS, TYPE_SOA
+from fastdns._wire cimport (Name, Edns, EDNS_DO, OPCODE_NOTIFY, OPCODE_UPDATE, RCODE_NOERROR, RCODE_NOTIMP, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_AXFR,
+                            TYPE_IXFR, TYPE_NS, TYPE_SOA)
 
 cdef enum:
     SECTION_ANSWER = 0
@@ -133,5 +134,27 @@ cdef inline void reply_tally(const Reply *reply, Tally *tally) noexcept nogil:
             elif record.type == TYPE_NS:
                 tally.ns = 1
 
-# reply_kind for who has the tally.
-cdef ReplyKind reply_kind_of(const Reply *reply, const Tally *tally, uint16_t qtype, int opcode) noexcept nogil
+# Is any RRSIG outside its validity?
+cdef bint reply_signatures_expired(const Reply *reply) noexcept nogil
+
+cdef inline ReplyKind reply_kind_of(const Reply *reply, const Tally *tally, uint16_t qtype, int opcode) noexcept nogil:
+    """reply_kind for who has the tally."""
+    if opcode == OPCODE_UPDATE:
+        return KIND_UPDATE
+    if opcode == OPCODE_NOTIFY or qtype == TYPE_AXFR or qtype == TYPE_IXFR:
+        return KIND_META
+    if reply.edns.present and reply.edns.flags & EDNS_DO and reply_signatures_expired(reply):
+        return KIND_OTHERERROR
+    if tally.answers and reply.rcode == RCODE_NOERROR:
+        return KIND_NOERROR
+    if tally.answers and reply.rcode == RCODE_NXDOMAIN:
+        return KIND_OTHERERROR
+    if tally.soa and reply.rcode == RCODE_NOERROR:
+        return KIND_NODATA
+    if reply.rcode == RCODE_NXDOMAIN:
+        return KIND_NAMEERROR
+    if reply.rcode == RCODE_SERVFAIL or reply.rcode == RCODE_NOTIMP:
+        return KIND_SERVERERROR
+    if tally.ns and reply.rcode == RCODE_NOERROR:
+        return KIND_DELEGATION
+    return KIND_NOERROR if reply.rcode == RCODE_NOERROR else KIND_OTHERERROR

@@ -4,8 +4,7 @@ from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memset
 from fastdns._atomic cimport atomic_bump32
 from fastdns._wire cimport (Name, Message, Section, WireRecord, NAME_MAX, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC,
-                            TYPE_OPT, TYPE_AXFR, TYPE_IXFR, TYPE_RRSIG, OPCODE_NOTIFY, OPCODE_UPDATE,
-                            RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, RCODE_NOTIMP, EDNS_DO, load32,
+                            TYPE_OPT, TYPE_RRSIG, load32,
                             wire_parse_reply, wire_begin_records, wire_next_record, wire_expand_name, wire_expand_rdata)
 
 cdef extern from "<time.h>" nogil:
@@ -284,7 +283,7 @@ cdef void reply_limit_ttl(Reply *reply, uint32_t most) noexcept nogil:
         reply.records[i].ttl = min(reply.records[i].ttl, most)
 
 
-cdef bint signatures_expired(const Reply *reply) noexcept nogil:
+cdef bint reply_signatures_expired(const Reply *reply) noexcept nogil:
     """Is any RRSIG outside its validity (serial arithmetic on 32-bit seconds, RFC 4034 3.1.5)?"""
     cdef uint32_t i, now = <uint32_t>time(NULL)
     cdef const Record *record
@@ -300,25 +299,3 @@ cdef ReplyKind reply_kind(const Reply *reply, uint16_t qtype, int opcode) noexce
     cdef Tally tally
     reply_tally(reply, &tally)
     return reply_kind_of(reply, &tally, qtype, opcode)
-
-
-cdef ReplyKind reply_kind_of(const Reply *reply, const Tally *tally, uint16_t qtype, int opcode) noexcept nogil:
-    if opcode == OPCODE_UPDATE:
-        return KIND_UPDATE
-    if opcode == OPCODE_NOTIFY or qtype == TYPE_AXFR or qtype == TYPE_IXFR:
-        return KIND_META
-    if reply.edns.present and reply.edns.flags & EDNS_DO and signatures_expired(reply):
-        return KIND_OTHERERROR
-    if tally.answers and reply.rcode == RCODE_NOERROR:
-        return KIND_NOERROR
-    if tally.answers and reply.rcode == RCODE_NXDOMAIN:
-        return KIND_OTHERERROR
-    if tally.soa and reply.rcode == RCODE_NOERROR:
-        return KIND_NODATA
-    if reply.rcode == RCODE_NXDOMAIN:
-        return KIND_NAMEERROR
-    if reply.rcode == RCODE_SERVFAIL or reply.rcode == RCODE_NOTIMP:
-        return KIND_SERVERERROR
-    if tally.ns and reply.rcode == RCODE_NOERROR:
-        return KIND_DELEGATION
-    return KIND_NOERROR if reply.rcode == RCODE_NOERROR else KIND_OTHERERROR
