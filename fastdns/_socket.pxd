@@ -1,7 +1,9 @@
 """The kernel's socket calls, addresses, epoll and clock, declared once."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from fastdns._mux cimport Address
+from fastdns._wire cimport load32, store32
 
 cdef extern from "<sys/socket.h>" nogil:
     ctypedef unsigned int socklen_t
@@ -127,11 +129,52 @@ cdef inline int64_t socket_clock() noexcept nogil:
     clock_gettime(CLOCK_MONOTONIC, &now)
     return <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
 
-# A kernel address as ours; v4-mapped ones become IPv4.
-cdef void address_from_socket(Address *address, const sockaddr_in6 *peer) noexcept nogil
-cdef void address_from_octets(Address *address, const uint8_t *octets) noexcept nogil
-# The way back; family (4 or 6) is the socket's: IPv4 addresses are mapped on an IPv6 socket. Returns the length.
-cdef uint32_t address_to_socket(const Address *address, uint8_t family, sockaddr_in6 *peer) noexcept nogil
-cdef void address_to_octets(const Address *address, uint8_t *octets) noexcept nogil
+cdef inline void address_from_octets(Address *address, const uint8_t *octets) noexcept nogil:
+    """IPv6 octets; v4-mapped ones become IPv4."""
+    cdef uint64_t first
+    memcpy(&first, octets, 8)
+    if first == 0 and load32(octets + 8) == 0xFFFF:
+        address.family = 4
+        memcpy(address.octets, octets + 12, 4)
+    else:
+        address.family = 6
+        memcpy(address.octets, octets, 16)
+
+cdef inline void address_from_socket(Address *address, const sockaddr_in6 *peer) noexcept nogil:
+    """A kernel address as ours; v4-mapped ones become IPv4."""
+    cdef const sockaddr_in *v4 = <const sockaddr_in *>peer
+    if v4.sin_family == AF_INET:
+        address.family = 4
+        address.port = ntohs(v4.sin_port)
+        memcpy(address.octets, &v4.sin_addr, 4)
+        address.scope = 0
+        return
+    address.port = ntohs(peer.sin6_port)
+    address.scope = peer.sin6_scope_id
+    address_from_octets(address, peer.sin6_addr.s6_addr)
+
+cdef inline void address_to_octets(const Address *address, uint8_t *octets) noexcept nogil:
+    if address.family == 4:
+        memset(octets, 0, 8)
+        store32(octets + 8, 0xFFFF)
+        memcpy(octets + 12, address.octets, 4)
+    else:
+        memcpy(octets, address.octets, 16)
+
+cdef inline uint32_t address_to_socket(const Address *address, uint8_t family, sockaddr_in6 *peer) noexcept nogil:
+    """The way back; family (4 or 6) is the socket's: IPv4 addresses are mapped on an IPv6 socket. Returns the length."""
+    cdef sockaddr_in *v4 = <sockaddr_in *>peer
+    if family == 4:
+        v4.sin_family = AF_INET
+        v4.sin_port = htons(address.port)
+        memcpy(&v4.sin_addr, address.octets, 4)
+        return sizeof(sockaddr_in)
+    peer.sin6_family = AF_INET6
+    peer.sin6_port = htons(address.port)
+    peer.sin6_flowinfo = 0
+    peer.sin6_scope_id = address.scope
+    address_to_octets(address, peer.sin6_addr.s6_addr)
+    return sizeof(sockaddr_in6)
+
 # Text as Go prints it (no brackets, %scope for link-local); out has 64 octets. Returns the length.
 cdef int address_text(const Address *address, char *out) noexcept nogil
