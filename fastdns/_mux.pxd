@@ -4,6 +4,7 @@ A plugin's handler is a `NativeHandler` that owns a `Handler`: C function pointe
 handlers; the walk is a loop, so a query parks by remembering its position. Only the worker that owns a query walks it.
 
     ahead   before `query`, for the queries of one batch in turn: what `query` will read is fetched into the CPU's cache, and nothing else is done
+    again   in the next round, when `ahead` has said AHEAD_AGAIN, or it itself has
     query   going down: answer it, pass it on, fail, drop, park or stream
     reply   coming up, for every handler passed on the way down, in reverse: there is a message (q.reply.written) or a failure
     resume  the handler that parked goes on: its child is done, its answer came (query_post), or whatever it waited for
@@ -17,7 +18,7 @@ from fastdns._reply cimport Reply, LargePool
 from fastdns._random cimport Random
 
 cdef enum:
-    HANDLER_ABI = 2
+    HANDLER_ABI = 3
     SCRATCH_MAX = 768           # octets of all handlers of a chain
     CHAIN_MAX = 64              # handlers in a chain
     CHILD_DEPTH = 10
@@ -40,7 +41,7 @@ cdef enum Verdict:
 
 cdef enum Ahead:
     AHEAD_PASS                  # the query is likely to go on to the handler below me: its turn
-    AHEAD_AGAIN                 # call me in the next round, with step + 1: what I asked for will be there
+    AHEAD_AGAIN                 # `again` in the next round: what I asked for will be there
     AHEAD_END                   # this was all; or I shall answer
 
 cdef enum Transport:
@@ -85,7 +86,8 @@ cdef struct Worker
 cdef struct Timer
 cdef struct Source
 
-ctypedef Ahead (*handler_ahead_func)(Handler *self, Query *q, uint32_t step) noexcept nogil
+ctypedef Ahead (*handler_ahead_func)(Handler *self, Query *q) noexcept nogil
+ctypedef Ahead (*handler_again_func)(Handler *self, Query *q, uint32_t step) noexcept nogil   # step: 1 for the first time
 ctypedef Verdict (*handler_query_func)(Handler *self, Query *q) noexcept nogil
 ctypedef Verdict (*handler_reply_func)(Handler *self, Query *q) noexcept nogil
 ctypedef Verdict (*handler_resume_func)(Handler *self, Query *q) noexcept nogil
@@ -101,6 +103,7 @@ cdef struct Handler:            # one for each plugin and server block; hooks a 
     uint32_t scratch            # offset given by the chain's builder
     uint32_t index              # position in its chain
     handler_ahead_func ahead
+    handler_again_func again
     handler_query_func query
     handler_reply_func reply
     handler_resume_func resume

@@ -1,9 +1,9 @@
 """The native handler of auto: the answers of file, from zones that come and go."""
 from libc.stdint cimport uint32_t
-from fastdns._mux cimport NEXT, Ahead, Handler, NativeHandler, Query, Verdict
+from fastdns._mux cimport NEXT, Ahead, Handler, NativeHandler, Query, Verdict, query_scratch
 from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns._zones cimport ZoneList, Zones, zones_hold
-from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, zone_ahead, zone_query, zone_resume
+from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
 from fastdns.plugins.file._file cimport pass_on
 from fastdns.plugins.transfer.journal import give
 
@@ -12,8 +12,12 @@ cdef struct AutoState:
     const Zones *origins        # names that are looked at
 
 
-cdef Ahead auto_ahead(Handler *self, Query *q, uint32_t step) noexcept nogil:
-    return zone_ahead((<const AutoState *>self.state).zones, q, step)
+cdef Ahead auto_ahead(Handler *self, Query *q) noexcept nogil:
+    return zone_ahead((<const AutoState *>self.state).zones, q, <ZoneLook *>query_scratch(self, q))
+
+
+cdef Ahead auto_again(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    return zone_again(q, <const ZoneLook *>query_scratch(self, q))
 
 
 cdef Verdict auto_query(Handler *self, Query *q) noexcept nogil:
@@ -41,6 +45,8 @@ cdef class AutoHandler(NativeHandler):
         self.state.origins = &self.origins.zones
         self.handler.state = &self.state
         self.handler.ahead = auto_ahead
+        self.handler.again = auto_again
+        self.handler.scratch_size = sizeof(ZoneLook)
         self.handler.query = auto_query
         self.handler.resume = auto_resume
 

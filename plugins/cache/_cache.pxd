@@ -1,6 +1,7 @@
 """The cache's handler and its state."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._mux cimport NativeHandler, Query, Timer
+from fastdns._wire cimport Name
 from fastdns._zones cimport Zones
 from fastdns.plugins.cache._store cimport Store
 from fastdns.plugins.cache._worth cimport Limits
@@ -13,7 +14,14 @@ cdef enum Mode:                 # what a query means to the cache
     MODE_WAIT                   # parked with a stale reply until a refresh of the key is through, or the time is up
     MODE_REFRESH                # a detached child: a prefetch or the refresh of a stale entry
 
+cdef enum Place:                # where a name stands
+    PLACE_OUTSIDE               # in none of the cache's zones
+    PLACE_UNKEPT                # in zones of which nothing is kept
+    PLACE_KEPT
+
 cdef struct Work:               # in each query's scratch
+    const Name *placed          # the name whose place is known: a handler above may have changed it since; NULL: none
+    Place place
     uint64_t hash               # of the key
     Timer timer                 # MODE_WAIT: when the stale reply goes out
     Query *waiter               # MODE_REFRESH: the query in MODE_WAIT, or NULL

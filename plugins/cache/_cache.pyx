@@ -6,7 +6,7 @@ most. Names in the CoreDNS sense: denial before success, but a SERVFAIL yields t
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from fastdns._wire cimport FLAG_AA, FLAG_RA, FLAG_AD, FLAG_CD, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL
+from fastdns._wire cimport Name, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_CD, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL
 from fastdns._reply cimport Reply, Record, reply_add, reply_append
 from fastdns._mux cimport (Handler, Query, Worker, Timer, Ahead, Verdict, AHEAD_PASS, AHEAD_AGAIN, AHEAD_END, NEXT, ANSWERED, PARKED, UP, CHILD_CHAIN,
                            NativeHandler, fetch_line, query_scratch, query_do, query_answer, query_park, query_resume, query_child, query_detached)
@@ -24,27 +24,36 @@ cdef enum:
 
 # ---- going down ----
 
-cdef Ahead on_ahead(Handler *self, Query *q, uint32_t step) noexcept nogil:
+cdef Ahead on_ahead(Handler *self, Query *q) noexcept nogil:
     cdef Cache *cache = <Cache *>self.state
     cdef Work *work = <Work *>query_scratch(self, q)
-    cdef Entry **head
-    cdef Entry *entry
     cdef Key key
-    if step == 0:
-        if not zones_hold(cache.zones, q.name) or zones_hold(cache.unkept, q.name):
-            return AHEAD_PASS
-        key_set(&key, q.name, q.qtype, q.qclass, key_bits(q))
-        work.hash = key.hash
-        fetch_line(&cache.store.heads[key.hash & cache.store.mask])
-        return AHEAD_AGAIN
-    head = &cache.store.heads[work.hash & cache.store.mask]
-    entry = store_load(head)
+    work.placed = q.name
+    work.place = place_of(cache, q.name)
+    if work.place != PLACE_KEPT:
+        return AHEAD_PASS
+    key_set(&key, q.name, q.qtype, q.qclass, key_bits(q))
+    work.hash = key.hash
+    fetch_line(&cache.store.heads[key.hash & cache.store.mask])
+    return AHEAD_AGAIN
+
+
+cdef Ahead on_again(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    cdef Cache *cache = <Cache *>self.state
+    cdef Work *work = <Work *>query_scratch(self, q)
+    cdef Entry *entry = store_load(&cache.store.heads[work.hash & cache.store.mask])
     if entry == NULL:
         return AHEAD_PASS
     fetch_line(entry)
     fetch_line(<uint8_t *>entry + 64)
     fetch_line(<uint8_t *>entry + 128)
     return AHEAD_END
+
+
+cdef inline Place place_of(const Cache *cache, const Name *name) noexcept nogil:
+    if not zones_hold(cache.zones, name):
+        return PLACE_OUTSIDE
+    return PLACE_UNKEPT if cache.unkept.count and zones_hold(cache.unkept, name) else PLACE_KEPT
 
 
 cdef inline uint8_t key_bits(const Query *q) noexcept nogil:
@@ -59,13 +68,14 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
     cdef Entry *found[2]
     cdef Entry *entry
     cdef int64_t left, now = q.worker.now
+    cdef Place place = work.place if work.placed == q.name else place_of(cache, q.name)
     work.mode = MODE_NONE
     # A NOTIFY is for file and secondary: no answer to the question of the same name may take its place.
-    if (q.flags >> 11) & 15 != OPCODE_QUERY or not zones_hold(cache.zones, q.name):
+    if (q.flags >> 11) & 15 != OPCODE_QUERY or place == PLACE_OUTSIDE:
         return NEXT
     cells = &cache.cells[q.server.label]
     metric_add(cells.requests, q.worker.id, 1)
-    if cache.unkept.count and zones_hold(cache.unkept, q.name):
+    if place == PLACE_UNKEPT:
         metric_add(cells.misses, q.worker.id, 1)
         work.mode = MODE_UNKEPT
         work.secure = query_do(q) or q.flags & FLAG_AD != 0
@@ -439,6 +449,7 @@ cdef uint32_t seconds(object nanoseconds) except? 4294967295:
 cdef class CacheHandler(NativeHandler):
     def __cinit__(self, *args, **kwargs):
         self.handler.ahead = on_ahead
+        self.handler.again = on_again
         self.handler.query = on_query
         self.handler.reply = on_reply
         self.handler.resume = on_resume

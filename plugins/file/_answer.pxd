@@ -22,8 +22,12 @@ cdef struct Ask:                # a question and what is looked at for it
     uint8_t signed              # DO: signatures and proofs too
     uint8_t options
 
-# For `ahead` hooks: zones is of the ZoneSet.
-cdef Ahead zone_ahead(void **zones, Query *q, uint32_t step) noexcept nogil
+cdef struct ZoneLook:           # what looking ahead keeps in the scratch from one round to the next
+    const IndexTable *table
+
+# For `ahead` and `again` hooks: zones is of the ZoneSet.
+cdef Ahead zone_ahead(void **zones, Query *q, ZoneLook *look) noexcept nogil
+cdef Ahead zone_again(Query *q, const ZoneLook *look) noexcept nogil
 # ANSWERED, FAILED, PARKED; NEXT when nothing is there and the name is in `fall` (may be NULL). The name is in the zone.
 cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zones *fall, uint8_t options) noexcept nogil
 # The child that looked up a target outside of the zone is done. zone NULL: it is served no more.

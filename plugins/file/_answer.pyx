@@ -271,16 +271,17 @@ cdef Verdict answer_hashed(Handler *self, Ask *ask, IndexResult *found, const Zo
 
 # ---- the query ----
 
-cdef Ahead zone_ahead(void **zones, Query *q, uint32_t step) noexcept nogil:
+cdef Ahead zone_ahead(void **zones, Query *q, ZoneLook *look) noexcept nogil:
     cdef const ZoneState *zone = zone_match(zone_slots(zones), q.name)
-    cdef const IndexTable *table
     if zone == NULL:
         return AHEAD_PASS
-    table = index_current(zone.index)
-    if step == 0:
-        table_fetch_slot(table, q.name)
-        return AHEAD_AGAIN
-    table_fetch_node(table, q.name)
+    look.table = index_current(zone.index)
+    table_fetch_slot(look.table, q.name)
+    return AHEAD_AGAIN
+
+
+cdef Ahead zone_again(Query *q, const ZoneLook *look) noexcept nogil:
+    table_fetch_node(look.table, q.name)
     return AHEAD_END
 
 

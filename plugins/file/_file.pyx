@@ -1,12 +1,12 @@
 """The native handler of file: which zone, and what it says."""
 from libc.stdint cimport uint32_t
 from fastdns._log cimport LOG_LINE_MAX, log_put
-from fastdns._mux cimport DROPPED, NEXT, Ahead, Handler, NativeHandler, Query, Verdict, query_fail
+from fastdns._mux cimport DROPPED, NEXT, Ahead, Handler, NativeHandler, Query, Verdict, query_fail, query_scratch
 from fastdns._text cimport Text, text_address, text_name, text_put
 from fastdns._wire cimport OPCODE_NOTIFY, RCODE_REFUSED, TYPE_AXFR, TYPE_IXFR
 from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns._zones cimport ZoneList
-from fastdns.plugins.file._answer cimport zone_ahead, zone_query, zone_resume
+from fastdns.plugins.file._answer cimport ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
 from fastdns.plugins.transfer.journal import give
 
 
@@ -25,8 +25,12 @@ cdef void tell_notify(const Query *q, const ZoneState *zone) noexcept nogil:
     log_put(q.worker.id, line, text.used)
 
 
-cdef Ahead file_ahead(Handler *self, Query *q, uint32_t step) noexcept nogil:
-    return zone_ahead((<const FileState *>self.state).zones, q, step)
+cdef Ahead file_ahead(Handler *self, Query *q) noexcept nogil:
+    return zone_ahead((<const FileState *>self.state).zones, q, <ZoneLook *>query_scratch(self, q))
+
+
+cdef Ahead file_again(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    return zone_again(q, <const ZoneLook *>query_scratch(self, q))
 
 
 cdef Verdict file_query(Handler *self, Query *q) noexcept nogil:
@@ -55,6 +59,8 @@ cdef class FileHandler(NativeHandler):
             self.state.fall = &self.fall.zones
         self.handler.state = &self.state
         self.handler.ahead = file_ahead
+        self.handler.again = file_again
+        self.handler.scratch_size = sizeof(ZoneLook)
         self.handler.query = file_query
         self.handler.resume = file_resume
 

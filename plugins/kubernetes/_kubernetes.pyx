@@ -45,17 +45,20 @@ cdef struct Scratch:
     Seen seen
 
 
-cdef Ahead kubernetes_ahead(Handler *self, Query *q, uint32_t step) noexcept nogil:
+cdef Ahead kubernetes_ahead(Handler *self, Query *q) noexcept nogil:
     """A service takes four reads that wait for each other: slot, node, record and namespace."""
     cdef View *view = <View *>self.state
     cdef Seen *seen = &(<Scratch *>query_scratch(self, q)).seen
+    seen.zone = zones_match(view.zones, q.name)
+    if seen.zone == NULL:
+        return AHEAD_PASS
+    seen.name = q.name
+    return begin_look(view, q.name, seen)
+
+
+cdef Ahead kubernetes_again(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    cdef Seen *seen = &(<Scratch *>query_scratch(self, q)).seen
     cdef const uint8_t *record
-    if step == 0:
-        seen.zone = zones_match(view.zones, q.name)
-        if seen.zone == NULL:
-            return AHEAD_PASS
-        seen.name = q.name
-        return begin_look(view, q.name, seen)
     if step == 1:
         seen.node = <const ServiceNode *>probe_next(&seen.probe)
         if seen.node == NULL:
@@ -233,6 +236,7 @@ cdef class Kubernetes(NativeHandler):
 
     def __cinit__(self, *args, **options):
         self.handler.ahead = kubernetes_ahead
+        self.handler.again = kubernetes_again
         self.handler.query = kubernetes_query
         self.handler.resume = kubernetes_resume
         self.handler.scratch_size = sizeof(Scratch)

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 from fastdns.plugins.kubernetes._find cimport Probe, address_hash, find_namespace, find_service_hashed, probe_begin, probe_next, service_key_hash
 from fastdns.plugins.kubernetes._memory cimport load_count
-from fastdns.plugins.kubernetes._name cimport (EVERYWHERE, FORM_APEX, FORM_EMPTY, FORM_NAMESPACE, FORM_POD, FORM_SERVERS, PIN, Label,
+from fastdns.plugins.kubernetes._name cimport (EVERYWHERE, FORM_APEX, FORM_EMPTY, FORM_NAMESPACE, FORM_POD, FORM_SERVERS, FORM_SERVICE, PIN, Label,
                                                label_is, name_address, name_is_reverse, name_pod, name_port)
 from fastdns.plugins.kubernetes._records cimport (IMPORTED, LOCAL, PodRecord, PortRecord, SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS,
                                                   endpoint_hostname, node_service, node_slices, service_ports, service_text, slice_cluster,
@@ -29,19 +29,20 @@ cdef void view_resolve(const View *view, int zone_flags, const Name *name, const
     result.entries = 0
     result.anywhere = 0
     result.pinned = 0
-    if wanted.form == FORM_APEX or wanted.form == FORM_EMPTY:
+    if wanted.form == FORM_SERVICE:
+        if not (zone_flags & ZONE_REVERSE and name_is_reverse(name)):
+            resolve_service(view, IMPORTED if zone_flags & ZONE_IMPORTED else LOCAL, wanted, key_hash, result)
+    elif wanted.form == FORM_APEX or wanted.form == FORM_EMPTY:
         result.found = FOUND_EMPTY
     elif wanted.form == FORM_SERVERS:
         result.found = FOUND_SERVERS
-    elif wanted.form < FORM_NAMESPACE or wanted.form > FORM_POD or (zone_flags & ZONE_REVERSE and name_is_reverse(name)):
+    elif zone_flags & ZONE_REVERSE and name_is_reverse(name):
         return
     elif wanted.form == FORM_NAMESPACE:
         if view_exposes(view, find_namespace(view.cluster, wanted.namespace)) and not (wanted.pods and view.pods == PODS_DISABLED):
             result.found = FOUND_EMPTY
     elif wanted.form == FORM_POD:
         resolve_pod(view, wanted, result)
-    else:
-        resolve_service(view, IMPORTED if zone_flags & ZONE_IMPORTED else LOCAL, wanted, key_hash, result)
 
 
 cdef void resolve_service(const View *view, int world, const Wanted *wanted, uint64_t key_hash, Result *result) noexcept nogil:

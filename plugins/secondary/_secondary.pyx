@@ -9,7 +9,7 @@ from fastdns._errand cimport Desk, Errand, desk_full, desk_open, desk_wait, erra
 from fastdns._mux cimport ANSWERED, DROPPED, PARKED, Address, Ahead, Handler, Query, Verdict, query_answer, query_park, query_scratch
 from fastdns._wire cimport FLAG_AA, NAME_MAX, OPCODE_NOTIFY, RCODE_NOERROR, TYPE_AXFR, TYPE_IXFR
 from fastdns._zone cimport ZoneSet, ZoneState, zone_match, zone_slots
-from fastdns.plugins.file._answer cimport zone_ahead, zone_query, zone_resume
+from fastdns.plugins.file._answer cimport ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
 from fastdns.plugins.file._file cimport FileState, FileHandler, pass_on
 
 from fastdns.corefile.errors import defect
@@ -29,13 +29,18 @@ cdef struct Notice:
 
 cdef struct Scratch:
     Notice *notice              # NULL: not a NOTIFY
+    ZoneLook look
     uint8_t parked
 
 
 # ---- on the worker ----
 
-cdef Ahead secondary_ahead(Handler *self, Query *q, uint32_t step) noexcept nogil:
-    return zone_ahead((<const FileState *>self.state).zones, q, step)
+cdef Ahead secondary_ahead(Handler *self, Query *q) noexcept nogil:
+    return zone_ahead((<const FileState *>self.state).zones, q, &(<Scratch *>query_scratch(self, q)).look)
+
+
+cdef Ahead secondary_again(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    return zone_again(q, &(<Scratch *>query_scratch(self, q)).look)
 
 
 cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
@@ -135,6 +140,7 @@ cdef class SecondaryHandler(FileHandler):
         self.handler.state = &self.own
         self.handler.scratch_size = sizeof(Scratch)
         self.handler.ahead = secondary_ahead
+        self.handler.again = secondary_again
         self.handler.query = secondary_query
         self.handler.resume = secondary_resume
         self.handler.abandon = secondary_abandon
