@@ -31,6 +31,7 @@ class Kind(NamedTuple):
 #: By scheme of the Corefile.
 FRONTS: dict[str, Kind] = {
     "tls": Kind("fastdns.server.fronts.dot", "DotFront"),
+    "https": Kind("fastdns.server.fronts.doh", "DohFront", ("h2", "h11"), "doh"),
 }
 
 

@@ -7,7 +7,7 @@ import socket
 import ssl
 from abc import abstractmethod
 from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fastdns.log import Log
 from fastdns.server.fronts.front import Front, Settings
@@ -38,8 +38,7 @@ class Connection(asyncio.Protocol):
         self.local: tuple[Any, ...] = ()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
         self.client = transport.get_extra_info("peername")
         self.local = transport.get_extra_info("sockname")
         self.front.connections.add(self)

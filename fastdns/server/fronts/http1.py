@@ -1,0 +1,146 @@
+"""DNS over HTTP/1.1 (RFC 9112): one request after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import h11
+
+from fastdns.server.fronts.response import BODY_MAX, HEAD_MAX, HEAD_WITH_TARGET_MAX, Response, date, error
+
+if TYPE_CHECKING:
+    from fastdns.server.fronts.doh import DohConnection
+
+__all__ = ["Http1"]
+
+REASONS = {
+    200: b"OK", 400: b"Bad Request", 404: b"Not Found", 431: b"Request Header Fields Too Large", 500: b"Internal Server Error", 501: b"Not Implemented"
+}  # fmt: skip
+
+
+class Http1:
+    """The requests of one connection."""
+
+    def __init__(self, connection: DohConnection) -> None:
+        self.connection = connection
+        self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_WITH_TARGET_MAX)
+        self.request: h11.Request | None = None
+        self.body: bytearray | None = bytearray()
+        self.under_way: asyncio.Future[bytes | None] | None = None
+        self.working = False
+        self.last = False
+        #: Nothing of the next request has come.
+        self.fresh = True
+        #: Octets that came while a request was under way.
+        self.queued = 0
+        settings = connection.front.settings
+        connection.wait(max(0.0, connection.began + settings.read_timeout - connection.front.loop.time()))
+
+    def receive(self, data: bytes) -> None:
+        if self.fresh:
+            self.fresh = False
+            if self.connection.asked:  # the first request has had its time since the client came
+                self.connection.wait(self.connection.front.settings.read_timeout)
+        if self.working:
+            self.queued += len(data)
+            if self.queued > HEAD_MAX:
+                self.connection.transport.pause_reading()
+        self.http.receive_data(data)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Takes up what was received, up to a request that is not answered yet."""
+        while not self.working and not self.connection.closing and not self.connection.blocked:
+            try:
+                event = self.http.next_event()
+            except h11.RemoteProtocolError as reason:
+                self._fail(reason.error_status_hint)
+                return
+            if event is h11.NEED_DATA:
+                if self.http.they_are_waiting_for_100_continue:
+                    self._write(self.http.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")))
+                    continue
+                if self.last and self.request is None:
+                    self.connection.close()
+                return
+            if isinstance(event, h11.Request):
+                self.request = event
+                self.body = bytearray()
+                if sum(len(name) + len(value) + 32 for name, value in event.headers) > HEAD_MAX:
+                    self._respond(self.connection.front.refuse_head(), last=True)
+            elif isinstance(event, h11.Data):
+                if self.body is not None:
+                    self.body += event.data
+                    if len(self.body) > BODY_MAX:
+                        self.body = None
+                        self._ask(last=True)
+            elif isinstance(event, h11.EndOfMessage):
+                self._ask()
+            else:  # the client has closed, or the last response was the last
+                self.connection.close()
+                return
+
+    def _ask(self, last: bool = False) -> None:
+        assert self.request is not None  # noqa: S101
+        self.working = True
+        self.last |= last
+        connection = self.connection
+        connection.wait(None)
+        body = None if self.body is None else bytes(self.body)
+        method, target = self.request.method.decode("latin-1"), self.request.target.decode("latin-1")
+        self.under_way = connection.front.answer(connection.client, connection.local, method, target, body, self._respond)
+
+    def _respond(self, response: Response, last: bool = False) -> None:
+        self.under_way = None
+        connection = self.connection
+        if connection.closing:
+            return
+        self.last |= last
+        method = self.request.method if self.request is not None else b""
+        fields = [("date", date()), *response.fields]
+        if self.last or connection.ended:
+            fields.append(("connection", "close"))
+        octets = self.http.send(h11.Response(status_code=response.status, headers=fields, reason=REASONS.get(response.status, b""))) or b""
+        if method != b"HEAD":
+            octets += self.http.send(h11.Data(data=response.body)) or b""
+        octets += self.http.send(h11.EndOfMessage()) or b""
+        self._write(octets)
+        self.working = False
+        self.request = None
+        if self.http.our_state is not h11.DONE or self.http.their_state is not h11.DONE or self.last:
+            connection.close()
+            return
+        self.http.start_next_cycle()
+        connection.asked = True
+        if self.queued > HEAD_MAX and not connection.blocked:
+            connection.transport.resume_reading()
+        self.queued = 0
+        self.fresh = not self.http.trailing_data[0]
+        if not connection.blocked:
+            connection.wait(connection.front.settings.idle_timeout if self.fresh else connection.front.settings.read_timeout)
+        if not self.fresh:
+            connection.front.loop.call_soon(self.go_on)
+
+    def _fail(self, status: int) -> None:
+        """What came is no HTTP: the last that is said."""
+        if self.http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            response = self.connection.front.refuse_head() if status == 431 else error(status, REASONS.get(status, b"Bad Request").decode())
+            self._respond(response, last=True)
+        self.connection.close()
+
+    def _write(self, octets: bytes | None) -> None:
+        if octets and not self.connection.closing:
+            self.connection.transport.write(octets)
+
+    def finish(self) -> None:
+        self.last = True
+        if not self.working and (self.request is None or self.connection.ended):
+            self.connection.close()
+
+    def lose(self) -> None:
+        if self.under_way is not None:
+            self.under_way.cancel()
+
+    def time_is_up(self) -> None:
+        self.connection.close()

@@ -1,0 +1,380 @@
+"""DNS over HTTPS: whole servers, asked over real connections."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dns.message
+import dns.opcode
+import h2.config
+import h2.connection
+import h2.errors
+import h2.events
+import httpx
+import pytest
+
+from tests.certificates import client_context, write_certificates
+from tests.server import Server
+from tests.waiting import REPLY
+
+TIMES = "timeouts {\n read 1s\n idle 2s\n write 1s\n }\n"
+HOSTS = "hosts {\n 192.0.2.1 a.test\n ttl 77\n }\n"
+QUERY = dns.message.make_query("a.test.", "A", id=0).to_wire()
+
+
+def encoded(message: bytes) -> str:
+    return base64.urlsafe_b64encode(message).rstrip(b"=").decode()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = write_certificates(tmp_path_factory.mktemp("doh"))
+    blocks = ["https://.:{port} {\n" + TIMES + "tls server.pem server.key\n prometheus 127.0.0.1:{port2}\n" + HOSTS + "}"]
+    blocks += ["https://drop.test:{port} {\n tls server.pem server.key\n erratic {\n drop 1\n }\n}"]
+    blocks += ["https://.:{port3} {\n" + HOSTS + "}"]
+    with Server(folder, "\n".join(blocks)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=["h2", "http/1.1", "clear"])
+def client(server: Server, request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    kind = request.param
+    base = f"http://127.0.0.1:{server.ports['port3']}" if kind == "clear" else f"https://127.0.0.1:{server.port}"
+    with httpx.Client(http2=kind == "h2", verify=client_context(server.folder), base_url=base, timeout=REPLY) as client:
+        yield client
+
+
+UPDATE = dns.message.make_query("a.test.", "A", id=0)
+UPDATE.set_opcode(dns.opcode.UPDATE)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "status"),
+    [
+        ("GET", f"/dns-query?dns={encoded(QUERY)}", b"", 200),
+        ("GET", f"/dns-query?a=b&dns={encoded(QUERY)}&c", b"", 200),
+        ("GET", f"/dns%2Dquery?dns={encoded(QUERY)}", b"", 200),
+        ("POST", "/dns-query", QUERY, 200),
+        ("POST", "/dns-query?whatever", QUERY, 200),
+        ("POST", "/dns-query", QUERY + bytes(60000), 200),
+        ("GET", "/dns-query", b"", 400),
+        ("GET", "/dns-query?dns=", b"", 400),
+        ("GET", f"/dns-query?dns={encoded(QUERY)}=", b"", 400),
+        ("GET", "/dns-query?dns=!!!", b"", 400),
+        ("GET", "/dns-query?dns=abcde", b"", 400),
+        ("GET", f"/dns-query?dns={encoded(QUERY)}&dns={encoded(QUERY)}", b"", 400),
+        ("GET", "/dns-query?dns=" + "A" * 87383, b"", 400),
+        ("POST", "/dns-query", b"", 400),
+        ("POST", "/dns-query", b"\1\2", 400),
+        ("POST", "/dns-query", bytes(70000), 400),
+        ("POST", "/dns-query", UPDATE.to_wire(), 400),
+        ("POST", "/dns-query", dns.message.make_response(dns.message.make_query("a.test.", "A")).to_wire(), 400),
+        ("PUT", "/dns-query", QUERY, 400),
+        ("DELETE", "/dns-query", b"", 400),
+        ("GET", "/", b"", 404),
+        ("GET", "/dns-query/", b"", 404),
+        ("POST", "/dns", QUERY, 404),
+    ],
+)
+def test_statuses(client: httpx.Client, method: str, target: str, body: bytes, status: int) -> None:
+    reply = client.request(method, "/", content=body or None, extensions={"target": target.encode()})
+    assert reply.status_code == status
+    assert int(reply.headers["content-length"]) == len(reply.content)
+    assert reply.headers["date"].endswith(" GMT")
+    if status == 200:
+        assert dns.message.from_wire(reply.content).answer[0].to_text() == "a.test. 77 IN A 192.0.2.1"
+        assert (reply.headers["content-type"], reply.headers["cache-control"]) == ("application/dns-message", "max-age=77")
+    else:
+        assert reply.text == {400: "invalid request\n", 404: "\n"}[status]
+        assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+def test_head_has_no_body(client: httpx.Client) -> None:
+    reply = client.head(f"/dns-query?dns={encoded(QUERY)}")
+    assert (reply.status_code, reply.content) == (400, b"")
+
+
+def test_fields_that_are_too_large(client: httpx.Client) -> None:
+    reply = client.post("/dns-query", content=QUERY, headers={f"x-{i}": "v" * 1000 for i in range(20)})
+    assert reply.status_code == 431
+
+
+def test_a_query_that_is_dropped_and_the_metrics(server: Server) -> None:
+    with httpx.Client(verify=client_context(server.folder), base_url=f"https://127.0.0.1:{server.port}", timeout=REPLY) as client:
+        reply = client.post("/dns-query", content=dns.message.make_query("x.drop.test.", "A").to_wire())
+        assert (reply.status_code, reply.text) == (500, "No response\n")
+        sample = f'coredns_dns_https_responses_total{{server="https://:{server.port}",status="%d"}}'
+        before = {status: server.metric(server.ports["port2"], sample % status) for status in (200, 404, 500)}
+        client.post("/dns-query", content=QUERY)
+        client.get("/other")
+        client.post("/dns-query", content=dns.message.make_query("x.drop.test.", "A").to_wire())
+        assert {status: server.metric(server.ports["port2"], sample % status) - before[status] for status in before} == {200: 1, 404: 1, 500: 1}
+    requests = f'coredns_dns_requests_total{{family="1",proto="tcp",server="https://:{server.port}",type="A",view="",zone="."}}'
+    assert server.metric(server.ports["port2"], requests) >= 1
+
+
+def test_ages(serve: Callable[..., Server]) -> None:
+    zone = "$ORIGIN z.test.\n@ 300 SOA ns h 1 2 3 4 60\n@ 400 NS ns\nns 7200 A 192.0.2.1\nlong 90000 A 192.0.2.2\nsub 500 NS elsewhere.test.\n"
+    server = serve(
+        "https://z.test:{port} {\n file db\n}\nhttps://w.test:{port} {\n whoami\n}",
+        prepare=lambda folder: (folder / "db").write_text(zone),
+    )
+    with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=REPLY) as client:
+
+        def age(name: str, kind: str = "A") -> str:
+            reply = client.post("/dns-query", content=dns.message.make_query(name, kind).to_wire())
+            field: str = reply.headers["cache-control"]
+            return field.removeprefix("max-age=")
+
+        names = [("ns.z.test.", "A"), ("long.z.test.", "A"), ("ns.z.test.", "AAAA"), ("no.z.test.", "A"), ("x.sub.z.test.", "A"), ("a.w.test.", "A")]
+        assert [age(*name) for name in names] == ["400", "400", "300", "300", "5", "0"]
+        assert age("a.elsewhere.", "A") == "5"  # REFUSED
+
+
+# ---- what clients may not do ----
+
+
+def connect(server: Server, *alpn: str) -> ssl.SSLSocket:
+    plain = socket.create_connection(("127.0.0.1", server.port), REPLY)
+    return client_context(server.folder, alpn=alpn).wrap_socket(plain)
+
+
+def answers(server: Server) -> bool:
+    """Whether a client with a connection of its own is served."""
+    with httpx.Client(verify=client_context(server.folder), timeout=REPLY) as client:
+        return client.post(f"https://127.0.0.1:{server.port}/dns-query", content=QUERY).status_code == 200
+
+
+def rest(connection: socket.socket) -> bytes:
+    """What comes up to the end of the connection."""
+    octets = b""
+    try:
+        while part := connection.recv(65536):
+            octets += part
+    except (ConnectionError, ssl.SSLError):
+        pass
+    return octets
+
+
+class Two:
+    """A client of HTTP/2 that says whatever it is told."""
+
+    def __init__(self, connection: ssl.SSLSocket) -> None:
+        self.connection = connection
+        self.http = h2.connection.H2Connection(h2.config.H2Configuration(validate_outbound_headers=False))
+        self.http.initiate_connection()
+        self.seen: list[h2.events.Event] = []
+
+    def request(self, stream: int, body: bytes = QUERY, end: bool = True, **fields: str) -> None:
+        head = [(":method", "POST"), (":scheme", "https"), (":authority", "a"), (":path", "/dns-query"), *fields.items()]
+        self.http.send_headers(stream, head)
+        if body:
+            self.http.send_data(stream, body, end_stream=end)
+
+    def send(self) -> bool:
+        try:
+            self.connection.sendall(self.http.data_to_send())
+        except OSError:
+            return False
+        return True
+
+    def read(self, until: type[h2.events.Event]) -> h2.events.Event | None:
+        """The first event of a kind; None when the connection ends before."""
+        while True:
+            for event in self.seen:
+                if isinstance(event, until):
+                    self.seen.remove(event)
+                    return event
+            try:
+                data = self.connection.recv(65536)
+            except (ConnectionError, ssl.SSLError):
+                data = b""
+            if not data:
+                return None
+            self.seen += self.http.receive_data(data)
+            self.connection.sendall(self.http.data_to_send())
+
+
+def test_many_streams_at_once(server: Server) -> None:
+    with connect(server, "h2") as connection:
+        two = Two(connection)
+        for number in range(1, 400, 2):
+            two.request(number)
+        two.send()
+        ended = set()
+        while len(ended) < 200:
+            event = two.read(h2.events.StreamEnded)
+            assert isinstance(event, h2.events.StreamEnded)
+            ended.add(event.stream_id)
+
+
+def test_rapid_reset(server: Server) -> None:
+    with connect(server, "h2") as connection:
+        two = Two(connection)
+        for number in range(1, 4001, 2):
+            two.request(number, end=False)
+            two.http.reset_stream(number)
+            if number % 200 == 1 and not two.send():
+                break
+        end = two.read(h2.events.ConnectionTerminated)
+        assert end is None or getattr(end, "error_code", None) == h2.errors.ErrorCodes.ENHANCE_YOUR_CALM
+        assert rest(connection) == b""
+    assert answers(server)
+
+
+def test_a_flood_of_pings(server: Server) -> None:
+    with connect(server, "h2") as connection:
+        two = Two(connection)
+        for _ in range(3000):
+            two.http.ping(b"12345678")
+        two.send()
+        end = two.read(h2.events.ConnectionTerminated)
+        assert end is None or getattr(end, "error_code", None) == h2.errors.ErrorCodes.ENHANCE_YOUR_CALM
+    assert answers(server)
+
+
+@pytest.mark.parametrize("fragment", [b"", b"\0" * 1000])
+def test_continuation_without_end(server: Server, fragment: bytes) -> None:
+    with connect(server, "h2") as connection:
+        two = Two(connection)
+        two.send()
+        frames = b"\0\0\1\1\0\0\0\0\1\x82" + (len(fragment).to_bytes(3, "big") + b"\x09\0\0\0\0\1" + fragment) * 500
+        try:
+            connection.sendall(frames)
+        except OSError:
+            pass
+        assert two.read(h2.events.ConnectionTerminated) is not None or rest(connection) == b""
+    assert answers(server)
+
+
+def test_a_bomb_of_fields(server: Server) -> None:
+    """One long field in the table, and thousands of references to it (RFC 7541 7.3)."""
+    with connect(server, "h2") as connection:
+        two = Two(connection)
+        two.send()
+        block = b"\x82\x87\x84\x41\x01a" + b"\x40\x01x\x7f\xa1\x1e" + b"v" * 4000 + b"\xbe" * 12000
+        connection.sendall(len(block).to_bytes(3, "big") + b"\1\5\0\0\0\1" + block)
+        assert two.read(h2.events.ConnectionTerminated) is not None or rest(connection) == b""
+    assert answers(server)
+
+
+def test_a_client_that_opens_no_window_waits_alone(server: Server) -> None:
+    with connect(server, "h2") as connection:
+        two = Two(connection)
+        two.http.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        for number in range(1, 100, 2):
+            two.request(number)
+        two.send()
+        assert answers(server)
+        assert isinstance(two.read(h2.events.StreamReset), h2.events.StreamReset)  # the write timeout
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"",
+        b"POST /dns-query HTT",
+        b"POST /dns-query HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\n\r\nabc",
+        b"GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+    ],
+)
+def test_slow_clients_are_not_waited_for(server: Server, octets: bytes) -> None:
+    with connect(server) as connection:
+        connection.sendall(octets)
+        assert rest(connection).startswith(b"HTTP/1.1 404" if octets.startswith(b"GET") else b"")
+
+
+def test_a_request_that_drips(server: Server) -> None:
+    """An octet now and then is no reason to wait for longer."""
+    with connect(server) as connection:
+        connection.settimeout(0.2)
+        sent = 0
+        for octet in b"GET /dns-query?dns=" + b"A" * 400:
+            try:
+                connection.sendall(bytes([octet]))
+                sent += 1
+                assert connection.recv(1) == b""
+                break
+            except TimeoutError:
+                continue
+            except (ConnectionError, ssl.SSLError):
+                break
+        assert sent < 300
+
+
+def test_several_requests_in_one_piece(server: Server) -> None:
+    with connect(server, "http/1.1") as connection:
+        one = b"POST /dns-query HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(QUERY) + QUERY
+        connection.sendall(one * 20 + one.replace(b"host", b"connection: close\r\nhost"))
+        assert rest(connection).count(b"HTTP/1.1 200 OK") == 21
+
+
+def test_expectations_are_met(server: Server) -> None:
+    with connect(server, "http/1.1") as connection:
+        head = b"POST /dns-query HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(QUERY)
+        connection.sendall(head)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(QUERY)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "octets", [b"\r\n\r\n", b"garbage\r\n\r\n", b"GET / HTTP/9\r\n\r\n", bytes(range(256)) * 10, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 30000]
+)
+def test_garbage_inside_of_tls(server: Server, octets: bytes) -> None:
+    with connect(server) as connection:
+        try:
+            connection.sendall(octets)
+        except OSError:
+            pass
+        assert not rest(connection).startswith(b"HTTP/1.1 2")
+    assert answers(server)
+
+
+def test_garbage_before_the_handshake(server: Server) -> None:
+    for octets in (b"GET / HTTP/1.1\r\n\r\n", bytes(1000), b"\x16\x03\x01\xff\xff" + bytes(70000)):
+        with socket.create_connection(("127.0.0.1", server.port), REPLY) as connection:
+            connection.sendall(octets)
+            rest(connection)
+    assert answers(server)
+
+
+def test_the_limit_of_connections(serve: Callable[..., Server]) -> None:
+    corefile = "https://.:{port} {\n tls server.pem server.key\n https {\n max_connections 2\n }\n" + HOSTS + "}"
+    server = serve(corefile, prepare=write_certificates)
+    with connect(server), connect(server) as second:
+        third = socket.create_connection(("127.0.0.1", server.port), REPLY)
+        third.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            client_context(server.folder).wrap_socket(third)
+        second.close()
+        assert answers(server)
+    server.reload(corefile.replace("max_connections 2", "max_connections 0"))
+    standing = [connect(server) for _ in range(5)]
+    assert answers(server)
+    for connection in standing:
+        connection.close()
+
+
+def test_the_end_of_the_server_waits_for_replies(serve: Callable[..., Server]) -> None:
+    server = serve("https://.:{port} {\n erratic {\n drop 0\n delay 1 1s\n }\n}")
+    with socket.create_connection(("127.0.0.1", server.port), REPLY) as connection:
+        connection.sendall(b"POST /dns-query HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(QUERY) + QUERY)
+        with socket.create_connection(("127.0.0.1", server.port), REPLY) as idle:
+            idle.sendall(b"GET /other HTTP/1.1\r\nhost: a\r\n\r\n")  # by its reply the other one has been read
+            assert idle.recv(1000).startswith(b"HTTP/1.1 404 ")
+            server.process.terminate()
+            assert rest(idle) == b""
+        assert rest(connection).startswith(b"HTTP/1.1 200 ")
+    assert server.exit_status() == 0
+
+
+def test_a_missing_package_is_named(tmp_path: Path, serve: Callable[..., Server]) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['h2'] = None\n")
+    server = serve("https://.:{port} {\n whoami\n}", wait=False, env={"PYTHONPATH": str(tmp_path)})
+    assert server.exit_status() == 1
+    assert "https:// needs h2: install fastdns[doh]" in server.log()
