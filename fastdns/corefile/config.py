@@ -22,6 +22,8 @@ class Config:
     def __init__(self, addresses: list[ZoneAddress]) -> None:
         #: What the block serves, in the order of its keys.
         self.addresses = addresses
+        #: File and line of the first of them; "" and 0 where they are unknown.
+        self.place: tuple[str, int] = ("", 0)
         first = addresses[0]
         self.zone = first.zone
         self.port = first.port

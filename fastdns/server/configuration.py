@@ -188,7 +188,10 @@ def config_of(block: ServerBlock, dns_port: str) -> Config:
         raise CorefileError(f"error inspecting server blocks: {error}", place.file, place.line) from None
     if not addresses:
         raise CorefileError("error inspecting server blocks: a block without keys")
-    return Config(addresses)
+    config = Config(addresses)
+    if block.place is not None:
+        config.place = (block.place.file, block.place.line)
+    return config
 
 
 def _load(name: str, words: list[Token]) -> registry.Setup:

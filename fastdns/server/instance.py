@@ -146,8 +146,7 @@ class Instance:
             server.last("max_tcp_queries") or 0,
             {**front.defaults, **limits},
         )
-        if settings.tls is not None and front.alpn is not None:
-            settings.tls.context(front.alpn)  # whatever is wrong with the files refuses the configuration
+        front.read(settings)
         return settings
 
     def _specification(self, server: Server) -> ServerSpec:

@@ -116,6 +116,7 @@ def _check_front(address: ZoneAddress, config: Config) -> None:
     if kind is None:
         raise CorefileError(f"{address.transport}:// is not built yet in this version of fastdns (server block {address})")
     if absent := missing(address.transport):
-        raise CorefileError(f"{absent} (server block {address})")
+        file, line = config.place
+        raise CorefileError(f"{file}:{line} - Error during parsing: {absent} (server block {address})", file, line)
     if kind.needs_tls and config.tls is None:
         raise CorefileError(kind.needs_tls)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 __all__ = ["CLIENT_AUTH", "Credentials"]
 
@@ -16,6 +22,9 @@ CLIENT_AUTH = {
     "verify_if_given": ssl.CERT_OPTIONAL,
     "require_and_verify": ssl.CERT_REQUIRED,
 }
+
+#: A key's file may begin with parameters of its curve.
+_KEY = re.compile(rb"-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----.*?-----END \1-----\n?", re.DOTALL)
 
 
 class Credentials:
@@ -29,6 +38,7 @@ class Credentials:
         self.client_auth = client_auth
         self.keylog = keylog
         self._contexts: dict[tuple[str, ...], ssl.SSLContext] = {}
+        self._chain: tuple[list[x509.Certificate], PrivateKeyTypes] | None = None
 
     def context(self, alpn: Sequence[str] = ()) -> ssl.SSLContext:
         """The context of a transport with these protocols (RFC 7301), read from the files once: a renewed certificate is a reload's. OSError (with
@@ -37,6 +47,19 @@ class Credentials:
         if key not in self._contexts:
             self._contexts[key] = self._made(key)
         return self._contexts[key]
+
+    def chain(self) -> tuple[list[x509.Certificate], PrivateKeyTypes]:
+        """The certificates, the server's first, and the key, for transports that OpenSSL does not speak; read once like `context`. OSError, ValueError."""
+        if self._chain is None:
+            from cryptography import x509
+            from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+            with open(self.certificate, "rb") as certificates, open(self.key, "rb") as key:
+                found = _KEY.search(key.read())
+                if found is None:
+                    raise ValueError("there is no private key")
+                self._chain = x509.load_pem_x509_certificates(certificates.read()), load_pem_private_key(found[0], None)
+        return self._chain
 
     def _made(self, alpn: tuple[str, ...]) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -41,8 +41,8 @@ class Front(ABC):
     transport: ClassVar[int]
     #: Of its socket: `SOCK_STREAM` or `SOCK_DGRAM`.
     kind: ClassVar[socket.SocketKind] = socket.SOCK_STREAM
-    #: Protocols of its TLS handshake; ``settings.tls.context(self.alpn)`` has them, made before the configuration serves. None: it makes no such context.
-    alpn: ClassVar[tuple[str, ...] | None] = ()
+    #: Protocols of its TLS handshake; ``settings.tls.context(self.alpn)`` has them.
+    alpn: ClassVar[tuple[str, ...]] = ()
     #: The directive that sets its limits: set-up puts a dict into ``controller.config.values[DIRECTIVE]``.
     directive: ClassVar[str] = ""
     #: The limits where the directive does not name them.
@@ -56,6 +56,12 @@ class Front(ABC):
         self.loop = loop
         #: ``await self.gate.ask(packet, client, local)``
         self.gate = Gate(loop, place, self.transport)
+
+    @classmethod
+    def read(cls, settings: Settings) -> None:
+        """Read the files that connections will need, before the configuration serves: whatever is wrong with them refuses it. OSError, ValueError."""
+        if settings.tls is not None:
+            settings.tls.context(cls.alpn)
 
     @abstractmethod
     async def start(self) -> None:

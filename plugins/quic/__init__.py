@@ -1,0 +1,13 @@
+"""quic: limits of DNS over QUIC."""
+
+from __future__ import annotations
+
+from fastdns.corefile import Controller
+from fastdns.corefile.limits import parse_limits
+
+__all__ = ["setup"]
+
+
+def setup(controller: Controller) -> None:
+    """``quic { max_streams N; worker_pool_size N }``"""
+    controller.config.values["quic"] = parse_limits(controller, {"max_streams": 1, "worker_pool_size": 1})

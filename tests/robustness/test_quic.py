@@ -1,0 +1,237 @@
+"""What attacks DNS over QUIC: streams that stall, streams and connections without number, forged addresses; and reloads under load."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import dns.edns
+import pytest
+
+from tests.certificates import write_certificates
+from tests.quic import Client, Closed, query
+from tests.server import Server
+from tests.waiting import REPLY, until
+
+COREFILE = """
+quic://.:{port} {
+    bind 127.0.0.1
+    tls server.pem server.key
+    hosts {
+        192.0.2.1 a.test
+    }
+}
+"""
+QUESTION = query("a.test.")
+FRAMED = len(QUESTION).to_bytes(2, "big") + QUESTION
+#: Of handshakes under way; see fastdns/server/fronts/quic.py.
+RETRY_ABOVE = 32
+
+
+def with_directive(text: str) -> str:
+    return COREFILE.replace("    hosts", f"    {text}\n    hosts")
+
+
+@pytest.mark.parametrize("octets", [FRAMED[:1], FRAMED[:2], FRAMED[:-1], b""])
+def test_CVE_2026_32934_stalled_streams_hold_no_worker(serve: Callable[..., Server], octets: bytes) -> None:
+    """Not even with a single worker, and not for the read time."""
+    server = serve(with_directive("quic {\n worker_pool_size 1\n }\n timeouts {\n read 60s\n idle 1h\n }"), prepare=write_certificates)
+    with Client(server.port) as stalling, Client(server.port) as other:
+        for _ in range(100):
+            stalling.write(stalling.open(), octets)
+        for _ in range(3):
+            assert other.ask(QUESTION).answer
+            assert stalling.ask(QUESTION).answer
+
+
+def test_a_stalled_stream_ends_its_connection(serve: Callable[..., Server]) -> None:
+    server = serve(with_directive("timeouts {\n read 1s\n idle 1h\n }"), prepare=write_certificates)
+    with Client(server.port) as client:
+        begun = time.monotonic()
+        client.write(client.open(), FRAMED[:1])
+
+        def ask_on() -> None:  # other queries do not prolong it
+            while True:
+                assert client.ask(QUESTION).answer
+
+        with pytest.raises(Closed) as caught:
+            ask_on()
+        assert caught.value.code == 2
+        assert time.monotonic() - begun >= 0.9
+
+
+def test_a_gap_is_a_stalled_stream(serve: Callable[..., Server]) -> None:
+    """An octet behind one that never comes is kept, but not for longer; so is a stream that was skipped."""
+    server = serve(with_directive("timeouts {\n read 1s\n idle 1h\n }"), prepare=write_certificates)
+    with Client(server.port) as client:
+        stream = client.open()
+        sender = client.quic._streams[stream].sender
+        sender.write(FRAMED)
+        sender._pending.subtract(0, 10)
+        client.push()
+        assert client.wait_closed().code == 2
+    with Client(server.port) as client:
+        client.quic._local_next_stream_id_bidi = 40
+        assert client.ask(QUESTION).answer
+        assert client.wait_closed().code == 2
+
+
+def test_workers_take_turns(serve: Callable[..., Server]) -> None:
+    """Queries above the size of the pool wait, and those whose clients go meanwhile are passed over."""
+    server = serve(
+        "quic://.:{port} {\n bind 127.0.0.1\n tls server.pem server.key\n"
+        " quic {\n worker_pool_size 2\n }\n erratic {\n delay 1 50ms\n drop 0\n truncate 0\n }\n}",
+        prepare=write_certificates,
+    )
+    with Client(server.port) as client:
+        with Client(server.port) as going:
+            for _ in range(20):
+                going.begin(QUESTION)
+        streams = [client.begin(QUESTION) for _ in range(20)]
+        assert [client.reply(stream).rcode() for stream in streams] == [0] * 20
+
+
+def test_streams_above_the_limit_end_the_connection(serve: Callable[..., Server]) -> None:
+    server = serve(with_directive("quic {\n max_streams 5\n }"), prepare=write_certificates)
+    with Client(server.port) as client:
+        assert client.quic._remote_max_streams_bidi == 5
+        for _ in range(40):  # each that ends makes room for another
+            assert client.ask(QUESTION).answer
+        client.quic._remote_max_streams_bidi = 1000
+        client.quic._local_next_stream_id_bidi += 20
+        client.write(client.open(), FRAMED, True)
+        assert client.wait_closed().code == 4  # STREAM_LIMIT_ERROR
+
+
+def test_connections_above_the_limit_are_closed(serve: Callable[..., Server]) -> None:
+    server = serve(with_directive("timeouts {\n idle 1h\n }"), prepare=write_certificates)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(Client(server.port, idle_timeout=3600)) for _ in range(200)]
+        with Client(server.port) as one_too_many:
+            closed = one_too_many.wait_closed()
+            assert (closed.code, closed.reason) == (0, "too many connections")
+        assert all(client.ask(QUESTION).answer for client in clients[::50])
+        clients[0].quic.close()
+        clients[0].push()
+
+        def is_served() -> bool:
+            with Client(server.port) as next_one:
+                try:
+                    return bool(next_one.ask(QUESTION).answer)
+                except Closed:
+                    return False
+
+        until(is_served)
+
+
+@pytest.mark.memory
+def test_CVE_2025_47950_an_octet_on_each_of_many_streams(serve: Callable[..., Server]) -> None:
+    """10,000 streams of 100 connections cost less than 50 MB."""
+    server = serve(with_directive("timeouts {\n read 1h\n idle 1h\n }"), prepare=write_certificates)
+    with ExitStack() as stack:
+        with Client(server.port) as first:
+            first.ask(QUESTION)
+        before = server.memory()
+        clients = [stack.enter_context(Client(server.port)) for _ in range(100)]
+        for client in clients:
+            for _ in range(100):
+                client.quic.send_stream_data(client.open(), FRAMED[:1])
+            client.push()
+            assert client.ask(QUESTION).answer
+        assert server.memory() - before < 50 << 20
+
+
+@pytest.mark.memory
+def test_memory_of_a_connection_is_bounded(serve: Callable[..., Server]) -> None:
+    """Queries that are not complete fill the window of their connection, and no more, however much was sent before."""
+    server = serve(with_directive("timeouts {\n read 1h\n idle 1h\n }"), prepare=write_certificates)
+    with Client(server.port) as client:
+        for _ in range(200):
+            client.ask(query("a.test.", use_edns=0, options=[dns.edns.GenericOption(12, bytes(4000))]))  # earns no larger window
+        client.ask(QUESTION)
+        before = server.memory()
+        for _ in range(200):
+            client.quic.send_stream_data(client.open(), b"\xff\xff" + bytes(60000))
+        begun = time.monotonic()
+        while time.monotonic() < begun + 2:
+            try:
+                client.pump(lambda: False, 0.1)
+            except AssertionError:
+                pass
+        assert server.memory() - before < 4 << 20
+        sent = sum(stream.sender.highest_offset for stream in client.quic._streams.values())
+        assert 64 << 10 < sent < 256 << 10
+
+
+def first_datagram(port: int) -> bytes:
+    """As a client begins, from nowhere."""
+    client = Client(port, wait=False)
+    client.socket.close()
+    octets: bytes = client.quic.datagrams_to_send(now=time.monotonic())[0][0]
+    return octets
+
+
+def test_forged_addresses_are_asked_to_prove_themselves(serve: Callable[..., Server]) -> None:
+    """Many handshakes that do not go on: replies stay within three times what came, clients have to show their address, and are served still."""
+    server = serve(COREFILE, prepare=write_certificates)
+    with ExitStack() as stack:
+        forged = []
+        for _ in range(RETRY_ABOVE + 8):
+            sock = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            sock.connect(("127.0.0.1", server.port))
+            sock.settimeout(REPLY)
+            datagram = first_datagram(server.port)
+            sock.send(datagram)
+            forged.append((sock, len(datagram)))
+            first = sock.recv(65535)
+        assert first[0] & 0xF0 == 0xF0  # Retry, to the last one
+        with Client(server.port) as honest:
+            assert honest.quic._retry_count == 1
+            assert honest.ask(QUESTION).answer
+        time.sleep(1)  # what is sent again counts, too
+        for sock, size in forged[:RETRY_ABOVE]:
+            sock.setblocking(False)
+            sent = 0
+            while True:
+                try:
+                    sent += len(sock.recv(65535))
+                except BlockingIOError:
+                    break
+            assert sent <= 3 * size
+
+
+def test_mutated_packets_of_a_connection(serve: Callable[..., Server]) -> None:
+    """Whatever is done to its datagrams on the way, the connection goes on."""
+    server = serve(COREFILE, prepare=write_certificates)
+    with Client(server.port) as client:
+        send = client.socket.send
+        for _ in range(100):
+            stream = client.open()
+            client.quic.send_stream_data(stream, FRAMED, True)
+            for octets, _ in client.quic.datagrams_to_send(now=time.monotonic()):
+                place = int.from_bytes(os.urandom(2), "big") % len(octets)
+                send(octets[:place])
+                send(octets[:place] + os.urandom(4) + octets[place + 4 :])
+                send(octets)
+                send(octets)
+            assert client.reply(stream).answer
+    assert "failed" not in server.log()
+
+
+def test_reloads_under_load_lose_nothing(serve: Callable[..., Server]) -> None:
+    server = serve(COREFILE, prepare=write_certificates)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(Client(server.port)) for _ in range(4)]
+        asked = 0
+        for number in range(2, 8):
+            server.reload(COREFILE.replace("192.0.2.1", f"192.0.2.{number}"))
+            seen = set()
+            while str(number) not in seen:
+                streams = [(client, client.begin(QUESTION)) for client in clients for _ in range(8)]
+                asked += len(streams)
+                seen = {str(client.reply(stream).answer[0][0]).rpartition(".")[2] for client, stream in streams}
+                assert seen <= {str(number - 1), str(number)}
+        assert asked >= 6 * 32

@@ -1,0 +1,370 @@
+"""DNS over QUIC: whole servers, asked over real connections. RFC 9250."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dns.edns
+import dns.flags
+import dns.message
+import dns.opcode
+import dns.rcode
+import dns.rdatatype
+import dns.tsigkeyring
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from tests.certificates import common_name, write_certificate, write_certificates
+from tests.quic import Client, Closed, query
+from tests.server import Server
+from tests.waiting import REPLY, until
+
+TLS = "tls server.pem server.key"
+COREFILE = "quic://.:{port} {\n bind 127.0.0.1\n " + TLS + "\n hosts {\n 192.0.2.1 a.test\n }\n}"
+QUESTION = query("a.test.")
+PROTOCOL_ERROR = 2
+SECRET = "NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk="
+
+
+def framed(message: bytes) -> bytes:
+    return len(message).to_bytes(2, "big") + message
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One for all tests that leave no trace in it."""
+    folder = write_certificates(tmp_path_factory.mktemp("doq"))
+    (folder / "zone").write_text("$ORIGIN z.test.\n@ 60 SOA ns hostmaster 1 60 60 60 60\n@ 60 NS ns\nns 60 A 192.0.2.53\n")
+    with (folder / "zone").open("a") as zone:
+        zone.writelines(f'big 60 TXT "{i:03}{"x" * 40}"\n' for i in range(60))
+    corefile = (
+        "(shared) {\n bind 127.0.0.1\n " + TLS + "\n}\n"
+        "quic://a.test:{port} {\n import shared\n prometheus 127.0.0.1:{port2}\n hosts {\n 192.0.2.1 a.test\n }\n}\n"
+        "quic://z.test:{port} {\n import shared\n file zone\n transfer {\n to *\n }\n}\n"
+        "quic://drop.test:{port} {\n import shared\n acl {\n drop\n }\n whoami\n}\n"
+        "quic://key.test:{port} {\n import shared\n tsig {\n secret key.test. " + SECRET + "\n require all\n }\n whoami\n}\n"
+    )
+    with Server(folder, corefile) as started:
+        started.wait_started()
+        yield started
+
+
+def test_queries_at_once_on_one_connection(server: Server) -> None:
+    with Client(server.port) as client:
+        streams = [client.begin(QUESTION, end=bool(i % 2)) for i in range(200)]  # the end of a query is not waited for
+        replies = [client.reply(stream) for stream in streams]
+    assert all(reply.id == 0 and str(reply.answer[0][0]) == "192.0.2.1" for reply in replies)
+
+
+def test_more_streams_than_are_open_at_a_time(server: Server) -> None:
+    with Client(server.port) as client:
+        for _ in range(12):
+            replies = [client.reply(stream) for stream in [client.begin(QUESTION) for _ in range(50)]]
+            assert all(reply.answer for reply in replies)
+
+
+def test_a_query_in_pieces(server: Server) -> None:
+    with Client(server.port) as client:
+        stream = client.open()
+        for octet in framed(QUESTION):
+            client.write(stream, bytes([octet]))
+        assert client.reply(stream).answer
+
+
+def test_sizes_are_those_of_udp(server: Server) -> None:
+    with Client(server.port) as client:
+        small = client.ask(query("big.z.test.", "TXT"))
+        large = client.ask(query("big.z.test.", "TXT", use_edns=0, payload=4096))
+    assert small.flags & dns.flags.TC
+    assert len(small.to_wire()) <= 512
+    assert not large.flags & dns.flags.TC
+    assert len(large.answer[0]) == 60
+
+
+def test_zones_are_not_transferred(server: Server) -> None:
+    with Client(server.port) as client:
+        assert client.ask(query("z.test.", "AXFR")).rcode() == dns.rcode.REFUSED
+        assert client.ask(query("nowhere.test.")).rcode() == dns.rcode.REFUSED
+
+
+def test_a_dropped_query_leaves_its_stream_open(server: Server) -> None:
+    with Client(server.port) as client:
+        dropped = client.begin(query("x.drop.test."))
+        assert client.ask(QUESTION).answer
+        assert dropped not in client.received
+        assert dropped not in client.ended
+
+
+@pytest.mark.parametrize(("secret", "rcode"), [(SECRET, dns.rcode.NOERROR), ("A" * 43 + "=", dns.rcode.NOTAUTH)])
+def test_signatures(server: Server, secret: str, rcode: dns.rcode.Rcode) -> None:
+    signed = dns.message.make_query("x.key.test.", "A", id=0)
+    signed.use_tsig(dns.tsigkeyring.from_text({"key.test.": secret}))
+    with Client(server.port) as client:
+        stream = client.begin(signed.to_wire())
+        client.pump(lambda: stream in client.ended)
+        assert client.received[stream][5] & 15 == rcode
+
+
+def opcode(number: int) -> bytes:
+    return QUESTION[:2] + bytes([number << 3]) + QUESTION[3:]
+
+
+@pytest.mark.parametrize(
+    ("octets", "end"),
+    [
+        pytest.param(b"\0\0", False, id="a length of zero"),
+        pytest.param(b"", True, id="an end without a query"),
+        pytest.param(framed(QUESTION)[:-1], True, id="an end within the query"),
+        pytest.param(b"\0", True, id="an end within the length"),
+        pytest.param(framed(b"\0\5abc"), False, id="shorter than a header"),
+        pytest.param(framed(b"\x12\x34" + QUESTION[2:]), False, id="another id than 0"),
+        pytest.param(framed(QUESTION[:2] + b"\x80" + QUESTION[3:]), False, id="a response"),
+        pytest.param(framed(opcode(dns.opcode.UPDATE)), False, id="UPDATE"),
+        pytest.param(framed(QUESTION[:5] + b"\2" + QUESTION[6:]), False, id="two questions"),
+        pytest.param(framed(QUESTION[:-3]), False, id="a question cut short"),
+        pytest.param(framed(query("a.test.", use_edns=0, options=[dns.edns.GenericOption(11, b"")])), False, id="edns-tcp-keepalive"),
+    ],
+)
+def test_errors_of_the_protocol_end_the_connection(server: Server, octets: bytes, end: bool) -> None:
+    with Client(server.port) as client:
+        client.write(client.open(), octets, end)
+        assert client.wait_closed().code == PROTOCOL_ERROR
+
+
+def test_a_cancelled_query_ends_nothing_else(server: Server) -> None:
+    """RFC 9250 4.3.1; CoreDNS closes the connection."""
+    with Client(server.port) as client:
+        cancelled = client.open()
+        client.write(cancelled, framed(QUESTION)[:5])
+        client.quic.reset_stream(cancelled, 3)
+        unwanted = client.open()
+        client.write(unwanted, framed(QUESTION)[:5])
+        client.quic.stop_stream(unwanted, 3)
+        client.push()
+        client.write(unwanted, framed(QUESTION)[5:], True)
+        assert client.ask(QUESTION).answer
+        client.pump(lambda: cancelled in client.resets)
+
+
+def test_streams_without_use_are_ignored(server: Server) -> None:
+    with Client(server.port) as client:
+        stream = client.quic.get_next_available_stream_id(is_unidirectional=True)
+        client.write(stream, framed(QUESTION) * 100, True)
+        assert client.ask(QUESTION).answer
+
+
+def test_another_protocol_is_refused(server: Server) -> None:
+    with Client(server.port, alpn="h3", wait=False) as client:
+        client.push()
+        assert client.wait_closed().code == 0x178  # the alert no_application_protocol
+
+
+def test_a_resumed_session_asks_with_its_first_packet_once(server: Server) -> None:
+    with Client(server.port) as first:
+        assert first.ask(QUESTION).answer
+        first.pump(lambda: first.tickets)
+        ticket = first.tickets[0]
+    with Client(server.port, ticket=ticket, wait=False) as early:
+        assert early.ask(QUESTION).answer
+        early.pump(lambda: early.handshake is not None)
+        assert early.handshake is not None
+        assert (early.handshake.session_resumed, early.handshake.early_data_accepted) == (True, True)
+    with Client(server.port, ticket=ticket) as replayed:
+        assert replayed.handshake is not None
+        assert (replayed.handshake.session_resumed, replayed.handshake.early_data_accepted) == (False, False)
+        assert replayed.ask(QUESTION).answer
+
+
+def test_a_client_moves(server: Server) -> None:
+    """RFC 9000 9: behind a NAT that forgot, the connection goes on from another port."""
+    with Client(server.port) as client:
+        assert client.ask(QUESTION).answer
+        client.move()
+        assert client.ask(QUESTION).answer
+        assert client.ask(QUESTION).answer
+
+
+def test_responses_are_counted(serve: Callable[..., Server]) -> None:
+    server = serve(COREFILE.replace(" hosts", " prometheus 127.0.0.1:{port2}\n hosts"), prepare=write_certificates)
+    with Client(server.port) as client:
+        for _ in range(3):
+            client.ask(QUESTION)
+    with Client(server.port) as client:
+        client.write(client.open(), b"\0\0")
+        client.wait_closed()
+    page = server.get(int(server.ports["port2"]), "/metrics")
+    label = f'server="quic://127.0.0.1:{server.port}"'
+    assert f'coredns_dns_quic_responses_total{{{label},status="0x0"}} 3\n' in page
+    assert f'coredns_dns_quic_responses_total{{{label},status="0x2"}} 1\n' in page
+    assert 'status="0x1"' not in page
+    assert f'coredns_dns_requests_total{{family="1",proto="udp",{label},type="A",view="",zone="."}} 3\n' in page
+
+
+def test_idle_connections_end(serve: Callable[..., Server]) -> None:
+    server = serve(COREFILE.replace(" hosts", " timeouts {\n idle 1s\n }\n hosts"), prepare=write_certificates)
+    with Client(server.port) as client:
+        assert client.ask(QUESTION).answer
+        assert client.wait_closed().reason == "Idle timeout"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.5", "::1"])
+def test_a_wildcard_socket_answers_from_the_address_that_was_asked(serve: Callable[..., Server], host: str) -> None:
+    if host == "::1" and not Path("/proc/net/if_inet6").read_text():
+        pytest.skip("needs IPv6")
+    server = serve("quic://.:{port} {\n " + TLS + "\n whoami\n}", prepare=write_certificates)
+    with Client(server.port, host=host) as client:  # on a connected socket, which hears nobody else
+        assert client.ask(QUESTION).rcode() == dns.rcode.NOERROR
+
+
+@pytest.mark.parametrize(
+    ("kind", "served"),
+    [
+        ("nocert", {"", "client", "stranger"}),
+        ("request", {"", "client", "stranger"}),
+        ("require", {"client", "stranger"}),
+        ("verify_if_given", {"", "client"}),
+        ("require_and_verify", {"client"}),
+    ],
+)
+def test_certificates_of_clients(serve: Callable[..., Server], kind: str, served: set[str]) -> None:
+    server = serve(COREFILE.replace(TLS, TLS + " ca.pem {\n client_auth " + kind + "\n }"), prepare=write_certificates)
+
+    def is_served(name: str) -> bool:
+        client = Client(server.port, wait=False)
+        if name:
+            client.quic.configuration.load_cert_chain(server.folder / f"{name}.pem", server.folder / f"{name}.key")
+            client.quic.tls.certificate = client.quic.configuration.certificate
+            client.quic.tls.certificate_private_key = client.quic.configuration.private_key
+        with client:
+            stream = client.begin(QUESTION)
+            try:
+                return bool(client.reply(stream).answer)
+            except Closed as closed:
+                return closed.code & 0xFF00 != 0x100  # closed by an alert
+
+    assert {name for name in ("", "client", "stranger") if is_served(name)} == served
+
+
+def test_secrets_are_logged(serve: Callable[..., Server]) -> None:
+    server = serve(COREFILE.replace(TLS, TLS + " {\n keylog secrets\n }"), prepare=write_certificates)
+    with Client(server.port) as client:
+        client.ask(QUESTION)
+    labels = {line.split()[0] for line in (server.folder / "secrets").read_text().splitlines()}
+    assert labels == {"CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET", "CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0"}
+
+
+def test_a_reload_brings_a_renewed_certificate_and_keeps_connections(serve: Callable[..., Server]) -> None:
+    corefile = COREFILE.replace(" hosts", " timeouts {\n idle 1h\n }\n hosts")
+    server = serve(corefile, prepare=write_certificates)
+
+    def name() -> str:
+        with Client(server.port) as fresh:
+            return common_name(fresh.quic.tls._peer_certificate.public_bytes(Encoding.DER))
+
+    with Client(server.port, idle_timeout=3600) as before:
+        assert str(before.ask(QUESTION).answer[0][0]) == "192.0.2.1"
+        assert name() == "server.test"
+        write_certificate(server.folder, "server", "renewed.test")
+        server.reload(corefile.replace("192.0.2.1", "192.0.2.9"))
+        until(lambda: name() == "renewed.test")
+        assert str(before.ask(QUESTION).answer[0][0]) == "192.0.2.9"
+
+
+def test_the_end_of_the_server_closes_connections(serve: Callable[..., Server]) -> None:
+    server = serve(COREFILE, prepare=write_certificates)
+    with Client(server.port) as client:
+        assert client.ask(QUESTION).answer
+        assert server.stop() == 0
+        assert client.wait_closed().code == 0
+
+
+@pytest.mark.parametrize(
+    ("corefile", "message"),
+    [
+        ("quic://.:{port} {\n whoami\n}", "ListenPacket: quic: tls.Config not set"),
+        ("quic://.:{port} {\n tls server.pem client.key\n whoami\n}", "plugin/tls: could not load TLS cert: tls: private key does not match public key"),
+        ("quic://.:{port} {\n tls server.pem server.key\n quic {\n max_streams 0\n }\n whoami\n}", "max_streams must be a positive integer: 0"),
+    ],
+)
+def test_what_cannot_be_served_is_said(serve: Callable[..., Server], corefile: str, message: str) -> None:
+    server = serve(corefile, prepare=write_certificates, wait=False)
+    assert server.exit_status() == 1
+    assert message in server.log()
+
+
+def test_a_missing_package_is_named(serve: Callable[..., Server]) -> None:
+    def hide(folder: Path) -> None:
+        write_certificates(folder)
+        (folder / "hidden").mkdir()
+        (folder / "hidden" / "sitecustomize.py").write_text(
+            "import importlib.util\nfind = importlib.util.find_spec\n"
+            "importlib.util.find_spec = lambda name, *rest: None if name == 'aioquic' else find(name, *rest)\n"
+        )
+
+    server = serve(COREFILE, prepare=hide, wait=False, env={"PYTHONPATH": "hidden"})
+    assert server.exit_status() == 1
+    assert f"{server.corefile}:1 - Error during parsing: quic:// needs aioquic: install fastdns[quic] (server block quic://.:{server.port})" in server.log()
+
+
+def test_an_independent_client(server: Server) -> None:
+    """kdig speaks QUIC by ngtcp2."""
+    kdig = shutil.which("kdig")
+    if kdig is None or "+[no]quic" not in subprocess.run([kdig, "--help"], capture_output=True, text=True).stdout:
+        pytest.skip("needs kdig with QUIC (knot-dnsutils)")
+    command = [kdig, "+quic", "+short", f"+timeout={REPLY:g}", "@127.0.0.1", "-p", str(server.port), "a.test", "A"]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60).stdout == "192.0.2.1\n"
+
+
+# ---- what is no connection ----
+
+
+def probe(server: Server, *datagrams: bytes) -> socket.socket:
+    """A socket from which these have been sent."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.connect(("127.0.0.1", server.port))
+    made.settimeout(REPLY)
+    for datagram in datagrams:
+        made.send(datagram)
+    return made
+
+
+def received(sock: socket.socket) -> Iterator[bytes]:
+    """What is there already."""
+    while True:
+        try:
+            yield sock.recv(65535)
+        except BlockingIOError:
+            return
+
+
+def test_version_negotiation(server: Server) -> None:
+    """RFC 9000 6: a version that is not spoken is answered with those that are, and only if the datagram is as long as a first one."""
+    unknown = b"\xc0\x1a\x2a\x3a\x4a" + b"\x08abcdefgh" + b"\x08ijklmnop"
+    with probe(server, unknown.ljust(1199, b"\0"), unknown.ljust(1200, b"\0")) as sock:
+        offer = sock.recv(65535)
+        assert offer[0] & 0x80
+        assert offer[1:5] == bytes(4)
+        assert offer[5:23] == b"\x08ijklmnop\x08abcdefgh"
+        assert b"\0\0\0\1" in offer[23:]
+        sock.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            sock.recv(65535)
+
+
+def test_garbage_is_not_answered(server: Server) -> None:
+    negotiation = b"\xc0" + bytes(4) + b"\x08abcdefgh\x08ijklmnop\0\0\0\1"
+    initial = b"\xc3\0\0\0\1\x08abcdefgh\x08ijklmnop\0\x44\x9e"
+    garbage = [b"", b"\0", b"\x40", b"\xff" * 1200, b"\x40" + bytes(1199), negotiation.ljust(1200, b"\0"), initial.ljust(1200, b"\x55")]
+    garbage += [bytes([first]) + os.urandom(1199) for first in range(64, 256)]
+    with probe(server, *garbage) as sock:
+        with Client(server.port) as client:
+            assert client.ask(QUESTION).answer
+        sock.setblocking(False)
+        for answer in received(sock):
+            assert answer[1:5] == bytes(4)  # unknown versions are answered with the known ones
+            assert len(answer) <= 1200
