@@ -32,11 +32,11 @@ cdef extern from *:
         }
     }
 
-    static void *re2_compile(const char *pattern, uint32_t length, int32_t *groups, char *error, uint32_t room) noexcept {
+    static void *re2_compile(const char *pattern, uint32_t length, uint32_t memory, int32_t *groups, char *error, uint32_t room) noexcept {
         try {
             re2::RE2::Options options;
             options.set_log_errors(false);
-            options.set_max_mem(16 << 20);
+            options.set_max_mem(memory);
             re2::RE2 *compiled = new re2::RE2(re2::StringPiece(pattern, length), options);
             if (compiled->ok()) {
                 *groups = compiled->NumberOfCapturingGroups();
@@ -85,7 +85,7 @@ cdef extern from *:
         return re2_groups<RE2_GROUPS>(compiled, text, length, spans, count > RE2_GROUPS ? RE2_GROUPS : count);
     }
     """
-    void *re2_compile(const char *pattern, uint32_t length, int32_t *groups, char *error, uint32_t room) noexcept nogil
+    void *re2_compile(const char *pattern, uint32_t length, uint32_t memory, int32_t *groups, char *error, uint32_t room) noexcept nogil
     void re2_free(void *compiled) noexcept nogil
     bint re2_match(const void *compiled, const char *text, uint32_t length, int32_t *spans, uint32_t count) noexcept nogil
 

@@ -16,8 +16,8 @@ cdef struct Span:               # of a group in the text; -1 for one that took n
 ctypedef bint (*match_func)(const void *compiled, const char *text, uint32_t length, Span *spans, uint32_t count) noexcept nogil
 
 cdef struct Engine:             # what `_re2` offers
-    # NULL with the reason in `error`; *groups: capturing groups, the whole match not counted
-    void *(*compile)(const char *pattern, uint32_t length, int32_t *groups, char *error, uint32_t room) noexcept nogil
+    # NULL with the reason in `error`; memory: octets that program and states may take; *groups: capturing groups, the whole match not counted
+    void *(*compile)(const char *pattern, uint32_t length, uint32_t memory, int32_t *groups, char *error, uint32_t room) noexcept nogil
     void (*free)(void *compiled) noexcept nogil
     match_func match
 
@@ -54,7 +54,8 @@ cdef inline bint regex_match(const Pattern *pattern, const char *text, uint32_t 
         return False
     return pattern.match(pattern.compiled, text, length, spans, count)
 
-# The same with an expression that is compiled for this one match; -1 when that fails, or where there is no RE2.
+# The same with an expression that only the query tells; -1 when it is none, too large, or there is no RE2. Each thread remembers the last few. To compile
+# others takes a share of its time and no more: beyond it, -1 until there is some again.
 cdef int regex_match_text(const char *expression, uint32_t size, const char *text, uint32_t length) noexcept nogil
 
 cdef class Regex:

@@ -1,7 +1,8 @@
 """Regular expressions without the GIL; see _regex.pxd."""
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
+from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, clock_gettime, timespec
 from cpython.pycapsule cimport PyCapsule_GetPointer
 
 cdef extern from *:
@@ -22,6 +23,9 @@ cdef extern from *:
     """
     void *regex_scratch(size_t size) noexcept nogil
 
+cdef enum:
+    MEMORY = 16 << 20           # octets that an expression of the Corefile may take
+
 cdef Engine *re2 = NULL
 try:
     from fastdns._re2 import functions as _functions
@@ -34,19 +38,90 @@ def engine() -> str:
     return "RE2" if re2 != NULL else "NFA"
 
 
-cdef int regex_match_text(const char *expression, uint32_t size, const char *text, uint32_t length) noexcept nogil:
+# ---- expressions that only a query tells ----
+
+cdef enum:
+    RECENT_MAX = 8              # that a thread remembers
+    RECENT_SIZE = 1000          # octets of the longest
+    RECENT_MEMORY = 256 << 10   # octets that one may take: at most two milliseconds to compile
+    SHARE = 4                   # one part in so many of a thread's time may go into compiling...
+    CREDIT_MAX = 50000000       # ...and so many nanoseconds at once, when there was nothing to compile before
+
+cdef struct Known:
+    uint64_t used               # count of matches when it was last used; 0: free
+    void *compiled              # owned; NULL: it is no expression
+    uint32_t size
+    char expression[RECENT_SIZE]
+
+cdef struct Recent:             # of one thread
+    uint64_t matches
+    int64_t credit              # ns; negative: the last one took more than there was
+    int64_t since               # ns, monotonic, when credit was counted
+    Known known[RECENT_MAX]
+
+cdef extern from *:
+    """
+    static __thread void *regex_recent;     /* as long as the thread */
+    """
+    void *regex_recent
+
+
+cdef int64_t clock(int kind) noexcept nogil:
+    cdef timespec now
+    clock_gettime(kind, &now)
+    return <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
+
+
+cdef bint compile_recent(Recent *recent, Known *known, const char *expression, uint32_t size) noexcept nogil:
+    """Puts an expression in the place of another one; False when there is no time for it."""
     cdef char error[8]
     cdef int32_t groups
-    cdef void *compiled
-    cdef bint found
-    if re2 == NULL or size > 1000:
+    cdef int64_t now = clock(CLOCK_MONOTONIC)
+    cdef int64_t begin
+    if recent.since == 0:
+        recent.credit = CREDIT_MAX
+    else:
+        recent.credit = min(<int64_t>CREDIT_MAX, recent.credit + (now - recent.since) // SHARE)
+    recent.since = now
+    if recent.credit <= 0:
+        return False
+    begin = clock(CLOCK_THREAD_CPUTIME_ID)
+    if known.compiled != NULL:
+        re2.free(known.compiled)
+    memcpy(known.expression, expression, size)
+    known.size = size
+    known.compiled = re2.compile(expression, size, RECENT_MEMORY, &groups, error, sizeof(error))
+    recent.credit -= clock(CLOCK_THREAD_CPUTIME_ID) - begin
+    return True
+
+
+cdef int regex_match_text(const char *expression, uint32_t size, const char *text, uint32_t length) noexcept nogil:
+    global regex_recent
+    cdef Recent *recent = <Recent *>regex_recent
+    cdef Known *known = NULL
+    cdef Known *oldest
+    cdef uint32_t i
+    if re2 == NULL or size > RECENT_SIZE:
         return -1
-    compiled = re2.compile(expression, size, &groups, error, sizeof(error))
-    if compiled == NULL:
-        return -1
-    found = re2.match(compiled, text, length, NULL, 0)
-    re2.free(compiled)
-    return found
+    if recent == NULL:
+        recent = <Recent *>calloc(1, sizeof(Recent))
+        if recent == NULL:
+            return -1
+        regex_recent = recent
+    oldest = &recent.known[0]
+    for i in range(RECENT_MAX):
+        if recent.known[i].used and recent.known[i].size == size and memcmp(recent.known[i].expression, expression, size) == 0:
+            known = &recent.known[i]
+            break
+        if recent.known[i].used < oldest.used:
+            oldest = &recent.known[i]
+    if known == NULL:
+        if not compile_recent(recent, oldest, expression, size):
+            return -1
+        known = oldest
+    recent.matches += 1
+    known.used = recent.matches
+    return -1 if known.compiled == NULL else re2.match(known.compiled, text, length, NULL, 0)
 
 
 # ---- our own machine ----
@@ -276,7 +351,7 @@ cdef class Regex:
             return
         if re2 == NULL:
             raise RuntimeError("fastdns was built without libre2")
-        self.pattern.compiled = re2.compile(text, <uint32_t>len(text), &groups, error, sizeof(error))
+        self.pattern.compiled = re2.compile(text, <uint32_t>len(text), MEMORY, &groups, error, sizeof(error))
         if self.pattern.compiled == NULL:
             raise ValueError((<bytes>error).decode("utf-8", "replace"))
         self.pattern.match = re2.match

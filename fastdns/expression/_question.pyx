@@ -46,7 +46,7 @@ cdef int ask_query(Query *q, uint16_t operation, Room *room, Value *out) noexcep
         text_number(&written, q.client.port)
     else:
         text_number(&written, q.local.port)
-    if written.used and text[0] == c'[':            # addresses stand without brackets here
+    if (operation == OP_CLIENT_IP or operation == OP_SERVER_IP) and text[0] == c'[':    # addresses stand without brackets here
         return OUTCOME_OK if copy_text(room, text + 1, written.used - 2, out) else OUTCOME_ERROR
     return OUTCOME_OK if copy_text(room, text, written.used, out) else OUTCOME_ERROR
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
-from fastdns import expression
+from fastdns import expression, regex
 from fastdns.expression._evaluate import evaluate_text
 
 #: Expression, its value as a template prints it.
@@ -509,3 +512,66 @@ def test_errors(source: str, message: str, place: str) -> None:
         expression.compile(source)
     first = str(caught.value).partition("\n")[0]
     assert first == (f"{message} ({place})" if place else message)
+
+
+def matching(text: str, pattern: str) -> str:
+    """The value of a match whose pattern is not constant, or "" where it fails."""
+    code, _ = expression.compile(f"let p = '{pattern[:-1]}'; '{text}' matches p + '{pattern[-1]}'")
+    try:
+        return evaluate_text(code)
+    except ValueError:
+        return ""
+
+
+needs_re2 = pytest.mark.skipif(regex.engine() != "RE2", reason="patterns of queries need RE2")
+
+
+@needs_re2
+def test_patterns_that_are_not_constant_are_told_apart() -> None:
+    """More of them than are remembered, in turn and again, good and bad."""
+    patterns = [(f"^x{number}$", f"x{number}") for number in range(20)]
+    for _ in range(2):
+        for pattern, text in patterns:
+            for other in ("x3", "x19", text):
+                assert matching(other, pattern) == ("true" if other == text else "false"), (pattern, other)
+            assert matching(text, "(" + pattern) == ""
+    for pattern in ("a{1000}{1000}", "((a{100}){100}){100}", "[^x]{1000}\\\\pL{900}", "y" * 1001):
+        assert matching("a", pattern) == "", pattern
+    assert matching("y" * 1000, "y" * 1000) == "true"
+
+
+@needs_re2
+def test_patterns_of_queries_take_a_share_of_the_time() -> None:
+    """Each of these costs a third of a millisecond: all of them would be a second. What was remembered goes on."""
+    codes = [expression.compile(f"let n = '{number}'; 'x' matches '((a?){{30}}){{30}}' + n")[0] for number in range(3000)]
+    told: list[object] = []
+
+    def run() -> None:
+        def evaluate(code: expression.Code) -> str:
+            try:
+                return evaluate_text(code)
+            except ValueError:
+                return ""
+
+        known, _ = expression.compile("let p = '^a.c'; 'abc' matches p + '$'")
+        began, used = time.monotonic(), time.thread_time()
+        kept = []
+        for code in codes:
+            evaluate(code)
+            kept.append(evaluate(known))
+        told.extend((time.thread_time() - used, time.monotonic() - began, set(kept)))
+        end = time.monotonic() + 60
+        while evaluate(codes[-1]) != "false" and time.monotonic() < end:
+            time.sleep(0.01)
+        told.append(evaluate(codes[-1]))
+
+    # A thread of its own has what is remembered, and its time, to itself.
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    used, elapsed, kept, last = told
+    assert isinstance(used, float)
+    assert isinstance(elapsed, float)
+    assert used < elapsed / 4 + 0.4
+    assert kept == {"true"}
+    assert last == "false"

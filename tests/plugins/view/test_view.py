@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fastdns import regex
 from fastdns.corefile import Controller, CorefileError
 from fastdns.plugins.view import parse
 from tests.server import Server
@@ -114,6 +115,22 @@ def test_metrics_tell_the_view(serve) -> None:
     server = serve(blocks(one("true") + "\n    prometheus 127.0.0.1:{port2}"))
     server.query("a.test.", "A")
     assert 'view="v"' in server.get(int(server.ports["port2"]), "/metrics")
+
+
+@pytest.mark.skipif(regex.engine() != "RE2", reason="patterns of queries need RE2")
+def test_the_pattern_may_come_from_the_client(serve) -> None:
+    """Other clients have their answers, whatever it is."""
+    view = one("'aab' matches '^' + split(name(), '.')[0] + '$'")
+    answer = 'template IN A . {{\n  answer "{{{{ .Name }}}} 60 IN A 192.0.2.{}"\n }}'
+    block = ".:{{port}} {{\n bind 127.0.0.1\n {}\n {}\n}}\n"
+    server = serve(block.format(view, answer.format(1)) + block.format("", answer.format(2)))
+    known = (("a*b", 1), ("aab", 1), ("ab", 2), ("a{2}b", 1), ("[ab]*", 1), ("[ab", 2), ("a**", 2), ("b", 2))
+    for name, wanted in known * 3:
+        assert server.answers(f"{name}.test.", "A") == [f"192.0.2.{wanted}"], name
+    for number in range(300):
+        # The backslashes of a name's text are the pattern's, too.
+        assert server.answers(f"[^x{number}]{{999}}z{{999}}[^x]{{999}}.test.", "A") == ["192.0.2.2"]
+    server.until("a*b.test.", "A", ["192.0.2.1"])
 
 
 BAD = [
