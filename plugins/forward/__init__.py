@@ -6,6 +6,8 @@ thread of their own (`fastdns.plugins.forward.lane`), which runs only where one 
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastdns.corefile import Controller
 from fastdns.log import Log
 from fastdns.plugins.forward._forward import ForwardHandler
@@ -34,4 +36,12 @@ def setup(controller: Controller) -> None:
             from fastdns.plugins.forward.lane import join
 
             join(handler)
+        controller.on_startup(partial(tap, controller, handler))
         controller.config.add_handler(handler)
+
+
+def tap(controller: Controller, handler: ForwardHandler) -> None:
+    """The block's dnstap is told what upstreams are asked."""
+    senders = [getattr(other, "sender", None) for other in controller.config.handlers if other.name == "dnstap"]
+    if senders:
+        handler.set_taps(senders)

@@ -1,6 +1,7 @@
 """One question on its way: attempts, the order of upstreams, failover, and the queries that wait for it."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._mux cimport Handler, Query, Verdict, Worker, WORKERS_MAX
+from fastdns.plugins.dnstap._tap cimport Tap
 from fastdns.plugins.forward._upstream cimport Exchange, Settings, Share, Upstream
 
 cdef enum Policy:
@@ -34,6 +35,8 @@ cdef struct Forward:                # an instance of forward
     uint32_t excepted_size
     uint32_t broken_cell            # metrics
     uint32_t rejects_cell
+    Tap **taps                      # of the block's dnstap, in order; owned, the taps borrowed
+    uint32_t tap_count
     # ---- shared by the workers: atomic ----
     uint32_t concurrent
     uint32_t turn                   # of round_robin

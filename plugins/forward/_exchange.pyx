@@ -24,6 +24,7 @@ from fastdns.plugins.forward._guest cimport guest_begin, guest_end, guest_forget
 from fastdns.plugins.forward._health cimport health_begin, health_end, health_init
 from fastdns.plugins.forward._lane cimport lane_begin, lane_forget
 from fastdns.plugins.forward._request cimport request_equal, request_write
+from fastdns.plugins.forward._taps cimport taps_tell
 from fastdns.plugins.forward._upstream cimport (
     BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_GUEST, WAY_LANE, WAY_NONE, WAY_PAUSE, WAY_TCP, WAY_UDP, exchange_give,
     exchange_take, upstream_error, upstream_peer,
@@ -394,6 +395,8 @@ cdef void leave(Exchange *e) noexcept nogil:
 
 cdef void on_failed(Exchange *e) noexcept nogil:
     cdef Forward *forward = <Forward *>e.share.owner
+    if forward.tap_count:
+        taps_tell(forward, e, NULL, 0)
     leave(e)
     if e.guest != NULL:
         guest_end(e, NULL, 0)
@@ -534,6 +537,8 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
     cdef Verdict verdict = ANSWERED
     cdef int status
     if e.guest != NULL:
+        if forward.tap_count:
+            taps_tell(forward, e, packet, length)
         leave(e)
         guest_end(e, packet, length)
         return True
@@ -544,6 +549,8 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
             return False
         cut = status < 0                # no room for it
         rcode = q.reply.rcode
+    if forward.tap_count:
+        taps_tell(forward, e, packet, length)
     peer.replied = e.share.worker.now
     peer.quiet = 0
     if atomic_load32(&e.upstream.fails):

@@ -11,6 +11,7 @@ cdef class ForwardHandler(NativeHandler):
     cdef readonly list upstreams
     cdef public object lane
     cdef object metrics             # kept alive for their buckets
+    cdef list senders               # of dnstap, likewise
     cdef int _set_upstreams(self, list upstreams) except -1
     cdef int _set_options(self, options) except -1
     cdef void _set_rcodes(self, Rcodes *rcodes, given)

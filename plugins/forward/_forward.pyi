@@ -21,6 +21,9 @@ class ForwardHandler(NativeHandler):
     def label(self, name: str) -> LabelHandle | None:
         """Publishes metadata ``forward/upstream``."""
 
+    def set_taps(self, senders: list[Any]) -> None:
+        """The `Sender` of each *dnstap* of the block, once, before the chain is published."""
+
     def set_client(self, index: int, client: int) -> None:
         """Gives an upstream the number by which the lane knows it."""
 

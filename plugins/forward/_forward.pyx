@@ -1,5 +1,5 @@
 """The handler: which queries it takes, and the instance behind it. The life of a question is in _exchange."""
-from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from fastdns._atomic cimport atomic_add32
@@ -9,6 +9,7 @@ from fastdns._mux cimport NEXT, Handler, NativeHandler, Query, Verdict, Worker, 
 from fastdns._text cimport Text, text_string
 from fastdns._wire cimport Name
 from fastdns._zones cimport name_is_below
+from fastdns.plugins.dnstap._tap cimport Tap
 from fastdns.plugins.forward._exchange cimport (
     POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting, exchange_abandon, exchange_ask, exchange_close,
 )
@@ -100,6 +101,7 @@ cdef class ForwardHandler(NativeHandler):
         if self.forward != NULL:
             free(self.forward.settings.upstreams)
             free(self.forward.excepted)
+            free(self.forward.taps)
             free(self.forward)
             self.forward = NULL
 
@@ -216,6 +218,15 @@ cdef class ForwardHandler(NativeHandler):
                 upstream.hits[k] = hits.cell(("forward", to, proto))
                 upstream.misses[k] = misses.cell(("forward", to, proto))
         return 0
+
+    def set_taps(self, list senders not None):
+        self.senders = senders
+        self.forward.taps = <Tap **>calloc(len(senders) + 1, sizeof(Tap *))
+        if self.forward.taps == NULL:
+            raise MemoryError
+        for sender in senders:
+            self.forward.taps[self.forward.tap_count] = <Tap *><uintptr_t>sender.address
+            self.forward.tap_count += 1
 
     # ---- for the lane, which holds the GIL ----
 

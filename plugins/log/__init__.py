@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from fastdns._placeholders import Format
 from fastdns._wire import name_wire
 from fastdns.corefile import Controller, CorefileError
 from fastdns.corefile.zone import origins
 from fastdns.log import Log
-from fastdns.plugins.log._log import CLASSES, QueryLog, compile_format
+from fastdns.plugins.log._log import CLASSES, QueryLog
 
 __all__ = ["QueryLog", "setup"]
 
@@ -15,7 +16,7 @@ log = Log("plugin/log")
 COMMON = '{remote}:{port} - {>id} "{type} {class} {name} {proto} {size} {>do} {>bufsize}" {rcode} {>rflags} {rsize} {duration}'
 COMBINED = COMMON + ' "{>opcode}"'
 
-Rule = tuple[str, set[str], list[bytes | int | str]]
+Rule = tuple[str, set[str], Format]
 
 
 def setup(controller: Controller) -> QueryLog:
@@ -46,8 +47,8 @@ def parse(controller: Controller) -> list[Rule]:
             if word not in CLASSES:
                 raise CorefileError(f"invalid Class: {word}")
             classes.add(word)
-    operations = compile_format(form)
-    return [(zone, classes or {"all"}, operations) for name in arguments for zone in scopes(name)]
+    compiled = Format(form)
+    return [(zone, classes or {"all"}, compiled) for name in arguments for zone in scopes(name)]
 
 
 def scopes(name: str) -> list[str]:

@@ -4,23 +4,19 @@ from collections.abc import Sequence, Set
 
 from fastdns._metadata import LabelHandle
 from fastdns._mux import NativeHandler
+from fastdns._placeholders import Format
 from fastdns.corefile.config import Config
 
-#: Placeholders by what stands between their braces.
-PLACEHOLDERS: dict[str, int]
 #: Words of `class`.
 CLASSES: dict[str, int]
 
 class QueryLog(NativeHandler):
     """Writes a line for each query that its rules want."""
 
-    def __init__(self, name: str, rules: Sequence[tuple[str, Set[str], list[bytes | int | str]]]) -> None:
-        """Rules are tried in order: zone, classes of replies, and the operations of `compile_format`. KeyError for an unknown class."""
+    def __init__(self, name: str, rules: Sequence[tuple[str, Set[str], Format]]) -> None:
+        """Rules are tried in order: zone, classes of replies, and the format of the line. KeyError for an unknown class."""
 
     def resolve(self, config: Config) -> None:
         """Looks up the labels of metadata that formats name; before the chain is published."""
     def label(self, name: str) -> LabelHandle | None:
         """Publishes metadata ``log/type`` and ``log/class``."""
-
-def compile_format(form: str) -> list[bytes | int | str]:
-    """Literal octets, kinds of placeholders and labels of metadata, in order; unknown placeholders stay as they are."""

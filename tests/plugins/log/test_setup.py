@@ -6,12 +6,12 @@ import re
 
 import pytest
 
+from fastdns._placeholders import PLACEHOLDERS, Format, compile_format
 from fastdns.corefile import Controller, CorefileError
 from fastdns.plugins.log import COMBINED, COMMON, parse, setup
-from fastdns.plugins.log._log import PLACEHOLDERS, compile_format
 
 
-def rules(text: str) -> list[tuple[str, set[str], list[bytes | int]]]:
+def rules(text: str) -> list[tuple[str, set[str], Format]]:
     controller = Controller.of(text)
     found = []
     while controller.next():
@@ -42,7 +42,7 @@ ALL = {"all"}
     ],
 )
 def test_good(text: str, wanted: list[tuple[str, set[str], str]]) -> None:
-    assert rules(text) == [(zone, classes, compile_format(form)) for zone, classes, form in wanted]
+    assert [(zone, classes, form.text) for zone, classes, form in rules(text)] == wanted
     assert setup(Controller.of(text)).name == "log"
 
 

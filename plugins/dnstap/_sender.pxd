@@ -1,0 +1,18 @@
+"""What puts messages into the rings of a tap, and what takes them out."""
+from libc.stdint cimport int64_t
+from fastdns._mux cimport Worker
+from fastdns._placeholders cimport Format
+from fastdns.plugins.dnstap._tap cimport Tap, Tapped
+
+# Puts a message; where there is no room it is dropped and counted.
+cdef void tap_put(Tap *tap, Worker *worker, const Tapped *tapped) noexcept nogil
+
+# The wall clock, ns since 1970.
+cdef int64_t tap_clock() noexcept nogil
+
+cdef class Sender:                  # Sender(endpoint, identity, version, extra, full, octets)
+    cdef Tap tap
+    cdef bytes _head
+    cdef readonly Format extra
+    cdef readonly str endpoint
+    cdef object _metric

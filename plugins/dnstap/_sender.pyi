@@ -1,0 +1,34 @@
+"""Rings of dnstap messages, and the way out of them."""
+
+from fastdns._placeholders import Format
+
+#: What `Sender.pump` ends with.
+TIME: int
+STOPPED: int
+
+class Sender:
+    """The rings of one tap, and what takes messages out of them. One thread at a time may take."""
+
+    endpoint: str
+    extra: Format | None
+    def __init__(self, endpoint: str, identity: bytes, version: bytes, extra: Format | None, full: bool, octets: int) -> None:
+        """``octets`` of all rings together. Raises ValueError where identity and version are too long, OSError."""
+    @property
+    def address(self) -> int:
+        """Of the native `Tap`, for other plugins of the block; good as long as the Sender is."""
+    def want(self, wanted: bool) -> None:
+        """Whether messages are made at all."""
+    def pump(self, fd: int, seconds: float) -> int:
+        """Send what comes over a connected socket, without the GIL. `TIME` is over, `STOPPED` and all was sent, or -errno of a broken connection."""
+    def take(self, seconds: float) -> bytes | None:
+        """Frames, at least one unless the time is over; None when it is stopped and there are none left."""
+    def stop(self) -> None:
+        """No more messages are waited for: who sends ends when the rings are empty."""
+    def count_dropped(self, frames: int) -> None:
+        """Messages that were taken, and are lost."""
+    @property
+    def dropped(self) -> float:
+        """Messages that were dropped so far, of all taps of the endpoint."""
+
+def count_frames(octets: bytes) -> int:
+    """How many whole or begun frames there are."""
