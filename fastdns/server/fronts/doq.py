@@ -28,6 +28,9 @@ NO_ERROR, INTERNAL_ERROR, PROTOCOL_ERROR, REQUEST_CANCELLED = 0x0, 0x1, 0x2, 0x3
 CONNECTIONS_MAX = 200
 
 
+RESPONSES = Metric("coredns_dns_quic_responses_total", "Counter of DoQ responses per server and QUIC application code.", "counter", ("server", "status"))
+
+
 class DoqPeer(Peer):
     """A client's connection and the queries on it."""
 
@@ -113,7 +116,7 @@ class DoqPeer(Peer):
         except Rejected:
             self._fail()
             return
-        self.front.count("0x0")
+        self.front.count(NO_ERROR)
         if reply is not None:  # else the stream stays open
             self.send(stream, len(reply).to_bytes(2, "big") + reply, True)
 
@@ -127,7 +130,7 @@ class DoqPeer(Peer):
     def _fail(self) -> None:
         """RFC 9250 4.3.3: an error of the protocol ends the connection."""
         if not self.transport.ended:
-            self.front.count("0x2")
+            self.front.count(PROTOCOL_ERROR)
             self.close(PROTOCOL_ERROR)
 
 
@@ -137,7 +140,6 @@ class DoqFront(QuicFront):
     protocol = "doq"
 
     transport = QUIC
-    responses = Metric("coredns_dns_quic_responses_total", "Counter of DoQ responses per server and QUIC application code.", "counter", ("server", "status"))
     directive = "quic"
     defaults: ClassVar[Mapping[str, int]] = {"max_streams": 256, "worker_pool_size": 1024}
     no_error = NO_ERROR
@@ -164,6 +166,10 @@ class DoqFront(QuicFront):
             self._waiting.append((peer, stream))
         else:
             self._ask(peer, stream, message)
+
+    def count(self, code: int) -> None:
+        """A query was served, or a connection closed."""
+        RESPONSES.add((self.settings.address, f"{code:#x}"))
 
     def _ask(self, peer: DoqPeer, stream: int, message: bytes) -> None:
         self._working += 1

@@ -24,7 +24,6 @@ from fastdns.server.fronts.quic_transport import CONNECTION_WINDOW, STREAM_WINDO
 
 if TYPE_CHECKING:
     from fastdns._front import Placed
-    from fastdns._metrics import Metric
 
 __all__ = ["STREAMS_MAX", "Limits", "QuicFront", "Way"]
 
@@ -150,9 +149,6 @@ class QuicFront(Front):
 
     kind = socket.SOCK_DGRAM
 
-    #: Responses by address and status; made with the class.
-    responses: ClassVar[Metric]
-
     #: Of TLS (ALPN).
     protocol: ClassVar[str]
 
@@ -195,7 +191,7 @@ class QuicFront(Front):
         # A successor on the same socket reads what comes from now on.
         self.loop.remove_reader(self.sock.fileno())
         try:
-            while pending := [future for peer in self._connections() for future in peer.pending()]:
+            while pending := [future for peer in self._connections() for future in peer.pending() if not future.done()]:
                 await asyncio.wait(pending)
                 await asyncio.sleep(0)  # those who wait for them have sent the replies, or asked what waited for its turn
         finally:
@@ -215,10 +211,6 @@ class QuicFront(Front):
     def read(cls, settings: Settings) -> None:
         if settings.tls is not None:
             settings.tls.chain()
-
-    def count(self, status: str) -> None:
-        """One response."""
-        self.responses.add((self.settings.address, status))
 
     def _configure(self) -> None:
         self.limits = self.limits_of(self.settings)
@@ -258,12 +250,12 @@ class QuicFront(Front):
         """It is served no more, but still shown to who sends to it."""
         self._enter(peer, Stage.ENDED)
 
-    def name(self, peer: Peer, name: bytes) -> None:
+    def learn(self, peer: Peer, name: bytes) -> None:
         """Datagrams with this connection id are its."""
         peer.names.add(name)
         self.peers[name] = peer
 
-    def unname(self, peer: Peer, name: bytes) -> None:
+    def unlearn(self, peer: Peer, name: bytes) -> None:
         """The client uses this connection id no more."""
         peer.names.discard(name)
         self.peers.pop(name, None)
@@ -386,7 +378,7 @@ class QuicFront(Front):
         peer = self.make_peer(transport, way)
         self._stages[Stage.HANDSHAKE] += 1
         for known in (name, transport.host_cid):
-            self.name(peer, known)
+            self.learn(peer, known)
         return peer
 
 

@@ -188,9 +188,9 @@ class Peer(ABC):
                 if self._admitted():
                     self.stop(event.stream_id)
             elif kind is events.ConnectionIdIssued:
-                self.front.name(self, event.connection_id)
+                self.front.learn(self, event.connection_id)
             elif kind is events.ConnectionIdRetired:
-                self.front.unname(self, event.connection_id)
+                self.front.unlearn(self, event.connection_id)
 
     def _admitted(self) -> bool:
         """Whether it is served: it is from when its handshake is complete, or early data has come, if there is room."""

@@ -121,11 +121,13 @@ class Transport(QuicConnection):
             return int(alert.description)
         return 0 if is_for_clients(certificate) else int(AlertDescription.unsupported_certificate)
 
-    def stop_reading(self, stream: int, code: int) -> None:
-        """Ask the client to send no more on a stream; nothing where it has ended already."""
+    def stop_reading(self, stream: int, code: int) -> bool:
+        """Ask the client to send no more on a stream; False where it has ended already."""
         found = self._streams.get(stream)
-        if found is not None and not found.receiver.is_finished:
-            self.stop_stream(stream, code)
+        if found is None or found.receiver.is_finished:
+            return False
+        self.stop_stream(stream, code)
+        return True
 
     def acknowledge(self, now: float) -> None:
         """Let what is acknowledged travel in the packets that leave next."""

@@ -1,0 +1,13 @@
+"""https3: limits of DNS over HTTP/3."""
+
+from __future__ import annotations
+
+from fastdns.corefile import Controller
+from fastdns.corefile.limits import parse_limits
+
+__all__ = ["setup"]
+
+
+def setup(controller: Controller) -> None:
+    """``https3 { max_streams N; max_connections N }``"""
+    controller.config.values["https3"] = parse_limits(controller, {"max_streams": 0, "max_connections": 0})
