@@ -150,7 +150,8 @@ def test_several_taps_in_order_and_forwarder_messages(serve: Serve, short: Path)
 
 def test_forwarder_over_tcp_and_without_a_reply(serve: Serve, short: Path) -> None:
     with Upstream(lambda query: reply(query) if "tcp" in query.question[0].name.to_text() else None) as upstream, receiver(short / "a") as collector:
-        server = serve(corefile(f"dnstap {short}/a", f"forward . {upstream.address} {{\n        max_fails 0\n        max_connect_attempts 1\n    }}"), "-workers", "1")
+        to = f"forward . {upstream.address} {{\n        max_fails 0\n        max_connect_attempts 1\n    }}"
+        server = serve(corefile(f"dnstap {short}/a", to), "-workers", "1")
         server.query("tcp.test", tcp=True)
         server.query("silent.test")
         messages = collector.stream().wait(6)
