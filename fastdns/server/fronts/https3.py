@@ -94,10 +94,13 @@ class Https3Peer(Peer):
         self._requests: dict[int, Request] = {}
         #: Streams whose request has got its response, but has not ended: what still comes of it is of no interest.
         self._unended: set[int] = set()
+        #: The stream that something is being received of, or -1.
+        self._receiving = -1
         self.touch()
 
     def receive(self, event: StreamDataReceived) -> None:
         http, stream = self._http, event.stream_id
+        self._receiving = stream
         for happened in http.handle_event(event):
             if stream in self._unended:
                 pass
@@ -114,6 +117,7 @@ class Https3Peer(Peer):
         if event.end_stream and stream & 3 == 0:
             self.finish_stream(stream)
             self._unended.discard(stream)
+        self._receiving = -1
 
     def reset(self, stream: int) -> None:
         self._http.handle_event(StreamReset(ErrorCode.H3_REQUEST_CANCELLED, stream))
@@ -192,7 +196,7 @@ class Https3Peer(Peer):
         self._http.send_headers(stream, fields, end_stream=not body)
         if body:
             self._http.send_data(stream, body, end_stream=True)
-        if self.transport.stop_reading(stream, reading):
+        if self.transport.stop_reading(stream, reading) or stream == self._receiving:
             self._unended.add(stream)
         self.touch()
 
