@@ -250,23 +250,25 @@ cdef int parse_owner(Frame *frame) noexcept nogil:
 cdef int parse_record(Frame *frame, bint after_owner) noexcept nogil:
     """TTL and class in either order, type, rdata; the first word is at hand."""
     cdef const Token *token = &frame.lexer.token
-    cdef bint has_ttl = False, has_class = False
+    cdef bint has_ttl = False, has_class = False, has_any = False
     cdef int type = -1, klass
     cdef ZoneRecord record
     while True:
         if token.kind != LEX_WORD:
             return fail_at(frame, b"unknown RR type" if has_ttl and has_class else b"expecting RR type or class, not this..." if has_ttl else
                            b"expecting RR type or TTL, not this..." if has_class else b"expecting RR type, TTL or class, not this...")
-        type = span_type(token.text, token.length)
+        # ANY is a type as well as a class, and CoreDNS looks for no more of either behind the first type of a line.
+        type = -1 if has_any else span_type(token.text, token.length)
         if type == -2:
             return fail(frame, b"unknown RR type")
-        klass = span_class(token.text, token.length)
+        klass = -1 if has_any else span_class(token.text, token.length)
         if klass == -2:
             return fail(frame, b"unknown class")
         if klass >= 0:
             if has_class:
                 return fail(frame, b"unknown RR type" if has_ttl else b"expecting RR type or TTL, not this...")
             has_class = True
+            has_any = type >= 0
             frame.klass = <uint16_t>klass
         elif type >= 0:
             break

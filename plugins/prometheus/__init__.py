@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastdns.corefile import Controller
+from fastdns.corefile import Config, Controller
 from fastdns.http import Endpoint, Reply, Request, page_address
 from fastdns.plugins.prometheus import process
 from fastdns.plugins.prometheus._prometheus import Recorder
@@ -24,7 +24,16 @@ def setup(controller: Controller) -> Recorder:
         process.register_runtime()
     controller.on_started(lambda: start(controller))
     Endpoint(address, "/metrics", page, tls).follow(controller)
-    return Recorder("prometheus")
+    recorder = Recorder("prometheus")
+    controller.on_complete(lambda: show(recorder, controller.config))
+    return recorder
+
+
+def show(recorder: Recorder, config: Config) -> None:
+    """As in CoreDNS, a block's first key stands for all, and what is no handler here counts, too."""
+    first = config.addresses[0]
+    others = [name for name, there in (("metadata", "metadata" in config.values), ("view", config.filters)) if there]
+    recorder.show(first.zone, first.transport, first.port, tuple(others))
 
 
 def start(controller: Controller) -> None:

@@ -11,6 +11,9 @@ RCODE: tuple[str, ...]
 class Recorder(NativeHandler):
     """Counts each query that went through its chain, and those that no chain of its servers took (zone ``dropped``)."""
 
+    def show(self, zone: str, transport: str, port: str, others: tuple[str, ...]) -> None:
+        """Before the block serves: which of its keys `coredns_plugin_enabled` is for, and what it shows besides the handlers."""
+
     def follow(self, zones: ZoneSet) -> None:
         """Count queries for names in zones of this set apart, as far as `add_zone` knows them. Before the block serves."""
 

@@ -139,6 +139,8 @@ cdef class Recorder(NativeHandler):
     """The chain's place of `prometheus`: no query or reply hook, only the count at the end."""
     cdef State state
     cdef list _enabled
+    cdef object _first          # zone, transport and port that `enabled` is for; None: all
+    cdef tuple _others
     cdef ZoneSet _zones
     cdef dict _labels           # origin -> label
     cdef list _servers          # label, address
@@ -149,6 +151,7 @@ cdef class Recorder(NativeHandler):
         self.state.cells = NULL
         self.state.count = 0
         self._enabled = []
+        self._others = ()
         self._labels = {}
         self._servers = []
         self.handler.done = count_done
@@ -157,6 +160,13 @@ cdef class Recorder(NativeHandler):
     def __dealloc__(self):
         free(self.state.cells)
         free(self.state.later)
+
+    def show(self, str zone not None, str transport not None, str port not None, tuple others not None) -> None:
+        self._first = (zone, transport + "://", ":" + port)
+        self._others = others
+
+    cdef bint _shows(self, str address, str zone):
+        return self._first is None or zone == self._first[0] and address.startswith(self._first[1]) and address.endswith(self._first[2])
 
     def follow(self, ZoneSet zones not None) -> None:
         self._zones = zones
@@ -197,7 +207,7 @@ cdef class Recorder(NativeHandler):
             raise MemoryError
         for label, address, zone, view in zones:
             make_cells(&self.state.cells[<uint32_t>label - self.state.first], address, zone, view, ("", *names))
-            for name in names:
+            for name in (*names, *self._others) if self._shows(address, zone) else ():
                 key = (address, zone, view, name)
                 enabled.set(key, 1)
                 enabled_by[key] = id(self)

@@ -133,6 +133,16 @@ def test_sizes_of_answers_are_before_cutting(serve: Serve) -> None:
     assert page(server, 'coredns_dns_request_size_bytes_sum{proto="udp"')[0].endswith(" 35")
 
 
+def test_enabled_plugins_that_are_no_handlers(serve: Serve) -> None:
+    server = serve(
+        "a.test:{port} b.test:{port3} a.test:{port3} {\n bind 127.0.0.1\n metadata\n prometheus 127.0.0.1:{port2}\n view v {\n  expr true\n }\n whoami\n}\n"
+    )
+    assert page(server, "coredns_plugin_enabled") == [
+        f'coredns_plugin_enabled{{name="{name}",server="dns://127.0.0.1:P",view="v",zone="a.test."}} 1'
+        for name in ("metadata", "prometheus", "view", "whoami")
+    ]
+
+
 def test_rcodes_without_a_name_and_names_without_end_make_no_series(serve: Serve) -> None:
     """Metrics cardinality: whatever is asked, the number of series stands."""
     server = serve(COREFILE)
@@ -148,9 +158,9 @@ def test_rcodes_without_a_name_and_names_without_end_make_no_series(serve: Serve
 def test_enabled_plugins_and_their_end(serve: Serve) -> None:
     server = serve(COREFILE)
     enabled = page(server, "coredns_plugin_enabled")
-    assert len(enabled) == 2 * (3 + 2 * 2)
+    assert len(enabled) == 2 * (3 + 2), "the first key of a block stands for all"
     assert 'coredns_plugin_enabled{name="whoami",server="dns://127.0.0.1:P",view="",zone="."} 1' in enabled
-    assert 'coredns_plugin_enabled{name="errors",server="dns://[::1]:P",view="",zone="b.example.org."} 1' in enabled
+    assert 'coredns_plugin_enabled{name="errors",server="dns://[::1]:P",view="",zone="example.org."} 1' in enabled
     server.query("x.test")
     server.reload(COREFILE.replace("b.example.org:{port} {", "{").replace("    errors\n    whoami", "    whoami"))
     until(lambda: len(page(server, "coredns_plugin_enabled")) == 2 * (2 + 2), "the end of the old chains")
