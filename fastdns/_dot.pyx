@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from fastdns._front cimport (BROKEN, LAST_PART, PART, REFUSAL_SIZE, REJECTED, REPLIED, TRANSFER, UNSERVED, Gate, Recipient, Request, address_from_pair,
+from fastdns._front cimport (BROKEN, LAST_PART, PART, REFUSAL_SIZE, REJECTED, REPLIED, TRANSFER, UNSERVED, Recipient, Request, address_from_pair,
                              request_break, request_crowded, request_free, request_go_on, request_refuse)
 from fastdns._wire cimport HEADER_SIZE, load16, store16
 

@@ -4,7 +4,7 @@ import os
 from libc.errno cimport errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset, strchr
+from libc.string cimport memcpy, strchr
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from fastdns._atomic cimport atomic_exchange32, atomic_fence, atomic_load_pointer, atomic_store32, atomic_swap_pointer, atomic_take_pointer
