@@ -1,8 +1,8 @@
 """What DNS over HTTPS has to know of a reply; see _doh.pyi."""
-from libc.stdint cimport uint8_t, uint32_t, int64_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.time cimport time
-from fastdns._wire cimport (RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_AXFR, TYPE_IXFR, TYPE_NS, TYPE_OPT, TYPE_RRSIG, TYPE_SOA, Message, Name, Section, WireRecord,
-                            load16, load32, wire_begin_records, wire_next_record, wire_parse_reply)
+from fastdns._wire cimport (RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_AXFR, TYPE_IXFR, TYPE_NS, TYPE_OPT, TYPE_RRSIG, TYPE_SOA, Message, Section, WireRecord,
+                            load32, wire_begin_records, wire_next_record, wire_parse_reply)
 
 cdef enum:
     AGE_DEFAULT = 5             # seconds, for what is an error, a delegation or has no records

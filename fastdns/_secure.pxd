@@ -3,12 +3,17 @@
 Python's handshake makes an SSL object; from then on it belongs to one connection of one worker. Its functions are looked up in the library
 that the module `_ssl` is linked to, so there is no second OpenSSL in the process, and contexts are Python's.
 """
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t
 
+# Gives the object octets as they came from the network: 0, or -1 when memory is out.
+cdef int secure_feed(void *ssl, const uint8_t *octets, size_t size) noexcept nogil
+# Whether octets that were fed are not all read.
+cdef bint secure_pending(void *ssl) noexcept nogil
 # The number of octets, 0 at the end of what the client sends, or -1 with errno as of `recv` and `send`: EAGAIN, else the connection is of no use.
 cdef ssize_t secure_recv(void *ssl, uint8_t *octets, size_t size) noexcept nogil
 cdef ssize_t secure_send(void *ssl, const uint8_t *octets, size_t size) noexcept nogil
-# Something was received already that epoll will not tell of.
-cdef bint secure_pending(void *ssl) noexcept nogil
 # Says goodbye, if that can be said at once, and frees the object; the descriptor stays.
 cdef void secure_end(void *ssl) noexcept nogil
+# ---- with the GIL ----
+# The object of a Python socket whose handshake is through, with a reference of its own, ready for the functions above; RuntimeError.
+cdef void *secure_take(sock) except NULL

@@ -39,6 +39,7 @@ cdef extern from "<sys/socket.h>" nogil:
     int socket(int family, int type, int protocol)
     int bind(int fd, const sockaddr *address, socklen_t length)
     int connect(int fd, const sockaddr *address, socklen_t length)
+    int getpeername(int fd, sockaddr *address, socklen_t *length)
     int getsockname(int fd, sockaddr *address, socklen_t *length)
     int shutdown(int fd, int how)
     int accept4(int fd, sockaddr *address, socklen_t *length, int flags)

@@ -13,6 +13,7 @@ cdef enum:
     OUTPUT_MAX = 67108864           # octets that all connections of a worker hold: then those that want more are cut
     CONNECTIONS_MAX = 20000         # of a process, shared out among the workers
     STREAM_BATCH = 4                # messages of a transfer that a batch writes
+    SECURE_SIZE = 16384             # octets of TLS that are read at once
     ACCEPT_BATCH = 64
     ROOM_SEARCH = 64                # of the oldest connections, looked at to end one where there is no room for another
     ACCEPT_PAUSE = 100000000        # ns without accepting after EMFILE, ENFILE, ENOMEM
@@ -54,6 +55,8 @@ cdef struct TcpConnection:
     int64_t blocked_since           # ns; the message being sent waits for the client since then, 0: it does not
     Timer timer
     Flush flush
+    void *secure                    # of TLS (_secure); NULL: in clear text
+    uint8_t transport               # Transport of its queries
     Query *transfer                 # whose stream has the connection, or NULL
     uint32_t transferred            # octets of its messages so far
 
@@ -63,4 +66,8 @@ cdef int tcp_options(sock) except -1
 # Makes the socket known to the worker, without events yet: 0 or -errno.
 cdef int tcp_listen_begin(TcpListener *listener, Worker *worker) noexcept nogil
 cdef void tcp_listen_end(TcpListener *listener, Worker *worker) noexcept nogil      # on the worker's thread
+# A connection that somebody else has accepted, who gives its descriptor and its TLS away; since (ns): when the client came. On the worker's thread.
+cdef void tcp_adopt(Worker *worker, int fd, void *secure, uint8_t transport, uint32_t listener, uint32_t generation, int64_t since) noexcept nogil
+# The connections of a listener end once what they asked is answered; on the worker's thread.
+cdef void tcp_finish(Worker *worker, uint32_t generation) noexcept nogil
 cdef void tcp_close_all(Worker *worker) noexcept nogil                              # on the worker's thread

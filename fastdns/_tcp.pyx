@@ -7,8 +7,9 @@ from fastdns._atomic cimport atomic_bump32, atomic_peek32
 from fastdns._loop cimport Loop, Room
 from fastdns._mux cimport (Carrier, Mail, Query, ServerTable, TRANSPORT_TCP, mux_workers, query_release, query_run, query_streamed, query_take,
                            query_write, worker_flush)
+from fastdns._secure cimport secure_end, secure_feed, secure_pending, secure_recv, secure_send
 from fastdns._socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SHUT_RDWR, SO_LINGER, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_SOCKET,
-                              TCP_NODELAY, TCP_NOTSENT_LOWAT, accept4, address_from_socket, close, getsockname, linger, recv, send,
+                              TCP_NODELAY, TCP_NOTSENT_LOWAT, accept4, address_from_socket, close, getpeername, getsockname, linger, recv, send,
                               setsockopt, shutdown, sockaddr, sockaddr_in6, socklen_t)
 from fastdns._wire cimport ACCEPT, IGNORE, HEADER_SIZE, MESSAGE_MAX, Acceptance, load16, store16, wire_accept, wire_reject
 
@@ -41,11 +42,14 @@ cdef void tcp_listen_end(TcpListener *listener, Worker *worker) noexcept nogil:
     listener.open = 0
     if (<Loop *>worker).room.listener == listener:
         (<Loop *>worker).room.listener = NULL
-    # What its connections asked is answered; then they end. Those that take their time find no server any more (server_of).
-    cdef Loop *loop = <Loop *>worker
-    cdef TcpConnection *connection = <TcpConnection *>loop.connections
+    tcp_finish(worker, listener.generation)
+
+
+cdef void tcp_finish(Worker *worker, uint32_t generation) noexcept nogil:
+    # What they asked is answered; then they end. Those that take their time find no server any more (server_of).
+    cdef TcpConnection *connection = <TcpConnection *>(<Loop *>worker).connections
     while connection != NULL:
-        if connection.generation == listener.generation:
+        if connection.generation == generation:
             connection.last = 1
             worker_flush(worker, &connection.flush)
         connection = connection.next
@@ -94,7 +98,31 @@ cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexce
             if errno == EINTR:
                 continue
             return
-        begin_connection(loop, listener, fd, &peer)
+        if begin_connection(loop, listener.listener, listener.generation, fd, &peer) == NULL:
+            close(fd)
+
+
+cdef void tcp_adopt(Worker *worker, int fd, void *secure, uint8_t transport, uint32_t listener, uint32_t generation, int64_t since) noexcept nogil:
+    cdef Loop *loop = <Loop *>worker
+    cdef TcpConnection *connection = NULL
+    cdef sockaddr_in6 peer
+    cdef socklen_t length = sizeof(peer)
+    if worker.set.listeners[listener] == generation and getpeername(fd, <sockaddr *>&peer, &length) == 0 and (
+            loop.connection_count < <uint32_t>CONNECTIONS_MAX // worker.workers or make_room(loop)):
+        connection = begin_connection(loop, listener, generation, fd, &peer)
+    if connection == NULL:
+        if secure != NULL:
+            secure_end(secure)
+        close(fd)
+        return
+    connection.secure = secure
+    connection.transport = transport
+    connection.idle_since = since
+    worker.ops.timer_start(worker, &connection.timer, since + connection.limit)
+    if secure != NULL and secure_pending(secure):       # what came along with the end of the handshake
+        take_secure(loop, connection)
+        if not connection.broken:
+            worker_flush(worker, &connection.flush)
 
 
 cdef inline int worth(const TcpConnection *connection) noexcept nogil:
@@ -189,22 +217,22 @@ cdef TcpConnection *least_worth(Loop *loop) noexcept nogil:
     return chosen
 
 
-cdef void begin_connection(Loop *loop, TcpListener *listener, int fd, const sockaddr_in6 *peer) noexcept nogil:
+cdef TcpConnection *begin_connection(Loop *loop, uint32_t listener, uint32_t generation, int fd, const sockaddr_in6 *peer) noexcept nogil:
     cdef TcpConnection *connection = <TcpConnection *>calloc(1, sizeof(TcpConnection))
-    cdef ServerTable *server = loop.base.set.servers[listener.listener]
+    cdef ServerTable *server = loop.base.set.servers[listener]
     cdef sockaddr_in6 name
     cdef socklen_t length = sizeof(name)
     cdef int one = 1
     if connection == NULL or server == NULL:
         free(connection)
-        close(fd)
-        return
+        return NULL
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
     connection.source.fd = fd
     connection.source.ready = on_connection
     connection.source.data = loop
-    connection.listener = listener.listener
-    connection.generation = listener.generation
+    connection.listener = listener
+    connection.generation = generation
+    connection.transport = TRANSPORT_TCP
     address_from_socket(&connection.client, peer)
     getsockname(fd, <sockaddr *>&name, &length)
     address_from_socket(&connection.local, &name)
@@ -225,6 +253,7 @@ cdef void begin_connection(Loop *loop, TcpListener *listener, int fd, const sock
     atomic_bump32(&loop.connection_count, 1)
     loop.base.ops.watch(&loop.base, &connection.source, EPOLLIN)
     loop.base.ops.timer_start(&loop.base, &connection.timer, connection.idle_since + connection.limit)
+    return connection
 
 
 cdef void end_connection(Loop *loop, TcpConnection *connection) noexcept nogil:
@@ -241,6 +270,9 @@ cdef void forget_connection(Loop *loop, TcpConnection *connection) noexcept nogi
         loop.base.ops.unwatch(&loop.base, &connection.source)
         connection.source.fd = -1
         loop.base.ops.timer_stop(&loop.base, &connection.timer)
+        if connection.secure != NULL:
+            secure_end(connection.secure)
+            connection.secure = NULL
         loop.connection_octets -= connection.output_size + connection.input_size
         free(connection.output)
         free(connection.input)
@@ -280,10 +312,30 @@ cdef void on_connection(Source *source, Worker *worker, uint32_t events) noexcep
     if events & (EPOLLERR | EPOLLHUP):
         end_connection(loop, connection)
         return
-    if events & EPOLLIN and read_more(loop, connection):
+    if connection.secure != NULL:
+        if events & EPOLLIN:
+            read_secure(loop, connection)
+    elif events & EPOLLIN and read_more(loop, connection):
         parse(loop, connection)
     if not connection.broken:
         worker_flush(worker, &connection.flush)
+
+
+cdef void read_secure(Loop *loop, TcpConnection *connection) noexcept nogil:
+    """One recv, and what it decrypts to."""
+    cdef uint8_t octets[SECURE_SIZE]
+    cdef ssize_t n = recv(connection.source.fd, octets, SECURE_SIZE, 0)
+    if n > 0 and secure_feed(connection.secure, octets, n) == 0:
+        take_secure(loop, connection)
+    elif n == 0:
+        connection.eof = 1
+    elif n > 0 or errno != EAGAIN and errno != EINTR:
+        end_connection(loop, connection)
+
+
+cdef void take_secure(Loop *loop, TcpConnection *connection) noexcept nogil:
+    while may_read(connection) and read_more(loop, connection):
+        parse(loop, connection)
 
 
 cdef bint reserve_input(Loop *loop, TcpConnection *connection, uint32_t size) noexcept nogil:
@@ -317,7 +369,10 @@ cdef bint read_more(Loop *loop, TcpConnection *connection) noexcept nogil:
         if not reserve_input(loop, connection, max(wanted, pending + 512)):
             end_connection(loop, connection)
             return False
-    n = recv(connection.source.fd, connection.input + connection.input_used, connection.input_size - connection.input_used, 0)
+    if connection.secure != NULL:
+        n = secure_recv(connection.secure, connection.input + connection.input_used, connection.input_size - connection.input_used)
+    else:
+        n = recv(connection.source.fd, connection.input + connection.input_used, connection.input_size - connection.input_used, 0)
     if n > 0:
         connection.input_used += <uint32_t>n
         return True
@@ -405,7 +460,7 @@ cdef void on_message(Loop *loop, TcpConnection *connection, const uint8_t *packe
         return
     q.packet = packet
     q.packet_length = size
-    q.transport = TRANSPORT_TCP
+    q.transport = connection.transport
     q.carrier = &TCP
     q.connection = connection
     q.listener = connection.listener
@@ -517,7 +572,10 @@ cdef bint write_output(Loop *loop, TcpConnection *connection) noexcept nogil:
     while connection.output_sent < connection.output_used:
         if connection.output_sent == connection.output_end:
             connection.output_end += 2 + load16(connection.output + connection.output_end)
-        n = send(connection.source.fd, connection.output + connection.output_sent, connection.output_used - connection.output_sent, MSG_NOSIGNAL)
+        if connection.secure != NULL:
+            n = secure_send(connection.secure, connection.output + connection.output_sent, connection.output_used - connection.output_sent)
+        else:
+            n = send(connection.source.fd, connection.output + connection.output_sent, connection.output_used - connection.output_sent, MSG_NOSIGNAL)
         if n < 0:
             if errno == EINTR:
                 continue
@@ -570,6 +628,12 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
                 continue
         if connection.input_used - connection.input_done >= 2 and may_read(connection):
             parse(loop, connection)
+            if connection.broken:
+                return
+            if connection.output_used > connection.output_sent and all_out:
+                continue
+        if connection.secure != NULL and may_read(connection) and secure_pending(connection.secure):
+            take_secure(loop, connection)
             if connection.broken:
                 return
             if connection.output_used > connection.output_sent and all_out:

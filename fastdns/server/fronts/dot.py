@@ -1,15 +1,33 @@
-"""DNS over TLS (RFC 7858); without a certificate it is DNS over TCP. The messages of a connection are the native side's (`fastdns._dot`)."""
+"""DNS over TLS (RFC 7858); without a certificate it is DNS over TCP.
+
+Here clients are accepted and hands shaken. What follows is a worker's (`fastdns._tcp`), who does TLS by itself, or where this Python's OpenSSL
+cannot be reached a connection on the fronts' loop (`fastdns._dot`).
+"""
 
 from __future__ import annotations
 
-from fastdns import _front
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fastdns import _arrival, _front, _secure
 from fastdns._dot import Channel
+from fastdns.log import Log
+from fastdns.server.fronts.front import Settings
 from fastdns.server.fronts.stream import StreamFront
+
+if TYPE_CHECKING:
+    from fastdns._front import Placed
 
 __all__ = ["DotFront"]
 
-#: Connections of an address; CoreDNS has no limit.
+log = Log("server")
+
+#: Connections on the loop, and handshakes at the same time; CoreDNS has no limit. Workers have one of their own.
 CONNECTIONS_MAX = 10000
+HANDSHAKES_MAX = 1000
 
 
 class DotFront(StreamFront):
@@ -17,9 +35,67 @@ class DotFront(StreamFront):
 
     transport = _front.TLS
 
+    def __init__(self, sock: socket.socket, settings: Settings, loop: asyncio.AbstractEventLoop, place: Placed) -> None:
+        super().__init__(sock, settings, loop, place)
+        try:
+            _secure.find_library()
+            self.by_workers = True
+        except LookupError as reason:
+            log.info(f"{settings.address}: TLS is not the workers': {reason}")
+            self.by_workers = False
+
     @property
     def max_connections(self) -> int:
         return CONNECTIONS_MAX
 
+    def _has_room(self) -> bool:
+        return len(self._handshakes) < HANDSHAKES_MAX and super()._has_room()
+
     def connection(self) -> Channel:
         return Channel(self)
+
+    async def stop(self) -> None:
+        _arrival.end(self.place)
+        await super().stop()
+
+    async def _greet(self, sock: socket.socket) -> None:
+        if not self.by_workers:
+            await super()._greet(sock)
+            return
+        since = _arrival.now()
+        try:
+            if self.settings.tls is not None:
+                secure = self.settings.tls.context(self.alpn).wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+                sock = secure
+                await asyncio.wait_for(self._shake(secure), self.settings.read_timeout)
+            if not self._stopped:
+                _arrival.settle(sock, self.place, since)
+        except (OSError, asyncio.CancelledError) as error:
+            log.debug(f"{self.settings.address}: a handshake failed: {error}")
+        finally:
+            sock.close()  # what a worker has is no longer its
+
+    async def _shake(self, sock: ssl.SSLSocket) -> None:
+        await self._ready(sock, self.loop.add_reader, self.loop.remove_reader)
+        while True:
+            try:
+                sock.do_handshake()
+                return
+            except ssl.SSLWantReadError:
+                await self._ready(sock, self.loop.add_reader, self.loop.remove_reader)
+            except ssl.SSLWantWriteError:
+                await self._ready(sock, self.loop.add_writer, self.loop.remove_writer)
+
+    async def _ready(self, sock: socket.socket, watch: Callable[..., object], unwatch: Callable[..., object]) -> None:
+        """Waits until the socket can be read or written."""
+        ready = self.loop.create_future()
+        watch(sock.fileno(), _set, ready)
+        try:
+            await ready
+        finally:
+            unwatch(sock.fileno())
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -54,6 +54,7 @@ class Front(ABC):
         self.sock = sock
         self.settings = settings
         self.loop = loop
+        self.place = place
         #: ``await self.gate.ask(packet, client, local)``
         self.gate = Gate(loop, place, self.transport)
 
