@@ -19,7 +19,9 @@ pytestmark = pytest.mark.skipif(not DEPLOY.is_dir(), reason="the source tree is 
 
 def objects() -> dict[tuple[str, str], Any]:
     found: dict[tuple[str, str], Any] = {}
-    for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
+    for path in sorted((DEPLOY / "kubernetes").rglob("*.yaml")):
+        if path.name == "kustomization.yaml":
+            continue
         for document in yaml.safe_load_all(path.read_text()):
             key = document["kind"], document["metadata"]["name"]
             assert key not in found, f"{key} stands twice"

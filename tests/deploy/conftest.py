@@ -1,0 +1,104 @@
+"""The tools that operators render manifests with, and the API server that takes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.deploy.schema import check
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastdns-deploy-tools"
+
+
+def built(go: str, name: str, module: str, version: str) -> str:
+    """The program of a Go module, built once for the machine."""
+    folder = CACHE / f"{name}-{version}"
+    program = folder / name
+    if not program.exists():
+        environment = {**os.environ, "GOBIN": str(folder), "GOFLAGS": "-buildvcs=false", "PATH": f"{Path(go).parent}:{os.environ['PATH']}"}
+        done = subprocess.run([go, "install", f"{module}@{version}"], capture_output=True, text=True, env=environment, timeout=1200)
+        if done.returncode:
+            pytest.skip(f"needs Go's module proxy to build {module}: {done.stderr.strip()[-200:]}")
+    return str(program)
+
+
+@pytest.fixture(scope="session")
+def kustomize(request: pytest.FixtureRequest) -> Callable[[Path], list[dict[str, Any]]]:
+    """``kustomize(folder)`` renders a folder and checks each object."""
+    if path := shutil.which("kustomize"):
+        command = [path, "build"]
+    elif path := shutil.which("kubectl"):
+        command = [path, "kustomize"]
+    else:
+        command = [built(request.getfixturevalue("go"), "kustomize", "sigs.k8s.io/kustomize/kustomize/v5", "v5.7.1"), "build"]
+
+    def render(folder: Path) -> list[dict[str, Any]]:
+        done = subprocess.run([*command, str(folder)], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        documents = list(yaml.safe_load_all(done.stdout))
+        for document in documents:
+            check(document)
+        return documents
+
+    return render
+
+
+PLURALS = {
+    "ConfigMap": ("api/v1", "configmaps"),
+    "Service": ("api/v1", "services"),
+    "Deployment": ("apis/apps/v1", "deployments"),
+}
+
+
+class ApiServer:
+    """The API server of ../shared, as far as tests of manifests use it."""
+
+    def __init__(self, program: Path) -> None:
+        self.process = subprocess.Popen([str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout
+        self.where = json.loads(self.process.stdout.readline())
+
+    def request(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.where['http']}/{path}", data, {"Content-Type": content}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return json.load(reply)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from None
+
+    def path(self, document: dict[str, Any]) -> str:
+        root, plural = PLURALS[document["kind"]]
+        return f"{root}/namespaces/{document['metadata']['namespace']}/{plural}/{document['metadata']['name']}"
+
+    def apply(self, document: dict[str, Any], manager: str = "fastdns") -> Any:
+        """Server-side apply that takes fields over, as with ``--force-conflicts``; unknown fields are errors."""
+        options = f"?fieldManager={manager}&force=true&fieldValidation=Strict"
+        return self.request("PATCH", self.path(document) + options, document, "application/apply-patch+yaml")
+
+    def stop(self) -> None:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def apiserver(shared: Path, cluster_programs: Path) -> Iterator[ApiServer]:
+    server = ApiServer(shared / "apiserver" / "run")
+    yield server
+    server.stop()
