@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import h2.events as events
@@ -33,7 +34,7 @@ IDLE_FRAMES_MAX = 1000
 class Stream:
     """A request and what of its reply has not left yet."""
 
-    __slots__ = ("began", "body", "complete", "method", "pending", "target", "under_way")
+    __slots__ = ("began", "body", "complete", "fields", "method", "pending", "target", "trailers", "under_way")
 
     def __init__(self, method: str, target: str, began: float) -> None:
         self.method = method
@@ -43,10 +44,30 @@ class Stream:
         self.complete = False
         self.under_way: asyncio.Future[bytes | None] | None = None
         self.pending = b""
+        self.trailers: tuple[tuple[str, str], ...] = ()
+        #: Those of `Http2.noted` that the request has.
+        self.fields: dict[str, str] = {}
 
 
 class Http2:
     """The streams of one connection."""
+
+    #: Octets of a request's body, of its fields without its target, and with it.
+    body_max = BODY_MAX
+    head_max = HEAD_MAX
+    head_list_max = HEAD_WITH_TARGET_MAX
+    #: Fields that `answer` looks at.
+    noted: frozenset[str] = frozenset()
+
+    @property
+    def streams_max(self) -> int:
+        """Requests of the connection at a time."""
+        return STREAMS_MAX
+
+    def answer(self, stream: Stream, body: bytes | None, respond: Callable[[Response], None]) -> asyncio.Future[bytes | None] | None:
+        """What a request gets goes to ``respond``, at once or later; then the future is returned. ``body`` None: it was too large."""
+        connection = self.connection
+        return connection.front.answer(connection.client, connection.local, stream.method, stream.target, body, respond)
 
     def __init__(self, connection: DohConnection) -> None:
         self.connection = connection
@@ -54,13 +75,13 @@ class Http2:
         self.http.local_settings = Settings(
             client=False,
             initial_values={
-                SettingCodes.MAX_CONCURRENT_STREAMS: STREAMS_MAX,
-                SettingCodes.MAX_HEADER_LIST_SIZE: HEAD_WITH_TARGET_MAX,
+                SettingCodes.MAX_CONCURRENT_STREAMS: self.streams_max,
+                SettingCodes.MAX_HEADER_LIST_SIZE: self.head_list_max,
                 SettingCodes.INITIAL_WINDOW_SIZE: 65535,
                 SettingCodes.ENABLE_PUSH: 0,
             },
         )
-        self.http.decoder.max_header_list_size = HEAD_WITH_TARGET_MAX
+        self.http.decoder.max_header_list_size = self.head_list_max
         self.http.initiate_connection()
         self.http.increment_flow_control_window(WINDOW - 65535)
         self.streams: dict[int, Stream] = {}
@@ -117,6 +138,7 @@ class Http2:
             self.http.reset_stream(number, ErrorCodes.REFUSED_STREAM)
             return
         method = target = ""
+        noted: dict[str, str] = {}
         size = 0
         for name, value in fields:
             if name == ":method":
@@ -124,9 +146,12 @@ class Http2:
             elif name == ":path":
                 target = value
                 continue
+            elif name in self.noted:
+                noted[name] = value
             size += len(name) + len(value) + 32
         self.streams[number] = Stream(method, target, self.connection.front.loop.time())
-        if size > HEAD_MAX:
+        self.streams[number].fields = noted
+        if size > self.head_max:
             self._respond(number, self.connection.front.refuse_head())
 
     def _add(self, number: int, data: bytes, taken: int) -> None:
@@ -138,7 +163,7 @@ class Http2:
         if not data:
             self.idle_frames += 1
         stream.body += data
-        if len(stream.body) > BODY_MAX:
+        if len(stream.body) > self.body_max:
             stream.body = None
             self._ask(number)
 
@@ -147,11 +172,8 @@ class Http2:
         if stream is None or stream.complete:
             return
         stream.complete = True
-        connection = self.connection
         body = None if stream.body is None else bytes(stream.body)
-        stream.under_way = connection.front.answer(
-            connection.client, connection.local, stream.method, stream.target, body, lambda response: self._respond(number, response)
-        )
+        stream.under_way = self.answer(stream, body, lambda response: self._respond(number, response))
 
     def _forget(self, number: int) -> None:
         stream = self.streams.pop(number, None)
@@ -172,7 +194,9 @@ class Http2:
         stream.began = self.connection.front.loop.time()
         try:
             stream.pending = response.body if stream.method != "HEAD" else b""
-            self.http.send_headers(number, [(":status", str(response.status)), ("date", date()), *response.fields], end_stream=not stream.pending)
+            stream.trailers = response.trailers
+            fields = [(":status", str(response.status)), ("date", date()), *response.fields]
+            self.http.send_headers(number, fields, end_stream=not stream.pending and not stream.trailers)
             self.pending += len(stream.pending)
             self._send(number, stream)
             if self.pending > PENDING_MAX and number in self.streams:
@@ -190,7 +214,9 @@ class Http2:
                 return
             part, stream.pending = stream.pending[:room], stream.pending[room:]
             self.pending -= len(part)
-            self.http.send_data(number, part, end_stream=not stream.pending)
+            self.http.send_data(number, part, end_stream=not stream.pending and not stream.trailers)
+        if stream.trailers:
+            self.http.send_headers(number, stream.trailers, end_stream=True)
         if not self.http.streams[number].closed:  # the client has not said all, and nobody will listen
             self.http.reset_stream(number, ErrorCodes.NO_ERROR)
         del self.streams[number]

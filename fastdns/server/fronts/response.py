@@ -18,11 +18,12 @@ HEAD_WITH_TARGET_MAX = HEAD_MAX + ENCODED_MAX
 
 
 class Response(NamedTuple):
-    """Status, fields without date, and body."""
+    """Status, fields without date, body, and fields behind it (HTTP/2)."""
 
     status: int
     fields: tuple[tuple[str, str], ...]
     body: bytes
+    trailers: tuple[tuple[str, str], ...] = ()
 
 
 def error(status: int, text: str) -> Response:

@@ -1,0 +1,13 @@
+"""grpc_server: limits of DNS over gRPC."""
+
+from __future__ import annotations
+
+from fastdns.corefile import Controller
+from fastdns.corefile.limits import parse_limits
+
+__all__ = ["setup"]
+
+
+def setup(controller: Controller) -> None:
+    """``grpc_server { max_streams N; max_connections N }``"""
+    controller.config.values["grpc_server"] = parse_limits(controller, {"max_streams": 0, "max_connections": 0})
