@@ -12,7 +12,7 @@ from fastdns._mux cimport Flush, Mail, Source
 from fastdns._socket cimport AF_INET6, epoll_event, epoll_wait, htons, sockaddr_in6, socket_clock
 from fastdns._timer cimport wheel_init, wheel_turn
 from fastdns._udp cimport BATCH, CONTROL_SIZE, RECEIVE_SIZE, UdpBatch, UdpSocket, udp_take_up
-from fastdns.plugins.kubernetes cimport _memory
+from fastdns cimport _hash
 
 cdef extern from *:
     """
@@ -72,8 +72,8 @@ def compiler() -> str:
 
 
 def fix_cluster_hash(uint64_t seed) -> None:
-    _memory.hash_seed[0] = seed
-    _memory.hash_seed[1] = seed * 0x9E3779B97F4A7C15ULL | 1
+    _hash.hash_seed[0] = seed
+    _hash.hash_seed[1] = seed * 0x9E3779B97F4A7C15ULL | 1
 
 
 def write_down() -> None:

@@ -4,11 +4,11 @@ from libc.string cimport memcmp, memcpy
 from fastdns._atomic cimport atomic_load_pointer
 from fastdns._mux cimport ANSWERED, CHILD_MUX, FAILED, PARKED, query_child, query_fail, query_park, query_scratch
 from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, reply_alloc, reply_append, reply_copy
+from fastdns._seen cimport Seen, reply_put, seen_add, seen_begin
 from fastdns._wire cimport FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_TXT, Name, wire_name_copy, wire_name_equal
 from fastdns._zones cimport wire_is_below
 from fastdns.plugins.etcd._lookup cimport FOUND_NOTHING, FOUND_SOME, lookup_again, lookup_begin, lookup_next, service_ttl
 from fastdns.plugins.etcd._snapshot cimport HOST_4, HOST_6, HOST_NAME, HOST_TEXT
-from fastdns.plugins.kubernetes._answer cimport Seen, add, add_new, seen_begin
 
 
 cdef uint32_t ttl_of(const Etcd *etcd, const Query *q, const Lookup *lookup, const Service *service) noexcept nogil:
@@ -51,9 +51,9 @@ cdef bint chase_push(const Etcd *etcd, Query *q, Chase *chase, Lookup *lookup, c
         if service.kind != wanted:
             continue
         if wanted == HOST_TEXT:
-            add_new(&seen, chase.section, owner, owner_length, TYPE_TXT, ttl_of(etcd, q, lookup, service), octets + service.text, service.text_length, 0)
+            seen_add(&seen, chase.section, owner, owner_length, TYPE_TXT, ttl_of(etcd, q, lookup, service), octets + service.text, service.text_length, 0)
         else:
-            add_new(&seen, chase.section, owner, owner_length, chase.qtype, ttl_of(etcd, q, lookup, service), &service.ip[0], 4 if wanted == HOST_4 else 16, 0)
+            seen_add(&seen, chase.section, owner, owner_length, chase.qtype, ttl_of(etcd, q, lookup, service), &service.ip[0], 4 if wanted == HOST_4 else 16, 0)
         if q.reply.overflow:
             break
     frame = <Frame *>reply_alloc(&q.reply, <uint32_t>(sizeof(Frame) + count * sizeof(Target)))
@@ -148,7 +148,7 @@ cdef Verdict chase_go(Handler *self, Query *q, const ZoneName *zone) noexcept no
         if not follows(frame, target):
             continue
         frame.mark = q.reply.count
-        if add(&q.reply, chase.section, frame.name, frame.name_length, TYPE_CNAME, target.ttl, target.wire, target.length, RECORD_OWNED) < 0:
+        if reply_put(&q.reply, chase.section, frame.name, frame.name_length, TYPE_CNAME, target.ttl, target.wire, target.length, RECORD_OWNED) < 0:
             continue
         if not wire_is_below(target.wire, target.length, zone.wire, zone.length):
             return ask(self, q, target, chase.qtype)

@@ -6,6 +6,7 @@ from libc.string cimport memcpy, strncpy
 from fastdns._atomic cimport atomic_load_pointer
 from fastdns._mux cimport ANSWERED, ERROR_MAX, NEXT, Handler, NativeHandler, Query, Verdict, query_answer, query_scratch
 from fastdns._reply cimport (RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, reply_alloc, reply_clear, reply_copy)
+from fastdns._seen cimport Seen, reply_put, seen_add, seen_begin
 from fastdns._wire cimport (FLAG_AA, NAME_MAX, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_MX, TYPE_NS,
                             TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT, store16, store32, wire_name_equal,
                             wire_name_text)
@@ -13,7 +14,6 @@ from fastdns._zones cimport ZoneList, ZoneName, zones_hold, zones_match
 from fastdns.plugins.etcd._chase cimport Chase, Etcd, Extras, Target, chase_go, chase_push, chase_resume, lookup_data, ttl_of
 from fastdns.plugins.etcd._lookup cimport FOUND_BROKEN, FOUND_NOTHING, FOUND_SOME, Found, Lookup, lookup_again, lookup_begin, lookup_next
 from fastdns.plugins.etcd._snapshot cimport HOST_4, HOST_6, HOST_NAME, Records, Service, Snapshot
-from fastdns.plugins.kubernetes._answer cimport Seen, add, add_new, seen_begin
 
 cdef extern from "<time.h>" nogil:
     ctypedef long time_t
@@ -148,7 +148,7 @@ cdef void add_soa(Query *q, const ZoneName *zone, int section) noexcept nogil:
     store32(rdata + used + 8, RETRY)
     store32(rdata + used + 12, EXPIRE)
     store32(rdata + used + 16, SOA_TTL)
-    add(&q.reply, section, zone.wire, zone.length, TYPE_SOA, SOA_TTL, rdata, <uint16_t>(used + 20), 0)
+    reply_put(&q.reply, section, zone.wire, zone.length, TYPE_SOA, SOA_TTL, rdata, <uint16_t>(used + 20), 0)
 
 
 cdef void add_names(const Etcd *etcd, Query *q, Lookup *lookup) noexcept nogil:
@@ -161,15 +161,15 @@ cdef void add_names(const Etcd *etcd, Query *q, Lookup *lookup) noexcept nogil:
         if service == NULL:
             return
         if service.kind != HOST_4 and service.kind != HOST_6 and service.host_length:
-            add_new(&seen, SECTION_ANSWER, q.name.wire, q.name.length, q.qtype, ttl_of(etcd, q, lookup, service), lookup.snapshot.octets + service.host,
-                    service.host_length, 0)
+            seen_add(&seen, SECTION_ANSWER, q.name.wire, q.name.length, q.qtype, ttl_of(etcd, q, lookup, service), lookup.snapshot.octets + service.host,
+                     service.host_length, 0)
         if q.qtype == TYPE_CNAME:
             return
 
 
 cdef void add_address(Query *q, Seen *seen, const Service *service, uint32_t ttl, const uint8_t *owner, uint8_t length) noexcept nogil:
     cdef uint16_t qtype = TYPE_A if service.kind == HOST_4 else TYPE_AAAA
-    add_new(seen, SECTION_ADDITIONAL, owner, length, qtype, ttl, &service.ip[0], 4 if service.kind == HOST_4 else 16, 0)
+    seen_add(seen, SECTION_ADDITIONAL, owner, length, qtype, ttl, &service.ip[0], 4 if service.kind == HOST_4 else 16, 0)
 
 
 cdef const uint8_t *stripped(const uint8_t *name, uint32_t labels, uint8_t *length) noexcept nogil:
@@ -206,7 +206,7 @@ cdef Found add_servers(const Etcd *etcd, Query *q, Lookup *lookup) noexcept nogi
         length = service.name_length
         ttl = ttl_of(etcd, q, lookup, service)
         target = stripped(lookup.snapshot.octets + service.name, service.strip, &length)
-        if add_new(&answers, SECTION_ANSWER, q.name.wire, q.name.length, TYPE_NS, ttl, target, length, 0) < 0:
+        if seen_add(&answers, SECTION_ANSWER, q.name.wire, q.name.length, TYPE_NS, ttl, target, length, 0) < 0:
             return FOUND_SOME
         add_address(q, &extra, service, ttl, target, length)
 
@@ -321,11 +321,11 @@ cdef void add_services(const Etcd *etcd, Query *q, Chase *chase, Lookup *lookup)
             return
         ttl = ttl_of(etcd, q, lookup, service)
         if service.kind == HOST_NAME:
-            if add(&q.reply, SECTION_ANSWER, q.name.wire, q.name.length, q.qtype, ttl, rdata, <uint16_t>(head + length), RECORD_OWNED) < 0:
+            if reply_put(&q.reply, SECTION_ANSWER, q.name.wire, q.name.length, q.qtype, ttl, rdata, <uint16_t>(head + length), RECORD_OWNED) < 0:
                 return
             note_extra(q, chase, rdata + head, length)
             continue
-        added = add_new(&answers, SECTION_ANSWER, q.name.wire, q.name.length, q.qtype, ttl, rdata, <uint16_t>(head + length), RECORD_OWNED)
+        added = seen_add(&answers, SECTION_ANSWER, q.name.wire, q.name.length, q.qtype, ttl, rdata, <uint16_t>(head + length), RECORD_OWNED)
         if added < 0:
             return
         if srv:

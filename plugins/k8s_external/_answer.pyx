@@ -2,10 +2,11 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 from fastdns._reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Reply, reply_alloc, reply_copy
+from fastdns._seen cimport Seen, reply_put, seen_add, seen_begin
 from fastdns._wire cimport (NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, store16, store32, wire_name_equal)
 from fastdns._zones cimport ZoneName
 from fastdns.plugins.k8s_external._external cimport SOA_NUMBERS
-from fastdns.plugins.kubernetes._answer cimport Seen, add, add_new, seen_begin, target_of, weight_of
+from fastdns.plugins.kubernetes._answer cimport target_of, weight_of
 from fastdns.plugins.kubernetes._chase cimport from_text
 from fastdns.plugins.kubernetes._find cimport Probe, address_hash, find_namespace, find_service, next_node, probe_begin, service_has_external
 from fastdns.plugins.kubernetes._memory cimport load_count
@@ -158,7 +159,7 @@ cdef void add_alias(Ask *ask, const Entry *entry, Hosts **hosts) noexcept nogil:
         return
     wire = reply_copy(&ask.q.reply, buffer, length)
     if wire != NULL and note_host(ask, hosts, wire, length, False):
-        add(&ask.q.reply, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_CNAME, ask.view.ttl, wire, <uint16_t>length, RECORD_OWNED)
+        reply_put(&ask.q.reply, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_CNAME, ask.view.ttl, wire, <uint16_t>length, RECORD_OWNED)
 
 
 # ---- answers ----
@@ -188,7 +189,7 @@ cdef Answer external_answer(const External *external, Ask *ask, Hosts **hosts) n
 
 cdef bint add_address(Seen *seen, const Ask *ask, uint32_t ttl, const Entry *entry) noexcept nogil:
     """False when the reply is full."""
-    return add_new(seen, SECTION_ANSWER, ask.owner, ask.owner_length, type_of(entry.family), ttl, entry.ip, size_of(entry.family), 0) >= 0
+    return seen_add(seen, SECTION_ANSWER, ask.owner, ask.owner_length, type_of(entry.family), ttl, entry.ip, size_of(entry.family), 0) >= 0
 
 
 cdef Answer add_addresses(const External *external, Ask *ask, Hosts **hosts) noexcept nogil:
@@ -250,7 +251,7 @@ cdef bint add_srv(const External *external, Ask *ask, Seen *seen, const Entry *e
     store16(rdata, 0)
     store16(rdata + 2, weight)
     store16(rdata + 4, <uint16_t>entry.port.number)
-    added = add_new(seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_SRV, external.view.ttl, rdata, <uint16_t>(6 + length), RECORD_OWNED)
+    added = seen_add(seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_SRV, external.view.ttl, rdata, <uint16_t>(6 + length), RECORD_OWNED)
     if added <= 0:
         return added == 0
     copy = reply_copy(reply, rdata, 6 + length)
@@ -281,7 +282,7 @@ cdef void add_targets(const External *external, Ask *ask, uint32_t first, uint32
             return
         if entry.family == 0:
             note_host(ask, hosts, target, length, True)
-        elif add_new(&extra, SECTION_ADDITIONAL, target, <uint8_t>length, type_of(entry.family), external.ttl, entry.ip, size_of(entry.family), 0) < 0:
+        elif seen_add(&extra, SECTION_ADDITIONAL, target, <uint8_t>length, type_of(entry.family), external.ttl, entry.ip, size_of(entry.family), 0) < 0:
             return
 
 
@@ -308,8 +309,8 @@ cdef Answer add_pointers(const External *external, Ask *ask, const uint8_t *ip, 
         memcpy(name, node.key, node.length)
         memcpy(name + node.length, zone.wire, zone.length)
         rdata = reply_copy(&ask.q.reply, name, node.length + zone.length)
-        if rdata == NULL or add_new(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_PTR, external.ttl, rdata,
-                                    <uint16_t>(node.length + zone.length), RECORD_OWNED) < 0:
+        if rdata == NULL or seen_add(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_PTR, external.ttl, rdata,
+                                     <uint16_t>(node.length + zone.length), RECORD_OWNED) < 0:
             return ANSWER_READY
 
 
@@ -324,7 +325,7 @@ cdef void answer_soa(const External *external, const Apex *apex, Ask *ask, int s
     cdef uint8_t *rdata = reply_alloc(&ask.q.reply, apex.soa_length)
     if rdata != NULL:
         soa_write(rdata, external, apex)
-        add(&ask.q.reply, section, apex.zone.wire, apex.zone.length, TYPE_SOA, external.ttl, rdata, <uint16_t>apex.soa_length, 0)
+        reply_put(&ask.q.reply, section, apex.zone.wire, apex.zone.length, TYPE_SOA, external.ttl, rdata, <uint16_t>apex.soa_length, 0)
 
 
 cdef void answer_server(const External *external, const Apex *apex, Ask *ask) noexcept nogil:
@@ -334,7 +335,7 @@ cdef void answer_server(const External *external, const Apex *apex, Ask *ask) no
     cdef uint32_t front = apex.server_length - apex.zone.length
     cdef uint32_t i, count
     cdef uint8_t *owner = reply_alloc(&ask.q.reply, apex.server_length)
-    add(&ask.q.reply, SECTION_ANSWER, apex.zone.wire, apex.zone.length, TYPE_NS, external.ttl, apex.server, apex.server_length, 0)
+    reply_put(&ask.q.reply, SECTION_ANSWER, apex.zone.wire, apex.zone.length, TYPE_NS, external.ttl, apex.server, apex.server_length, 0)
     if owner == NULL:
         return
     memcpy(owner, apex.server, front)
@@ -342,7 +343,7 @@ cdef void answer_server(const External *external, const Apex *apex, Ask *ask) no
     count = servers_collect(external.view, OUTSIDE_HEADLESS if external.headless else OUTSIDE, servers)
     seen_begin(&seen, &ask.q.reply, False)
     for i in range(count):
-        add_new(&seen, SECTION_ADDITIONAL, owner, apex.server_length, type_of(servers[i].family), external.ttl, servers[i].ip, size_of(servers[i].family), 0)
+        seen_add(&seen, SECTION_ADDITIONAL, owner, apex.server_length, type_of(servers[i].family), external.ttl, servers[i].ip, size_of(servers[i].family), 0)
 
 
 cdef void answer_server_addresses(const External *external, Ask *ask, uint16_t qtype) noexcept nogil:
@@ -352,4 +353,4 @@ cdef void answer_server_addresses(const External *external, Ask *ask, uint16_t q
     seen_begin(&seen, &ask.q.reply, False)
     for i in range(count):
         if type_of(servers[i].family) == qtype:
-            add_new(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, external.ttl, servers[i].ip, size_of(servers[i].family), 0)
+            seen_add(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, external.ttl, servers[i].ip, size_of(servers[i].family), 0)

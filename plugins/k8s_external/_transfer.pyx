@@ -5,12 +5,12 @@ They are as many as CoreDNS sends: an address comes once for each port, and SRV 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
+from fastdns._hash cimport hash_octets, hash_seed
 from fastdns._wire cimport NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, store16
 from fastdns.plugins.k8s_external._answer cimport Entries, Entry, entries_begin, entries_next, soa_write, target_write
 from fastdns.plugins.k8s_external._external cimport Apex, External
 from fastdns.plugins.k8s_external._k8s_external cimport ExternalHandler
 from fastdns.plugins.kubernetes._chase cimport from_text
-from fastdns.plugins.kubernetes._memory cimport hash_seed, kube_hash
 from fastdns.plugins.kubernetes._name cimport Wanted
 from fastdns.plugins.kubernetes._records cimport LOCAL, SERVICE_HEADLESS, ServiceNode
 from fastdns.plugins.kubernetes._servers cimport OUTSIDE, OUTSIDE_HEADLESS, SERVERS_MAX, Server, servers_collect
@@ -36,7 +36,7 @@ cdef struct Once:                   # what was there before
 
 
 cdef bint is_new(Once *once, const uint8_t *first, uint32_t first_length, const uint8_t *second, uint32_t second_length) noexcept nogil:
-    cdef uint64_t hash = (kube_hash(first, first_length, hash_seed) * 3 ^ kube_hash(second, second_length, hash_seed)) | 1
+    cdef uint64_t hash = (hash_octets(first, first_length, hash_seed) * 3 ^ hash_octets(second, second_length, hash_seed)) | 1
     cdef uint32_t i = <uint32_t>(hash >> 32) & once.mask
     while once.slots[i]:
         if once.slots[i] == hash:

@@ -29,20 +29,6 @@ cdef struct Candidates:             # targets of aliases met; borrowed from the 
     uint8_t length[CANDIDATES_MAX]
     uint8_t text[CANDIDATES_MAX]    # 1: not wire form but the text of a host name of that length
 
-cdef struct Seen:                   # records already there, so that none comes twice
-    Reply *reply
-    uint32_t first                  # records before it do not count
-    uint8_t with_owner              # owners count, too
-    uint8_t hashed
-    uint16_t slots[8192]            # numbers of records + 1, by hash; used from a certain number of records on
-
-cdef void seen_begin(Seen *seen, Reply *reply, bint with_owner) noexcept nogil
-# Adds a record unless it is there. 1 added, 0 was there, -1 the reply is full.
-cdef int add_new(Seen *seen, int section, const uint8_t *owner, uint8_t owner_length, uint16_t type, uint32_t ttl, const uint8_t *rdata,
-                 uint16_t rdlength, uint8_t flags) noexcept nogil
-# Adds a record. 0, or -1 when the reply is full.
-cdef int add(Reply *reply, int section, const uint8_t *owner, uint8_t owner_length, uint16_t type, uint32_t ttl, const uint8_t *rdata,
-             uint16_t rdlength, uint8_t flags) noexcept nogil
 # The weight of one of so many entries in SRV records.
 cdef uint16_t weight_of(uint32_t entries) noexcept nogil
 # A target in the rdata of the SRV records [first, end), looked for from *at on; or a copy of it. NULL when the reply is full.

@@ -1,9 +1,10 @@
 """Records from objects; see _answer.pxd."""
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
-from fastdns._reply cimport (RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Record, reply_add, reply_alloc, reply_copy)
-from fastdns._wire cimport CLASS_IN, NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store16, store32
-from fastdns.plugins.kubernetes._memory cimport hash_seed, kube_hash, load_count
+from libc.string cimport memcmp, memcpy
+from fastdns._reply cimport (RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Record, reply_alloc, reply_copy)
+from fastdns._seen cimport Seen, reply_put, seen_add, seen_begin
+from fastdns._wire cimport NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store16, store32
+from fastdns.plugins.kubernetes._memory cimport load_count
 from fastdns.plugins.kubernetes._name cimport name_parse, name_port
 from fastdns.plugins.kubernetes._records cimport (IMPORTED, PortRecord, ServiceRecord, service_alias, service_ip4, service_ip6,
                                                   service_ports, service_text, slice_cluster, slice_ports, slice_text)
@@ -13,94 +14,12 @@ from fastdns.plugins.kubernetes._view cimport (FOUND_ALIAS, FOUND_CLUSTER_IP, FO
                                                Walk, ZONE_IMPORTED, endpoint_label, view_resolve, walk_begin, walk_count, walk_next)
 
 cdef enum:
-    FEW = 32                        # records up to which looking through them is cheapest
+    TRIED_MAX = 32                  # records that are looked at for a target that one of them may have
     NO_LIMIT = 0x7FFFFFFF
     SOA_TTL_MAX = 300
     REFRESH = 7200
     RETRY = 1800
     EXPIRE = 86400
-
-
-# ---- adding ----
-
-cdef void seen_begin(Seen *seen, Reply *reply, bint with_owner) noexcept nogil:
-    seen.reply = reply
-    seen.first = reply.count
-    seen.with_owner = with_owner
-    seen.hashed = 0
-
-
-cdef uint32_t record_hash(const Seen *seen, const Record *record) noexcept nogil:
-    cdef uint64_t hash = kube_hash(record.rdata, record.rdlength, hash_seed)
-    if seen.with_owner:
-        hash ^= kube_hash(record.owner, record.owner_length, hash_seed) * 3
-    return <uint32_t>hash
-
-
-cdef bint same(const Seen *seen, const Record *a, const Record *b) noexcept nogil:
-    return (a.type == b.type and a.section == b.section and a.rdlength == b.rdlength and memcmp(a.rdata, b.rdata, a.rdlength) == 0
-            and (not seen.with_owner or (a.owner_length == b.owner_length and memcmp(a.owner, b.owner, a.owner_length) == 0)))
-
-
-cdef bint find_or_note(Seen *seen, uint32_t number) noexcept nogil:
-    """Whether an equal record is in the hash; if not, the record of this number enters it."""
-    cdef Record *records = seen.reply.records
-    cdef uint32_t i = record_hash(seen, &records[number]) & 8191
-    while seen.slots[i]:
-        if same(seen, &records[seen.slots[i] - 1], &records[number]):
-            return True
-        i = (i + 1) & 8191
-    seen.slots[i] = <uint16_t>(number + 1)
-    return False
-
-
-cdef bint is_there(Seen *seen, uint32_t number) noexcept nogil:
-    cdef Record *records = seen.reply.records
-    cdef uint32_t i
-    if number - seen.first <= FEW:
-        for i in range(seen.first, number):
-            if same(seen, &records[i], &records[number]):
-                return True
-        return False
-    if not seen.hashed:
-        seen.hashed = 1
-        memset(seen.slots, 0, sizeof(seen.slots))
-        for i in range(seen.first, number):
-            find_or_note(seen, i)
-    return find_or_note(seen, number)
-
-
-cdef int add_new(Seen *seen, int section, const uint8_t *owner, uint8_t owner_length, uint16_t type, uint32_t ttl, const uint8_t *rdata,
-                 uint16_t rdlength, uint8_t flags) noexcept nogil:
-    cdef Record *record = reply_add(seen.reply, section)
-    if record == NULL:
-        return -1
-    fill(record, owner, owner_length, type, ttl, rdata, rdlength, flags)
-    if is_there(seen, seen.reply.count - 1):
-        seen.reply.count -= 1
-        return 0
-    return 1
-
-
-cdef void fill(Record *record, const uint8_t *owner, uint8_t owner_length, uint16_t type, uint32_t ttl, const uint8_t *rdata, uint16_t rdlength,
-               uint8_t flags) noexcept nogil:
-    record.owner = owner
-    record.owner_length = owner_length
-    record.type = type
-    record.klass = CLASS_IN
-    record.ttl = ttl
-    record.rdata = rdata
-    record.rdlength = rdlength
-    record.flags = flags
-
-
-cdef int add(Reply *reply, int section, const uint8_t *owner, uint8_t owner_length, uint16_t type, uint32_t ttl, const uint8_t *rdata,
-             uint16_t rdlength, uint8_t flags) noexcept nogil:
-    cdef Record *record = reply_add(reply, section)
-    if record == NULL:
-        return -1
-    fill(record, owner, owner_length, type, ttl, rdata, rdlength, flags)
-    return 0
 
 
 # ---- names ----
@@ -148,10 +67,10 @@ cdef void add_cluster_ips(Ask *ask, uint16_t qtype) noexcept nogil:
     cdef uint32_t i
     if qtype == TYPE_A:
         for i in range(record.ip4_count):
-            add(&ask.q.reply, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_A, ask.view.ttl, service_ip4(record) + 4 * i, 4, 0)
+            reply_put(&ask.q.reply, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_A, ask.view.ttl, service_ip4(record) + 4 * i, 4, 0)
     else:
         for i in range(record.ip6_count):
-            add(&ask.q.reply, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_AAAA, ask.view.ttl, service_ip6(record) + 16 * i, 16, 0)
+            reply_put(&ask.q.reply, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_AAAA, ask.view.ttl, service_ip6(record) + 16 * i, 16, 0)
 
 
 cdef void add_candidate(Candidates *candidates, const uint8_t *target, uint8_t length, bint text) noexcept nogil:
@@ -172,7 +91,7 @@ cdef bint add_endpoints(Ask *ask, uint16_t qtype, Candidates *candidates) noexce
     while walk_next(&walk):
         any = True
         if walk.endpoint.family == family:
-            if add_new(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, walk.endpoint.ip, 4 if family == 4 else 16, 0) < 0:
+            if seen_add(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, walk.endpoint.ip, 4 if family == 4 else 16, 0) < 0:
                 break
         elif walk.endpoint.family == 0:
             add_candidate(candidates, <const uint8_t *>slice_text(walk.slice) + walk.endpoint.text, walk.endpoint.ip[0], True)
@@ -188,7 +107,7 @@ cdef void add_pod(Ask *ask, uint16_t qtype) noexcept nogil:
     if ip == NULL:
         return
     memcpy(ip, ask.result.ip, size)
-    add(&ask.q.reply, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, ip, <uint16_t>size, RECORD_OWNED if ask.owned else 0)
+    reply_put(&ask.q.reply, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, ip, <uint16_t>size, RECORD_OWNED if ask.owned else 0)
 
 
 cdef void add_servers(Ask *ask, uint16_t qtype) noexcept nogil:
@@ -199,7 +118,7 @@ cdef void add_servers(Ask *ask, uint16_t qtype) noexcept nogil:
     seen_begin(&seen, &ask.q.reply, False)
     for i in range(count):
         if servers[i].family == family:
-            add_new(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, servers[i].ip, 4 if family == 4 else 16, 0)
+            seen_add(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, servers[i].ip, 4 if family == 4 else 16, 0)
 
 
 cdef bint answer_addresses(Ask *ask, uint16_t qtype, Candidates *candidates) noexcept nogil:
@@ -245,8 +164,8 @@ cdef const uint8_t *add_srv(Ask *ask, Seen *seen, uint16_t weight, int32_t port,
     store16(rdata + 2, weight)
     store16(rdata + 4, <uint16_t>port)
     memcpy(rdata + 6, target, length)
-    if add_new(seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_SRV, ask.view.ttl, rdata, <uint16_t>(6 + length),
-               RECORD_OWNED if ask.owned else 0) < 0:
+    if seen_add(seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_SRV, ask.view.ttl, rdata, <uint16_t>(6 + length),
+                RECORD_OWNED if ask.owned else 0) < 0:
         return NULL
     return rdata + 6
 
@@ -270,9 +189,9 @@ cdef void srv_cluster_ip(Ask *ask) noexcept nogil:
     if target == NULL:
         return
     for i in range(record.ip4_count):
-        add(&ask.q.reply, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_A, ask.view.ttl, service_ip4(record) + 4 * i, 4, 0)
+        reply_put(&ask.q.reply, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_A, ask.view.ttl, service_ip4(record) + 4 * i, 4, 0)
     for i in range(record.ip6_count):
-        add(&ask.q.reply, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_AAAA, ask.view.ttl, service_ip6(record) + 16 * i, 16, 0)
+        reply_put(&ask.q.reply, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_AAAA, ask.view.ttl, service_ip6(record) + 16 * i, 16, 0)
 
 
 cdef void srv_endpoints(Ask *ask, uint32_t entries) noexcept nogil:
@@ -313,8 +232,8 @@ cdef void add_targets(Ask *ask, Seen *extra, uint32_t first, uint32_t end) noexc
             continue
         # The target is in an SRV record already, at or behind the last one found, unless two endpoints share a name.
         target = target_of(&ask.q.reply, first, end, &at, name, length)
-        if target == NULL or add_new(extra, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_A if walk.endpoint.family == 4 else TYPE_AAAA,
-                                     ask.view.ttl, walk.endpoint.ip, 4 if walk.endpoint.family == 4 else 16, 0) < 0:
+        if target == NULL or seen_add(extra, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_A if walk.endpoint.family == 4 else TYPE_AAAA,
+                                      ask.view.ttl, walk.endpoint.ip, 4 if walk.endpoint.family == 4 else 16, 0) < 0:
             return
 
 
@@ -328,7 +247,7 @@ cdef const uint8_t *target_of(Reply *reply, uint32_t first, uint32_t end, uint32
             at[0] = i
             return record.rdata + 6
         i = i + 1 if i + 1 < end else first
-        if tried == FEW:            # shared names all over: a copy costs less than the search
+        if tried == TRIED_MAX:            # shared names all over: a copy costs less than the search
             break
     return reply_copy(reply, name, length)
 
@@ -360,7 +279,7 @@ cdef void srv_pod(Ask *ask) noexcept nogil:
     if target == NULL or ip == NULL:
         return
     memcpy(ip, ask.result.ip, size)
-    add(&ask.q.reply, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_A if size == 4 else TYPE_AAAA, ask.view.ttl, ip, <uint16_t>size, RECORD_OWNED)
+    reply_put(&ask.q.reply, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_A if size == 4 else TYPE_AAAA, ask.view.ttl, ip, <uint16_t>size, RECORD_OWNED)
 
 
 cdef bint answer_srv(Ask *ask) noexcept nogil:
@@ -407,7 +326,7 @@ cdef void answer_soa(Ask *ask, int section) noexcept nogil:
     if rdata == NULL:
         return
     length = soa_write(rdata, ask.view, ask.zone_flags, ask.zone, ask.zone_length)
-    add(&ask.q.reply, section, ask.zone, ask.zone_length, TYPE_SOA, min(ask.view.ttl, <uint32_t>SOA_TTL_MAX), rdata, <uint16_t>length, RECORD_OWNED)
+    reply_put(&ask.q.reply, section, ask.zone, ask.zone_length, TYPE_SOA, min(ask.view.ttl, <uint32_t>SOA_TTL_MAX), rdata, <uint16_t>length, RECORD_OWNED)
 
 
 cdef void answer_servers(Ask *ask) noexcept nogil:
@@ -422,7 +341,7 @@ cdef void answer_servers(Ask *ask) noexcept nogil:
         rdata = reply_copy(&ask.q.reply, name, length)
         if length == 0 or rdata == NULL:
             return
-        if add_new(&seen, SECTION_ANSWER, ask.zone, ask.zone_length, TYPE_NS, ask.view.ttl, rdata, <uint16_t>length, RECORD_OWNED) < 0:
+        if seen_add(&seen, SECTION_ANSWER, ask.zone, ask.zone_length, TYPE_NS, ask.view.ttl, rdata, <uint16_t>length, RECORD_OWNED) < 0:
             return
-        add(&ask.q.reply, SECTION_ADDITIONAL, rdata, <uint8_t>length, TYPE_A if servers[i].family == 4 else TYPE_AAAA, ask.view.ttl,
-            servers[i].ip, 4 if servers[i].family == 4 else 16, 0)
+        reply_put(&ask.q.reply, SECTION_ADDITIONAL, rdata, <uint8_t>length, TYPE_A if servers[i].family == 4 else TYPE_AAAA, ask.view.ttl,
+                  servers[i].ip, 4 if servers[i].family == 4 else 16, 0)

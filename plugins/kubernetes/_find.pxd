@@ -1,7 +1,8 @@
 """Reading the store: what workers call between two announcements of theirs (fastdns._epoch). Results are valid until the batch ends."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from fastdns._hash cimport hash_octets, hash_seed
 from fastdns._wire cimport octets_equal
-from fastdns.plugins.kubernetes._memory cimport Slots, Table, hash_seed, kube_hash, load_word, slot_agrees, slot_entry, table_slots
+from fastdns.plugins.kubernetes._memory cimport Slots, Table, load_word, slot_agrees, slot_entry, table_slots
 from fastdns.plugins.kubernetes._records cimport Cluster, NamespaceNode, PodRecord, ServiceNode, ServiceRecord, SliceRecord
 
 cdef struct Probe:                  # walks the entries of a table whose hash may be the wanted one
@@ -29,7 +30,7 @@ cdef inline void *probe_next(Probe *probe) noexcept nogil:
 
 cdef inline uint64_t service_key_hash(const uint8_t *key, uint32_t length) noexcept nogil:
     """Of a service's key: the labels of service and namespace in wire form, lower case."""
-    return kube_hash(key, length, hash_seed)
+    return hash_octets(key, length, hash_seed)
 
 cdef inline ServiceNode *find_service_hashed(const Cluster *cluster, int world, const uint8_t *key, uint32_t length, uint64_t hash) noexcept nogil:
     """The node of a service; hash is that of its key."""
@@ -49,14 +50,14 @@ cdef inline NamespaceNode *find_namespace(const Cluster *cluster, const uint8_t 
     cdef Probe probe
     cdef NamespaceNode *node
     cdef uint32_t length = <uint32_t>label[0] + 1
-    probe_begin(&probe, &cluster.namespaces, kube_hash(label, length, hash_seed))
+    probe_begin(&probe, &cluster.namespaces, hash_octets(label, length, hash_seed))
     while True:
         node = <NamespaceNode *>probe_next(&probe)
         if node == NULL or (node.length == length and octets_equal(node.label, label, length)):
             return node
 
 cdef inline uint64_t address_hash(const uint8_t *ip, uint8_t family) noexcept nogil:
-    return kube_hash(ip, 4 if family == 4 else 16, hash_seed)
+    return hash_octets(ip, 4 if family == 4 else 16, hash_seed)
 
 # The next pod that has the address of a probe begun on cluster.pod_addresses, or NULL.
 cdef PodRecord *next_pod(Probe *probe, const uint8_t *ip, uint8_t family) noexcept nogil

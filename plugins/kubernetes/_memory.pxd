@@ -8,48 +8,15 @@ from fastdns._epoch cimport EpochTicket
 
 cdef extern from * nogil:
     """
-    #include <stdint.h>
-    #include <string.h>
     #define KUBE_LOAD(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
     #define KUBE_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-
-    static inline uint64_t kube_mix(uint64_t a, uint64_t b) {
-        __uint128_t product = (__uint128_t)a * b;
-        return (uint64_t)product ^ (uint64_t)(product >> 64);
-    }
-
-    /* Keyed hash of any octets: 64-bit multiply and fold, eight octets a step; the last step overlaps. */
-    static inline uint64_t kube_hash(const uint8_t *p, uint32_t n, const uint64_t *seed) {
-        uint64_t h = seed[0] ^ n, v, w;
-        uint32_t a, b;
-        if (n > 8) {
-            for (; n > 8; p += 8, n -= 8) {
-                memcpy(&v, p, 8);
-                h = kube_mix(h ^ v, seed[1]);
-            }
-            memcpy(&v, p + n - 8, 8);
-        } else if (n >= 4) {
-            memcpy(&a, p, 4);
-            memcpy(&b, p + n - 4, 4);
-            v = ((uint64_t)a << 32) | b;
-        } else if (n > 0) {
-            v = ((uint64_t)p[0] << 16) | ((uint64_t)p[n >> 1] << 8) | p[n - 1];
-        } else {
-            v = 0;
-        }
-        w = kube_mix(h ^ v, seed[1] ^ 0x9E3779B97F4A7C15ull);
-        return kube_mix(w ^ seed[0], 0xD6E8FEB86659FD93ull);
-    }
     """
-    uint64_t kube_hash(const uint8_t *data, uint32_t length, const uint64_t *seed) noexcept
     void *load_pointer "KUBE_LOAD"(void **p) noexcept
     void store_pointer "KUBE_STORE"(void **p, void *value) noexcept
     uint64_t load_word "KUBE_LOAD"(const uint64_t *p) noexcept
     void store_word "KUBE_STORE"(uint64_t *p, uint64_t value) noexcept
     uint32_t load_count "KUBE_LOAD"(const uint32_t *p) noexcept
     void store_count "KUBE_STORE"(uint32_t *p, uint32_t value) noexcept
-
-cdef uint64_t hash_seed[2]          # random for each process
 
 cdef enum:
     CLASS_STEP = 8                  # octets between two size classes

@@ -3,7 +3,6 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 from fastdns._epoch cimport epoch_passed, epoch_ticket, epoch_wait
-from fastdns._random cimport Random, random_init, random_next
 
 cdef extern from *:
     """
@@ -18,18 +17,6 @@ cdef extern from *:
 
 cdef extern from "<stdlib.h>" nogil:
     void *aligned_alloc(size_t alignment, size_t size)
-
-cdef uint64_t hash_seed[2]
-
-
-cdef void seed_hash() noexcept:
-    cdef Random random
-    cdef int i
-    random_init(&random)
-    for i in range(2):
-        hash_seed[i] = (<uint64_t>random_next(&random) << 32) | random_next(&random) | 1
-
-seed_hash()
 
 
 # ---- blocks ----

@@ -1,9 +1,10 @@
 """Writing the store: namespaces, services and service imports; see _nodes.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
+from fastdns._hash cimport hash_octets, hash_seed
 from fastdns.plugins.kubernetes._build cimport build_import, build_key, build_label, build_service, external_alike, service_alike
 from fastdns.plugins.kubernetes._find cimport address_hash, find_namespace, find_service, service_has_external
-from fastdns.plugins.kubernetes._memory cimport (Slots, Table, hash_seed, kube_hash, lines, memory_alloc, memory_free, memory_retire, slots_new,
+from fastdns.plugins.kubernetes._memory cimport (Slots, Table, lines, memory_alloc, memory_free, memory_retire, slots_new,
                                                  slots_put, store_count, store_pointer, table_insert, table_next, table_publish, table_remove,
                                                  table_room)
 from fastdns.plugins.kubernetes._objects cimport KIND_IMPORT, KIND_NAMESPACE, KIND_SERVICE, Import, Namespace, Object, Service, Span
@@ -13,12 +14,12 @@ from fastdns.plugins.kubernetes._records cimport (IMPORTED, LOCAL, AddressRecord
 
 cdef uint64_t namespace_hash(const void *entry) noexcept nogil:
     cdef const NamespaceNode *node = <const NamespaceNode *>entry
-    return kube_hash(node.label, node.length, hash_seed)
+    return hash_octets(node.label, node.length, hash_seed)
 
 
 cdef uint64_t service_hash(const void *entry) noexcept nogil:
     cdef const ServiceNode *node = <const ServiceNode *>entry
-    return kube_hash(node.key, node.length, hash_seed)
+    return hash_octets(node.key, node.length, hash_seed)
 
 
 cdef void nodes_begin(Cluster *cluster) noexcept nogil:

@@ -2,8 +2,9 @@
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
 from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, reply_copy
+from fastdns._seen cimport Seen, seen_add, seen_begin
 from fastdns._wire cimport NAME_MAX, TYPE_PTR
-from fastdns.plugins.kubernetes._answer cimport Seen, add_new, endpoint_write, name_write, seen_begin
+from fastdns.plugins.kubernetes._answer cimport endpoint_write, name_write
 from fastdns.plugins.kubernetes._find cimport Probe, address_hash, find_service_by_address, next_slice, probe_begin
 from fastdns.plugins.kubernetes._records cimport EndpointRecord, ServiceNode, SliceRecord, slice_endpoints
 from fastdns.plugins.kubernetes._view cimport View, view_exposes
@@ -20,8 +21,8 @@ cdef bint add_pointer(Ask *ask, Seen *seen, const uint8_t *name, uint32_t length
     if length == 0:
         return True
     rdata = reply_copy(&ask.q.reply, name, length)
-    return rdata != NULL and add_new(seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_PTR, ask.view.ttl, rdata, length,
-                                     RECORD_OWNED) >= 0
+    return rdata != NULL and seen_add(seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_PTR, ask.view.ttl, rdata, length,
+                                      RECORD_OWNED) >= 0
 
 
 cdef bint answer_reverse(Ask *ask, const uint8_t *ip, uint8_t family) noexcept nogil:

@@ -1,9 +1,10 @@
 """Writing the store: endpoint slices, and pods; see _slices.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
+from fastdns._hash cimport hash_octets, hash_seed
 from fastdns.plugins.kubernetes._build cimport build_key, build_label, build_pod, build_slice
 from fastdns.plugins.kubernetes._find cimport Probe, address_hash, probe_begin, probe_next
-from fastdns.plugins.kubernetes._memory cimport (Slots, Table, hash_seed, kube_hash, memory_alloc, memory_free, memory_retire, slots_new,
+from fastdns.plugins.kubernetes._memory cimport (Slots, Table, memory_alloc, memory_free, memory_retire, slots_new,
                                                  slots_put, store_pointer, table_insert, table_next, table_publish, table_remove,
                                                  table_replace, table_room)
 from fastdns.plugins.kubernetes._nodes cimport (ADDED, CHANGED, NO_MEMORY, REMOVED, UNCHANGED, is_late, namespace_node, namespace_release,
@@ -20,9 +21,9 @@ cdef uint32_t POD_HEAD = <uint32_t>(<uint8_t *>&blank_pod.data - <uint8_t *>&bla
 
 cdef uint64_t name_hash(const NamespaceNode *namespace, const char *name, uint32_t length) noexcept nogil:
     cdef uint64_t seed[2]
-    seed[0] = kube_hash(namespace.label, namespace.length, hash_seed)
+    seed[0] = hash_octets(namespace.label, namespace.length, hash_seed)
     seed[1] = hash_seed[1]
-    return kube_hash(<const uint8_t *>name, length, seed)
+    return hash_octets(<const uint8_t *>name, length, seed)
 
 
 cdef uint64_t slice_hash(const void *entry) noexcept nogil:
