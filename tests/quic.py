@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import select
 import socket
 import ssl
@@ -52,6 +53,8 @@ class Client:
         self.quic = QuicConnection(configuration=configuration, session_ticket_handler=self.tickets.append)
         self.address = (host, port)
         self.socket = self._socket()
+        #: The part of datagrams that is lost on the way, in either direction.
+        self.loss = 0.0
         #: What came on each stream.
         self.received: dict[int, bytearray] = {}
         #: Streams that the server has ended, and error codes of those that it has reset.
@@ -120,7 +123,8 @@ class Client:
         """Send what there is to send."""
         for octets, _ in self.quic.datagrams_to_send(now=time.monotonic()):
             try:
-                self.socket.send(octets)
+                if random.random() >= self.loss:
+                    self.socket.send(octets)
             except (BlockingIOError, ConnectionRefusedError):
                 pass
 
@@ -160,7 +164,8 @@ class Client:
                 octets = self.socket.recv(65535)
             except (BlockingIOError, ConnectionRefusedError):
                 return
-            self.quic.receive_datagram(octets, self.address, now=time.monotonic())
+            if random.random() >= self.loss:
+                self.quic.receive_datagram(octets, self.address, now=time.monotonic())
 
     def _take_events(self) -> None:
         while (event := self.quic.next_event()) is not None:

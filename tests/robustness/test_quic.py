@@ -14,7 +14,7 @@ import pytest
 from tests.certificates import write_certificates
 from tests.quic import Client, Closed, query
 from tests.server import Server
-from tests.waiting import REPLY, until
+from tests.waiting import LIMIT, REPLY, until
 
 COREFILE = """
 quic://.:{port} {
@@ -219,6 +219,16 @@ def test_mutated_packets_of_a_connection(serve: Callable[..., Server]) -> None:
                 send(octets)
             assert client.reply(stream).answer
     assert "failed" not in server.log()
+
+
+def test_lost_datagrams_are_sent_again(serve: Callable[..., Server]) -> None:
+    server = serve(COREFILE.replace("hosts {", "hosts {\n ttl 5\n" + "".join(f" 192.0.2.{i} big.test\n" for i in range(250))), prepare=write_certificates)
+    large = query("big.test.", use_edns=0, payload=4096)
+    with Client(server.port) as client:
+        client.loss = 0.15
+        for _ in range(5):
+            streams = [client.begin(large if i % 8 == 0 else QUESTION) for i in range(40)]
+            assert all(client.reply(stream, LIMIT).answer for stream in streams)
 
 
 def test_reloads_under_load_lose_nothing(serve: Callable[..., Server]) -> None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from aioquic.quic import events
 from aioquic.quic.packet import QuicErrorCode, QuicFrameType
 
+from fastdns.server.fronts.quic_transport import ACK_DELAY, Transport
+
 if TYPE_CHECKING:
     from fastdns.server.fronts.quic import QuicFront, Way
-    from fastdns.server.fronts.quic_transport import Transport
 
 __all__ = ["LIVING", "Peer", "Stage"]
 
@@ -144,6 +145,12 @@ class Peer(ABC):
         self._take_events(now)
         if self.stage is Stage.SERVED:
             self._notice(now)
+        if self._wrote or transport.has_news(now):
+            self._send(now)
+        self._set_clock(now)
+
+    def _send(self, now: float) -> None:
+        transport = self.transport
         if self._wrote:
             transport.acknowledge(now)
             self._wrote = False
@@ -154,7 +161,6 @@ class Peer(ABC):
         if ending and self.stage in LIVING:
             self._last_words = datagrams
             self._end()
-        self._set_clock(now)
 
     def drop(self) -> None:
         """Forget it at once and without a word."""
@@ -174,7 +180,9 @@ class Peer(ABC):
             if kind is events.StreamDataReceived:
                 if self._admitted():
                     self.receive(event)
-            elif kind is events.HandshakeCompleted:
+                continue
+            self._wrote = True  # whatever it is, there may be an answer to it
+            if kind is events.HandshakeCompleted:
                 self.transport.slim()
                 self._give_up_at = None
                 fault = self.transport.fault()
@@ -210,7 +218,9 @@ class Peer(ABC):
             self.noticed += 1
 
     def _set_clock(self, now: float) -> None:
-        """One timer for everything. It is left alone when what comes next is later than it: it then looks again."""
+        """One timer for everything. It is left alone when what comes next is later than it, or hardly earlier: it then looks again."""
+        if self._timer is not None and self._timer_at <= now + ACK_DELAY:
+            return
         at = self.transport.get_timer()
         if at is None:  # terminated
             self.drop()
@@ -236,6 +246,7 @@ class Peer(ABC):
         at = self.transport.get_timer()
         if at is not None and now >= at:
             self.transport.handle_timer(now)
+            self._wrote = True
         if self.stage is Stage.SERVED:
             for stream in [stream for stream, deadline in self.reading.items() if deadline <= now]:
                 self.finish_stream(stream)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import END_STATES, Limit, QuicConnection, QuicConnectionState
 from aioquic.quic.packet import QuicFrameType
+from aioquic.quic.stream import QuicStreamSender
 from aioquic.tls import Alert, AlertDescription, Epoch, SessionTicket, verify_certificate
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -17,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 if TYPE_CHECKING:
     from fastdns.server.fronts.credentials import Credentials
 
-__all__ = ["STREAM_WINDOW", "TicketStore", "Transport"]
+__all__ = ["ACK_DELAY", "CONNECTION_WINDOW", "STREAM_WINDOW", "TicketStore", "Transport"]
 
 #: Octets that a client may send on one stream, which is never raised: more than the longest message with its length, or request with its headers.
 STREAM_WINDOW = 96 * 1024
@@ -30,6 +31,10 @@ ACK_DELAY = 0.01
 
 #: An alert that the library has no name for.
 CERTIFICATE_REQUIRED = 116
+
+# Members of an enumeration are equal only where they are the same, so this hash is right, and it is not computed in Python; the library's maps of every
+# packet are by them.
+Epoch.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 class Silent:
@@ -85,6 +90,11 @@ class Transport(QuicConnection):
         self._ack_delay = ACK_DELAY
         #: Octets that the protocol above keeps of what was received.
         self.kept_above: Callable[[], int] = int
+        self._streams_allowed = streams
+        #: Packets were found to be lost since `has_news` was asked.
+        self._lost = False
+        self._forward_lost = self._loss._on_packets_lost
+        self._loss._on_packets_lost = self._on_packets_lost  # type: ignore[method-assign]
         self._local_max_streams_bidi = Limit(QuicFrameType.MAX_STREAMS_BIDI, "max_streams_bidi", streams)
         self._local_max_streams_uni = Limit(QuicFrameType.MAX_STREAMS_UNI, "max_streams_uni", streams)
 
@@ -129,6 +139,28 @@ class Transport(QuicConnection):
         self.stop_stream(stream, code)
         return True
 
+    def has_news(self, now: float) -> bool:
+        """Whether what was received is a reason to send something now. To find out by building packets costs as much as sending one."""
+        path = self._network_paths[0]
+        if self._lost or not self._handshake_confirmed or len(self._network_paths) > 1 or not path.is_validated:
+            self._lost = False
+            return True
+        streams, data = self._local_max_streams_bidi, self._local_max_data
+        acknowledge_at = self._spaces[Epoch.ONE_RTT].ack_at
+        return (
+            self.ended
+            or (acknowledge_at is not None and acknowledge_at <= now)
+            or (streams.sent - streams.used) * 2 < self._streams_allowed  # those that ended are counted when packets are built
+            or data.value - data.used < CONNECTION_WINDOW // 2
+            or bool(self._retire_connection_ids or path.remote_challenges)
+            or any(has_rest(stream.sender) for stream in self._streams_queue if not stream.sender.buffer_is_empty)
+        )
+
+    def _on_packets_lost(self, packets: Any, **how: Any) -> None:
+        packets = tuple(packets)
+        self._lost = self._lost or bool(packets)
+        self._forward_lost(packets=packets, **how)
+
     def acknowledge(self, now: float) -> None:
         """Let what is acknowledged travel in the packets that leave next."""
         space = self._spaces.get(Epoch.ONE_RTT)
@@ -170,6 +202,11 @@ class Transport(QuicConnection):
             super()._write_stream_limits(builder, space, stream)
         finally:
             receiver.highest_offset = highest
+
+
+def has_rest(sender: QuicStreamSender) -> bool:
+    """Whether a stream has something to send; that its buffer is empty is seen only when a packet was built without it."""
+    return sender._pending_eof or len(sender._pending) > 0
 
 
 def is_for_clients(certificate: x509.Certificate) -> bool:
