@@ -15,5 +15,6 @@ cdef ssize_t secure_send(void *ssl, const uint8_t *octets, size_t size) noexcept
 # Says goodbye, if that can be said at once, and frees the object; the descriptor stays.
 cdef void secure_end(void *ssl) noexcept nogil
 # ---- with the GIL ----
-# The object of a Python socket whose handshake is through, with a reference of its own, ready for the functions above; RuntimeError.
+# Takes the object of a Python socket whose handshake is through, ready for the functions above. The socket can then only be detached and closed.
+# Not for contexts with callbacks that outlive the handshake (a keylog). RuntimeError.
 cdef void *secure_take(sock) except NULL

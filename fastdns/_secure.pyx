@@ -34,7 +34,6 @@ cdef struct Library:                    # OpenSSL's functions, by its names
     write_func SSL_write
     error_func SSL_get_error
     act_func SSL_pending
-    act_func SSL_up_ref
     act_func SSL_shutdown
     free_func SSL_free
     clear_func ERR_clear_error
@@ -122,7 +121,6 @@ def find_library() -> None:
     library.SSL_write = <write_func>find(handle, b"SSL_write")
     library.SSL_get_error = <error_func>find(handle, b"SSL_get_error")
     library.SSL_pending = <act_func>find(handle, b"SSL_pending")
-    library.SSL_up_ref = <act_func>find(handle, b"SSL_up_ref")
     library.SSL_shutdown = <act_func>find(handle, b"SSL_shutdown")
     library.SSL_free = <free_func>find(handle, b"SSL_free")
     library.ERR_clear_error = <clear_func>find(handle, b"ERR_clear_error")
@@ -141,16 +139,19 @@ def find_library() -> None:
 
 
 cdef void *secure_take(sock) except NULL:
+    cdef SocketObject *fields
     cdef void *ssl
     cdef void *bio
     if library.BIO_ctrl_pending == NULL:
         raise RuntimeError("no library")
     socket_object = sock._sslobj
-    ssl = (<SocketObject *><PyObject *>socket_object).ssl
-    bio = library.BIO_new(library.BIO_s_mem())
-    if ssl == NULL or bio == NULL:
+    fields = <SocketObject *><PyObject *>socket_object
+    ssl = fields.ssl
+    bio = library.BIO_new(library.BIO_s_mem()) if ssl != NULL else NULL
+    if bio == NULL:
         raise RuntimeError("no memory")
-    library.SSL_up_ref(ssl)
+    # Taken, not shared: what Python does to it when the socket object goes would happen while a worker uses it.
+    fields.ssl = NULL
     library.SSL_set0_rbio(ssl, bio)
     library.SSL_ctrl(ssl, SSL_CTRL_MODE, SSL_MODE_PARTIAL_MOVING_WRITE, NULL)
     return ssl

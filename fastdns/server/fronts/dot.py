@@ -59,7 +59,7 @@ class DotFront(StreamFront):
         await super().stop()
 
     async def _greet(self, sock: socket.socket) -> None:
-        if not self.by_workers:
+        if not self.by_workers or (self.settings.tls is not None and self.settings.tls.keylog):  # which calls Python from any thread
             await super()._greet(sock)
             return
         since = _arrival.now()
