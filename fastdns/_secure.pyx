@@ -28,6 +28,8 @@ ctypedef void *(*kind_func)() noexcept nogil
 ctypedef void *(*part_func)(const void *ssl) noexcept nogil
 ctypedef void (*set_func)(void *ssl, void *bio) noexcept nogil
 ctypedef size_t (*count_func)(void *bio) noexcept nogil
+ctypedef int (*verify_func)(void *store, void *argument) noexcept nogil
+ctypedef void (*judge_func)(void *context, verify_func verify, void *argument) noexcept nogil
 
 cdef struct Library:                    # OpenSSL's functions, by its names
     read_func SSL_read
@@ -44,10 +46,16 @@ cdef struct Library:                    # OpenSSL's functions, by its names
     kind_func BIO_s_mem
     write_func BIO_write
     count_func BIO_ctrl_pending
+    part_func SSL_get_SSL_CTX
+    judge_func SSL_CTX_set_cert_verify_callback
 
 cdef Library library
 
-cdef struct SocketObject:               # of the module `_ssl`
+cdef struct ContextObject:              # of the module `_ssl`
+    PyObject head
+    void *context
+
+cdef struct SocketObject:               # likewise
     PyObject head
     void *socket
     void *ssl
@@ -132,8 +140,11 @@ def find_library() -> None:
     library.BIO_write = <write_func>find(handle, b"BIO_write")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     probe = context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
+    library.SSL_get_SSL_CTX = <part_func>find(handle, b"SSL_get_SSL_CTX")
+    library.SSL_CTX_set_cert_verify_callback = <judge_func>find(handle, b"SSL_CTX_set_cert_verify_callback")
     fields = <SocketObject *><PyObject *>probe._sslobj
-    if fields.socket != NULL or fields.ssl == NULL or fields.context != <void *><PyObject *>context:
+    if fields.socket != NULL or fields.ssl == NULL or fields.context != <void *><PyObject *>context or (
+            (<ContextObject *>fields.context).context != library.SSL_get_SSL_CTX(fields.ssl)):
         raise LookupError("an unknown socket object")
     library.BIO_ctrl_pending = <count_func>find(handle, b"BIO_ctrl_pending")
 
@@ -155,3 +166,13 @@ cdef void *secure_take(sock) except NULL:
     library.SSL_set0_rbio(ssl, bio)
     library.SSL_ctrl(ssl, SSL_CTRL_MODE, SSL_MODE_PARTIAL_MOVING_WRITE, NULL)
     return ssl
+
+
+cdef int accept_anybody(void *store, void *argument) noexcept nogil:
+    return 1
+
+
+def trust_anybody(context not None) -> None:
+    """Takes any certificate of a client; see _secure.pyi."""
+    find_library()
+    library.SSL_CTX_set_cert_verify_callback((<ContextObject *><PyObject *>context).context, accept_anybody, NULL)

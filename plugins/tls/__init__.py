@@ -51,6 +51,8 @@ def _credentials(controller: Controller, files: list[str], client_auth: str, key
         found.context()
     except ssl.SSLError as error:
         raise CorefileError(_said(error)) from None
+    except LookupError:
+        raise controller.err(f"client_auth {client_auth} cannot be had: the OpenSSL of this Python is out of reach") from None
     except ValueError as error:
         raise CorefileError(f"could not load TLS cert: tls: {error}") from None
     if not keylog:

@@ -96,6 +96,8 @@ def test_clear_text_without_a_certificate(serve_either: Callable[..., Server]) -
     ("client_auth", "served"),
     [
         ("nocert", {"", "client", "stranger"}),
+        ("request", {"", "client", "stranger"}),
+        ("require", {"client", "stranger"}),
         ("verify_if_given", {"", "client"}),
         ("require_and_verify", {"client"}),
     ],

@@ -42,7 +42,7 @@ class Credentials:
 
     def context(self, alpn: Sequence[str] = ()) -> ssl.SSLContext:
         """The context of a transport with these protocols (RFC 7301), read from the files once: a renewed certificate is a reload's. OSError (with
-        `ssl.SSLError`), ValueError."""
+        `ssl.SSLError`), ValueError; LookupError where this Python cannot do without verifying."""
         key = tuple(alpn)
         if key not in self._contexts:
             self._contexts[key] = self._made(key)
@@ -68,7 +68,13 @@ class Credentials:
         context.load_cert_chain(self.certificate, self.key, password=_no_password)
         if self.authority:
             context.load_verify_locations(self.authority)
+        elif CLIENT_AUTH[self.client_auth] != ssl.CERT_NONE:
+            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
         context.verify_mode = CLIENT_AUTH[self.client_auth]
+        if self.client_auth in ("request", "require"):
+            from fastdns._secure import trust_anybody
+
+            trust_anybody(context)
         if alpn:
             context.set_alpn_protocols(list(alpn))
         if self.keylog:
