@@ -33,9 +33,10 @@ def encoded(message: bytes) -> str:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = write_certificates(tmp_path_factory.mktemp("doh"))
-    blocks = ["https://.:{port} {\n" + TIMES + "tls server.pem server.key\n prometheus 127.0.0.1:{port2}\n" + HOSTS + "}"]
+    blocks = ["https://.:{port} {\n timeouts {\n read 1m\n idle 1h\n }\n tls server.pem server.key\n prometheus 127.0.0.1:{port2}\n" + HOSTS + "}"]
     blocks += ["https://drop.test:{port} {\n tls server.pem server.key\n erratic {\n drop 1\n }\n}"]
-    blocks += ["https://.:{port3} {\n" + HOSTS + "}"]
+    blocks += ["https://.:{port3} {\n timeouts {\n read 1m\n idle 1h\n }\n" + HOSTS + "}"]
+    blocks += ["https://.:{port4} {\n" + TIMES + "tls server.pem server.key\n" + HOSTS + "}"]
     with Server(folder, "\n".join(blocks)) as running:
         yield running
 
@@ -138,8 +139,9 @@ def test_ages(serve: Callable[..., Server]) -> None:
 # ---- what clients may not do ----
 
 
-def connect(server: Server, *alpn: str) -> ssl.SSLSocket:
-    plain = socket.create_connection(("127.0.0.1", server.port), REPLY)
+def connect(server: Server, *alpn: str, hurried: bool = False) -> ssl.SSLSocket:
+    """``hurried``: to where `TIMES` hold."""
+    plain = socket.create_connection(("127.0.0.1", server.ports["port4"] if hurried else server.port), REPLY)
     return client_context(server.folder, alpn=alpn).wrap_socket(plain)
 
 
@@ -263,7 +265,7 @@ def test_a_bomb_of_fields(server: Server) -> None:
 
 
 def test_a_client_that_opens_no_window_waits_alone(server: Server) -> None:
-    with connect(server, "h2") as connection:
+    with connect(server, "h2", hurried=True) as connection:
         two = Two(connection)
         two.http.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
         for number in range(1, 100, 2):
@@ -283,14 +285,14 @@ def test_a_client_that_opens_no_window_waits_alone(server: Server) -> None:
     ],
 )
 def test_slow_clients_are_not_waited_for(server: Server, octets: bytes) -> None:
-    with connect(server) as connection:
+    with connect(server, hurried=True) as connection:
         connection.sendall(octets)
         assert rest(connection).startswith(b"HTTP/1.1 404" if octets.startswith(b"GET") else b"")
 
 
 def test_a_request_that_drips(server: Server) -> None:
     """An octet now and then is no reason to wait for longer."""
-    with connect(server) as connection:
+    with connect(server, hurried=True) as connection:
         connection.settimeout(0.2)
         sent = 0
         for octet in b"GET /dns-query?dns=" + b"A" * 400:

@@ -13,6 +13,7 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError, StreamClosedError
 from h2.settings import SettingCodes, Settings
 
+from fastdns.server.fronts.hpack import Encoder
 from fastdns.server.fronts.response import BODY_MAX, HEAD_MAX, HEAD_WITH_TARGET_MAX, Response, date
 
 if TYPE_CHECKING:
@@ -71,7 +72,10 @@ class Http2:
 
     def __init__(self, connection: DohConnection) -> None:
         self.connection = connection
-        self.http = H2Connection(H2Configuration(client_side=False, header_encoding="latin-1"))
+        # What leaves is our own: it needs no check.
+        settled = H2Configuration(client_side=False, header_encoding="latin-1", validate_outbound_headers=False, normalize_outbound_headers=False)
+        self.http = H2Connection(settled)
+        self.http.encoder = Encoder()
         self.http.local_settings = Settings(
             client=False,
             initial_values={
