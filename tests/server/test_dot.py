@@ -321,6 +321,7 @@ def test_garbage_before_and_inside_of_tls(serve_either: Callable[..., Server]) -
         assert ask(server).rcode() == dns.rcode.NOERROR
 
 
+@pytest.mark.memory
 def test_many_connections(serve_either: Callable[..., Server]) -> None:
     server = serve_either(COREFILE.replace("whoami", "timeouts {\n idle 1h\n read 1h\n }\n whoami"))
     before = server.memory()

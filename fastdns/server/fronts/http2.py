@@ -75,7 +75,7 @@ class Http2:
         # What leaves is our own: it needs no check.
         settled = H2Configuration(client_side=False, header_encoding="latin-1", validate_outbound_headers=False, normalize_outbound_headers=False)
         self.http = H2Connection(settled)
-        self.http.encoder = Encoder()
+        self.http.encoder = Encoder()  # type: ignore[assignment]
         self.http.local_settings = Settings(
             client=False,
             initial_values={
