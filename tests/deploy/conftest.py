@@ -56,6 +56,30 @@ def kustomize(request: pytest.FixtureRequest) -> Callable[[Path], list[dict[str,
     return render
 
 
+@pytest.fixture(scope="session")
+def helm_program(request: pytest.FixtureRequest) -> str:
+    """The helm command."""
+    return shutil.which("helm") or built(request.getfixturevalue("go"), "helm", "helm.sh/helm/v3/cmd/helm", "v3.22.0")
+
+
+@pytest.fixture(scope="session")
+def helm(helm_program: str) -> Callable[..., dict[str, dict[str, Any]]]:
+    """``helm(chart, *arguments)`` renders a release `r` and checks each object of Kubernetes's own kinds; by ``Kind/name``."""
+
+    def render(chart: Path, *arguments: str) -> dict[str, dict[str, Any]]:
+        done = subprocess.run([helm_program, "template", "r", str(chart), "-n", "kube-system", *arguments], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        documents = [document for document in yaml.safe_load_all(done.stdout) if document]
+        for document in documents:
+            if ".coreos.com/" not in document["apiVersion"]:
+                check(document)
+        objects = {f"{document['kind']}/{document['metadata']['name']}": document for document in documents}
+        assert len(objects) == len(documents)
+        return objects
+
+    return render
+
+
 PLURALS = {
     "ConfigMap": ("api/v1", "configmaps"),
     "Service": ("api/v1", "services"),
