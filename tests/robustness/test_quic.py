@@ -9,10 +9,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import dns.edns
+import dns.message
+import dns.tsigkeyring
 import pytest
 
 from tests.certificates import write_certificates
-from tests.quic import Client, Closed, query
+from tests.quic import Client, Closed, WebClient, query
+from tests.robustness.test_udp import POLICY
 from tests.server import Server
 from tests.waiting import LIMIT, REPLY, until
 
@@ -27,6 +30,7 @@ quic://.:{port} {
 """
 QUESTION = query("a.test.")
 FRAMED = len(QUESTION).to_bytes(2, "big") + QUESTION
+KEY = "NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk="
 #: Of handshakes under way; see fastdns/server/fronts/quic.py.
 RETRY_ABOVE = 32
 
@@ -219,6 +223,43 @@ def test_mutated_packets_of_a_connection(serve: Callable[..., Server]) -> None:
                 send(octets)
             assert client.reply(stream).answer
     assert "failed" not in server.log()
+
+
+@pytest.mark.parametrize("scheme", ["quic", "https3"])
+def test_CVE_2026_86003_what_is_accepted_is_the_same_as_over_udp(serve: Callable[..., Server], scheme: str) -> None:
+    """What UDP does not answer, or only with an error of its own, closes a connection of DoQ and is 400 for DoH3."""
+    server = serve(COREFILE.replace("quic://", f"{scheme}://"), prepare=write_certificates)
+    for octets, wanted in POLICY:
+        message = b"\0\0" + octets[2:] if len(octets) >= 2 else octets
+        is_accepted = wanted is not None and wanted[0] == 0
+        if scheme == "https3":
+            with WebClient(server.port) as web:
+                assert web.fetch(body=message).status == (200 if is_accepted else 400), octets
+            continue
+        with Client(server.port) as client:
+            stream = client.begin(message)
+            if is_accepted:
+                assert client.reply(stream).id == 0, octets
+            else:
+                assert client.wait_closed().code == 2, octets
+
+
+@pytest.mark.parametrize("scheme", ["quic", "https3"])
+@pytest.mark.parametrize(("key", "rcode"), [(KEY, 0), ("AAAA" + KEY[4:], 9)])
+def test_CVE_2026_33190_signatures_are_verified(serve: Callable[..., Server], scheme: str, key: str, rcode: int) -> None:
+    corefile = COREFILE.replace("quic://", f"{scheme}://").replace("    hosts", "    tsig {\n secret key. " + KEY + "\n require all\n }\n    hosts")
+    server = serve(corefile, prepare=write_certificates)
+    signed = dns.message.make_query("a.test.", "A", id=0)
+    signed.use_tsig(dns.tsigkeyring.from_text({"key.": key}), "key.")
+    if scheme == "https3":
+        with WebClient(server.port) as web:
+            replies = [web.fetch(body=octets).body for octets in (signed.to_wire(), QUESTION)]
+    else:
+        with Client(server.port) as client:
+            streams = [client.begin(octets) for octets in (signed.to_wire(), QUESTION)]
+            client.pump(lambda: client.ended.issuperset(streams))
+            replies = [bytes(client.received[stream][2:]) for stream in streams]
+    assert [reply[3] & 15 for reply in replies] == [rcode, 5]
 
 
 def test_lost_datagrams_are_sent_again(serve: Callable[..., Server]) -> None:
