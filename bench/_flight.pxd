@@ -14,6 +14,7 @@ cdef enum:                          # what is wrong with a reply; see WRONG_NAME
     WRONG_RCODE
     WRONG_ANSWER
     MALFORMED
+    WRONG_STATUS                    # HTTP's, where it is not 200
     WRONG_KINDS
 
 cdef enum Check:
@@ -26,6 +27,7 @@ cdef enum:
 
 cdef enum:
     RCODES = 64
+    STATUSES = 600
 
 cdef struct Tally:                  # of one interval and one thread
     int64_t began                   # ns since the counting began
@@ -37,10 +39,12 @@ cdef struct Tally:                  # of one interval and one thread
     uint64_t unsent                 # due, but neither the kernel nor the ids took it
     uint64_t late                   # replies after the timeout
     uint64_t refused                # sockets that were told of a closed port, connections that were refused or broke
+    uint64_t resets                 # streams that the server reset or did not take; their queries are lost
     uint64_t truncated
     uint64_t octets                 # of replies
     uint64_t wrong[WRONG_KINDS]
     uint64_t rcodes[RCODES]         # the last counts all above, too
+    uint64_t statuses[STATUSES]     # of HTTP, but for 200; the first counts all that are none
     Latencies latencies
 
 cdef struct Slot:
@@ -68,9 +72,19 @@ cdef void flight_close(Flight *flight) noexcept nogil
 cdef void flight_undo(Flight *flight, uint32_t slot) noexcept nogil
 # Gives up queries that were due before `limit`, and says whether there were any; those that count are lost.
 cdef bint flight_expire(Flight *flight, int64_t limit, Tally *tally) noexcept nogil
+# Ends the query of a slot with a reply: RIGHT has the message judged but for its id, anything else is what is wrong with it.
+cdef void flight_settle(Flight *flight, uint32_t at, int verdict, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now,
+                        Check check, bint edns, Tally *tally) noexcept nogil
+# Ends the query of a slot that will have no reply.
+cdef void flight_lose(Flight *flight, uint32_t at, Tally *tally) noexcept nogil
 # Looks at a received message and ends the query that it belongs to. The slot of that query, or NO_SLOT.
 cdef uint32_t flight_reply(Flight *flight, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now, Check check, bint edns,
                            Tally *tally) noexcept nogil
+
+cdef inline bint flight_holds(const Flight *flight, uint32_t at, int64_t due) noexcept nogil:
+    """Whether a slot still has the query that was due then, and not another one since."""
+    return flight.slots[at].busy and flight.slots[at].due == due
+
 
 cdef inline uint32_t flight_take(Flight *flight, uint32_t query, int64_t due, bint counted) noexcept nogil:
     """A slot with an id of its own for a query, which is the newest then; NO_SLOT when all are taken."""

@@ -68,6 +68,11 @@ cdef bint flight_expire(Flight *flight, int64_t limit, Tally *tally) noexcept no
     return True
 
 
+cdef void flight_lose(Flight *flight, uint32_t at, Tally *tally) noexcept nogil:
+    tally.lost += flight.slots[at].counted
+    release(flight, at)
+
+
 cdef inline int extended_rcode(const uint8_t *packet, uint32_t length) noexcept nogil:
     """The rcode's upper 8 bits from an OPT at the end; -1 when the message must be parsed for it."""
     cdef const uint8_t *opt = packet + length - 11
@@ -118,9 +123,6 @@ cdef uint32_t flight_reply(Flight *flight, const PackedQuery *queries, const uin
     cdef uint16_t id
     cdef uint32_t at
     cdef Slot *slot
-    cdef const PackedQuery *query
-    cdef int verdict
-    cdef bint answers
     if length < 2:
         tally.wrong[MALFORMED] += 1
         return NO_SLOT
@@ -134,15 +136,24 @@ cdef uint32_t flight_reply(Flight *flight, const PackedQuery *queries, const uin
         else:
             tally.wrong[WRONG_ID] += 1
         return NO_SLOT
+    flight_settle(flight, at, RIGHT, queries, packet, length, now, check, edns, tally)
+    return at
+
+
+cdef void flight_settle(Flight *flight, uint32_t at, int verdict, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now,
+                        Check check, bint edns, Tally *tally) noexcept nogil:
+    cdef Slot *slot = &flight.slots[at]
+    cdef const PackedQuery *query
+    cdef bint answers = False
     release(flight, at)
     if not slot.counted:
-        return at
+        return
     query = &queries[slot.query]
-    answers = False
-    if query.answers >= 0:
+    if verdict == RIGHT and query.answers >= 0:
         flight.replies += 1
         answers = check == CHECK_ALL or (check == CHECK_SAMPLE and flight.replies % SAMPLE == 0)
-    verdict = judge(query, packet, length, answers, edns, tally)
+    if verdict == RIGHT:
+        verdict = judge(query, packet, length, answers, edns, tally)
     if verdict != RIGHT:
         tally.wrong[verdict] += 1
     elif packet[2] & (FLAG_TC >> 8):
@@ -150,4 +161,3 @@ cdef uint32_t flight_reply(Flight *flight, const PackedQuery *queries, const uin
     tally.answered += 1
     tally.octets += length
     latencies_record(&tally.latencies, <uint64_t>(now - slot.due) if now > slot.due else 0)
-    return at

@@ -9,7 +9,7 @@ class Generator:
     """One thread's share of a run.
 
     ``address`` is a ``sockaddr`` of ``family``; ``pieces`` are rates of the whole run in queries per second with their lengths in seconds;
-    ``window`` is that of one client, 0 for an open loop. MemoryError when there is none.
+    ``window`` is that of one client, 0 for an open loop; ``head`` precedes the content's length in each request of HTTP. MemoryError when there is none.
     """
 
     #: Seconds of CPU that the thread used.
@@ -36,6 +36,7 @@ class Generator:
         thread: int,
         threads: int,
         server_name: bytes = b"",
+        head: bytes = b"",
     ) -> None: ...
     def open(self, timeout: float) -> None:
         """Opens sockets, and waits up to `timeout` seconds for connections. OSError when there is none."""

@@ -9,12 +9,15 @@ from libc.string cimport memcpy, memset
 from fastdns._atomic cimport atomic_load32, atomic_store32
 from fastdns._socket cimport POLLIN, pollfd, sockaddr_in6, socket_clock
 from fastdns.bench._client cimport BATCH, Client, Driver
+from fastdns.bench._connection cimport tls_close, tls_open
 from fastdns.bench._datagram cimport DATAGRAM, datagrams_close, datagrams_open
-from fastdns.bench._flight cimport (CHECK_ALL, CHECK_NONE, CHECK_SAMPLE, NO_SLOT, RCODES, WRONG_KINDS, Tally, flight_close, flight_expire, flight_open,
-                                    flight_take)
+from fastdns.bench._doh cimport DOH
+from fastdns.bench._flight cimport (CHECK_ALL, CHECK_NONE, CHECK_SAMPLE, NO_SLOT, RCODES, STATUSES, WRONG_KINDS, Tally, flight_close, flight_expire,
+                                    flight_open, flight_take)
 from fastdns.bench._histogram cimport Histogram, latencies_add
+from fastdns.bench._http1 cimport HTTP1
 from fastdns.bench._queries cimport QuerySet
-from fastdns.bench._stream cimport STREAM, tls_close, tls_open
+from fastdns.bench._stream cimport STREAM
 
 cdef extern from * nogil:
     """
@@ -45,7 +48,7 @@ cdef enum:
     LARGEST = 4096                  # octets of a reply that are looked at, over UDP
     BUSY = 4                        # replies a client in one round from which nobody needs to be asked who has some
 
-WRONG_NAMES = ("", "id", "question", "rcode", "answer", "malformed")
+WRONG_NAMES = ("", "id", "question", "rcode", "answer", "malformed", "status")
 
 
 cdef class Generator:
@@ -76,7 +79,7 @@ cdef class Generator:
     cdef int64_t cpu
 
     def __cinit__(self, QuerySet queries not None, *, str transport, int family, bytes address, pieces, uint32_t clients, uint32_t window, double timeout,
-                  str check, bint random, uint64_t seed, uint32_t thread, uint32_t threads, bytes server_name=b""):
+                  str check, bint random, uint64_t seed, uint32_t thread, uint32_t threads, bytes server_name=b"", bytes head=b""):
         cdef uint32_t i, room
         cdef double end = 0, most = 0
         self.queries = queries
@@ -111,14 +114,20 @@ cdef class Generator:
             self.ends[i] = end
             most = max(most, self.rates[i])
         room = max(64, window * 4) if window else <uint32_t>min(1 << 20, most * timeout * 1.25 / clients + 256)
-        self.driver.carriage = &DATAGRAM if transport == "udp" else &STREAM
+        self.driver.carriage = &DATAGRAM if transport == "udp" else &DOH if transport == "doh" else &HTTP1 if transport == "doh+http" else &STREAM
         self.driver.tally = self.tallies
         if len(server_name) >= sizeof(self.driver.server_name):
             raise ValueError(f"a server name of {len(server_name)} octets")
         memcpy(self.driver.server_name, <const char *>server_name, len(server_name))
-        if transport == "dot":
+        if len(head) > sizeof(self.driver.head):
+            raise ValueError(f"a path of so many octets that a request's head has {len(head)}")
+        memcpy(self.driver.head, <const char *>head, len(head))
+        self.driver.head_length = <uint32_t>len(head)
+        if transport == "doh":
+            memcpy(self.driver.protocols, b"\x02h2", 3)
+        if transport in ("dot", "doh"):
             if tls_open(&self.driver) < 0:
-                raise OSError(errno.ENOSYS, "no libssl.so.3 to be found, which dot needs")
+                raise OSError(errno.ENOSYS, f"no libssl.so.3 to be found, which {transport} needs")
         for i in range(clients):
             self.driver.clients[i].fd = -1
             self.driver.clients[i].driver = &self.driver
@@ -164,6 +173,8 @@ cdef class Generator:
                 raise OSError(error, os.strerror(error))
         for i in range(self.driver.count):
             while not self.driver.carriage.is_open(&self.driver.clients[i]):
+                if self.driver.foreign:
+                    raise OSError(errno.EPROTO, "no HTTP/2 there: the server does not agree to h2 in its TLS handshake (ALPN)")
                 if self.driver.tally.refused:
                     raise ConnectionRefusedError(errno.ECONNREFUSED, "the connection was refused or broken off")
                 if socket_clock() > limit:
@@ -225,10 +236,12 @@ cdef class Generator:
             "unsent": tally.unsent,
             "late": tally.late,
             "refused": tally.refused,
+            "resets": tally.resets,
             "truncated": tally.truncated,
             "octets": tally.octets,
             "wrong": {WRONG_NAMES[i]: tally.wrong[i] for i in range(1, WRONG_KINDS) if tally.wrong[i]},
             "rcodes": {i: tally.rcodes[i] for i in range(RCODES) if tally.rcodes[i]},
+            "statuses": {i: tally.statuses[i] for i in range(STATUSES) if tally.statuses[i]},
             "latency": latency,
         }
         atomic_store32(&self.taken, self.taken + 1)

@@ -14,6 +14,7 @@ import dns.rcode
 
 from fastdns.bench._generator import Generator
 from fastdns.bench._queries import QuerySet
+from fastdns.bench.request import request_head
 from fastdns.bench.result import Interval, Plan, Result, Target
 
 __all__ = ["LoadError", "drive"]
@@ -93,6 +94,7 @@ def open_generators(queries: QuerySet, target: Target, plan: Plan) -> list[Gener
                 thread=number,
                 threads=threads,
                 server_name=target.server_name.encode(),
+                head=request_head(target),
             )
             generator.open(plan.timeout)
         except OSError as error:
@@ -159,6 +161,7 @@ class Gathered:
                     self.result.target,
                     self.result.plan,
                     rcodes={dns.rcode.to_text(dns.rcode.Rcode.make(code)): count for code, count in part["rcodes"].items()},
+                    statuses={str(status): count for status, count in part["statuses"].items()},
                     **{name: part[name] for name in COUNTED},
                 )
             )
@@ -194,4 +197,4 @@ class Gathered:
         return self.result
 
 
-COUNTED = ("sent", "answered", "lost", "wrong", "octets", "latency", "unsent", "late", "refused", "truncated")
+COUNTED = ("sent", "answered", "lost", "wrong", "octets", "latency", "unsent", "late", "refused", "resets", "truncated")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import json
 import re
@@ -16,7 +17,7 @@ from fastdns.bench._queries import QuerySet
 from fastdns.bench.find import find
 from fastdns.bench.live import Live, add_progress_argument, duration
 from fastdns.bench.load import LoadError, drive
-from fastdns.bench.result import ARRIVALS, CHECKS, TRANSPORTS, Plan, Result, Target
+from fastdns.bench.result import ARRIVALS, CHECKS, PATH, TRANSPORTS, Plan, Result, Target
 from fastdns.bench.thresholds import Threshold, condition, conditions
 from fastdns.bench.workload import WorkloadError
 from fastdns.bench.workloads.arguments import add_workload_arguments, workload_from
@@ -25,18 +26,22 @@ __all__ = ["add_arguments", "add_load_arguments", "document", "parse_target", "p
 
 #: Of the JSON document.
 VERSION = 1
-PORTS = {"udp": 53, "tcp": 53, "dot": 853}
-TARGET = re.compile(r"(?:(?P<transport>\w+)://)?(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\[\]]+|[^\[\]]*:[^\[\]]*:[^\[\]]*))(?::(?P<port>\d+))?")
+PORTS = {"udp": 53, "tcp": 53, "dot": 853, "doh": 443, "doh+http": 80}
+FORMS = "[udp://|tcp://|dot://|doh://|doh+http://]HOST[:PORT][/PATH]"
+PORTS_TOLD = ", ".join(f"{transport} {port}" for transport, port in PORTS.items())
+TARGET = re.compile(
+    r"(?:(?P<transport>[\w+]+)://)?(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:/\[\]]+|[^/\[\]]*:[^/\[\]]*:[^/\[\]]*))(?::(?P<port>\d+))?(?P<path>/[!-~]*)?"
+)
 
 
 def parse_target(text: str, server_name: str = "") -> Target:
-    """``[udp://]host[:port]``; IPv6 addresses with a port in brackets. ArgumentTypeError."""
+    """``[udp://]host[:port]``; IPv6 addresses with a port in brackets, a path for HTTP. ArgumentTypeError."""
     found = TARGET.fullmatch(text)
     transport = (found["transport"] if found else None) or "udp"
-    if not found or transport not in TRANSPORTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not [udp://|tcp://|dot://]host[:port]")
+    if not found or transport not in TRANSPORTS or (found["path"] and not transport.startswith("doh")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {FORMS}")
     try:
-        return Target(found["six"] or found["host"], int(found["port"] or PORTS[transport]), transport, server_name)
+        return Target(found["six"] or found["host"], int(found["port"] or PORTS[transport]), transport, server_name, found["path"] or PATH)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -55,8 +60,8 @@ def parse_steps(text: str) -> list[float]:
 
 def add_load_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the target, and the options that :func:`plan_from` and :func:`queries_from` read."""
-    parser.add_argument("target", type=parse_target, metavar="[udp://|tcp://|dot://]HOST[:PORT]", help="whom to ask (default: udp, port 53, dot 853)")
-    parser.add_argument("--server-name", default="", metavar="NAME", help="for SNI with dot; certificates are not checked")
+    parser.add_argument("target", type=parse_target, metavar=FORMS, help=f"whom to ask (default: udp; ports {PORTS_TOLD}; path {PATH})")
+    parser.add_argument("--server-name", default="", metavar="NAME", help="for SNI, and HTTP's host; certificates are not checked")
     load = parser.add_argument_group("load")
     load.add_argument("--seconds", type=float, default=10, metavar="S", help="(default %(default)s)")
     load.add_argument("--warm", type=float, default=0, metavar="S", help="send, without counting, for so long before (default %(default)s)")
@@ -120,7 +125,7 @@ def queries_from(given: argparse.Namespace) -> QuerySet:
 
 def target_from(given: argparse.Namespace) -> Target:
     target: Target = given.target
-    return Target(target.host, target.port, target.transport, given.server_name)
+    return dataclasses.replace(target, server_name=given.server_name)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -185,11 +190,13 @@ def print_result(result: Result) -> None:
     print(f"{result.label} to {result.target}: {result.seconds:g} s, {how}, {plan.clients} clients, {plan.threads} threads")
     print(f"  answered  {result.answered:,} of {result.sent:,}, {result.rate:,.0f} /s")
     print(f"  lost      {result.lost:,} ({result.lost_share * 100:.3g} %)", end="")
-    for name in ("unsent", "late", "refused", "truncated", "dropped"):
+    for name in ("unsent", "late", "refused", "resets", "truncated", "dropped"):
         if value := getattr(result, name):
             print(f", {name} {value:,}", end="")
     print(f"\n  wrong     {counts(result.wrong)}")
     print(f"  rcodes    {counts(result.rcodes)}")
+    if result.statuses:
+        print(f"  statuses  {counts(result.statuses)}")
     print(f"  latency   {percentiles(result)}")
     print(f"  generator {result.cpu_us:.2f} us of CPU a query")
     for step in result.steps:

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from fastdns.bench._histogram import Histogram
 
-TRANSPORTS = ("udp", "tcp", "dot")
+TRANSPORTS = ("udp", "tcp", "dot", "doh", "doh+http")
+PATH = "/dns-query"
 CHECKS = ("none", "sample", "all")
 ARRIVALS = ("even", "poisson")
 
@@ -23,8 +24,10 @@ class Target:
     port: int = 53
     #: One of :data:`TRANSPORTS`.
     transport: str = "udp"
-    #: Name for SNI with "dot"; certificates are not checked: this measures.
+    #: Name for SNI and the authority of HTTP; certificates are not checked: this measures.
     server_name: str = ""
+    #: Of requests over HTTP.
+    path: str = PATH
 
     def __post_init__(self) -> None:
         if self.transport not in TRANSPORTS:
@@ -34,7 +37,7 @@ class Target:
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.transport}://{host}:{self.port}"
+        return f"{self.transport}://{host}:{self.port}" + (self.path if self.path != PATH else "")
 
 
 @dataclass(slots=True)
@@ -116,10 +119,12 @@ class Result:
     answered: int = 0
     #: Sent, without a reply within the timeout.
     lost: int = 0
-    #: What is wrong with replies -> how many: "id", "question", "rcode", "answer", "malformed".
+    #: What is wrong with replies -> how many: "id", "question", "rcode", "answer", "malformed", "status".
     wrong: dict[str, int] = field(default_factory=dict)
     #: Names of rcodes -> how many.
     rcodes: dict[str, int] = field(default_factory=dict)
+    #: HTTP's status -> how many, but for 200; "0" is what is none. Each is a wrong reply.
+    statuses: dict[str, int] = field(default_factory=dict)
     #: Of all replies.
     octets: int = 0
     latency: Histogram = field(default_factory=Histogram)
@@ -128,6 +133,8 @@ class Result:
     unsent: int = 0
     #: Sent in the warm-up; the server counts them, nothing else here does.
     warmed: int = 0
+    #: Streams that the server reset or did not take; their queries are lost.
+    resets: int = 0
     #: Replies after the timeout.
     late: int = 0
     #: Closed ports, refused and broken connections.
@@ -163,6 +170,7 @@ class Result:
     def to_json(self) -> dict[str, Any]:
         stored = {name: getattr(self, name) for name in (*SUMS, "label", "seconds")}
         stored |= {"target": asdict(self.target), "plan": asdict(self.plan), "wrong": dict(self.wrong), "rcodes": dict(self.rcodes)}
+        stored["statuses"] = dict(self.statuses)
         stored |= {"latency": self.latency.to_json(), "intervals": [asdict(interval) for interval in self.intervals]}
         stored["steps"] = [step.to_json() for step in self.steps]
         return stored
@@ -209,10 +217,11 @@ class Result:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.wrong = dict(Counter(self.wrong) + Counter(other.wrong))
         self.rcodes = dict(Counter(self.rcodes) + Counter(other.rcodes))
+        self.statuses = dict(Counter(self.statuses) + Counter(other.statuses))
         self.latency.add(other.latency)
 
 
-SUMS = ("sent", "answered", "lost", "octets", "unsent", "warmed", "late", "refused", "truncated", "dropped", "cpu")
+SUMS = ("sent", "answered", "lost", "octets", "unsent", "warmed", "late", "refused", "resets", "truncated", "dropped", "cpu")
 
 
 def merged_intervals(parts: Iterable[Result]) -> list[Interval]:

@@ -216,13 +216,17 @@ def test_what_was_not_measured_is_beyond_every_bound() -> None:
         ("tcp://[::1]:54", Target("::1", 54, "tcp")),
         ("::1", Target("::1", 53)),
         ("dot://dns.test", Target("dns.test", 853, "dot")),
+        ("doh://dns.test", Target("dns.test", 443, "doh", path="/dns-query")),
+        ("doh://[::1]:8443/a?b=c", Target("::1", 8443, "doh", path="/a?b=c")),
+        ("doh+http://10.0.0.1", Target("10.0.0.1", 80, "doh+http")),
     ],
 )
 def test_targets(text: str, target: Target) -> None:
     assert parse_target(text) == target
+    assert parse_target(str(target)) == target
 
 
-@pytest.mark.parametrize("text", ["http://x", "x:0", "x:99999", "[::1", ""])
+@pytest.mark.parametrize("text", ["http://x", "tcp://x/path", "doh://x/a b", "doh:///path", "x:0", "x:99999", "[::1", ""])
 def test_bad_targets(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         parse_target(text)
