@@ -66,6 +66,8 @@ UPDATE.set_opcode(dns.opcode.UPDATE)
         ("GET", "/dns-query?dns=", b"", 400),
         ("GET", f"/dns-query?dns={encoded(QUERY)}=", b"", 400),
         ("GET", "/dns-query?dns=!!!", b"", 400),
+        ("GET", f"/dns-query?dns={encoded(QUERY)}#x", b"", 400),
+        ("GET", f"/dns-query?dns=%41{encoded(QUERY)[1:]}", b"", 200),
         ("GET", "/dns-query?dns=abcde", b"", 400),
         ("GET", f"/dns-query?dns={encoded(QUERY)}&dns={encoded(QUERY)}", b"", 400),
         ("GET", "/dns-query?dns=" + "A" * 87383, b"", 400),
@@ -313,6 +315,26 @@ def test_several_requests_in_one_piece(server: Server) -> None:
         one = b"POST /dns-query HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(QUERY) + QUERY
         connection.sendall(one * 20 + one.replace(b"host", b"connection: close\r\nhost"))
         assert rest(connection).count(b"HTTP/1.1 200 OK") == 21
+
+
+@pytest.mark.parametrize(
+    ("octets", "status"),
+    [
+        (f"GET http://a/dns-query?dns={encoded(QUERY)} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", "200 OK"),
+        (f"GET /dns-query?dns={encoded(QUERY)} HTTP/1.0\r\n\r\n", "200 OK"),
+        ("GET / HTTP/2.0\r\nhost: a\r\n\r\n", "505 HTTP Version Not Supported"),
+        ("GET / HTTP/1.1\r\n\r\n", "400 Bad Request"),
+        ("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n", "501 Not Implemented"),
+        ("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n", "400 Bad Request"),
+        ("nothing of it\r\n\r\n", "400 Bad Request"),
+    ],
+)
+def test_requests_of_old_and_of_no_http(server: Server, octets: str, status: str) -> None:
+    with connect(server, "http/1.1") as connection:
+        connection.sendall(octets.encode())
+        reply = rest(connection).decode("latin-1")
+    assert reply.startswith(f"HTTP/1.1 {status}\r\n")
+    assert status == "200 OK" or reply.endswith(f"\r\n\r\n{status}")
 
 
 def test_expectations_are_met(server: Server) -> None:

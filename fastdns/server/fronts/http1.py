@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import h11
 
-from fastdns.server.fronts.response import BODY_MAX, HEAD_MAX, HEAD_WITH_TARGET_MAX, Response, date, error
+from fastdns.server.fronts.response import BODY_MAX, HEAD_MAX, HEAD_WITH_TARGET_MAX, Response, date
 
 if TYPE_CHECKING:
     from fastdns.server.fronts.doh import DohConnection
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["Http1"]
 
 REASONS = {
-    200: b"OK", 400: b"Bad Request", 404: b"Not Found", 431: b"Request Header Fields Too Large", 500: b"Internal Server Error", 501: b"Not Implemented"
+    200: b"OK", 400: b"Bad Request", 404: b"Not Found", 431: b"Request Header Fields Too Large", 500: b"Internal Server Error", 501: b"Not Implemented",
+    505: b"HTTP Version Not Supported"
 }  # fmt: skip
 
 
@@ -67,6 +68,9 @@ class Http1:
             if isinstance(event, h11.Request):
                 self.request = event
                 self.body = bytearray()
+                if not event.http_version.startswith(b"1."):
+                    self._fail(505)
+                    return
                 if sum(len(name) + len(value) + 32 for name, value in event.headers) > HEAD_MAX:
                     self._respond(self.connection.front.refuse_head(), last=True)
             elif isinstance(event, h11.Data):
@@ -125,7 +129,7 @@ class Http1:
     def _fail(self, status: int) -> None:
         """What came is no HTTP: the last that is said."""
         if self.http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            response = self.connection.front.refuse_head() if status == 431 else error(status, REASONS.get(status, b"Bad Request").decode())
+            response = self.connection.front.refuse_head() if status == 431 else _refusal(status)
             self._respond(response, last=True)
         self.connection.close()
 
@@ -144,3 +148,8 @@ class Http1:
 
     def time_is_up(self) -> None:
         self.connection.close()
+
+
+def _refusal(status: int) -> Response:
+    body = b"%d %s" % (status, REASONS.get(status, b"Bad Request"))
+    return Response(status, (("content-type", "text/plain; charset=utf-8"), ("content-length", str(len(body)))), body)

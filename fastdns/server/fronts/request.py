@@ -7,7 +7,7 @@ import base64
 import re
 from collections.abc import Callable
 from typing import Any, ClassVar
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 from fastdns._doh import max_age
 from fastdns._metrics import Metric
@@ -34,7 +34,7 @@ def request_message(method: str, target: str, body: bytes | None) -> bytes:
     if method != "GET":
         raise ValueError(f"method not allowed: {method}")
     try:
-        values = parse_qs(urlsplit(target).query, keep_blank_values=True, max_num_fields=100).get("dns", [])
+        values = parse_qs(split(target)[1], keep_blank_values=True, max_num_fields=100).get("dns", [])
     except ValueError:
         raise ValueError("too many query parameters") from None
     if not values:
@@ -54,10 +54,15 @@ def is_for_us(target: str) -> bool:
     """Whether a request's target is the one path that there is, with or without a query."""
     if target == PATH:
         return True
-    try:
-        return unquote(urlsplit(target).path) == PATH
-    except ValueError:
-        return False
+    return unquote(split(target)[0]) == PATH
+
+
+def split(target: str) -> tuple[str, str]:
+    """Path and query of a request's target, be it absolute (RFC 9112 3.2.2). There are no fragments: ``#`` is a sign like others."""
+    if not target.startswith("/"):
+        target = "/" + target.partition("://")[2].partition("/")[2]
+    path, _, query = target.partition("?")
+    return path, query
 
 
 class HttpFront(Front):
