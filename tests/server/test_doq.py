@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -281,6 +282,20 @@ def test_the_end_of_the_server_closes_connections(serve: Callable[..., Server]) 
         assert client.ask(QUESTION).answer
         assert server.stop() == 0
         assert client.wait_closed().code == 0
+
+
+@pytest.mark.parametrize("way", [signal.SIGUSR2, signal.SIGTERM])
+def test_what_was_asked_is_answered_before_the_end(serve: Callable[..., Server], way: signal.Signals) -> None:
+    server = serve(COREFILE.replace(" hosts", " erratic {\n delay 1 400ms\n drop 0\n truncate 0\n }\n hosts"), prepare=write_certificates)
+    with Client(server.port) as client:
+        streams = [client.begin(QUESTION) for _ in range(10)]
+        client.pump(lambda: client.quic._loss.bytes_in_flight == 0)  # the server has them
+        server.signal(way)
+        assert all(client.reply(stream).rcode() == dns.rcode.NOERROR for stream in streams)
+        assert client.wait_closed().code == 0
+    if way is signal.SIGUSR2:  # the socket went to a new process
+        with Client(server.port) as again:
+            assert again.ask(QUESTION).rcode() == dns.rcode.NOERROR
 
 
 @pytest.mark.parametrize(

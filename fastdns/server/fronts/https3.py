@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from asyncio import Future
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pylsqpack
-from aioquic.h3.connection import ErrorCode, FrameType, H3Connection, HeadersState, MessageError, Setting
+from aioquic.h3 import connection as library
+from aioquic.h3.connection import ErrorCode, FrameType, H3Connection, HeadersState, MessageError, QpackDecompressionFailed, Setting, encode_frame
 from aioquic.h3.events import DataReceived, H3Event, HeadersReceived
 from aioquic.quic.events import StopSendingReceived, StreamDataReceived, StreamReset
 
@@ -31,6 +33,23 @@ HEADERS_MAX = 16384
 #: Streams of a connection where the directive says 0, which is quic-go's default.
 STREAMS_DEFAULT = 100
 
+#: Names and values of fields that are all right (RFC 9114 4.2, RFC 9110 5.5). The library looks at them octet by octet, in Python: it is asked
+#: only where these do not match.
+NAME = re.compile(rb":?[\x21-\x39\x3b-\x40\x5b-\x7e]*")
+VALUE = re.compile(rb"(?:[^\0\r\n \t](?:[^\0\r\n]*[^\0\r\n \t])?)?")
+
+
+def _quickly(pattern: re.Pattern[bytes], check: Callable[..., None]) -> Callable[..., None]:
+    def checked(*octets: bytes) -> None:
+        if pattern.fullmatch(octets[-1]) is None:
+            check(*octets)
+
+    return checked
+
+
+library.validate_header_name = _quickly(NAME, library.validate_header_name)
+library.validate_header_value = _quickly(VALUE, library.validate_header_value)
+
 
 class Http3(H3Connection):
     """The library's, without a dynamic table for what clients send: one field of it in a few octets of a request could become kilobytes of headers."""
@@ -40,6 +59,23 @@ class Http3(H3Connection):
         self._decoder = pylsqpack.Decoder(0, 0)
         #: The stream of a request that HTTP does not allow.
         self.malformed: int | None = None
+
+    def respond(self, stream_id: int, fields: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """A whole response at once: its headers and, if it has one, its body."""
+        with self._get_or_create_stream(stream_id) as stream:
+            stream.headers_send_state = HeadersState.AFTER_HEADERS
+            stream.finish_sending()
+            instructions, head = self._encoder.encode(stream_id, fields)
+            if instructions and self._local_encoder_stream_id is not None:
+                self._quic.send_stream_data(self._local_encoder_stream_id, instructions)
+            frames = encode_frame(FrameType.HEADERS, head) + (encode_frame(FrameType.DATA, body) if body else b"")
+            self._quic.send_stream_data(stream_id, frames, True)
+
+    def _decode_headers(self, stream_id: int, frame_data: bytes | None) -> list[tuple[bytes, bytes]]:
+        try:
+            return self._decoder.feed_header(stream_id, frame_data or b"")[1]  # without a table there is nothing to tell the client
+        except (pylsqpack.DecompressionFailed, pylsqpack.StreamBlocked) as error:
+            raise QpackDecompressionFailed from error
 
     def _get_local_settings(self) -> dict[int, int]:
         return {Setting.QPACK_MAX_TABLE_CAPACITY: 0, Setting.QPACK_BLOCKED_STREAMS: 0, Setting.MAX_FIELD_SECTION_SIZE: HEADERS_MAX}
@@ -193,9 +229,7 @@ class Https3Peer(Peer):
         self.finish_stream(stream)
         body = b"" if request.method == "HEAD" else response.body
         fields = [(b":status", b"%d" % response.status), *((name.encode(), value.encode()) for name, value in response.fields), (b"date", date().encode())]
-        self._http.send_headers(stream, fields, end_stream=not body)
-        if body:
-            self._http.send_data(stream, body, end_stream=True)
+        self._http.respond(stream, fields, body)
         if self.transport.stop_reading(stream, reading) or stream == self._receiving:
             self._unended.add(stream)
         self.touch()

@@ -153,7 +153,7 @@ class Transport(QuicConnection):
             or (streams.sent - streams.used) * 2 < self._streams_allowed  # those that ended are counted when packets are built
             or data.value - data.used < CONNECTION_WINDOW // 2
             or bool(self._retire_connection_ids or path.remote_challenges)
-            or any(has_rest(stream.sender) for stream in self._streams_queue if not stream.sender.buffer_is_empty)
+            or any(not stream.sender.buffer_is_empty for stream in self._streams_queue)
         )
 
     def _on_packets_lost(self, packets: Any, **how: Any) -> None:
@@ -175,6 +175,12 @@ class Transport(QuicConnection):
     def _initialize(self, peer_cid: bytes) -> None:
         super()._initialize(peer_cid)
         self.tls._request_client_certificate = self._credentials is not None
+
+    def _write_stream_frame(self, builder: Any, space: Any, stream: Any, max_offset: int) -> int:
+        used: int = super()._write_stream_frame(builder, space, stream, max_offset)
+        if not has_rest(stream.sender):  # which the library would find out by asking for another frame, for each packet
+            stream.sender.buffer_is_empty = True
+        return used
 
     # The library doubles a limit once half of it is used. Seeming unused it is left alone, and only written where it has changed.
 
@@ -205,7 +211,7 @@ class Transport(QuicConnection):
 
 
 def has_rest(sender: QuicStreamSender) -> bool:
-    """Whether a stream has something to send; that its buffer is empty is seen only when a packet was built without it."""
+    """Whether a stream has something to send."""
     return sender._pending_eof or len(sender._pending) > 0
 
 
