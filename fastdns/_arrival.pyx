@@ -1,7 +1,7 @@
 """Connections that a front end has accepted, and whose handshake is through, go on as a worker's own; see _arrival.pyi."""
 import socket
 
-from libc.stdint cimport uint8_t, uint32_t, int64_t
+from libc.stdint cimport uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from fastdns._mux cimport TRANSPORT_TLS, Mail, Worker, mux_worker_count, mux_workers
 from fastdns._secure cimport secure_take

@@ -296,6 +296,17 @@ def test_a_client_that_does_not_read_is_left(serve_either: Callable[..., Server]
     assert server.memory() < 300_000_000
 
 
+def test_clients_that_say_nothing_keep_nobody_out(serve_either: Callable[..., Server]) -> None:
+    """More than may shake hands at a time, each with an hour for it."""
+    server = serve_either("tls://.:{port} {\n tls server.pem server.key\n timeouts {\n read 1h\n }\n whoami\n}")
+    silent = [socket.create_connection(("127.0.0.1", server.port), REPLY) for _ in range(1050)]
+    assert ask(server).rcode() == dns.rcode.NOERROR
+    for connection in silent:
+        connection.close()
+    until(lambda: not established(server.port), "the end of the connections")
+    assert ask(server).rcode() == dns.rcode.NOERROR
+
+
 def established(port: int) -> int:
     """Connections of the server's side that stand."""
     found = 0

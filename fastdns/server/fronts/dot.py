@@ -51,6 +51,15 @@ class DotFront(StreamFront):
     def _has_room(self) -> bool:
         return len(self._handshakes) < HANDSHAKES_MAX and super()._has_room()
 
+    def _make_room(self) -> bool:
+        """Clients that say nothing keep nobody out: the one whose handshake has taken longest goes."""
+        if len(self._handshakes) < HANDSHAKES_MAX or not super()._has_room():
+            return False
+        oldest = next(iter(self._handshakes))
+        del self._handshakes[oldest]
+        oldest.cancel()
+        return True
+
     def connection(self) -> Channel:
         return Channel(self)
 
@@ -65,9 +74,7 @@ class DotFront(StreamFront):
         since = _arrival.now()
         try:
             if self.settings.tls is not None:
-                secure = self.settings.tls.context(self.alpn).wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-                sock = secure
-                await asyncio.wait_for(self._shake(secure), self.settings.read_timeout)
+                sock = await asyncio.wait_for(self._shake(sock, self.settings.tls.context(self.alpn)), self.settings.read_timeout)
             if not self._stopped:
                 _arrival.settle(sock, self.place, since)
         except (OSError, asyncio.CancelledError) as error:
@@ -75,16 +82,21 @@ class DotFront(StreamFront):
         finally:
             sock.close()  # what a worker has is no longer its
 
-    async def _shake(self, sock: ssl.SSLSocket) -> None:
-        await self._ready(sock, self.loop.add_reader, self.loop.remove_reader)
-        while True:
-            try:
-                sock.do_handshake()
-                return
-            except ssl.SSLWantReadError:
-                await self._ready(sock, self.loop.add_reader, self.loop.remove_reader)
-            except ssl.SSLWantWriteError:
-                await self._ready(sock, self.loop.add_writer, self.loop.remove_writer)
+    async def _shake(self, sock: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
+        await self._ready(sock, self.loop.add_reader, self.loop.remove_reader)  # who says nothing costs little
+        secure = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        try:
+            while True:
+                try:
+                    secure.do_handshake()
+                    return secure
+                except ssl.SSLWantReadError:
+                    await self._ready(secure, self.loop.add_reader, self.loop.remove_reader)
+                except ssl.SSLWantWriteError:
+                    await self._ready(secure, self.loop.add_writer, self.loop.remove_writer)
+        except BaseException:
+            secure.close()
+            raise
 
     async def _ready(self, sock: socket.socket, watch: Callable[..., object], unwatch: Callable[..., object]) -> None:
         """Waits until the socket can be read or written."""

@@ -60,7 +60,8 @@ class StreamFront(Front):
         super().__init__(sock, settings, loop, place)
         #: Those whose handshake is through.
         self.connections: set[Any] = set()
-        self._handshakes: set[asyncio.Task[None]] = set()
+        #: The oldest first.
+        self._handshakes: dict[asyncio.Task[None], None] = {}
         self._accepting = False
         self._stopped = False
         self._pause: asyncio.TimerHandle | None = None
@@ -110,6 +111,10 @@ class StreamFront(Front):
     def _has_room(self) -> bool:
         return not self.max_connections or len(self.connections) + len(self._handshakes) < self.max_connections
 
+    def _make_room(self) -> bool:
+        """Whether somebody has to go for the client that waits, and is gone."""
+        return False
+
     def _go_on(self) -> None:
         if not self._accepting and not self._stopped and self._pause is None and self._has_room():
             self._accepting = True
@@ -122,7 +127,7 @@ class StreamFront(Front):
 
     def _accept(self) -> None:
         for _ in range(ACCEPT_BATCH):
-            if not self._has_room():
+            if not self._has_room() and not self._make_room():
                 self._wait()
                 return
             try:
@@ -135,7 +140,7 @@ class StreamFront(Front):
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             task = self.loop.create_task(self._greet(sock))
-            self._handshakes.add(task)
+            self._handshakes[task] = None
             task.add_done_callback(self._greeted)
 
     def _pause_over(self) -> None:
@@ -156,7 +161,7 @@ class StreamFront(Front):
             log.debug(f"{self.settings.address}: a handshake failed: {error}")
 
     def _greeted(self, task: asyncio.Task[None]) -> None:
-        self._handshakes.discard(task)
+        self._handshakes.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error(f"{self.settings.address}: {error!r}")
         self._go_on()
