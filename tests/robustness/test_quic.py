@@ -170,6 +170,29 @@ def test_memory_of_a_connection_is_bounded(serve: Callable[..., Server]) -> None
         assert 64 << 10 < sent < 256 << 10
 
 
+@pytest.mark.parametrize("scheme", ["quic", "https3"])
+def test_replies_that_are_not_taken(serve: Callable[..., Server], scheme: str) -> None:
+    """A client that lets us send nothing, and goes on to ask, is closed before it costs much."""
+    corefile = COREFILE.replace("quic://", f"{scheme}://").replace("hosts {", "hosts {\n" + "".join(f" 192.0.2.{i} big.test\n" for i in range(250)))
+    server = serve(corefile, prepare=write_certificates)
+    large = query("big.test.", use_edns=0, payload=4096)
+    with Client(server.port, max_stream_data=100) if scheme == "quic" else WebClient(server.port, max_stream_data=100) as client:
+        client.quic._write_stream_limits = lambda **_: None  # grants no more
+
+        def ask_on() -> None:
+            for _ in range(200):
+                if scheme == "quic":
+                    client.begin(large)
+                else:
+                    client.request(body=large)
+                client.pump(lambda: client.quic._loss.bytes_in_flight == 0)
+            client.pump(lambda: False)
+
+        with pytest.raises(Closed) as caught:
+            ask_on()
+        assert caught.value.code == (4 if scheme == "quic" else 0x107)
+
+
 def first_datagram(port: int) -> bytes:
     """As a client begins, from nowhere."""
     client = Client(port, wait=False)

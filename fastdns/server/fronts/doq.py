@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["DoqFront"]
 
 #: Error codes of RFC 9250 4.3.
-NO_ERROR, INTERNAL_ERROR, PROTOCOL_ERROR, REQUEST_CANCELLED = 0x0, 0x1, 0x2, 0x3
+NO_ERROR, PROTOCOL_ERROR, REQUEST_CANCELLED, EXCESSIVE_LOAD = 0x0, 0x2, 0x3, 0x4
 #: Connections of an address; no directive changes it.
 CONNECTIONS_MAX = 200
 
@@ -143,6 +143,7 @@ class DoqFront(QuicFront):
     directive = "quic"
     defaults: ClassVar[Mapping[str, int]] = {"max_streams": 256, "worker_pool_size": 1024}
     no_error = NO_ERROR
+    excessive_load = EXCESSIVE_LOAD
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -232,7 +232,7 @@ class Https3Peer(Peer):
         self._http.respond(stream, fields, body)
         if self.transport.stop_reading(stream, reading) or stream == self._receiving:
             self._unended.add(stream)
-        self.touch()
+        self.sent(len(body))
 
     def _abort(self, stream: int, code: int) -> None:
         """Neither read nor answer a request any more; one that was answered stays so."""
@@ -259,6 +259,7 @@ class Https3Front(HttpFront, QuicFront):
     defaults: ClassVar[Mapping[str, int]] = {"max_streams": 256, "max_connections": 200}
     protocol = "h3"
     no_error = ErrorCode.H3_NO_ERROR
+    excessive_load = ErrorCode.H3_EXCESSIVE_LOAD
 
     def limits_of(self, settings: Settings) -> Limits:
         limits = settings.limits
@@ -268,4 +269,4 @@ class Https3Front(HttpFront, QuicFront):
         return Https3Peer(self, transport, way)
 
     def refuse(self, peer: Peer) -> None:
-        peer.close(ErrorCode.H3_EXCESSIVE_LOAD, "too many connections")
+        peer.close(self.excessive_load, "too many connections")

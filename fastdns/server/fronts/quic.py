@@ -154,6 +154,8 @@ class QuicFront(Front):
 
     #: With which a connection is closed for no fault of anybody.
     no_error: ClassVar[int]
+    #: With which one is closed that costs too much.
+    excessive_load: ClassVar[int]
 
     def __init__(self, sock: socket.socket, settings: Settings, loop: asyncio.AbstractEventLoop, place: Placed) -> None:
         super().__init__(sock, settings, loop, place)

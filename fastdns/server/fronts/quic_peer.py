@@ -21,6 +21,9 @@ __all__ = ["LIVING", "Peer", "Stage"]
 #: Seconds for a handshake, whatever the idle timeout is.
 HANDSHAKE_TIMEOUT = 5.0
 
+#: Octets of replies that a connection's client may leave unacknowledged.
+BACKLOG_MAX = 256 * 1024
+
 
 class Stage(Enum):
     """What a connection counts as."""
@@ -64,6 +67,8 @@ class Peer(ABC):
         self._timer: TimerHandle | None = None
         self._timer_at = 0.0
         self._wrote = False
+        #: Octets since the backlog was looked at.
+        self._given = 0
         self._last_words: list[tuple[bytes, Any]] = []
         self._deaf_to = 0
 
@@ -111,6 +116,15 @@ class Peer(ABC):
     def send(self, stream: int, octets: bytes, end: bool) -> None:
         """Send on a stream, soon."""
         self.transport.send_stream_data(stream, octets, end)
+        self.sent(len(octets))
+
+    def sent(self, octets: int) -> None:
+        """So much has been given to the transport. A client that takes nothing of it is not served any longer."""
+        self._given += octets
+        if self._given > BACKLOG_MAX // 4:
+            self._given = 0
+            if self.transport.backlog() > BACKLOG_MAX:
+                self.close(self.front.excessive_load, "replies are not taken")
         self.touch()
 
     def touch(self) -> None:

@@ -161,6 +161,10 @@ class Transport(QuicConnection):
         self._lost = self._lost or bool(packets)
         self._forward_lost(packets=packets, **how)
 
+    def backlog(self) -> int:
+        """Octets that are kept to be sent, or sent again."""
+        return sum(len(stream.sender._buffer) for stream in self._streams.values())
+
     def acknowledge(self, now: float) -> None:
         """Let what is acknowledged travel in the packets that leave next."""
         space = self._spaces.get(Epoch.ONE_RTT)
