@@ -142,16 +142,19 @@ cdef inline Zone *match(Query *q) noexcept nogil:
             if filters_hold(zone, q):
                 if q.qtype != TYPE_DS:
                     return zone
-                parent_side = zone
-                break
+                parent_side = zone      # of several views the last one, as in CoreDNS
             zone = zone.same
         label += 1
     if parent_side != NULL:
         return parent_side
     zone = server.root
-    while zone != NULL and (zone.chain == NULL or not filters_hold(zone, q)):
+    while zone != NULL:
+        if zone.chain != NULL and filters_hold(zone, q):
+            if labels or q.qtype != TYPE_DS:
+                return zone
+            parent_side = zone
         zone = zone.same
-    return zone
+    return parent_side
 
 
 cdef Zone *mux_match(Query *q) noexcept nogil:

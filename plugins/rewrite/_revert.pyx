@@ -213,6 +213,8 @@ cdef int renamed(const uint8_t *name, uint32_t length, const Revert *revert, uin
     cdef Span spans[GROUPS_MAX]
     cdef const Rule *rule = revert.rule
     if revert.kind == REVERT_NAME:
+        if revert.from_length == 1 and length > 1:      # of texts: no name ends in a dot and the root's
+            return -1
         return other_end(name, length, revert.from_, revert.from_length, revert.to, revert.to_length, out)
     if revert.kind == REVERT_SUFFIX and rule.aligned:
         return -1 if length == rule.to_length else other_end(name, length, rule.to_wire, rule.to_length, rule.from_wire, rule.from_length, out)

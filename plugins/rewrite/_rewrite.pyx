@@ -52,7 +52,7 @@ cdef Verdict rewrite_query(Handler *self, Query *q) noexcept nogil:
                 work.active = 1
                 break
         elif outcome != IGNORED:
-            return give_up(q, outcome, &plain)
+            return give_up(q, work, outcome, &plain)
         rule += 1
     if work.newest != NULL:
         work.active = 1
@@ -166,12 +166,13 @@ cdef Outcome rename(Query *q, Work *work, const Rule *rule, Plain *plain, const 
     return DONE
 
 
-cdef Verdict give_up(Query *q, Outcome outcome, const Plain *plain) noexcept nogil:
-    """Nothing is asked; the question is as it came."""
+cdef Verdict give_up(Query *q, const Work *work, Outcome outcome, const Plain *plain) noexcept nogil:
+    """Nothing is asked; the question is as it came. Its OPT is as the rules have made it, as in CoreDNS."""
     cdef char error[ERROR_MAX]
     q.qtype = q.message.qtype
     q.qclass = q.message.qclass
-    q.edns = q.message.edns
+    if work.options:
+        q.message.edns = q.edns
     if outcome == FULL:
         return query_fail(q, RCODE_SERVFAIL, b"plugin/rewrite: no memory for another rule")
     snprintf(error, ERROR_MAX, b"invalid name after rewrite: %.*s", <int>plain.length, plain.text)
@@ -276,13 +277,13 @@ cdef class RewriteHandler(NativeHandler):
             self.kept.append(given.pattern)
             rule.pattern = &(<Regex?>given.pattern).pattern
             if given.to:
-                self.add_template(&rule.template, given.to)
+                self.add_template(&rule.template, given.to, rule.pattern.groups)
         rule.answers = <Answer *>self.take(len(given.answers) * sizeof(Answer))
         for answer in given.answers:
             self.kept.append(answer.pattern)
             rule.answers[rule.answer_count].value = answer.what == "value"
             rule.answers[rule.answer_count].pattern = &(<Regex?>answer.pattern).pattern
-            self.add_template(&rule.answers[rule.answer_count].to, answer.to)
+            self.add_template(&rule.answers[rule.answer_count].to, answer.to, rule.answers[rule.answer_count].pattern.groups)
             rule.answer_count += 1
         if given.option is not None:
             self.add_option(rule, given.option)
@@ -317,9 +318,9 @@ cdef class RewriteHandler(NativeHandler):
         rule.aligned = 1
         return 0
 
-    cdef int add_template(self, Template *template, str to) except -1:
-        """``{0}`` and so on become groups."""
-        parts = re.split(r"\{(0|[1-9][0-9]?|1[01][0-9]|12[0-7])\}", to)
+    cdef int add_template(self, Template *template, str to, uint32_t groups) except -1:
+        """``{0}`` and so on become groups; the number of one that the expression has not stays as it is."""
+        parts = re.split("\\{(" + "|".join(map(str, range(min(groups, <uint32_t>GROUPS_MAX)))) + ")\\}", to)
         template.parts = <Part *>self.take((len(parts) // 2 + 1) * sizeof(Part))
         for at in range(0, len(parts), 2):
             self.put(octets(parts[at]), &template.parts[template.count].literal.text, &template.parts[template.count].literal.length)

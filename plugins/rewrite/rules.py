@@ -215,7 +215,7 @@ def _rcode(stop: bool, words: list[str]) -> Rule:
 def _rcode_number(word: str) -> int | None:
     if word.isascii() and word.isdigit() and int(word) <= 23:
         return int(word)
-    names = {name: number for number, name in RCODES.items()} | {"BADVERS": 16, "NOTIMPL": 4, "STATEFULTYPENOTIMPLEMENTED": 11}
+    names = {name: number for number, name in RCODES.items()} | {"NOTIMPL": 4}
     return names.get(word.upper())
 
 

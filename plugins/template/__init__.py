@@ -94,7 +94,7 @@ def _property(controller: Controller, template: Template, types: dict[str, expre
             try:
                 template.texts.append((word, Source(word, text)))
             except TemplateError as error:
-                raise controller.err(f"could not compile template: {text}, {error}") from None
+                raise controller.err(f"could not compile template: {controller.val()}, {error}" + "\n" * (word != "answer")) from None
     elif word == "var":
         _variable(controller, template, types)
     elif word == "expr":

@@ -118,6 +118,37 @@ def test_the_question_comes_back_when_only_continue_rules_matched(running) -> No
     assert "y.onlycontinue.test. IN TXT" in [query.question[0].to_text() for query in upstream.seen]
 
 
+def test_numbers_of_groups_that_there_are_not_stay(serve) -> None:
+    server = serve(
+        ".:{port} {\n bind 127.0.0.1\n rewrite name regex (.*)\\.a\\.test {2}.b.test answer name (.*)\\.b\\.test {3}.c.test\n"
+        ' template IN A . {\n  answer "{{ .Name }} 60 IN A 192.0.2.1"\n }\n}\n'
+    )
+    assert server.query("x.a.test.", "A").answer[0].name.to_text() == "{3}.c.test."
+
+
+def test_a_name_that_becomes_the_root(serve) -> None:
+    """Only the root is called back: no other name ends in a dot and its text."""
+    server = serve(
+        ".:{port} {\n bind 127.0.0.1\n rewrite name exact a.test .\n"
+        ' template IN ANY . {\n  answer "{{ .Name }} 60 IN MX 10 b.test."\n  authority "b.test. 60 IN NS ."\n }\n}\n'
+    )
+    reply = server.query("a.test.", "MX")
+    assert reply.answer[0].to_text() == "a.test. 60 IN MX 10 b.test."
+    assert reply.authority[0].to_text() == "b.test. 60 IN NS a.test."
+
+
+@pytest.mark.parametrize(
+    ("rules", "size", "options"),
+    [("bufsize 1394", 1394, {}), ("rewrite continue edns0 local set 0xffee abcd", 4000, {0xFFEE: b"abcd"}), ("rewrite continue edns0 nsid set", 4000, {3: b""})],
+)
+def test_the_opt_of_what_cannot_be_asked_is_as_the_rules_made_it(serve, rules: str, size: int, options: dict[int, bytes]) -> None:
+    server = serve(f".:{{port}} {{\n bind 127.0.0.1\n {rules}\n rewrite name regex ^(.*)$ a..b\n whoami\n}}\n")
+    reply = server.query("a.test.", "A", use_edns=0, payload=4000)
+    assert reply.rcode() == dns.rcode.SERVFAIL
+    assert reply.payload == size
+    assert {int(option.otype): option.to_wire() for option in reply.options} == options
+
+
 def test_a_name_that_is_none(running) -> None:
     server = running[0]
     reply = server.query("long.bad.test.", "A")

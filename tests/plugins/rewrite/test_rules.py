@@ -85,6 +85,7 @@ BAD = [
     ("ttl regex " + "a" * 10001 + " 5", "regex pattern too long in a ttl rule: 10001 > 10000"),
     ("rcode a SERVFAIL", "too few (2) arguments for a rcode rule"),
     ("rcode a x NOERROR", "invalid matching RCODE 'x' for a rcode rule"),
+    ("rcode a NOERROR BADVERS", "invalid replacement RCODE 'BADVERS' for a rcode rule"),
     ("rcode a NOERROR 24", "invalid replacement RCODE '24' for a rcode rule"),
     ("rcode foo a 0 1", "rcode rule supports only exact, prefix, suffix, substring, and regex name matching"),
     ("cname a", "too few (1) arguments for a cname rule"),

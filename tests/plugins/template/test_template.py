@@ -170,7 +170,7 @@ BAD = [
     ("template IN A {\n match (\n}", "could not parse regex: (, error parsing regexp: missing closing ): `(`"),
     ("template IN A {\n match\n}", "Wrong argument count or unexpected line ending after 'match'"),
     ("template IN A {\n match " + "a" * 10001 + "\n}", "regex pattern too long: 10001 > 10000"),
-    ("template IN A {\n answer {{ foo }}\n}", "could not compile template: {{, template: answer:1: unclosed action"),
+    ("template IN A {\n answer {{ foo }}\n}", "could not compile template: }}, template: answer:1: unclosed action"),
     ('template IN A {\n answer "{{ foo }}"\n}', 'could not compile template: {{ foo }}, template: answer:1: function "foo" not defined'),
     ('template IN A {\n additional "{{ end }}"\n}', "could not compile template: {{ end }}, template: additional:1: unexpected {{end}}"),
     ("template IN A {\n rcode FOO\n}", "unknown rcode FOO"),

@@ -98,6 +98,18 @@ def test_without_an_expression_a_view_holds(serve) -> None:
     assert serve(blocks("view v", "")).answers("a.test.", "A") == ["192.0.2.1"]
 
 
+def test_ds_is_the_last_view_that_holds(serve) -> None:
+    """As in CoreDNS, where the search for the parent goes on through all blocks of a zone."""
+    template = "template IN DS . {{\n  rcode {}\n }}"
+    block = ".:{{port}} {{\n bind 127.0.0.1\n {}\n {}\n}}\n"
+    codes = (("true", "YXDOMAIN"), ("type() == 'DS'", "YXRRSET"), ("false", "NXRRSET"))
+    views = [block.format(f"view v{number} {{\n  expr {text}\n }}", template.format(code)) for number, (text, code) in enumerate(codes)]
+    server = serve("".join(views) + "".join(views).replace(".:{port}", "sub.test:{port}"))
+    assert server.answers("sub.test.", "DS") == server.answers(".", "DS") == ["YXRRSET"]
+    # What is in no other zone goes to the root's blocks from the first one on.
+    assert server.answers("other.test.", "DS") == ["YXDOMAIN"]
+
+
 def test_the_zone_above_is_next(serve) -> None:
     corefile = blocks(one("false"), keys="sub.test:{port}") + blocks(one("proto() == 'tcp'"), keys=".:{port}")
     server = serve(corefile)
