@@ -7,11 +7,15 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from random import Random
 
 import dns.edns
 import dns.message
 import dns.tsigkeyring
 import pytest
+from aioquic.quic.packet import QuicPacketType
+from aioquic.quic.packet_builder import QuicPacketBuilder
+from aioquic.tls import Epoch
 
 from tests.certificates import write_certificates
 from tests.quic import Client, Closed, WebClient, query
@@ -245,6 +249,52 @@ def test_mutated_packets_of_a_connection(serve: Callable[..., Server]) -> None:
                 send(octets)
                 send(octets)
             assert client.reply(stream).answer
+    assert "failed" not in server.log()
+
+
+def varint(number: int) -> bytes:
+    """RFC 9000 16."""
+    size = next(i for i in range(4) if number < 1 << (8 << i) - 2)
+    return (number | size << (8 << size) - 2).to_bytes(1 << size, "big")
+
+
+def some_frame(random: Random) -> bytes:
+    """A frame, or something like it."""
+    if random.random() < 0.5:
+        octets = random.choice([FRAMED, FRAMED[:1], FRAMED[5:], b"", random.randbytes(50)])
+        stream, offset = random.choice([0, 0, 4, 8, 2, 6, 10, 1, 3, 400, 1020, 1024]), random.choice([0, 0, 0, 1, 5, 31, 65535, 98303, 130000])
+        return bytes([0x0E | random.randrange(2)]) + varint(stream) + varint(offset) + varint(len(octets)) + octets
+    numbers = [random.choice([0, 1, 4, 63, 255, 1024, 65535, 1 << 30, (1 << 62) - 1, random.getrandbits(14)]) for _ in range(random.randrange(5))]
+    return varint(random.choice([*range(0x1F), 0x30, 0x31, 0x40])) + b"".join(map(varint, numbers)) + random.randbytes(random.choice([0, 8, 30]))
+
+
+@pytest.mark.parametrize("scheme", ["quic", "https3"])
+def test_frames_of_clients_that_mean_harm(serve: Callable[..., Server], scheme: str) -> None:
+    """Connections may end by them; the server says nothing of its own defects, and serves the others."""
+    server = serve(COREFILE.replace("quic://", f"{scheme}://"), prepare=write_certificates)
+    random = Random(int(os.environ.get("FASTDNS_SEED", "1")))
+    for _ in range(int(os.environ.get("FASTDNS_CONNECTIONS", "150"))):
+        with Client(server.port, alpn="doq" if scheme == "quic" else "h3") as client:
+            for _ in range(5):
+                builder = QuicPacketBuilder(
+                    host_cid=client.quic.host_cid,
+                    peer_cid=client.quic._peer_cid.cid,
+                    version=client.quic._version,
+                    is_client=True,
+                    max_datagram_size=1200,
+                    packet_number=client.quic._packet_number,
+                )
+                builder.start_packet(QuicPacketType.ONE_RTT, client.quic._cryptos[Epoch.ONE_RTT])
+                builder._buffer.push_bytes(b"".join(some_frame(random) for _ in range(random.randrange(1, 5)))[:1000])
+                for octets in builder.flush()[0]:
+                    client.socket.send(octets)
+                client.quic._packet_number = builder.packet_number
+    if scheme == "quic":
+        with Client(server.port) as client:
+            assert client.ask(QUESTION).answer
+    else:
+        with WebClient(server.port) as web:
+            assert web.fetch(body=QUESTION).status == 200
     assert "failed" not in server.log()
 
 
