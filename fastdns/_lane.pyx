@@ -89,7 +89,7 @@ cdef inline Memo *recall(PythonHandlerState *state, Query *q) noexcept nogil:
 
 
 cdef Ticket *take_ticket(Handler *self, Query *q) noexcept nogil:
-    cdef Ticket *ticket = <Ticket *>malloc(sizeof(Ticket) + q.packet_length)
+    cdef Ticket *ticket = <Ticket *>malloc(sizeof(Ticket) + q.packet_length + q.edns.options_length)
     if ticket == NULL:
         return NULL
     memset(ticket, 0, sizeof(Ticket) - sizeof(Name) - 8)
@@ -111,6 +111,10 @@ cdef Ticket *take_ticket(Handler *self, Query *q) noexcept nogil:
     ticket.packet = <uint8_t *>(ticket + 1)
     ticket.packet_length = q.packet_length
     memcpy(ticket.packet, q.packet, q.packet_length)
+    ticket.edns = q.edns
+    if q.edns.options_length:
+        ticket.edns.options = ticket.packet + q.packet_length
+        memcpy(ticket.packet + q.packet_length, q.edns.options, q.edns.options_length)
     wire_name_copy(&ticket.name, q.name.wire, q.name.length)
     ticket.task = NULL
     return ticket

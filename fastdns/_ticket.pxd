@@ -5,7 +5,7 @@ of is touched by its worker only, and a ticket whose query is gone (deadline, ev
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._mux cimport ERROR_MAX, Address, Handler, Mail, Query
-from fastdns._wire cimport Name
+from fastdns._wire cimport Edns, Name
 
 cdef enum TicketKind:
     TICKET_QUERY                    # worker -> lane: serve this
@@ -41,6 +41,7 @@ cdef struct Ticket:
     uint8_t *message                # malloc'ed: the plugin's reply, or the reply from below
     uint32_t message_length
     uint32_t ttl_most               # seconds that a verdict to be remembered is good for: no TTL is longer; 0: it is none
+    Edns edns                       # as the handlers see it; its options stand behind the packet
     char error[ERROR_MAX]
     Name name                       # as the handlers see it
     void *task                      # the lane's: a Python object while the plugin is at it

@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 from fastdns._atomic cimport atomic_peek8
 from fastdns._mux cimport TRANSPORT_TCP, TRANSPORT_UDP
 from fastdns._socket cimport address_text
-from fastdns._wire cimport ACCEPT, Message, Name, wire_accept, wire_name_copy, wire_name_text
+from fastdns._wire cimport ACCEPT, Edns, Message, Name, wire_accept, wire_name_copy, wire_name_text
 
 
 cdef class PluginQuery:
@@ -69,6 +69,19 @@ cdef class PluginQuery:
         return self.ticket.packet[:self.ticket.packet_length]
 
     @property
+    def edns(self):
+        """The OPT record of the request, as plugins above have changed it: (UDP size, its TTL's 32 bits, options); None where there is none."""
+        cdef const Edns *edns
+        cdef bytes options = b""
+        self._check()
+        edns = &self.ticket.edns
+        if not edns.present:
+            return None
+        if edns.options_length:
+            options = edns.options[:edns.options_length]
+        return edns.udp_size, (<uint32_t>edns.extended_rcode << 24) + (<uint32_t>edns.version << 16) + edns.flags, options
+
+    @property
     def client(self):
         """The client's address."""
         cdef char out[64]
@@ -124,6 +137,9 @@ def make_query(kind, bytes packet not None, bytes client=b"\x7f\0\0\1", int port
     ticket.packet = <uint8_t *>(ticket + 1)
     ticket.packet_length = <uint32_t>len(packet)
     memcpy(ticket.packet, <const uint8_t *>packet, len(packet))
+    ticket.edns = message.edns
+    if message.edns.options_length:
+        ticket.edns.options = ticket.packet + (message.edns.options - <const uint8_t *>packet)
     wire_name_copy(&ticket.name, name.wire, name.length)
     query = kind.__new__(kind)
     query.ticket = ticket

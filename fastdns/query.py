@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DROP", "PASS", "Answer", "Failure", "Query", "Record", "Remembered", "Reply", "Verdict"]
 
+HEADER_SIZE = 12
+OPT, TSIG = 41, 250
+
 
 class Verdict:
     """What may be said for more than one query: a `Reply`, a `Failure`, `PASS`, `DROP`."""
@@ -190,6 +193,28 @@ class Query(PluginQuery):
     def type(self) -> str:
         """The type asked, such as ``A`` or ``TYPE65280``."""
         return type_text(self.qtype)
+
+    @property
+    def request(self) -> bytes:
+        """A message that asks what the plugins above want asked: with their name, type, flags and EDNS. What to send to another server."""
+        packet = self.packet
+        question = self.name_wire + struct.pack("!2H", self.qtype, self.qclass)
+        opt = self.edns
+        found = records(packet)
+        came = next(((klass, ttl, rdata) for _, _, qtype, klass, ttl, rdata in found if qtype == OPT), None)
+        head = packet[:2] + struct.pack("!H", self.flags & 0x7FFF)
+        if packet.startswith(question, HEADER_SIZE) and came == opt:
+            return head + packet[4:]
+        counts = [0, 0, 0]
+        parts = []
+        for section, owner, qtype, klass, ttl, rdata in found:
+            if qtype not in (OPT, TSIG):  # a signature no longer holds
+                counts[section] += 1
+                parts.append(owner + struct.pack("!HHIH", qtype, klass, ttl, len(rdata)) + rdata)
+        if opt is not None:
+            counts[2] += 1
+            parts.append(b"\0" + struct.pack("!HHIH", OPT, opt[0], opt[1], len(opt[2])) + opt[2])
+        return head + struct.pack("!4H", 1, *counts) + question + b"".join(parts)
 
     @property
     def message(self) -> dnslib.DNSRecord:

@@ -7,7 +7,6 @@ It starts with the first instance that has such an upstream and ends with the la
 from __future__ import annotations
 
 import asyncio
-import ssl
 import threading
 from typing import Protocol
 
@@ -15,10 +14,10 @@ from fastdns.log import Log
 from fastdns.plugins.forward import _lane
 from fastdns.plugins.forward._forward import ForwardHandler
 from fastdns.plugins.forward.https import HttpsClient
-from fastdns.plugins.forward.options import Options
 from fastdns.plugins.forward.tls import TlsClient
+from fastdns.tls import client_context
 
-__all__ = ["Client", "Lane", "join", "tls_context"]
+__all__ = ["Client", "Lane", "join"]
 
 _log = Log("plugin/forward")
 
@@ -34,17 +33,6 @@ class Client(Protocol):
 
     def close(self) -> None:
         """Closes all connections."""
-
-
-def tls_context(options: Options) -> ssl.SSLContext:
-    """TLS 1.2 or later; the files of ``tls``: CA, or certificate and key, or all three. Raises OSError (ssl.SSLError)."""
-    files = options.tls
-    ca = files[-1] if len(files) in (1, 3) else None
-    context = ssl.create_default_context(cafile=ca)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if len(files) >= 2:
-        context.load_cert_chain(files[0], files[1])
-    return context
 
 
 class Lane:
@@ -155,7 +143,7 @@ def _forget(lane: Lane) -> None:
 def join(handler: ForwardHandler) -> None:
     """Gives every TLS and HTTPS upstream of an instance its client, and starts the lane if need be. Raises ValueError, OSError."""
     global _lane_now
-    context = tls_context(handler.options)
+    context = client_context(handler.options.tls)
     with _lock:
         if _lane_now is None:
             _lane_now = Lane()
