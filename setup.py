@@ -211,7 +211,7 @@ class build(build_ext):  # noqa: N801 - distutils names commands in lower case
 
 
 def scripts() -> list[str]:
-    found = ["fastdns = fastdns.server.cli:main"]
+    found = ["fastdns = fastdns.server.cli:main", "fastdns-node = fastdns.node.cli:main"]
     if Path("bench/cli.py").is_file():
         found.append("fastdns-bench = fastdns.bench.cli:main")
     return found

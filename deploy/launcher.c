@@ -1,4 +1,4 @@
-/* /coredns of the container image: the server as a program of its own.
+/* /coredns of the container image: the server as a program of its own. /node-cache is the same with another module.
  *
  * It embeds the interpreter, so that the file capability for port 53 is on this file alone, no environment variable
  * and no file in the working folder changes what is imported, and no shell is needed. As process 1 of a container it
@@ -36,6 +36,10 @@ static int watch(pid_t server, const sigset_t *all)
     }
 }
 
+#ifndef FASTDNS_MODULE
+#define FASTDNS_MODULE "fastdns"
+#endif
+
 /* Becomes the server: python -I -m fastdns ARGUMENTS. */
 static int serve(int argc, char **argv)
 {
@@ -47,7 +51,7 @@ static int serve(int argc, char **argv)
     config.install_signal_handlers = 1;
     config.parse_argv = 0;
     config.buffered_stdio = 1;
-    status = PyConfig_SetString(&config, &config.run_module, L"fastdns");
+    status = PyConfig_SetBytesString(&config, &config.run_module, FASTDNS_MODULE);
     if (!PyStatus_Exception(status))
         status = PyConfig_SetBytesString(&config, &config.program_name, FASTDNS_PYTHON);
     if (!PyStatus_Exception(status))

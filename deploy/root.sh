@@ -1,5 +1,5 @@
 #!/bin/sh
-# Lays out what the image holds under a folder: /coredns, the interpreter's library with its modules, their bytecode,
+# Lays out what the image holds under a folder: /coredns and /node-cache, the interpreter's library with its modules, their bytecode,
 # and the shared libraries that the base image does not have. Runs with the Python in which fastdns is installed.
 set -eu
 target=$1
@@ -17,8 +17,13 @@ libdir=$(ask 'sysconfig.get_config_var("LIBDIR")')
 version=$(ask 'sysconfig.get_config_var("LDVERSION")')
 
 mkdir -p "$target$libdir" "$target$stdlib"
-${CC:-gcc} -O2 -Wall -fPIE -pie -Wl,-z,relro,-z,now -DFASTDNS_PYTHON="\"$prefix/bin/python3\"" -I"$include" \
-    -o "$target/coredns" "$here/launcher.c" -L"$libdir" -Wl,-rpath,"$libdir" -Wl,--export-dynamic "-lpython$version" -ldl -lm -lpthread
+launcher() {
+    ${CC:-gcc} -O2 -Wall -fPIE -pie -Wl,-z,relro,-z,now -DFASTDNS_PYTHON="\"$prefix/bin/python3\"" -DFASTDNS_MODULE="\"$2\"" -I"$include" \
+        -o "$target/$1" "$here/launcher.c" -L"$libdir" -Wl,-rpath,"$libdir" -Wl,--export-dynamic "-lpython$version" -ldl -lm -lpthread
+}
+launcher coredns fastdns
+# Only the image of deploy/node-local has what this needs.
+launcher node-cache fastdns.node
 
 # The standard library but for what no server needs, then the installed packages but for tools, and for the half of the
 # kubernetes package that is its asynchronous twin.

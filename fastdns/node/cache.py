@@ -1,0 +1,249 @@
+"""The life of a node's cache: Corefile, interface, server, rules; and all of it taken down at the end."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from fastdns import http
+from fastdns.log import Log, flush
+from fastdns.node import link
+from fastdns.node.flags import Flags
+from fastdns.node.rules import Rules, RulesError
+from fastdns.node.signals import Signals
+from fastdns.node.template import KubeDNS, TemplateError, read_kube_dns, render
+
+__all__ = ["NodeCache"]
+
+log = Log()
+
+#: linux/prctl.h
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+#: Seconds between two looks at the ConfigMaps, and at the server and its pidfile.
+LOOK_INTERVAL = 1.0
+#: Seconds that the server has to end before it is killed; the pod's own grace period comes before it as a rule.
+STOP_LIMIT = 60.0
+KUBE_DNS = "/etc/kube-dns"
+#: The server of the container image, where there is no interpreter to run.
+IMAGE_SERVER = "/coredns"
+METRIC = "coredns_nodecache_setup_errors_total"
+ERRORS = ("configmap", "interface_add", "interface_check", "iptables", "iptables_lock")
+
+
+class NodeCache:
+    """One run of the command, from its flags."""
+
+    def __init__(self, flags: Flags, signals: Signals) -> None:
+        self.flags = flags
+        self.signals = signals
+        self.errors = dict.fromkeys(ERRORS, 0)
+        self.rules = Rules(flags.addresses, flags.port, flags.health_port) if flags.setupiptables else None
+        self.cluster = os.environ.get(flags.upstreamsvc.replace("-", "_").upper() + "_SERVICE_HOST") or None
+        self.kube_dns_folder = flags.kubednscm or (KUBE_DNS if os.path.isdir(KUBE_DNS) else "")
+        self.kube_dns = KubeDNS()
+        #: What was last read of the ConfigMaps, to see changes by.
+        self.seen: object = None
+        self.server: subprocess.Popen[bytes] | None = None
+
+    # ---- life ----
+
+    def run(self) -> int:
+        """Serve until a signal or the server's end. Returns the exit status."""
+        self._open_metrics()
+        if self.cluster is None:
+            log.warning(f"Unable to lookup IP address of Upstream service {self.flags.upstreamsvc}")
+        if self.flags.setupebtables:
+            log.warning("-setupebtables has no effect")
+        self._remove_pidfile()
+        self.update_corefile()
+        if self.flags.setupinterface:
+            self._ensure_interface()
+        try:
+            self.server = self._start_server()
+            return self._watch(self.server)
+        finally:
+            if not self.flags.skipteardown:
+                self.tear_down()
+            if self.server is not None:
+                self._stop_server(self.server)
+            flush()
+
+    def _watch(self, server: subprocess.Popen[bytes]) -> int:
+        """Until the end: signals, ConfigMaps, the server, and interface and rules in their intervals."""
+        next_look = time.monotonic()
+        # With a pidfile the rules come as soon as it is there, for then the server serves; else after the first interval.
+        next_check = next_look + self.flags.interval
+        awaited = bool(self.flags.pidfile)
+        while True:
+            now = time.monotonic()
+            number = self.signals.wait(min(next_look, next_check) - now)
+            if number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+                log.info(f"{signal.Signals(number).name}: tearing down, then ending")
+                self._end_signal = signal.Signals(number)
+                return 0
+            if number == signal.SIGUSR1:
+                server.send_signal(signal.SIGUSR1)
+            if (status := server.poll()) is not None:
+                status = status if status >= 0 else 128 - status
+                log.error(f"The server has ended with status {status}")
+                return status or 1
+            now = time.monotonic()
+            if awaited and os.path.isfile(self.flags.pidfile):
+                awaited, next_check = False, now
+            if now >= next_check:
+                self.set_up()
+                next_check = time.monotonic() + self.flags.interval
+            if now >= next_look:
+                if self.update_corefile() and self.flags.reloadwithsignal:
+                    server.send_signal(signal.SIGUSR1)
+                next_look = time.monotonic() + LOOK_INTERVAL
+
+    _end_signal = signal.SIGTERM
+
+    # ---- the server ----
+
+    def _start_server(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-P", "-m", "fastdns"] if os.access(sys.executable or "", os.X_OK) else [IMAGE_SERVER]
+        command += ["-conf", self.flags.conf, "-dns.port", self.flags.port]
+        for flag, value in (("-pidfile", self.flags.pidfile), ("-workers", self.flags.workers)):
+            if value:
+                command += [flag, value]
+        if self.flags.quiet:
+            command.append("-quiet")
+        flush()
+        return subprocess.Popen(command, preexec_fn=_child)
+
+    def _stop_server(self, server: subprocess.Popen[bytes]) -> None:
+        if server.poll() is None:
+            server.send_signal(self._end_signal)
+            try:
+                server.wait(STOP_LIMIT)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+    def _remove_pidfile(self) -> None:
+        """One that an earlier server left says nothing of this one."""
+        if self.flags.pidfile:
+            try:
+                os.unlink(self.flags.pidfile)
+            except OSError:
+                pass
+
+    # ---- Corefile ----
+
+    def update_corefile(self) -> bool:
+        """Write the Corefile anew where a ConfigMap changed. Returns whether it was written; what goes wrong is logged, counted and tried again."""
+        try:
+            template = Path(self.flags.basecorefile).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            return self._config_error(f"Failed to read node-cache coreFile {self.flags.basecorefile} - {error}")
+        if self.kube_dns_folder:
+            try:
+                self.kube_dns = read_kube_dns(Path(self.kube_dns_folder))
+            except (OSError, UnicodeDecodeError, TemplateError) as error:
+                # What was good before goes on.
+                self._config_error(f"Invalid config: {error}")
+        found = template, repr(self.kube_dns)
+        if found == self.seen:
+            return False
+        try:
+            text = render(template, self.flags.localip.split(","), self.flags.port, self.cluster, self.kube_dns)
+            self._write(text)
+        except (OSError, TemplateError) as error:
+            return self._config_error(f"Failed to write config file {self.flags.conf} - {error}")
+        self.seen, self.complaint = found, ""
+        upstreams = " ".join(self.kube_dns.upstreams) or "/etc/resolv.conf"
+        log.info(f"Updated Corefile with {len(self.kube_dns.stub_domains)} custom stubdomains and upstream servers {upstreams}")
+        log.info(f"Using config file:\n{text}")
+        return True
+
+    complaint = ""
+
+    def _config_error(self, text: str) -> bool:
+        """Said and counted once, until something else is wrong."""
+        if text != self.complaint:
+            self.complaint = text
+            log.error(text)
+            self._count("configmap")
+        return False
+
+    def _write(self, text: str) -> None:
+        """As a whole, so that the server's own reload never reads half of it. Raises OSError."""
+        path = Path(self.flags.conf)
+        beside = path.with_name(path.name + ".new")
+        try:
+            beside.write_text(text, "utf-8")
+            os.replace(beside, path)
+        except OSError:
+            # A file that is mounted by itself cannot be replaced.
+            path.write_text(text, "utf-8")
+
+    # ---- network ----
+
+    def set_up(self) -> None:
+        """Put back what is missing of interface and rules."""
+        if self.flags.setupinterface:
+            self._ensure_interface()
+        rules = self.rules
+        for rule in rules.rules if rules else ():
+            try:
+                if rules and not rules.ensure(rule):
+                    log.info(f"Added back nodelocaldns rule - {' '.join([*rule[:2], *rule[2]])}")
+            except RulesError as error:
+                log.error(f"Error checking/adding iptables rule: {error}")
+                self._count("iptables_lock" if error.locked else "iptables")
+
+    def _ensure_interface(self) -> None:
+        name = self.flags.interfacename
+        there = name in [known for _, known in socket.if_nameindex()]
+        try:
+            if not link.ensure(name, self.flags.addresses):
+                log.info(f"Added interface - {name}")
+        except OSError as error:
+            log.error(f"Failed to {'check' if there else 'add non-existent'} interface {name}: {error}")
+            self._count("interface_check" if there else "interface_add")
+
+    def tear_down(self) -> None:
+        """Give the addresses back to the cluster: no rules, no interface."""
+        log.info("Tearing down")
+        for rule in self.rules.rules if self.rules else ():
+            try:
+                self.rules.remove(rule)
+            except RulesError as error:
+                log.error(f"Failed deleting iptables rule: {error}")
+        if self.flags.setupinterface:
+            try:
+                link.remove(self.flags.interfacename)
+            except OSError as error:
+                log.error(f"Failed to remove interface {self.flags.interfacename}: {error}")
+
+    # ---- metrics ----
+
+    def _open_metrics(self) -> None:
+        try:
+            http.Endpoint(self.flags.metrics, "/metrics", self._page).open()
+        except (OSError, ValueError) as error:
+            log.error(f"Failed to start metrics handler: {error}")
+
+    def _count(self, kind: str) -> None:
+        self.errors[kind] += 1
+
+    def _page(self, request: http.Request) -> http.Reply:
+        lines = [f"# HELP {METRIC} Errors while the network and the Corefile of the node were set up.", f"# TYPE {METRIC} counter"]
+        lines += [f'{METRIC}{{errortype="{kind}"}} {count}' for kind, count in self.errors.items()]
+        return http.Reply(200, ("\n".join(lines) + "\n").encode(), "text/plain; version=0.0.4; charset=utf-8")
+
+
+def _child() -> None:
+    """The server must not outlive who tears the network down, and gets its signals."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    Signals.forget()

@@ -1,0 +1,43 @@
+"""The command ``fastdns-node``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from fastdns.node.flags import USAGE, parse
+from fastdns.server.flags import FlagError
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line and end the process with its status."""
+    if sys.argv[1:2] in (["-version"], ["--version"], ["-plugins"], ["--plugins"]):
+        from fastdns.server import cli
+
+        cli.main()
+    try:
+        flags = parse(sys.argv[1:])
+    except FlagError as error:
+        _end(2, f"{error}\n{USAGE}")
+    if flags.help:
+        _end(0, USAGE)
+    try:
+        flags.validate()
+    except ValueError as error:
+        _end(1, f"[FATAL] Error parsing flags - {error}, Exiting\n")
+
+    from fastdns.node.signals import Signals
+
+    signals = Signals()
+    from fastdns.node.cache import NodeCache
+
+    _end(NodeCache(flags, signals).run(), "")
+
+
+def _end(status: int, said: str) -> NoReturn:
+    sys.stderr.write(said)
+    sys.stderr.flush()
+    os._exit(status)

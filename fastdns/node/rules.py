@@ -1,0 +1,108 @@
+"""The packet filter's rules: DNS to and from the local addresses goes without connection tracking, and is let through.
+
+The same rules and comments as node-cache's (kubernetes/dns `cmd/node-cache/app/cache_app.go`), so that either takes over what the other
+left. They are made by the `iptables` commands, since the rest of a node (kube-proxy, CNI plugins) uses them too.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+import subprocess
+
+__all__ = ["Rule", "Rules", "RulesError", "wanted"]
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+#: Table, chain, arguments.
+Rule = tuple[str, str, list[str]]
+
+SKIP = ["-j", "NOTRACK", "-m", "comment", "--comment", "NodeLocal DNS Cache: skip conntrack"]
+ALLOW = ["-j", "ACCEPT", "-m", "comment", "--comment", "NodeLocal DNS Cache: allow DNS traffic"]
+#: Chains that a kubelet makes in the variant of iptables that its node uses.
+HINTS = (":KUBE-IPTABLES-HINT", ":KUBE-KUBELET-CANARY")
+#: Seconds to wait for the lock that all iptables commands share, and for one command.
+LOCK_WAIT = 5
+COMMAND_LIMIT = 30
+#: More copies of one rule than this are not deleted.
+COPIES_MAX = 64
+
+
+class RulesError(Exception):
+    """A command failed; ``locked`` where another one held the lock all the time."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.locked = "holding the xtables lock" in text
+
+
+def wanted(addresses: list[Address], port: str, health_port: str) -> list[Rule]:
+    """The rules for some addresses."""
+    rules: list[Rule] = []
+    for address in addresses:
+        towards = lambda protocol, number: ["-p", protocol, "-d", str(address), "--dport", number]  # noqa: B023, E731
+        back = lambda protocol, number: ["-p", protocol, "-s", str(address), "--sport", number]  # noqa: B023, E731
+        for protocol in ("tcp", "udp"):
+            rules += [
+                ("raw", "PREROUTING", towards(protocol, port) + SKIP),
+                # The usual rules let tracked connections through; these are none.
+                ("filter", "INPUT", towards(protocol, port) + ALLOW),
+                ("raw", "OUTPUT", back(protocol, port) + SKIP),
+                ("filter", "OUTPUT", back(protocol, port) + ALLOW),
+                # Queries of the node itself and of pods in its network.
+                ("raw", "OUTPUT", towards(protocol, port) + SKIP),
+            ]
+        # The kubelet's probes.
+        rules += [("raw", "OUTPUT", towards("tcp", health_port) + SKIP), ("raw", "OUTPUT", back("tcp", health_port) + SKIP)]
+    return rules
+
+
+class Rules:
+    """The rules for some addresses, and the command that makes them."""
+
+    def __init__(self, addresses: list[Address], port: str, health_port: str) -> None:
+        self.rules = wanted(addresses, port, health_port)
+        self.command = _command("iptables" if addresses[0].version == 4 else "ip6tables")
+
+    def ensure(self, rule: Rule) -> bool:
+        """Have a rule, before all others. Returns whether it was there. Raises RulesError."""
+        table, chain, arguments = rule
+        if self._run("-t", table, "-C", chain, *arguments, missing=True):
+            return True
+        self._run("-t", table, "-I", chain, *arguments)
+        return False
+
+    def remove(self, rule: Rule) -> None:
+        """Delete all copies of a rule. Raises RulesError."""
+        table, chain, arguments = rule
+        for _ in range(COPIES_MAX):
+            if not self._run("-t", table, "-C", chain, *arguments, missing=True):
+                return
+            self._run("-t", table, "-D", chain, *arguments)
+
+    def _run(self, *arguments: str, missing: bool = False) -> bool:
+        """Run the command; False where the rule is missing and may be."""
+        command = [self.command, "-w", str(LOCK_WAIT), *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_LIMIT, stdin=subprocess.DEVNULL)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RulesError(str(error)) from None
+        if done.returncode == 0:
+            return True
+        if done.returncode == 1 and missing:
+            return False
+        raise RulesError(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()}")
+
+
+def _command(name: str) -> str:
+    """The variant, nft or legacy, in which the kubelet's chains are; else the default one."""
+    for variant in ("nft", "legacy"):
+        save = shutil.which(f"{name}-{variant}-save")
+        if save is None:
+            continue
+        try:
+            listed = subprocess.run([save, "-t", "mangle"], capture_output=True, text=True, timeout=COMMAND_LIMIT, stdin=subprocess.DEVNULL)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if any(hint in listed.stdout for hint in HINTS):
+            return f"{name}-{variant}"
+    return name

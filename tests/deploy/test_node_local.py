@@ -1,0 +1,88 @@
+"""The manifests of the cache on every node keep the names and conventions of Kubernetes's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastdns
+from fastdns.node.flags import parse
+from fastdns.node.template import KubeDNS, render
+from tests.deploy.conftest import DEPLOY
+
+Render = Callable[[Path], list[dict[str, Any]]]
+pytestmark = [pytest.mark.skipif(not DEPLOY.is_dir(), reason="the source tree is not here"), pytest.mark.timeout(1500)]
+
+
+def filled(documents: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """With what docs/node-local.md replaces."""
+    text = json.dumps(documents)
+    for pillar, value in (("DNS__DOMAIN", "cluster.local"), ("LOCAL__DNS", "169.254.20.10"), ("DNS__SERVER", "10.96.0.10")):
+        text = text.replace(f"__PILLAR__{pillar}__", value)
+    return {f"{document['kind']}/{document['metadata']['name']}": document for document in json.loads(text)}
+
+
+@pytest.fixture(scope="module")
+def objects(kustomize: Render) -> dict[str, dict[str, Any]]:
+    return filled(kustomize(DEPLOY / "node-local"))
+
+
+def pick(document: Any, path: str) -> Any:
+    for part in path.split("/"):
+        document = document[int(part)] if isinstance(document, list) else document[part]
+    return document
+
+
+POD = "spec/template/spec/"
+DAEMONSET = "DaemonSet/node-local-dns"
+ROWS: list[tuple[str, str, Any]] = [
+    (DAEMONSET, "metadata/namespace", "kube-system"),
+    (DAEMONSET, "spec/selector/matchLabels", {"k8s-app": "node-local-dns"}),
+    (DAEMONSET, POD + "hostNetwork", True),
+    (DAEMONSET, POD + "dnsPolicy", "Default"),
+    (DAEMONSET, POD + "priorityClassName", "system-node-critical"),
+    (DAEMONSET, POD + "serviceAccountName", "node-local-dns"),
+    (DAEMONSET, POD + "containers/0/name", "node-cache"),
+    (DAEMONSET, POD + "containers/0/securityContext/capabilities/add", ["NET_ADMIN"]),
+    (DAEMONSET, POD + "containers/0/livenessProbe/httpGet", {"host": "169.254.20.10", "path": "/health", "port": 8080}),
+    (DAEMONSET, POD + "volumes/2/configMap", {"name": "node-local-dns", "items": [{"key": "Corefile", "path": "Corefile.base"}]}),
+    ("Service/kube-dns-upstream", "spec/selector", {"k8s-app": "kube-dns"}),
+    ("Service/node-local-dns", "spec/clusterIP", "None"),
+    ("Service/node-local-dns", "spec/ports/0/port", 9253),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "wanted"), ROWS, ids=[f"{row[0]}:{row[1]}" for row in ROWS])
+def test_row(objects: dict[str, dict[str, Any]], name: str, path: str, wanted: Any) -> None:
+    assert pick(objects[name], path) == wanted
+
+
+def test_arguments(objects: dict[str, dict[str, Any]]) -> None:
+    container = pick(objects[DAEMONSET], POD + "containers/0")
+    flags = parse(container["args"])
+    flags.validate()
+    assert (flags.localip, flags.conf, flags.upstreamsvc) == ("169.254.20.10,10.96.0.10", "/etc/Corefile", "kube-dns-upstream")
+    assert f"Service/{flags.upstreamsvc}" in objects
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert flags.basecorefile == f"{mounts['config-volume']}/Corefile.base"
+    assert mounts["kube-dns-config"] == "/etc/kube-dns"
+    assert container["image"] == "fastdns-node:v" + fastdns.COREDNS_VERSION
+
+
+def test_corefile(objects: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    template = objects["ConfigMap/node-local-dns"]["data"]["Corefile"]
+    text = render(template, ["169.254.20.10", "10.96.0.10"], "53", "10.96.7.7", KubeDNS({"acme.local": ["192.0.2.1"]}, ["192.0.2.2"]))
+    assert "__PILLAR__" not in text
+    # This machine has none of the addresses, so that only the chains are looked at.
+    path = tmp_path / "Corefile"
+    path.write_text("\n".join(line for line in text.splitlines() if not line.strip().startswith(("bind", "health"))))
+    planned = subprocess.run([sys.executable, "-m", "fastdns", "plan", "-json", str(path)], capture_output=True, text=True, timeout=120, env={**os.environ})
+    (server,) = json.loads(planned.stdout)["servers"]
+    assert sorted(zone["zone"] for zone in server["zones"]) == [".", "acme.local.", "cluster.local.", "in-addr.arpa.", "ip6.arpa."]
