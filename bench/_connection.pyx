@@ -1,6 +1,6 @@
 """Connections over TCP, plain or with TLS. The contract is in _connection.pxd."""
 from libc.errno cimport EAGAIN, EINPROGRESS, EINTR, ENOMEM, errno
-from libc.stdint cimport INT64_MAX, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, uint32_t
 from libc.string cimport memmove
 from fastdns._socket cimport (IPPROTO_TCP, MSG_DONTWAIT, MSG_NOSIGNAL, POLLOUT, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET, TCP_NODELAY, close,
                               connect, recv, send, setsockopt, sockaddr, socket, socket_clock, socklen_t)

@@ -44,6 +44,25 @@ class Generator:
     def run(self, start: int, warm: float) -> None:
         """Sends from `start` (ns, monotonic) on, counts from `warm` seconds later, without the GIL; returns when everything is answered or given up."""
 
+    def prepare(self, start: int, warm: float) -> None:
+        """In place of `run`, for transport "doq", whose queries Python carries: then `go_on` again and again, and `finish`."""
+
+    def go_on(self) -> float | None:
+        """Makes the queries that are due; seconds until there is more to do, replies aside. None: all is answered or given up."""
+
+    def allow(self, number: int, room: int) -> None:
+        """A client is connected and takes so many queries more."""
+
+    def taken_from(self, number: int) -> list[tuple[int, int, bytes]]:
+        """Queries for a client to send: slot and due, which name the query, and the message with id 0."""
+
+    def settle(self, number: int, slot: int, due: int, message: bytes | None) -> None:
+        """The reply to one, to be checked; None: there will be none."""
+
+    def give_up(self, number: int) -> None:
+        """A client's connection has ended; what is under way is lost, and there is no room until `allow` is called."""
+
+    def finish(self) -> None: ...
     def stop(self) -> None:
         """Ends `run` soon, from another thread; what is under way is neither answered nor lost."""
 

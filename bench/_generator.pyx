@@ -8,15 +8,16 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from fastdns._atomic cimport atomic_load32, atomic_store32
 from fastdns._socket cimport POLLIN, pollfd, sockaddr_in6, socket_clock
-from fastdns.bench._client cimport BATCH, Client, Driver
+from fastdns.bench._client cimport BATCH, Client, Driver, client_settle
 from fastdns.bench._connection cimport tls_close, tls_open
 from fastdns.bench._datagram cimport DATAGRAM, datagrams_close, datagrams_open
 from fastdns.bench._doh cimport DOH
-from fastdns.bench._flight cimport (CHECK_ALL, CHECK_NONE, CHECK_SAMPLE, NO_SLOT, RCODES, STATUSES, WRONG_KINDS, Tally, flight_close, flight_expire,
-                                    flight_open, flight_take)
+from fastdns.bench._flight cimport (CHECK_ALL, CHECK_NONE, CHECK_SAMPLE, MALFORMED, NO_SLOT, RCODES, RIGHT, STATUSES, WRONG_ID, WRONG_KINDS, Slot, Tally,
+                                    flight_close, flight_expire, flight_holds, flight_lose, flight_open, flight_take)
 from fastdns.bench._histogram cimport Histogram, latencies_add
 from fastdns.bench._http1 cimport HTTP1
-from fastdns.bench._queries cimport QuerySet
+from fastdns.bench._outbox cimport OUTBOX, Outbox
+from fastdns.bench._queries cimport PackedQuery, QuerySet
 from fastdns.bench._stream cimport STREAM
 
 cdef extern from * nogil:
@@ -76,6 +77,8 @@ cdef class Generator:
     cdef uint32_t piece             # that queries are due in
     cdef int64_t mark               # ns since begin: end of this interval, by the clock on the wall
     cdef int64_t boundary           # ns, monotonic: when the next one begins
+    cdef int64_t look               # ns, monotonic: when what has expired is looked for
+    cdef bint sending
     cdef int64_t cpu
 
     def __cinit__(self, QuerySet queries not None, *, str transport, int family, bytes address, pieces, uint32_t clients, uint32_t window, double timeout,
@@ -114,7 +117,16 @@ cdef class Generator:
             self.ends[i] = end
             most = max(most, self.rates[i])
         room = max(64, window * 4) if window else <uint32_t>min(1 << 20, most * timeout * 1.25 / clients + 256)
-        self.driver.carriage = &DATAGRAM if transport == "udp" else &DOH if transport == "doh" else &HTTP1 if transport == "doh+http" else &STREAM
+        if transport == "udp":
+            self.driver.carriage = &DATAGRAM
+        elif transport == "doh":
+            self.driver.carriage = &DOH
+        elif transport == "doh+http":
+            self.driver.carriage = &HTTP1
+        elif transport == "doq":
+            self.driver.carriage = &OUTBOX
+        else:
+            self.driver.carriage = &STREAM
         self.driver.tally = self.tallies
         if len(server_name) >= sizeof(self.driver.server_name):
             raise ValueError(f"a server name of {len(server_name)} octets")
@@ -184,15 +196,23 @@ cdef class Generator:
 
     def run(self, int64_t start, double warm):
         """Sends and counts until everything is answered or given up."""
+        self.prepare(start, warm)
+        with nogil:
+            generator_wake_in_time()
+            self.work()
+        self.finish()
+
+    def prepare(self, int64_t start, double warm):
         self.start = start
         self.begin = start + <int64_t>(warm * 1e9)
         self.end = self.begin + <int64_t>self.ends[self.pieces - 1]
         self.due -= warm * 1e9
         self.driver.tally.began = 0
+        self.look = 0
+        self.sending = True
         self.set_boundary(self.begin)
-        with nogil:
-            generator_wake_in_time()
-            self.work()
+
+    def finish(self):
         self.driver.tally.ended = self.mark
         atomic_store32(&self.written, self.written + 1)
 
@@ -247,13 +267,99 @@ cdef class Generator:
         atomic_store32(&self.taken, self.taken + 1)
         return found
 
+    # ---- queries that Python carries ----
+
+    cdef Client *client(self, uint32_t number) except NULL:
+        if self.driver.carriage != &OUTBOX or number >= self.driver.count or self.driver.clients[number].stream == NULL:
+            raise IndexError(number)
+        return &self.driver.clients[number]
+
+    def go_on(self):
+        cdef int64_t now = socket_clock()
+        if atomic_load32(&self.stopping):
+            return None
+        if now < self.start:
+            return (self.start - now) / 1e9
+        if not self.step(now):
+            return None
+        return max(0, self.due_in(now)) / 1e9
+
+    def taken_from(self, uint32_t number):
+        cdef Client *client = self.client(number)
+        cdef Outbox *outbox = <Outbox *>client.stream
+        cdef const PackedQuery *query
+        cdef Slot *slot
+        cdef uint32_t i
+        found = []
+        for i in range(outbox.count):
+            slot = &client.flight.slots[outbox.slots[i]]
+            query = &self.driver.queries[slot.query]
+            found.append((outbox.slots[i], slot.due, query.message[:query.length]))
+        outbox.count = 0
+        return found
+
+    def allow(self, uint32_t number, uint32_t room):
+        cdef Outbox *outbox = <Outbox *>self.client(number).stream
+        outbox.open = True
+        outbox.room = room
+
+    def settle(self, uint32_t number, uint32_t slot, int64_t due, bytes message):
+        cdef Client *client = self.client(number)
+        cdef int verdict = RIGHT
+        if slot > client.flight.mask:
+            raise IndexError(slot)
+        if not flight_holds(&client.flight, slot, due):
+            self.driver.tally.late += message is not None
+        elif message is None:
+            self.driver.tally.resets += 1
+            flight_lose(&client.flight, slot, self.driver.tally)
+        else:
+            if len(message) < 2:
+                verdict = MALFORMED
+            elif message[0] or message[1]:
+                verdict = WRONG_ID
+            client_settle(client, slot, verdict, <const uint8_t *>message, <uint32_t>len(message), socket_clock())
+        client.opened = min(self.window, client.opened + 1)
+
+    def give_up(self, uint32_t number):
+        cdef Client *client = self.client(number)
+        self.driver.tally.refused += 1
+        flight_expire(&client.flight, INT64_MAX, self.driver.tally)
+        (<Outbox *>client.stream).open = False
+        (<Outbox *>client.stream).count = 0
+
     # ---- the thread ----
+
+    cdef bint step(self, int64_t now) noexcept nogil:
+        """Ends intervals, gives up what has expired, sends what is due. False when all is over."""
+        cdef Driver *driver = &self.driver
+        cdef uint32_t i, under_way = 0
+        if now >= self.boundary:
+            self.roll(now)
+        if now >= self.look:
+            self.look = now + NAP
+            for i in range(driver.count):
+                if flight_expire(&driver.clients[i].flight, now - driver.timeout, driver.tally):
+                    driver.clients[i].opened = driver.clients[i].flight.under_way
+                driver.clients[i].opened = min(self.window, 2 * driver.clients[i].opened + 1)
+                under_way += driver.clients[i].flight.under_way
+            if not self.sending and under_way == 0:
+                return False
+        if self.sending:
+            self.sending = self.send_steady(now) if self.window else self.send_due(now)
+        return True
+
+    cdef inline int64_t due_in(self, int64_t now) noexcept nogil:
+        """Nanoseconds until there is something to do besides replies."""
+        cdef int64_t wait = self.look - now
+        if self.sending and self.window == 0:
+            wait = min(wait, self.begin + <int64_t>self.due - now)
+        return wait
 
     cdef void work(self) noexcept nogil:
         cdef Driver *driver = &self.driver
-        cdef int64_t now, check = 0, wait
-        cdef uint32_t i, received = 0, under_way
-        cdef bint sending = True
+        cdef int64_t now, wait
+        cdef uint32_t i, received = 0
         for i in range(driver.count):
             driver.polled[i].fd = driver.clients[i].fd
         now = socket_clock()
@@ -262,24 +368,10 @@ cdef class Generator:
             now = socket_clock()
         while not atomic_load32(&self.stopping):
             now = socket_clock()
-            if now >= self.boundary:
-                self.roll(now)
-            if now >= check:
-                check = now + NAP
-                under_way = 0
-                for i in range(driver.count):
-                    if flight_expire(&driver.clients[i].flight, now - driver.timeout, driver.tally):
-                        driver.clients[i].opened = driver.clients[i].flight.under_way
-                    driver.clients[i].opened = min(self.window, 2 * driver.clients[i].opened + 1)
-                    under_way += driver.clients[i].flight.under_way
-                if not sending and under_way == 0:
-                    break
-            if sending:
-                sending = self.send_steady(now) if self.window else self.send_due(now)
+            if not self.step(now):
+                break
             if received < driver.count * BUSY:
-                wait = check - now
-                if sending and self.window == 0:
-                    wait = min(wait, self.begin + <int64_t>self.due - now)
+                wait = self.due_in(now)
                 self.wait_for_replies(wait if wait > SPIN else 0)
                 received = 0
                 for i in range(driver.count):

@@ -31,7 +31,10 @@ cdef class QuerySet:
     cdef uint32_t burst_count
     cdef readonly bint edns
     cdef uint8_t *octets
+    cdef size_t octet_count
     cdef Rdata *rdata
+    cdef size_t rdata_count
 
+    cdef int allocate(self, size_t octets, size_t records) except -1
     cdef int pack(self, questions, list wires, uint16_t udp_size, bint do, bint rd) except -1
     cdef int put_in_order(self, order, bursts) except -1

@@ -1,6 +1,6 @@
 """Query messages, packed. The contract is in _queries.pxd."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 from fastdns._wire cimport (CLASS_IN, EDNS_DO, FLAG_RD, FLAG_TC, HEADER_SIZE, MESSAGE_MAX, TYPE_OPT, TYPE_SRV, Message, Section, WireRecord,
                             store16, wire_begin_records, wire_expand_rdata, wire_name_equal, wire_next_record, wire_rdata_names)
@@ -14,6 +14,8 @@ cdef enum:
 
 cdef class QuerySet:
     def __cinit__(self, workload, *, uint16_t udp_size=0, bint do=False, bint rd=True):
+        if workload is None:                # to be filled from what __reduce__ gave
+            return
         wires = [name_wire(question.name) for question in workload.questions]
         cdef size_t octets = 0, records = 0
         self.edns = udp_size > 0 or do
@@ -27,14 +29,20 @@ cdef class QuerySet:
         self.length = <uint32_t>len(workload.order)
         if not self.length:
             raise ValueError("a workload without questions")
-        self.queries = <PackedQuery *>malloc(self.count * sizeof(PackedQuery))
-        self.order = <uint32_t *>malloc(self.length * sizeof(uint32_t))
-        self.octets = <uint8_t *>malloc(octets)
-        self.rdata = <Rdata *>malloc((records + 1) * sizeof(Rdata))
-        if self.queries == NULL or self.order == NULL or self.octets == NULL or self.rdata == NULL:
-            raise MemoryError
+        self.allocate(octets, records)
         self.pack(workload.questions, wires, udp_size or 1232, do, rd)
         self.put_in_order(workload.order, getattr(workload, "bursts", None))
+
+    cdef int allocate(self, size_t octets, size_t records) except -1:
+        self.octet_count = octets
+        self.rdata_count = records
+        self.queries = <PackedQuery *>calloc(self.count, sizeof(PackedQuery))
+        self.order = <uint32_t *>calloc(self.length, sizeof(uint32_t))
+        self.octets = <uint8_t *>calloc(1, octets)
+        self.rdata = <Rdata *>calloc(records + 1, sizeof(Rdata))
+        if self.queries == NULL or self.order == NULL or self.octets == NULL or self.rdata == NULL:
+            raise MemoryError
+        return 0
 
     cdef int pack(self, questions, list wires, uint16_t udp_size, bint do, bint rd) except -1:
         cdef uint8_t *at = self.octets
@@ -104,6 +112,18 @@ cdef class QuerySet:
             raise ValueError("the bursts do not add up to the order")
         return 0
 
+    def __reduce__(self):
+        """For a process of the same program: the arrays as they are, and where they were."""
+        return restored, (
+            (self.label, self.edns, self.count, self.length, self.burst_count),
+            (<char *>self.octets)[:self.octet_count],
+            (<char *>self.queries)[:self.count * sizeof(PackedQuery)],
+            (<char *>self.rdata)[:self.rdata_count * sizeof(Rdata)],
+            (<char *>self.order)[:self.length * sizeof(uint32_t)],
+            (<char *>self.bursts)[:self.burst_count * sizeof(uint32_t)] if self.bursts != NULL else None,
+            (<uintptr_t>self.octets, <uintptr_t>self.rdata),
+        )
+
     def __dealloc__(self):
         free(self.queries)
         free(self.order)
@@ -118,6 +138,30 @@ cdef class QuerySet:
         if number >= self.count:
             raise IndexError(number)
         return self.queries[number].message[:self.queries[number].length]
+
+
+def restored(tuple shape, bytes octets, bytes queries, bytes rdata, bytes order, bursts, tuple places):
+    cdef QuerySet made = QuerySet(None)
+    cdef uintptr_t octets_were, rdata_were
+    cdef size_t i
+    made.label, made.edns, made.count, made.length, made.burst_count = shape
+    octets_were, rdata_were = places
+    made.allocate(len(octets), len(rdata) // sizeof(Rdata))
+    memcpy(made.octets, <const char *>octets, len(octets))
+    memcpy(made.queries, <const char *>queries, len(queries))
+    memcpy(made.rdata, <const char *>rdata, len(rdata))
+    memcpy(made.order, <const char *>order, len(order))
+    if bursts is not None:
+        made.bursts = <uint32_t *>calloc(made.burst_count + 1, sizeof(uint32_t))
+        if made.bursts == NULL:
+            raise MemoryError
+        memcpy(made.bursts, <const char *>bursts, len(bursts))
+    for i in range(made.count):
+        made.queries[i].message = made.octets + (<uintptr_t>made.queries[i].message - octets_were)
+        made.queries[i].expected = made.rdata + (<uintptr_t>made.queries[i].expected - rdata_were) // sizeof(Rdata)
+    for i in range(made.rdata_count):
+        made.rdata[i].octets = made.octets + (<uintptr_t>made.rdata[i].octets - octets_were)
+    return made
 
 
 # ---- answers ----

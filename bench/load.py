@@ -14,6 +14,7 @@ import dns.rcode
 
 from fastdns.bench._generator import Generator
 from fastdns.bench._queries import QuerySet
+from fastdns.bench.process import Process
 from fastdns.bench.request import request_head
 from fastdns.bench.result import Interval, Plan, Result, Target
 
@@ -72,35 +73,41 @@ def drive(
     return gathered.finish(generators, min(plan.seconds, max(early, 0.0)))
 
 
-def open_generators(queries: QuerySet, target: Target, plan: Plan) -> list[Generator]:
+def open_generators(queries: QuerySet, target: Target, plan: Plan) -> list[Generator | Process]:
     family, address = resolve(target)
     threads = min(plan.threads, plan.clients)
-    made = []
+    made: list[Generator | Process] = []
     for number in range(threads):
         clients = plan.clients // threads + (number < plan.clients % threads)
         try:
-            generator = Generator(
-                queries,
-                transport=target.transport,
-                family=family,
-                address=address,
-                pieces=plan.pieces,
-                clients=clients,
-                window=max(1, plan.window // plan.clients) if plan.closed else 0,
-                timeout=plan.timeout,
-                check=plan.check,
-                random=plan.arrivals == "poisson",
-                seed=plan.seed,
-                thread=number,
-                threads=threads,
-                server_name=target.server_name.encode(),
-                head=request_head(target),
-            )
-            generator.open(plan.timeout)
+            options: dict[str, Any] = {
+                "transport": target.transport,
+                "family": family,
+                "address": address,
+                "pieces": plan.pieces,
+                "clients": clients,
+                "window": max(1, plan.window // plan.clients) if plan.closed else 0,
+                "timeout": plan.timeout,
+                "check": plan.check,
+                "random": plan.arrivals == "poisson",
+                "seed": plan.seed,
+                "thread": number,
+                "threads": threads,
+                "server_name": target.server_name.encode(),
+                "head": request_head(target),
+            }
+            made.append(Process(queries, target, cpus_of(plan, number), **options) if target.transport == "doq" else Generator(queries, **options))
+            made[-1].open(plan.timeout)
         except OSError as error:
+            for each in made:
+                each.close()
             raise LoadError(f"{target}: {error.strerror or error}") from error
-        made.append(generator)
     return made
+
+
+def cpus_of(plan: Plan, number: int) -> set[int]:
+    """CPUs that a thread is pinned to; none: anywhere."""
+    return {plan.cpus[number % len(plan.cpus)]} if plan.cpus else set()
 
 
 def resolve(target: Target) -> tuple[int, bytes]:
@@ -117,11 +124,11 @@ def resolve(target: Target) -> tuple[int, bytes]:
     return family, packed + bytes(4) + octets + struct.pack("=I", scope)
 
 
-def work(generator: Generator, plan: Plan, number: int, begin: int, failures: list[BaseException]) -> None:
+def work(generator: Generator | Process, plan: Plan, number: int, begin: int, failures: list[BaseException]) -> None:
     """The body of a thread."""
     try:
         if plan.cpus:
-            os.sched_setaffinity(threading.get_native_id(), {plan.cpus[number % len(plan.cpus)]})
+            os.sched_setaffinity(threading.get_native_id(), cpus_of(plan, number))
         generator.run(begin, plan.warm)
     except BaseException as error:
         failures.append(error)
@@ -143,7 +150,7 @@ class Gathered:
             piece = Plan(seconds=seconds, rate=rate, window=plan.window, clients=plan.clients, threads=plan.threads, timeout=plan.timeout, check=plan.check)
             self.steps.append((end, Result(label, target, piece, seconds=seconds)))
 
-    def look(self, generators: list[Generator]) -> None:
+    def look(self, generators: list[Generator | Process]) -> None:
         for generator in generators:
             while (part := generator.take()) is not None:
                 self.open.setdefault(round(part["ended"], 6), []).append(part)
@@ -184,7 +191,7 @@ class Gathered:
         if self.progress is not None:
             self.progress(interval)
 
-    def finish(self, generators: list[Generator], seconds: float) -> Result:
+    def finish(self, generators: list[Generator | Process], seconds: float) -> Result:
         self.look(generators)
         for key in sorted(self.open):
             self.settle(key, self.open[key])

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from fastdns.bench._histogram import Histogram
 
-TRANSPORTS = ("udp", "tcp", "dot", "doh", "doh+http")
+TRANSPORTS = ("udp", "tcp", "dot", "doh", "doh+http", "doq")
 PATH = "/dns-query"
 CHECKS = ("none", "sample", "all")
 ARRIVALS = ("even", "poisson")
@@ -133,7 +133,7 @@ class Result:
     unsent: int = 0
     #: Sent in the warm-up; the server counts them, nothing else here does.
     warmed: int = 0
-    #: Streams that the server reset or did not take; their queries are lost.
+    #: Streams of HTTP/2 or QUIC that the server reset or did not take; their queries are lost.
     resets: int = 0
     #: Replies after the timeout.
     late: int = 0

@@ -218,6 +218,7 @@ def test_what_was_not_measured_is_beyond_every_bound() -> None:
         ("dot://dns.test", Target("dns.test", 853, "dot")),
         ("doh://dns.test", Target("dns.test", 443, "doh", path="/dns-query")),
         ("doh://[::1]:8443/a?b=c", Target("::1", 8443, "doh", path="/a?b=c")),
+        ("doq://dns.test", Target("dns.test", 853, "doq")),
         ("doh+http://10.0.0.1", Target("10.0.0.1", 80, "doh+http")),
     ],
 )
