@@ -12,6 +12,7 @@ from fastdns._wire cimport HEADER_SIZE
 cdef enum:
     REQUESTS_MAX = 8192             # of the process that are under way; one more is answered SERVFAIL on the spot
     REQUESTS_SPARE = 256            # kept for the next ones
+    HELD_MAX = 32                   # posted together: what a worker takes up at once, so that others get their part of many
     PACKET_SIZE = 512               # octets of a message, and of a reply, that a request holds itself
     REPLY_SIZE = 1232
     REFUSAL_SIZE = HEADER_SIZE + 260
@@ -69,6 +70,11 @@ cdef class Gate:
     cdef readonly uint32_t listener
     cdef readonly uint32_t generation
     cdef readonly uint32_t transport
+    cdef bint holding
+    cdef Request *held              # asked since `hold`, by next; the gate's until they are posted
+    cdef Request *newest            # the last of them
+    cdef uint32_t held_count
+    cdef void post_held(self) noexcept
     # A request with a copy of the message, for request_next and post.
     cdef Request *make(self, const uint8_t *packet, uint32_t length, const Address *client, const Address *local, object owner, bint native) except NULL
     # Hands a list of them (by next) to a worker. They come back each by itself.

@@ -40,6 +40,12 @@ class Gate:
         8,192 requests of the process are under way the reply is SERVFAIL. ValueError for a message above 65,535 octets and for what is no address.
         """
 
+    def hold(self) -> None:
+        """Keep what is asked from now on, to hand it to the workers together: one is woken once for all of it."""
+
+    def release(self) -> None:
+        """Hand over what was kept."""
+
 class Recipient:
     """Base of native front ends that keep many requests of a connection under way: see ``_front.pxd``."""
 

@@ -296,8 +296,32 @@ cdef class Gate:
             refuse(future, packet)
             return future
         request = self.make(packet, <uint32_t>len(packet), &there, &here, future, False)
-        self.post(request)
+        if not self.holding:
+            self.post(request)
+            return future
+        if self.held == NULL:
+            self.held = request
+        else:
+            self.newest.next = request
+        self.newest = request
+        self.held_count += 1
+        if self.held_count == HELD_MAX:
+            self.post_held()
         return future
+
+    def hold(self):
+        self.holding = True
+
+    def release(self):
+        self.holding = False
+        self.post_held()
+
+    cdef void post_held(self) noexcept:
+        cdef Request *request = self.held
+        self.held = NULL
+        self.held_count = 0
+        if request != NULL:
+            self.post(request)
 
     cdef Request *make(self, const uint8_t *packet, uint32_t length, const Address *client, const Address *local, object owner, bint native) except NULL:
         global spare, spare_count, under_way

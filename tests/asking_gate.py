@@ -83,6 +83,12 @@ async def main(front: Front, quic: Front) -> dict[str, object]:
     }
     replies = await asyncio.gather(*(outcome(front, dns.message.make_query("a.test.", "A", id=i).to_wire()) for i in range(1000)))
     found["many"] = [reply.split()[0] for reply in replies] == [str(i) for i in range(1000)]
+    front.gate.hold()
+    kept = [front.gate.ask(dns.message.make_query("a.test.", "A", id=i).to_wire(), CLIENT, LOCAL) for i in range(100)]
+    await asyncio.sleep(0.05)
+    late = [future.done() for future in kept[96:]]  # those that make up no whole lot
+    front.gate.release()
+    found["held"] = [late, [message is not None and message[1] for message in await asyncio.gather(*kept)] == list(range(100))]
     gone = front.gate.ask(query.to_wire(), CLIENT, LOCAL)
     gone.cancel()
     flood = [front.gate.ask(query.to_wire(), CLIENT, LOCAL) for _ in range(9000)]

@@ -36,6 +36,7 @@ def found() -> dict[str, object]:
         ("quic id", "rejected in silence"),
         ("quic keepalive", "rejected in silence"),
         ("many", True),
+        ("held", [[False] * 4, True]),
         ("crowd", [9000, True]),
         ("nowhere", "no IP address: nowhere"),
         ("192.0.2.300", "no IP address: 192.0.2.300"),

@@ -305,9 +305,13 @@ class QuicFront(Front):
         self._scheduled = False
         now = self.loop.time()
         touched, self._touched = self._touched, []
-        for peer in touched:
-            peer.touched = False
-            self.flush(peer, now)
+        self.gate.hold()
+        try:
+            for peer in touched:
+                peer.touched = False
+                self.flush(peer, now)
+        finally:
+            self.gate.release()
 
     def _datagram(self, octets: bytes, address: Any, way: Way, now: float) -> None:
         if len(octets) <= CONNECTION_ID_LENGTH:
