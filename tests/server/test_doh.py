@@ -277,6 +277,40 @@ def test_a_client_that_opens_no_window_waits_alone(server: Server) -> None:
         assert isinstance(two.read(h2.events.StreamReset), h2.events.StreamReset)  # the write timeout
 
 
+def test_a_stream_that_is_not_complete_is_reset_and_an_idle_connection_ends(server: Server) -> None:
+    with connect(server, "h2", hurried=True) as connection:
+        two = Two(connection)
+        two.request(1, body=b"", end=False)
+        two.request(3)
+        two.send()
+        ended = two.read(h2.events.StreamEnded)
+        assert isinstance(ended, h2.events.StreamEnded)
+        assert ended.stream_id == 3
+        reset = two.read(h2.events.StreamReset)
+        assert isinstance(reset, h2.events.StreamReset)
+        assert (reset.stream_id, reset.error_code) == (1, h2.errors.ErrorCodes.CANCEL)
+        end = two.read(h2.events.ConnectionTerminated)
+        assert isinstance(end, h2.events.ConnectionTerminated)
+        assert end.error_code == h2.errors.ErrorCodes.NO_ERROR
+        assert rest(connection) == b""
+
+
+def test_the_end_of_the_server_answers_open_streams(serve: Callable[..., Server]) -> None:
+    corefile = "https://.:{port} {\n tls server.pem server.key\n erratic {\n drop 0\n delay 1 1s\n }\n}\n.:{port2} {\n whoami\n}"
+    server = serve(corefile, prepare=write_certificates)
+    with connect(server, "h2") as connection:
+        two = Two(connection)
+        two.request(1)
+        two.send()
+        two.http.ping(b"12345678")
+        two.send()
+        assert two.read(h2.events.PingAckReceived) is not None  # by then the request has been read
+        server.process.terminate()
+        assert isinstance(two.read(h2.events.StreamEnded), h2.events.StreamEnded)
+        assert isinstance(two.read(h2.events.ConnectionTerminated), h2.events.ConnectionTerminated)
+    assert server.exit_status() == 0
+
+
 @pytest.mark.parametrize(
     "octets",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import ssl
@@ -65,7 +66,7 @@ def serve_either(request: pytest.FixtureRequest, serve: Callable[..., Server], t
     environment = {}
     if request.param == "loop":
         (tmp_path / "sitecustomize.py").write_text(WITHOUT)
-        environment["PYTHONPATH"] = str(tmp_path)
+        environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
 
     def start(corefile: str, prepare: Callable[[Path], object] = write_certificates) -> Server:
         server = serve(corefile, prepare=prepare, env=environment)
