@@ -432,7 +432,7 @@ def test_the_end_of_the_server_waits_for_replies(serve: Callable[..., Server]) -
 
 
 def test_a_missing_package_is_named(tmp_path: Path, serve: Callable[..., Server]) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['h2'] = None\n")
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['hpack'] = None\n")
     server = serve("https://.:{port} {\n whoami\n}", wait=False, env={"PYTHONPATH": str(tmp_path)})
     assert server.exit_status() == 1
-    assert "https:// needs h2: install fastdns[doh]" in server.log()
+    assert "https:// needs hpack: install fastdns[doh]" in server.log()

@@ -328,7 +328,7 @@ def test_limits(serve: Callable[..., Server]) -> None:
 
 
 def test_a_missing_package_is_named(tmp_path: Path, serve: Callable[..., Server]) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['h2'] = None\n")
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['hpack'] = None\n")
     server = serve("grpc://.:{port} {\n whoami\n}", wait=False, env={"PYTHONPATH": str(tmp_path)})
     assert server.exit_status() == 1
-    assert "grpc:// needs h2: install fastdns[grpc]" in server.log()
+    assert "grpc:// needs hpack: install fastdns[grpc]" in server.log()

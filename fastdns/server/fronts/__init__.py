@@ -31,8 +31,8 @@ class Kind(NamedTuple):
 #: By scheme of the Corefile.
 FRONTS: dict[str, Kind] = {
     "tls": Kind("fastdns.server.fronts.dot", "DotFront"),
-    "grpc": Kind("fastdns.server.fronts.grpc", "GrpcFront", ("h2",), "grpc"),
-    "https": Kind("fastdns.server.fronts.doh", "DohFront", ("h2", "h11"), "doh"),
+    "grpc": Kind("fastdns.server.fronts.grpc", "GrpcFront", ("hpack",), "grpc"),
+    "https": Kind("fastdns.server.fronts.doh", "DohFront", ("hpack", "h11"), "doh"),
     "https3": Kind("fastdns.server.fronts.https3", "Https3Front", ("aioquic",), "quic", "DoH3 requires TLS, no TLS config found"),
     "quic": Kind("fastdns.server.fronts.doq", "DoqFront", ("aioquic",), "quic", "ListenPacket: quic: tls.Config not set"),
 }

@@ -1,7 +1,7 @@
 """DNS over gRPC: the service ``coredns.dns.DnsService`` with its one method, over the streams of `http2`.
 
-gRPC is little more than HTTP/2: fields, a prefix of five octets, and a status behind the body. With h2 the limits to what a client may take are
-ours to set, as they are for DNS over HTTPS; gRPC's own library accepts connections by itself.
+gRPC is little more than HTTP/2: fields, a prefix of five octets, and a status behind the body. The limits to what a client may take are ours
+to set, as they are for DNS over HTTPS; gRPC's own library accepts connections by itself.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Any
-
-import h2.events as events
 
 from fastdns import _front
 from fastdns.dnspacket import BODY_MAX, METHOD, PACKET_MAX, RESOURCE_EXHAUSTED, UNIMPLEMENTED, UNKNOWN, StatusError, pack, percent_encoded, unpack
@@ -55,11 +53,6 @@ class GrpcStreams(Http2):
     def answer(self, stream: Stream, body: bytes | None, respond: Callable[[Response], None]) -> asyncio.Future[bytes | None] | None:
         connection = self.connection
         return connection.front.call(connection.client, connection.local, stream, body, respond)
-
-    def _take(self, event: events.Event) -> None:
-        if isinstance(event, events.RemoteSettingsChanged):
-            self.connection.asked = True  # it speaks HTTP/2: from here on it may be idle for longer than the handshake may take
-        super()._take(event)
 
 
 class GrpcConnection(DohConnection):

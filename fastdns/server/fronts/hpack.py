@@ -16,7 +16,7 @@ NO_TABLE = b"\x20"
 
 
 class Encoder:
-    """In place of the one that h2 makes for a connection."""
+    """Of one connection."""
 
     def __init__(self) -> None:
         self.header_table_size = 0
