@@ -127,11 +127,37 @@ cdef inline bint filters_hold(Zone *zone, Query *q) noexcept nogil:
     return True
 
 
+cdef Zone *match_parent(Query *q) noexcept nogil:
+    """The block for a DS query: of all blocks of the zones that its name is in, but for the root's, the last one that takes it. So the zone above comes
+    before the zone itself and, as in CoreDNS, a later view before an earlier one."""
+    cdef Zone *zone
+    cdef Zone *found = NULL
+    cdef uint32_t label = 0, labels = q.name.labels
+    while label < labels or labels == 0 and label == 0:
+        zone = find_zone(q.server, q.name, label) if labels else q.server.root
+        while zone != NULL:
+            if zone.chain == NULL:
+                return NULL
+            if filters_hold(zone, q):
+                found = zone
+            zone = zone.same
+        label += 1
+    return found if found != NULL else match_root(q)
+
+
+cdef inline Zone *match_root(Query *q) noexcept nogil:
+    cdef Zone *zone = q.server.root
+    while zone != NULL and (zone.chain == NULL or not filters_hold(zone, q)):
+        zone = zone.same
+    return zone
+
+
 cdef inline Zone *match(Query *q) noexcept nogil:
     cdef const ServerTable *server = q.server
     cdef Zone *zone
-    cdef Zone *parent_side = NULL
     cdef uint32_t label = 0, labels = q.name.labels
+    if q.qtype == TYPE_DS:
+        return match_parent(q)
     if labels > server.longest:
         label = labels - server.longest
     while label < labels:
@@ -140,21 +166,10 @@ cdef inline Zone *match(Query *q) noexcept nogil:
             if zone.chain == NULL:
                 return NULL
             if filters_hold(zone, q):
-                if q.qtype != TYPE_DS:
-                    return zone
-                parent_side = zone      # of several views the last one, as in CoreDNS
+                return zone
             zone = zone.same
         label += 1
-    if parent_side != NULL:
-        return parent_side
-    zone = server.root
-    while zone != NULL:
-        if zone.chain != NULL and filters_hold(zone, q):
-            if labels or q.qtype != TYPE_DS:
-                return zone
-            parent_side = zone
-        zone = zone.same
-    return parent_side
+    return match_root(q)
 
 
 cdef Zone *mux_match(Query *q) noexcept nogil:

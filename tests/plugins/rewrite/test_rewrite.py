@@ -139,7 +139,11 @@ def test_a_name_that_becomes_the_root(serve) -> None:
 
 @pytest.mark.parametrize(
     ("rules", "size", "options"),
-    [("bufsize 1394", 1394, {}), ("rewrite continue edns0 local set 0xffee abcd", 4000, {0xFFEE: b"abcd"}), ("rewrite continue edns0 nsid set", 4000, {3: b""})],
+    [
+        ("bufsize 1394", 1394, {}),
+        ("rewrite continue edns0 local set 0xffee abcd", 4000, {0xFFEE: b"abcd"}),
+        ("rewrite continue edns0 nsid set", 4000, {3: b""}),
+    ],
 )
 def test_the_opt_of_what_cannot_be_asked_is_as_the_rules_made_it(serve, rules: str, size: int, options: dict[int, bytes]) -> None:
     server = serve(f".:{{port}} {{\n bind 127.0.0.1\n {rules}\n rewrite name regex ^(.*)$ a..b\n whoami\n}}\n")
