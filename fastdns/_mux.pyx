@@ -4,11 +4,12 @@ from libc.stdlib cimport malloc, free
 from libc.string cimport memcpy, memset, strncpy
 from libc.stdio cimport snprintf
 from fastdns._atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
-from fastdns._wire cimport (Name, HEADER_SIZE, CLASS_IN, TYPE_DS, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL,
-                            RCODE_REFUSED, RCODE_BADVERS, octets_equal, store16, store32, wire_name_copy)
+from fastdns._wire cimport (Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL,
+                            RCODE_REFUSED, RCODE_BADVERS, store16, store32, wire_name_copy)
 from fastdns._reply cimport reply_begin, reply_clear, reply_end, reply_own
 from fastdns._finish cimport finish_fit, finish_write
 from fastdns._ahead cimport look_ahead
+from fastdns._match cimport match_zone
 
 cdef void (*mux_dropped)(Query *q) noexcept nogil
 mux_dropped = NULL
@@ -106,74 +107,8 @@ cdef void query_release(Query *q) noexcept nogil:
 
 # ---- the mux (spec/server.md 3) ----
 
-cdef inline Zone *find_zone(const ServerTable *server, const Name *name, uint32_t label) noexcept nogil:
-    cdef uint32_t h = name.hash[label]
-    cdef uint32_t slot = h & server.mask
-    cdef uint32_t length = name.length - name.offset[label]
-    cdef Zone *zone = server.slots[slot]
-    while zone != NULL:
-        if zone.hash == h and zone.length == length and octets_equal(zone.wire, name.lower + name.offset[label], length):
-            return zone
-        slot = (slot + 1) & server.mask
-        zone = server.slots[slot]
-    return NULL
-
-
-cdef inline bint filters_hold(Zone *zone, Query *q) noexcept nogil:
-    cdef uint32_t i
-    for i in range(zone.filter_count):
-        if not zone.filters[i](zone.filter_handlers[i], q):
-            return False
-    return True
-
-
-cdef Zone *match_parent(Query *q) noexcept nogil:
-    """The block for a DS query: of all blocks of the zones that its name is in, but for the root's, the last one that takes it. So the zone above comes
-    before the zone itself and, as in CoreDNS, a later view before an earlier one."""
-    cdef Zone *zone
-    cdef Zone *found = NULL
-    cdef uint32_t label = 0, labels = q.name.labels
-    while label < labels or labels == 0 and label == 0:
-        zone = find_zone(q.server, q.name, label) if labels else q.server.root
-        while zone != NULL:
-            if zone.chain == NULL:
-                return NULL
-            if filters_hold(zone, q):
-                found = zone
-            zone = zone.same
-        label += 1
-    return found if found != NULL else match_root(q)
-
-
-cdef inline Zone *match_root(Query *q) noexcept nogil:
-    cdef Zone *zone = q.server.root
-    while zone != NULL and (zone.chain == NULL or not filters_hold(zone, q)):
-        zone = zone.same
-    return zone
-
-
-cdef inline Zone *match(Query *q) noexcept nogil:
-    cdef const ServerTable *server = q.server
-    cdef Zone *zone
-    cdef uint32_t label = 0, labels = q.name.labels
-    if q.qtype == TYPE_DS:
-        return match_parent(q)
-    if labels > server.longest:
-        label = labels - server.longest
-    while label < labels:
-        zone = find_zone(server, q.name, label)
-        while zone != NULL:
-            if zone.chain == NULL:
-                return NULL
-            if filters_hold(zone, q):
-                return zone
-            zone = zone.same
-        label += 1
-    return match_root(q)
-
-
 cdef Zone *mux_match(Query *q) noexcept nogil:
-    return match(q)
+    return match_zone(q)
 
 
 cdef bint find_chain(Query *q) noexcept nogil:
@@ -192,7 +127,7 @@ cdef bint find_chain(Query *q) noexcept nogil:
         finish_fit(q)
         deliver(q)
         return False
-    q.zone = match(q)
+    q.zone = match_zone(q)
     if q.zone == NULL:
         refuse(q)
         return False
