@@ -167,14 +167,15 @@ class Session:
         running = contender.server.running
         running.check()
         disturb = contender.variant.disturb
-        full = measure.queue_drops(running.port)
+        port = running.port_of(contender.variant.transport)
+        full = measure.queue_drops(port)
         with contextlib.ExitStack() as meanwhile:
             disturbance = meanwhile.enter_context(disturb(running)) if disturb else None
             meter = meanwhile.enter_context(measure.Meter(running.pid))
             result = self.drive(contender, Plan(seconds=self.options.seconds, rate=rate, **self.shape()))
         running.check()
         cpu_us = meter.cpu_ns / 1000 / max(result.answered, 1)
-        overrun = measure.queue_drops(running.port) - full
+        overrun = measure.queue_drops(port) - full
         contender.rounds.setdefault(rate, []).append(Round(result, cpu_us, meter.memory[-1][1], overrun, meter.memory, disturbance))
 
     def shape(self) -> dict[str, Any]:
@@ -184,7 +185,7 @@ class Session:
 
     def drive(self, contender: Contender, plan: Plan) -> Result:
         assert contender.server.running is not None
-        target = Target("127.0.0.1", contender.server.running.port, contender.variant.transport)
+        target = Target("127.0.0.1", contender.server.running.port_of(contender.variant.transport), contender.variant.transport)
         tell = self.progress
         return drive(contender.queries, target, plan, (lambda interval: tell(interval, contender.label)) if tell else None)
 

@@ -18,7 +18,7 @@ import msgspec
 from fastdns.bench.parts.api import KINDS, APIServer
 from fastdns.bench.parts.cluster import ZONE, A, Cluster, Object, address_of, questions
 from fastdns.bench.scenarios.scenario import Disturbance, Scenario, ScenarioError, Stage, Variant
-from fastdns.bench.servers import Running, Work, Zone
+from fastdns.bench.servers import SECURE, Running, Work, Zone
 from fastdns.bench.workload import Collector, Question, Workload
 from fastdns.bench.workloads import synthetic
 
@@ -60,7 +60,7 @@ class ClusterNames(Scenario):
 
     def prepare(self, options: argparse.Namespace, stage: Stage) -> list[Variant]:
         source = Source(options, stage)
-        return [Variant(source.work(), source.workload(options.seed), transport=self.transport)]
+        return [Variant(source.work(transport=self.transport), source.workload(options.seed), transport=self.transport)]
 
     transport = "udp"
 
@@ -70,6 +70,27 @@ class Tcp(ClusterNames):
     help = "names of a cluster over pipelined TCP connections"
     baseline = ""
     transport = "tcp"
+
+
+class Dot(ClusterNames):
+    name = "dot"
+    help = "names of a cluster over pipelined TLS connections"
+    baseline = ""
+    transport = "dot"
+
+
+class Doh(ClusterNames):
+    name = "doh"
+    help = "names of a cluster over HTTP/2"
+    baseline = ""
+    transport = "doh"
+
+
+class Doq(ClusterNames):
+    name = "doq"
+    help = "names of a cluster over QUIC, by a generator that is not native (extra quic)"
+    baseline = ""
+    transport = "doq"
 
 
 class Flood(ClusterNames):
@@ -164,16 +185,20 @@ class Source:
             sizes = ", ".join(f"{numbers[name]:,} {name}" for name in ("services", "headless", "endpoints", "pods"))
             stage.notes.append(f"cluster of {sizes} in {'files' if self.folder else 'an API server of this run'}")
 
-    def work(self, zone: bool = True) -> Work:
-        """zone: for servers that have it as a zone too."""
+    def work(self, zone: bool = True, transport: str = "udp") -> Work:
+        """zone: for servers that have it as a zone too; transport: that they must have besides UDP and TCP."""
         directive = f"manifests {self.folder}" if self.folder else f"endpoint {self.url}"
         corefile = COREFILE.replace("SOURCE", directive).replace("PODS", self.pod_mode)
+        needs = ["kubernetes", "cache", "errors", "prometheus", "loadbalance"]
+        if transport in SECURE:
+            corefile = corefile.replace(" {\n", f" {SECURE[transport]}://.:{{secure}} {{\n    tls {{certificate}} {{key}}\n", 1)
+            needs.append("tls")
         first = self.workload(0).questions[0]
         return Work(
             "cluster name, its zone not cached",
             corefile,
             (first.name, A),
-            needs=("kubernetes", "cache", "errors", "prometheus", "loadbalance"),
+            needs=tuple(needs),
             zone=Zone(ZONE, self.cluster.zone, self.stage.folder()) if zone and not self.given else None,
             alone="objects from manifests" if self.folder else "",
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fastdns.bench.servers.adapter import Adapter, Listen, Work, Zone
-from fastdns.bench.servers.corefiles import CoreDNS, Fastdns
+from fastdns.bench.servers.corefiles import SECURE, CoreDNS, Fastdns
 from fastdns.bench.servers.native import Floor, Relay
 from fastdns.bench.servers.peers import Knot, Nsd, Unbound
 from fastdns.bench.servers.running import Running, StartError
 
-__all__ = ["ADAPTERS", "Adapter", "Listen", "Running", "StartError", "Work", "Zone", "subject"]
+__all__ = ["ADAPTERS", "SECURE", "Adapter", "Listen", "Running", "StartError", "Work", "Zone", "subject"]
 
 #: By the name that `--subject` takes.
 ADAPTERS: dict[str, type[Adapter]] = {kind.name: kind for kind in (Fastdns, CoreDNS, Knot, Nsd, Unbound, Floor, Relay)}

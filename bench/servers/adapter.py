@@ -36,7 +36,8 @@ class Work:
     #: Sentence for the report.
     title: str
     #: For fastdns and CoreDNS. {bind} becomes `bind 127.0.0.1` or nothing, {port} the port, {http} a free one,
-    #: {dir} the folder of the configuration, {zone} the file of the zone.
+    #: {dir} the folder of the configuration, {zone} the file of the zone, {secure} the port of a transport over TLS or QUIC,
+    #: {certificate} and {key} files for it.
     corefile: str
     #: A question (name, type) whose NOERROR answer says that the server is ready.
     probe: tuple[str, int]
@@ -61,6 +62,8 @@ class Listen:
     #: On every address of the machine instead of 127.0.0.1: what a server pays for sending from the address that was asked.
     wildcard: bool = False
     workers: int = 1
+    #: Of a transport over TLS or QUIC, where the work has one.
+    secure: int = 0
 
     @property
     def address(self) -> str:

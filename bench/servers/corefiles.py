@@ -8,13 +8,18 @@ from functools import cached_property
 from pathlib import Path
 
 from fastdns.bench.servers.adapter import Adapter, Listen, Work
+from fastdns.bench.servers.certificate import write_certificate
 from fastdns.bench.servers.ports import free_port
 
 SECONDS_TO_LIST = 60
+#: Transports over TLS and QUIC, and how Corefiles call them.
+SECURE = {"dot": "tls", "doh": "https", "doq": "quic"}
 
 
 class Corefile(Adapter):
     """A server that reads a Corefile and lists its plugins with `-plugins`."""
+
+    transports = frozenset(["udp", "tcp", *SECURE])
 
     @cached_property
     def plugins(self) -> frozenset[str]:
@@ -36,6 +41,10 @@ class Corefile(Adapter):
             "http": str(free_port()),
             "dir": str(folder),
         }
+        if "{secure}" in text:
+            certificate, key = folder / "certificate.pem", folder / "key.pem"
+            write_certificate(certificate, key)
+            places |= {"secure": str(listen.secure), "certificate": str(certificate), "key": str(key)}
         if work.zone and "{zone}" in text:
             places["zone"] = str(work.zone.path)
         for place, value in places.items():

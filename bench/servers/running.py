@@ -43,12 +43,13 @@ class Running:
         self.label = adapter.label
         self.work = work
         self.port = free_port()
+        self.secure_port = free_port()
         self.ready = 0.0
         self._folder = tempfile.TemporaryDirectory(prefix=f"fastdns-bench-{adapter.name}-")
         self.folder = Path(self._folder.name)
         self._log = self.folder / "output.log"
         try:
-            command = adapter.command(work, Listen(self.port, wildcard, max(1, len(cpus))), self.folder)
+            command = adapter.command(work, Listen(self.port, wildcard, max(1, len(cpus)), self.secure_port), self.folder)
             began = time.monotonic()
             with self._log.open("wb") as log, pinned(cpus):
                 self.process = subprocess.Popen(
@@ -66,6 +67,10 @@ class Running:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    def port_of(self, transport: str) -> int:
+        """Where it takes questions over that."""
+        return self.port if transport in ("udp", "tcp") else self.secure_port
 
     def output(self) -> str:
         """What the server has said, its end."""

@@ -24,6 +24,9 @@ RUNS: dict[str, tuple[list[str], list[str]]] = {
     "forward": (["--names", "50"], ["relay", "fastdns"]),
     "file": (["--names", "50"], ["floor", "fastdns hit", "fastdns absent"]),
     "tcp": (CLUSTER, ["fastdns"]),
+    "dot": (CLUSTER, ["fastdns"]),
+    "doh": (CLUSTER, ["fastdns"]),
+    "doq": (CLUSTER, ["fastdns"]),
     "python-plugin": (["--names", "50"], ["floor", "fastdns own", "fastdns beside", "fastdns without"]),
     "reload": (["--every", "0.05"], ["floor", "fastdns"]),
     "churn": (CLUSTER, ["floor", "fastdns"]),
@@ -46,6 +49,8 @@ TO_CHANGE = {"reload": (0.5, 5, 30), "churn": (0.5, 5, 30), "relist": (0.5, 5, 3
 @pytest.mark.parametrize("case", RUNS)
 def test_scenarios(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = case.split()[0]
+    if name == "doq":
+        pytest.importorskip("aioquic")
     flags, subjects = RUNS[case]
     out, html = tmp_path / "run.json", tmp_path / "run.html"
     command = ["run", name, *flags, *SHORT, "--rate", "500", "--json", str(out), "--html", str(html)]
@@ -135,6 +140,7 @@ def test_wrong_answers_fail_the_run(liar: Path, tmp_path: Path) -> None:
         (["cluster", "--services", "-1"], "a cluster cannot have -1 services"),
         (["cluster", "--api", "http://127.0.0.1:1"], "http://127.0.0.1:1/api/v1/services cannot be listed"),
         (["tcp", "--subject", "floor"], "floor does not answer over tcp"),
+        (["doq", "--subject", "unbound=LIAR"], "unbound does not answer over doq"),
     ],
 )
 def test_what_cannot_be_measured_is_said(arguments: list[str], said: str, liar: Path, capsys: pytest.CaptureFixture[str]) -> None:
