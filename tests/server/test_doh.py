@@ -17,6 +17,7 @@ import h2.events
 import httpx
 import pytest
 
+from fastdns.server.fronts.http1 import plain_request
 from tests.certificates import client_context, write_certificates
 from tests.server import Server
 from tests.waiting import REPLY
@@ -361,6 +362,9 @@ def test_several_requests_in_one_piece(server: Server) -> None:
         ("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n", "501 Not Implemented"),
         ("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n", "400 Bad Request"),
         ("nothing of it\r\n\r\n", "400 Bad Request"),
+        ("POST /dns-query HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab", "400 Bad Request"),
+        ("POST /dns-query HTTP/1.1\r\nhost: a\r\ncontent-length : 2\r\n\r\nab", "400 Bad Request"),
+        ("GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n", "400 Bad Request"),
     ],
 )
 def test_requests_of_old_and_of_no_http(server: Server, octets: str, status: str) -> None:
@@ -369,6 +373,31 @@ def test_requests_of_old_and_of_no_http(server: Server, octets: str, status: str
         reply = rest(connection).decode("latin-1")
     assert reply.startswith(f"HTTP/1.1 {status}\r\n")
     assert status == "200 OK" or reply.endswith(f"\r\n\r\n{status}")
+
+
+CHUNKED = b"POST /dns-query HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n" % len(QUERY) + QUERY + b"\r\n0\r\n\r\n"
+WHOLE = b"POST /dns-query HTTP/1.1\r\nHost: a\r\nContent-Length:%d \r\n\r\n" % len(QUERY) + QUERY
+
+
+@pytest.mark.parametrize(
+    ("octets", "plain"), [(WHOLE, True), (CHUNKED, False), (WHOLE + b"x", False), (WHOLE[:-1], False), (WHOLE.replace(b" HTTP", b"  HTTP"), False)]
+)
+def test_requests_that_need_no_parser(octets: bytes, plain: bool) -> None:
+    assert plain_request(octets) == ((b"POST", b"/dns-query", QUERY) if plain else None)
+
+
+@pytest.mark.parametrize("octets", [WHOLE, CHUNKED])
+def test_requests_in_pieces_and_whole_on_one_connection(server: Server, octets: bytes) -> None:
+    with connect(server, "http/1.1") as connection:
+        for size in (1, 7, 40, 1000, 1):
+            for at in range(0, len(octets), size):
+                connection.sendall(octets[at : at + size])
+            reply = b""
+            while not reply.endswith(b"\x00\x04\xc0\x00\x02\x01"):
+                part = connection.recv(1000)
+                assert part
+                reply += part
+            assert reply.startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_expectations_are_met(server: Server) -> None:

@@ -1,8 +1,9 @@
-"""DNS over HTTP/1.1 (RFC 9112): one request after the other."""
+"""DNS over HTTP/1.1 (RFC 9112): one request after the other. What is whole and says nothing unusual is read here, everything else by h11."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING
 
 import h11
@@ -20,6 +21,39 @@ REASONS = {
 }  # fmt: skip
 
 
+#: A request's head, of nothing but signs that are allowed, with its first line's parts and its fields.
+PLAIN = re.compile(rb"(GET|POST) ([!-~]+) HTTP/1\.1\r\n((?:[-!#$%&'*+.^_`|~0-9A-Za-z]+:[\t -~]*\r\n)+)\r\n")
+#: Fields by which a request may mean something that is not plain.
+UNUSUAL = frozenset((b"connection", b"expect", b"te", b"trailer", b"transfer-encoding", b"upgrade"))
+
+
+def plain_request(octets: bytes) -> tuple[bytes, bytes, bytes] | None:
+    """Method, target and body, where the octets are one whole request with one host and at most one length."""
+    found = PLAIN.match(octets)
+    if found is None:
+        return None
+    method, target, block = found.groups()
+    lines = block.split(b"\r\n")
+    if len(block) + 32 * len(lines) > HEAD_MAX:
+        return None
+    hosts = 0
+    length = None
+    for line in lines[:-1]:
+        name, _, value = line.partition(b":")
+        name = name.lower()
+        if name in UNUSUAL:
+            return None
+        if name == b"host":
+            hosts += 1
+        elif name == b"content-length":
+            value = value.strip(b" \t")
+            if length is not None or not value.isdigit() or len(value) > 5:
+                return None
+            length = int(value)
+    body = octets[found.end() :]
+    return (method, target, body) if hosts == 1 and len(body) == (length or 0) else None
+
+
 class Http1:
     """The requests of one connection."""
 
@@ -31,6 +65,8 @@ class Http1:
         self.under_way: asyncio.Future[bytes | None] | None = None
         self.working = False
         self.last = False
+        #: The request that is under way has not been h11's.
+        self.plain = False
         #: Nothing of the next request has come.
         self.fresh = True
         #: Octets that came while a request was under way.
@@ -41,6 +77,11 @@ class Http1:
     def receive(self, data: bytes) -> None:
         if self.fresh:
             self.fresh = False
+            found = plain_request(data) if not self.last and not self.connection.blocked else None
+            if found is not None:
+                self.plain = True
+                self._ask_front(*found)
+                return
             if self.connection.asked:  # the first request has had its time since the client came
                 self.connection.wait(self.connection.front.settings.read_timeout)
         if self.working:
@@ -87,13 +128,16 @@ class Http1:
 
     def _ask(self, last: bool = False) -> None:
         assert self.request is not None  # noqa: S101
-        self.working = True
         self.last |= last
+        self._ask_front(self.request.method, self.request.target, None if self.body is None else bytes(self.body))
+
+    def _ask_front(self, method: bytes, target: bytes, body: bytes | None) -> None:
+        self.working = True
         connection = self.connection
         connection.wait(None)
-        body = None if self.body is None else bytes(self.body)
-        method, target = self.request.method.decode("latin-1"), self.request.target.decode("latin-1")
-        self.under_way = connection.front.answer(connection.client, connection.local, method, target, body, self._respond)
+        self.under_way = connection.front.answer(
+            connection.client, connection.local, method.decode("latin-1"), target.decode("latin-1"), body, self._respond
+        )
 
     def _respond(self, response: Response, last: bool = False) -> None:
         self.under_way = None
@@ -105,17 +149,25 @@ class Http1:
         fields = [("date", date()), *response.fields]
         if self.last or connection.ended:
             fields.append(("connection", "close"))
-        octets = self.http.send(h11.Response(status_code=response.status, headers=fields, reason=REASONS.get(response.status, b""))) or b""
-        if method != b"HEAD":
-            octets += self.http.send(h11.Data(data=response.body)) or b""
-        octets += self.http.send(h11.EndOfMessage()) or b""
+        if self.plain:
+            octets = b"HTTP/1.1 %d %s\r\n" % (response.status, REASONS.get(response.status, b""))
+            octets += b"".join([b"%s: %s\r\n" % (name.encode("ascii"), value.encode("latin-1")) for name, value in fields]) + b"\r\n" + response.body
+        else:
+            octets = self.http.send(h11.Response(status_code=response.status, headers=fields, reason=REASONS.get(response.status, b""))) or b""
+            if method != b"HEAD":
+                octets += self.http.send(h11.Data(data=response.body)) or b""
+            octets += self.http.send(h11.EndOfMessage()) or b""
         self._write(octets)
         self.working = False
         self.request = None
-        if self.http.our_state is not h11.DONE or self.http.their_state is not h11.DONE or self.last:
+        if not self.plain:
+            self.last |= self.http.our_state is not h11.DONE or self.http.their_state is not h11.DONE
+        if self.last or connection.ended:
             connection.close()
             return
-        self.http.start_next_cycle()
+        if not self.plain:
+            self.http.start_next_cycle()
+        self.plain = False
         connection.asked = True
         if self.queued > HEAD_MAX and not connection.blocked:
             connection.transport.resume_reading()
