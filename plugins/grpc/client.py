@@ -23,6 +23,8 @@ __all__ = ["Client", "Target"]
 
 #: Seconds after a failed attempt to connect, in which calls fail at once.
 PAUSE = 1.0
+#: Times that a call is made which the server has not looked at.
+ATTEMPTS = 2
 #: Seconds until a server has said what it takes.
 SETTINGS_TIMEOUT = 5.0
 #: Calls that wait for one to end, where the server allows no more at a time.
@@ -239,22 +241,24 @@ class Client:
         self.target, self.tls = target, tls
         self.servername = servername or target.host
         self.connection: Connection | None = None
+        self.closed = False
         self.dial: asyncio.Task[Connection] | None = None
         #: The last attempt to connect has failed: how, and until when it need not be tried again.
         self.failed: tuple[StatusError, float] | None = None
 
     async def query(self, message: bytes) -> bytes:
         """The reply. Raises StatusError."""
-        while True:
+        for _ in range(ATTEMPTS):
             connection = await self._connected()
             try:
                 return await connection.call(message)
             except GoneError:
-                if self.connection is connection:
-                    self.connection = None
+                pass  # another connection takes it where this one has ended
+        raise StatusError(UNAVAILABLE, "the server refuses calls")
 
     def close(self) -> None:
         """From any thread."""
+        self.closed = True
         connection, self.connection = self.connection, None
         if connection is not None:
             try:
@@ -271,6 +275,7 @@ class Client:
             raise self.failed[0]
         if self.dial is None or self.dial.get_loop() is not loop or self.dial.done():
             self.dial = loop.create_task(self._dial())
+            self.dial.add_done_callback(_retrieve)
         return await asyncio.shield(self.dial)
 
     async def _dial(self) -> Connection:
@@ -311,6 +316,8 @@ class Client:
             raise
         self.failed = None
         self.connection = connection
+        if self.closed:
+            connection.close()
         return connection
 
     def _failure(self, error: OSError) -> StatusError:
@@ -325,6 +332,12 @@ class Client:
         status = StatusError(UNAVAILABLE, f'connection error: desc = "transport: {text}"')
         self.failed = (status, time.monotonic() + PAUSE)
         return status
+
+
+def _retrieve(dial: asyncio.Task[Connection]) -> None:
+    """Its error has been seen, even if everybody who waited for it has gone."""
+    if not dial.cancelled():
+        dial.exception()
 
 
 def _reason(error: OSError) -> str:

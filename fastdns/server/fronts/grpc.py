@@ -119,7 +119,7 @@ class GrpcFront(StreamFront):
         if body is None:
             raise StatusError(RESOURCE_EXHAUSTED, f"grpc: received message larger than max ({PACKET_MAX + 1} vs. {PACKET_MAX})")
         encoding = stream.fields.get("grpc-encoding", "identity")
-        if encoding not in ("identity", "") and body[:1] == b"\1":
+        if encoding not in ("identity", ""):
             raise StatusError(UNIMPLEMENTED, f'grpc: Decompressor is not installed for grpc-encoding "{encoding}"')
         return unpack(body)
 

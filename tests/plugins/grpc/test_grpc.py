@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,10 @@ import dns.message
 import dns.rcode
 import dns.rrset
 import grpc
+import h2.config
+import h2.connection
+import h2.errors
+import h2.events
 import pytest
 
 from tests.certificates import write_certificates
@@ -292,6 +298,37 @@ def test_more_calls_than_streams(serve: Serve) -> None:
     with ThreadPoolExecutor(12) as pool:
         found = list(pool.map(lambda number: server.answers(f"n{number}.test"), range(12)))
     assert found == [["192.0.2.53"]] * 12
+
+
+def test_calls_that_are_always_refused(serve: Serve) -> None:
+    """A server of HTTP/2 that resets each stream as if it had not looked at it: an attempt or two, and an error."""
+    opened: list[int] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve_connection(connection: socket.socket) -> None:
+        http = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        http.initiate_connection()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(http.data_to_send())
+            while data := connection.recv(65536):
+                for event in http.receive_data(data):
+                    if isinstance(event, h2.events.RequestReceived):
+                        opened.append(event.stream_id or 0)
+                        http.reset_stream(event.stream_id or 0, h2.errors.ErrorCodes.REFUSED_STREAM)
+                connection.sendall(http.data_to_send())
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve_connection, args=(listener.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    with listener:
+        server = serve(corefile(f"127.0.0.1:{listener.getsockname()[1]}"))
+        assert server.answers("www.test") == ["SERVFAIL"]
+        server.wait_log(r"rpc error: code = Unavailable desc = the server refuses calls")
+        assert opened == [1, 3]
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def test_reload(serve: Serve) -> None:
