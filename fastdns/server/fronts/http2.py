@@ -106,11 +106,15 @@ class Http2:
     def receive(self, data: bytes) -> None:
         connection = self.connection
         self._input = self._input + data if self._input else data
+        gate = connection.front.gate
+        gate.hold()
         try:
             self._read()
         except Fault as fault:
             self._end(fault.code)
             return
+        finally:
+            gate.release()
         if connection.closing:
             return
         if (self.resets > RESETS_MAX and self.resets * 2 > self.opened) or self.idle_frames > IDLE_FRAMES_MAX + 10 * self.opened:
