@@ -74,17 +74,15 @@ def test_a_stalled_stream_ends_its_connection(serve: Callable[..., Server]) -> N
 def test_a_gap_is_a_stalled_stream(serve: Callable[..., Server]) -> None:
     """An octet behind one that never comes is kept, but not for longer; so is a stream that was skipped."""
     server = serve(with_directive("timeouts {\n read 1s\n idle 1h\n }"), prepare=write_certificates)
-    with Client(server.port) as client:
+    with Client(server.port) as client, Client(server.port) as skipping:
         stream = client.open()
         sender = client.quic._streams[stream].sender
         sender.write(FRAMED)
         sender._pending.subtract(0, 10)
         client.push()
-        assert client.wait_closed().code == 2
-    with Client(server.port) as client:
-        client.quic._local_next_stream_id_bidi = 40
-        assert client.ask(QUESTION).answer
-        assert client.wait_closed().code == 2
+        skipping.quic._local_next_stream_id_bidi = 40
+        assert skipping.ask(QUESTION).answer
+        assert client.wait_closed().code == skipping.wait_closed().code == 2
 
 
 def test_workers_take_turns(serve: Callable[..., Server]) -> None:
@@ -164,7 +162,7 @@ def test_memory_of_a_connection_is_bounded(serve: Callable[..., Server]) -> None
         for _ in range(200):
             client.quic.send_stream_data(client.open(), b"\xff\xff" + bytes(60000))
         begun = time.monotonic()
-        while time.monotonic() < begun + 2:
+        while time.monotonic() < begun + 1:
             try:
                 client.pump(lambda: False, 0.1)
             except AssertionError:
@@ -273,7 +271,7 @@ def test_frames_of_clients_that_mean_harm(serve: Callable[..., Server], scheme: 
     """Connections may end by them; the server says nothing of its own defects, and serves the others."""
     server = serve(COREFILE.replace("quic://", f"{scheme}://"), prepare=write_certificates)
     random = Random(int(os.environ.get("FASTDNS_SEED", "1")))
-    for _ in range(int(os.environ.get("FASTDNS_CONNECTIONS", "150"))):
+    for _ in range(int(os.environ.get("FASTDNS_CONNECTIONS", "80"))):
         with Client(server.port, alpn="doq" if scheme == "quic" else "h3") as client:
             for _ in range(5):
                 builder = QuicPacketBuilder(
