@@ -58,6 +58,8 @@ cdef int number(const uint8_t *at, uint32_t length, bint huffman) noexcept nogil
     for i in range(3):
         code = bits >> 27
         if code <= 2:
+            if left < 5:
+                return 0
             bits <<= 5
             left -= 5
         else:

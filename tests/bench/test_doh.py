@@ -109,14 +109,20 @@ def talkative(session: Session, stream: int, query: bytes) -> Iterable[bytes]:
 
 
 def in_pairs(session: Session, stream: int, query: bytes) -> Iterable[bytes]:
-    """The later one first; frames of both are mixed."""
+    """The later one first; frames of both are mixed. One that no other follows waits until the client has acknowledged a ping."""
     first = session.__dict__.pop("first", None)
     if first is None:
         session.first = (stream, query)
+        yield frame(PING, 0, 0, b"12345678")
         return
     yield frame(HEADERS, END_HEADERS, first[0], OK) + frame(DATA, 0, first[0], good(first[1])[:20])
     yield response(stream, good(query))
     yield frame(DATA, END_STREAM, first[0], good(first[1])[20:])
+
+
+def alone(session: Session) -> bytes:
+    first = session.__dict__.pop("first", None)
+    return response(first[0], good(first[1])) if first else b""
 
 
 def plain(session: Session, stream: int, query: bytes) -> Iterable[bytes]:
@@ -127,14 +133,14 @@ def plain(session: Session, stream: int, query: bytes) -> Iterable[bytes]:
     ("script", "piece"), [(script, piece) for script in (plain, several, padded, continued, interim, talkative, in_pairs) for piece in (0, 3)]
 )
 def test_servers_may_answer_in_many_ways(context: ssl.SSLContext, script: Any, piece: int) -> None:
-    with Web(context, script, piece=piece) as server:
-        result = load(server, window=8)
+    with Web(context, script, on_ping=alone, piece=piece) as server:
+        result = load(server, window=16)
     assert result.sent == result.answered > 0
     assert (result.lost, result.wrong, result.refused, result.resets, result.late) == (0, {}, 0, 0, 0)
     assert len(server.sessions) == 2
     pings = [frame for frame in server.frames if frame[0] == PING]
     assert all(ping == (PING, ACK, 0, b"12345678") for ping in pings)
-    assert bool(pings) == (script is talkative)
+    assert bool(pings) == (script in (talkative, in_pairs))
 
 
 @pytest.mark.parametrize("plan", [{"rate": 500}, {"rate": 300, "warm": 0.1, "threads": 2}])
@@ -270,6 +276,9 @@ def failing(block: bytes) -> Callable[..., Iterable[bytes]]:
     ("script", "wrong", "statuses"),
     [
         (failing(b"\x08\x03503"), "status", "503"),
+        (failing(b"\x48\x82\x6c\x02"), "status", "502"),
+        (failing(b"\x48\x82\x6c\x0c"), "status", "0"),
+        (failing(b"\x48\x82\x71\xa0"), "status", "0"),
         (failing(b"\x48\x83\x6c\x0c\xff"), "status", "503"),
         (failing(b"\x8e"), "status", "500"),
         (failing(b"\0\x07:status\x03429"), "status", "429"),

@@ -50,6 +50,8 @@ class Session:
                 kind, flags, number = head[3], head[4], int.from_bytes(head[5:]) & 0x7FFFFFFF
                 payload = stream.read(length)
                 self.server.frames.append((kind, flags, number, payload))
+                if (kind, flags) == (PING, ACK):
+                    self.send(self.server.on_ping(self))
                 if kind == DATA:
                     self.bodies[number] = self.bodies.get(number, b"") + payload
                     self.send(self.server.on_part(self, number, len(payload)))
@@ -68,7 +70,10 @@ Script = Callable[[Session, int, bytes], Iterable[bytes]]
 
 
 class Web:
-    """Serves connections, a thread each. ``on_part`` gives the window back that octets of a query have used; ``piece``: octets sent at a time, 0 all."""
+    """Serves connections, a thread each.
+
+    ``on_part`` gives the window back that octets of a query have used, ``on_ping`` answers an acknowledgement; ``piece``: octets sent at a time, 0 all.
+    """
 
     def __init__(
         self,
@@ -77,9 +82,10 @@ class Web:
         *,
         settings: bytes = settings(),
         on_part: Callable[[Session, int, int], bytes] = lambda session, stream, octets: frame(WINDOW_UPDATE, 0, 0, octets.to_bytes(4)),
+        on_ping: Callable[[Session], bytes] = lambda session: b"",
         piece: int = 0,
     ) -> None:
-        self.context, self.script, self.settings, self.on_part, self.piece = context, script, settings, on_part, piece
+        self.context, self.script, self.settings, self.on_part, self.on_ping, self.piece = context, script, settings, on_part, on_ping, piece
         self.sessions: list[Session] = []
         #: All that clients have said: kind, flags, stream, payload.
         self.frames: list[tuple[int, int, int, bytes]] = []
