@@ -168,7 +168,7 @@ cdef void copy_chain(Trace *trace, const Chain *chain) noexcept nogil:
         handler[0] = chain.handlers[i][0]
         handler.chain = &trace.chain
         if strcmp(handler.name, b"log") == 0 or strcmp(handler.name, b"errors") == 0 or strcmp(handler.name, b"prometheus") == 0 \
-                or strcmp(handler.name, b"dnstap") == 0:
+                or strcmp(handler.name, b"dnstap") == 0 or strcmp(handler.name, b"trace") == 0:
             handler.done = unseen   # what counts and logs queries of clients is not to see this one
         if handler.query != NULL:
             handler.query = on_query

@@ -13,8 +13,8 @@ from tests.server import Server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-#: Wall clocks say when a signature begins and ends, when a log line or a message of dnstap was written, what a SOA's serial or a metric of a moment is;
-#: never how long something lives.
+#: Wall clocks say when a signature begins and ends, when a log line, a message of dnstap or a trace was written, what a SOA's serial or a metric
+#: of a moment is; never how long something lives.
 WALL_CLOCK = re.compile(r"\btime\(NULL\)|CLOCK_REALTIME|gettimeofday")
 MAY_LOOK = {
     "fastdns/_doh.pyx",
@@ -27,6 +27,7 @@ MAY_LOOK = {
     "plugins/forward/_taps.pyx",
     "plugins/kubernetes/_store.pyx",
     "plugins/log/_log.pyx",
+    "plugins/trace/_trace.pyx",
     "plugins/tsig/_tsig.pyx",
 }
 

@@ -1,0 +1,23 @@
+"""The native handler."""
+
+from typing import Any
+
+from fastdns._metadata import LabelHandle
+from fastdns._mux import NativeHandler
+
+class TraceHandler(NativeHandler):
+    """Writes down every N-th query."""
+
+    #: What sends them on.
+    reporter: Any
+    def __init__(self, every: int) -> None:
+        """0: none."""
+
+    def label(self, name: str) -> LabelHandle | None:
+        """Publishes metadata ``trace/traceid``."""
+
+    def below(self, deepest: int) -> list[str]:
+        """Names of the handlers below this one, up to a position in the chain."""
+
+    def take(self) -> list[tuple[int, int, int, str, int, int, bool, str, int, str]]:
+        """What came since the last call: trace's id, ns since 1970, ns taken, name, type, rcode, over UDP, client, position of the deepest handler, error."""

@@ -1,0 +1,185 @@
+"""Which queries are traced, and what came of them: a ring of records for each worker, which a thread of the control side empties."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
+
+from fastdns._atomic cimport atomic_load_pointer, atomic_store_pointer
+from fastdns._metadata cimport Label, LabelHandle
+from fastdns._metrics cimport Metric, metric_add
+from fastdns._mux cimport (CHAIN_MAX, ERROR_MAX, NEXT, WORKERS_MAX, Address, Handler, NativeHandler, Query, Verdict, query_is_udp, query_scratch)
+from fastdns._random cimport random_next
+from fastdns._socket cimport address_text, socket_clock
+from fastdns._text cimport Text, text_put
+from fastdns._wire cimport NAME_MAX, wire_name_text
+
+cdef extern from * nogil:
+    """
+    static inline uint64_t trace_load(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+    static inline void trace_store(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+    static inline uint64_t trace_next(uint64_t *p) { return __atomic_add_fetch(p, 1, __ATOMIC_RELAXED); }
+    """
+    uint64_t trace_load(const uint64_t *p) noexcept
+    void trace_store(uint64_t *p, uint64_t v) noexcept
+    uint64_t trace_next(uint64_t *p) noexcept
+
+cdef enum:
+    RING_SIZE = 1024                # records that a worker may be ahead
+
+cdef struct Scratch:
+    uint64_t trace                  # id; 0: not traced
+    int64_t begun                   # ns since 1970
+    int64_t clock                   # ns, monotonic
+
+cdef struct Finished:               # a traced query
+    uint64_t trace
+    int64_t begun
+    int64_t took                    # ns
+    uint8_t name[NAME_MAX]
+    uint16_t qtype
+    uint16_t rcode
+    uint8_t udp
+    uint8_t deepest                 # handlers up to this one were called
+    Address client
+    char error[ERROR_MAX]
+
+cdef struct Ring:                   # one producer, one consumer; positions grow for ever
+    uint64_t head
+    uint64_t padding[7]
+    uint64_t tail
+    uint64_t more_padding[7]
+    Finished records[RING_SIZE]
+
+cdef struct State:
+    uint64_t every                  # 0: none is traced
+    uint64_t counted                # atomic
+    uint32_t dropped_cell
+    Ring *rings[WORKERS_MAX]        # made by their worker's first record
+
+
+cdef Verdict begin_trace(Handler *self, Query *q) noexcept nogil:
+    cdef State *state = <State *>self.state
+    cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
+    cdef timespec now
+    # A copy of the chain that looks at one query for an operator (_explain) has another hook; a query inside of another one is part of that.
+    if state.every == 0 or self.done != end_trace or q.parent != NULL or trace_next(&state.counted) % state.every:
+        return NEXT
+    clock_gettime(CLOCK_REALTIME, &now)
+    scratch.begun = <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
+    scratch.clock = socket_clock()
+    scratch.trace = <uint64_t>random_next(&q.worker.random) << 32 | <uint32_t>random_next(&q.worker.random) | 1
+    return NEXT
+
+
+cdef void end_trace(Handler *self, Query *q) noexcept nogil:
+    cdef State *state = <State *>self.state
+    cdef const Scratch *scratch = <const Scratch *>query_scratch(self, q)
+    cdef Ring *ring = state.rings[q.worker.id]
+    cdef Finished *record
+    if not scratch.trace:
+        return
+    if ring == NULL:
+        ring = <Ring *>calloc(1, sizeof(Ring))
+        if ring != NULL:
+            atomic_store_pointer(<void **>&state.rings[q.worker.id], ring)
+    if ring == NULL or ring.head - trace_load(&ring.tail) >= RING_SIZE:
+        metric_add(state.dropped_cell, q.worker.id, 1)
+        return
+    record = &ring.records[ring.head % RING_SIZE]
+    record.trace = scratch.trace
+    record.begun = scratch.begun
+    record.took = socket_clock() - scratch.clock
+    memcpy(record.name, q.first_name.lower, q.first_name.length)
+    record.qtype = q.message.qtype
+    record.rcode = q.reply.rcode
+    record.udp = query_is_udp(q)
+    record.deepest = <uint8_t>min(q.deepest, <uint32_t>(CHAIN_MAX - 1))
+    record.client = q.client
+    record.error[0] = 0
+    if not q.reply.written:
+        memcpy(record.error, q.error, ERROR_MAX)
+        record.error[ERROR_MAX - 1] = 0
+    trace_store(&ring.head, ring.head + 1)
+
+
+cdef bint publish_trace(const Label *label, Query *q, Text *out) noexcept nogil:
+    cdef const Scratch *scratch
+    cdef char digits[16]
+    cdef int i
+    cdef const char *hexadecimal = b"0123456789abcdef"
+    if q.chain == NULL or label.handler.chain != q.chain:
+        return False
+    scratch = <const Scratch *>query_scratch(label.handler, q)
+    if not scratch.trace:
+        return False
+    for i in range(16):
+        digits[i] = hexadecimal[(scratch.trace >> (60 - 4 * i)) & 15]
+    text_put(out, digits, 16)
+    return True
+
+
+cdef class TraceHandler(NativeHandler):
+    cdef State state
+    cdef public object reporter
+    cdef object _metric
+    cdef list _names                # of the chain
+
+    def __cinit__(self, *args):
+        self.handler.query = begin_trace
+        self.handler.done = end_trace
+        self.handler.scratch_size = sizeof(Scratch)
+        self.handler.state = &self.state
+
+    def __init__(self, uint64_t every):
+        NativeHandler.__init__(self, "trace")
+        self.state.every = every
+        self._metric = Metric("fastdns_trace_dropped_queries_total", "Traced queries that the reporter was too slow for.", "counter")
+        self.state.dropped_cell = (<Metric>self._metric).cell(())
+
+    def __dealloc__(self):
+        cdef uint32_t i
+        for i in range(WORKERS_MAX):
+            free(self.state.rings[i])
+
+    def label(self, str name):
+        cdef LabelHandle handle
+        if name != "traceid":
+            return None
+        handle = LabelHandle()
+        handle.anywhere = True
+        handle.label.value = publish_trace
+        handle.label.handler = &self.handler
+        return handle
+
+    cpdef attach_zones(self, list zones):
+        """The chain is complete; it may be gone before the last of its queries are told of."""
+        cdef uint32_t i
+        self._names = [self.handler.chain.handlers[i].name.decode() for i in range(self.handler.chain.count)]
+
+    def below(self, uint32_t deepest):
+        return self._names[self.handler.index + 1:deepest + 1]
+
+    def take(self):
+        cdef Ring *ring
+        cdef const Finished *record
+        cdef uint64_t head
+        cdef uint32_t i
+        cdef char text[1100]
+        cdef char client[64]
+        cdef list found = []
+        for i in range(WORKERS_MAX):
+            ring = <Ring *>atomic_load_pointer(<void **>&self.state.rings[i])
+            if ring == NULL:
+                continue
+            head = trace_load(&ring.head)
+            while ring.tail != head:
+                record = &ring.records[ring.tail % RING_SIZE]
+                found.append((record.trace, record.begun, record.took, text[:wire_name_text(record.name, text)].decode("ascii"), record.qtype, record.rcode,
+                              bool(record.udp), client[:address_text(&record.client, client)].decode("ascii"), record.deepest,
+                              (<bytes>record.error).decode("utf-8", "replace")))
+                trace_store(&ring.tail, ring.tail + 1)
+        return found
+
+    cpdef close(self):
+        if self.reporter is not None:
+            self.reporter.stop()
