@@ -40,8 +40,10 @@ ask: build
 	@$(BIN)/python tools/sample_queries.py fastdns/sample/queries.txt 5353 $(Q)
 
 .PHONY: test
+# Most of their time is waiting, so two at once; what measures is alone.
 test: build ## the tests, but for the slow ones
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not timing and not memory"
+	$(BIN)/python -m pytest -m "not slow and (timing or memory)"
 
 .PHONY: slow
 slow: build ## the tests of many seconds: packages built, large clusters

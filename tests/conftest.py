@@ -81,6 +81,11 @@ def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
         report.longrepr = f"skipped, which CI refuses: {reason}"
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Octets, often random ones, are no name for a test: the processes that share the tests must call them alike."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield

@@ -112,9 +112,7 @@ def _check_front(address: ZoneAddress, config: Config) -> None:
     """Raises CorefileError where an address cannot be served for want of a front end, of a package or of a certificate."""
     from fastdns.server.fronts import FRONTS, missing
 
-    kind = FRONTS.get(address.transport)
-    if kind is None:
-        raise CorefileError(f"{address.transport}:// is not built yet in this version of fastdns (server block {address})")
+    kind = FRONTS[address.transport]
     if absent := missing(address.transport):
         file, line = config.place
         raise CorefileError(f"{file}:{line} - Error during parsing: {absent} (server block {address})", file, line)

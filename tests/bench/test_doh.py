@@ -392,17 +392,18 @@ HEAD = frame(HEADERS, END_HEADERS, 1, OK)
     ],
 )
 def test_what_is_against_the_protocol_ends_the_connection(context: ssl.SSLContext, octets: bytes) -> None:
-    over = threading.Event()
-
     def script(session: Session, stream: int, query: bytes) -> Iterable[bytes]:
         if len(server.sessions) > 1:
-            over.set()
             return [response(stream, good(query))]
         return [octets] if stream == 1 else []
 
-    with Web(context, script) as server:
-        result = load(server, clients=1, window=1, seconds=0.05)
-        assert over.wait(10), "the connection goes on"
+    for seconds in (0.05, 0.5, 5.0):        # where the machine is busy, the next connection takes its time
+        with Web(context, script) as server:
+            result = load(server, clients=1, window=1, seconds=seconds)
+            if len(server.sessions) > 1 and result.answered:
+                break
+    else:
+        pytest.fail("the connection goes on")
     assert result.refused == 1
     assert result.lost + result.wrong.get("malformed", 0) == 1
     assert result.sent == result.answered + result.lost > 1

@@ -126,7 +126,7 @@ def test_workers_add_up(questions: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert cli.main(["merge", "--workers", "4", *map(str, logs)]) == 2
 
 
-@pytest.mark.parametrize("start", [str(time.time() - 10), "2020-01-01T00:00:00Z"])
+@pytest.mark.parametrize("start", [str(time.time() - 10), "2020-01-01T00:00:00Z"], ids=["seconds", "date"])
 def test_a_worker_that_comes_too_late_says_so(questions: str, start: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["worker", f"127.0.0.1:{free_port()}", "--queries", questions, "--rate", "3", "--workers", "2", "--index", "0", "--start", start]) == 2
     assert "give a later --start" in capsys.readouterr().err

@@ -70,6 +70,7 @@ def test_another_machine_is_told() -> None:
     assert f"{AGAIN} times in a row: some." in "\n".join(lines)
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(("written", "status"), [(10_000.0, 0), (0.1, 1)])
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], written: float, status: int) -> None:
     file = tmp_path / "numbers.json"
@@ -80,6 +81,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], written
     assert ("Slower than noise explains" in out) == bool(status)
 
 
+@pytest.mark.timing
 def test_numbers_are_written_down(tmp_path: Path) -> None:
     file = tmp_path / "numbers.json"
     file.write_text(json.dumps({key(): {"another": 1.0}}))

@@ -8,7 +8,6 @@ from fastdns.corefile import Config, CorefileError
 from fastdns.corefile.zone import parse_key
 from fastdns.server import banner
 from fastdns.server.configuration import Configuration
-from fastdns.server.fronts import FRONTS
 from fastdns.server.servers import Server, group, validate
 from fastdns.server.source import Source
 
@@ -81,12 +80,6 @@ def test_grouping() -> None:
 def test_port_out_of_range(key: str) -> None:
     with pytest.raises(CorefileError, match=r"^address -?\d+: invalid port$"):
         group(configs(([key], [], False)))
-
-
-@pytest.mark.parametrize("scheme", sorted({"tls", "https", "https3", "quic", "grpc"} - FRONTS.keys()))
-def test_transports_to_come(scheme: str) -> None:
-    with pytest.raises(CorefileError, match=f"^{scheme}:// is not built yet"):
-        group(configs(([f"{scheme}://."], [], False)))
 
 
 def test_server_options_of_all_blocks() -> None:

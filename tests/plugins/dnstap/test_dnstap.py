@@ -172,13 +172,12 @@ def test_a_transfer_is_told_message_by_message(serve: Serve, short: Path) -> Non
             corefile(f"dnstap {short}/tap full", "file big.test big.test\n    transfer {\n        to *\n    }"),
             prepare=lambda folder: (folder / "big.test").write_text(zone),
         )
-        with socket.create_connection(("127.0.0.1", server.port), REPLY) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), REPLY) as connection, connection.makefile("rb") as replies:
             request = dns.message.make_query("big.test", "AXFR").to_wire()
             connection.sendall(struct.pack(">H", len(request)) + request)
             sent: list[bytes] = []
             while len(sent) < 2 or dns.message.from_wire(sent[-1], xfr=True).answer[-1].rdtype != dns.rdatatype.SOA:
-                head = connection.recv(2, socket.MSG_WAITALL)
-                sent.append(connection.recv(struct.unpack(">H", head)[0], socket.MSG_WAITALL))
+                sent.append(replies.read(struct.unpack(">H", replies.read(2))[0]))
         assert len(sent) > 1
         messages = collector.stream().wait(1 + len(sent))
     assert [message.kind for message in messages] == ["CLIENT_QUERY"] + ["CLIENT_RESPONSE"] * len(sent)
