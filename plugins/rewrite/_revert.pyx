@@ -106,11 +106,6 @@ cdef void revert_records(Query *q, Work *work) noexcept nogil:
         while revert != NULL:
             revert_record(q, &q.reply.records[i], revert)
             revert = revert.next
-    revert = work.newest if q.reply.edns.present else NULL
-    while revert != NULL:               # an OPT's flags stand where others have their TTL, and CoreDNS makes no difference
-        if revert.kind == REVERT_TTL:
-            q.reply.edns.flags = <uint16_t>min(max(<uint32_t>q.reply.edns.flags, revert.rule.first), revert.rule.second)
-        revert = revert.next
 
 
 cdef inline void revert_record(Query *q, Record *record, const Revert *revert) noexcept nogil:

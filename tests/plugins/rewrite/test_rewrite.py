@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dns.edns
-import dns.flags
 import dns.message
 import dns.name
 import dns.rcode
@@ -152,14 +151,6 @@ def test_the_opt_of_what_cannot_be_asked_is_as_the_rules_made_it(serve, rules: s
     assert reply.rcode() == dns.rcode.SERVFAIL
     assert reply.payload == size
     assert {int(option.otype): option.to_wire() for option in reply.options} == options
-
-
-@pytest.mark.parametrize(("ttl", "flags"), [("7", 7), ("32768", dns.flags.DO), ("-40000", dns.flags.DO)])
-def test_rules_for_ttls_change_the_flags_of_an_opt(serve, ttl: str, flags: int) -> None:
-    """As in CoreDNS: that of acl says DO, and stands for the server's own where the client sent none."""
-    server = serve(f".:{{port}} {{\n bind 127.0.0.1\n rewrite ttl suffix test {ttl}\n acl {{\n  block\n }}\n}}\n")
-    reply = server.query("a.test.", "A")
-    assert (reply.rcode(), reply.ednsflags) == (dns.rcode.REFUSED, flags)
 
 
 def test_a_name_that_is_none(running) -> None:
