@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from fastdns.corefile import Controller, CorefileError
@@ -55,3 +58,10 @@ def test_bad(text: str, error: str) -> None:
     with pytest.raises((CorefileError, ValueError)) as caught:
         parse(Controller.of(text))
     assert error in str(caught.value)
+
+
+@pytest.mark.skipif(not (PROJECT := Path(__file__).parents[3] / "pyproject.toml").is_file(), reason="the source tree is not here")
+def test_the_extra_that_errors_name_has_what_they_want() -> None:
+    """The plugin needs h2, the front end of grpc:// needs hpack."""
+    extra = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]["grpc"]
+    assert {word.partition(">=")[0] for word in extra} == {"h2", "hpack"}
