@@ -16,6 +16,7 @@ cdef enum:
     SECURE_SIZE = 16384             # octets of TLS that are read at once
     ACCEPT_BATCH = 64
     ROOM_SEARCH = 64                # of the oldest connections, looked at to end one where there is no room for another
+    ROOM_GRACE = 20000000           # ns that a client has to ask something before another worker's gets its descriptor: both may have just come
     ACCEPT_PAUSE = 100000000        # ns without accepting after EMFILE, ENFILE, ENOMEM
 
 cdef struct TcpListener:            # a worker's own, of one listening address

@@ -169,7 +169,7 @@ cdef void on_asked_for_room(Mail *mail, Worker *worker) noexcept nogil:
     """On the worker that is asked. The connection ends at once, but for its descriptor, which the other gets."""
     cdef Room *room = <Room *>mail
     cdef TcpConnection *connection = least_worth(<Loop *>worker)
-    if connection != NULL:
+    if connection != NULL and worker.now - connection.idle_since >= ROOM_GRACE:
         room.fd = connection.source.fd
         shutdown(room.fd, SHUT_RDWR)
         forget_connection(<Loop *>worker, connection)
