@@ -22,7 +22,7 @@ launcher() {
         -o "$target/$1" "$here/launcher.c" -L"$libdir" -Wl,-rpath,"$libdir" -Wl,--export-dynamic "-lpython$version" -ldl -lm -lpthread
 }
 launcher coredns fastdns
-# Only the image of deploy/node-local has what this needs.
+# Only the image of the cache on every node has what this needs.
 launcher node-cache fastdns.node
 
 # The standard library but for what no server needs, then the installed packages but for tools, and for the half of the

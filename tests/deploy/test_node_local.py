@@ -86,3 +86,14 @@ def test_corefile(objects: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     planned = subprocess.run([sys.executable, "-m", "fastdns", "plan", "-json", str(path)], capture_output=True, text=True, timeout=120, env={**os.environ})
     (server,) = json.loads(planned.stdout)["servers"]
     assert sorted(zone["zone"] for zone in server["zones"]) == [".", "acme.local.", "cluster.local.", "in-addr.arpa.", "ip6.arpa."]
+
+
+def test_image() -> None:
+    """A stage of its own; the last one, which is built by default, stays the server's."""
+    text = (DEPLOY / "Dockerfile").read_text()
+    stages = text.split("\nFROM ")
+    (node,) = [stage for stage in stages if stage.startswith("debian:bookworm-slim AS node")]
+    assert 'ENTRYPOINT ["/node-cache"]' in node
+    assert "iptables" in node
+    assert 'ENTRYPOINT ["/coredns"]' in stages[-1]
+    assert "launcher node-cache fastdns.node" in (DEPLOY / "root.sh").read_text()
