@@ -127,6 +127,7 @@ cdef int gather(const Value *a, uint32_t count, uint32_t depth, Value *numbers_,
 
 
 cdef int f_mean(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    cdef uint32_t before = room.used                # what is gathered is needed here only, and most of the room
     cdef Value *found = take_values(room, 4000)
     cdef uint32_t used = 0, i
     cdef double sum = 0
@@ -135,10 +136,12 @@ cdef int f_mean(Room *room, const Value *a, uint32_t count, Value *out) noexcept
     for i in range(used):
         sum += found[i].real
     set_float(out, sum / used if used else 0)
+    room.used = before
     return 0
 
 
 cdef int f_median(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    cdef uint32_t before = room.used
     cdef Value *found = take_values(room, 4000)
     cdef uint32_t used = 0
     if found == NULL or gather(a, count, 0, found, &used, 4000) < 0 or sort_values(found, used, False) < 0:
@@ -149,6 +152,7 @@ cdef int f_median(Room *room, const Value *a, uint32_t count, Value *out) noexce
         set_float(out, found[used // 2].real)
     else:
         set_float(out, (found[used // 2 - 1].real + found[used // 2].real) / 2)
+    room.used = before
     return 0
 
 

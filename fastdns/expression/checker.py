@@ -448,12 +448,11 @@ class _Checker:
         if not kinds:
             raise self.error(node, f"not enough arguments to call {name}")
         for kind in kinds:
-            element = kind.element if is_array(kind) else kind
-            if element not in (*NUMBERS, UNKNOWN) and not is_array(element):
-                raise self.error(node, f"invalid argument for {name} (type {type_text(element)})")
-        if name in ("mean", "median"):
-            return FLOAT
-        return kinds[0] if len(kinds) == 1 and kinds[0] in NUMBERS else UNKNOWN
+            if is_array(kind) or kind == UNKNOWN:       # what is in it, or behind it, is not looked at
+                return UNKNOWN
+            if kind not in NUMBERS:
+                raise self.error(node, f"invalid argument for {name} (type {type_text(kind)})")
+        return kinds[0]                                 # even of means
 
     def list_type(self, node: Node, name: str, kinds: list[Type]) -> Type:
         if name == "concat":
@@ -462,7 +461,9 @@ class _Checker:
                     raise self.error(node, f"cannot concat {type_text(kind)}" if kinds else "invalid number of arguments (expected at least 1, got 0)")
             return ANY_ARRAY
         if name == "sort":
-            if not 1 <= len(kinds) <= 2:
+            if not kinds:
+                raise self.error(node, "not enough arguments to call sort")
+            if len(kinds) > 2:
                 raise self.error(node, f"invalid number of arguments (expected 1 or 2, got {len(kinds)})")
             if family(kinds[0]) not in ("array", UNKNOWN):
                 raise self.error(node.parts[0], f"cannot use {type_text(kinds[0])} as argument (type []int) to call sort ")
@@ -582,7 +583,7 @@ def _membership(left: Type, right: Type) -> Type:
 
 
 def _span(left: Type, right: Type) -> Type:
-    return Array(INT, "[]int") if left in (INT, UNKNOWN) and right in (INT, UNKNOWN) else None
+    return Array(INT) if left in (INT, UNKNOWN) and right in (INT, UNKNOWN) else None
 
 
 def _equality(left: Type, right: Type) -> Type:
