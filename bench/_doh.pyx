@@ -465,8 +465,9 @@ cdef int on_data(Client *client, Session *session, uint8_t flags, uint32_t strea
         return 1
     if request.length + length > request.capacity and grow(request, request.length + length) < 0:
         return -1
-    memcpy(request.body + request.length, payload, length)
-    request.length += length
+    if length:
+        memcpy(request.body + request.length, payload, length)
+        request.length += length
     return on_reply(client, session, request, request.body, request.length, now) if flags & END_STREAM else 0
 
 

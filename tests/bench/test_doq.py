@@ -7,6 +7,7 @@ import importlib.util
 import os
 import threading
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -117,25 +118,36 @@ def sending(made: Callable[[bytes], bytes]) -> Script:
     return lambda connection, stream, query: connection.send_stream_data(stream, made(query), True)
 
 
-@pytest.mark.parametrize(
-    ("script", "wrong"),
-    [
-        (sending(lambda query: good(query)[:-1]), "malformed"),
-        (sending(lambda query: good(query) + b"x"), "malformed"),
-        (sending(lambda query: b"\0\0"), "malformed"),
-        (sending(lambda query: b"\0\1x"), "malformed"),
-        (sending(lambda query: b""), "malformed"),
-        (sending(lambda query: framed(b"\1" + good(query)[3:])), "id"),
-        (sending(lambda query: framed(reply(query, "10.0.0.2"))), "answer"),
-        (sending(lambda query: bytes(70000)), "malformed"),
-        (lambda connection, stream, query: connection.reset_stream(stream, 2), ""),
-    ],
-)
-def test_wrong_replies(quic: Callable[..., int], script: Script, wrong: str) -> None:
-    result = load(quic(script), seconds=0.05)
-    assert result.sent == result.answered + result.lost > 0
-    assert result.wrong == ({wrong: result.sent} if wrong else {})
-    assert result.resets == result.lost == (0 if wrong else result.sent)
+#: What a server answers, and what that is.
+REPLIES: list[tuple[Script, str]] = [
+    (sending(good), ""),
+    (sending(lambda query: good(query)[:-1]), "malformed"),
+    (sending(lambda query: good(query) + b"x"), "malformed"),
+    (sending(lambda query: b"\0\0"), "malformed"),
+    (sending(lambda query: b"\0\1x"), "malformed"),
+    (sending(lambda query: b""), "malformed"),
+    (sending(lambda query: bytes(70000)), "malformed"),
+    (sending(lambda query: framed(b"\1" + good(query)[3:])), "id"),
+    (sending(lambda query: framed(reply(query, "10.0.0.2"))), "answer"),
+    (lambda connection, stream, query: connection.reset_stream(stream, 2), "reset"),
+]
+
+
+def test_wrong_replies(quic: Callable[..., int]) -> None:
+    """One after the other."""
+    said: Counter[str] = Counter()
+
+    def script(connection: QuicConnection, stream: int, query: bytes) -> None:
+        answer, what = REPLIES[said.total() % len(REPLIES)]
+        said[what] += 1
+        answer(connection, stream, query)
+
+    result = load(quic(script), rate=200, seconds=0.3)
+    assert result.sent == said.total() == 60
+    assert result.resets == result.lost == said.pop("reset")
+    assert result.answered == said.total()
+    del said[""]
+    assert result.wrong == said
     assert result.refused == 0
 
 
