@@ -215,9 +215,11 @@ class NodeCache:
     def tear_down(self) -> None:
         """Give the addresses back to the cluster: no rules, no interface."""
         log.info("Tearing down")
-        for rule in self.rules.rules if self.rules else ():
+        rules = self.rules
+        for rule in rules.rules if rules else ():
             try:
-                self.rules.remove(rule)
+                if rules:
+                    rules.remove(rule)
             except RulesError as error:
                 log.error(f"Failed deleting iptables rule: {error}")
         if self.flags.setupinterface:

@@ -35,24 +35,30 @@ class RulesError(Exception):
         self.locked = "holding the xtables lock" in text
 
 
+def towards(protocol: str, address: Address, port: str) -> list[str]:
+    return ["-p", protocol, "-d", str(address), "--dport", port]
+
+
+def back(protocol: str, address: Address, port: str) -> list[str]:
+    return ["-p", protocol, "-s", str(address), "--sport", port]
+
+
 def wanted(addresses: list[Address], port: str, health_port: str) -> list[Rule]:
     """The rules for some addresses."""
     rules: list[Rule] = []
     for address in addresses:
-        towards = lambda protocol, number: ["-p", protocol, "-d", str(address), "--dport", number]  # noqa: B023, E731
-        back = lambda protocol, number: ["-p", protocol, "-s", str(address), "--sport", number]  # noqa: B023, E731
         for protocol in ("tcp", "udp"):
             rules += [
-                ("raw", "PREROUTING", towards(protocol, port) + SKIP),
+                ("raw", "PREROUTING", towards(protocol, address, port) + SKIP),
                 # The usual rules let tracked connections through; these are none.
-                ("filter", "INPUT", towards(protocol, port) + ALLOW),
-                ("raw", "OUTPUT", back(protocol, port) + SKIP),
-                ("filter", "OUTPUT", back(protocol, port) + ALLOW),
+                ("filter", "INPUT", towards(protocol, address, port) + ALLOW),
+                ("raw", "OUTPUT", back(protocol, address, port) + SKIP),
+                ("filter", "OUTPUT", back(protocol, address, port) + ALLOW),
                 # Queries of the node itself and of pods in its network.
-                ("raw", "OUTPUT", towards(protocol, port) + SKIP),
+                ("raw", "OUTPUT", towards(protocol, address, port) + SKIP),
             ]
         # The kubelet's probes.
-        rules += [("raw", "OUTPUT", towards("tcp", health_port) + SKIP), ("raw", "OUTPUT", back("tcp", health_port) + SKIP)]
+        rules += [("raw", "OUTPUT", towards("tcp", address, health_port) + SKIP), ("raw", "OUTPUT", back("tcp", address, health_port) + SKIP)]
     return rules
 
 

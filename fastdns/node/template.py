@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastdns.corefile.address import split_address
 
@@ -56,7 +56,7 @@ def read_kube_dns(folder: Path) -> KubeDNS:
     return KubeDNS(stubs, upstreams)
 
 
-def _json(path: Path, default: object) -> object:
+def _json(path: Path, default: object) -> Any:
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
