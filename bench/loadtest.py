@@ -73,7 +73,7 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
     )
     load.add_argument("--clients", type=int, default=8, metavar="N", help="sockets or connections (default %(default)s)")
     load.add_argument(
-        "--threads", type=int, default=1, metavar="N", help="with doq processes, as costly as the server: 12,000 queries/s each (default %(default)s)"
+        "--threads", type=int, default=1, metavar="N", help="with doq processes, as costly as the server: 24,000 queries/s each (default %(default)s)"
     )
     load.add_argument("--cpus", default="", metavar="LIST", help="pin the threads to these CPUs, as in 2,4-7")
     load.add_argument("--timeout", type=float, default=5, metavar="S", help="a query without a reply for so long is lost (default %(default)s)")
