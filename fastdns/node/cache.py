@@ -193,14 +193,14 @@ class NodeCache:
         """Put back what is missing of interface and rules."""
         if self.flags.setupinterface:
             self._ensure_interface()
-        rules = self.rules
-        for rule in rules.rules if rules else ():
-            try:
-                if rules and not rules.ensure(rule):
-                    log.info(f"Added back nodelocaldns rule - {' '.join([*rule[:2], *rule[2]])}")
-            except RulesError as error:
-                log.error(f"Error checking/adding iptables rule: {error}")
-                self._count("iptables_lock" if error.locked else "iptables")
+        if rules := self.rules:
+            for rule in rules.rules:
+                try:
+                    if not rules.ensure(rule):
+                        log.info(f"Added back nodelocaldns rule - {' '.join([*rule[:2], *rule[2]])}")
+                except RulesError as error:
+                    log.error(f"Error checking/adding iptables rule: {error}")
+                    self._count("iptables_lock" if error.locked else "iptables")
 
     def _ensure_interface(self) -> None:
         name = self.flags.interfacename
@@ -215,13 +215,12 @@ class NodeCache:
     def tear_down(self) -> None:
         """Give the addresses back to the cluster: no rules, no interface."""
         log.info("Tearing down")
-        rules = self.rules
-        for rule in rules.rules if rules else ():
-            try:
-                if rules:
+        if rules := self.rules:
+            for rule in rules.rules:
+                try:
                     rules.remove(rule)
-            except RulesError as error:
-                log.error(f"Failed deleting iptables rule: {error}")
+                except RulesError as error:
+                    log.error(f"Failed deleting iptables rule: {error}")
         if self.flags.setupinterface:
             try:
                 link.remove(self.flags.interfacename)
