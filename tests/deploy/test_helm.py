@@ -20,7 +20,8 @@ CHART = DEPLOY / "helm" / "fastdns"
 VALUES = Path(__file__).parent / "values.yaml"
 Render = Callable[..., dict[str, dict[str, Any]]]
 
-pytestmark = [pytest.mark.skipif(not DEPLOY.is_dir(), reason="the source tree is not here"), pytest.mark.timeout(1500)]
+#: Slow: on a new machine helm is built with Go, which takes minutes.
+pytestmark = [pytest.mark.skipif(not DEPLOY.is_dir(), reason="the source tree is not here"), pytest.mark.timeout(1500), pytest.mark.slow]
 
 #: What CoreDNS's chart 1.46 renders of its default values.
 DEFAULT_COREFILE = """.:53 {
