@@ -48,7 +48,7 @@ DIRECTIVES = {
 
 
 #: Modules in C++ over a library that may be missing: name -> (header, libraries). Without the header they are left out.
-OPTIONAL = {"fastdns._re2": ("re2/re2.h", ["re2"])}
+OPTIONAL = {"fastdns.expression.re2": ("re2/re2.h", ["re2"])}
 
 
 def compile_args(cplusplus: bool = False) -> list[str]:

@@ -16,7 +16,7 @@ from aioquic.quic import events
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 
-from fastdns.bench._generator import Generator
+from fastdns.bench.generator.generator import Generator
 from fastdns.bench.result import Target
 
 __all__ = ["Carrier"]

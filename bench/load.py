@@ -12,8 +12,8 @@ from typing import Any
 
 import dns.rcode
 
-from fastdns.bench._generator import Generator
-from fastdns.bench._queries import QuerySet
+from fastdns.bench.generator.generator import Generator
+from fastdns.bench.generator.queries import QuerySet
 from fastdns.bench.process import Process
 from fastdns.bench.request import request_head
 from fastdns.bench.result import Interval, Plan, Result, Target

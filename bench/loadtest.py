@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fastdns.bench import measure
-from fastdns.bench._queries import QuerySet
 from fastdns.bench.find import find
+from fastdns.bench.generator.queries import QuerySet
 from fastdns.bench.live import Live, add_progress_argument, duration
 from fastdns.bench.load import LoadError, drive
 from fastdns.bench.result import ARRIVALS, CHECKS, PATH, TRANSPORTS, Plan, Result, Target

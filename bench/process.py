@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Collection
 from typing import Any
 
-from fastdns.bench._generator import Generator
-from fastdns.bench._histogram import Histogram
-from fastdns.bench._queries import QuerySet
+from fastdns.bench.generator.generator import Generator
+from fastdns.bench.generator.histogram import Histogram
+from fastdns.bench.generator.queries import QuerySet
 from fastdns.bench.result import Target
 
 __all__ = ["Process"]

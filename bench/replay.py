@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastdns.bench._replay import Replay
+    from fastdns.bench.micro.replay import Replay
 
 __all__ = ["ADDITIONS", "CASES", "OTHERS", "Case", "main", "write_parts"]
 
@@ -260,8 +260,8 @@ def write_parts(folder: Path, names: Sequence[str] = ()) -> None:
 
 def serve(block: str) -> Replay:
     """An engine that serves one block for all names, not started; everything that its plugins wait for is there."""
-    from fastdns._loop import Engine
-    from fastdns.bench._replay import Replay
+    from fastdns.bench.micro.replay import Replay
+    from fastdns.engine.loop import Engine
     from fastdns.server.configuration import Configuration
     from fastdns.server.instance import Instance
     from fastdns.server.source import Source
@@ -313,7 +313,7 @@ def batches(case: Case) -> Iterator[list[bytes]]:
 
 def run(case: Case, fill: dict[str, str], upstream: Upstream) -> int:
     """Replay a case; the number of queries that were counted."""
-    from fastdns.bench._replay import write_down
+    from fastdns.bench.micro.replay import write_down
 
     block = case.block
     for key, value in fill.items():
@@ -337,10 +337,10 @@ def run(case: Case, fill: dict[str, str], upstream: Upstream) -> int:
 
 
 def main(arguments: Sequence[str]) -> None:
-    from fastdns.bench._seed import fix_name_hash
+    from fastdns.bench.micro.seed import fix_name_hash
 
     fix_name_hash(SEED)
-    from fastdns.bench._replay import compiler, fix_cluster_hash
+    from fastdns.bench.micro.replay import compiler, fix_cluster_hash
 
     fix_cluster_hash(SEED)
     wanted = arguments[1:]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from fastdns.bench._histogram import Histogram
+from fastdns.bench.generator.histogram import Histogram
 
 TRANSPORTS = ("udp", "tcp", "dot", "doh", "doh+http", "doq")
 PATH = "/dns-query"

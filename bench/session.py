@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fastdns.bench import measure
-from fastdns.bench._queries import QuerySet
+from fastdns.bench.generator.queries import QuerySet
 from fastdns.bench.load import drive
 from fastdns.bench.result import Interval, Plan, Result, Target
 from fastdns.bench.scenarios import Disturbance, Scenario, ScenarioError, Stage, Variant, merge_figures

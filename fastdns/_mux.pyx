@@ -3,13 +3,16 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport malloc, free
 from libc.string cimport memcpy, memset, strncpy
 from libc.stdio cimport snprintf
-from fastdns._atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
-from fastdns._wire cimport (Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL,
-                            RCODE_REFUSED, RCODE_BADVERS, store16, store32, wire_name_copy)
-from fastdns._reply cimport reply_begin, reply_clear, reply_end, reply_own
-from fastdns._finish cimport finish_fit, finish_write
-from fastdns._ahead cimport look_ahead
-from fastdns._match cimport match_zone
+from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
+from fastdns._wire cimport (Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, store16, store32,
+                            wire_name_copy)
+from fastdns.message.reply cimport reply_begin, reply_clear, reply_end, reply_own
+from fastdns.walk.finish cimport finish_fit, finish_write
+from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, CHILD_DONE, CHILD_MADE, CHILD_MUX, CHILD_NONE, CHILD_RUNS, CHILD_WAITS,
+                                 ERROR_MAX, FAILED, HANDLER_ABI, NEXT, PARKED, PHASE_DONE, PHASE_DOWN, PHASE_FREE, PHASE_UP, QUERY_DEADLINE, STREAM,
+                                 TRANSPORT_NONE, UP, Chain, Timer)
+from fastdns.walk.prefetch cimport look_ahead
+from fastdns.walk.match cimport match_zone
 
 cdef void (*mux_dropped)(Query *q) noexcept nogil
 mux_dropped = NULL

@@ -5,6 +5,7 @@ Nothing here allocates or touches Python. RFC 1035 (messages), RFC 6891 (EDNS), 
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memcmp
+from fastdns.system.byteorder cimport load16, load32, store16, store32
 
 cdef enum:
     NAME_MAX = 255              # octets of a name on the wire, root included (RFC 1035 2.3.4)
@@ -135,25 +136,6 @@ cdef struct WireRecord:         # one record of a received message; all spans bo
 # Of the name hash; random for each process. Native code that counts instructions sets them before the first name is hashed (bench/_replay).
 cdef uint64_t wire_seed
 cdef uint64_t wire_multiplier   # odd
-
-
-# ---- big-endian access ----
-
-cdef inline uint16_t load16(const uint8_t *p) noexcept nogil:
-    return <uint16_t>((p[0] << 8) | p[1])
-
-cdef inline uint32_t load32(const uint8_t *p) noexcept nogil:
-    return (<uint32_t>p[0] << 24) | (<uint32_t>p[1] << 16) | (<uint32_t>p[2] << 8) | p[3]
-
-cdef inline void store16(uint8_t *p, uint32_t v) noexcept nogil:
-    p[0] = <uint8_t>(v >> 8)
-    p[1] = <uint8_t>v
-
-cdef inline void store32(uint8_t *p, uint32_t v) noexcept nogil:
-    p[0] = <uint8_t>(v >> 24)
-    p[1] = <uint8_t>(v >> 16)
-    p[2] = <uint8_t>(v >> 8)
-    p[3] = <uint8_t>v
 
 cdef inline void copy_octets(uint8_t *out, const uint8_t *octets, uint32_t n) noexcept nogil:
     """memcpy for what is a few dozen octets long, and not known to the compiler: it makes `rep movs` of those, which takes longer to begin."""

@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from fastdns.corefile import Controller, CorefileError
-from fastdns.log import Log
+from fastdns.corefile import CorefileError
 from fastdns.query import DROP, PASS, Answer, Failure, Query, Record, Remembered, Reply, Verdict
-from fastdns.registry import register
+from fastdns.setup import Controller
+from fastdns.setup.registry import register
+from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
-    from fastdns._verdicts import Verdicts
+    from fastdns.executor.verdicts import Verdicts
 
 __all__ = [
     "DROP",

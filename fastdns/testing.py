@@ -25,11 +25,11 @@ import dns.message
 import dns.rcode
 import dns.rrset
 
-from fastdns._ticket import make_query
-from fastdns._verdicts import Verdicts
 from fastdns._wire import name_wire
-from fastdns.parameters import type_number
+from fastdns.executor.request import make_query
+from fastdns.executor.verdicts import Verdicts
 from fastdns.plugin import Plugin
+from fastdns.protocol.parameters import type_number
 from fastdns.query import DROP, PASS, Answer, Failure, Query, Remembered, Reply
 
 __all__ = ["Case", "Dropped", "Failed", "Lane", "Passed", "Upstream", "ask", "check", "make"]

@@ -9,14 +9,13 @@ import socket
 import dns.message
 import dns.opcode
 
-from fastdns import _front
-from fastdns._chains import ServerSpec, ZoneSpec
-from fastdns._loop import Engine
-from fastdns.corefile import Controller
+from fastdns.engine.chains import ServerSpec, ZoneSpec
+from fastdns.engine.loop import Engine
+from fastdns.fronts import queries, thread
+from fastdns.fronts.front import Front, Settings
 from fastdns.plugins.erratic import setup as erratic
 from fastdns.plugins.whoami._whoami import Whoami
-from fastdns.server.fronts import thread
-from fastdns.server.fronts.front import Front, Settings
+from fastdns.setup import Controller
 
 CLIENT, LOCAL = ("192.0.2.7", 4711), ("192.0.2.1", 853)
 
@@ -29,7 +28,7 @@ class Place:
 class Still(Front):
     """A front end that hears nobody."""
 
-    transport = _front.HTTPS
+    transport = queries.HTTPS
 
     async def start(self) -> None: ...
 
@@ -37,7 +36,7 @@ class Still(Front):
 
 
 class Quic(Still):
-    transport = _front.QUIC
+    transport = queries.QUIC
 
 
 def specification(place: Place) -> ServerSpec:
@@ -50,7 +49,7 @@ def specification(place: Place) -> ServerSpec:
 async def outcome(front: Front, packet: bytes, client: tuple[object, ...] = CLIENT) -> str:
     try:
         reply = await front.gate.ask(packet, client, LOCAL)
-    except _front.Rejected as rejected:
+    except queries.Rejected as rejected:
         return "rejected " + ("in silence" if rejected.reply is None else str(rejected.reply[3] & 15))
     if reply is None:
         return "nothing"
@@ -94,7 +93,7 @@ async def main(front: Front, quic: Front) -> dict[str, object]:
     flood = [front.gate.ask(query.to_wire(), CLIENT, LOCAL) for _ in range(9000)]
     crowded = [message[3] & 15 for message in await asyncio.gather(*flood) if message is not None]
     found["crowd"] = [crowded.count(0) + crowded.count(2), crowded.count(2) >= 800]
-    while _front.requests():
+    while queries.requests():
         await asyncio.sleep(0.01)
     for wrong in (("nowhere", 1), ("192.0.2.300", 1)):
         try:

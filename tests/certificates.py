@@ -54,9 +54,7 @@ def common_name(octets: bytes | None) -> str:
     return name if isinstance(name, str) else name.decode()
 
 
-def _certificate(
-    name: str, key: ec.EllipticCurvePrivateKey, issuer: str, signer: ec.EllipticCurvePrivateKey, ca: bool = False
-) -> x509.Certificate:
+def _certificate(name: str, key: ec.EllipticCurvePrivateKey, issuer: str, signer: ec.EllipticCurvePrivateKey, ca: bool = False) -> x509.Certificate:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()

@@ -26,9 +26,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """
     servers: list[Server] = []
 
-    def start(
-        corefile: str, *args: str, env: dict[str, str] | None = None, wait: bool = True, prepare: Callable[[Path], object] | None = None
-    ) -> Server:
+    def start(corefile: str, *args: str, env: dict[str, str] | None = None, wait: bool = True, prepare: Callable[[Path], object] | None = None) -> Server:
         folder = tmp_path / f"server{len(servers)}"
         folder.mkdir()
         if prepare is not None:
@@ -65,9 +63,7 @@ def go() -> str:
 def cluster_programs(shared: Path, go: str) -> Path:
     """The folder of the test API server and of the etcd behind it, built once for the machine."""
     path = f"{Path(go).parent}:{os.environ['PATH']}"
-    built = subprocess.run(
-        [str(shared / "apiserver" / "run"), "--build-only"], capture_output=True, text=True, timeout=900, env={**os.environ, "PATH": path}
-    )
+    built = subprocess.run([str(shared / "apiserver" / "run"), "--build-only"], capture_output=True, text=True, timeout=900, env={**os.environ, "PATH": path})
     if built.returncode:
         pytest.skip(f"needs Go's module proxy to build the API server: {built.stderr.strip()[-200:]}")
     return Path(json.loads(built.stdout.splitlines()[-1])["programs"])

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from fastdns import exposition
-from fastdns._metrics import Metric
+from fastdns.telemetry import exposition
+from fastdns.telemetry.metrics import Metric
 
 numbers = itertools.count()
 
@@ -73,7 +73,7 @@ def test_metrics_of_prometheus_client_appear_once_a_plugin_uses_it() -> None:
     """In a process of its own: importing it must stay with whoever wants it."""
     code = """
 import sys
-from fastdns import exposition
+from fastdns.telemetry import exposition
 exposition.page()
 assert "prometheus_client" not in sys.modules
 import prometheus_client

@@ -15,8 +15,8 @@ import dns.rdatatype
 import dns.rrset
 import pytest
 
-from fastdns._finish import finished
 from fastdns._wire import records
+from fastdns.walk.finish import finished
 
 NAME = "www.example.org."
 

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from fastdns._hmac import KINDS, hash_of, hmac_of, same
+from fastdns.system.hmac import KINDS, hash_of, hmac_of, same
 
 
 @pytest.mark.parametrize("kind", KINDS)

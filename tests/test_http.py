@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fastdns import _epoch
-from fastdns.corefile import Controller
-from fastdns.http import HEALTH, Endpoint, Page, Reply, Request
+from fastdns.httpd.endpoint import HEALTH, Endpoint, Page, Reply, Request
+from fastdns.setup import Controller
+from fastdns.system import epoch
 from tests.server import free_port
 from tests.waiting import LIMIT, until
 
@@ -70,8 +70,7 @@ def test_pages(opened: list[Endpoint], port: int) -> None:
 
     endpoint(opened, port, page)
     assert get(port, "/page?query=1") == (
-        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nX-Mine: 1\r\nContent-Length: 4\r\n"
-        b"Connection: close\r\n\r\ntext"
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nX-Mine: 1\r\nContent-Length: 4\r\nConnection: close\r\n\r\ntext"
     )
     assert seen == [Request("GET", "/page", {"host": "x", "connection": "close"})]
     assert status(get(port, "http://other.example/page")) == 503
@@ -204,7 +203,7 @@ def test_health_needs_no_python(port: int) -> None:
     """Liveness while a thread holds the GIL; other pages wait for it."""
     code = f"""
 import ctypes
-from fastdns.http import HEALTH, Endpoint
+from fastdns.httpd.endpoint import HEALTH, Endpoint
 Endpoint("127.0.0.1:{port}", "/health", HEALTH).open()
 ctypes.PyDLL(None).system(b"echo held; read line")  # PyDLL keeps the lock during the call
 print("released", flush=True)
@@ -285,7 +284,7 @@ def test_a_stuck_worker_turns_health_to_503(opened: list[Endpoint], port: int) -
         """Judged for longer than a second, at batches of less; a try in which this machine made one as long says nothing."""
         begun = time.monotonic()
         while time.monotonic() - begun < 1.5:
-            _epoch.online(worker)  # another batch
+            epoch.online(worker)  # another batch
             batch = time.monotonic()
             time.sleep(0.5)
             reply = get(port, "/health")
@@ -296,13 +295,13 @@ def test_a_stuck_worker_turns_health_to_503(opened: list[Endpoint], port: int) -
 
     try:
         until(one_that_goes_on, "a second without an interruption as long")
-        _epoch.online(worker)
+        epoch.online(worker)
         stuck = time.monotonic()
         until(lambda: status(get(port, "/health")) == 503)
         assert time.monotonic() - stuck > 0.9
         assert get(port, "/health").endswith(b"worker is stuck\n")
     finally:
-        _epoch.offline(worker)
+        epoch.offline(worker)
     assert status(get(port, "/health")) == 200
     time.sleep(1.2)
     assert status(get(port, "/health")) == 200

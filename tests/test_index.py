@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from fastdns import _epoch
-from fastdns._index import Index
 from fastdns._wire import name_text, name_wire
-from fastdns.bench._loops import Reader
+from fastdns.bench.micro.loops import Reader
+from fastdns.index.index import Index
+from fastdns.system import epoch
 from tests.waiting import until
 
 A, NS, CNAME, SOA, TXT, AAAA, DNAME, DS, ANY = 1, 2, 5, 6, 16, 28, 39, 43, 255
@@ -367,12 +367,12 @@ def test_two_readers_never_see_freed_or_half_written_records(names: list[bytes])
 def test_nothing_is_freed_under_a_worker_that_does_not_move() -> None:
     index = Index()
     index.put("www.test.", checked(2))
-    _epoch.online(40)
+    epoch.online(40)
     try:
         index.put("www.test.", checked(3))
         assert index.collect() > 0
     finally:
-        _epoch.offline(40)
+        epoch.offline(40)
     assert index.collect() == 0
 
 
@@ -389,7 +389,7 @@ def test_counted_bytes_are_what_the_process_grows_by() -> None:
     """In a process of its own: this one has freed memory to use again."""
     script = """
 from pathlib import Path
-from fastdns._index import Index, totals
+from fastdns.index.index import Index, totals
 from fastdns._wire import name_wire
 resident = lambda: int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 index = Index("cluster.local.")

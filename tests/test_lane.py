@@ -20,7 +20,7 @@ DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "writing-plugins.md
 #: Seconds: the deadline of plugins that are to miss it, and of all others.
 HASTY, PATIENT = 0.6, 60.0
 
-PLUGIN = '''
+PLUGIN = """
 import asyncio, os, time
 import dnslib
 from fastdns.plugin import DROP, PASS, Log, Plugin
@@ -60,9 +60,9 @@ class Many(Plugin):
 def setup(controller):
     controller.next()
     return Many(" ".join(controller.remaining_args()))
-'''
+"""
 
-COROUTINE = '''
+COROUTINE = """
 import asyncio
 from fastdns.plugin import Plugin
 
@@ -87,7 +87,7 @@ class Waiter(Plugin):
 
 def setup(controller):
     return Waiter()
-'''
+"""
 
 COREFILE = """
 .:{port} {

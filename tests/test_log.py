@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fastdns import _log
+from fastdns.telemetry import log_writer
 from tests.waiting import LIMIT, until
 
 
@@ -15,21 +15,21 @@ from tests.waiting import LIMIT, until
 def pipe() -> Iterator[tuple[int, int]]:
     """A pipe that lines go to; what a test leaves in the rings goes to the bin."""
     read, write = os.pipe()
-    assert _log.flush(LIMIT)
-    before = _log.set_output(write)
+    assert log_writer.flush(LIMIT)
+    before = log_writer.set_output(write)
     yield read, write
     with open(os.devnull, "w") as devnull:
-        _log.set_output(devnull.fileno())
+        log_writer.set_output(devnull.fileno())
         os.close(read)  # a writer that is stuck gets EPIPE
-        assert _log.flush(LIMIT)
-        _log.set_output(before)
+        assert log_writer.flush(LIMIT)
+        log_writer.set_output(before)
     os.close(write)
 
 
 def test_lines_come_in_order_and_whole(pipe: tuple[int, int]) -> None:
     for number in range(300):
-        assert _log.put(f"[INFO] line {number} ä")
-    assert _log.flush(LIMIT)
+        assert log_writer.put(f"[INFO] line {number} ä")
+    assert log_writer.flush(LIMIT)
     assert os.read(pipe[0], 65536).decode() == "".join(f"[INFO] line {number} ä\n" for number in range(300))
 
 
@@ -49,35 +49,35 @@ def test_lines_come_in_order_and_whole(pipe: tuple[int, int]) -> None:
     ],
 )
 def test_a_line_is_one_line_of_text(pipe: tuple[int, int], line: str, written: str) -> None:
-    assert _log.put(line)
-    assert _log.flush(LIMIT)
+    assert log_writer.put(line)
+    assert log_writer.flush(LIMIT)
     assert os.read(pipe[0], 65536).decode() == written + "\n"
 
 
 def test_a_stuck_pipe_drops_lines_and_counts_them(pipe: tuple[int, int]) -> None:
-    before = _log.dropped()
+    before = log_writer.dropped()
     count, line = 8000, "x" * 99
-    kept = sum(_log.put(line) for _ in range(count))  # for ever, if it waited for the reader that is this thread
-    assert not _log.flush(0.05)
+    kept = sum(log_writer.put(line) for _ in range(count))  # for ever, if it waited for the reader that is this thread
+    assert not log_writer.flush(0.05)
     assert 0 < kept < count
-    assert _log.dropped() - before == count - kept
+    assert log_writer.dropped() - before == count - kept
     got = 0
     while got < kept * 100:  # the reader is back: nothing that was taken is lost
         chunk = os.read(pipe[0], 1 << 20)
         assert not chunk.strip(b"x\n")
         got += len(chunk)
-    assert _log.flush(LIMIT)
+    assert log_writer.flush(LIMIT)
     assert got == kept * 100
-    assert _log.put("again")
-    assert _log.flush(LIMIT)
+    assert log_writer.put("again")
+    assert log_writer.flush(LIMIT)
     assert os.read(pipe[0], 100) == b"again\n"
 
 
 def test_a_pipe_that_would_block_is_waited_for(pipe: tuple[int, int]) -> None:
     os.set_blocking(pipe[1], False)
     for _ in range(1500):
-        assert _log.put("x" * 99)
-    assert not _log.flush(0.05)
+        assert log_writer.put("x" * 99)
+    assert not log_writer.flush(0.05)
     got = b""
     while len(got) < 150_000:
         got += os.read(pipe[0], 1 << 20)
@@ -85,23 +85,23 @@ def test_a_pipe_that_would_block_is_waited_for(pipe: tuple[int, int]) -> None:
 
 
 def test_lines_for_a_reader_that_is_gone_are_counted() -> None:
-    assert _log.flush(LIMIT)
+    assert log_writer.flush(LIMIT)
     read, write = os.pipe()
     os.close(read)
-    dropped = _log.dropped()
-    before = _log.set_output(write)
+    dropped = log_writer.dropped()
+    before = log_writer.set_output(write)
     try:
-        _log.put("one")
-        _log.put("two")
-        until(lambda: _log.dropped() - dropped == 2)
-        assert _log.flush(LIMIT)
+        log_writer.put("one")
+        log_writer.put("two")
+        until(lambda: log_writer.dropped() - dropped == 2)
+        assert log_writer.flush(LIMIT)
     finally:
-        _log.set_output(before)
+        log_writer.set_output(before)
         os.close(write)
 
 
 def test_debug_is_a_switch() -> None:
-    assert not _log.debugging()
-    _log.set_debug(True)
-    assert _log.debugging()
-    _log.set_debug(False)
+    assert not log_writer.debugging()
+    log_writer.set_debug(True)
+    assert log_writer.debugging()
+    log_writer.set_debug(False)

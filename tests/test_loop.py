@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from fastdns._chains import Chains, ServerSpec, ZoneSpec
-from fastdns._loop import Engine, Listener
+from fastdns.engine.chains import Chains, ServerSpec, ZoneSpec
+from fastdns.engine.loop import Engine, Listener
 from fastdns.plugins.whoami._whoami import Whoami
 
 

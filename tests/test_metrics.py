@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from fastdns import _metrics
-from fastdns._metrics import Metric
+from fastdns.telemetry import metrics
+from fastdns.telemetry.metrics import Metric
 
 numbers = itertools.count()
 
@@ -39,7 +39,7 @@ def test_cells_stay_with_the_name_and_its_labels() -> None:
     assert first.cell(("a.",)) == second.cell(("a.",)) != first.cell(("b.",))
     second.add(("a.",))
     assert first.collect() == [(("a.",), 1.0)]
-    assert _metrics.registry[first.name] is first
+    assert metrics.registry[first.name] is first
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_children_are_sorted_by_the_names_of_their_labels() -> None:
 
 
 def test_rows_are_mapped_for_as_many_workers_as_there_are() -> None:
-    _metrics.prepare(2)
-    _metrics.prepare(1)
+    metrics.prepare(2)
+    metrics.prepare(1)
     with pytest.raises(ValueError, match="64"):
-        _metrics.prepare(65)
+        metrics.prepare(65)

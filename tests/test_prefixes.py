@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from fastdns._prefixes import PrefixTree
+from fastdns.index.prefixes import PrefixTree
 
 
 def tree(*networks: str) -> PrefixTree:

@@ -3,7 +3,7 @@
 import itertools
 import os
 
-from fastdns._random import Generator, keystream
+from fastdns.system.random import Generator, keystream
 
 
 def test_keystream_is_chacha20() -> None:

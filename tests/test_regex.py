@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from fastdns import regex
-from fastdns._regex import Regex
-from fastdns.regex import RegexError
+from fastdns.expression import regex
+from fastdns.expression.matcher import Regex
+from fastdns.expression.regex import RegexError
 
 #: Expression, what every text must hold, where: 1 anywhere, 2 at its begin, 3 at its end.
 LITERALS = [
@@ -212,7 +212,7 @@ def test_both_machines_agree() -> None:
 
 
 def test_without_re2_the_own_machine_matches() -> None:
-    code = "import sys; sys.modules['fastdns._re2'] = None\nfrom fastdns import regex\nprint(regex.engine(), regex.compile('(a)(b)?').search('xa'))"
+    code = "import sys; sys.modules['fastdns.expression.re2'] = None\nfrom fastdns.expression import regex\nprint(regex.engine(), regex.compile('(a)(b)?').search('xa'))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "NFA ['a', 'a', None]\n"
 
 

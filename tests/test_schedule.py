@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fastdns import schedule
+from fastdns.control import schedule
 from tests.waiting import LIMIT, until
 
 

@@ -19,8 +19,8 @@ import dns.opcode
 import dns.rcode
 import pytest
 
-from fastdns._verdicts import Verdicts
 from fastdns._wire import name_wire, suffix_hashes
+from fastdns.executor.verdicts import Verdicts
 from fastdns.plugin import DROP, PASS, Plugin, Query, Record, Reply
 from fastdns.testing import Case, Dropped, Failed, Lane, Passed, ask, check, make
 from tests.server import Server

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fastdns._wire import name_wire
-from fastdns._zone import Zone, ZoneError, ZoneSet
-from fastdns._zonefile import ZoneFileError
+from fastdns.index.zone import Zone, ZoneError, ZoneSet
 from fastdns.plugins.transfer import Transfer
+from fastdns.zonefile.parser import ZoneFileError
 
 A, NS, CNAME, SOA, MX, TXT, NSEC3, NSEC3PARAM = 1, 2, 5, 6, 15, 16, 50, 51
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastdns._wire import name_wire
-from fastdns._zones import ZoneList
+from fastdns.index.zone_list import ZoneList
 
 ZONES = ["example.org.", "a.example.org.", "Other.Test."]
 

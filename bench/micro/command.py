@@ -46,7 +46,7 @@ def processor(cpuinfo: str) -> str:
 
 
 def key() -> str:
-    from fastdns.bench._replay import compiler
+    from fastdns.bench.micro.replay import compiler
 
     try:
         cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")

@@ -15,7 +15,7 @@ SEED = 20_111
 def pytest_configure(config: pytest.Config) -> None:
     """Names hash the same in every run that times: which of them share a bucket would make a difference."""
     if not config.getoption("benchmark_disable") or config.getoption("benchmark_enable"):
-        from fastdns.bench._seed import fix_name_hash
+        from fastdns.bench.micro.seed import fix_name_hash
 
         fix_name_hash(SEED)
 

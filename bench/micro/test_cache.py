@@ -7,8 +7,8 @@ import dns.rrset
 import pytest
 
 from fastdns._wire import name_wire
-from fastdns.bench._loops import CacheStore, Names
 from fastdns.bench.micro.conftest import Timed
+from fastdns.bench.micro.loops import CacheStore, Names
 
 NAMES = 1000
 

@@ -10,13 +10,13 @@ import dns.message
 import dns.rrset
 import pytest
 
-from fastdns._chains import ServerSpec, ZoneSpec
-from fastdns._loop import Engine, Listener
 from fastdns._mux import NativeHandler
 from fastdns._wire import name_wire
-from fastdns.bench._loops import Answering, Finisher, Names, Packets, Passing, Question
 from fastdns.bench.micro.conftest import Timed
+from fastdns.bench.micro.loops import Answering, Finisher, Names, Packets, Passing, Question
 from fastdns.bench.replay import query
+from fastdns.engine.chains import ServerSpec, ZoneSpec
+from fastdns.engine.loop import Engine, Listener
 
 A, SRV = 1, 33
 NAMES = 1000

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from fastdns._index import Index
 from fastdns._wire import name_wire
-from fastdns.bench._loops import Reader
 from fastdns.bench.micro.conftest import Timed
+from fastdns.bench.micro.loops import Reader
+from fastdns.index.index import Index
 
 LOOKUPS = 100_000
 A, AAAA = 1, 28

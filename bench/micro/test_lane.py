@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fastdns._chains import ServerSpec, ZoneSpec
-from fastdns._lane import PythonHandler
-from fastdns._loop import Engine
-from fastdns.bench._loops import Answering
-from fastdns.bench._replay import Replay
 from fastdns.bench.micro.conftest import Timed
+from fastdns.bench.micro.loops import Answering
+from fastdns.bench.micro.replay import Replay
 from fastdns.bench.replay import BATCH, query
+from fastdns.engine.chains import ServerSpec, ZoneSpec
+from fastdns.engine.loop import Engine
+from fastdns.executor.executor import PythonHandler
 from fastdns.plugin import PASS, Plugin
 from fastdns.query import Query
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fastdns.bench.micro.conftest import Timed
-from fastdns.plugins.kubernetes._store import Store
-from fastdns.plugins.kubernetes._stream import JSON, PROTOBUF, Stream
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.decode.stream import JSON, PROTOBUF, Stream
+from fastdns.plugins.kubernetes.store.store import Store
+from fastdns.plugins.kubernetes.watch.resources import Kind
 
 PODS = 2000
 IMAGE = "registry.example.org/web:1.0"

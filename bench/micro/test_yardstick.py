@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns.bench._loops import Walk, yardstick
 from fastdns.bench.micro.conftest import Timed
+from fastdns.bench.micro.loops import Walk, yardstick
 
 PLACES = 1 << 20
 

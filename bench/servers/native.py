@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from fastdns.bench import _floor, _relay
+from fastdns.bench.servers import floor, relay
 from fastdns.bench.servers.adapter import Adapter, Listen, Work
 
 #: Sockets to the upstream of a relay.
@@ -33,7 +33,7 @@ class Native(Adapter):
 
 
 class Floor(Native):
-    """Answers everything with one fixed record (see _floor). Bound to 127.0.0.1, or a wildcard socket that answers from the address asked."""
+    """Answers everything with one fixed record (see floor). Bound to 127.0.0.1, or a wildcard socket that answers from the address asked."""
 
     name = "floor"
 
@@ -49,7 +49,7 @@ class Floor(Native):
 
 
 class Relay(Native):
-    """Passes everything to the upstream and back (see _relay); bound to 127.0.0.1, with one thread, whatever is asked for."""
+    """Passes everything to the upstream and back (see relay); bound to 127.0.0.1, with one thread, whatever is asked for."""
 
     name = "relay"
 
@@ -77,7 +77,7 @@ def listening(port: int, wildcard: bool) -> socket.socket:
 
 def floors(arguments: argparse.Namespace) -> list[Callable[[], object]]:
     sockets = [listening(arguments.port, arguments.wildcard).detach() for _ in range(arguments.threads)]
-    return [lambda fd=fd: _floor.serve(fd, arguments.wildcard, arguments.ttl) for fd in sockets]  # type: ignore[misc]
+    return [lambda fd=fd: floor.serve(fd, arguments.wildcard, arguments.ttl) for fd in sockets]  # type: ignore[misc]
 
 
 def relays(arguments: argparse.Namespace) -> list[Callable[[], object]]:
@@ -93,7 +93,7 @@ def relays(arguments: argparse.Namespace) -> list[Callable[[], object]]:
         sock.setblocking(False)
     descriptors = [sock.detach() for sock in upstreams]
     asked = front.detach()
-    return [lambda: _relay.relay(asked, descriptors)]
+    return [lambda: relay.relay(asked, descriptors)]
 
 
 def main(arguments: list[str]) -> int:

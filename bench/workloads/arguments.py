@@ -10,7 +10,7 @@ from fastdns.bench.workloads import capture, cluster, mix, queryfile, synthetic
 from fastdns.bench.workloads.oracle import PODS, Oracle
 from fastdns.bench.workloads.resolver import LIBCS, Resolver
 from fastdns.bench.workloads.zonefile import Zone
-from fastdns.plugins.kubernetes import manifests
+from fastdns.plugins.kubernetes.watch import manifests
 
 __all__ = ["add_workload_arguments", "cluster_from", "ingredients_from", "workload_from"]
 

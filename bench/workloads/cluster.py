@@ -10,7 +10,7 @@ from types import GenericAlias
 from typing import Any
 
 from fastdns.bench.workload import WorkloadError
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.watch.resources import Kind
 
 __all__ = ["Cluster", "Endpoint", "Port", "Service", "live", "manifests", "packed"]
 
@@ -120,8 +120,8 @@ def _dashed(address: str) -> str:
 
 def manifests(paths: Sequence[str | Path]) -> Cluster:
     """A cluster from files and folders: YAML, JSON, JSON lines as ``kubectl get -o`` writes. WorkloadError."""
-    from fastdns.plugins.kubernetes import manifests
-    from fastdns.plugins.kubernetes.connection import ApiConfigError
+    from fastdns.plugins.kubernetes.watch import manifests
+    from fastdns.plugins.kubernetes.watch.connection import ApiConfigError
 
     found = manifests.Manifests(tuple(map(str, paths)))
     try:
@@ -166,7 +166,7 @@ def _listed(kind: Kind, ask: Callable[..., Any]) -> Iterator[tuple[Kind, Any]]:
     """All objects of a kind, page after page."""
     import msgspec
 
-    from fastdns.plugins.kubernetes import models
+    from fastdns.plugins.kubernetes.decode import models
 
     page_type = msgspec.defstruct("Page", [("items", GenericAlias(list, models.BY_KIND[kind])), ("metadata", models.ListMeta)])
     decoder: Any = msgspec.json.Decoder(page_type)

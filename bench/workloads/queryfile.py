@@ -10,7 +10,7 @@ from typing import TextIO
 
 from fastdns._wire import name_text, name_wire
 from fastdns.bench.workload import Question, WorkloadError
-from fastdns.parameters import type_number
+from fastdns.protocol.parameters import type_number
 
 __all__ = ["read_queries"]
 

@@ -9,7 +9,7 @@ from fastdns.expression.lexer import ExpressionError
 from fastdns.expression.parser import parse
 
 if TYPE_CHECKING:
-    from fastdns.expression._evaluate import Code
+    from fastdns.expression.evaluate import Code
 
 __all__ = ["BUILTINS", "FUNCTIONS", "ExpressionError", "Type", "compile", "type_text"]
 
@@ -30,7 +30,7 @@ def compile(  # noqa: A001
 
     ``variables`` are those that stand before it, in order, with their types; ``functions`` are added to FUNCTIONS. Raises ExpressionError.
     """
-    from fastdns.expression._evaluate import Code
+    from fastdns.expression.evaluate import Code
 
     tree = parse(source, BUILTINS, DISABLED)
     code, kind = check(tree, source, FUNCTIONS | (functions or {}), variables or {})

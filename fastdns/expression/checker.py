@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastdns import regex
+from fastdns.expression import regex
 from fastdns.expression.lexer import ExpressionError
 from fastdns.expression.parser import Node
 
 if TYPE_CHECKING:
-    from fastdns.expression._dates import Zone
+    from fastdns.expression.dates import Zone
 
 __all__ = ["BUILTINS", "Array", "Instruction", "Type", "check", "type_text"]
 
@@ -138,7 +138,7 @@ def time_zone(name: str) -> Zone | None:
     """A place for the workers; None for UTC. Raises ValueError."""
     if name in ("", "UTC"):
         return None
-    from fastdns.expression._dates import Zone
+    from fastdns.expression.dates import Zone
 
     return Zone(name)
 
@@ -354,9 +354,7 @@ class _Checker:
         self.emit(node, "call " + node.value, None, node.parts)
         return result
 
-    def mismatch(
-        self, node: Node, name: str, wanted: tuple[Type, ...], kinds: list[Type], parts: list[Node] | None = None
-    ) -> ExpressionError | None:
+    def mismatch(self, node: Node, name: str, wanted: tuple[Type, ...], kinds: list[Type], parts: list[Node] | None = None) -> ExpressionError | None:
         if len(kinds) != len(wanted):
             return self.error(node, f"{'too many' if len(kinds) > len(wanted) else 'not enough'} arguments to call {name}")
         for part, want, kind in zip(node.parts if parts is None else parts, wanted, kinds, strict=True):
@@ -448,11 +446,11 @@ class _Checker:
         if not kinds:
             raise self.error(node, f"not enough arguments to call {name}")
         for kind in kinds:
-            if is_array(kind) or kind == UNKNOWN:       # what is in it, or behind it, is not looked at
+            if is_array(kind) or kind == UNKNOWN:  # what is in it, or behind it, is not looked at
                 return UNKNOWN
             if kind not in NUMBERS:
                 raise self.error(node, f"invalid argument for {name} (type {type_text(kind)})")
-        return kinds[0]                                 # even of means
+        return kinds[0]  # even of means
 
     def list_type(self, node: Node, name: str, kinds: list[Type]) -> Type:
         if name == "concat":

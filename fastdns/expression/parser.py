@@ -350,8 +350,7 @@ class _Parser:
                 key = self.expression(0)
             else:
                 raise self.error(
-                    "a map key must be a quoted string, a number, a identifier, or an expression enclosed in parentheses "
-                    f"(unexpected token {self.current})"
+                    f"a map key must be a quoted string, a number, a identifier, or an expression enclosed in parentheses (unexpected token {self.current})"
                 )
             self.expect("Operator", ":")
             parts += [key, self.expression(0)]

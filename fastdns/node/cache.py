@@ -11,13 +11,13 @@ import sys
 import time
 from pathlib import Path
 
-from fastdns import http
-from fastdns.log import Log, flush
+from fastdns.httpd import endpoint
 from fastdns.node import link
 from fastdns.node.flags import Flags
 from fastdns.node.rules import Rules, RulesError
 from fastdns.node.signals import Signals
 from fastdns.node.template import KubeDNS, TemplateError, read_kube_dns, render
+from fastdns.telemetry.log import Log, flush
 
 __all__ = ["NodeCache"]
 
@@ -231,17 +231,17 @@ class NodeCache:
 
     def _open_metrics(self) -> None:
         try:
-            http.Endpoint(self.flags.metrics, "/metrics", self._page).open()
+            endpoint.Endpoint(self.flags.metrics, "/metrics", self._page).open()
         except (OSError, ValueError) as error:
             log.error(f"Failed to start metrics handler: {error}")
 
     def _count(self, kind: str) -> None:
         self.errors[kind] += 1
 
-    def _page(self, request: http.Request) -> http.Reply:
+    def _page(self, request: endpoint.Request) -> endpoint.Reply:
         lines = [f"# HELP {METRIC} Errors while the network and the Corefile of the node were set up.", f"# TYPE {METRIC} counter"]
         lines += [f'{METRIC}{{errortype="{kind}"}} {count}' for kind, count in self.errors.items()]
-        return http.Reply(200, ("\n".join(lines) + "\n").encode(), "text/plain; version=0.0.4; charset=utf-8")
+        return endpoint.Reply(200, ("\n".join(lines) + "\n").encode(), "text/plain; version=0.0.4; charset=utf-8")
 
 
 def _child() -> None:

@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 
-from fastdns.interfaces import ADDRESS, ATTRIBUTE, HEADER, NETLINK_ROUTE, NLMSG_ERROR
+from fastdns.system.interfaces import ADDRESS, ATTRIBUTE, HEADER, NETLINK_ROUTE, NLMSG_ERROR
 
 __all__ = ["ensure", "remove"]
 

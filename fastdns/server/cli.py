@@ -39,8 +39,8 @@ def main() -> None:
 
         _print(banner.version())
     if asked.plugins:
-        from fastdns import registry
         from fastdns.corefile.errors import CorefileError
+        from fastdns.setup import registry
 
         try:
             _print([*registry.built(), ""])

@@ -7,14 +7,14 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from fastdns import log
 from fastdns.corefile.errors import CorefileError, defect
 from fastdns.server.source import Source, find
+from fastdns.telemetry import log
 
 if TYPE_CHECKING:
-    from fastdns._explain import Explained
-    from fastdns.corefile import Config
+    from fastdns.server.explain import Explained
     from fastdns.server.inspection import Inspection
+    from fastdns.setup import Config
 
 __all__ = ["COMMANDS", "run"]
 
@@ -168,7 +168,7 @@ def _plan(flags: dict[str, str], rest: list[str]) -> int:
         }
         for server in inspection.servers
     ]
-    from fastdns.regex import engine
+    from fastdns.expression.regex import engine
 
     if "json" in flags:
         problems = [problem._asdict() for problem in inspection.problems]
@@ -191,7 +191,7 @@ def _plan(flags: dict[str, str], rest: list[str]) -> int:
 
 def _chain(config: Config) -> list[dict[str, str]]:
     """The handlers in their order, and who runs each."""
-    python = getattr(sys.modules.get("fastdns._lane"), "PythonHandler", ())
+    python = getattr(sys.modules.get("fastdns.executor.executor"), "PythonHandler", ())
     return [{"name": handler.name, "runs": "Python lane" if python and isinstance(handler, python) else "native"} for handler in config.handlers]
 
 

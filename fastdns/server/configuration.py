@@ -8,15 +8,15 @@ from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from fastdns import registry
-from fastdns.corefile import Config, Controller, CorefileError, Hooks, ServerBlock, parse
-from fastdns.corefile.config import Hook
+from fastdns.corefile import CorefileError, ServerBlock, parse
 from fastdns.corefile.errors import defect, system_error
 from fastdns.corefile.lexer import Token, same_line
 from fastdns.corefile.zone import parse_key
-from fastdns.log import Log
 from fastdns.server.servers import Server, group, validate
 from fastdns.server.source import Source, built_in
+from fastdns.setup import Config, Controller, Hooks, registry
+from fastdns.setup.config import Hook
+from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
     from fastdns._mux import NativeHandler
@@ -135,7 +135,7 @@ def _native(name: str, handler: Any) -> NativeHandler:
         return handler
     if not callable(getattr(handler, "serve", None)):
         raise TypeError(f"setup returned {type(handler).__name__}, which has no serve method")
-    from fastdns._lane import PythonHandler
+    from fastdns.executor.executor import PythonHandler
 
     return PythonHandler(name, handler)
 

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from fastdns.log import Log
+from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
     from fastdns.server.process import Process

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastdns._wire import name_text, name_wire, records
 from fastdns.corefile.errors import CorefileError
-from fastdns.parameters import RCODES, rcode_text, type_number, type_text
-from fastdns.rdata import rdata_wire
+from fastdns.protocol.parameters import RCODES, rcode_text, type_number, type_text
+from fastdns.zonefile.presentation import rdata_wire
 
 if TYPE_CHECKING:
-    from fastdns._explain import Explained
+    from fastdns.server.explain import Explained
 
 __all__ = ["VALUES", "Expectation", "Question", "answers", "expectations", "parse_question", "verify"]
 

@@ -7,14 +7,15 @@ import os
 import re
 from typing import Any, NamedTuple
 
-from fastdns import log, registry
-from fastdns.corefile import Config, CorefileError, ServerBlock, parse
-from fastdns.corefile.config import Hook
+from fastdns.corefile import CorefileError, ServerBlock, parse
 from fastdns.corefile.lexer import Token, same_line
 from fastdns.corefile.parser import GONE
 from fastdns.server.configuration import Configuration, config_of
 from fastdns.server.servers import group, validate
 from fastdns.server.source import Source, built_in
+from fastdns.setup import Config, registry
+from fastdns.setup.config import Hook
+from fastdns.telemetry import log
 
 __all__ = ["Inspection", "Problem"]
 

@@ -13,10 +13,10 @@ from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.servers import Server
 
 if TYPE_CHECKING:
-    from fastdns._chains import Chains, ServerSpec
-    from fastdns._loop import Engine, Listener
-    from fastdns.server.fronts.front import Settings
-    from fastdns.server.fronts.listener import FrontListener
+    from fastdns.engine.chains import Chains, ServerSpec
+    from fastdns.engine.loop import Engine, Listener
+    from fastdns.fronts.front import Settings
+    from fastdns.fronts.listener import FrontListener
 
 __all__ = ["Instance"]
 
@@ -79,12 +79,10 @@ class Instance:
     def _bind(self, engine: Engine, server: Server, inherited: list[int]) -> Listener | FrontListener:
         if server.transport == "dns":
             return engine.bind(server.host, server.port, inherited, server.configs[0].sockets or 0)
-        from fastdns.server.fronts.listener import FrontListener
+        from fastdns.fronts.listener import FrontListener
 
         settings = self.settings[server.address]
-        return engine.place(
-            lambda index, generation: FrontListener(engine, index, generation, server.transport, server.host, server.port, inherited, settings)
-        )
+        return engine.place(lambda index, generation: FrontListener(engine, index, generation, server.transport, server.host, server.port, inherited, settings))
 
     def prepare(self, engine: Engine) -> Chains:
         """Its native form, which nobody is served by yet."""
@@ -115,7 +113,7 @@ class Instance:
 
     def close_plugins(self) -> None:
         """The process ends: tell the plugins in Python, whose files and connections are theirs to close. Native ones have only memory."""
-        lane = sys.modules.get("fastdns._lane")
+        lane = sys.modules.get("fastdns.executor.executor")
         if lane is None:
             return
         handlers = [handler for config in self.configuration.configs for handler in config.handlers]
@@ -130,8 +128,8 @@ class Instance:
 
     def _settings(self, server: Server) -> Settings:
         """What a front end is told of its address."""
-        from fastdns.server.fronts import load
-        from fastdns.server.fronts.front import Settings
+        from fastdns.fronts import load
+        from fastdns.fronts.front import Settings
 
         front = load(server.transport)
         address, config = server.members[0]
@@ -150,7 +148,7 @@ class Instance:
         return settings
 
     def _specification(self, server: Server) -> ServerSpec:
-        from fastdns._chains import ServerSpec, ZoneSpec
+        from fastdns.engine.chains import ServerSpec, ZoneSpec
 
         # All zones of a block have the same list of handlers, by which the engine knows that they share a chain.
         zones = [ZoneSpec(address.zone, config.handlers, config.filters, config.view) for address, config in server.members]

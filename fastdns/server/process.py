@@ -8,16 +8,16 @@ import threading
 from typing import TYPE_CHECKING
 
 from fastdns.corefile.errors import CorefileError, defect, system_error
-from fastdns.log import Log, flush, set_debug, write
 from fastdns.server import banner, control, upgrade
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
+from fastdns.telemetry.log import Log, flush, set_debug, write
 
 if TYPE_CHECKING:
-    from fastdns._chains import Chains
-    from fastdns._loop import Engine
+    from fastdns.engine.chains import Chains
+    from fastdns.engine.loop import Engine
 
 __all__ = ["Process", "RestartError"]
 
@@ -91,7 +91,7 @@ class Process:
                 self._print(banner.version())
                 flush()
                 return
-            from fastdns._loop import Engine
+            from fastdns.engine.loop import Engine
 
             self.engine = Engine(self.flags.workers or default_workers())
             instance.open(self.engine, {}, inherited.listeners if inherited else {})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastdns.corefile.address import canonical, join_host_port
-from fastdns.corefile.config import Config
 from fastdns.corefile.errors import CorefileError
 from fastdns.corefile.zone import ZoneAddress
+from fastdns.setup.config import Config
 
 __all__ = ["Server", "group", "validate"]
 
@@ -110,7 +110,7 @@ def group(configs: list[Config]) -> list[Server]:
 
 def _check_front(address: ZoneAddress, config: Config) -> None:
     """Raises CorefileError where an address cannot be served for want of a front end, of a package or of a certificate."""
-    from fastdns.server.fronts import FRONTS, missing
+    from fastdns.fronts import FRONTS, missing
 
     kind = FRONTS[address.transport]
     if absent := missing(address.transport):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from fastdns.log import Log
+from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
     from fastdns.server.process import Process

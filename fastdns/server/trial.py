@@ -13,9 +13,9 @@ from fastdns.server.expectations import Expectation, expectations, verify
 from fastdns.server.instance import Instance
 
 if TYPE_CHECKING:
-    from fastdns._chains import Chains
-    from fastdns._explain import Explained
-    from fastdns._loop import Engine
+    from fastdns.engine.chains import Chains
+    from fastdns.engine.loop import Engine
+    from fastdns.server.explain import Explained
     from fastdns.server.source import Source
 
 __all__ = ["ASIDE", "Trial", "ask_of", "expected", "failures", "must_hold"]
@@ -39,7 +39,7 @@ class Trial:
 
     def __init__(self, source: Source, dns_port: str) -> None:
         """Raises CorefileError and whatever start-up hooks raise."""
-        from fastdns._loop import Engine
+        from fastdns.engine.loop import Engine
 
         self.configuration = Configuration(source, dns_port, without=ASIDE)
         self.instance = Instance(self.configuration)
@@ -82,7 +82,7 @@ def failures(engine: Engine, instance: Instance, chains: Chains) -> list[str]:
 
 def ask_of(engine: Engine, instance: Instance, chains: Chains, address: str, packet: bytes, client: bytes, tcp: bool = False) -> Explained:
     """One query to an address of a configuration, such as ``dns://:53`` ("": the first). Raises ValueError."""
-    from fastdns._explain import explain
+    from fastdns.server.explain import explain
 
     if not instance.listeners:
         raise ValueError("no address is served")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from fastdns.server.source import Source
 
 if TYPE_CHECKING:
-    from fastdns._loop import Listener
-    from fastdns.server.fronts.listener import FrontListener
+    from fastdns.engine.loop import Listener
+    from fastdns.fronts.listener import FrontListener
 
 __all__ = ["Inheritance", "hand_over", "inherit"]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastdns.corefile import Config, Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.address import network_of
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.lexer import Token
-from fastdns.parameters import TYPES
+from fastdns.protocol.parameters import TYPES
+from fastdns.setup import Config, Controller
 
 if TYPE_CHECKING:
     from fastdns.plugins.acl._acl import AclHandler

@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 
-from fastdns._metadata import LabelHandle
 from fastdns._mux import NativeHandler
 from fastdns.plugins.acl import Rule
+from fastdns.walk.metadata import LabelHandle
 
 class AclHandler(NativeHandler):
     """Applies rules in their order; the first policy that matches decides.
 
     ``rules`` look at no more than NAMES_MAX names of clients' values, of VALUE_MAX octets each; else ValueError.
     """
-
 
     def __init__(self, name: str, rules: Sequence[Rule]) -> None: ...
     def use(self, name: str, label: LabelHandle) -> None:

@@ -2,13 +2,14 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns._metadata cimport Label, LabelHandle, label_read
-from fastdns._metrics cimport Metric, metric_add
-from fastdns._mux cimport ANSWERED, DROPPED, NEXT, Handler, NativeHandler, Query, Verdict, query_answer
-from fastdns._prefixes cimport PrefixKey, PrefixNode, Prefixes, PrefixTree, prefixes_first, prefixes_next
-from fastdns._text cimport Text
+from fastdns.walk.metadata cimport Label, LabelHandle, label_read
+from fastdns.telemetry.metrics cimport Metric, metric_add
+from fastdns.walk.query cimport ANSWERED, DROPPED, NEXT, Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler, query_answer
+from fastdns.index.prefixes cimport PrefixKey, PrefixNode, Prefixes, PrefixTree, prefixes_first, prefixes_next
+from fastdns.message.text cimport Text
 from fastdns._wire cimport EDNS_DO, RCODE_NOERROR, RCODE_REFUSED
-from fastdns._zones cimport ZoneList, ZoneName, Zones, zones_match
+from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_match
 from fastdns._wire import name_text
 from fastdns.plugins.acl import ACTIONS, NAMES_MAX, VALUE_MAX, names_of
 

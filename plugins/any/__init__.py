@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns.corefile.controller import Controller
 from fastdns.plugins.any._any import AnyHandler
+from fastdns.setup.controller import Controller
 
 __all__ = ["setup"]
 

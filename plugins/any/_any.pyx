@@ -1,7 +1,8 @@
 """The native handler of any: one HINFO record for type ANY (RFC 8482 4.2)."""
 from libc.stdint cimport uint8_t
-from fastdns._mux cimport ANSWERED, NEXT, Handler, NativeHandler, Query, Verdict, query_answer
-from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add
+from fastdns.walk.query cimport ANSWERED, NEXT, Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler, query_answer
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add
 from fastdns._wire cimport CLASS_IN, RCODE_NOERROR, TYPE_ANY, TYPE_HINFO
 
 cdef enum:

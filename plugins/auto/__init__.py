@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 
-from fastdns import regex
-from fastdns._regex import Regex
-from fastdns._zone import ZoneSet
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import system_error
-from fastdns.log import Log
+from fastdns.expression import regex
+from fastdns.expression.matcher import Regex
+from fastdns.index.zone import ZoneSet
 from fastdns.plugins.auto._auto import AutoHandler
 from fastdns.plugins.auto.directory import Directory
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
 
 __all__ = ["Settings", "parse", "setup"]
 

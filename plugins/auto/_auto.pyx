@@ -1,8 +1,9 @@
 """The native handler of auto: the answers of file, from zones that come and go."""
 from libc.stdint cimport uint32_t
-from fastdns._mux cimport NEXT, Ahead, Handler, NativeHandler, Query, Verdict, query_scratch
-from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
-from fastdns._zones cimport ZoneList, Zones, zones_hold
+from fastdns.walk.query cimport NEXT, Ahead, Handler, Query, Verdict, query_scratch
+from fastdns._mux cimport NativeHandler
+from fastdns.index.zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns.index.zone_list cimport ZoneList, Zones, zones_hold
 from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
 from fastdns.plugins.file._file cimport pass_on
 from fastdns.plugins.transfer.journal import give

@@ -6,14 +6,14 @@ import os
 import re
 from collections.abc import Iterator
 
-from fastdns import schedule
-from fastdns._regex import Regex
-from fastdns._zone import Zone, ZoneSet
-from fastdns.corefile import Config
+from fastdns.control import schedule
 from fastdns.corefile.errors import quoted, system_error
-from fastdns.log import Log
+from fastdns.expression.matcher import Regex
+from fastdns.index.zone import Zone, ZoneSet
 from fastdns.plugins.file.source import Notify, ZoneFile, notifier
 from fastdns.plugins.prometheus import Recorder
+from fastdns.setup import Config
+from fastdns.telemetry.log import Log
 
 __all__ = ["Directory", "expand"]
 

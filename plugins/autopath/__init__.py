@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fastdns.corefile import Config, Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.corefile.zone import normalize
+from fastdns.setup import Config, Controller
 
 __all__ = ["Settings", "parse", "read_search", "setup"]
 

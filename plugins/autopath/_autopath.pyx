@@ -9,11 +9,11 @@ from libc.string cimport memcpy, memmove, memset
 from libc.stdio cimport snprintf
 from fastdns._wire cimport Name, NAME_MAX, TYPE_CNAME, CLASS_IN, RCODE_SERVFAIL, RCODE_NXDOMAIN, wire_name_copy, wire_name_equal, wire_name_text
 from fastdns._wire import name_wire
-from fastdns._reply cimport (Reply, Record, RECORD_OWNED, SECTION_ANSWER, reply_add, reply_alloc, reply_append)
-from fastdns._mux cimport (Handler, Query, Verdict, NEXT, PARKED, UP, ERROR_MAX, CHILD_CHAIN, NativeHandler, query_scratch, query_park, query_child,
-                           query_fail, query_answer)
-from fastdns._metrics cimport Metric, metric_add
-from fastdns._zones cimport ZoneList, zones_hold
+from fastdns.message.reply cimport Reply, Record, RECORD_OWNED, SECTION_ANSWER, reply_add, reply_alloc, reply_append
+from fastdns.walk.query cimport Handler, Query, Verdict, NEXT, PARKED, UP, ERROR_MAX, CHILD_CHAIN, query_scratch
+from fastdns._mux cimport NativeHandler, query_park, query_child, query_fail, query_answer
+from fastdns.telemetry.metrics cimport Metric, metric_add
+from fastdns.index.zone_list cimport ZoneList, zones_hold
 
 
 # ---- down: is it the first query of a walk? ----

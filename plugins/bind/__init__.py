@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.address import is_address
 from fastdns.corefile.errors import quoted
+from fastdns.setup import Controller
 
 __all__ = ["setup"]
 
@@ -37,7 +38,7 @@ def _resolve(words: list[str]) -> list[str]:
             found.append(word)
             continue
         if interfaces is None:
-            from fastdns.interfaces import addresses
+            from fastdns.system.interfaces import addresses
 
             interfaces = addresses()
         if word not in interfaces:

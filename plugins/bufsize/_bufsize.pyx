@@ -1,6 +1,7 @@
 """bufsize: the size in the OPT of a query that is too large becomes smaller, for the handlers below and for the reply."""
 from libc.stdint cimport uint16_t
-from fastdns._mux cimport NEXT, Handler, NativeHandler, Query, Verdict
+from fastdns.walk.query cimport NEXT, Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler
 
 
 cdef Verdict bufsize_query(Handler *self, Query *q) noexcept nogil:

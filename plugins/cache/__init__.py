@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
+from fastdns.setup import Controller
 
 __all__ = ["Settings", "parse", "setup"]
 

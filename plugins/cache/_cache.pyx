@@ -7,13 +7,16 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from fastdns._wire cimport Name, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_CD, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL
-from fastdns._reply cimport Reply, Record, reply_add, reply_append
-from fastdns._mux cimport (Handler, Query, Worker, Timer, Ahead, Verdict, AHEAD_PASS, AHEAD_AGAIN, AHEAD_END, NEXT, ANSWERED, PARKED, UP, CHILD_CHAIN,
-                           NativeHandler, fetch_line, query_scratch, query_do, query_answer, query_park, query_resume, query_child, query_detached)
-from fastdns._metrics cimport Metric, metric_add
-from fastdns._zones cimport ZoneList, zones_hold
+from fastdns.message.reply cimport Reply, Record, reply_add, reply_append
+from fastdns.walk.query cimport (Handler, Query, Worker, Timer, Ahead, Verdict, AHEAD_PASS, AHEAD_AGAIN, AHEAD_END, NEXT, ANSWERED, PARKED, UP,
+                                 CHILD_CHAIN, query_scratch, query_do)
+from fastdns._mux cimport NativeHandler, query_answer, query_park, query_resume, query_child, query_detached
+from fastdns.system.memory cimport fetch_line
+from fastdns.telemetry.metrics cimport Metric, metric_add
+from fastdns.index.zone_list cimport ZoneList, zones_hold
 from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records, entry_visit,
-                                           store_find, store_open, store_close, store_put, store_remove, store_load, store_peek, store_poke, store_swap)
+                                           store_find, store_open, store_close, store_put, store_remove, store_load, store_peek, store_poke,
+                                           store_swap)
 from fastdns.plugins.cache._worth cimport Worth, reply_ttl, reply_worth
 
 cdef enum:

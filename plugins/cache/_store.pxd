@@ -7,8 +7,8 @@ sets one bit; the hand walks from the oldest entry to newer ones and takes the f
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcmp
 from fastdns._wire cimport Name
-from fastdns._reply cimport Record, Reply
-from fastdns._epoch cimport EpochTicket
+from fastdns.message.reply cimport Record, Reply
+from fastdns.system.epoch cimport EpochTicket
 from fastdns.plugins.cache._pool cimport Pool
 
 cdef struct Entry

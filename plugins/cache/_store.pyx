@@ -3,8 +3,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memcmp, memset
 from fastdns._wire cimport FLAG_RA, FLAG_AD
-from fastdns._reply cimport Record, Reply
-from fastdns._epoch cimport epoch_ticket, epoch_passed
+from fastdns.message.reply cimport Record, Reply
+from fastdns.system.epoch cimport epoch_ticket, epoch_passed
 from fastdns.plugins.cache._pool cimport pool_take, pool_give, pool_trim, spin_try, spin_free
 
 cdef enum:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted
+from fastdns.setup import Controller
 
 __all__ = ["parse", "setup"]
 

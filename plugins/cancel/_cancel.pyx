@@ -1,6 +1,7 @@
 """cancel: gives each query a time after which nobody below waits for it any more."""
 from libc.stdint cimport int64_t
-from fastdns._mux cimport NEXT, Handler, NativeHandler, Query, Verdict
+from fastdns.walk.query cimport NEXT, Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler
 
 
 cdef Verdict cancel_query(Handler *self, Query *q) noexcept nogil:

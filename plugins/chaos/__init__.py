@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fastdns import __version__
-from fastdns.corefile import Controller
-from fastdns.host import host_name
 from fastdns.plugins.chaos._chaos import ChaosHandler
+from fastdns.setup import Controller
+from fastdns.system.host import host_name
 
 __all__ = ["AUTHORS", "parse", "setup", "txt_rdata"]
 

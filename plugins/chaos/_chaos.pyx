@@ -1,9 +1,10 @@
 """The native handler of chaos: TXT records of class CH that are made when the Corefile is loaded."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp
-from fastdns._mux cimport ANSWERED, NEXT, Handler, NativeHandler, Query, Verdict, query_answer
-from fastdns._random cimport random_below
-from fastdns._reply cimport SECTION_ANSWER, reply_add_record
+from fastdns.walk.query cimport ANSWERED, NEXT, Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler, query_answer
+from fastdns.system.random cimport random_below
+from fastdns.message.reply cimport SECTION_ANSWER, reply_add_record
 from fastdns._wire cimport CLASS_CH, RCODE_NOERROR, TYPE_TXT, Name
 
 cdef enum:

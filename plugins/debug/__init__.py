@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller
+from fastdns.setup import Controller
 
 __all__ = ["setup"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ipaddress import ip_network
 from typing import NamedTuple
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.address import network_of
 from fastdns.corefile.errors import quoted
+from fastdns.setup import Controller
 
 __all__ = ["Settings", "parse", "setup"]
 

@@ -5,12 +5,12 @@ Those are asked for from the top of the server, so that they come from wherever 
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns._metrics cimport Metric, metric_add
-from fastdns._mux cimport (CHILD_MUX, NEXT, PARKED, UP, Handler, NativeHandler, Query, Verdict, query_answer, query_child, query_fail,
-                           query_park, query_scratch)
-from fastdns._reply cimport (KIND_NAMEERROR, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_alloc, reply_append,
-                             reply_copy, reply_kind)
-from fastdns._wire cimport (CLASS_IN, FLAG_TC, Name, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_SOA, wire_name_copy)
+from fastdns.telemetry.metrics cimport Metric, metric_add
+from fastdns.walk.query cimport CHILD_MUX, NEXT, PARKED, UP, Handler, Query, Verdict, query_scratch
+from fastdns._mux cimport NativeHandler, query_answer, query_child, query_fail, query_park
+from fastdns.message.reply cimport (KIND_NAMEERROR, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_alloc, reply_append,
+                                    reply_copy, reply_kind)
+from fastdns._wire cimport CLASS_IN, FLAG_TC, Name, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_SOA, wire_name_copy
 
 cdef enum:
     TTL_MAX = 600               # seconds, where no SOA says how long there are no addresses (RFC 6147 5.1.7)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from fastdns._wire import name_wire
-from fastdns._zones import ZoneList
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
+from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.dnssec._dnssec import DnssecHandler
 from fastdns.plugins.dnssec.keys import Key, base_name, key_of_texts, read_key
 from fastdns.plugins.dnssec.signing import Signing, start_thread
+from fastdns.setup import Controller
 
 __all__ = ["Settings", "parse", "setup"]
 

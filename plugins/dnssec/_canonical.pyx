@@ -2,9 +2,9 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcmp, memcpy
-from fastdns._reply cimport Record, Reply, reply_alloc
-from fastdns._wire cimport (TYPE_CNAME, TYPE_DNAME, TYPE_MB, TYPE_MD, TYPE_MF, TYPE_MG, TYPE_MINFO, TYPE_MR, TYPE_MX, TYPE_NAPTR, TYPE_NS,
-                            TYPE_PTR, TYPE_SOA, TYPE_SRV, store16, store32)
+from fastdns.message.reply cimport Record, Reply, reply_alloc
+from fastdns._wire cimport (TYPE_CNAME, TYPE_DNAME, TYPE_MB, TYPE_MD, TYPE_MF, TYPE_MG, TYPE_MINFO, TYPE_MR, TYPE_MX, TYPE_NAPTR, TYPE_NS, TYPE_PTR,
+                            TYPE_SOA, TYPE_SRV, store16, store32)
 
 cdef enum:
     TYPE_RP = 17

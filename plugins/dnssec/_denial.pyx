@@ -1,8 +1,8 @@
 """Black lies. The contract is in _denial.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
-from fastdns._mux cimport Query
-from fastdns._reply cimport RECORD_OWNED, SECTION_AUTHORITY, Record, reply_add, reply_alloc
+from fastdns.walk.query cimport Query
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_AUTHORITY, Record, reply_add, reply_alloc
 from fastdns._wire cimport (CLASS_IN, NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_DNSKEY, TYPE_HINFO, TYPE_MX, TYPE_NS, TYPE_NSEC, TYPE_RRSIG, TYPE_SOA,
                             TYPE_SRV, TYPE_TXT)
 

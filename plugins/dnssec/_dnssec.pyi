@@ -1,5 +1,5 @@
 from fastdns._mux import NativeHandler
-from fastdns._zones import ZoneList
+from fastdns.index.zone_list import ZoneList
 
 class DnssecHandler(NativeHandler):
     """Answers DNSKEY queries for the apex of ``zones``, and signs replies to queries with DO.

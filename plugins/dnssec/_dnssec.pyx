@@ -3,15 +3,15 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 from libc.time cimport time
-from fastdns._epoch cimport epoch_wait
-from fastdns._metrics cimport Metric, metric_add
-from fastdns._mux cimport (ANSWERED, NEXT, PARKED, UP, Handler, NativeHandler, Query, Verdict, query_answer, query_do, query_fail, query_park,
-                           query_scratch)
-from fastdns._reply cimport (KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, RECORDS_MAX, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply,
-                             ReplyKind, reply_add, reply_add_record, reply_copy, reply_kind)
+from fastdns.system.epoch cimport epoch_wait
+from fastdns.telemetry.metrics cimport Metric, metric_add
+from fastdns.walk.query cimport ANSWERED, NEXT, PARKED, UP, Handler, Query, Verdict, query_do, query_scratch
+from fastdns._mux cimport NativeHandler, query_answer, query_fail, query_park
+from fastdns.message.reply cimport (KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, RECORDS_MAX, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY,
+                                    Record, Reply, ReplyKind, reply_add, reply_add_record, reply_copy, reply_kind)
 from fastdns._wire cimport (CLASS_IN, FLAG_AA, MESSAGE_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_DNSKEY, TYPE_DS, TYPE_NSEC, TYPE_OPT, TYPE_RRSIG,
                             TYPE_SOA, load16)
-from fastdns._zones cimport ZoneList, ZoneName, Zones, zones_match
+from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_match
 from fastdns.plugins.dnssec._canonical cimport canonical_write
 from fastdns.plugins.dnssec._denial cimport DENIAL_APEX, DENIAL_CUT, DENIAL_NAME, DenialKind, denial_add
 from fastdns.plugins.dnssec._jobs cimport Job, Set, job_free, job_make, job_send

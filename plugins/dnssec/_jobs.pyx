@@ -2,8 +2,8 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
-from fastdns._errand cimport Desk, Errand, desk_open, desk_wait, errand_return, errand_send
-from fastdns._mux cimport Query
+from fastdns.engine.offload cimport Desk, Errand, desk_open, desk_wait, errand_return, errand_send
+from fastdns.walk.query cimport Query
 
 cdef enum:
     WAITING_MAX = 2048          # jobs in the process that are not back

@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy
-from fastdns._atomic cimport atomic_load_pointer, atomic_peek8, atomic_poke8, atomic_poke32, atomic_store_pointer
+from fastdns.system.atomic cimport atomic_load_pointer, atomic_peek8, atomic_poke8, atomic_poke32, atomic_store_pointer
 from fastdns._wire cimport wire_multiplier, wire_seed
 
 cdef enum:

@@ -7,9 +7,9 @@ import binascii
 import struct
 from typing import TYPE_CHECKING, Any
 
-from fastdns import _zonefile
 from fastdns._wire import name_text
 from fastdns.corefile.errors import CorefileError, system_error
+from fastdns.zonefile import parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ def _text(path: str) -> str:
 def key_of_texts(public: str, private: str, public_name: str = "", private_name: str = "") -> Key:
     """A key from the texts of its two files, whose names are for messages. Raises CorefileError."""
     try:
-        records = _zonefile.parse(public, ".", public_name, ttl=3600)
+        records = parser.parse(public, ".", public_name, ttl=3600)
     except ValueError as error:
         raise CorefileError(str(error)) from error
     if not records or records[0][1] != DNSKEY:

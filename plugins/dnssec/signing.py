@@ -8,10 +8,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from fastdns import schedule
-from fastdns.log import Log
+from fastdns.control import schedule
 from fastdns.plugins.dnssec._jobs import open_desk, serve_jobs
 from fastdns.plugins.dnssec.keys import rrsig
+from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
     from fastdns.plugins.dnssec._dnssec import DnssecHandler

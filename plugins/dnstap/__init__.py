@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 
 from fastdns import __version__
-from fastdns._placeholders import Format
-from fastdns.corefile import Controller
 from fastdns.corefile.errors import quoted
 from fastdns.plugins.dnstap._dnstap import DnstapHandler
 from fastdns.plugins.dnstap._sender import Sender
 from fastdns.plugins.dnstap.endpoint import Endpoint
+from fastdns.setup import Controller
+from fastdns.walk.placeholders import Format
 
 __all__ = ["setup"]
 
@@ -66,9 +66,7 @@ def parse(controller: Controller) -> DnstapHandler:
     return follow(controller, sender, endpoint, listens, skip_verify, buffer * MIB, files)
 
 
-def follow(
-    controller: Controller, sender: Sender, endpoint: Endpoint, listens: bool, skip_verify: bool, buffer: int, files: tuple[str, ...]
-) -> DnstapHandler:
+def follow(controller: Controller, sender: Sender, endpoint: Endpoint, listens: bool, skip_verify: bool, buffer: int, files: tuple[str, ...]) -> DnstapHandler:
     """The handler, whose connection comes and goes with the configuration."""
     from fastdns.plugins.dnstap.collector import Collector
     from fastdns.plugins.dnstap.listener import Certificates, Listener

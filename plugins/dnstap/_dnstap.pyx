@@ -3,7 +3,9 @@ from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from fastdns._mux cimport CHILD_MUX, NEXT, TRANSPORT_NONE, Address, Handler, NativeHandler, Query, Stream, Verdict, Worker, query_is_udp, query_scratch
+from fastdns.walk.query cimport CHILD_MUX, NEXT, TRANSPORT_NONE, Handler, Query, Stream, Verdict, Worker, query_is_udp, query_scratch
+from fastdns.system.address cimport Address
+from fastdns._mux cimport NativeHandler
 from fastdns.plugins.dnstap._sender cimport Sender, tap_clock, tap_put
 from fastdns.plugins.dnstap._tap cimport TAP_CLIENT_QUERY, TAP_CLIENT_RESPONSE, Tap, Tapped, TapType
 

@@ -1,6 +1,6 @@
 """Rings of dnstap messages, and the way out of them."""
 
-from fastdns._placeholders import Format
+from fastdns.walk.placeholders import Format
 
 #: What `Sender.pump` ends with.
 TIME: int

@@ -7,10 +7,10 @@ import ssl
 import threading
 import time
 
-from fastdns.log import Log
 from fastdns.plugins.dnstap import frames
 from fastdns.plugins.dnstap._sender import STOPPED, TIME, Sender, count_frames
 from fastdns.plugins.dnstap.endpoint import Endpoint
+from fastdns.telemetry.log import Log
 
 __all__ = ["Collector", "DropReport"]
 

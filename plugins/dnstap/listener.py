@@ -10,11 +10,11 @@ import socket
 import ssl
 import threading
 
-from fastdns.log import Log
 from fastdns.plugins.dnstap import frames
 from fastdns.plugins.dnstap._sender import Sender
 from fastdns.plugins.dnstap.collector import FINISH, REPORT, TIMEOUT, DropReport
 from fastdns.plugins.dnstap.endpoint import Endpoint, told
+from fastdns.telemetry.log import Log
 
 __all__ = ["Certificates", "Hub", "Listener"]
 

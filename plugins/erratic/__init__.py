@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.duration import MILLISECOND, parse_int
 from fastdns.corefile.errors import quoted
+from fastdns.setup import Controller
 
 __all__ = ["Settings", "parse", "setup"]
 

@@ -1,12 +1,11 @@
 """The native handler of erratic: fixed answers, and a counter that decides what goes wrong with them."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from fastdns._atomic cimport atomic_peek64
-from fastdns._mux cimport (ANSWERED, DROPPED, PARKED, QUERY_DEADLINE, Handler, NativeHandler, Query, Timer, Verdict, Worker, query_answer,
-                           query_fail, query_park, query_resume, query_scratch)
-from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add, reply_alloc
-from fastdns._wire cimport (CLASS_IN, FLAG_AA, FLAG_TC, NAME_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_NS,
-                            TYPE_SOA)
+from fastdns.system.atomic cimport atomic_peek64
+from fastdns.walk.query cimport ANSWERED, DROPPED, PARKED, QUERY_DEADLINE, Handler, Query, Timer, Verdict, Worker, query_scratch
+from fastdns._mux cimport NativeHandler, query_answer, query_fail, query_park, query_resume
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add, reply_alloc
+from fastdns._wire cimport CLASS_IN, FLAG_AA, FLAG_TC, NAME_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_NS, TYPE_SOA
 from fastdns.plugins.autopath._autopath cimport SearchPath, SearchPathHandle
 
 cdef extern from *:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller
 from fastdns.plugins.errors._errors import ErrorLog
+from fastdns.setup import Controller
 
 __all__ = ["ErrorLog", "setup"]
 
@@ -58,7 +58,7 @@ def parse_consolidate(controller: Controller) -> tuple[int, str, str, bool]:
             raise controller.err("multiple log levels specified in consolidate")
         else:
             level = option
-    from fastdns import regex
+    from fastdns.expression import regex
 
     try:
         regex.compile(expression)

@@ -2,9 +2,10 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
 
-from fastdns._log cimport LOG_LINE_MAX, log_put
-from fastdns._mux cimport ERROR_MAX, Handler, NativeHandler, Query
-from fastdns._text cimport Text, text_char, text_name, text_number, text_printable, text_put, text_type
+from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
+from fastdns.walk.query cimport ERROR_MAX, Handler, Query
+from fastdns._mux cimport NativeHandler
+from fastdns.message.text cimport Text, text_char, text_name, text_number, text_printable, text_put, text_type
 from fastdns._wire cimport NAME_MAX
 
 cdef extern from *:

@@ -6,10 +6,10 @@ import itertools
 import threading
 import time
 
-from fastdns import regex
 from fastdns.corefile.duration import format_duration
-from fastdns.log import Log
+from fastdns.expression import regex
 from fastdns.plugins.errors import _errors
+from fastdns.telemetry.log import Log
 
 __all__ = ["Consolidation", "Group"]
 

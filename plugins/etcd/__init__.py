@@ -6,13 +6,14 @@ import os
 import ssl
 from dataclasses import dataclass, field
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import system_error
 from fastdns.plugins.etcd._etcd import EtcdHandler
 from fastdns.plugins.etcd._snapshot import Records
 from fastdns.plugins.etcd.follower import Follower
 from fastdns.plugins.etcd.gateway import EtcdError, Gateway
 from fastdns.plugins.etcd.message import path_of
+from fastdns.setup import Controller
 
 __all__ = ["Settings", "parse", "setup"]
 

@@ -1,7 +1,7 @@
 """The services that a name asks for; see _lookup.pxd."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
-from fastdns._atomic cimport atomic_load64
+from fastdns.system.atomic cimport atomic_load64
 from fastdns._wire cimport LABELS_MAX, TYPE_TXT
 from fastdns.plugins.etcd._snapshot cimport HOST_BROKEN, snapshot_bound
 

@@ -8,10 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 from fastdns.corefile.errors import defect
-from fastdns.log import Log
 from fastdns.plugins.etcd._snapshot import Records
 from fastdns.plugins.etcd.gateway import EtcdError, Gateway, Kv
 from fastdns.plugins.etcd.message import row
+from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
     from fastdns.plugins.etcd._snapshot import Row

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fastdns._zone import Zone, ZoneSet
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.duration import format_duration
 from fastdns.corefile.errors import quoted, system_error
-from fastdns.log import Log
+from fastdns.index.zone import Zone, ZoneSet
 from fastdns.plugins.file._file import FileHandler
 from fastdns.plugins.file.source import SECOND, ZoneFile, notifier
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
 
 __all__ = ["Settings", "parse", "setup"]
 

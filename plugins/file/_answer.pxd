@@ -4,12 +4,12 @@ A handler calls zone_query from its `query` hook and zone_resume from `resume`; 
 an answer, so it is of one version (what is found through the server, after parking, is followed by authority of the version of that moment).
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns._index cimport IndexResult
-from fastdns._mux cimport Ahead, Handler, Query, Verdict
-from fastdns._nodes cimport IndexNode, IndexTable, RRset
+from fastdns.index.index cimport IndexResult
+from fastdns.walk.query cimport Ahead, Handler, Query, Verdict
+from fastdns.index.nodes cimport IndexNode, IndexTable, RRset
 from fastdns._wire cimport Name
-from fastdns._zone cimport ZoneState, ZoneVersion
-from fastdns._zones cimport Zones
+from fastdns.index.zone cimport ZoneState, ZoneVersion
+from fastdns.index.zone_list cimport Zones
 
 cdef enum:                      # options
     ANSWER_PLAIN_REFERRALS = 1  # auto: AA is cleared even when an alias leads to the delegation

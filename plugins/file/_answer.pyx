@@ -1,20 +1,20 @@
 """From a question to the records of a zone. The contract is in _answer.pxd; the order of decisions is that of spec/plugins-a-k.md, file."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
-from fastdns._atomic cimport atomic_peek8
-from fastdns._index cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, IndexOutcome, IndexResult, index_current,
-                             reply_add_rrset, table_exact, table_fetch_node, table_fetch_slot, table_find, table_wildcard)
-from fastdns._log cimport LOG_LINE_MAX, log_put
-from fastdns._mux cimport AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, NEXT, Ahead, Handler, Query, Verdict, query_answer, query_do, query_fail
-from fastdns._nodes cimport (NODE_CNAME, NODE_DNAME, NODE_HASHED, NODE_WILDCARD, IndexNode, IndexRecord, RRset, node_rrset,
-                             rrset_record)
-from fastdns._reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record, reply_clear
-from fastdns._text cimport Text, text_name, text_put
+from fastdns.system.atomic cimport atomic_peek8
+from fastdns.index.index cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, IndexOutcome, IndexResult,
+                                  index_current, reply_add_rrset, table_exact, table_fetch_node, table_fetch_slot, table_find, table_wildcard)
+from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
+from fastdns.walk.query cimport AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, NEXT, Ahead, Handler, Query, Verdict, query_do
+from fastdns._mux cimport query_answer, query_fail
+from fastdns.index.nodes cimport NODE_CNAME, NODE_DNAME, NODE_HASHED, NODE_WILDCARD, IndexNode, IndexRecord, RRset, node_rrset, rrset_record
+from fastdns.message.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record, reply_clear
+from fastdns.message.text cimport Text, text_name, text_put
 from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_ANY, TYPE_AXFR,
                             TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_HTTPS, TYPE_IXFR, TYPE_MX, TYPE_NS, TYPE_RRSIG, TYPE_SOA, TYPE_SRV, TYPE_SVCB, Name,
                             load16, wire_name_copy, wire_name_length)
-from fastdns._zone cimport ZoneState, ZoneVersion, zone_match, zone_slots, zone_version
-from fastdns._zones cimport Zones, wire_is_below, zones_hold
+from fastdns.index.zone cimport ZoneState, ZoneVersion, zone_match, zone_slots, zone_version
+from fastdns.index.zone_list cimport Zones, wire_is_below, zones_hold
 from fastdns.plugins.file._chase cimport chase_alias, chase_dname, chase_resume
 from fastdns.plugins.file._proof cimport prove_absent_name, prove_absent_type, prove_expansion, prove_referral
 

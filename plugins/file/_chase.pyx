@@ -1,15 +1,16 @@
 """Following aliases; see _chase.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
-from fastdns._atomic cimport atomic_peek8
-from fastdns._index cimport IndexResult, table_exact
-from fastdns._mux cimport ANSWERED, CHILD_MUX, PARKED, Handler, Query, Verdict, query_child, query_fail, query_park
-from fastdns._nodes cimport NODE_CNAME, NODE_CUT, IndexNode, IndexRecord, RRset, node_rrset, rrset_record
-from fastdns._publish cimport index_holds
-from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_alloc, reply_append
+from fastdns.system.atomic cimport atomic_peek8
+from fastdns.index.index cimport IndexResult, table_exact
+from fastdns.walk.query cimport ANSWERED, CHILD_MUX, PARKED, Handler, Query, Verdict
+from fastdns._mux cimport query_child, query_fail, query_park
+from fastdns.index.nodes cimport NODE_CNAME, NODE_CUT, IndexNode, IndexRecord, RRset, node_rrset, rrset_record
+from fastdns.index.publish cimport index_holds
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_alloc, reply_append
 from fastdns._wire cimport (CLASS_IN, FLAG_TC, NAME_MAX, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_NS,
                             TYPE_SOA, Name, wire_name_copy)
-from fastdns.plugins.file._answer cimport (ANSWER_PLAIN_REFERRALS, add_referral, add_servers, add_set, add_signatures, add_soa, add_targets, is_name)
+from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, add_referral, add_servers, add_set, add_signatures, add_soa, add_targets, is_name
 from fastdns.plugins.file._proof cimport prove_expansion
 
 cdef enum:

@@ -1,7 +1,8 @@
 """The native handler of file; auto and secondary have handlers of the same kind."""
-from fastdns._mux cimport Handler, NativeHandler, Query, Verdict
-from fastdns._zone cimport ZoneSet
-from fastdns._zones cimport ZoneList, Zones
+from fastdns.walk.query cimport Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler
+from fastdns.index.zone cimport ZoneSet
+from fastdns.index.zone_list cimport ZoneList, Zones
 
 cdef struct FileState:
     void **zones                # of the ZoneSet

@@ -1,7 +1,7 @@
 from collections.abc import Iterable
 
 from fastdns._mux import NativeHandler
-from fastdns._zone import ZoneSet
+from fastdns.index.zone import ZoneSet
 from fastdns.plugins.transfer import Transfer
 
 class FileHandler(NativeHandler):

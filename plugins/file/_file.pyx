@@ -1,11 +1,12 @@
 """The native handler of file: which zone, and what it says."""
 from libc.stdint cimport uint32_t
-from fastdns._log cimport LOG_LINE_MAX, log_put
-from fastdns._mux cimport DROPPED, NEXT, Ahead, Handler, NativeHandler, Query, Verdict, query_fail, query_scratch
-from fastdns._text cimport Text, text_address, text_name, text_put
+from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
+from fastdns.walk.query cimport DROPPED, NEXT, Ahead, Handler, Query, Verdict, query_scratch
+from fastdns._mux cimport NativeHandler, query_fail
+from fastdns.message.text cimport Text, text_address, text_name, text_put
 from fastdns._wire cimport OPCODE_NOTIFY, RCODE_REFUSED, TYPE_AXFR, TYPE_IXFR
-from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
-from fastdns._zones cimport ZoneList
+from fastdns.index.zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns.index.zone_list cimport ZoneList
 from fastdns.plugins.file._answer cimport ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
 from fastdns.plugins.transfer.journal import give
 

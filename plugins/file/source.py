@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Callable
 
-from fastdns import schedule
-from fastdns._zone import Zone
-from fastdns.corefile import Config
+from fastdns.control import schedule
 from fastdns.corefile.errors import quoted, system_error
-from fastdns.log import Log
+from fastdns.index.zone import Zone
 from fastdns.plugins.transfer.journal import publish
+from fastdns.setup import Config
+from fastdns.telemetry.log import Log
 
 __all__ = ["Notify", "ZoneFile", "notifier"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from fastdns.corefile import Controller
-from fastdns.log import Log
 from fastdns.plugins.forward._forward import ForwardHandler
 from fastdns.plugins.forward.options import parse
 from fastdns.plugins.forward.upstreams import pack_address, targets
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
 
 __all__ = ["setup"]
 

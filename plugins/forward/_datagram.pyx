@@ -7,17 +7,16 @@ from libc.errno cimport EAGAIN, ECONNREFUSED, EINTR, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc
 from libc.string cimport memset
-from fastdns._metrics cimport metric_add
-from fastdns._mux cimport Flush, Source, Worker, worker_flush
-from fastdns._random cimport random_below, random_next
+from fastdns.telemetry.metrics cimport metric_add
+from fastdns.walk.query cimport Flush, Source, Worker, worker_flush
+from fastdns.system.random cimport random_below, random_next
 from fastdns._wire cimport HEADER_SIZE, load16, store16, wire_answers
-from fastdns._socket cimport (AF_INET6, EPOLLIN, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, MSG_TRUNC, SO_RCVBUF, SOCK_DGRAM, SOL_SOCKET, close,
-                              connect, recv, recvmmsg, send, sendmmsg, sockaddr)
+from fastdns.system.socket cimport (AF_INET6, EPOLLIN, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, MSG_TRUNC, SO_RCVBUF, SOCK_DGRAM, SOL_SOCKET, close,
+                                    connect, recv, recvmmsg, send, sendmmsg, sockaddr)
 from fastdns.plugins.forward._system cimport IPV6_RECVERR, IP_RECVERR, error_number_set, icmp_error, socket_option
-from fastdns.plugins.forward._upstream cimport (
-    BEGUN, BROKEN, RECEIVE_BATCH, RECEIVE_SIZE, RETIRED_MAX, SEND_BATCH, SOCKETS, SOCKET_AGE, SOCKET_SLOTS, SOCKET_USES, Exchange, Peer, Settings, Share,
-    Socket, Stock, WAY_NONE, WAY_UDP, stock_exchange, stock_of, stocks, upstream_error, upstream_socket,
-)
+from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, RECEIVE_BATCH, RECEIVE_SIZE, RETIRED_MAX, SEND_BATCH, SOCKETS, SOCKET_AGE,
+                                                SOCKET_SLOTS, SOCKET_USES, Exchange, Peer, Settings, Share, Socket, Stock, WAY_NONE, WAY_UDP,
+                                                stock_exchange, stock_of, stocks, upstream_error, upstream_socket)
 
 cdef enum:
     RECEIVE_BUFFER = 1048576        # asked of the kernel, which gives at most net.core.rmem_max

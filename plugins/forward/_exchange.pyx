@@ -7,17 +7,13 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
-from fastdns._atomic cimport atomic_add32, atomic_load32, atomic_load64, atomic_store32
-from fastdns._metrics cimport metric_add, metric_observe
-from fastdns._mux cimport (
-    ANSWERED, FAILED, NEXT, PARKED, Query, Timer, Verdict, Worker, query_answer, query_fail, query_is_udp, query_park, query_resume, query_scratch,
-    query_size,
-)
-from fastdns._random cimport random_below
-from fastdns._reply cimport Record, reply_clear, reply_parse
-from fastdns._wire cimport (
-    FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, load16,
-)
+from fastdns.system.atomic cimport atomic_add32, atomic_load32, atomic_load64, atomic_store32
+from fastdns.telemetry.metrics cimport metric_add, metric_observe
+from fastdns.walk.query cimport ANSWERED, FAILED, NEXT, PARKED, Query, Timer, Verdict, Worker, query_is_udp, query_scratch, query_size
+from fastdns._mux cimport query_answer, query_fail, query_park, query_resume
+from fastdns.system.random cimport random_below
+from fastdns.message.reply cimport Record, reply_clear, reply_parse
+from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, load16
 from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
 from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat, datagram_sweep
 from fastdns.plugins.forward._guest cimport guest_begin, guest_end, guest_forget, guest_wanted
@@ -25,10 +21,8 @@ from fastdns.plugins.forward._health cimport health_begin, health_end, health_in
 from fastdns.plugins.forward._lane cimport lane_begin, lane_forget
 from fastdns.plugins.forward._request cimport request_equal, request_write
 from fastdns.plugins.forward._taps cimport taps_tell
-from fastdns.plugins.forward._upstream cimport (
-    BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_GUEST, WAY_LANE, WAY_NONE, WAY_PAUSE, WAY_TCP, WAY_UDP, exchange_give,
-    exchange_take, upstream_error, upstream_peer,
-)
+from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_GUEST, WAY_LANE,
+                                                WAY_NONE, WAY_PAUSE, WAY_TCP, WAY_UDP, exchange_give, exchange_take, upstream_error, upstream_peer)
 
 cdef enum:
     EQUAL_SLOTS = 1024              # questions in flight, by hash

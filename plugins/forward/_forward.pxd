@@ -1,5 +1,6 @@
 from libc.stdint cimport uint32_t, uint64_t
-from fastdns._mux cimport Handler, NativeHandler, Query
+from fastdns.walk.query cimport Handler, Query
+from fastdns._mux cimport NativeHandler
 from fastdns.plugins.forward._exchange cimport Forward, Rcodes
 
 # The upstream (address:port) that a query was sent to last, "" if it was not: metadata forward/upstream.

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from fastdns._metadata import LabelHandle
 from fastdns._mux import NativeHandler
 from fastdns.plugins.forward.options import Options
 from fastdns.plugins.forward.upstreams import Target
+from fastdns.walk.metadata import LabelHandle
 
 class ForwardHandler(NativeHandler):
     """One instance: forwards what is at or below ``options.zone`` to the upstreams."""

@@ -2,21 +2,19 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns._atomic cimport atomic_add32
-from fastdns._metadata cimport Label, LabelHandle
-from fastdns._metrics cimport METRIC_CONTROL, Metric, metric_add
-from fastdns._mux cimport NEXT, Handler, NativeHandler, Query, Verdict, Worker, query_scratch
-from fastdns._text cimport Text, text_string
+from fastdns.system.atomic cimport atomic_add32
+from fastdns.walk.metadata cimport Label, LabelHandle
+from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
+from fastdns.walk.query cimport NEXT, Handler, Query, Verdict, Worker, query_scratch
+from fastdns._mux cimport NativeHandler
+from fastdns.message.text cimport Text, text_string
 from fastdns._wire cimport Name
-from fastdns._zones cimport name_is_below
+from fastdns.index.zone_list cimport name_is_below
 from fastdns.plugins.dnstap._tap cimport Tap
-from fastdns.plugins.forward._exchange cimport (
-    POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting, exchange_abandon, exchange_ask, exchange_close,
-)
-from fastdns._socket cimport socket_clock
-from fastdns.plugins.forward._upstream cimport (
-    PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream, upstream_alive,
-)
+from fastdns.plugins.forward._exchange cimport (POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting, exchange_abandon,
+                                                exchange_ask, exchange_close)
+from fastdns.system.socket cimport socket_clock
+from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream, upstream_alive
 from fastdns._wire import name_wire
 
 POLICIES = {"random": POLICY_RANDOM, "round_robin": POLICY_ROUND_ROBIN, "sequential": POLICY_SEQUENTIAL}

@@ -7,12 +7,12 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
-from fastdns._atomic cimport atomic_load32
-from fastdns._mux cimport ERROR_MAX, Mail, Worker, mux_worker_count, mux_workers
+from fastdns.system.atomic cimport atomic_load32
+from fastdns.walk.query cimport ERROR_MAX, Mail, Worker
+from fastdns._mux cimport mux_worker_count, mux_workers
 from fastdns.plugins.forward._connection cimport connection_begin
-from fastdns.plugins.forward._upstream cimport (
-    BEGUN, BROKEN, REQUEST_INLINE, Exchange, Peer, Share, WAY_GUEST, WAY_NONE, exchange_give, exchange_returned, exchange_take, upstream_peer,
-)
+from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, REQUEST_INLINE, Exchange, Peer, Share, WAY_GUEST, WAY_NONE, exchange_give,
+                                                exchange_returned, exchange_take, upstream_peer)
 
 cdef enum:
     GUESTS = 4                  # with a host at one time; with more to ask a worker makes a connection of its own

@@ -8,10 +8,10 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, strncpy
-from fastdns._atomic cimport atomic_add32, atomic_load_pointer, atomic_load32, atomic_swap_pointer, atomic_take_pointer
-from fastdns._mux cimport ERROR_MAX, Mail, Worker
+from fastdns.system.atomic cimport atomic_add32, atomic_load_pointer, atomic_load32, atomic_swap_pointer, atomic_take_pointer
+from fastdns.walk.query cimport ERROR_MAX, Mail, Worker
 from fastdns._wire cimport HEADER_SIZE
-from fastdns._socket cimport EFD_CLOEXEC, EFD_NONBLOCK, eventfd, read, write
+from fastdns.system.socket cimport EFD_CLOEXEC, EFD_NONBLOCK, eventfd, read, write
 from fastdns.plugins.forward._upstream cimport BEGUN, BROKEN, Exchange, Peer, WAY_LANE, WAY_NONE, exchange_returned
 
 cdef enum:

@@ -5,9 +5,9 @@ sockets and connections. An `Exchange` is one question under way; the queries th
 ways to an upstream (_datagram, _connection, _lane), which know nothing of policies and report through `Share.answered` and `Share.failed`.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
-from fastdns._mux cimport Query, Worker, Source, Timer, Flush, ERROR_MAX, WORKERS_MAX
-from fastdns._metrics cimport Buckets
-from fastdns._socket cimport iovec, mmsghdr
+from fastdns.walk.query cimport Query, Worker, Source, Timer, Flush, ERROR_MAX, WORKERS_MAX
+from fastdns.telemetry.metrics cimport Buckets
+from fastdns.system.socket cimport iovec, mmsghdr
 
 cdef enum:
     UPSTREAMS_MAX = 64

@@ -10,12 +10,12 @@ import asyncio
 import threading
 from typing import Protocol
 
-from fastdns.log import Log
+from fastdns.control.tls import client_context
 from fastdns.plugins.forward import _lane
 from fastdns.plugins.forward._forward import ForwardHandler
 from fastdns.plugins.forward.https import HttpsClient
 from fastdns.plugins.forward.tls import TlsClient
-from fastdns.tls import client_context
+from fastdns.telemetry.log import Log
 
 __all__ = ["Client", "Lane", "join"]
 

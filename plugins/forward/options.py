@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller
 from fastdns.corefile.address import host_port, is_address
 from fastdns.corefile.duration import format_duration
 from fastdns.corefile.zone import fqdn, is_domain_name, origins
-from fastdns.log import Log
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
 
 __all__ = ["RCODES", "TARGETS_MAX", "Options", "parse"]
 

@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from fastdns.corefile import Controller
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.plugins.geoip._geoip import GeoipHandler
 from fastdns.plugins.geoip._mmdb import Database
+from fastdns.setup import Controller
 
 __all__ = ["Settings", "parse", "provides", "setup"]
 

@@ -1,8 +1,8 @@
 """Labels of metadata out of a database of addresses."""
 
-from fastdns._metadata import LabelHandle
 from fastdns._mux import NativeHandler
 from fastdns.plugins.geoip._mmdb import Database
+from fastdns.walk.metadata import LabelHandle
 
 class GeoipHandler(NativeHandler):
     """Publishes what a database says of a query's client; the chain passes it by.

@@ -10,12 +10,13 @@ import time
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from fastdns._metrics import Metric
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.address import host_port_or_file, split_address, strip_scope
 from fastdns.corefile.zone import origins, split_transport
-from fastdns.parameters import rcode_text
 from fastdns.plugin import PASS, Next, Plugin, Query
+from fastdns.protocol.parameters import rcode_text
+from fastdns.setup import Controller
+from fastdns.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
     from fastdns.plugins.grpc.client import Client, Target
@@ -132,8 +133,8 @@ class Grpc(Plugin):
     deadline = TIMEOUT + 1.0
 
     def __init__(self, options: Options) -> None:
+        from fastdns.control.tls import client_context
         from fastdns.plugins.grpc.client import Client
-        from fastdns.tls import client_context
 
         self.options = options
         self.zones = [options.zone]
@@ -180,7 +181,7 @@ class Grpc(Plugin):
 
     async def ask(self, client: Client, request: bytes) -> bytes:
         """The reply of one upstream. Raises UpstreamError."""
-        from fastdns.dnspacket import NOT_FOUND, StatusError
+        from fastdns.fronts.dnspacket import NOT_FOUND, StatusError
 
         began = time.monotonic()
         try:

@@ -17,7 +17,19 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
-from fastdns.dnspacket import BODY_MAX, INTERNAL, METHOD, PACKET_MAX, RESOURCE_EXHAUSTED, UNAVAILABLE, UNKNOWN, StatusError, pack, percent_decoded, unpack
+from fastdns.fronts.dnspacket import (
+    BODY_MAX,
+    INTERNAL,
+    METHOD,
+    PACKET_MAX,
+    RESOURCE_EXHAUSTED,
+    UNAVAILABLE,
+    UNKNOWN,
+    StatusError,
+    pack,
+    percent_decoded,
+    unpack,
+)
 
 __all__ = ["Client", "Target"]
 
@@ -323,7 +335,7 @@ class Client:
     def _failure(self, error: OSError) -> StatusError:
         target = self.target
         if isinstance(error, ssl.SSLCertVerificationError):
-            text = f'authentication handshake failed: tls: failed to verify certificate: {error.verify_message}'
+            text = f"authentication handshake failed: tls: failed to verify certificate: {error.verify_message}"
         elif isinstance(error, ssl.SSLError) or not error.errno:
             text = f"authentication handshake failed: {getattr(error, 'reason', None) or error}"
         else:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller
-from fastdns.corefile.limits import parse_limits
+from fastdns.setup import Controller
+from fastdns.setup.limits import parse_limits
 
 __all__ = ["setup"]
 

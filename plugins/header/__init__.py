@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
+from fastdns.setup import Controller
 
 __all__ = ["FLAGS", "Rules", "parse", "setup"]
 

@@ -1,6 +1,7 @@
 """The native handler of header: two masks for queries and two for replies."""
 from libc.stdint cimport uint16_t
-from fastdns._mux cimport NEXT, UP, Handler, NativeHandler, Query, Verdict
+from fastdns.walk.query cimport NEXT, UP, Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler
 from fastdns._wire cimport FLAG_CD, FLAG_RD
 
 cdef enum:

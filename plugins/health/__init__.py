@@ -6,11 +6,12 @@ import socket
 import threading
 import time
 
-from fastdns._metrics import Metric
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.address import join_host_port, split_address
-from fastdns.http import HEALTH, Endpoint, page_address
-from fastdns.log import Log
+from fastdns.httpd.endpoint import HEALTH, Endpoint, page_address
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
+from fastdns.telemetry.metrics import Metric
 
 __all__ = ["setup"]
 

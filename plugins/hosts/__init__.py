@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import stat
 
-from fastdns import schedule
-from fastdns._index import Index
-from fastdns._metrics import Metric
-from fastdns._zones import ZoneList
-from fastdns.corefile import Controller
+from fastdns.control import schedule
 from fastdns.corefile.errors import system_error
-from fastdns.log import Log
+from fastdns.index.index import Index
+from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.hosts._hosts import HostsHandler
 from fastdns.plugins.hosts.table import Entries, records
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
+from fastdns.telemetry.metrics import Metric
 
 __all__ = ["Hosts", "Settings", "parse", "setup"]
 

@@ -1,6 +1,6 @@
-from fastdns._index import Index
 from fastdns._mux import NativeHandler
-from fastdns._zones import ZoneList
+from fastdns.index.index import Index
+from fastdns.index.zone_list import ZoneList
 
 class HostsHandler(NativeHandler):
     """Answers A, AAAA and PTR from a flat index.

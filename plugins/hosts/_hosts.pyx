@@ -1,12 +1,13 @@
 """The native handler of hosts: one look-up in a flat index, a second one where there are wildcards."""
 from libc.stdint cimport uint8_t
-from fastdns._atomic cimport atomic_peek8, atomic_poke8
-from fastdns._index cimport Index, index_exact, index_wildcard, reply_add_rrset
-from fastdns._mux cimport ANSWERED, NEXT, Handler, NativeHandler, Query, Verdict, query_answer, query_fail
-from fastdns._nodes cimport IndexCore, IndexNode, RRset, node_rrset
-from fastdns._reply cimport SECTION_ANSWER
+from fastdns.system.atomic cimport atomic_peek8, atomic_poke8
+from fastdns.index.index cimport Index, index_exact, index_wildcard, reply_add_rrset
+from fastdns.walk.query cimport ANSWERED, NEXT, Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler, query_answer, query_fail
+from fastdns.index.nodes cimport IndexCore, IndexNode, RRset, node_rrset
+from fastdns.message.reply cimport SECTION_ANSWER
 from fastdns._wire cimport FLAG_AA, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_PTR
-from fastdns._zones cimport ZoneList, Zones, zones_hold
+from fastdns.index.zone_list cimport ZoneList, Zones, zones_hold
 
 cdef struct HostsState:
     const IndexCore *index

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fastdns._wire import name_wire
-from fastdns._zones import ZoneList
 from fastdns.corefile.address import packed, strip_scope
+from fastdns.index.zone_list import ZoneList
 
 __all__ = ["Entries", "records"]
 

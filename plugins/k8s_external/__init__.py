@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.k8s_external._k8s_external import ExternalHandler
 from fastdns.plugins.kubernetes._kubernetes import Kubernetes
+from fastdns.setup import Controller
 
 __all__ = ["Settings", "parse", "setup"]
 

@@ -1,10 +1,10 @@
 """Records of services that can be reached from outside."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from fastdns.plugins.k8s_external._external cimport Apex, External
-from fastdns.plugins.kubernetes._answer cimport Ask
-from fastdns.plugins.kubernetes._name cimport Wanted
-from fastdns.plugins.kubernetes._records cimport EndpointRecord, PortRecord, SliceRecord
-from fastdns.plugins.kubernetes._view cimport Result, View, Walk
+from fastdns.plugins.kubernetes.answer.records cimport Ask
+from fastdns.plugins.kubernetes.answer.name cimport Wanted
+from fastdns.plugins.kubernetes.store.records cimport EndpointRecord, PortRecord, SliceRecord
+from fastdns.plugins.kubernetes.answer.view cimport Result, View, Walk
 
 cdef enum:
     HOSTS_MAX = 16                  # different host names that are looked up for one query

@@ -1,22 +1,22 @@
 """Records of services that can be reached from outside; see _answer.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
-from fastdns._reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Reply, reply_alloc, reply_copy
-from fastdns._seen cimport Seen, reply_put, seen_add, seen_begin
-from fastdns._wire cimport (NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, store16, store32, wire_name_equal)
-from fastdns._zones cimport ZoneName
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Reply, reply_alloc, reply_copy
+from fastdns.message.dedup cimport Seen, reply_put, seen_add, seen_begin
+from fastdns._wire cimport NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, store16, store32, wire_name_equal
+from fastdns.index.zone_list cimport ZoneName
 from fastdns.plugins.k8s_external._external cimport SOA_NUMBERS
-from fastdns.plugins.kubernetes._answer cimport target_of, weight_of
-from fastdns.plugins.kubernetes._chase cimport from_text
-from fastdns.plugins.kubernetes._find cimport Probe, address_hash, find_namespace, find_service, next_node, probe_begin, service_has_external
-from fastdns.plugins.kubernetes._memory cimport load_count
-from fastdns.plugins.kubernetes._name cimport FORM_NAMESPACE, FORM_NONE, name_parse_external, name_port, name_reverse
-from fastdns.plugins.kubernetes._records cimport (LOCAL, SERVICE_HEADLESS, AddressRecord, ServiceNode, ServiceRecord, endpoint_hostname, node_service,
-                                                  service_externals, service_ports, service_text, slice_ports, slice_text)
-from fastdns.plugins.kubernetes._reverse cimport accepts
-from fastdns.plugins.kubernetes._servers cimport OUTSIDE, OUTSIDE_HEADLESS, SERVERS_MAX, Server, servers_collect
-from fastdns.plugins.kubernetes._view cimport (FOUND_CLUSTER_IP, FOUND_EMPTY, FOUND_ENDPOINTS, FOUND_NOTHING, endpoint_label, view_exposes, walk_begin,
-                                               walk_next)
+from fastdns.plugins.kubernetes.answer.records cimport target_of, weight_of
+from fastdns.plugins.kubernetes.answer.chase cimport from_text
+from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_namespace, find_service, next_node, probe_begin, service_has_external
+from fastdns.plugins.kubernetes.store.memory cimport load_count
+from fastdns.plugins.kubernetes.answer.name cimport FORM_NAMESPACE, FORM_NONE, name_parse_external, name_port, name_reverse
+from fastdns.plugins.kubernetes.store.records cimport (LOCAL, SERVICE_HEADLESS, AddressRecord, ServiceNode, ServiceRecord, endpoint_hostname,
+                                                       node_service, service_externals, service_ports, service_text, slice_ports, slice_text)
+from fastdns.plugins.kubernetes.answer.reverse cimport accepts
+from fastdns.plugins.kubernetes.answer.servers cimport OUTSIDE, OUTSIDE_HEADLESS, SERVERS_MAX, Server, servers_collect
+from fastdns.plugins.kubernetes.answer.view cimport (FOUND_CLUSTER_IP, FOUND_EMPTY, FOUND_ENDPOINTS, FOUND_NOTHING, endpoint_label, view_exposes,
+                                                     walk_begin, walk_next)
 
 
 cdef uint16_t size_of(uint8_t family) noexcept nogil:

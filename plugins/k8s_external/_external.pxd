@@ -1,7 +1,7 @@
 """How one server block's external zones look. Never changed once the handler is in a chain."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns._zones cimport ZoneName, Zones
-from fastdns.plugins.kubernetes._view cimport View
+from fastdns.index.zone_list cimport ZoneName, Zones
+from fastdns.plugins.kubernetes.answer.view cimport View
 
 cdef struct Apex:                   # what a zone needs besides its services
     const ZoneName *zone            # borrowed from the handler's list; lower case, as names in this zone are written

@@ -5,18 +5,18 @@ They are as many as CoreDNS sends: an address comes once for each port, and SRV 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
-from fastdns._hash cimport hash_octets, hash_seed
+from fastdns.system.hash cimport hash_octets, hash_seed
 from fastdns._wire cimport NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, store16
 from fastdns.plugins.k8s_external._answer cimport Entries, Entry, entries_begin, entries_next, soa_write, target_write
 from fastdns.plugins.k8s_external._external cimport Apex, External
 from fastdns.plugins.k8s_external._k8s_external cimport ExternalHandler
-from fastdns.plugins.kubernetes._chase cimport from_text
-from fastdns.plugins.kubernetes._name cimport Wanted
-from fastdns.plugins.kubernetes._records cimport LOCAL, SERVICE_HEADLESS, ServiceNode
-from fastdns.plugins.kubernetes._servers cimport OUTSIDE, OUTSIDE_HEADLESS, SERVERS_MAX, Server, servers_collect
-from fastdns.plugins.kubernetes._store cimport cluster_lock, cluster_unlock
+from fastdns.plugins.kubernetes.answer.chase cimport from_text
+from fastdns.plugins.kubernetes.answer.name cimport Wanted
+from fastdns.plugins.kubernetes.store.records cimport LOCAL, SERVICE_HEADLESS, ServiceNode
+from fastdns.plugins.kubernetes.answer.servers cimport OUTSIDE, OUTSIDE_HEADLESS, SERVERS_MAX, Server, servers_collect
+from fastdns.plugins.kubernetes.store.store cimport cluster_lock, cluster_unlock
 from fastdns.plugins.kubernetes._transfer cimport port_write, services_sorted
-from fastdns.plugins.kubernetes._view cimport FOUND_CLUSTER_IP, FOUND_ENDPOINTS, Result, View
+from fastdns.plugins.kubernetes.answer.view cimport FOUND_CLUSTER_IP, FOUND_ENDPOINTS, Result, View
 from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
 from fastdns.plugins.transfer._transfer cimport transfer_of
 

@@ -6,19 +6,20 @@ import weakref
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from fastdns import interfaces
-from fastdns.corefile import Controller, CorefileError
-from fastdns.plugins.kubernetes import cluster
+from fastdns.corefile import CorefileError
 from fastdns.plugins.kubernetes._kubernetes import Kubernetes
-from fastdns.plugins.kubernetes._store import Store
-from fastdns.plugins.kubernetes.connection import ApiConfigError, Endpoint, InCluster
-from fastdns.plugins.kubernetes.gauges import make_store
-from fastdns.plugins.kubernetes.resources import Kind, Selectors
-from fastdns.plugins.kubernetes.selectors import Selector
 from fastdns.plugins.kubernetes.settings import Settings, parse
+from fastdns.plugins.kubernetes.store.gauges import make_store
+from fastdns.plugins.kubernetes.store.store import Store
+from fastdns.plugins.kubernetes.watch import cluster
+from fastdns.plugins.kubernetes.watch.connection import ApiConfigError, Endpoint, InCluster
+from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
+from fastdns.plugins.kubernetes.watch.selectors import Selector
+from fastdns.setup import Controller
+from fastdns.system import interfaces
 
 if TYPE_CHECKING:
-    from fastdns.plugins.kubernetes.cluster import Origin
+    from fastdns.plugins.kubernetes.watch.cluster import Origin
 
 __all__ = ["setup"]
 
@@ -79,13 +80,13 @@ def kinds(settings: Settings) -> list[Kind]:
 def origin(settings: Settings) -> Origin:
     """Where the objects come from. Raises ApiConfigError."""
     if settings.manifests:
-        from fastdns.plugins.kubernetes.manifests import Manifests
+        from fastdns.plugins.kubernetes.watch.manifests import Manifests
 
         manifests = Manifests(tuple(settings.manifests))
         manifests.check()
         return manifests
     if settings.kubeconfig:
-        from fastdns.plugins.kubernetes.kubeconfig import Kubeconfig
+        from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
 
         return Kubeconfig(settings.kubeconfig, settings.context)
     if settings.endpoint:

@@ -1,9 +1,9 @@
 """The native handler of kubernetes."""
 from libc.stdint cimport uint8_t
 from fastdns._mux cimport NativeHandler
-from fastdns._zones cimport ZoneList
-from fastdns.plugins.kubernetes._store cimport Store
-from fastdns.plugins.kubernetes._view cimport View
+from fastdns.index.zone_list cimport ZoneList
+from fastdns.plugins.kubernetes.store.store cimport Store
+from fastdns.plugins.kubernetes.answer.view cimport View
 
 cdef class Kubernetes(NativeHandler):
     cdef View view

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from fastdns._metadata import LabelHandle
 from fastdns._mux import NativeHandler
 from fastdns.plugins.autopath._autopath import SearchPathHandle
-from fastdns.plugins.kubernetes._store import Store
+from fastdns.plugins.kubernetes.store.store import Store
 from fastdns.plugins.transfer._transfer import Transfer
+from fastdns.walk.metadata import LabelHandle
 
 class Kubernetes(NativeHandler):
     """Answers for the zones of one server block out of a store.

@@ -2,21 +2,22 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns._mux cimport (AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, FAILED, NEXT, PARKED, Ahead, Handler, Query, Verdict, fetch_line, query_answer,
-                           query_fail, query_scratch)
-from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, reply_add, reply_clear, Record
-from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR,
-                            TYPE_CNAME, TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT, Name)
-from fastdns._zones cimport ZoneList, ZoneName, zones_hold, zones_match
-from fastdns.plugins.kubernetes._answer cimport (Ask, Candidates, answer_addresses, answer_exists, answer_servers, answer_soa, answer_srv,
-                                                 ask_resolve)
-from fastdns.plugins.kubernetes._chase cimport Chase, chase_begin, chase_resume
-from fastdns.plugins.kubernetes._find cimport Probe, probe_begin, probe_next, service_key_hash
-from fastdns.plugins.kubernetes._memory cimport load_count
-from fastdns.plugins.kubernetes._name cimport EVERYWHERE, FORM_SERVERS, FORM_VERSION, name_reverse
-from fastdns.plugins.kubernetes._records cimport IMPORTED, LOCAL, ServiceNode, node_service, service_alias
-from fastdns.plugins.kubernetes._reverse cimport answer_reverse
-from fastdns.plugins.kubernetes._view cimport (FOUND_ALIAS, LocalAddress, PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED, ZONE_IMPORTED, ZONE_REVERSE)
+from fastdns.walk.query cimport AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, FAILED, NEXT, PARKED, Ahead, Handler, Query, Verdict, query_scratch
+from fastdns.system.memory cimport fetch_line
+from fastdns._mux cimport query_answer, query_fail
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, reply_add, reply_clear, Record
+from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_CNAME,
+                            TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT, Name)
+from fastdns.index.zone_list cimport ZoneList, ZoneName, zones_hold, zones_match
+from fastdns.plugins.kubernetes.answer.records cimport (Ask, Candidates, answer_addresses, answer_exists, answer_servers, answer_soa, answer_srv,
+                                                        ask_resolve)
+from fastdns.plugins.kubernetes.answer.chase cimport Chase, chase_begin, chase_resume
+from fastdns.plugins.kubernetes.store.find cimport Probe, probe_begin, probe_next, service_key_hash
+from fastdns.plugins.kubernetes.store.memory cimport load_count
+from fastdns.plugins.kubernetes.answer.name cimport EVERYWHERE, FORM_SERVERS, FORM_VERSION, name_reverse
+from fastdns.plugins.kubernetes.store.records cimport IMPORTED, LOCAL, ServiceNode, node_service, service_alias
+from fastdns.plugins.kubernetes.answer.reverse cimport answer_reverse
+from fastdns.plugins.kubernetes.answer.view cimport FOUND_ALIAS, LocalAddress, PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED, ZONE_IMPORTED, ZONE_REVERSE
 
 from ipaddress import ip_address
 

@@ -1,5 +1,5 @@
-from fastdns._metadata import LabelHandle
 from fastdns.plugins.kubernetes._kubernetes import Kubernetes
+from fastdns.walk.metadata import LabelHandle
 
 def publish(handler: Kubernetes, name: str) -> LabelHandle | None:
     """The label of metadata ``kubernetes/NAME``, or None."""

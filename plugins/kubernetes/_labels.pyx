@@ -1,16 +1,16 @@
 """Metadata of kubernetes: the parts of the client's question, and whose pod asks. Computed when somebody reads it."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
-from fastdns._metadata cimport Label as MetadataLabel, LabelHandle
-from fastdns._mux cimport Query
-from fastdns._text cimport Text, text_put
-from fastdns._zones cimport ZoneName, zones_match
-from fastdns.plugins.kubernetes._find cimport Probe, address_hash, find_pod, next_pod, probe_begin
+from fastdns.walk.metadata cimport Label as MetadataLabel, LabelHandle
+from fastdns.walk.query cimport Query
+from fastdns.message.text cimport Text, text_put
+from fastdns.index.zone_list cimport ZoneName, zones_match
+from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_pod, next_pod, probe_begin
 from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
-from fastdns.plugins.kubernetes._name cimport (FORM_APEX, FORM_NAMESPACE, FORM_NONE, FORM_POD, FORM_SERVICE, GRAMMAR_IMPORTED, GRAMMAR_ZONAL, Wanted,
-                                               name_parse)
-from fastdns.plugins.kubernetes._records cimport PodLabel, PodRecord, pod_label_next
-from fastdns.plugins.kubernetes._view cimport PODS_VERIFIED, View, ZONE_IMPORTED
+from fastdns.plugins.kubernetes.answer.name cimport (FORM_APEX, FORM_NAMESPACE, FORM_NONE, FORM_POD, FORM_SERVICE, GRAMMAR_IMPORTED, GRAMMAR_ZONAL,
+                                                     Wanted, name_parse)
+from fastdns.plugins.kubernetes.store.records cimport PodLabel, PodRecord, pod_label_next
+from fastdns.plugins.kubernetes.answer.view cimport PODS_VERIFIED, View, ZONE_IMPORTED
 
 cdef enum Part:
     PART_NAMESPACE

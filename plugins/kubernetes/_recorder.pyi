@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fastdns.plugins.kubernetes._objects import Sink
+from fastdns.plugins.kubernetes.decode.objects import Sink
 
 NAMES: tuple[str, ...]
 

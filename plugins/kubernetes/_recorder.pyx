@@ -1,27 +1,9 @@
 """A sink that keeps what it is given as Python objects: for tests, and for a look at what the API side sees."""
-from fastdns.plugins.kubernetes._encode cimport Output, encode_object, output_free
-from fastdns.plugins.kubernetes._fields cimport DECODED, Scratch, scratch_free, scratch_init
-from fastdns.plugins.kubernetes._objects cimport (
-    KIND_COUNT,
-    KIND_IMPORT,
-    KIND_IMPORT_SLICE,
-    KIND_POD,
-    KIND_SERVICE,
-    KIND_SLICE,
-    Address,
-    Import,
-    Kind,
-    Object,
-    ObjectSink,
-    Pod,
-    Port,
-    Service,
-    Sink,
-    Slice,
-    Source,
-    Span,
-)
-from fastdns.plugins.kubernetes._protobuf cimport skim_object
+from fastdns.plugins.kubernetes.store.encode cimport Output, encode_object, output_free
+from fastdns.plugins.kubernetes.decode.fields cimport DECODED, Scratch, scratch_free, scratch_init
+from fastdns.plugins.kubernetes.decode.objects cimport (KIND_COUNT, KIND_IMPORT, KIND_IMPORT_SLICE, KIND_POD, KIND_SERVICE, KIND_SLICE, Address,
+                                                        Import, Kind, Object, ObjectSink, Pod, Port, Service, Sink, Slice, Source, Span)
+from fastdns.plugins.kubernetes.decode.protobuf cimport skim_object
 
 NAMES = ("namespace", "service", "slice", "pod", "import", "import-slice")
 

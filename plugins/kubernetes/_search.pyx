@@ -2,15 +2,15 @@
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns._mux cimport Query
+from fastdns.walk.query cimport Query
 from fastdns._wire cimport NAME_MAX, Name
 from fastdns._wire import name_wire
-from fastdns._zones cimport ZoneName, zones_match
+from fastdns.index.zone_list cimport ZoneName, zones_match
 from fastdns.plugins.autopath._autopath cimport SearchPath, SearchPathHandle
-from fastdns.plugins.kubernetes._find cimport find_namespace, find_pod, find_service
+from fastdns.plugins.kubernetes.store.find cimport find_namespace, find_pod, find_service
 from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
-from fastdns.plugins.kubernetes._records cimport LOCAL, NamespaceNode, PodRecord, ServiceNode, node_service
-from fastdns.plugins.kubernetes._view cimport PODS_VERIFIED, View, ZONE_IMPORTED, ZONE_REVERSE, view_exposes
+from fastdns.plugins.kubernetes.store.records cimport LOCAL, NamespaceNode, PodRecord, ServiceNode, node_service
+from fastdns.plugins.kubernetes.answer.view cimport PODS_VERIFIED, View, ZONE_IMPORTED, ZONE_REVERSE, view_exposes
 
 cdef struct Search:
     SearchPath path                 # first: what `element` gets is the whole

@@ -1,7 +1,7 @@
 """Parts of zone transfers that k8s_external has, too."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns.plugins.kubernetes._records cimport PortRecord, ServiceNode
-from fastdns.plugins.kubernetes._view cimport View
+from fastdns.plugins.kubernetes.store.records cimport PortRecord, ServiceNode
+from fastdns.plugins.kubernetes.answer.view cimport View
 
 # The services of a world that the view exposes, by name; the caller holds the cluster's lock and frees the array. NULL when memory ran out.
 cdef const ServiceNode **services_sorted(const View *view, int world, uint32_t *count) noexcept nogil

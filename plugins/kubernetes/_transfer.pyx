@@ -2,17 +2,17 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp, memcpy
-from fastdns._wire cimport (NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, Name, store16, wire_name_copy)
-from fastdns._zones cimport ZoneName, zones_match
-from fastdns.plugins.kubernetes._answer cimport endpoint_write, name_write, soa_write
+from fastdns._wire cimport NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, Name, store16, wire_name_copy
+from fastdns.index.zone_list cimport ZoneName, zones_match
+from fastdns.plugins.kubernetes.answer.records cimport endpoint_write, name_write, soa_write
 from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
-from fastdns.plugins.kubernetes._memory cimport Table, table_next
-from fastdns.plugins.kubernetes._records cimport (IMPORTED, LOCAL, SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS, EndpointRecord, PortRecord,
-                                                  ServiceNode, ServiceRecord, SliceRecord, service_alias, service_ip4, service_ip6, service_ports,
-                                                  service_text, slice_endpoints, slice_ports, slice_text)
-from fastdns.plugins.kubernetes._servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
-from fastdns.plugins.kubernetes._store cimport cluster_lock, cluster_unlock
-from fastdns.plugins.kubernetes._view cimport View, ZONE_IMPORTED, view_exposes
+from fastdns.plugins.kubernetes.store.memory cimport Table, table_next
+from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS, EndpointRecord, PortRecord,
+                                                       ServiceNode, ServiceRecord, SliceRecord, service_alias, service_ip4, service_ip6,
+                                                       service_ports, service_text, slice_endpoints, slice_ports, slice_text)
+from fastdns.plugins.kubernetes.answer.servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
+from fastdns.plugins.kubernetes.store.store cimport cluster_lock, cluster_unlock
+from fastdns.plugins.kubernetes.answer.view cimport View, ZONE_IMPORTED, view_exposes
 from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
 from fastdns.plugins.transfer._transfer cimport transfer_of
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import is_reverse
-from fastdns.log import Log
-from fastdns.plugins.kubernetes.client import Limits
-from fastdns.plugins.kubernetes.selectors import Selector, SelectorError
+from fastdns.plugins.kubernetes.watch.client import Limits
+from fastdns.plugins.kubernetes.watch.selectors import Selector, SelectorError
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
 
 __all__ = ["Settings", "parse"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.address import packed
 from fastdns.plugins.loadbalance._loadbalance import LoadbalanceHandler
+from fastdns.setup import Controller
 
 __all__ = ["Settings", "parse", "parse_network", "setup"]
 

@@ -5,12 +5,13 @@ Only the table of records changes place; what they point at (index, cache) is sh
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns._atomic cimport atomic_load_pointer, atomic_store_pointer
-from fastdns._epoch cimport epoch_wait
-from fastdns._mux cimport UP, Handler, NativeHandler, Query, Verdict
-from fastdns._random cimport Random, random_below
-from fastdns._reply cimport RECORDS_MAX, SECTION_ADDITIONAL, SECTION_ANSWER, Record, Reply
-from fastdns._wire cimport (RCODE_NOERROR, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_CNAME, TYPE_IXFR, TYPE_MX, TYPE_SRV, wire_name_hash)
+from fastdns.system.atomic cimport atomic_load_pointer, atomic_store_pointer
+from fastdns.system.epoch cimport epoch_wait
+from fastdns.walk.query cimport UP, Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler
+from fastdns.system.random cimport Random, random_below
+from fastdns.message.reply cimport RECORDS_MAX, SECTION_ADDITIONAL, SECTION_ANSWER, Record, Reply
+from fastdns._wire cimport RCODE_NOERROR, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_CNAME, TYPE_IXFR, TYPE_MX, TYPE_SRV, wire_name_hash
 
 cdef enum:
     PREFIXES_MAX = 64           # of `prefer`: each is a pass over the addresses of a reply

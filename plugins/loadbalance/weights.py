@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 
-from fastdns import schedule
 from fastdns._wire import name_wire
+from fastdns.control import schedule
 from fastdns.corefile import CorefileError
 from fastdns.corefile.address import packed
 from fastdns.corefile.duration import format_duration
-from fastdns.log import Log
 from fastdns.plugins.loadbalance._loadbalance import LoadbalanceHandler
+from fastdns.telemetry.log import Log
 
 __all__ = ["WeightFile", "parse"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller
 from fastdns.corefile.errors import quoted
+from fastdns.setup import Controller
 
 __all__ = ["parse", "setup"]
 

@@ -1,13 +1,14 @@
 """The native handler of local: four zones whose records stand here."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp
-from fastdns._log cimport LOG_LINE_MAX, log_debug, log_put
-from fastdns._metrics cimport Metric, metric_add
-from fastdns._mux cimport ANSWERED, NEXT, Handler, NativeHandler, Query, Verdict, query_answer
-from fastdns._reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add
-from fastdns._text cimport Text, text_address, text_name, text_string, text_type
-from fastdns._wire cimport (CLASS_IN, Name, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_PTR, TYPE_SOA)
-from fastdns._zones cimport ZoneList, ZoneName, zones_match
+from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_debug, log_put
+from fastdns.telemetry.metrics cimport Metric, metric_add
+from fastdns.walk.query cimport ANSWERED, NEXT, Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler, query_answer
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add
+from fastdns.message.text cimport Text, text_address, text_name, text_string, text_type
+from fastdns._wire cimport CLASS_IN, Name, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_PTR, TYPE_SOA
+from fastdns.index.zone_list cimport ZoneList, ZoneName, zones_match
 
 cdef enum:
     TTL = 604800                # seconds: a week

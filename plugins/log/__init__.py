@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fastdns._placeholders import Format
 from fastdns._wire import name_wire
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.zone import origins
-from fastdns.log import Log
 from fastdns.plugins.log._log import CLASSES, QueryLog
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
+from fastdns.walk.placeholders import Format
 
 __all__ = ["QueryLog", "setup"]
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence, Set
 
-from fastdns._metadata import LabelHandle
 from fastdns._mux import NativeHandler
-from fastdns._placeholders import Format
-from fastdns.corefile.config import Config
+from fastdns.setup.config import Config
+from fastdns.walk.metadata import LabelHandle
+from fastdns.walk.placeholders import Format
 
 #: Words of `class`.
 CLASSES: dict[str, int]

@@ -3,12 +3,13 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
-from fastdns._log cimport LOG_LINE_MAX, log_put
-from fastdns._metadata cimport Label, LabelHandle
-from fastdns._mux cimport Handler, NativeHandler, Query
-from fastdns._placeholders cimport Format, Operation, format_write, query_was_dropped
-from fastdns._reply cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, ReplyKind, reply_kind
-from fastdns._text cimport Text, text_put, text_string
+from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
+from fastdns.walk.metadata cimport Label, LabelHandle
+from fastdns.walk.query cimport Handler, Query
+from fastdns._mux cimport NativeHandler
+from fastdns.walk.placeholders cimport Format, Operation, format_write, query_was_dropped
+from fastdns.message.reply cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, ReplyKind, reply_kind
+from fastdns.message.text cimport Text, text_put, text_string
 from fastdns._wire cimport NAME_MAX
 
 from fastdns._wire import name_wire

@@ -7,11 +7,11 @@ import socket
 import threading
 import time
 
-from fastdns.corefile import Config, Controller
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import origins
-from fastdns.log import Log
 from fastdns.plugins.loop._loop import Loop
+from fastdns.setup import Config, Controller
+from fastdns.telemetry.log import Log
 
 __all__ = ["Prober", "probe_name", "setup"]
 

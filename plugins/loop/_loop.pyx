@@ -3,7 +3,9 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memcmp
 from fastdns._wire cimport TYPE_HINFO, Name, wire_name_copy
 from fastdns._wire import name_wire
-from fastdns._mux cimport NEXT, Address, Handler, NativeHandler, Query, Verdict
+from fastdns.walk.query cimport NEXT, Handler, Query, Verdict
+from fastdns.system.address cimport Address
+from fastdns._mux cimport NativeHandler
 
 cdef extern from *:
     """

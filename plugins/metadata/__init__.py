@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns._zones import ZoneList
-from fastdns.corefile import Controller
+from fastdns.index.zone_list import ZoneList
+from fastdns.setup import Controller
 
 __all__ = ["setup"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller
 from fastdns.plugins.minimal._minimal import MinimalHandler
+from fastdns.setup import Controller
 
 __all__ = ["setup"]
 

@@ -1,8 +1,9 @@
 """The native handler of minimal: takes records out of the reply's table."""
 from libc.stdint cimport uint16_t
 from libc.stdio cimport snprintf
-from fastdns._mux cimport ERROR_MAX, UP, Handler, NativeHandler, Query, Verdict
-from fastdns._reply cimport KIND_META, KIND_NOERROR, SECTION_ANSWER, Reply, ReplyKind, reply_kind
+from fastdns.walk.query cimport ERROR_MAX, UP, Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler
+from fastdns.message.reply cimport KIND_META, KIND_NOERROR, SECTION_ANSWER, Reply, ReplyKind, reply_kind
 from fastdns._wire cimport wire_name_text
 
 cdef enum:

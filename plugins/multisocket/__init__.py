@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
+from fastdns.setup import Controller
 
 __all__ = ["parse", "setup"]
 

@@ -8,13 +8,13 @@ import struct
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fastdns._metrics import Metric
 from fastdns._wire import name_wire
-from fastdns.corefile import Controller
 from fastdns.corefile.zone import fqdn
-from fastdns.log import Log
 from fastdns.plugin import PASS, Next, Plugin, Query, Record
 from fastdns.plugins.nomad.api import Api, NomadError, Service
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
+from fastdns.telemetry.metrics import Metric
 
 __all__ = ["Nomad", "Options", "parse", "setup"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller
-from fastdns.host import host_name
 from fastdns.plugins.nsid._nsid import NsidHandler
+from fastdns.setup import Controller
+from fastdns.system.host import host_name
 
 __all__ = ["parse", "setup"]
 

@@ -1,8 +1,9 @@
 """The native handler of nsid: one option in the OPT of a reply (RFC 5001)."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
-from fastdns._mux cimport NEXT, UP, Handler, NativeHandler, Query, Verdict, query_scratch
-from fastdns._reply cimport reply_alloc
+from fastdns.walk.query cimport NEXT, UP, Handler, Query, Verdict, query_scratch
+from fastdns._mux cimport NativeHandler
+from fastdns.message.reply cimport reply_alloc
 from fastdns._wire cimport EDNS_DO, Edns, load16, store16
 
 cdef enum:

@@ -9,9 +9,9 @@ import threading
 import uuid
 from typing import NamedTuple
 
-from fastdns.corefile import Controller
 from fastdns.corefile.errors import quoted, system_error
-from fastdns.log import Log, write
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log, write
 
 __all__ = ["EVENTS", "Command", "parse", "setup"]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.address import split_address
-from fastdns.log import Log
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
 
 __all__ = ["setup"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastdns.corefile import Config, Controller
-from fastdns.http import Endpoint, Reply, Request, page_address
+from fastdns.httpd.endpoint import Endpoint, Reply, Request, page_address
 from fastdns.plugins.prometheus import process
 from fastdns.plugins.prometheus._prometheus import Recorder
+from fastdns.setup import Config, Controller
 
 __all__ = ["Recorder", "page", "setup"]
 
@@ -66,7 +66,7 @@ def parse(controller: Controller) -> tuple[str, Any, bool]:
 
 def page(request: Request) -> Reply:
     """The text of every metric, packed where the client takes that."""
-    from fastdns import exposition
+    from fastdns.telemetry import exposition
 
     body = exposition.page()
     if len(body) >= PACK_FROM and "gzip" in request.fields.get("accept-encoding", ""):

@@ -1,7 +1,7 @@
 """The handler that counts queries."""
 
 from fastdns._mux import NativeHandler
-from fastdns._zone import Zone, ZoneSet
+from fastdns.index.zone import Zone, ZoneSet
 
 #: Values of the label `type`.
 NAMES: tuple[str, ...]

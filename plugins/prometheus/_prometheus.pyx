@@ -3,13 +3,14 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from fastdns cimport _mux
-from fastdns._atomic cimport atomic_bump64
-from fastdns._metrics cimport Buckets, Metric, metric_row, metric_width, row_observe
-from fastdns._mux cimport Handler, NativeHandler, Query, query_do, query_is_udp
-from fastdns._socket cimport socket_clock
-from fastdns._zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns.system.atomic cimport atomic_bump64
+from fastdns.telemetry.metrics cimport Buckets, Metric, metric_row, metric_width, row_observe
+from fastdns.walk.query cimport Handler, Query, query_do, query_is_udp
+from fastdns._mux cimport NativeHandler
+from fastdns.system.socket cimport socket_clock
+from fastdns.index.zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 
-from fastdns.parameters import TYPES, rcode_text
+from fastdns.protocol.parameters import TYPES, rcode_text
 
 cdef enum:
     RCODES = 24                 # with a cell of their own; all others share one

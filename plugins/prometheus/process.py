@@ -8,11 +8,12 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fastdns import __version__, _log
-from fastdns._metrics import Metric
+from fastdns import __version__
+from fastdns.telemetry import log_writer
+from fastdns.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
-    from fastdns._loop import Engine
+    from fastdns.engine.loop import Engine
 
 __all__ = ["register", "register_engine", "register_runtime"]
 
@@ -67,7 +68,7 @@ def register() -> None:
         ),
         "process_network_receive_bytes_total": ("Number of bytes received by the process over the network.", lambda: process.network("InOctets")),
         "process_network_transmit_bytes_total": ("Number of bytes sent by the process over the network.", lambda: process.network("OutOctets")),
-        "fastdns_log_lines_dropped_total": ("Counter of log lines that a stuck or broken standard output has cost.", _log.dropped),
+        "fastdns_log_lines_dropped_total": ("Counter of log lines that a stuck or broken standard output has cost.", log_writer.dropped),
     }
     for kind, metrics in (("gauge", gauges), ("counter", counters)):
         for name, (text, function) in metrics.items():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastdns.corefile import Config, Controller, CorefileError
-from fastdns.http import Endpoint, Reply, Request, page_address
-from fastdns.log import Log
+from fastdns.corefile import CorefileError
+from fastdns.httpd.endpoint import Endpoint, Reply, Request, page_address
+from fastdns.setup import Config, Controller
+from fastdns.telemetry.log import Log
 
 __all__ = ["Readiness", "setup"]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import threading
 
-from fastdns._metrics import Metric
-from fastdns.corefile import Controller, CorefileError
-from fastdns.log import Log
+from fastdns.corefile import CorefileError
 from fastdns.server.configuration import blocks_of, checksum
 from fastdns.server.process import Process, RestartError
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
+from fastdns.telemetry.metrics import Metric
 
 __all__ = ["setup"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller
 from fastdns.plugins.rewrite.rules import Rule, parse_rule
+from fastdns.setup import Controller
 
 __all__ = ["parse", "setup"]
 

@@ -1,6 +1,6 @@
 """EDNS options of a request (RFC 6891 6.1.2), rewritten in the query's own memory."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns._mux cimport Query
+from fastdns.walk.query cimport Query
 from fastdns._wire cimport Edns
 from fastdns.plugins.rewrite._revert cimport Work
 from fastdns.plugins.rewrite._rules cimport Plain, Rule

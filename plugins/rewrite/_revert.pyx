@@ -4,11 +4,12 @@ Records point into caches and indexes that others read, so what changes is writt
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
-from fastdns._log cimport log_put
-from fastdns._mux cimport CHILD_MUX, PARKED, UP, Handler, Query, Verdict, query_child, query_park
-from fastdns._regex cimport GROUPS_MAX, Span, regex_match
-from fastdns._reply cimport SECTION_ANSWER, Record, Reply, reply_alloc, reply_append, reply_copy
-from fastdns._text cimport text_read_name
+from fastdns.telemetry.log_writer cimport log_put
+from fastdns.walk.query cimport CHILD_MUX, PARKED, UP, Handler, Query, Verdict
+from fastdns._mux cimport query_child, query_park
+from fastdns.expression.matcher cimport GROUPS_MAX, Span, regex_match
+from fastdns.message.reply cimport SECTION_ANSWER, Record, Reply, reply_alloc, reply_append, reply_copy
+from fastdns.message.text cimport text_read_name
 from fastdns._wire cimport (FLAG_TC, NAME_MAX, RCODE_NOERROR, TYPE_CNAME, TYPE_DNAME, TYPE_MX, TYPE_NAPTR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV,
                             TYPE_TSIG, Name, copy_octets, wire_name_copy)
 from fastdns.plugins.rewrite._options cimport options_remove, options_replace

@@ -1,6 +1,6 @@
 from fastdns._mux import NativeHandler
-from fastdns.corefile.config import Config
 from fastdns.plugins.rewrite.rules import Rule
+from fastdns.setup.config import Config
 
 class RewriteHandler(NativeHandler):
     """Applies rules to queries and to their answers."""

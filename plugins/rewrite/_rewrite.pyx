@@ -7,25 +7,26 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from fastdns._finish cimport finish_echo
-from fastdns._metadata cimport LabelHandle
-from fastdns._mux cimport ERROR_MAX, NEXT, UP, Handler, NativeHandler, Query, Verdict, query_fail, query_scratch
-from fastdns._regex cimport GROUPS_MAX, Regex, Span
-from fastdns._reply cimport reply_copy
-from fastdns._text cimport text_read_name
+from fastdns.walk.finish cimport finish_echo
+from fastdns.walk.metadata cimport LabelHandle
+from fastdns.walk.query cimport ERROR_MAX, NEXT, UP, Handler, Query, Verdict, query_scratch
+from fastdns._mux cimport NativeHandler, query_fail
+from fastdns.expression.matcher cimport GROUPS_MAX, Regex, Span
+from fastdns.message.reply cimport reply_copy
+from fastdns.message.text cimport text_read_name
 from fastdns._wire cimport NAME_MAX, RCODE_SERVFAIL, Name, wire_name_copy, wire_name_text
 import re
 
-from fastdns._metadata import resolve
+from fastdns.walk.metadata import resolve
 from fastdns._wire import name_wire
 from fastdns.plugins.rewrite._options cimport options_apply
 from fastdns.plugins.rewrite._revert cimport (REVERT_ANSWER, REVERT_CNAME, REVERT_NAME, REVERT_RCODE, REVERT_SUFFIX, REVERT_TTL, Revert, Work,
                                               revert_add, revert_reply, revert_resume)
-from fastdns.plugins.rewrite._rules cimport (ACTION_APPEND, ACTION_REPLACE, ACTION_SET, ACTION_UNSET, FIELD_CLASS, FIELD_CNAME, FIELD_EDNS0, FIELD_NAME,
-                                             FIELD_RCODE, FIELD_TTL, FIELD_TYPE, MATCH_EXACT, MATCH_PREFIX, MATCH_REGEX, MATCH_SUBSTRING,
+from fastdns.plugins.rewrite._rules cimport (ACTION_APPEND, ACTION_REPLACE, ACTION_SET, ACTION_UNSET, FIELD_CLASS, FIELD_CNAME, FIELD_EDNS0,
+                                             FIELD_NAME, FIELD_RCODE, FIELD_TTL, FIELD_TYPE, MATCH_EXACT, MATCH_PREFIX, MATCH_REGEX, MATCH_SUBSTRING,
                                              MATCH_SUFFIX, SOURCE_CLIENT_IP, SOURCE_CLIENT_PORT, SOURCE_DATA, SOURCE_LABEL, SOURCE_PROTOCOL,
-                                             SOURCE_QNAME, SOURCE_QTYPE, SOURCE_SERVER_IP, SOURCE_SERVER_PORT, SOURCE_SUBNET, Answer, Part, Plain, Rule,
-                                             Rules, Template, plain_question, rule_apply, rule_apply_name, rule_matches, rule_matches_name)
+                                             SOURCE_QNAME, SOURCE_QTYPE, SOURCE_SERVER_IP, SOURCE_SERVER_PORT, SOURCE_SUBNET, Answer, Part, Plain,
+                                             Rule, Rules, Template, plain_question, rule_apply, rule_apply_name, rule_matches, rule_matches_name)
 
 cdef enum Outcome:
     IGNORED

@@ -1,8 +1,8 @@
 """Rules of rewrite in native form, and matching names by them."""
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memchr, memcmp
-from fastdns._metadata cimport Label
-from fastdns._regex cimport GROUPS_MAX, Pattern, Span, regex_match
+from fastdns.walk.metadata cimport Label
+from fastdns.expression.matcher cimport GROUPS_MAX, Pattern, Span, regex_match
 from fastdns._wire cimport Name, NAME_MAX
 
 cdef enum:

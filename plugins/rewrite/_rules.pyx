@@ -1,7 +1,7 @@
 """Matching names by rules, and what becomes of them."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
-from fastdns._regex cimport Span
+from fastdns.expression.matcher cimport Span
 from fastdns._wire cimport NAME_MAX, Name, copy_octets, wire_name_text
 
 cdef uint8_t escaped[256]       # octets that stand in a name's presentation form with a backslash

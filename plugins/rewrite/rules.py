@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fastdns import regex
-from fastdns._metadata import is_label
-from fastdns._regex import Regex
 from fastdns.corefile import CorefileError
 from fastdns.corefile.duration import parse_uint
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import normalize
-from fastdns.parameters import CLASSES, RCODES, TYPES
-from fastdns.regex import LENGTH_MAX
+from fastdns.expression import regex
+from fastdns.expression.matcher import Regex
+from fastdns.expression.regex import LENGTH_MAX
+from fastdns.protocol.parameters import CLASSES, RCODES, TYPES
+from fastdns.walk.metadata import is_label
 
 __all__ = ["Answer", "Option", "Rule", "parse_rule"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from fastdns.corefile import Controller
 from fastdns.corefile.errors import system_error
-from fastdns.log import Log
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
 
 __all__ = ["setup"]
 

@@ -7,12 +7,12 @@ import socket
 import threading
 
 from fastdns._wire import name_text
-from fastdns.corefile import Controller
 from fastdns.plugins.file.source import notifier
 from fastdns.plugins.secondary._secondary import SecondaryHandler, open_desk, serve_notifies
 from fastdns.plugins.secondary.group import Group
 from fastdns.plugins.secondary.keeper import file_log
 from fastdns.plugins.secondary.settings import parse
+from fastdns.setup import Controller
 
 __all__ = ["setup"]
 

@@ -1,6 +1,6 @@
 """Zone transfers in: messages of AXFR and IXFR into the draft of a zone."""
 
-from fastdns._zone import Zone, ZoneDraft
+from fastdns.index.zone import Zone, ZoneDraft
 
 class TransferError(ValueError):
     """The primary's messages are no transfer of the zone. ``rcode`` is what it refused with, else 0."""

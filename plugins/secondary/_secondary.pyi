@@ -1,6 +1,6 @@
 from collections.abc import Callable, Iterable
 
-from fastdns._zone import ZoneSet
+from fastdns.index.zone import ZoneSet
 from fastdns.plugins.file._file import FileHandler
 
 class SecondaryHandler(FileHandler):

@@ -5,15 +5,17 @@ A NOTIFY parks and goes to a thread of the control side, which knows who may sen
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns._errand cimport Desk, Errand, desk_full, desk_open, desk_wait, errand_return, errand_send
-from fastdns._mux cimport ANSWERED, DROPPED, PARKED, Address, Ahead, Handler, Query, Verdict, query_answer, query_park, query_scratch
+from fastdns.engine.offload cimport Desk, Errand, desk_full, desk_open, desk_wait, errand_return, errand_send
+from fastdns.walk.query cimport ANSWERED, DROPPED, PARKED, Ahead, Handler, Query, Verdict, query_scratch
+from fastdns.system.address cimport Address
+from fastdns._mux cimport query_answer, query_park
 from fastdns._wire cimport FLAG_AA, NAME_MAX, OPCODE_NOTIFY, RCODE_NOERROR, TYPE_AXFR, TYPE_IXFR
-from fastdns._zone cimport ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns.index.zone cimport ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns.plugins.file._answer cimport ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
 from fastdns.plugins.file._file cimport FileState, FileHandler, pass_on
 
 from fastdns.corefile.errors import defect
-from fastdns.log import Log
+from fastdns.telemetry.log import Log
 
 cdef enum:
     NOTICES_MAX = 256           # on their way, in the process: further NOTIFYs are dropped, their senders ask again (RFC 1996 3.6)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from fastdns._wire import name_text, name_wire
 from fastdns.corefile.errors import quoted
-from fastdns.parameters import type_text
 from fastdns.plugins.secondary.exchange import Row
+from fastdns.protocol.parameters import type_text
 
 __all__ = ["Catalog", "Member", "parse_catalog"]
 

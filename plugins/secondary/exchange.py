@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastdns._wire import records
-from fastdns._zone import Zone
 from fastdns.corefile.address import join_host_port, split_address
-from fastdns.parameters import rcode_text
+from fastdns.index.zone import Zone
 from fastdns.plugins.secondary._receive import Receiver, TransferError
 from fastdns.plugins.secondary.signing import Key, Signing
+from fastdns.protocol.parameters import rcode_text
 
 __all__ = ["IDLE_SECONDS", "ExchangeError", "Limits", "Row", "SetupError", "serial_of", "transfer"]
 

@@ -7,9 +7,9 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fastdns._zone import Zone, ZoneSet
-from fastdns._zones import ZoneList
 from fastdns.corefile.address import packed, split_address
+from fastdns.index.zone import Zone, ZoneSet
+from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.secondary.catalog import Catalog, Member, parse_catalog
 from fastdns.plugins.secondary.keeper import Keeper, log
 from fastdns.plugins.secondary.settings import Block, Settings

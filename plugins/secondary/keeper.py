@@ -13,16 +13,16 @@ import threading
 import time
 from collections.abc import Callable
 
-from fastdns import schedule
-from fastdns._zone import Zone, ZoneDraft
+from fastdns.control import schedule
 from fastdns.corefile.duration import format_duration
 from fastdns.corefile.errors import defect, quoted
-from fastdns.log import Log
+from fastdns.index.zone import Zone, ZoneDraft
 from fastdns.plugins.secondary._receive import TransferError, serial_after
 from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, serial_of, transfer
 from fastdns.plugins.secondary.signing import Key
 from fastdns.plugins.secondary.storage import Storage
 from fastdns.plugins.transfer.journal import publish
+from fastdns.telemetry.log import Log
 
 __all__ = ["Keeper"]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.address import host_port
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.corefile.zone import origins
 from fastdns.plugins.secondary.exchange import Limits
 from fastdns.plugins.secondary.signing import Key
+from fastdns.setup import Controller
 
 __all__ = ["Block", "Settings", "parse"]
 

@@ -13,7 +13,7 @@ import re
 import time
 
 from fastdns._wire import name_text
-from fastdns._zone import Zone, ZoneDraft
+from fastdns.index.zone import Zone, ZoneDraft
 
 __all__ = ["Storage"]
 

@@ -1,9 +1,10 @@
 """The native handler of shed: the replies that wait are `_udp`'s; here queries are dropped as long as there is no room for one more."""
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
-from fastdns._metrics cimport Metric, metric_add
-from fastdns._mux cimport DROPPED, NEXT, TRANSPORT_UDP, Handler, NativeHandler, Query, Verdict
-from fastdns._udp cimport BACKLOG_MAX, UdpSocket, udp_hold
+from fastdns.telemetry.metrics cimport Metric, metric_add
+from fastdns.walk.query cimport DROPPED, NEXT, TRANSPORT_UDP, Handler, Query, Verdict
+from fastdns._mux cimport NativeHandler
+from fastdns.engine.io.udp cimport BACKLOG_MAX, UdpSocket, udp_hold
 
 cdef struct Cells:              # of metrics, for one server
     uint32_t queries

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 
-from fastdns import _zonefile, schedule
-from fastdns.corefile import Controller, CorefileError
+from fastdns.control import schedule
+from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.plugins.dnssec.keys import Key, base_name, read_key
 from fastdns.plugins.sign.signer import REFRESH, Signer
+from fastdns.setup import Controller
+from fastdns.zonefile import parser
 
 __all__ = ["parse", "setup"]
 
@@ -80,7 +82,7 @@ def _key(base: str) -> Key:
     """A key that may sign a whole zone."""
     path = base + ".key"
     try:
-        records = _zonefile.read(path)
+        records = parser.read(path)
     except OSError as error:
         raise CorefileError(system_error(error, "open", path)) from error
     except ValueError as error:

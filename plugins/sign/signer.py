@@ -10,13 +10,13 @@ import tempfile
 import time
 from datetime import UTC, datetime
 
-from fastdns import _zonefile
 from fastdns._wire import name_wire
 from fastdns.corefile.duration import format_duration
 from fastdns.corefile.errors import quoted, system_error
-from fastdns.log import Log
 from fastdns.plugins.dnssec.keys import Key
 from fastdns.plugins.sign.zone import SignedZone
+from fastdns.telemetry.log import Log
+from fastdns.zonefile import parser
 
 __all__ = ["REFRESH", "Signer", "reason"]
 
@@ -113,7 +113,7 @@ class Signer:
 
     def sign(self, now: float) -> SignedZone:
         """The zone with all its signatures. Raises OSError and ValueError when the file is not there or no zone."""
-        records = _zonefile.read(self.path, self.origin)
+        records = parser.read(self.path, self.origin)
         if not any(record[1] == SOA for record in records):
             raise ValueError(f"file {quoted(self.path)} has no SOA record")
         return SignedZone(records, name_wire(self.origin).lower(), self.keys, int(now), int(now - self.before), int(now + self.after))
@@ -141,7 +141,7 @@ def stamp(moment: float) -> str:
 
 def reason(text: str, now: float, with_keys: bool = True) -> str:
     """Why a signed zone, given as its beginning, has to be signed again; "" when it has not. Raises ValueError when it is none."""
-    for _, kind, _, _, rdata in _zonefile.parse(text, ".", "resign")[: FIRST + 1]:
+    for _, kind, _, _, rdata in parser.parse(text, ".", "resign")[: FIRST + 1]:
         if kind != RRSIG or struct.unpack_from("!H", rdata)[0] != SOA:
             continue
         expiration, inception = struct.unpack_from("!II", rdata, 8)

@@ -13,11 +13,11 @@ import dns.rdataclass
 import dns.rdatatype
 
 from fastdns._wire import name_text
-from fastdns.parameters import type_text
 from fastdns.plugins.dnssec.keys import Key, rrsig
+from fastdns.protocol.parameters import type_text
 
 if TYPE_CHECKING:
-    from fastdns._zonefile import ZoneRecord
+    from fastdns.zonefile.parser import ZoneRecord
 
 __all__ = ["SignedZone", "bitmap"]
 

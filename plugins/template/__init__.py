@@ -6,18 +6,19 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fastdns import expression, regex
-from fastdns.corefile import Controller
+from fastdns import expression
 from fastdns.corefile.duration import parse_uint
 from fastdns.corefile.errors import quoted
+from fastdns.expression import regex
 from fastdns.expression.lexer import WORDS
-from fastdns.parameters import CLASSES, RCODES, TYPES
+from fastdns.expression.regex import LENGTH_MAX
 from fastdns.plugins.template.language import TemplateError
-from fastdns.regex import LENGTH_MAX
+from fastdns.protocol.parameters import CLASSES, RCODES, TYPES
+from fastdns.setup import Controller
 
 if TYPE_CHECKING:
-    from fastdns._regex import Regex
-    from fastdns.expression._evaluate import Code
+    from fastdns.expression.evaluate import Code
+    from fastdns.expression.matcher import Regex
     from fastdns.plugins.template._render import Source
 
 __all__ = ["Template", "parse", "setup"]

@@ -1,9 +1,9 @@
 """What templates see of a query: the fields and methods of their data."""
 from libc.stdint cimport int32_t, uint16_t, uint32_t
-from fastdns._metadata cimport Label
-from fastdns._mux cimport Query
-from fastdns._value cimport Room, Value
-from fastdns.expression._question cimport Groups
+from fastdns.walk.metadata cimport Label
+from fastdns.walk.query cimport Query
+from fastdns.expression.value cimport Room, Value
+from fastdns.expression.question cimport Groups
 
 cdef enum Object:               # Value.number of VALUE_OBJECT
     OBJECT_ROOT

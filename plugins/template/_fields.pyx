@@ -1,13 +1,13 @@
 """What templates see of a query; see _fields.pxd."""
 from libc.stdint cimport int32_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
-from fastdns._metadata cimport Label, label_read
-from fastdns._mux cimport Query
-from fastdns._text cimport Text, text_address, text_char, text_class, text_name, text_number, text_string, text_type
-from fastdns._value cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_MAP, VALUE_OBJECT, Room, Value, copy_text, map_settle, room_take, set_bool, set_int,
-                             set_nil, set_text)
+from fastdns.walk.metadata cimport Label, label_read
+from fastdns.walk.query cimport Query
+from fastdns.message.text cimport Text, text_address, text_char, text_class, text_name, text_number, text_string, text_type
+from fastdns.expression.value cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_MAP, VALUE_OBJECT, Room, Value, copy_text, map_settle, room_take, set_bool,
+                                       set_int, set_nil, set_text)
 from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z
-from fastdns.expression._question cimport Groups
+from fastdns.expression.question cimport Groups
 
 cdef enum Field:
     FIELD_OTHER

@@ -1,6 +1,6 @@
 """The functions of Go's templates."""
 from libc.stdint cimport uint32_t
-from fastdns._value cimport Room, Value
+from fastdns.expression.value cimport Room, Value
 
 cdef enum:
     REASON_SIZE = 160

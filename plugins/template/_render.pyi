@@ -1,4 +1,4 @@
-from fastdns.corefile.config import Config
+from fastdns.setup.config import Config
 
 class Source:
     """A template of a section: parsed, and in native form. TemplateError."""

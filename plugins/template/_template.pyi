@@ -1,6 +1,6 @@
 from fastdns._mux import NativeHandler
-from fastdns.corefile.config import Config
 from fastdns.plugins.template import Template
+from fastdns.setup.config import Config
 
 class TemplateHandler(NativeHandler):
     """Answers from templates, in their order."""

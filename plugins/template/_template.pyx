@@ -1,22 +1,22 @@
-"""The native handler of template: matches, writes the text of records, and reads them as a master file's (fastdns._zonefile)."""
+"""The native handler of template: matches, writes the text of records, and reads them as a master file's (fastdns.zonefile.parser)."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
-from fastdns._metrics cimport Metric, metric_add
-from fastdns._mux cimport (ANSWERED, CHILD_MUX, ERROR_MAX, NEXT, PARKED, Handler, NativeHandler, Query, Verdict, query_answer, query_child,
-                           query_fail, query_park, query_scratch)
-from fastdns._regex cimport GROUPS_MAX, Pattern, Regex, Span, regex_match
-from fastdns._reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_add, reply_append, reply_copy
-from fastdns._value cimport VALUE_BOOL, Output, Room, Value, room_open, set_int, set_text
+from fastdns.telemetry.metrics cimport Metric, metric_add
+from fastdns.walk.query cimport ANSWERED, CHILD_MUX, ERROR_MAX, NEXT, PARKED, Handler, Query, Verdict, query_scratch
+from fastdns._mux cimport NativeHandler, query_answer, query_child, query_fail, query_park
+from fastdns.expression.matcher cimport GROUPS_MAX, Pattern, Regex, Span, regex_match
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_add, reply_append, reply_copy
+from fastdns.expression.value cimport VALUE_BOOL, Output, Room, Value, room_open, set_int, set_text
 from fastdns._wire cimport FLAG_AA, FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, Name, wire_name_copy, wire_name_text
-from fastdns._zonefile cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_parse
-from fastdns._zones cimport ZoneList, ZoneName, Zones, zones_hold, zones_match
-from fastdns.expression._evaluate cimport Code, Program, evaluate
-from fastdns.expression._question cimport Groups
+from fastdns.zonefile.parser cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_parse
+from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_hold, zones_match
+from fastdns.expression.evaluate cimport Code, Program, evaluate
+from fastdns.expression.question cimport Groups
 from fastdns.plugins.template._fields cimport Data
 from fastdns.plugins.template._render cimport Source, Tree, render
 
-from fastdns.parameters import CLASSES, TYPES
+from fastdns.protocol.parameters import CLASSES, TYPES
 
 cdef extern from *:
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller
 from fastdns.server.expectations import VALUES, Expectation, check_answer, parse_question
+from fastdns.setup import Controller
 
 __all__ = ["parse", "setup"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.duration import HOUR, SECOND, format_duration
+from fastdns.setup import Controller
 
 __all__ = ["setup"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import ssl
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted, system_error
-from fastdns.log import Log
-from fastdns.server.fronts.credentials import CLIENT_AUTH, Credentials
+from fastdns.fronts.credentials import CLIENT_AUTH, Credentials
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
 
 __all__ = ["setup"]
 

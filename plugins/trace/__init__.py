@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns.corefile import Controller
 from fastdns.plugins.trace._trace import TraceHandler
+from fastdns.setup import Controller
 
 __all__ = ["Options", "parse", "setup"]
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fastdns._metadata import LabelHandle
 from fastdns._mux import NativeHandler
+from fastdns.walk.metadata import LabelHandle
 
 class TraceHandler(NativeHandler):
     """Writes down every N-th query."""

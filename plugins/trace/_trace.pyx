@@ -4,13 +4,16 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
-from fastdns._atomic cimport atomic_load_pointer, atomic_store_pointer
-from fastdns._metadata cimport Label, LabelHandle
-from fastdns._metrics cimport Metric, metric_add
-from fastdns._mux cimport (CHAIN_MAX, ERROR_MAX, NEXT, WORKERS_MAX, Address, Handler, NativeHandler, Query, Verdict, query_is_udp, query_scratch)
-from fastdns._random cimport random_next
-from fastdns._socket cimport address_text, socket_clock
-from fastdns._text cimport Text, text_put
+from fastdns.system.atomic cimport atomic_load_pointer, atomic_store_pointer
+from fastdns.walk.metadata cimport Label, LabelHandle
+from fastdns.telemetry.metrics cimport Metric, metric_add
+from fastdns.walk.query cimport CHAIN_MAX, ERROR_MAX, NEXT, WORKERS_MAX, Handler, Query, Verdict, query_is_udp, query_scratch
+from fastdns.system.address cimport Address
+from fastdns._mux cimport NativeHandler
+from fastdns.system.random cimport random_next
+from fastdns.system.address cimport address_text
+from fastdns.system.socket cimport socket_clock
+from fastdns.message.text cimport Text, text_put
 from fastdns._wire cimport NAME_MAX, wire_name_text
 
 cdef extern from * nogil:

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from fastdns.log import Log
-from fastdns.parameters import rcode_text, type_text
+from fastdns.protocol.parameters import rcode_text, type_text
+from fastdns.telemetry.log import Log
 
 __all__ = ["Datadog", "Reporter", "Zipkin"]
 

@@ -8,11 +8,12 @@ import threading
 from typing import Any, Protocol
 
 from fastdns._wire import name_text
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.address import host_port, packed, split_address
 from fastdns.plugins.transfer._handler import TransferHandler, open_desk, serve_jobs
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.plugins.transfer.notify import Notifier
+from fastdns.setup import Controller
 
 __all__ = ["Provider", "Stanza", "Transfer", "parse", "setup"]
 

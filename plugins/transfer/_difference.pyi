@@ -1,6 +1,6 @@
 """What changed between two versions of a zone."""
 
-from fastdns._index import Index
+from fastdns.index.index import Index
 
 #: Owner, type, TTL, rdata in wire form.
 _Row = tuple[bytes, int, int, bytes]

@@ -2,8 +2,8 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
-from fastdns._index cimport Index, IndexSnapshot, index_snapshot, snapshot_release
-from fastdns._nodes cimport NODE_APEX, IndexNode, IndexRecord, RRset, node_rrset, node_rrsets, rrset_record
+from fastdns.index.index cimport Index, IndexSnapshot, index_snapshot, snapshot_release
+from fastdns.index.nodes cimport NODE_APEX, IndexNode, IndexRecord, RRset, node_rrset, node_rrsets, rrset_record
 from fastdns._wire cimport TYPE_SOA, wire_name_hash
 
 cdef struct Slot:

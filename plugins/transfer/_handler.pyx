@@ -6,13 +6,14 @@ back the query's worker begins the stream.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, strncpy
-from fastdns._atomic cimport atomic_load32
-from fastdns._errand cimport Desk, Errand, desk_open, desk_wait, errand_return, errand_send
-from fastdns._mux cimport (ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANSPORT_TCP, TRANSPORT_TLS, Address, Handler, NativeHandler, Query,
-                           Verdict, query_answer, query_fail, query_park, query_scratch)
-from fastdns._reply cimport SECTION_ANSWER, reply_add_record, reply_copy
-from fastdns._wire cimport (CLASS_IN, NAME_MAX, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, TYPE_SOA)
-from fastdns._zones cimport ZoneList, ZoneName, Zones, zones_match
+from fastdns.system.atomic cimport atomic_load32
+from fastdns.engine.offload cimport Desk, Errand, desk_open, desk_wait, errand_return, errand_send
+from fastdns.walk.query cimport ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANSPORT_TCP, TRANSPORT_TLS, Handler, Query, Verdict, query_scratch
+from fastdns.system.address cimport Address
+from fastdns._mux cimport NativeHandler, query_answer, query_fail, query_park
+from fastdns.message.reply cimport SECTION_ANSWER, reply_add_record, reply_copy
+from fastdns._wire cimport CLASS_IN, NAME_MAX, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, TYPE_SOA
+from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_match
 from fastdns.plugins.transfer._stream cimport SOA_OCTETS, stream_count, stream_log_current, stream_make
 from fastdns.plugins.transfer._transfer cimport Transfer, TransferRecord, TransferSource
 

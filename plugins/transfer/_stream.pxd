@@ -1,6 +1,6 @@
 """The messages of a transfer, written as the connection takes them."""
 from libc.stdint cimport uint32_t
-from fastdns._mux cimport Query, Stream
+from fastdns.walk.query cimport Query, Stream
 from fastdns._wire cimport NAME_MAX
 from fastdns.plugins.transfer._transfer cimport TransferRecord, TransferSource
 

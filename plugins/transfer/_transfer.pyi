@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from fastdns._index import Index
+from fastdns.index.index import Index
 
 class Transfer:
     """The records of one zone at one moment: SOA first, SOA last. What a provider's ``transfer(zone, serial)`` returns.

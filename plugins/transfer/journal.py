@@ -10,8 +10,8 @@ import weakref
 from collections import deque
 from dataclasses import dataclass
 
-from fastdns._index import Index
-from fastdns._zone import Zone, ZoneDraft
+from fastdns.index.index import Index
+from fastdns.index.zone import Zone, ZoneDraft
 from fastdns.plugins.transfer._difference import Version, difference
 from fastdns.plugins.transfer._transfer import Transfer
 

@@ -12,13 +12,13 @@ import struct
 import threading
 import time
 
-from fastdns import schedule
 from fastdns._wire import name_wire
-from fastdns._zones import ZoneList
+from fastdns.control import schedule
 from fastdns.corefile.address import join_host_port, split_address
 from fastdns.corefile.errors import quoted
-from fastdns.log import Log
-from fastdns.parameters import rcode_text
+from fastdns.index.zone_list import ZoneList
+from fastdns.protocol.parameters import rcode_text
+from fastdns.telemetry.log import Log
 
 __all__ = ["Notifier"]
 

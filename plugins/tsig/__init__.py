@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastdns._zones import ZoneList
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted, system_error
-from fastdns.log import Log
-from fastdns.parameters import TYPES
+from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.tsig._tsig import TsigHandler
 from fastdns.plugins.tsig.keys import decoded, normal, parse_keys
+from fastdns.protocol.parameters import TYPES
+from fastdns.setup import Controller
+from fastdns.telemetry.log import Log
 
 __all__ = ["Settings", "parse", "setup"]
 

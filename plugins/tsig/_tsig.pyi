@@ -2,7 +2,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fastdns._mux import NativeHandler
-from fastdns._zones import ZoneList
+from fastdns.index.zone_list import ZoneList
 
 class TsigHandler(NativeHandler):
     """Checks the signatures of requests in ``zones``, and signs their replies.

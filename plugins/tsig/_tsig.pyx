@@ -3,16 +3,17 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 from libc.time cimport time
-from fastdns._hmac cimport (DIGEST_MAX, HASH_SHA1, HASH_SHA224, HASH_SHA256, HASH_SHA384, HASH_SHA512, Hash, Hmac, HmacKey, hash_octets,
-                            hmac_add, hmac_begin, hmac_end, hmac_prepare, same_digest)
-from fastdns._log cimport LOG_LINE_MAX, log_debug, log_put
-from fastdns._mux cimport (ANSWERED, NEXT, UP, Handler, NativeHandler, Query, Stream, Verdict, query_answer, query_fail, query_scratch)
-from fastdns._reply cimport RECORD_OWNED, RECORD_SIGNER, SECTION_ADDITIONAL, Record, Signer, reply_add, reply_alloc
-from fastdns._text cimport Text, text_printable, text_string, text_type
-from fastdns._tsig cimport Tsig, tsig_read
-from fastdns._wire cimport (CLASS_ANY, HEADER_SIZE, NAME_MAX, RCODE_FORMERR, RCODE_NOTAUTH, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_TSIG,
-                            load16, store16, store32, wire_name_hash)
-from fastdns._zones cimport ZoneList, Zones, zones_hold
+from fastdns.system.hmac cimport (DIGEST_MAX, HASH_SHA1, HASH_SHA224, HASH_SHA256, HASH_SHA384, HASH_SHA512, Hash, Hmac, HmacKey, hash_octets,
+                                  hmac_add, hmac_begin, hmac_end, hmac_prepare, same_digest)
+from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_debug, log_put
+from fastdns.walk.query cimport ANSWERED, NEXT, UP, Handler, Query, Stream, Verdict, query_scratch
+from fastdns._mux cimport NativeHandler, query_answer, query_fail
+from fastdns.message.reply cimport RECORD_OWNED, RECORD_SIGNER, SECTION_ADDITIONAL, Record, Signer, reply_add, reply_alloc
+from fastdns.message.text cimport Text, text_printable, text_string, text_type
+from fastdns.message.tsig cimport Tsig, tsig_read
+from fastdns._wire cimport (CLASS_ANY, HEADER_SIZE, NAME_MAX, RCODE_FORMERR, RCODE_NOTAUTH, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_TSIG, load16, store16,
+                            store32, wire_name_hash)
+from fastdns.index.zone_list cimport ZoneList, Zones, zones_hold
 
 from fastdns._wire import name_wire
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fastdns import expression
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
+from fastdns.setup import Controller
 
 if TYPE_CHECKING:
-    from fastdns.expression._evaluate import Code
+    from fastdns.expression.evaluate import Code
 
 __all__ = ["parse", "setup"]
 

@@ -1,7 +1,7 @@
-from fastdns._metadata import LabelHandle
 from fastdns._mux import NativeHandler
-from fastdns.corefile.config import Config
-from fastdns.expression._evaluate import Code
+from fastdns.expression.evaluate import Code
+from fastdns.setup.config import Config
+from fastdns.walk.metadata import LabelHandle
 
 class ViewFilter(NativeHandler):
     """Holds for queries for which all expressions are true."""

@@ -1,10 +1,11 @@
 """The filter of view: runs its expressions on the worker, before the block is chosen."""
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
-from fastdns._metadata cimport Label, LabelHandle
-from fastdns._mux cimport Handler, NativeHandler, Query
-from fastdns._text cimport Text, text_put
-from fastdns.expression._evaluate cimport Code, Program, evaluate_truth
+from fastdns.walk.metadata cimport Label, LabelHandle
+from fastdns.walk.query cimport Handler, Query
+from fastdns._mux cimport NativeHandler
+from fastdns.message.text cimport Text, text_put
+from fastdns.expression.evaluate cimport Code, Program, evaluate_truth
 
 cdef struct State:
     uint32_t count

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastdns.corefile.controller import Controller
 from fastdns.plugins.whoami._whoami import Whoami
+from fastdns.setup.controller import Controller
 
 
 def setup(controller: Controller) -> None:

@@ -2,8 +2,9 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 from fastdns._wire cimport FLAG_AA, NAME_MAX, RCODE_NOERROR, TYPE_A, TYPE_AAAA, TYPE_SRV, store16
-from fastdns._reply cimport RECORD_OWNED, SECTION_ADDITIONAL, Record, reply_add, reply_alloc
-from fastdns._mux cimport ANSWERED, Handler, NativeHandler, Query, Verdict, query_answer, query_is_udp
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, Record, reply_add, reply_alloc
+from fastdns.walk.query cimport ANSWERED, Handler, Query, Verdict, query_is_udp
+from fastdns._mux cimport NativeHandler, query_answer
 
 cdef enum:
     PROTO_LABEL = 5             # octets of "_udp" or "_tcp" with its length

@@ -17,7 +17,7 @@ from fastdns.bench.workloads import cluster, mix, synthetic
 from fastdns.bench.workloads.oracle import Oracle, reverse_name
 from fastdns.bench.workloads.resolver import Resolver
 from fastdns.bench.workloads.zonefile import Zone
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.watch.resources import Kind
 from tests.bench.asking import all_wrong, folded, replies, wrong
 from tests.plugins.kubernetes.objects import alias, manifest, namespace, pod, service, slice_of
 from tests.server import Server
@@ -186,7 +186,7 @@ def test_all_formats_say_the_same(tmp_path: Path, suffix: str) -> None:
 
 
 def _converted(shape: synthetic.Shape):
-    from fastdns.plugins.kubernetes.manifests import convert
+    from fastdns.plugins.kubernetes.watch.manifests import convert
 
     return (found for item in synthetic.objects(shape) for found in convert(json.loads(json.dumps(item))))
 

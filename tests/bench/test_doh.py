@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fastdns.bench._queries import QuerySet
+from fastdns.bench.generator.queries import QuerySet
 from fastdns.bench.load import LoadError, drive
 from fastdns.bench.loadtest import parse_target
 from fastdns.bench.request import request_head

@@ -22,7 +22,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import QuicEvent, StreamDataReceived
 
-from fastdns.bench._queries import QuerySet
+from fastdns.bench.generator.queries import QuerySet
 from fastdns.bench.load import LoadError, drive
 from fastdns.bench.result import Plan, Result, Target
 from fastdns.bench.workload import Question, Workload

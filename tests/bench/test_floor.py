@@ -10,9 +10,9 @@ import dns.message
 import dns.query
 import pytest
 
-from fastdns.bench._relay import relay
 from fastdns.bench.servers import Running, Work
 from fastdns.bench.servers.native import Floor, Relay
+from fastdns.bench.servers.relay import relay
 from tests.waiting import REPLY, until
 
 PROBE = ("example.org.", 1)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from fastdns.bench._histogram import Histogram
+from fastdns.bench.generator.histogram import Histogram
 
 
 def filled(times: list[float]) -> Histogram:

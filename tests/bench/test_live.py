@@ -14,7 +14,7 @@ import pytest
 
 from fastdns.bench.workload import WorkloadError
 from fastdns.bench.workloads import cluster, synthetic
-from fastdns.plugins.kubernetes.manifests import convert
+from fastdns.plugins.kubernetes.watch.manifests import convert
 
 SHAPE = synthetic.Shape(services=12, endpoints=40)
 PLURALS = {"/api/v1/namespaces": "Namespace", "/api/v1/services": "Service", "/api/v1/pods": "Pod", "/apis/discovery.k8s.io/v1/endpointslices": "EndpointSlice"}

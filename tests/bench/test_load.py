@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fastdns._wire import name_wire
-from fastdns.bench._queries import QuerySet
+from fastdns.bench.generator.queries import QuerySet
 from fastdns.bench.load import LoadError, drive
 from fastdns.bench.result import Interval, Plan, Result, Target
 from fastdns.bench.workload import Question, Workload

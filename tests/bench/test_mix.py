@@ -12,7 +12,7 @@ from fastdns.bench.workload import Question, Workload, WorkloadError
 from fastdns.bench.workloads import add_workload_arguments, cluster, mix, synthetic, workload_from
 from fastdns.bench.workloads.oracle import Oracle
 from fastdns.bench.workloads.resolver import Resolver
-from fastdns.plugins.kubernetes.manifests import convert
+from fastdns.plugins.kubernetes.watch.manifests import convert
 
 SHAPE = synthetic.Shape(services=50, endpoints=100)
 A, PTR, AAAA, SRV = 1, 12, 28, 33

@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fastdns.bench._queries import QuerySet
+from fastdns.bench.generator.queries import QuerySet
 from fastdns.bench.load import LoadError, drive
 from fastdns.bench.result import Plan, Result, Target
 from fastdns.bench.workload import Question, Workload

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
+from fastdns.setup import Controller
 
 
 def test_reading_arguments_and_blocks() -> None:

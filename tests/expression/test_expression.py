@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from fastdns import expression, regex
-from fastdns.expression._evaluate import evaluate_text
+from fastdns import expression
+from fastdns.expression import regex
+from fastdns.expression.evaluate import evaluate_text
 
 #: Expression, its value as a template prints it.
 VALUES = [

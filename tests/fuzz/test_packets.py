@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fastdns import registry
+from fastdns.setup import registry
 from tests.fuzz import packets
 
 

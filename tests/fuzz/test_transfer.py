@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from fastdns._wire import name_wire
-from fastdns._zone import Zone
+from fastdns.index.zone import Zone
 from fastdns.plugins.secondary._receive import Receiver
 from tests.fuzz.mutating import mutate
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from fastdns import _rdata, _zonefile
+from fastdns.zonefile import parser
 from tests.fuzz.mutating import mutate
 from tests.zonefile.test_zonefile import BAD, FILES, RDATA
 
@@ -51,14 +51,14 @@ def test_R1_mutated_master_files() -> None:
     for _ in range(COUNT):
         text = mutate(chance.choice(SEEDS), WORDS, chance)
         try:
-            records = _zonefile.parse(text, "example.org.", "/nonexistent/db")
-        except _zonefile.ZoneFileError as error:
+            records = parser.parse(text, "example.org.", "/nonexistent/db")
+        except parser.ZoneFileError as error:
             failed += error.line >= 1
             continue
         parsed += 1
         for owner, kind, _, _, rdata in records:
             assert 1 <= len(owner) <= 255
             assert owner[-1] == 0
-            assert _rdata.valid(kind, rdata), (text, kind, rdata)
+            assert rdata.valid(kind, rdata), (text, kind, rdata)
     assert parsed
     assert failed

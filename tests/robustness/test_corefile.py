@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fastdns import registry
 from fastdns.corefile import CorefileError
-from fastdns.regex import compile as compile_pattern
+from fastdns.expression.regex import compile as compile_pattern
 from fastdns.server.configuration import Configuration
 from fastdns.server.source import Source
+from fastdns.setup import registry
 
 SEED = b"""(snippet) {
     errors

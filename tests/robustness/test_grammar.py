@@ -13,8 +13,8 @@ import dns.message
 import dns.query
 import pytest
 
-from fastdns import registry
 from fastdns.server import control
+from fastdns.setup import registry
 from fastdns.testing import Upstream
 from tests.plugins.cache.scripted import Script, texts
 from tests.server import Server

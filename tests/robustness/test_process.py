@@ -17,15 +17,15 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 #: of a moment is; never how long something lives.
 WALL_CLOCK = re.compile(r"\btime\(NULL\)|CLOCK_REALTIME|gettimeofday")
 MAY_LOOK = {
-    "fastdns/_doh.pyx",
-    "fastdns/_reply.pyx",
-    "fastdns/expression/_times.pyx",
-    "fastdns/_log.pyx",
+    "fastdns/fronts/max_age.pyx",
+    "fastdns/message/reply.pyx",
+    "fastdns/expression/times.pyx",
+    "fastdns/telemetry/log_writer.pyx",
     "plugins/dnssec/_dnssec.pyx",
     "plugins/dnstap/_sender.pyx",
     "plugins/etcd/_etcd.pyx",
     "plugins/forward/_taps.pyx",
-    "plugins/kubernetes/_store.pyx",
+    "plugins/kubernetes/store/store.pyx",
     "plugins/log/_log.pyx",
     "plugins/trace/_trace.pyx",
     "plugins/tsig/_tsig.pyx",

@@ -138,7 +138,7 @@ def setup(controller):
 
 PROVIDER = """
 import struct
-from fastdns._index import Index
+from fastdns.index.index import Index
 from fastdns._wire import name_wire
 from fastdns.plugin import Plugin
 from fastdns.plugins.transfer import Transfer

@@ -35,7 +35,7 @@ quic://.:{port} {
 QUESTION = query("a.test.")
 FRAMED = len(QUESTION).to_bytes(2, "big") + QUESTION
 KEY = "NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk="
-#: Of handshakes under way; see fastdns/server/fronts/quic.py.
+#: Of handshakes under way; see fastdns/fronts/quic.py.
 RETRY_ABOVE = 32
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from fastdns import regex, registry
+from fastdns.expression import regex
+from fastdns.setup import registry
 from tests.server import Server, command, free_port
 from tests.waiting import LIMIT
 

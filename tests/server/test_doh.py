@@ -17,7 +17,7 @@ import h2.events
 import httpx
 import pytest
 
-from fastdns.server.fronts.http1 import plain_request
+from fastdns.fronts.http1 import plain_request
 from tests.certificates import client_context, write_certificates
 from tests.server import Server
 from tests.waiting import REPLY

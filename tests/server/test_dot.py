@@ -65,7 +65,7 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 #: Workers do TLS by themselves; without the functions of Python's OpenSSL the loop of the front ends does.
-WITHOUT = "import fastdns._secure\n\ndef find_library():\n    raise LookupError('none')\n\nfastdns._secure.find_library = find_library\n"
+WITHOUT = "import fastdns.engine.io.tls\n\ndef find_library():\n    raise LookupError('none')\n\nfastdns.engine.io.tls.find_library = find_library\n"
 
 
 @pytest.fixture(params=["workers", "loop"])

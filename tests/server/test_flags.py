@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fastdns import COREDNS_VERSION, __version__, registry
+from fastdns import COREDNS_VERSION, __version__
 from fastdns.server import flags
+from fastdns.setup import registry
 from tests.waiting import LIMIT
 
 

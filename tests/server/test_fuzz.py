@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fastdns import registry
 from fastdns.corefile import CorefileError
 from fastdns.server.configuration import Configuration
 from fastdns.server.source import Source
+from fastdns.setup import registry
 
 #: Their set-ups look at the machine or at other servers.
 LEFT_OUT = frozenset(["kubernetes", "on", "plugin", "etcd", "forward"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hpack
 import pytest
 
-from fastdns.server.fronts.hpack import Encoder
+from fastdns.fronts.hpack import Encoder
 
 FIELDS = [
     [(b":status", b"200"), (b"date", b"Sat, 21 Nov 2026 22:33:30 GMT"), (b"content-type", b"application/dns-message"), (b"cache-control", b"max-age=77")],

@@ -15,7 +15,7 @@ import dns.exception
 import dns.rcode
 import pytest
 
-from fastdns import registry
+from fastdns.setup import registry
 from tests.server import Server, command, free_port
 from tests.waiting import LIMIT, REPLY, until
 
@@ -24,7 +24,7 @@ Serve = Callable[..., Server]
 #: A plugin file whose hooks log themselves; its arguments are those that fail, and whether the last one waits for a file `go`.
 HOOKS = """
 import os, time
-from fastdns.log import Log
+from fastdns.telemetry.log import Log
 from fastdns.plugin import Plugin
 log = Log("plugin/hooks")
 class Passing(Plugin):
@@ -219,7 +219,8 @@ def test_small_at_rest(serve: Serve, tmp_path: Path) -> None:
     """No module that costs memory and is not needed is imported, and the process stays small."""
     path = tmp_path / "modules.py"
     path.write_text(
-        "import sys\nfrom fastdns.log import write\ndef setup(controller):\n controller.on_started(lambda: write('modules ' + ' '.join(sys.modules)))\n"
+        "import sys\nfrom fastdns.telemetry.log import write\n"
+        "def setup(controller):\n controller.on_started(lambda: write('modules ' + ' '.join(sys.modules)))\n"
     )
     server = serve(f".:{{port}} {{\n bind 127.0.0.1\n whoami\n reload\n plugin {path}\n}}")
     loaded = set(server.wait_log(r"^modules (.*)$")[1].split())
@@ -251,7 +252,7 @@ def test_start_after_a_kill(serve: Serve) -> None:
 
 def test_ending_before_the_start_is_done(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "waits.py"
-    path.write_text("import time\nfrom fastdns.log import write\ndef setup(controller):\n write('waiting')\n time.sleep(300)\n")
+    path.write_text("import time\nfrom fastdns.telemetry.log import write\ndef setup(controller):\n write('waiting')\n time.sleep(300)\n")
     for number in (signal.SIGTERM, signal.SIGINT):
         server = serve(f".:{{port}} {{\n plugin {path}\n}}", wait=False)
         server.wait_log("^waiting$")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fastdns import registry
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugin import register
 from fastdns.server.configuration import Configuration
 from fastdns.server.source import Source
+from fastdns.setup import Controller, registry
 
 
 @pytest.fixture(autouse=True)

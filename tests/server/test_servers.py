@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fastdns.corefile import Config, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.zone import parse_key
 from fastdns.server import banner
 from fastdns.server.configuration import Configuration
 from fastdns.server.servers import Server, group, validate
 from fastdns.server.source import Source
+from fastdns.setup import Config
 
 Block = tuple[list[str], list[str], bool]  # keys, bound hosts, has a filter
 

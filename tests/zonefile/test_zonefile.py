@@ -8,8 +8,9 @@ import dns.rdatatype
 import dns.zonefile
 import pytest
 
-from fastdns import _rdata, _zonefile
 from fastdns._wire import name_text
+from fastdns.zonefile import parser
+from fastdns.zonefile.rdata import lower, valid
 
 ORIGIN = "example.org."
 
@@ -93,17 +94,17 @@ def oracle(text: str) -> list[tuple[bytes, int, int, int, bytes]]:
     origin = dns.name.from_text(ORIGIN)
     found = []
     for rrset in dns.zonefile.read_rrsets(text, origin=origin, relativize=False, default_ttl=300, rdclass=None):
-        for rdata in rrset:
-            found.append((rrset.name.to_wire(), int(rdata.rdtype), int(rdata.rdclass), rrset.ttl, rdata.to_wire(origin=origin)))
+        for item in rrset:
+            found.append((rrset.name.to_wire(), int(item.rdtype), int(item.rdclass), rrset.ttl, item.to_wire(origin=origin)))
     return found
 
 
 @pytest.mark.parametrize("rdata", RDATA)
 def test_rdata_is_as_dnspython_reads_it(rdata: str) -> None:
     line = f"name 300 IN {rdata}\n"
-    [(owner, kind, klass, ttl, wire)] = _zonefile.parse(line, ORIGIN)
+    [(owner, kind, klass, ttl, wire)] = parser.parse(line, ORIGIN)
     assert [(owner, kind, klass, ttl, wire)] == oracle(line)
-    assert _rdata.valid(kind, wire)
+    assert valid(kind, wire)
 
 
 #: What CoreDNS's parser says about lines that are none; \t stands for itself.
@@ -152,8 +153,8 @@ BAD = {
 
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_wrong_is_said_with_its_place(text: str) -> None:
-    with pytest.raises(_zonefile.ZoneFileError) as caught:
-        _zonefile.parse(text, ORIGIN, "db.example.org")
+    with pytest.raises(parser.ZoneFileError) as caught:
+        parser.parse(text, ORIGIN, "db.example.org")
     assert str(caught.value).startswith("db.example.org: dns: ")
     assert BAD[text] in str(caught.value)
 
@@ -161,7 +162,7 @@ def test_what_is_wrong_is_said_with_its_place(text: str) -> None:
 def shown(text: str, **options: int) -> list[str]:
     return [
         f"{name_text(owner)} {ttl} {dns.rdatatype.to_text(dns.rdatatype.RdataType.make(kind))} {rdata.hex()}"
-        for owner, kind, _, ttl, rdata in _zonefile.parse(text, ORIGIN, **options)  # type: ignore[arg-type]
+        for owner, kind, _, ttl, rdata in parser.parse(text, ORIGIN, **options)  # type: ignore[arg-type]
     ]
 
 
@@ -203,7 +204,7 @@ def test_files(text: str) -> None:
 
 
 def test_long_strings_are_cut_into_several() -> None:
-    [(_, _, _, _, rdata)] = _zonefile.parse(f'a 5 TXT "{"x" * 300}"\n', ORIGIN)
+    [(_, _, _, _, rdata)] = parser.parse(f'a 5 TXT "{"x" * 300}"\n', ORIGIN)
     assert rdata == b"\xff" + b"x" * 255 + b"\x2d" + b"x" * 45
 
 
@@ -212,7 +213,7 @@ def test_a_default_ttl_may_be_given() -> None:
 
 
 def test_canonical_form_has_names_in_lower_case() -> None:
-    assert _rdata.lower(15, b"\x00\x0a\x04MAIL\x00") == b"\x00\x0a\x04mail\x00"
-    assert _rdata.lower(16, b"\x04MAIL") == b"\x04MAIL"
+    assert lower(15, b"\x00\x0a\x04MAIL\x00") == b"\x00\x0a\x04mail\x00"
+    assert lower(16, b"\x04MAIL") == b"\x04MAIL"
     with pytest.raises(ValueError, match="not rdata of type MX"):
-        _rdata.lower(15, b"\x00\x0a\xc0\x0c")
+        lower(15, b"\x00\x0a\xc0\x0c")

@@ -11,9 +11,10 @@ import dns.message
 import dns.rcode
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.address import network_of
 from fastdns.plugins.acl import EVERYWHERE, Policy, Rule, parse
+from fastdns.setup import Controller
 from tests.server import Server
 
 ZONE = ("example.org.",)

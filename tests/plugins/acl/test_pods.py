@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.corefile.lexer import Token
 from fastdns.plugins.acl import NAMESPACE, Policy, parse
+from fastdns.setup import Controller
 from tests.plugins.acl.test_acl import BLOCKED, FILTERED, PASSES, TEN, ZONE, outcome
 from tests.server import Server, command
 from tests.waiting import LIMIT, until
@@ -97,9 +98,7 @@ COREFILE = "".join(f"{zone}.test {{\n acl {{\n {rules}\n }}\n}}\n" for zone, rul
 
 
 def corefile(rules: str, pods: str = "verified") -> str:
-    return (
-        f".:{{port}} {{\n bind 127.0.0.1 ::1\n{rules} kubernetes cluster.local {{\n  manifests {{dir}}/pods.yaml\n  pods {pods}\n }}\n whoami\n}}\n"
-    )
+    return f".:{{port}} {{\n bind 127.0.0.1 ::1\n{rules} kubernetes cluster.local {{\n  manifests {{dir}}/pods.yaml\n  pods {pods}\n }}\n whoami\n}}\n"
 
 
 def write(folder: Path, pods: list[dict[str, Any]]) -> None:

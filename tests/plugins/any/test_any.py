@@ -6,8 +6,9 @@ import dns.flags
 import dns.rcode
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.any import setup
+from fastdns.setup import Controller
 
 COREFILE = """
 example.org:{port} {

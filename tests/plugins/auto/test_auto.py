@@ -17,10 +17,11 @@ import dns.rcode
 import dns.zone
 import pytest
 
-from fastdns import regex
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
+from fastdns.expression import regex
 from fastdns.plugins.auto import parse
 from fastdns.plugins.auto.directory import expand, walk
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import LIMIT, REPLY, until
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.autopath import Settings, parse, read_search, setup
 from fastdns.plugins.cancel import setup as other
 from fastdns.plugins.erratic import setup as erratic
+from fastdns.setup import Controller
 
 RESOLV_CONF = "nameserver 1.2.3.4\ndomain foo.com\nsearch Bar.com baz.com\noptions ndots:5\n"
 

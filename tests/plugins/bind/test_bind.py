@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import fastdns.interfaces
-from fastdns.corefile import Controller, CorefileError
+import fastdns.system.interfaces
+from fastdns.corefile import CorefileError
 from fastdns.plugins.bind import setup
+from fastdns.setup import Controller
 
 GOOD = [
     ("bind 127.0.0.1", ["127.0.0.1"]),
@@ -25,7 +26,7 @@ GOOD = [
 
 @pytest.fixture(autouse=True)
 def _interfaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fastdns.interfaces, "addresses", lambda: {"eth9": ["192.0.2.9", "fe80::9%eth9"], "empty0": []})
+    monkeypatch.setattr(fastdns.system.interfaces, "addresses", lambda: {"eth9": ["192.0.2.9", "fe80::9%eth9"], "empty0": []})
 
 
 @pytest.mark.parametrize(("text", "hosts"), GOOD)
@@ -55,4 +56,4 @@ def test_refused(text: str, message: str) -> None:
 
 def test_interfaces_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert "127.0.0.1" in fastdns.interfaces.addresses()["lo"]
+    assert "127.0.0.1" in fastdns.system.interfaces.addresses()["lo"]

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import dns.flags
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.bufsize import parse
+from fastdns.setup import Controller
 from tests.server import Server
 
 

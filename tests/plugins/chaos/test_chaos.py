@@ -12,8 +12,9 @@ import dns.rdatatype
 import pytest
 
 from fastdns import __version__
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.chaos import AUTHORS, parse, txt_rdata
+from fastdns.setup import Controller
 from tests.server import Server
 
 COREFILE = """

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.debug import setup
+from fastdns.setup import Controller
 from tests.server import Server
 
 

@@ -10,8 +10,9 @@ import dns.message
 import dns.rdatatype
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.dns64 import Settings, parse
+from fastdns.setup import Controller
 from fastdns.testing import Upstream
 from tests.plugins.cache.scripted import SOA, Script, texts
 from tests.server import Server

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.dnssec import parse
 from fastdns.plugins.dnssec.keys import key_tag
+from fastdns.setup import Controller
 from tests.dnskeys import make_key
 
 

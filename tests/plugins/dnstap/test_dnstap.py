@@ -381,4 +381,3 @@ def test_what_a_crash_left_is_taken_over(serve: Serve, short: Path, connect: Con
     server.signal(15)
     server.exit_status()
     assert not (short / "tap").exists()
-

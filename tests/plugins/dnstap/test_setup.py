@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.dnstap import setup
 from fastdns.plugins.dnstap.endpoint import Endpoint
+from fastdns.setup import Controller
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ from fastdns.plugins.dnstap.endpoint import Endpoint
         "dnstap unix:///tmp/dnstap.sock full",
         "dnstap tcp://127.0.0.1:6000 full 2 3",
         "dnstap tls://example.com:6000 {\n skipverify\n}",
-        "dnstap /tmp/dnstap.sock {\n identity NAME\n version VER\n extra \"{name}\"\n}",
+        'dnstap /tmp/dnstap.sock {\n identity NAME\n version VER\n extra "{name}"\n}',
         "dnstap listen tcp://127.0.0.1:6000 full",
         "dnstap listen tls://127.0.0.1:6000 {\n tls cert key\n}",
         "dnstap listen tls://127.0.0.1:6000 {\n tls cert key ca\n skipverify\n}",

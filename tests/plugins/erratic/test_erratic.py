@@ -14,8 +14,9 @@ import dns.message
 import dns.rcode
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.erratic import Settings, parse
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import REPLY
 

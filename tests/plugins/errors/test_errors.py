@@ -13,8 +13,9 @@ from pathlib import Path
 import dns.message
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.errors import setup
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import REPLY, until
 
@@ -184,7 +185,7 @@ def test_a_flood_of_errors_loses_no_answer(serve: Serve) -> None:
 #: Keeps the thread that consolidates waiting until there is a file `go`.
 HOLDS = """
 import os, threading, time
-from fastdns.log import write
+from fastdns.telemetry.log import write
 from fastdns.plugins.errors import consolidation
 
 def hold():

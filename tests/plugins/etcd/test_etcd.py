@@ -11,11 +11,12 @@ import dns.message
 import dns.rcode
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.etcd import Settings, context, parse
 from fastdns.plugins.etcd._snapshot import HOST_4, HOST_6, HOST_BROKEN, HOST_NAME, HOST_NONE, HOST_TEXT
 from fastdns.plugins.etcd.gateway import EtcdError, Gateway
 from fastdns.plugins.etcd.message import domain, path_of, row
+from fastdns.setup import Controller
 from tests.plugins.etcd.conftest import Etcd, coded
 from tests.server import Server
 from tests.waiting import until

@@ -12,8 +12,9 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.file import parse
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import until
 

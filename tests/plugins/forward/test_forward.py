@@ -19,7 +19,7 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from fastdns.registry import built
+from fastdns.setup.registry import built
 from fastdns.testing import Upstream
 from tests.server import Server, free_port
 from tests.waiting import LIMIT, until

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.forward import setup
 from fastdns.plugins.forward.options import Options, parse
 from fastdns.plugins.forward.upstreams import Target, pack_address, targets
+from fastdns.setup import Controller
 from fastdns.testing import Upstream
 
 SECOND = 10**9

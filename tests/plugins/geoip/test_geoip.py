@@ -10,8 +10,9 @@ from typing import Any
 import dns.edns
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.geoip import ASN, CITY, Settings, parse
+from fastdns.setup import Controller
 from tests.plugins.geoip.mmdb import Float32, Unsigned, database
 from tests.server import Server
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.grpc import parse
+from fastdns.setup import Controller
 
 
 @pytest.mark.parametrize(

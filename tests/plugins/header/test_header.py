@@ -8,8 +8,9 @@ import dns.flags
 import dns.message
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.header import Rules, parse
+from fastdns.setup import Controller
 from tests.plugins.cache.scripted import running
 from tests.server import Server
 

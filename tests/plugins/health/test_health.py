@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins import health
+from fastdns.setup import Controller
 from tests.server import Server, free_port
 from tests.waiting import until
 

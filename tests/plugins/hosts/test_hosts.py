@@ -12,10 +12,11 @@ import dns.message
 import dns.rcode
 import pytest
 
-from fastdns._zones import ZoneList
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
+from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.hosts import parse
 from fastdns.plugins.hosts.table import NAMES_MAX, Entries, records, reverse_name
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import LIMIT
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.https import setup
+from fastdns.setup import Controller
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ import dns.rdatatype
 import dns.reversename
 import pytest
 
-from fastdns import interfaces
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.k8s_external import Settings, parse
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.watch.resources import Kind
+from fastdns.setup import Controller
+from fastdns.system import interfaces
 from tests.plugins.kubernetes.conftest import RealServer
 from tests.plugins.kubernetes.objects import Object, alias, manifest, namespace, service, slice_of
 from tests.server import Server

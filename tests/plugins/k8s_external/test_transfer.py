@@ -13,7 +13,7 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.watch.resources import Kind
 from tests.plugins.kubernetes.objects import Object, manifest, namespace, service, slice_of
 from tests.server import Server
 from tests.waiting import LIMIT

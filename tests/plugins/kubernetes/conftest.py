@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes import cluster as clusters
 from fastdns.plugins.kubernetes._recorder import Recorder
-from fastdns.plugins.kubernetes.cluster import Cluster, Lease, Options
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.watch import cluster as clusters
+from fastdns.plugins.kubernetes.watch.cluster import Cluster, Lease, Options
+from fastdns.plugins.kubernetes.watch.resources import Kind
 from tests.server import free_port
 from tests.waiting import LIMIT, until
 
@@ -26,10 +26,10 @@ from tests.waiting import LIMIT, until
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the plugin logs."""
-    from fastdns import _log
+    from fastdns.telemetry import log_writer
 
     said: list[str] = []
-    monkeypatch.setattr(_log, "put", said.append)
+    monkeypatch.setattr(log_writer, "put", said.append)
     return said
 
 

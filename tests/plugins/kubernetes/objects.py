@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from fastdns.plugins.kubernetes._objects import Sink
-from fastdns.plugins.kubernetes._stream import JSON, Stream
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.decode.objects import Sink
+from fastdns.plugins.kubernetes.decode.stream import JSON, Stream
+from fastdns.plugins.kubernetes.watch.resources import Kind
 
 Object = dict[str, Any]
 

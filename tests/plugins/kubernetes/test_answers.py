@@ -11,7 +11,7 @@ import dns.rcode
 import dns.reversename
 import pytest
 
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.watch.resources import Kind
 from tests.plugins.kubernetes.objects import alias, manifest, namespace, pod, service, service_import, slice_of
 from tests.server import Server
 

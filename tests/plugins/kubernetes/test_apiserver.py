@@ -10,11 +10,11 @@ from typing import Any
 import dns.rcode
 import pytest
 
-from fastdns.plugins.kubernetes import reflector
 from fastdns.plugins.kubernetes._recorder import Recorder
-from fastdns.plugins.kubernetes.connection import Endpoint
-from fastdns.plugins.kubernetes.kubeconfig import Kubeconfig
-from fastdns.plugins.kubernetes.resources import RESOURCES, Kind
+from fastdns.plugins.kubernetes.watch import reflector
+from fastdns.plugins.kubernetes.watch.connection import Endpoint
+from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
+from fastdns.plugins.kubernetes.watch.resources import RESOURCES, Kind
 from tests.plugins.kubernetes.conftest import RealServer, addresses
 from tests.waiting import until
 

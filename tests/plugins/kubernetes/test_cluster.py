@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes import cluster as clusters
 from fastdns.plugins.kubernetes._recorder import Recorder
-from fastdns.plugins.kubernetes.cluster import Options, acquire
-from fastdns.plugins.kubernetes.connection import Endpoint
-from fastdns.plugins.kubernetes.poller import NICE
-from fastdns.plugins.kubernetes.resources import Kind, Selectors, kinds
-from fastdns.plugins.kubernetes.selectors import Selector
+from fastdns.plugins.kubernetes.watch import cluster as clusters
+from fastdns.plugins.kubernetes.watch.cluster import Options, acquire
+from fastdns.plugins.kubernetes.watch.connection import Endpoint
+from fastdns.plugins.kubernetes.watch.poller import NICE
+from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors, kinds
+from fastdns.plugins.kubernetes.watch.selectors import Selector
 from tests.waiting import LIMIT, until
 
 OBJECTS = ["ns default", "svc default/a 10.0.0.1", "eps default/a 10.1.0.1", "pod default/p 10.1.0.1"]
@@ -110,7 +110,7 @@ def test_a_process_that_is_nicer_stays_so() -> None:
     nicer = NICE + 5
     code = f"""
 import os
-from fastdns.plugins.kubernetes.poller import lower_priority
+from fastdns.plugins.kubernetes.watch.poller import lower_priority
 os.setpriority(os.PRIO_PROCESS, 0, {nicer})
 lower_priority()
 print(os.getpriority(os.PRIO_PROCESS, 0))

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes import client as clients
-from fastdns.plugins.kubernetes import kubeconfig, metrics, reflector
-from fastdns.plugins.kubernetes.client import Limiter, Limits
-from fastdns.plugins.kubernetes.connection import Address, ApiConfigError, Endpoint, InCluster
-from fastdns.plugins.kubernetes.kubeconfig import Kubeconfig
-from fastdns.plugins.kubernetes.poller import Poller
+from fastdns.plugins.kubernetes.watch import client as clients
+from fastdns.plugins.kubernetes.watch import kubeconfig, metrics, reflector
+from fastdns.plugins.kubernetes.watch.client import Limiter, Limits
+from fastdns.plugins.kubernetes.watch.connection import Address, ApiConfigError, Endpoint, InCluster
+from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
+from fastdns.plugins.kubernetes.watch.poller import Poller
 from tests.plugins.kubernetes.conftest import STREAM, addresses, chunk, reply, service, status
 from tests.waiting import LIMIT, until
 
@@ -273,7 +273,7 @@ def test_an_unknown_context(tmp_path: Path) -> None:
 
 def run_limited(limits: Limits, count: int, hold: float = 0.0) -> tuple[list[float], list[float], int]:
     """When `count` requests at once got their turn, for how long the bucket let them wait, and how many ran at the same time."""
-    from fastdns.plugins.kubernetes.poller import sleep
+    from fastdns.plugins.kubernetes.watch.poller import sleep
 
     limiter, poller = Limiter(limits), Poller("test")
     turns: list[float] = []

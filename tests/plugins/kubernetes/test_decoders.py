@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fastdns.plugins.kubernetes._recorder import Recorder
-from fastdns.plugins.kubernetes._stream import JSON, PROTOBUF, ApiError, Splitter, Stream, StreamError, api_error
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.decode.stream import JSON, PROTOBUF, ApiError, Splitter, Stream, StreamError, api_error
+from fastdns.plugins.kubernetes.watch.resources import Kind
 
 # ---- a protobuf writer of a few lines ----
 

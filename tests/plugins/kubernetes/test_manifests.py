@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fastdns.plugins.kubernetes import manifests
-from fastdns.plugins.kubernetes.connection import ApiConfigError
-from fastdns.plugins.kubernetes.manifests import ManifestError, Manifests, read
-from fastdns.plugins.kubernetes.resources import Kind, Selectors
-from fastdns.plugins.kubernetes.selectors import Selector
+from fastdns.plugins.kubernetes.watch import manifests
+from fastdns.plugins.kubernetes.watch.connection import ApiConfigError
+from fastdns.plugins.kubernetes.watch.manifests import ManifestError, Manifests, read
+from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
+from fastdns.plugins.kubernetes.watch.selectors import Selector
 from tests.plugins.kubernetes.conftest import addresses, service
 from tests.waiting import until
 

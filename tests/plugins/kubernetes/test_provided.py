@@ -12,9 +12,9 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from fastdns import interfaces
-from fastdns.plugins.kubernetes._store import Store
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.store.store import Store
+from fastdns.plugins.kubernetes.watch.resources import Kind
+from fastdns.system import interfaces
 from tests.plugins.kubernetes.objects import Object, alias, give_events, give_list, manifest, namespace, pod, service, service_import, slice_of
 from tests.server import Server
 from tests.waiting import LIMIT, REPLY
@@ -240,10 +240,10 @@ def triggered(item: Object, ago: float) -> Object:
 
 def test_programming_latency() -> None:
     """Slices that come in a watch tell how late they are, by the kind of their service; those of lists do not."""
-    from fastdns.plugins.kubernetes import _store
+    from fastdns.plugins.kubernetes.store.store import latency
 
     def counts() -> dict[str, int]:
-        return {labels[0]: sum(value[0]) for labels, value in _store.latency.collect()}
+        return {labels[0]: sum(value[0]) for labels, value in latency.collect()}
 
     store = Store()
     give_list(store, Kind.SERVICE, service("a/web", "10.0.0.1"), service("a/db", "None"))
@@ -260,7 +260,7 @@ def test_programming_latency() -> None:
     )
     after = counts()
     assert {kind: after[kind] - before.get(kind, 0) for kind in after} == {"cluster_ip": 1, "headless_with_selector": 1}
-    buckets, _ = dict(_store.latency.collect())[("cluster_ip",)]
+    buckets, _ = dict(latency.collect())[("cluster_ip",)]
     # 5 s, and the part of a second that the annotation does not tell: above 4.096 and at most 8.192.
     assert buckets[13] >= 1
 

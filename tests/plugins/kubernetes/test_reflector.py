@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes import client as clients
-from fastdns.plugins.kubernetes import cluster as clusters
-from fastdns.plugins.kubernetes import reflector
-from fastdns.plugins.kubernetes.connection import Endpoint
-from fastdns.plugins.kubernetes.resources import Kind, Selectors
-from fastdns.plugins.kubernetes.selectors import Selector
+from fastdns.plugins.kubernetes.watch import client as clients
+from fastdns.plugins.kubernetes.watch import cluster as clusters
+from fastdns.plugins.kubernetes.watch import reflector
+from fastdns.plugins.kubernetes.watch.connection import Endpoint
+from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
+from fastdns.plugins.kubernetes.watch.selectors import Selector
 from tests.plugins.kubernetes.conftest import STREAM, addresses, chunk, reply, service, service_list, status
 from tests.server import free_port
 from tests.waiting import LIMIT, until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastdns.plugins.kubernetes.selectors import Selector, SelectorError
+from fastdns.plugins.kubernetes.watch.selectors import Selector, SelectorError
 
 LABELS = {"app": "web", "tier": "front", "example.org/size": "12", "empty": ""}
 

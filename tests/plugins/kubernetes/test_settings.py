@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from fastdns import _log
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.kubernetes import kinds
-from fastdns.plugins.kubernetes.resources import Kind
 from fastdns.plugins.kubernetes.settings import Settings, parse
+from fastdns.plugins.kubernetes.watch.resources import Kind
+from fastdns.setup import Controller
+from fastdns.telemetry import log_writer
 
 SERVER = ["cluster.local", "10.0.0.0/8"]
 
@@ -139,7 +140,7 @@ def test_refused(text: str, message: str) -> None:
 
 def test_several_endpoints_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(_log, "put", said.append)
+    monkeypatch.setattr(log_writer, "put", said.append)
     assert read("kubernetes {\n endpoint http://a http://b\n}").endpoint == "http://a"
     assert said == ["[WARNING] plugin/kubernetes: Multiple endpoints have been deprecated, only the first specified endpoint 'http://a' is used"]
 

@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes import _snapshot, metrics, snapshot
-from fastdns.plugins.kubernetes._objects import Sink
 from fastdns.plugins.kubernetes._recorder import Recorder
-from fastdns.plugins.kubernetes._store import Store
-from fastdns.plugins.kubernetes._stream import JSON, Stream
-from fastdns.plugins.kubernetes.cluster import Options, acquire
-from fastdns.plugins.kubernetes.connection import Endpoint
-from fastdns.plugins.kubernetes.resources import Kind, Selectors, kinds
-from fastdns.plugins.kubernetes.selectors import Selector
+from fastdns.plugins.kubernetes.decode.objects import Sink
+from fastdns.plugins.kubernetes.decode.stream import JSON, Stream
+from fastdns.plugins.kubernetes.store import snapshot as file_format
+from fastdns.plugins.kubernetes.store.store import Store
+from fastdns.plugins.kubernetes.watch import metrics, snapshot
+from fastdns.plugins.kubernetes.watch.cluster import Options, acquire
+from fastdns.plugins.kubernetes.watch.connection import Endpoint
+from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors, kinds
+from fastdns.plugins.kubernetes.watch.selectors import Selector
 from tests.plugins.kubernetes.conftest import addresses
 from tests.plugins.kubernetes.test_decoders import OBJECTS, feed
 from tests.server import free_port
@@ -47,15 +48,15 @@ def fill(sink: Sink) -> Sink:
 
 def write(sink: Sink, path: Path, head: bytes = b"{}") -> bytes:
     with path.open("wb") as file:
-        octets, _ = _snapshot.save(sink, list(Kind), file.fileno(), head)
+        octets, _ = file_format.save(sink, list(Kind), file.fileno(), head)
     data = path.read_bytes()
     assert len(data) == octets
     return data
 
 
 def read(data: bytes, sink: Sink, wanted: Any = tuple(Kind)) -> int:
-    _, start = _snapshot.check(data)
-    return _snapshot.load(sink, data, start, wanted)
+    _, start = file_format.check(data)
+    return file_format.load(sink, data, start, wanted)
 
 
 def views(recorder: Recorder) -> list[dict[Any, Any]]:
@@ -68,7 +69,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     fill(recorder)
     data = write(recorder, tmp_path / "s", b'{"a": 1}')
     again = Recorder()
-    assert _snapshot.check(data)[0] == b'{"a": 1}'
+    assert file_format.check(data)[0] == b'{"a": 1}'
     assert read(data, again) == sum(map(len, views(recorder)))
     assert int.from_bytes(data[-4:], "little") == zlib.crc32(data[:-4])
     assert again.synced == set(Kind)
@@ -109,10 +110,10 @@ def test_every_damage_is_seen(tmp_path: Path) -> None:
         broken = bytearray(data)
         broken[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         with pytest.raises(ValueError):
-            _snapshot.check(bytes(broken))
+            file_format.check(bytes(broken))
     for length in (0, 10, 35, 36, len(data) - 1):
         with pytest.raises(ValueError):
-            _snapshot.check(data[:length])
+            file_format.check(data[:length])
 
 
 def test_a_right_checksum_over_nonsense_crashes_nothing(tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_a_right_checksum_over_nonsense_crashes_nothing(tmp_path: Path) -> None:
     for _ in range(1000):
         broken = bytearray(data[:-5])
         for _ in range(3):
-            broken[chance.randrange(len(_snapshot.MAGIC) + 3, len(broken))] = chance.randrange(256)
+            broken[chance.randrange(len(file_format.MAGIC) + 3, len(broken))] = chance.randrange(256)
         broken.append(255)
         whole = bytes(broken) + zlib.crc32(broken).to_bytes(4, "little")
         again = Recorder()
@@ -209,7 +210,7 @@ def test_a_snapshot_of_something_else_is_not_used(fakekube: Any, follow: Any, tm
     assert not lease.synced
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense" * 10, _snapshot.MAGIC + b"{}\n\xff\0\0\0\0"])
+@pytest.mark.parametrize("content", [b"", b"nonsense" * 10, file_format.MAGIC + b"{}\n\xff\0\0\0\0"])
 def test_a_broken_file_is_said_and_does_no_harm(content: bytes, fakekube: Any, follow: Any, tmp_path: Path, lines: list[str]) -> None:
     path = tmp_path / "snapshot"
     path.write_bytes(content)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fastdns import _epoch
 from fastdns.plugins.kubernetes._recorder import Recorder
-from fastdns.plugins.kubernetes._store import Store
-from fastdns.plugins.kubernetes.gauges import make_store, objects
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.store.gauges import make_store, objects
+from fastdns.plugins.kubernetes.store.store import Store
+from fastdns.plugins.kubernetes.watch.resources import Kind
+from fastdns.system import epoch
 from tests.plugins.kubernetes.objects import (
     Object,
     alias,
@@ -262,14 +262,14 @@ def test_what_is_replaced_is_given_back_once_no_worker_can_read_it(online: bool)
     steady = store.memory()[1]
     try:
         if online:
-            _epoch.online(60)
+            epoch.online(60)
         for round_ in range(40):
             give_events(store, Kind.SLICE, *(("MODIFIED", slice_of(f"shop/slice-{n}", "db", *(f"172.{round_}.0.{k}" for k in range(50)))) for n in range(8)))
         held = store.memory()[1]
         assert (held > steady + 200_000) is online
     finally:
         if online:
-            _epoch.offline(60)
+            epoch.offline(60)
     give_events(store, Kind.SLICE, *(("MODIFIED", slice_of(f"shop/slice-{n}", "db", "172.0.0.1")) for n in range(8)))
     for _ in range(3):
         store.reclaim()

@@ -14,9 +14,9 @@ from typing import Any
 from fastdns._wire import name_wire
 from fastdns.plugins.kubernetes._kubernetes import Kubernetes
 from fastdns.plugins.kubernetes._recorder import Recorder
-from fastdns.plugins.kubernetes._store import Store
-from fastdns.plugins.kubernetes._stream import JSON, PROTOBUF, Stream
-from fastdns.plugins.kubernetes.resources import Kind
+from fastdns.plugins.kubernetes.decode.stream import JSON, PROTOBUF, Stream
+from fastdns.plugins.kubernetes.store.store import Store
+from fastdns.plugins.kubernetes.watch.resources import Kind
 from tests.plugins.kubernetes.objects import Object, namespace, pod, service, slice_of
 from tests.plugins.kubernetes.test_decoders import MESSAGES, frame, message, wrap
 from tests.robustness.allocations import Allocations

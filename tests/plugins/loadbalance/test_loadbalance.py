@@ -11,9 +11,10 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.loadbalance import Settings, parse, parse_network
 from fastdns.plugins.loadbalance.weights import parse as parse_weights
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import REPLY
 

@@ -8,8 +8,9 @@ import dns.flags
 import dns.rcode
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.local import parse
+from fastdns.setup import Controller
 from tests.server import Server
 
 SOA = "localhost. root.localhost. 1 0 0 0 604800"

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from fastdns._placeholders import PLACEHOLDERS, Format, compile_format
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.log import COMBINED, COMMON, parse, setup
+from fastdns.setup import Controller
+from fastdns.walk.placeholders import PLACEHOLDERS, Format, compile_format
 
 
 def rules(text: str) -> list[tuple[str, set[str], Format]]:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.loop import probe_name, setup
+from fastdns.setup import Controller
 from fastdns.testing import Upstream
 from tests.server import Server
 from tests.waiting import until

@@ -6,10 +6,11 @@ import re
 
 import pytest
 
-from fastdns._metadata import is_label
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.metadata import setup
+from fastdns.setup import Controller
 from fastdns.testing import Upstream
+from fastdns.walk.metadata import is_label
 
 
 @pytest.mark.parametrize(("text", "good"), [("p/L", True), ("p/a/b", True), ("L", False), ("/x", False), ("x/", False), ("/", False), ("", False)])

@@ -9,8 +9,9 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.minimal import setup
+from fastdns.setup import Controller
 from fastdns.testing import Upstream
 
 SOA = "example.org. 60 IN SOA ns.example.org. admin.example.org. 1 2 3 4 5"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.multisocket import parse
+from fastdns.setup import Controller
 from tests.server import Server
 
 

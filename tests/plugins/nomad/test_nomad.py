@@ -19,8 +19,9 @@ import dns.message
 import dns.rcode
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.nomad import parse
+from fastdns.setup import Controller
 from tests.certificates import write_certificates
 from tests.server import Server, free_port
 from tests.waiting import until

@@ -10,8 +10,9 @@ import dns.message
 import dns.rcode
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.nsid import parse
+from fastdns.setup import Controller
 from fastdns.testing import Upstream
 
 NSID = dns.edns.OptionType.NSID

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.on import parse
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import until
 

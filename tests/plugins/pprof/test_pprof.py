@@ -14,8 +14,9 @@ from collections.abc import Callable
 import dns.message
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.pprof import parse
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import LIMIT, REPLY
 

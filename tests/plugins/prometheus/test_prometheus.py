@@ -14,9 +14,10 @@ import dns.name
 import dns.rdataclass
 import pytest
 
-from fastdns import _metrics
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins import prometheus
+from fastdns.setup import Controller
+from fastdns.telemetry import metrics
 from tests.server import Server
 from tests.waiting import until
 
@@ -138,8 +139,7 @@ def test_enabled_plugins_that_are_no_handlers(serve: Serve) -> None:
         "a.test:{port} b.test:{port3} a.test:{port3} {\n bind 127.0.0.1\n metadata\n prometheus 127.0.0.1:{port2}\n view v {\n  expr true\n }\n whoami\n}\n"
     )
     assert page(server, "coredns_plugin_enabled") == [
-        f'coredns_plugin_enabled{{name="{name}",server="dns://127.0.0.1:P",view="v",zone="a.test."}} 1'
-        for name in ("metadata", "prometheus", "view", "whoami")
+        f'coredns_plugin_enabled{{name="{name}",server="dns://127.0.0.1:P",view="v",zone="a.test."}} 1' for name in ("metadata", "prometheus", "view", "whoami")
     ]
 
 
@@ -217,7 +217,7 @@ def test_half_a_request_does_not_hold_the_page(serve: Serve) -> None:
 
 def test_names_follow_the_rules_of_promlint() -> None:
     """Base units, _total for counters and for nothing else, help on every metric; CoreDNS's own go_ names aside."""
-    for metric in _metrics.registry.values():
+    for metric in metrics.registry.values():
         if not metric.name.startswith(("coredns_", "fastdns_", "process_")):
             continue
         assert re.fullmatch(r"[a-z][a-z0-9_]*", metric.name)

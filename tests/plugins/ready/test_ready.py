@@ -10,9 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
-from fastdns.http import Request
+from fastdns.corefile import CorefileError
+from fastdns.httpd.endpoint import Request
 from fastdns.plugins.ready import Readiness, parse
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import REPLY
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.reload import setup
+from fastdns.setup import Controller
 
 GOOD = [
     ("reload", 22.5, 37.5),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.rewrite import parse
 from fastdns.plugins.rewrite.rules import parse_rule
+from fastdns.setup import Controller
 
 GOOD = [
     "name a.com b.com",

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.root import setup
+from fastdns.setup import Controller
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ import dns.rrset
 import dns.tsigkeyring
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.secondary.settings import parse
+from fastdns.setup import Controller
 from tests.plugins.secondary.primary import Messages, Primary
 from tests.server import Server
 from tests.waiting import REPLY, until

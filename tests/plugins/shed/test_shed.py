@@ -12,8 +12,9 @@ from pathlib import Path
 import dns.message
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.shed import parse
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import REPLY, until
 

@@ -15,10 +15,11 @@ import dns.rrset
 import dns.zone
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.sign import parse
 from fastdns.plugins.sign.signer import Signer, reason
 from fastdns.plugins.sign.zone import bitmap
+from fastdns.setup import Controller
 from tests.dnskeys import make_key
 from tests.waiting import LIMIT
 

@@ -7,8 +7,9 @@ import dns.flags
 import dns.rcode
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.template import parse
+from fastdns.setup import Controller
 from tests.server import Server
 
 COREFILE = r"""

@@ -10,8 +10,9 @@ import dns.message
 import dns.query
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.timeouts import setup
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import REPLY
 

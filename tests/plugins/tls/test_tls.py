@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.tls import setup
+from fastdns.setup import Controller
 from tests.certificates import write_certificates
 
 

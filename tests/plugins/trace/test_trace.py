@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.trace import parse
+from fastdns.setup import Controller
 from tests.server import Server, free_port
 from tests.waiting import until
 

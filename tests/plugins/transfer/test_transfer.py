@@ -23,11 +23,12 @@ import dns.tsig
 import dns.zone
 import pytest
 
-from fastdns._index import Index
 from fastdns._wire import name_text, name_wire
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
+from fastdns.index.index import Index
 from fastdns.plugins.transfer import Stanza, parse, peers
 from fastdns.plugins.transfer._transfer import Transfer
+from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import LIMIT, REPLY, until
 
@@ -128,7 +129,7 @@ def test_rows_as_a_transfer() -> None:
 #: A provider in Python; its zones are set by PROVIDES.
 PROVIDER = """
 import os, struct, time
-from fastdns._index import Index
+from fastdns.index.index import Index
 from fastdns._wire import name_wire
 from fastdns.plugin import Log, Plugin
 from fastdns.plugins.transfer import Transfer

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
 from fastdns.plugins.tsig import parse
 from fastdns.plugins.tsig.keys import decoded, parse_keys
+from fastdns.setup import Controller
 
 SECRET = "NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk="
 

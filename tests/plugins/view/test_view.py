@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fastdns import regex
-from fastdns.corefile import Controller, CorefileError
+from fastdns.corefile import CorefileError
+from fastdns.expression import regex
 from fastdns.plugins.view import parse
+from fastdns.setup import Controller
 from tests.server import Server
 
 BLOCK = """{keys} {{

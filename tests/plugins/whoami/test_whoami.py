@@ -10,9 +10,9 @@ import dns.query
 import dns.rcode
 import pytest
 
-from fastdns.corefile import Controller
 from fastdns.corefile.errors import CorefileError
 from fastdns.plugins.whoami import setup
+from fastdns.setup import Controller
 
 COREFILE = ".:{port} {\n    bind 127.0.0.1 ::1\n    whoami\n}\n"
 

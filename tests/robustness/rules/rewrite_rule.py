@@ -4,8 +4,8 @@ import dns.message
 import dns.name
 import dns.rdatatype
 
-from fastdns.parameters import type_number
 from fastdns.plugin import Plugin
+from fastdns.protocol.parameters import type_number
 
 before = "rewrite"
 

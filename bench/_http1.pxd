@@ -1,4 +1,0 @@
-"""Queries over HTTP/1.1 in clear text (RFC 8484, RFC 9112), for servers that have no certificate: pipelined, replies in order."""
-from fastdns.bench._client cimport Carriage
-
-cdef Carriage HTTP1

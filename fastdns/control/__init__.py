@@ -1,0 +1,1 @@
+"""The control side: work that is done from time to time."""

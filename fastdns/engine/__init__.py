@@ -1,0 +1,1 @@
+"""The workers: loop, chains, timers, offload queue."""

@@ -1,0 +1,65 @@
+"""A configuration in native form: zone tables of its servers and chains of its blocks, built beside the one that serves."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from fastdns._mux import NativeHandler
+
+class Socketed(Protocol):
+    """What of a listener the chains need: :class:`fastdns.engine.loop.Listener` has it."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def generation(self) -> int: ...
+
+class ZoneSpec:
+    """A zone of a listening address and the block that answers for it."""
+
+    zone: str
+    handlers: Sequence[NativeHandler]
+    filters: Sequence[NativeHandler]
+    view: str
+
+    def __init__(self, zone: str, handlers: Sequence[NativeHandler], filters: Sequence[NativeHandler] = (), view: str = "") -> None: ...
+
+class ServerSpec:
+    """A listening address, its sockets and its zones in Corefile order; times in seconds."""
+
+    address: str
+    listeners: Sequence[Socketed]
+    zones: Sequence[ZoneSpec]
+    debug: bool
+    """Whether tracebacks of Python plugins are logged, and none of their exceptions counts as survived."""
+    stacktrace: bool
+    """Whether tracebacks of Python plugins are logged."""
+    any_class: bool
+    """Whether a block has a plugin for other classes than IN."""
+    read_timeout: float
+    write_timeout: float
+    idle_timeout: float
+    max_tcp_queries: int
+    """Of a connection; 0 for no limit."""
+
+    def __init__(
+        self,
+        address: str,
+        listeners: Sequence[Socketed],
+        zones: Sequence[ZoneSpec],
+        debug: bool = False,
+        stacktrace: bool = False,
+        any_class: bool = False,
+        read_timeout: float = 3.0,
+        write_timeout: float = 5.0,
+        idle_timeout: float = 10.0,
+        max_tcp_queries: int = 0,
+    ) -> None: ...
+
+class Chains:
+    """One configuration in native form: the zone tables of its servers and the chains of its blocks."""
+
+    def __init__(self, servers: Sequence[ServerSpec]) -> None: ...
+    @property
+    def handlers(self) -> list[NativeHandler]: ...
+    @property
+    def listeners(self) -> list[Socketed]: ...

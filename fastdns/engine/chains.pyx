@@ -1,0 +1,200 @@
+"""Zone tables and chains from what a Corefile says; see engine/chains.pyi."""
+cimport cython
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy
+from fastdns.walk.query cimport CHAIN_MAX, HANDLER_ABI, SCRATCH_MAX, Chain, ChainSet, Handler, ServerTable, Zone, filter_func
+from fastdns._mux cimport NativeHandler
+from fastdns._wire cimport Name, wire_name_copy
+from fastdns._wire import name_wire
+
+cdef dict _server_labels = {}
+cdef dict _zone_labels = {}
+
+cdef uint32_t label_of(dict labels, object key):
+    """Process-wide number of a key, from 1 on; kept for good, so that metric cells survive a reload."""
+    number = labels.get(key)
+    if number is None:
+        number = len(labels) + 1
+        labels[key] = number
+    return number
+
+
+class ZoneSpec:
+    """A zone of a listening address and the block that answers for it."""
+
+    def __init__(self, zone, handlers, filters=(), view=""):
+        self.zone = zone
+        self.handlers = handlers
+        self.filters = filters
+        self.view = view
+
+
+class ServerSpec:
+    """A listening address, its sockets and its zones in Corefile order; times in seconds, max_tcp_queries 0 for no limit."""
+
+    def __init__(self, address, listeners, zones, debug=False, stacktrace=False, any_class=False, read_timeout=3.0, write_timeout=5.0,
+                 idle_timeout=10.0, max_tcp_queries=0):
+        self.address = address
+        self.listeners = listeners
+        self.zones = zones
+        self.debug = debug
+        self.stacktrace = stacktrace
+        self.any_class = any_class
+        self.read_timeout = read_timeout
+        self.write_timeout = write_timeout
+        self.idle_timeout = idle_timeout
+        self.max_tcp_queries = max_tcp_queries
+
+
+cdef void note_hooks(Chain *chain) noexcept nogil:
+    """So that the walk of a query need not look at handlers without the hook that it wants."""
+    cdef uint32_t i
+    for i in range(chain.count):
+        if chain.handlers[i].ahead != NULL:
+            chain.ahead[chain.ahead_count] = chain.handlers[i]
+            chain.ahead_count += 1
+        chain.next_reply[i + 1] = <uint8_t>(i + 1) if chain.handlers[i].reply != NULL else chain.next_reply[i]
+        chain.next_done[i + 1] = <uint8_t>(i + 1) if chain.handlers[i].done != NULL else chain.next_done[i]
+    i = chain.count
+    chain.next_query[i] = <uint8_t>i
+    while i > 0:
+        i -= 1
+        chain.next_query[i] = <uint8_t>i if chain.handlers[i].query != NULL else chain.next_query[i + 1]
+
+
+@cython.no_gc_clear         # the list of blocks to free must outlive what the garbage collector takes apart
+cdef class Chains:
+    """One configuration in native form: the zone tables of its servers and the chains of its blocks."""
+
+    def __cinit__(self, servers):
+        self.memory = []
+        self.handlers = []
+        self._chains = {}
+        self.set = <ChainSet *>calloc(1, sizeof(ChainSet))
+        if self.set == NULL:
+            raise MemoryError
+
+    def __init__(self, servers):
+        served = {}
+        self.listeners = [listener for server in servers for listener in server.listeners]
+        for server in servers:
+            table = self._add_server(server, served)
+            for listener in server.listeners:
+                self.set.servers[<uint32_t>listener.index] = <ServerTable *><size_t>table
+                self.set.listeners[<uint32_t>listener.index] = listener.generation
+        for handler, places, zones, view in served.values():
+            (<NativeHandler>handler).attach(list(places.items()), view)
+            (<NativeHandler>handler).attach_zones(zones)
+        for chain in self._chains.values():
+            note_hooks(<Chain *><size_t>chain)
+
+    def __dealloc__(self):
+        for block in self.memory:
+            free(<void *><size_t>block)
+        free(self.retiring)
+        free(self.set)
+
+    cdef void *_new(self, size_t size) except NULL:
+        cdef void *block = calloc(1, size)
+        if block == NULL:
+            raise MemoryError
+        self.memory.append(<size_t>block)
+        return block
+
+    cdef object _add_server(self, server, dict served):
+        cdef ServerTable *table = <ServerTable *>self._new(sizeof(ServerTable))
+        cdef Zone *zone
+        cdef Zone *last
+        cdef uint32_t size = 4, slot
+        cdef Name name
+        while size < 2 * len(server.zones) + 2:
+            size *= 2
+        table.slots = <Zone **>self._new(size * sizeof(Zone *))
+        table.mask = size - 1
+        table.zones = <Zone **>self._new((len(server.zones) + 1) * sizeof(Zone *))
+        table.debug = server.debug
+        table.stacktrace = server.stacktrace
+        table.label = label_of(_server_labels, server.address)
+        table.max_tcp_queries = server.max_tcp_queries
+        table.read_timeout = <uint32_t>(server.read_timeout * 1000)
+        table.write_timeout = <uint32_t>(server.write_timeout * 1000)
+        table.idle_timeout = <uint32_t>(server.idle_timeout * 1000)
+        table.any_class = server.any_class
+        for spec in server.zones:
+            wire = name_wire(spec.zone.lower())
+            wire_name_copy(&name, wire, <int>len(wire))
+            zone = <Zone *>self._new(sizeof(Zone))
+            zone.hash = name.hash[0]
+            zone.length = name.length
+            memcpy(zone.wire, name.lower, name.length)
+            zone.index = <uint16_t>table.zone_count
+            zone.label = label_of(_zone_labels, (server.address, spec.zone, spec.view))
+            self._add_filters(zone, spec.filters)
+            if spec.handlers:
+                zone.chain = self._chain(spec.handlers)
+                if any(handler.name in ("chaos", "forward") for handler in spec.handlers):
+                    table.any_class = 1
+                for handler in spec.handlers:
+                    entry = served.setdefault(id(handler), (handler, {}, [], spec.view))
+                    entry[1][table.label] = server.address
+                    entry[2].append((zone.label, server.address, spec.zone, spec.view))
+            table.zones[table.zone_count] = zone
+            table.zone_count += 1
+            if name.labels == 0:
+                self._append(&table.root, zone)
+                continue
+            if name.labels > table.longest:
+                table.longest = name.labels
+            slot = zone.hash & table.mask
+            last = table.slots[slot]
+            while last != NULL and not (last.hash == zone.hash and last.length == zone.length
+                                        and memcmp(last.wire, zone.wire, zone.length) == 0):
+                slot = (slot + 1) & table.mask
+                last = table.slots[slot]
+            self._append(&table.slots[slot], zone)
+        return <size_t>table
+
+    cdef void _append(self, Zone **first, Zone *zone):
+        """Behind the blocks that have the same zone."""
+        while first[0] != NULL:
+            first = &first[0].same
+        first[0] = zone
+
+    cdef int _add_filters(self, Zone *zone, filters) except -1:
+        if not filters:
+            return 0
+        zone.filters = <filter_func *>self._new(len(filters) * sizeof(filter_func))
+        zone.filter_handlers = <Handler **>self._new(len(filters) * sizeof(Handler *))
+        for handler in filters:
+            zone.filters[zone.filter_count] = (<NativeHandler?>handler).filter
+            zone.filter_handlers[zone.filter_count] = &(<NativeHandler>handler).handler
+            zone.filter_count += 1
+        return 0
+
+    cdef Chain *_chain(self, handlers) except NULL:
+        cdef Chain *chain
+        cdef Handler *handler
+        key = tuple([id(native) for native in handlers])
+        if key in self._chains:
+            return <Chain *><size_t>self._chains[key]
+        if len(handlers) > CHAIN_MAX:
+            raise ValueError("a server block has more than %d plugins" % CHAIN_MAX)
+        chain = <Chain *>self._new(sizeof(Chain))
+        for native in handlers:
+            handler = &(<NativeHandler?>native).handler
+            if handler.abi != HANDLER_ABI:
+                raise ValueError("plugin/%s: built for another version of fastdns" % native.name)
+            if handler.chain != NULL:
+                raise ValueError("plugin/%s: one handler in two chains" % native.name)
+            handler.index = chain.count
+            handler.chain = chain
+            handler.scratch = chain.scratch
+            chain.scratch += (handler.scratch_size + 7) & ~<uint32_t>7
+            if chain.scratch > SCRATCH_MAX:
+                raise ValueError("the plugins of a server block want more than %d octets for each query" % SCRATCH_MAX)
+            chain.handlers[chain.count] = handler
+            chain.count += 1
+            self.handlers.append(native)
+        self._chains[key] = <size_t>chain
+        return chain

@@ -1,0 +1,1 @@
+"""Python plugins: their executor, its requests, their verdicts."""

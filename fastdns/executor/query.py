@@ -1,0 +1,247 @@
+"""What a Python plugin sees of a query, and the ways in which it may answer."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from fastdns._wire import name_wire, records
+from fastdns.executor.request import PluginQuery
+from fastdns.protocol.parameters import rcode_number, type_number, type_text
+from fastdns.zonefile.presentation import CLASS_IN, rdata_wire
+
+if TYPE_CHECKING:
+    import dnslib
+
+__all__ = ["DROP", "PASS", "Answer", "Failure", "Query", "Record", "Remembered", "Reply", "Verdict"]
+
+HEADER_SIZE = 12
+OPT, TSIG = 41, 250
+
+
+class Verdict:
+    """What may be said for more than one query: a `Reply`, a `Failure`, `PASS`, `DROP`."""
+
+    __slots__ = ()
+
+    def remember(self, seconds: float, *, suffix: str | None = None, all_types: bool = False, client: str | None = None) -> Remembered:
+        """The same verdict, good for all queries of a scope from now on: they are answered without the plugin for so many seconds.
+
+        The scope is the name and the type asked, unless it is made wider: ``suffix`` takes in that name and everything below it,
+        ``all_types`` every type; or narrower: ``client`` is a prefix of addresses (``10.0.0.0/8``), without which all clients are meant.
+        The query at hand has to be in it, else the verdict is used once and the error logged. Records without an owner belong to
+        whatever name is asked. No TTL is longer than what is left of the time.
+        """
+        return Remembered(self, seconds, suffix, all_types, client)
+
+
+class Remembered:
+    """A verdict and what it holds for: see `Verdict.remember`."""
+
+    __slots__ = ("all_types", "client", "seconds", "suffix", "verdict")
+
+    def __init__(self, verdict: Verdict, seconds: float, suffix: str | None, all_types: bool, client: str | None) -> None:
+        self.verdict = verdict
+        self.seconds = seconds
+        self.suffix = suffix
+        self.all_types = all_types
+        self.client = client
+
+
+class _Constant(Verdict):
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+#: Not mine: the plugins below answer. The same as returning None.
+PASS: Final = _Constant("PASS")
+#: Nothing is sent.
+DROP: Final = _Constant("DROP")
+
+
+class Failure(Verdict):
+    """Nothing was written: the server answers with a bare ``rcode``, and `errors` logs ``error``."""
+
+    __slots__ = ("error", "rcode")
+
+    def __init__(self, rcode: int, error: str = "") -> None:
+        self.rcode = rcode
+        self.error = error
+
+
+class Record:
+    """One resource record: owner in wire form (None: the name asked), type number, TTL in seconds, rdata in wire form."""
+
+    __slots__ = ("owner", "qtype", "rdata", "ttl")
+
+    def __init__(self, qtype: int, rdata: bytes, ttl: int = 3600, owner: bytes | None = None) -> None:
+        self.qtype = qtype
+        self.rdata = rdata
+        self.ttl = ttl
+        self.owner = owner
+
+    @classmethod
+    def parse(cls, text: str, ttl: int = 3600) -> Record:
+        """A record from ``[OWNER] [TTL] [IN] TYPE RDATA``, such as ``A 192.0.2.1`` or ``www.example.org. 60 IN MX 10 mail``.
+
+        Raises ValueError.
+        """
+        words = text.split()
+        owner: bytes | None = None
+        for index, word in enumerate(words):
+            try:
+                qtype = type_number(word)
+                break
+            except ValueError:
+                pass
+            if word.upper() == "IN":
+                continue
+            if word.isdigit() and index:
+                ttl = int(word)
+            elif index == 0:
+                owner = name_wire(word)
+            else:
+                raise ValueError(f"no record: {text!r}")
+        else:
+            raise ValueError(f"no record: {text!r}")
+        return cls(qtype, rdata_wire(qtype, text.split(None, index + 1)[index + 1] if index + 1 < len(words) else ""), ttl, owner)
+
+
+class Reply(Verdict):
+    """A message that answers: see `Query.reply`."""
+
+    __slots__ = ("additional", "answer", "authoritative", "authority", "rcode")
+
+    def __init__(
+        self,
+        answer: Sequence[Record] = (),
+        rcode: int = 0,
+        authority: Sequence[Record] = (),
+        additional: Sequence[Record] = (),
+        authoritative: bool = True,
+    ) -> None:
+        self.answer = answer
+        self.rcode = rcode
+        self.authority = authority
+        self.additional = additional
+        self.authoritative = authoritative
+
+    def to_wire(self, query: PluginQuery) -> bytes:
+        """The message (uncompressed; the server compresses, fits and adds EDNS)."""
+        name = query.name_wire
+        flags = 0x8000 | (0x0400 if self.authoritative else 0) | (self.rcode & 15)
+        parts = [
+            struct.pack("!6H", 0, flags, 1, len(self.answer), len(self.authority), len(self.additional)),
+            name,
+            struct.pack("!2H", query.qtype, query.qclass),
+        ]
+        for section in (self.answer, self.authority, self.additional):
+            for record in section:
+                parts.append(record.owner if record.owner is not None else name)
+                parts.append(struct.pack("!HHIH", record.qtype, CLASS_IN, record.ttl, len(record.rdata)))
+                parts.append(record.rdata)
+        return b"".join(parts)
+
+
+class Answer:
+    """What the plugins below answered: ``message`` is None when they only failed, with ``rcode`` and ``error``."""
+
+    __slots__ = ("error", "message", "rcode")
+
+    def __init__(self, message: bytes | None, rcode: int, error: str = "") -> None:
+        self.message = message
+        self.rcode = rcode
+        self.error = error
+
+    def to_wire(self, query: PluginQuery) -> bytes:
+        if self.message is None:
+            raise ValueError("there is no message from below to pass on")
+        return self.message
+
+    @property
+    def records(self) -> list[tuple[int, Record]]:
+        """All records, each with its section (0 answer, 1 authority, 2 additional); OPT is left out."""
+        if self.message is None:
+            return []
+        return [(section, Record(qtype, rdata, ttl, owner)) for section, owner, qtype, _, ttl, rdata in records(self.message) if qtype != 41]
+
+    @property
+    def record(self) -> dnslib.DNSRecord:
+        """The message as a `dnslib` record."""
+        import dnslib
+
+        if self.message is None:
+            raise ValueError("there is no message from below")
+        return dnslib.DNSRecord.parse(self.message)
+
+    @property
+    def failed(self) -> bool:
+        return self.message is None
+
+
+class Query(PluginQuery):
+    """A query. Attributes: ``name`` (lower case), ``qname`` (as received), ``qtype`` (number), ``type`` (text), ``qclass``, ``flags``,
+    ``client``, ``port``, ``local``, ``proto``, ``packet`` (octets), ``message`` (a `dnslib` record)."""
+
+    @property
+    def type(self) -> str:
+        """The type asked, such as ``A`` or ``TYPE65280``."""
+        return type_text(self.qtype)
+
+    @property
+    def request(self) -> bytes:
+        """A message that asks what the plugins above want asked: with their name, type, flags and EDNS. What to send to another server."""
+        packet = self.packet
+        question = self.name_wire + struct.pack("!2H", self.qtype, self.qclass)
+        opt = self.edns
+        found = records(packet)
+        came = next(((klass, ttl, rdata) for _, _, qtype, klass, ttl, rdata in found if qtype == OPT), None)
+        head = packet[:2] + struct.pack("!H", self.flags & 0x7FFF)
+        if packet.startswith(question, HEADER_SIZE) and came == opt:
+            return head + packet[4:]
+        counts = [0, 0, 0]
+        parts = []
+        for section, owner, qtype, klass, ttl, rdata in found:
+            if qtype not in (OPT, TSIG):  # a signature no longer holds
+                counts[section] += 1
+                parts.append(owner + struct.pack("!HHIH", qtype, klass, ttl, len(rdata)) + rdata)
+        if opt is not None:
+            counts[2] += 1
+            parts.append(b"\0" + struct.pack("!HHIH", OPT, opt[0], opt[1], len(opt[2])) + opt[2])
+        return head + struct.pack("!4H", 1, *counts) + question + b"".join(parts)
+
+    @property
+    def message(self) -> dnslib.DNSRecord:
+        """The request as a `dnslib` record, made when first asked for."""
+        import dnslib
+
+        return dnslib.DNSRecord.parse(self.packet)
+
+    def reply(
+        self,
+        *answer: str | Record,
+        rcode: int | str = 0,
+        ttl: int = 3600,
+        authority: Iterable[str | Record] = (),
+        additional: Iterable[str | Record] = (),
+        authoritative: bool = True,
+    ) -> Reply:
+        """An answer from records: `Record` objects or texts such as ``"A 192.0.2.1"`` (the owner is the name asked, unless given).
+
+        Raises ValueError for a text that is no record and for an unknown rcode.
+        """
+
+        def made(given: Iterable[str | Record]) -> list[Record]:
+            return [Record.parse(record, ttl) if isinstance(record, str) else record for record in given]
+
+        return Reply(made(answer), rcode_number(rcode), made(authority), made(additional), authoritative)
+
+    def fail(self, rcode: int | str = "SERVFAIL", error: str = "") -> Failure:
+        """Nothing is written: SERVFAIL, REFUSED, FORMERR or NOTIMP goes to the client, ``error`` to the log."""
+        return Failure(rcode_number(rcode), error)

@@ -1,0 +1,128 @@
+"""What Python plugins said for a scope and a time: tables that workers read without a lock.
+
+A `Memo` is a verdict with its scope: exactly a name or all at and below it, one type or all, a class, all clients or those of a prefix. Memos of a
+name hang at its `Branch`. Both stand in hash tables that workers read without a lock, between epoch_online and epoch_quiescent; the threads of
+Python plugins write, one at a time under a lock that no worker takes. A memo never changes once it is published, but for the mark of a hit. What is
+unlinked is freed when every worker has passed a quiescent state (_epoch).
+
+Neither the record index (no lifetimes, no eviction) nor the cache's store (workers write it, one key is one name) has this shape.
+
+Eviction is SIEVE, as in the cache: a hit sets one mark; the hand walks from the oldest memo to newer ones and takes the first that was not hit since
+it last came by, or whose time is over.
+"""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from fastdns.system.epoch cimport EpochTicket
+from fastdns.system.address cimport Address
+from fastdns.message.reply cimport Record
+from fastdns._wire cimport Edns, Name
+
+cdef enum:
+    MEMOS_MOST = 4194304        # that a plugin may ask for
+    MEMO_OCTETS = 256           # memory for each memo allowed, on average,
+    OCTETS_LEAST = 1048576      # and beside that
+    SWEEP = 4                   # memos looked at with each new one, whether their time is over
+
+cdef struct Prefix:             # addresses; octets big-endian, zero behind `bits`
+    uint64_t high
+    uint64_t low
+    uint8_t family              # 4 or 6; 0: all
+    uint8_t bits
+
+cdef struct Scope:
+    Name name
+    Prefix client
+    uint16_t qtype              # 0 unless typed
+    uint16_t qclass
+    uint8_t exact
+    uint8_t typed
+
+cdef struct Block:              # what waits to be freed
+    Block *next
+    uint32_t size               # octets, as malloc rounds them
+
+cdef struct Branch:             # a name that verdicts hang at; masks by scope: 0 at and below the name, 1 exactly
+    Block block                 # first
+    Branch *next                # of its bucket; readers follow it, also after the branch was unlinked
+    uint32_t hash               # Name.hash of the name
+    uint32_t memos              # that hang here; the writer's
+    uint64_t v4[2]              # bit n: there may be verdicts for IPv4 prefixes of n bits
+    uint64_t v6[2][3]           # the same for IPv6
+    uint8_t whole[2]            # there may be verdicts for all clients
+    uint8_t labels              # without the root
+    uint8_t length              # octets, root included
+    uint8_t name[1]             # lower case; goes on behind the struct
+
+cdef struct Key:                # of a memo, compared as a whole
+    const Branch *branch
+    uint64_t shape              # class, type (0 for all), bits and family of the prefix, exact, typed: see shape_of
+    uint64_t high               # the client's prefix, big-endian
+    uint64_t low
+
+cdef struct Memo:
+    Block block                 # first
+    Memo *next                  # of its bucket; as for Branch
+    uint64_t hash
+    Key key
+    int64_t expires             # ns, monotonic
+    uint8_t verdict             # NEXT, ANSWERED, FAILED or DROPPED
+    uint8_t visited             # atomic: hit since the hand came by
+    uint16_t rcode
+    uint16_t flags              # of the reply: AA
+    uint16_t count              # records
+    const uint8_t *text         # of FAILED: the error, zero-terminated; in the memo
+    Edns edns                   # of the reply; options in the memo
+    Memo *newer                 # in the order they came; the writer's
+    Memo *older
+    # Behind it: Record[count], then owners and rdata, options, text. An owner that is NULL is the name asked.
+
+cdef struct MemoTable:
+    Branch **branches           # atomic: NULL until something is remembered
+    Memo **memos
+    uint32_t mask               # of both
+    uint32_t count              # atomic: memos
+    uint64_t depths[2]          # bit n: names of n labels have verdicts
+    # ---- the writer's ----
+    uint32_t at_depth[128]      # branches of so many labels
+    uint32_t limit              # memos
+    uint64_t octets             # of branches and memos, without what waits to be freed
+    uint64_t ceiling            # of octets
+    uint64_t unlinked           # octets that wait to be freed
+    uint64_t forgets            # how often something was withdrawn: what a plugin began to think before that is old
+    Memo *newest
+    Memo *oldest
+    Memo *hand                  # where the search for the next victim goes on; NULL: at the oldest
+    Memo *broom                 # the same for those whose time is over
+    Block *leaving              # unlinked since the ticket was taken
+    Block *waiting              # for the ticket
+    EpochTicket ticket
+
+cdef inline Record *memo_records(Memo *memo) noexcept nogil:
+    return <Record *>(memo + 1)
+
+cdef inline uint32_t memo_left(const Memo *memo, int64_t now) noexcept nogil:
+    """Whole seconds of its time that are left, the one at work included: no TTL is longer."""
+    return <uint32_t>((memo.expires - now + 999999999) // 1000000000)
+
+# The verdict for a question, or NULL: the closest name's first (exactly it before all below it), then the longest prefix of the client, then the one
+# for its type. Borrowed until the worker's batch ends.
+cdef Memo *memos_find(MemoTable *table, const Name *name, uint16_t qtype, uint16_t qclass, const Address *client, int64_t now) noexcept nogil
+
+# ---- for one thread at a time ----
+
+# An empty block of memory (a Memo and what stands behind it) that memos_keep takes over, or free(); NULL: no memory.
+cdef void *memos_block(uint64_t size) noexcept nogil
+# Puts a memo under its scope, in place of what was said for that. How many others had to go before their time; -1: not kept.
+cdef int memos_keep(MemoTable *table, Memo *memo, const Scope *scope, int64_t now) noexcept nogil
+# Removes the memos that hold for some name at or below the suffix and some client of the prefix (NULL: any), and grows table.forgets. How many.
+cdef int memos_withdraw(MemoTable *table, const Name *suffix, const Prefix *client) noexcept nogil
+# Frees everything; no worker may read it any more. A table begins zeroed, with limit and ceiling.
+cdef void memos_close(MemoTable *table) noexcept nogil
+
+# ---- scopes ----
+
+# An address as a prefix of all its bits. One of a link, with its zone, is in no prefix (family 0): the same octets are another host on another link.
+cdef void prefix_load(const Address *address, Prefix *out) noexcept nogil
+# The first bits of it; the others are zero.
+cdef Prefix prefix_of(const Prefix *address, uint32_t bits) noexcept nogil
+# Is a name, in lower case, the other one or below it?
+cdef bint memos_below(const uint8_t *name, uint32_t length, const uint8_t *above, uint32_t above_length) noexcept nogil

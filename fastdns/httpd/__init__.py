@@ -1,0 +1,1 @@
+"""The HTTP server of health, ready and metrics."""

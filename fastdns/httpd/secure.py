@@ -1,0 +1,99 @@
+"""Pages over TLS: a thread that accepts and one for each connection; rare, so it is Python throughout and imported only when wanted."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+
+from fastdns.httpd.endpoint import TIMEOUT, Reply, Request, parse_head
+
+__all__ = ["SecureListener"]
+
+HEAD_MAX = 8192
+CONNECTIONS = 64
+
+
+class SecureListener:
+    """Serves a listening socket until closed."""
+
+    def __init__(self, listener: socket.socket, context: Callable[[], ssl.SSLContext], answer: Callable[[Request], Reply]) -> None:
+        """``context`` is asked for each connection, so that a reload changes certificates."""
+        self.listener = listener
+        self.context = context
+        self.answer = answer
+        self.places = threading.BoundedSemaphore(CONNECTIONS)
+        listener.settimeout(None)
+        threading.Thread(target=self._accept, name="https", daemon=True).start()
+
+    def close(self) -> None:
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)  # wakes accept
+        except OSError:
+            pass
+        self.listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                if self.listener.fileno() < 0:
+                    return
+                time.sleep(0.05)  # no descriptors left, or the client is gone already
+                continue
+            if not self.places.acquire(blocking=False):
+                connection.close()
+                continue
+            threading.Thread(target=self._converse, args=(connection,), name="https", daemon=True).start()
+
+    def _converse(self, plain: socket.socket) -> None:
+        try:
+            plain.settimeout(TIMEOUT)
+            with self.context().wrap_socket(plain, server_side=True, do_handshake_on_connect=False) as connection:
+                connection.do_handshake()
+                buffered = b""
+                while True:
+                    head, buffered = _read_head(connection, buffered)
+                    if not head:
+                        return
+                    if not self._reply(connection, head):
+                        return
+        except (OSError, ValueError):
+            pass
+        finally:
+            plain.close()
+            self.places.release()
+
+    def _reply(self, connection: ssl.SSLSocket, head: bytes) -> bool:
+        """Answers a request; whether the connection goes on."""
+        words = head.partition(b"\r\n")[0].split(b" ")
+        if len(words) != 3 or words[2] not in (b"HTTP/1.0", b"HTTP/1.1") or not words[1]:
+            connection.sendall(Reply(400, b"").head() + b"Content-Length: 0\r\nConnection: close\r\n\r\n")
+            return False
+        request = parse_head(head)
+        reply = self.answer(request)
+        last = words[2] == b"HTTP/1.0" or request.fields.get("connection", "").lower() == "close"
+        last = last or "content-length" in request.fields or "transfer-encoding" in request.fields
+        tail = f"Content-Length: {len(reply.body)}\r\n{'Connection: close' if last else ''}".encode().rstrip() + b"\r\n\r\n"
+        connection.sendall(reply.head() + tail + (b"" if request.method == "HEAD" else reply.body))
+        return not last
+
+
+def _read_head(connection: ssl.SSLSocket, buffered: bytes) -> tuple[bytes, bytes]:
+    """A whole head and what came behind it; no head when the client is gone, too slow or too long-winded."""
+    deadline = time.monotonic() + TIMEOUT
+    while b"\r\n\r\n" not in buffered:
+        left = deadline - time.monotonic()
+        if len(buffered) > HEAD_MAX or left <= 0:
+            return b"", b""
+        connection.settimeout(left)
+        chunk = connection.recv(4096)
+        if not chunk:
+            return b"", b""
+        buffered += chunk
+    connection.settimeout(TIMEOUT)
+    head, _, rest = buffered.partition(b"\r\n\r\n")
+    return head + b"\r\n\r\n", rest

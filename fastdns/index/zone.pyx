@@ -1,0 +1,619 @@
+"""Versions of zones: collecting records, publishing, and which zone a name is in. The contract is in index/zone.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
+from libc.string cimport memcmp, memcpy
+from fastdns.system.atomic cimport atomic_peek8, atomic_poke8, atomic_store_pointer
+from fastdns.index.denial cimport denial_build, denial_free
+from fastdns.system.epoch cimport EpochTicket, epoch_passed, epoch_ticket
+from fastdns.index.index cimport Index, table_exact
+from fastdns.index.nodes cimport (INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, IndexCore, IndexNode, IndexRecord, IndexTable,
+                                  RRset, node_rrset, node_rrsets, rrset_record)
+from fastdns.index.publish cimport index_holds, index_lock, index_release, index_swap, index_table, index_table_free, index_table_put, index_unlock
+from fastdns._wire cimport (CLASS_IN, TYPE_CNAME, TYPE_DNAME, TYPE_HTTPS, TYPE_MX, TYPE_NS, TYPE_NSEC, TYPE_RRSIG, TYPE_SOA, TYPE_SRV, TYPE_SVCB,
+                            Name, load16, load32, wire_name_copy, wire_rdata_names, wire_read_name)
+
+from fastdns.zonefile.parser cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_end, zonefile_error, zonefile_read
+
+import os
+
+from fastdns._wire import name_text, name_wire
+
+cdef enum:
+    RECORD_HEAD = 8             # octets of a late record before its rdata: type, TTL, rdlength
+    SWAP_WAIT = 1000            # milliseconds that publishing waits for readers of the former version
+
+
+# ---- groups: the records of one name ----
+
+cdef int group_add(Group *group, uint16_t type, uint32_t ttl, const uint8_t *rdata, uint16_t rdlength) noexcept nogil:
+    cdef void *room
+    cdef uint64_t size
+    cdef IndexRecord *record
+    if group.count == group.capacity:
+        room = realloc(group.records, (<uint64_t>group.capacity * 2 + 16) * sizeof(IndexRecord))
+        if room == NULL:
+            return INDEX_MEMORY
+        group.records = <IndexRecord *>room
+        group.capacity = group.capacity * 2 + 16
+    if group.used + rdlength >= group.size:         # also for a first record without octets: there is a place for it
+        size = group.size * 2 + rdlength + 1024
+        room = realloc(group.octets, size)
+        if room == NULL:
+            return INDEX_MEMORY
+        group.octets = <uint8_t *>room
+        group.size = size
+    record = &group.records[group.count]
+    group.count += 1
+    record.rdata = <const uint8_t *>group.used
+    record.ttl = ttl
+    record.type = type
+    record.rdlength = rdlength
+    memcpy(group.octets + group.used, rdata, rdlength)
+    group.used += rdlength
+    return ZONE_OK
+
+
+cdef void group_clear(Group *group) noexcept nogil:
+    group.count = 0
+    group.used = 0
+
+
+cdef void group_free(Group *group) noexcept nogil:
+    free(group.records)
+    free(group.octets)
+
+
+cdef int group_put(ZoneBuilder *builder, Group *group, const Name *owner) noexcept nogil:
+    """Puts the group as all records of a name."""
+    cdef uint32_t i
+    cdef int status
+    for i in range(group.count):
+        group.records[i].rdata = group.octets + <uint64_t>group.records[i].rdata
+    status = index_table_put(builder.index, &builder.table, owner, group.records, group.count)
+    if status != INDEX_OK:
+        wire_name_copy(&builder.at, owner.lower, owner.length)
+    group_clear(group)
+    return status
+
+
+cdef int group_read(Group *group, const IndexNode *node) noexcept nogil:
+    """Adds what a node has."""
+    cdef const RRset *rrset = node_rrsets(node)
+    cdef const uint8_t *entry
+    cdef IndexRecord record
+    cdef uint32_t i, _j
+    cdef int status
+    for i in range(node.rrsets):
+        entry = NULL
+        for _j in range(rrset[i].count):
+            entry = rrset_record(node, &rrset[i], entry, &record)
+            status = group_add(group, record.type, record.ttl, record.rdata, record.rdlength)
+            if status != ZONE_OK:
+                return status
+    return ZONE_OK
+
+
+# ---- what comes in ----
+
+cdef inline int name_end(const uint8_t *rdata, uint32_t at, uint32_t rdlength) noexcept nogil:
+    """Where the name at `at` ends, or -1."""
+    cdef uint32_t start = at
+    while at < rdlength:
+        if rdata[at] == 0:
+            return <int>at + 1 if at - start < NAME_MAX else -1
+        if rdata[at] > 63:
+            return -1
+        at += rdata[at] + 1
+    return -1
+
+
+cdef int rdata_end(uint16_t type, const uint8_t *rdata, uint32_t rdlength) noexcept nogil:
+    """Where the names of an rdata end, 0 when its type has none, -1 when they are cut off."""
+    cdef int names, end
+    cdef uint32_t front = wire_rdata_names(type, &names)
+    if names == 0:
+        names = 1
+        if type == TYPE_DNAME or type == TYPE_NSEC:
+            front = 0
+        elif type == TYPE_SVCB or type == TYPE_HTTPS:
+            front = 2
+        elif type == TYPE_SRV:
+            front = 6
+        elif type == TYPE_RRSIG:
+            front = 18
+        else:
+            return 0
+    end = <int>front
+    while names > 0:
+        end = name_end(rdata, <uint32_t>end, rdlength)
+        if end < 0:
+            return -1
+        names -= 1
+    # What follows the names; other types may have more behind them.
+    if type != TYPE_NSEC and type != TYPE_SVCB and type != TYPE_HTTPS and type != TYPE_RRSIG:
+        if end + (20 if type == TYPE_SOA else 0) != <int>rdlength:
+            return -1
+    return end
+
+
+cdef inline bint keeps_lower(uint16_t type) noexcept nogil:
+    """Is the rdata's name kept in lower case, as CoreDNS does?"""
+    return type == TYPE_NS or type == TYPE_CNAME or type == TYPE_MX or type == TYPE_SOA or type == TYPE_SVCB or type == TYPE_HTTPS
+
+
+cdef void lower_names(uint8_t *rdata, uint32_t at, uint32_t end) noexcept nogil:
+    """Lengths of labels are below "A", so they may stand among what is lowered."""
+    while at < end:
+        if c'A' <= rdata[at] <= c'Z':
+            rdata[at] += 32
+        at += 1
+
+
+cdef int zone_add(ZoneBuilder *builder, const Name *owner, uint16_t type, uint16_t klass, uint32_t ttl, const uint8_t *rdata,
+                  uint16_t rdlength) noexcept nogil:
+    cdef const Name *origin = &builder.index.origin
+    cdef Group *group = &builder.group
+    cdef int status, end = rdata_end(type, rdata, rdlength)
+    if end < 0:
+        wire_name_copy(&builder.at, owner.lower, owner.length)
+        return ZONE_BAD_RDATA
+    if klass != CLASS_IN:
+        return ignore(builder, owner)
+    # A SOA and what signs it are the zone's, whatever their owner.
+    if type == TYPE_SOA or type == TYPE_RRSIG and load16(rdata) == TYPE_SOA or (
+            owner.length == origin.length and memcmp(owner.lower, origin.lower, origin.length) == 0):
+        group = &builder.apex
+        if type == TYPE_SOA:
+            if builder.soas == 0 and builder.unless >= 0 and load32(rdata + rdlength - 20) == <uint32_t>builder.unless:
+                return ZONE_UNCHANGED
+            builder.soas += builder.soas < 255
+    elif owner.length != builder.owner.length or owner.hash[0] != builder.owner.hash[0] or (
+            memcmp(owner.lower, builder.owner.lower, owner.length) != 0):
+        if not index_holds(builder.index, owner):
+            return ignore(builder, owner)
+        status = flush(builder)
+        if status != ZONE_OK:
+            return status
+        wire_name_copy(&builder.owner, owner.lower, owner.length)
+    builder.records += 1
+    status = group_add(group, type, ttl, rdata, rdlength)
+    if status == ZONE_OK and keeps_lower(type):
+        lower_names(group.octets + group.used - rdlength, <uint32_t>wire_front(type), <uint32_t>end)
+    return status
+
+
+cdef inline int wire_front(uint16_t type) noexcept nogil:
+    return 2 if type == TYPE_MX or type == TYPE_SVCB or type == TYPE_HTTPS else 0
+
+
+cdef int zone_take(void *builder, ZoneRecord *record) noexcept nogil:
+    cdef ZoneBuilder *self = <ZoneBuilder *>builder
+    self.taken = zone_add(self, record.owner, record.type, record.klass, record.ttl, record.rdata, record.rdlength)
+    return self.taken != ZONE_OK
+
+
+cdef int ignore(ZoneBuilder *builder, const Name *owner) noexcept nogil:
+    if builder.ignored == 0:
+        wire_name_copy(&builder.stray, owner.wire, owner.length)
+    builder.ignored += 1
+    return ZONE_OK
+
+
+cdef int flush(ZoneBuilder *builder) noexcept nogil:
+    """The name at work is through; when it had come before, its records are put aside."""
+    cdef const IndexNode *node
+    if builder.group.count == 0:
+        return ZONE_OK
+    node = table_exact(builder.table, builder.owner.lower, builder.owner.length, builder.owner.hash[0])
+    if node == NULL or node.rrsets == 0:
+        return group_put(builder, &builder.group, &builder.owner)
+    return put_aside(builder)
+
+
+cdef int put_aside(ZoneBuilder *builder) noexcept nogil:
+    cdef Group *group = &builder.group
+    cdef const Name *owner = &builder.owner
+    cdef uint64_t size = group.used + <uint64_t>group.count * RECORD_HEAD
+    cdef Late *late
+    cdef uint8_t *p
+    cdef void *room
+    cdef uint32_t i
+    if builder.late_count == builder.late_capacity:
+        room = realloc(builder.late, (<uint64_t>builder.late_capacity * 2 + 64) * sizeof(void *))
+        if room == NULL:
+            return INDEX_MEMORY
+        builder.late = <Late **>room
+        builder.late_capacity = builder.late_capacity * 2 + 64
+    if size > 0x7FFFFFFF:
+        return INDEX_MEMORY
+    late = <Late *>malloc(sizeof(Late) + owner.length + size)
+    if late == NULL:
+        return INDEX_MEMORY
+    late.hash = owner.hash[0]
+    late.sequence = builder.late_count
+    late.size = <uint32_t>size
+    late.length = owner.length
+    memcpy(late.octets, owner.lower, owner.length)
+    p = late.octets + owner.length
+    for i in range(group.count):
+        memcpy(p, &group.records[i].type, 2)
+        memcpy(p + 2, &group.records[i].ttl, 4)
+        memcpy(p + 6, &group.records[i].rdlength, 2)
+        memcpy(p + RECORD_HEAD, group.octets + <uint64_t>group.records[i].rdata, group.records[i].rdlength)
+        p += RECORD_HEAD + group.records[i].rdlength
+    builder.late[builder.late_count] = late
+    builder.late_count += 1
+    group_clear(group)
+    return ZONE_OK
+
+
+# ---- finishing ----
+
+cdef int compare_late(const void *a, const void *b) noexcept nogil:
+    cdef const Late *x = (<Late **>a)[0]
+    cdef const Late *y = (<Late **>b)[0]
+    cdef int order
+    if x.hash != y.hash:
+        return -1 if x.hash < y.hash else 1
+    if x.length != y.length:
+        return <int>x.length - <int>y.length
+    order = memcmp(x.octets, y.octets, x.length)
+    if order == 0:
+        order = -1 if x.sequence < y.sequence else 1
+    return order
+
+
+cdef int put_late(ZoneBuilder *builder) noexcept nogil:
+    """Every name that came in several pieces is put once more, with all of them in their order."""
+    cdef uint32_t i = 0
+    cdef const Late *late
+    cdef const Late *first
+    cdef const IndexNode *node
+    cdef int status
+    if builder.late_count == 0:
+        return ZONE_OK
+    qsort(builder.late, builder.late_count, sizeof(void *), compare_late)
+    while i < builder.late_count:
+        first = builder.late[i]
+        wire_name_copy(&builder.owner, first.octets, first.length)
+        node = table_exact(builder.table, builder.owner.lower, builder.owner.length, builder.owner.hash[0])
+        status = group_read(&builder.group, node)
+        while status == ZONE_OK and i < builder.late_count:
+            late = builder.late[i]
+            if late.length != first.length or memcmp(late.octets, first.octets, first.length) != 0:
+                break
+            status = add_late(&builder.group, late)
+            i += 1
+        if status == ZONE_OK:
+            status = group_put(builder, &builder.group, &builder.owner)
+        if status != ZONE_OK:
+            return status
+    return ZONE_OK
+
+
+cdef int add_late(Group *group, const Late *late) noexcept nogil:
+    cdef const uint8_t *p = late.octets + late.length
+    cdef const uint8_t *end = p + late.size
+    cdef uint16_t type, rdlength
+    cdef uint32_t ttl
+    cdef int status
+    while p < end:
+        memcpy(&type, p, 2)
+        memcpy(&ttl, p + 2, 4)
+        memcpy(&rdlength, p + 6, 2)
+        status = group_add(group, type, ttl, p + RECORD_HEAD, rdlength)
+        if status != ZONE_OK:
+            return status
+        p += RECORD_HEAD + rdlength
+    return ZONE_OK
+
+
+cdef int put_apex(ZoneBuilder *builder) noexcept nogil:
+    """The SOA that came last stands for all of them."""
+    cdef Group *apex = &builder.apex
+    cdef uint32_t i, kept = 0, soas = 0, seen = 0
+    for i in range(apex.count):
+        soas += apex.records[i].type == TYPE_SOA
+    for i in range(apex.count):
+        if apex.records[i].type == TYPE_SOA:
+            seen += 1
+            if seen < soas:
+                continue
+        apex.records[kept] = apex.records[i]
+        kept += 1
+    apex.count = kept
+    return group_put(builder, apex, &builder.index.origin)
+
+
+cdef bint is_bare(const IndexNode *apex) noexcept nogil:
+    cdef const RRset *rrset = node_rrsets(apex)
+    cdef const uint8_t *entry
+    cdef IndexRecord record
+    cdef uint32_t i, _j
+    for i in range(apex.rrsets):
+        if rrset[i].type == TYPE_RRSIG:
+            entry = NULL
+            for _j in range(rrset[i].count):
+                entry = rrset_record(apex, &rrset[i], entry, &record)
+                if load16(record.rdata) != TYPE_SOA and load16(record.rdata) != TYPE_NS:
+                    return False
+        elif rrset[i].type != TYPE_SOA and rrset[i].type != TYPE_NS:
+            return False
+    return True
+
+
+cdef int describe(ZoneBuilder *builder) noexcept nogil:
+    """Makes the version: what is asked for often, and the order that proofs of denial need."""
+    cdef IndexTable *table = builder.table
+    cdef const Name *origin = &builder.index.origin
+    cdef IndexRecord soa
+    cdef ZoneVersion *version = <ZoneVersion *>calloc(1, sizeof(ZoneVersion))
+    if version == NULL:
+        return INDEX_MEMORY
+    table.annex = version
+    table.annex_free = free_version
+    version.apex = table_exact(table, origin.lower, origin.length, origin.hash[0])
+    version.soa = node_rrset(version.apex, TYPE_SOA)
+    version.ns = node_rrset(version.apex, TYPE_NS)
+    rrset_record(version.apex, version.soa, NULL, &soa)
+    version.serial = load32(soa.rdata + soa.rdlength - 20)
+    version.bare = is_bare(version.apex)
+    version.alone = table.names == 1
+    version.apex_signed = node_rrset(version.apex, TYPE_RRSIG) != NULL
+    builder.version = version
+    return denial_build(version, table)
+
+
+cdef void free_version(void *annex) noexcept nogil:
+    cdef ZoneVersion *version = <ZoneVersion *>annex
+    denial_free(version)
+    free(version)
+
+
+cdef int zone_finish(ZoneBuilder *builder) noexcept nogil:
+    cdef int status = flush(builder)
+    if status == ZONE_OK:
+        status = put_late(builder)
+    if status == ZONE_OK and builder.soas == 0:
+        status = ZONE_NO_SOA
+    if status == ZONE_OK:
+        status = put_apex(builder)
+    if status == ZONE_OK:
+        status = describe(builder)
+    builder.finished = status == ZONE_OK
+    return status
+
+
+cdef void zone_publish(ZoneState *zone, ZoneBuilder *builder) noexcept nogil:
+    cdef IndexCore *index = builder.index
+    if not builder.finished:
+        return
+    index_lock(index)
+    index_swap(index, builder.table)
+    builder.table = NULL
+    atomic_poke8(&zone.expired, 0)
+    index_unlock(index, SWAP_WAIT)
+
+
+cdef ZoneBuilder *zone_builder(const ZoneState *zone) noexcept nogil:
+    cdef ZoneBuilder *builder = <ZoneBuilder *>calloc(1, sizeof(ZoneBuilder))
+    if builder == NULL:
+        return NULL
+    builder.index = zone.index
+    builder.unless = -1
+    builder.table = index_table(zone.index)
+    if builder.table == NULL:
+        free(builder)
+        return NULL
+    return builder
+
+
+cdef void zone_builder_free(ZoneBuilder *builder) noexcept nogil:
+    cdef uint32_t i
+    if builder.table != NULL:
+        index_table_free(builder.table)
+    for i in range(builder.late_count):
+        free(builder.late[i])
+    free(builder.late)
+    group_free(&builder.group)
+    group_free(&builder.apex)
+    free(builder)
+
+
+# ---- Python ----
+
+class ZoneError(ValueError):
+    """Records that are no zone."""
+
+
+cdef object failure(const ZoneBuilder *builder, int status, origin):
+    """The exception for a status below 0."""
+    at = name_text((<const char *>builder.at.wire)[:builder.at.length]) if builder.at.length else origin
+    if status == INDEX_MEMORY:
+        return MemoryError()
+    if status == ZONE_NO_SOA:
+        return ZoneError(f"no SOA record for origin {origin}")
+    if status == ZONE_BAD_RDATA:
+        return ZoneError(f"malformed rdata at {at}")
+    if status == INDEX_TYPES:
+        return ZoneError(f"more than {INDEX_TYPES_MAX} types at {at}")
+    if status == INDEX_RECORDS:
+        return ZoneError(f"more than 65535 records of one type at {at}")
+    if status == ZONE_ITERATIONS:
+        return ZoneError(f"NSEC3 records of more than {NSEC3_ITERATIONS} iterations for origin {origin}")
+    return ZoneError(f"cannot be served (status {status})")
+
+
+cdef class ZoneDraft:
+
+    def __init__(self):
+        raise TypeError("made by Zone.draft")
+
+    def __dealloc__(self):
+        if self.builder != NULL:
+            with nogil:
+                zone_builder_free(self.builder)
+
+    def add(self, bytes owner not None, uint16_t kind, uint32_t ttl, bytes rdata not None, uint16_t klass=CLASS_IN):
+        cdef Name name
+        cdef uint32_t at = 0
+        cdef int status
+        if self.builder.finished:
+            raise ValueError("the draft is finished")
+        if wire_read_name(owner, <uint32_t>len(owner), &at, &name) < 0 or at != <uint32_t>len(owner) or len(rdata) > 65535:
+            raise ValueError(f"not a record: {owner!r}")
+        status = zone_add(self.builder, &name, kind, klass, ttl, rdata, <uint16_t>len(rdata))
+        if status < 0:
+            raise failure(self.builder, status, self.zone.origin)
+        return status == ZONE_OK
+
+    def read(self, path):
+        cdef ZoneBuilder *builder = self.builder
+        cdef bytes name = os.fsencode(path)
+        cdef const char *c_name = name
+        cdef ZoneParser *parser
+        cdef int status
+        if builder.finished:
+            raise ValueError("the draft is finished")
+        parser = zonefile_begin(&builder.index.origin)
+        if parser == NULL:
+            raise MemoryError
+        try:
+            with nogil:
+                status = zonefile_read(parser, c_name, zone_take, builder)
+            if status < 0:
+                raise zonefile_error(parser)
+        finally:
+            zonefile_end(parser)
+        if status > 0 and builder.taken < 0:
+            raise failure(builder, builder.taken, self.zone.origin)
+        return status == 0
+
+    def finish(self):
+        cdef int status
+        with nogil:
+            status = zone_finish(self.builder)
+        if status < 0:
+            raise failure(self.builder, status, self.zone.origin)
+
+    @property
+    def origin(self):
+        return self.zone.origin
+
+    @property
+    def serial(self):
+        return self.builder.version.serial if self.builder.version != NULL else None
+
+    @property
+    def records(self):
+        return self.builder.records
+
+    @property
+    def ignored(self):
+        if self.builder.ignored == 0:
+            return 0, None
+        return self.builder.ignored, name_text((<const char *>self.builder.stray.wire)[:self.builder.stray.length])
+
+
+cdef class Zone:
+
+    def __cinit__(self, origin):
+        self.index = Index(origin)
+        self.origin = self.index.origin
+        self.wire = name_wire(self.origin.lower())
+        self.state.index = self.index.core
+
+    def draft(self, unless=None):
+        cdef ZoneDraft draft = ZoneDraft.__new__(ZoneDraft)
+        draft.zone = self
+        draft.builder = zone_builder(&self.state)
+        if draft.builder == NULL:
+            raise MemoryError
+        if unless is not None:
+            draft.builder.unless = <uint32_t>unless
+        return draft
+
+    def publish(self, ZoneDraft draft not None):
+        if draft.zone is not self or not draft.builder.finished or draft.builder.table == NULL:
+            raise ValueError("not a finished draft of this zone")
+        with nogil:
+            zone_publish(&self.state, draft.builder)
+
+    @property
+    def serial(self):
+        cdef const ZoneVersion *version
+        with nogil:
+            index_lock(self.state.index)
+        version = zone_version(self.state.index.table)
+        found = version.serial if version != NULL else None
+        index_release(self.state.index)
+        return found
+
+    @property
+    def expired(self):
+        return bool(atomic_peek8(&self.state.expired))
+
+    @expired.setter
+    def expired(self, bint value):
+        atomic_poke8(&self.state.expired, value)
+
+
+# ---- sets of zones ----
+
+cdef class RetiredSlots:
+    """A table that workers may still read, with the zones that it knows."""
+    cdef void *slots
+    cdef tuple zones
+    cdef EpochTicket ticket
+
+    def __dealloc__(self):
+        free(self.slots)
+
+
+cdef class ZoneSet:
+
+    def __cinit__(self, zones=()):
+        self.retired = []
+        self.replace(zones)
+
+    def __dealloc__(self):
+        free(self.slots)
+
+    def replace(self, zones):
+        cdef tuple wanted = tuple({zone.wire: zone for zone in zones}.values())
+        cdef RetiredSlots old
+        cdef ZoneSlots *slots
+        cdef Zone zone
+        cdef uint32_t capacity = 4, i
+        while capacity < 2 * <uint32_t>len(wanted):
+            capacity *= 2
+        slots = <ZoneSlots *>calloc(1, sizeof(ZoneSlots) + capacity * sizeof(void *))
+        if slots == NULL:
+            raise MemoryError
+        slots.mask = capacity - 1
+        slots.count = <uint32_t>len(wanted)
+        slots.least = 255
+        for zone in wanted:
+            i = zone.state.index.origin.hash[0] & slots.mask
+            while slots.slots[i] != NULL:
+                i = (i + 1) & slots.mask
+            slots.slots[i] = &zone.state
+            slots.least = min(slots.least, zone.state.index.origin.labels)
+            slots.most = max(slots.most, zone.state.index.origin.labels)
+        old = RetiredSlots()
+        old.slots = self.slots
+        old.zones = self.zones
+        atomic_store_pointer(&self.slots, slots)
+        self.zones = wanted
+        if old.slots != NULL:
+            epoch_ticket(&old.ticket)
+            self.retired.append(old)
+        self.collect()
+
+    def collect(self):
+        self.retired = [one for one in self.retired if not has_passed(one)]
+        return len(self.retired)
+
+
+cdef bint has_passed(RetiredSlots slots):
+    return epoch_passed(&slots.ticket)

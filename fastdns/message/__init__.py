@@ -1,0 +1,1 @@
+"""What a DNS message is made of."""

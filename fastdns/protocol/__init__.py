@@ -1,0 +1,1 @@
+"""The numbers and names of DNS."""

@@ -1,0 +1,329 @@
+"""One query and all that is said about it: a copy of its chain, whose hooks write down what the true ones say."""
+import time as _time
+from typing import NamedTuple
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, strcmp
+from fastdns.system.atomic cimport atomic_load32, atomic_load_pointer, atomic_store32
+from fastdns.engine.chains cimport Chains
+from fastdns.engine.loop cimport Engine
+from fastdns.walk.query cimport (CHAIN_MAX, ERROR_MAX, TRANSPORT_TCP, TRANSPORT_UDP, Carrier, Chain, ChainSet, Handler, Mail, Query, Verdict, Worker,
+                                 Zone, handler_query_func, LISTENERS_MAX, ServerTable, query_scratch)
+from fastdns.system.address cimport Address
+from fastdns._mux cimport mux_match, query_release, query_run, query_streamed, query_take, query_write
+from fastdns.system.socket cimport socket_clock
+from fastdns._wire cimport ACCEPT, MESSAGE_MAX, wire_accept
+from fastdns.plugins.forward._exchange cimport Waiting
+from fastdns._wire import name_text
+
+cdef enum:
+    EVENTS_MAX = 512
+    PACKET_MAX = 4096
+    KEPT = 60                   # seconds that a trace outlives its query: a refresh that it left behind may still be in its chain
+
+cdef enum Hook:
+    HOOK_QUERY
+    HOOK_REPLY
+    HOOK_RESUME
+
+cdef enum Outcome:
+    WAITING
+    REPLIED
+    GONE
+    REFUSED
+    STREAMED
+    UNFIT
+    REPLACED
+
+cdef struct Event:
+    const char *handler         # of the directive; the chains own it
+    int64_t at                  # ns since the query began
+    int64_t took
+    uint16_t rcode
+    uint8_t hook
+    uint8_t verdict
+    uint8_t depth
+    uint8_t settled             # there is a reply, or a failure
+    char error[ERROR_MAX]
+    char upstream[64]           # that forward asked last
+
+cdef struct Trace:
+    Mail mail                   # first: what the worker gets is the whole
+    Carrier carrier
+    Chain chain                 # a copy of the true one, with the handlers here
+    Handler handlers[CHAIN_MAX]
+    const Handler *originals[CHAIN_MAX]
+    ServerTable table           # what the query finds at first: one block for all names, whose chain is the copy
+    Zone only
+    ServerTable *server         # what it has once it is in the chain
+    ChainSet *set
+    ChainSet **published        # the engine's current configuration, which it must be; or NULL: nobody else can end it
+    uint32_t listener
+    uint8_t tcp
+    Address client
+    Address local
+    uint8_t packet[PACKET_MAX]
+    uint32_t length
+    int64_t begin               # ns, monotonic
+    int64_t end
+    uint32_t outcome            # atomic: written last
+    Zone *zone
+    Event events[EVENTS_MAX]
+    uint32_t count
+    uint8_t message[MESSAGE_MAX]
+    uint32_t message_length
+
+
+cdef inline Trace *trace_of(const Handler *handler) noexcept nogil:
+    return <Trace *>handler.chain.handlers[CHAIN_MAX - 1]
+
+
+cdef inline void enter(Trace *trace, Query *q) noexcept nogil:
+    """From the first hook on the query is one of the true server, and so are those that handlers ask from the top."""
+    if q.server == &trace.table:
+        q.server = trace.server
+        q.zone = trace.zone
+
+
+cdef Verdict note(Handler *self, Query *q, Hook hook, handler_query_func function) noexcept nogil:
+    """Calls a true hook, and writes down what came of it."""
+    cdef Trace *trace = trace_of(self)
+    cdef Event *event = NULL
+    cdef int64_t before = socket_clock()
+    cdef Verdict verdict
+    enter(trace, q)
+    if trace.count < EVENTS_MAX:
+        event = &trace.events[trace.count]
+        trace.count += 1
+        event.handler = self.name
+        event.hook = <uint8_t>hook
+        event.depth = q.depth
+        event.at = before - trace.begin
+    verdict = function(self, q)
+    if event != NULL:
+        event.took = socket_clock() - before
+        event.verdict = <uint8_t>verdict
+        event.settled = q.reply.written or q.reply.rcode != 0
+        event.rcode = q.reply.rcode
+        memcpy(event.error, q.error, ERROR_MAX)
+        if strcmp(self.name, b"forward") == 0 and (<Waiting *>query_scratch(self, q)).upstream != NULL:
+            memcpy(event.upstream, (<Waiting *>query_scratch(self, q)).upstream.text, sizeof(event.upstream))
+    return verdict
+
+
+cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
+    return note(self, q, HOOK_QUERY, trace_of(self).originals[self.index].query)
+
+
+cdef Verdict on_reply(Handler *self, Query *q) noexcept nogil:
+    return note(self, q, HOOK_REPLY, <handler_query_func>trace_of(self).originals[self.index].reply)
+
+
+cdef Verdict on_resume(Handler *self, Query *q) noexcept nogil:
+    return note(self, q, HOOK_RESUME, <handler_query_func>trace_of(self).originals[self.index].resume)
+
+
+cdef void unseen(Handler *self, Query *q) noexcept nogil:
+    """In place of a hook, where there was one: the chain knows who has which."""
+
+
+cdef void finish(Trace *trace, Outcome outcome) noexcept nogil:
+    trace.end = socket_clock()
+    atomic_store32(&trace.outcome, outcome)
+
+
+cdef size_t carrier_place       # octets in front of Trace.carrier
+
+
+cdef Trace *trace_of_query(Query *q) noexcept nogil:
+    """Only the query itself has a carrier: its children report to it."""
+    return <Trace *>(<const char *>q.carrier - carrier_place)
+
+
+cdef void send(Query *q) noexcept nogil:
+    cdef Trace *trace = trace_of_query(q)
+    trace.message_length = query_write(q, trace.message)
+    finish(trace, REPLIED)
+
+
+cdef void dropped(Query *q) noexcept nogil:
+    finish(trace_of_query(q), GONE)
+
+
+cdef void stream(Query *q) noexcept nogil:
+    cdef Trace *trace = trace_of_query(q)
+    q.stream.close(q.stream)
+    query_streamed(q, 0)
+    finish(trace, STREAMED)
+
+
+cdef void copy_chain(Trace *trace, const Chain *chain) noexcept nogil:
+    """The last place of the copy, which no chain of true handlers fills, leads back to the trace."""
+    cdef uint32_t i
+    cdef Handler *handler
+    trace.chain = chain[0]
+    for i in range(chain.count):
+        handler = &trace.handlers[i]
+        trace.originals[i] = chain.handlers[i]
+        handler[0] = chain.handlers[i][0]
+        handler.chain = &trace.chain
+        if strcmp(handler.name, b"log") == 0 or strcmp(handler.name, b"errors") == 0 or strcmp(handler.name, b"prometheus") == 0 \
+                or strcmp(handler.name, b"dnstap") == 0 or strcmp(handler.name, b"trace") == 0:
+            handler.done = unseen   # what counts and logs queries of clients is not to see this one
+        if handler.query != NULL:
+            handler.query = on_query
+        if handler.reply != NULL:
+            handler.reply = on_reply
+        if handler.resume != NULL:
+            handler.resume = on_resume
+        trace.chain.handlers[i] = handler
+    trace.chain.handlers[CHAIN_MAX - 1] = <Handler *>trace
+
+
+cdef void run(Mail *mail, Worker *worker) noexcept nogil:
+    """On a worker: the beginning of a query as `_udp` and `_mux` make it."""
+    cdef Trace *trace = <Trace *>mail
+    cdef uint8_t rcode
+    cdef Query *q = query_take(worker)
+    trace.begin = socket_clock()
+    if trace.published != NULL and atomic_load_pointer(<void **>trace.published) != trace.set:
+        # Its handlers may be closed by now. From here on the worker keeps it: it is not quiescent before the batch ends, and what parks is counted.
+        if q != NULL:
+            query_release(q)
+        finish(trace, REPLACED)
+        return
+    if q == NULL:
+        finish(trace, UNFIT)
+        return
+    q.packet = trace.packet
+    q.packet_length = trace.length
+    q.set = trace.set
+    q.server = q.set.servers[trace.listener]
+    if wire_accept(q.packet, q.packet_length, &q.message, &q.first_name, &rcode) != ACCEPT or q.server == NULL:
+        query_release(q)
+        finish(trace, UNFIT)
+        return
+    q.transport = TRANSPORT_TCP if trace.tcp else TRANSPORT_UDP
+    q.carrier = &trace.carrier
+    q.listener = trace.listener
+    q.received = worker.now
+    q.client = trace.client
+    q.local = trace.local
+    trace.server = q.server
+    q.name = &q.first_name
+    q.qtype = q.message.qtype
+    q.qclass = q.message.qclass
+    q.flags = q.message.flags
+    q.edns = q.message.edns
+    trace.zone = mux_match(q)
+    if trace.zone == NULL or trace.zone.chain.count >= CHAIN_MAX:
+        query_release(q)
+        finish(trace, REFUSED)
+        return
+    copy_chain(trace, trace.zone.chain)
+    trace.only = trace.zone[0]
+    trace.only.chain = &trace.chain
+    trace.only.filter_count = 0
+    trace.only.same = NULL
+    trace.table = q.server[0]
+    trace.table.longest = 0
+    trace.table.root = &trace.only
+    q.server = &trace.table
+    query_run(q)
+
+
+cdef class Traced:
+    """Owns a trace."""
+    cdef Trace *trace
+
+    def __cinit__(self):
+        self.trace = <Trace *>calloc(1, sizeof(Trace))
+        if self.trace == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.trace)
+
+
+class Step(NamedTuple):
+    handler: str
+    hook: str
+    verdict: str
+    depth: int
+    at: int
+    took: int
+    rcode: int | None
+    error: str
+    upstream: str
+
+
+class Explained(NamedTuple):
+    outcome: str
+    message: bytes
+    zone: str
+    steps: list
+    took: int
+
+
+HOOKS = ("query", "reply", "resume")
+VERDICTS = ("next", "answered", "failed", "dropped", "parked", "stream", "up", "again")
+OUTCOMES = ("timeout", "reply", "dropped", "refused", "transfer", "unfit")
+
+cdef list kept = []             # (when it may go, the trace, the chains that it points to)
+
+
+def explain(Engine engine not None, Chains chains not None, uint32_t listener, bytes packet not None, bytes client not None, bytes local not None, int port,
+            bint tcp=False, double seconds=12.0):
+    cdef Traced traced = Traced()
+    cdef Trace *trace = traced.trace
+    cdef Worker *worker = &engine.loops[0].base
+    cdef uint32_t i, outcome
+    cdef Event *event
+    global carrier_place
+    carrier_place = <size_t>(<char *>&trace.carrier - <char *>trace)
+    if len(packet) > PACKET_MAX or len(client) not in (4, 16) or len(local) not in (4, 16):
+        raise ValueError("no query, or no address")
+    if listener >= LISTENERS_MAX or chains.set.servers[listener] == NULL:
+        raise ValueError("the address is not served")
+    memcpy(trace.packet, <const uint8_t *>packet, len(packet))
+    trace.length = <uint32_t>len(packet)
+    trace.listener = listener
+    trace.tcp = tcp
+    trace.set = chains.set
+    trace.published = &engine.published if chains.served else NULL
+    set_address(&trace.client, client, 0)
+    set_address(&trace.local, local, port)
+    trace.carrier.send = send
+    trace.carrier.dropped = dropped
+    trace.carrier.stream = stream
+    trace.mail.run = run
+    now = _time.monotonic()
+    while kept and kept[0][0] < now:
+        kept.pop(0)
+    kept.append((now + seconds + KEPT, traced, chains))
+    worker.ops.post(worker, &trace.mail)
+    while not atomic_load32(&trace.outcome) and _time.monotonic() < now + seconds:
+        _time.sleep(0.0005)
+    outcome = atomic_load32(&trace.outcome)
+    if outcome == REPLACED:
+        raise ValueError("the configuration has changed meanwhile: ask again")
+    if outcome == UNFIT:
+        raise ValueError("no query that is answered")
+    steps = []
+    for i in range(trace.count):
+        event = &trace.events[i]
+        steps.append(Step(event.handler.decode(), HOOKS[event.hook], VERDICTS[event.verdict], event.depth, event.at, event.took,
+                          event.rcode if event.settled else None, event.error.decode("utf-8", "replace"), event.upstream.decode("ascii", "replace")))
+    return Explained(OUTCOMES[outcome], <bytes>trace.message[:trace.message_length], zone_text(trace.zone), steps, trace.end - trace.begin if outcome else 0)
+
+
+cdef int set_address(Address *address, bytes octets, int port) except -1:
+    address.family = 4 if len(octets) == 4 else 6
+    address.port = <uint16_t>port
+    memcpy(address.octets, <const uint8_t *>octets, len(octets))
+    return 0
+
+
+cdef str zone_text(const Zone *zone):
+    return "" if zone == NULL else name_text(zone.wire[:zone.length])

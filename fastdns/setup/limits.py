@@ -1,0 +1,37 @@
+"""Directives whose block is a list of numbers: `quic`, `https3` and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastdns.setup.controller import Controller
+
+__all__ = ["parse_limits"]
+
+
+def parse_limits(controller: Controller, least: Mapping[str, int]) -> dict[str, int]:
+    """``DIRECTIVE { NAME N … }``: what is given of the properties in ``least``, each at most once; N is at least 0 or 1, as ``least`` says.
+
+    Of several such directives in a block the first one counts, and the others are not looked at. Raises CorefileError.
+    """
+    limits: dict[str, int] = {}
+    controller.next()
+    if controller.remaining_args():
+        raise controller.arg_err()
+    while controller.next_block():
+        name = controller.val()
+        if name not in least:
+            raise controller.err(f"unknown property '{name}'")
+        text = controller.one_arg()
+        try:
+            number = controller.integer(text)
+        except ValueError as error:
+            raise controller.err(f"invalid {name} value '{text}': {error}") from None
+        if number < least[name]:
+            raise controller.err(f"{name} must be a {'positive' if least[name] else 'non-negative'} integer: {number}")
+        if name in limits:
+            raise controller.err(f"{name} already defined for this server block")
+        limits[name] = number
+    return limits

@@ -1,0 +1,212 @@
+"""The directives: their order, which is that of the chain, and where each one's set-up comes from.
+
+In-tree plugins stand in ``plugin.cfg``; one is imported when a Corefile first uses it. Other packages add
+theirs through the entry-point group ``fastdns.plugins``, which is read only when a directive is unknown or
+all are to be listed, or through `register`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+import fastdns
+from fastdns.corefile.errors import CorefileError, defect
+
+__all__ = ["DEFAULT_ANCHOR", "Setup", "anchored", "built", "folder_of", "in_order", "known", "load", "load_file", "register"]
+
+#: A plugin's set-up: takes the controller. None, or a handler to be added to the chain.
+Setup = Callable[[Any], Any]
+
+#: Where a plugin from elsewhere stands unless it says otherwise: just above this directive.
+DEFAULT_ANCHOR = "forward"
+
+GROUP = "fastdns.plugins"
+
+#: Directive that loads a plugin from a file; it stands where the file says, see `load_file`.
+FILE_DIRECTIVE = "plugin"
+
+
+class Added:
+    """A plugin that is not in plugin.cfg."""
+
+    __slots__ = ("after", "before", "name", "origin", "setup")
+
+    def __init__(self, name: str, setup: Setup, before: str, after: str, origin: str) -> None:
+        self.name = name
+        self.setup = setup
+        self.before = before
+        self.after = after
+        self.origin = origin
+
+
+_in_tree: dict[str, str] = {}
+_added: dict[str, Added] = {}
+_entry_points_read = False
+
+
+def register(name: str, setup: Setup, *, before: str = "", after: str = "") -> None:
+    """Add a directive whose plugin is not in the tree.
+
+    It stands just above the directive ``before``, just below ``after``, or by default above ``forward``.
+    Raises ValueError when the name is taken or the other directive does not exist.
+    """
+    _add(Added(name, setup, before, after, "register()"))
+
+
+def in_tree() -> dict[str, str]:
+    """Directive to folder below ``plugins/``, in the order of plugin.cfg."""
+    if not _in_tree:
+        with open(os.path.join(fastdns.get_include(), "plugin.cfg"), encoding="utf-8") as file:
+            for line in file:
+                name, separator, folder = line.partition("#")[0].strip().partition(":")
+                if separator:
+                    _in_tree[name.strip()] = folder.strip()
+    return _in_tree
+
+
+def known(name: str) -> bool:
+    """Whether a directive exists, built or not. Raises CorefileError when two packages claim one name."""
+    if name in in_tree() or name in _added or name == FILE_DIRECTIVE:
+        return True
+    _read_entry_points()
+    return name in _added
+
+
+def in_order() -> list[str]:
+    """All directives known so far, outermost first."""
+    return anchored(list(in_tree()), [(plugin.name, plugin.before, plugin.after) for plugin in _added.values()])
+
+
+def anchored(order: list[str], additions: list[tuple[str, str, str]]) -> list[str]:
+    """``order`` with names put in: (name, before, after). Additions at one place keep their own order; one may stand beside another.
+
+    Raises ValueError for a place that does not exist.
+    """
+    rest = additions
+    below: dict[str, int] = {}  # additions that already stand after a directive
+    while rest:
+        left = []
+        for name, before, after in rest:
+            anchor = after or before or DEFAULT_ANCHOR
+            if anchor not in order:
+                left.append((name, before, after))
+            elif after:
+                below[after] = below.get(after, 0) + 1
+                order.insert(order.index(after) + below[after], name)
+            else:
+                order.insert(order.index(anchor), name)
+        if len(left) == len(rest):
+            name, before, after = rest[0]
+            raise ValueError(f"plugin {name}: there is no directive {after or before} to stand {'after' if after else 'before'}")
+        rest = left
+    return order
+
+
+def built() -> list[str]:
+    """Directives that can be used: those whose folder is there, and all from other packages; alphabetical, `on` last."""
+    _read_entry_points()
+    names = [name for name, folder in in_tree().items() if folder_of(folder)]
+    return sorted([*names, *_added, FILE_DIRECTIVE], key=lambda name: (name == "on", name))
+
+
+def load(name: str) -> Setup:
+    """The set-up of a known directive. Raises CorefileError when its plugin is not built or cannot be imported."""
+    if name in _added:
+        return _added[name].setup
+    folder = in_tree()[name]
+    if not folder_of(folder):
+        raise CorefileError(f"directive '{name}' is not built yet in this version of fastdns")
+    module = importlib.import_module(f"fastdns.plugins.{folder}")
+    setup: Setup = module.setup
+    return setup
+
+
+def folder_of(folder: str) -> str:
+    """Path of an in-tree plugin's folder; "" when it is not there."""
+    for top in importlib.import_module("fastdns.plugins").__path__:
+        if os.path.isfile(os.path.join(top, folder, "__init__.py")):
+            return os.path.join(top, folder)
+    return ""
+
+
+def load_file(path: str) -> tuple[Setup, str, str]:
+    """The ``setup`` of a plugin that is a Python file, and its module attributes ``before`` and ``after``.
+
+    The file is run anew each time, so that a reload takes up what was changed. Raises CorefileError.
+    """
+    import importlib.util
+    import sys
+
+    stem = os.path.splitext(os.path.basename(path))[0]
+    name = f"fastdns_file_{stem}"
+    specification = importlib.util.spec_from_file_location(name, path)
+    if specification is None or specification.loader is None:
+        raise CorefileError(f"plugin/{FILE_DIRECTIVE}: {path} is no Python file")
+    module = importlib.util.module_from_spec(specification)
+    before = sys.modules.get(name)
+    sys.modules[name] = module  # as dataclasses and pickle want it
+    try:
+        specification.loader.exec_module(module)
+        setup: Setup = module.setup
+        if not callable(setup):
+            raise TypeError("setup is no function")
+    except FileNotFoundError:
+        raise CorefileError(f"plugin/{FILE_DIRECTIVE}: open {path}: no such file or directory") from None
+    except Exception as error:
+        raise CorefileError(f"plugin/{FILE_DIRECTIVE}: {path}: {defect(error)}") from error
+    finally:
+        if before is not None and "setup" not in vars(module):
+            sys.modules[name] = before
+    return setup, getattr(module, "before", ""), getattr(module, "after", "")
+
+
+def _add(plugin: Added) -> None:
+    taken = _added.get(plugin.name)
+    if plugin.name in in_tree() or plugin.name == FILE_DIRECTIVE:
+        raise ValueError(f"plugin {plugin.name} of {plugin.origin}: fastdns has a directive of that name")
+    if taken is not None:
+        raise ValueError(f"plugin {plugin.name} of {plugin.origin}: {taken.origin} has a directive of that name")
+    if plugin.before and plugin.after:
+        raise ValueError(f"plugin {plugin.name} of {plugin.origin}: says both before and after")
+    _added[plugin.name] = plugin
+    try:
+        in_order()
+    except ValueError:
+        del _added[plugin.name]
+        raise
+
+
+def _read_entry_points() -> None:
+    """Adds the plugins of installed packages. ``NAME = package.module[:setup]``; ``before`` and ``after`` are attributes of either."""
+    global _entry_points_read
+    if _entry_points_read:
+        return
+    from importlib.metadata import entry_points
+
+    waiting = []
+    for point in entry_points(group=GROUP):
+        origin = point.dist.name if point.dist is not None else point.value
+        try:
+            found = point.load()
+            setup = found if callable(found) else found.setup
+            module = importlib.import_module(point.module)
+        except Exception as error:
+            raise CorefileError(f"plugin/{point.name}: {origin} cannot be imported: {defect(error)}") from error
+        places = [str(getattr(found, side, "") or getattr(module, side, "")) for side in ("before", "after")]
+        waiting.append(Added(point.name, setup, places[0], places[1], origin))
+    # One may stand beside another that comes later.
+    while waiting:
+        left, problem = [], None
+        for plugin in waiting:
+            try:
+                _add(plugin)
+            except ValueError as error:
+                problem = error
+                left.append(plugin)
+        if len(left) == len(waiting):
+            raise CorefileError(str(problem))
+        waiting = left
+    _entry_points_read = True

@@ -1,0 +1,1 @@
+"""Memory, threads, sockets and the kernel: what everything else stands on."""

@@ -1,0 +1,299 @@
+"""Lines for standard output: a ring of octets for each worker, and a thread of its own that writes them. See the .pxd.
+
+The writer sleeps on a futex. Woken, it waits a few milliseconds for company before it writes, so that a line for every query costs a wake-up a
+batch instead of one a line.
+"""
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdlib cimport calloc
+from libc.string cimport memchr, memcpy
+from posix.unistd cimport usleep
+
+from fastdns.system.atomic cimport atomic_peek_fd, atomic_poke_fd
+from fastdns.telemetry.metrics cimport METRIC_CONTROL
+from fastdns.system.socket cimport POLLOUT, poll, pollfd, write
+from fastdns.system.thread cimport thread_start
+
+cdef extern from *:
+    """
+    #include <linux/futex.h>
+    #include <pthread.h>
+    #include <stdint.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+
+    static inline uint64_t log_load(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+    static inline void log_store(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+    static inline void log_count(uint64_t *p, uint64_t n) { __atomic_fetch_add(p, n, __ATOMIC_RELAXED); }
+    static inline uint64_t log_next(uint64_t *p) { return __atomic_add_fetch(p, 1, __ATOMIC_RELAXED); }
+    static inline void *log_ring_load(void **p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+    static inline void log_ring_store(void **p, void *v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+
+    static uint32_t log_asleep;     /* 1 while the writer waits for a line */
+    static uint32_t log_started;
+    static pthread_mutex_t log_control = PTHREAD_MUTEX_INITIALIZER;
+
+    static inline void log_lock(void) { pthread_mutex_lock(&log_control); }
+    static inline void log_unlock(void) { pthread_mutex_unlock(&log_control); }
+
+    static inline void log_wake(void) {
+        /* The line must be seen by a writer that is about to sleep, or we must see that it sleeps. */
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&log_asleep, __ATOMIC_RELAXED) && __atomic_exchange_n(&log_asleep, 0, __ATOMIC_SEQ_CST))
+            syscall(SYS_futex, &log_asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
+    static inline void log_doze(void) { __atomic_store_n(&log_asleep, 1, __ATOMIC_SEQ_CST); }
+    static inline void log_rise(void) { __atomic_store_n(&log_asleep, 0, __ATOMIC_SEQ_CST); }
+    static inline void log_sleep(void) {
+        while (__atomic_load_n(&log_asleep, __ATOMIC_SEQ_CST))
+            syscall(SYS_futex, &log_asleep, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+    }
+    static inline int log_first(void) {
+        return !__atomic_load_n(&log_started, __ATOMIC_RELAXED) && !__atomic_exchange_n(&log_started, 1, __ATOMIC_SEQ_CST);
+    }
+    """
+    uint64_t log_load(const uint64_t *p) noexcept nogil
+    void log_store(uint64_t *p, uint64_t v) noexcept nogil
+    void log_count(uint64_t *p, uint64_t n) noexcept nogil
+    uint64_t log_next(uint64_t *p) noexcept nogil
+    void *log_ring_load(void **p) noexcept nogil
+    void log_ring_store(void **p, void *v) noexcept nogil
+    void log_lock() noexcept nogil
+    void log_unlock() noexcept nogil
+    void log_wake() noexcept nogil
+    void log_doze() noexcept nogil
+    void log_rise() noexcept nogil
+    void log_sleep() noexcept nogil
+    bint log_first() noexcept nogil
+
+cdef enum:
+    RING_SIZE = 262144          # octets of lines that a worker may be ahead of the writer; a power of two
+    BATCH = 65536               # octets of one write
+    COMPANY = 4000              # microseconds that the first line of a batch waits
+
+cdef struct Head:               # of a line in a ring: aligned, the text follows
+    uint64_t number             # lines are numbered across the rings, so that they are written in the order they were put
+    uint64_t length             # of the text, newline included
+
+cdef struct Ring:               # one producer, one consumer; positions grow for ever
+    uint64_t head               # octets put, always at the end of a line, rounded up to 8
+    uint64_t dropped            # lines
+    uint64_t padding[6]
+    uint64_t tail               # octets taken
+    uint64_t more_padding[7]
+    char data[RING_SIZE]
+
+cdef void *rings[METRIC_CONTROL + 1]    # made by their first line
+cdef uint64_t last_number = 0
+cdef char batch[BATCH]                  # the writer's
+cdef uint64_t batch_length = 0          # octets taken from the rings but not written yet
+cdef uint64_t refused = 0               # lines that the output would not take
+cdef int output = 1
+cdef int log_debug = 0
+
+
+cdef int log_put(uint32_t worker, const char *line, uint32_t length) noexcept nogil:
+    cdef int status
+    if worker < METRIC_CONTROL:
+        status = ring_put(worker, line, length)
+    else:
+        log_lock()
+        status = ring_put(METRIC_CONTROL, line, length)
+        log_unlock()
+    if log_first():
+        thread_start(write_lines)
+    log_wake()
+    return status
+
+
+cdef int ring_put(uint32_t worker, const char *line, uint32_t length) noexcept nogil:
+    cdef Ring *ring = <Ring *>rings[worker]
+    cdef Head line_head
+    if ring == NULL:
+        ring = <Ring *>calloc(1, sizeof(Ring))
+        if ring == NULL:
+            return -1
+        log_ring_store(&rings[worker], ring)
+    if length > LOG_LINE_MAX:
+        length = LOG_LINE_MAX
+        while length and (<unsigned char>line[length] & 0xc0) == 0x80:  # not within a character
+            length -= 1
+    if record_size(length + 1) > RING_SIZE - (ring.head - log_load(&ring.tail)):
+        log_count(&ring.dropped, 1)
+        return -1
+    line_head.number = log_next(&last_number)
+    line_head.length = length + 1
+    ring_write(ring, ring.head, &line_head, sizeof(Head))
+    ring_write(ring, ring.head + sizeof(Head), line, length)
+    ring_write(ring, ring.head + sizeof(Head) + length, b"\n", 1)
+    log_store(&ring.head, ring.head + record_size(length + 1))
+    return 0
+
+
+cdef inline uint64_t record_size(uint64_t length) noexcept nogil:
+    return sizeof(Head) + ((length + 7) & ~<uint64_t>7)
+
+
+cdef inline void ring_write(Ring *ring, uint64_t position, const void *what, uint64_t length) noexcept nogil:
+    cdef uint64_t at = position % RING_SIZE
+    cdef uint64_t part = min(length, RING_SIZE - at)
+    memcpy(ring.data + at, what, part)
+    memcpy(ring.data, <const char *>what + part, length - part)
+
+
+cdef inline void ring_read(const Ring *ring, uint64_t position, void *out, uint64_t length) noexcept nogil:
+    cdef uint64_t at = position % RING_SIZE
+    cdef uint64_t part = min(length, RING_SIZE - at)
+    memcpy(out, ring.data + at, part)
+    memcpy(<char *>out + part, ring.data, length - part)
+
+
+# ---- the writer ----
+
+cdef void *write_lines(void *nothing) noexcept nogil:
+    while True:
+        if write_batch():
+            usleep(COMPANY)
+            continue
+        log_doze()
+        if waiting():
+            log_rise()
+            continue
+        log_sleep()
+        usleep(COMPANY)
+
+
+cdef bint waiting() noexcept nogil:
+    """Whether some line is not written yet."""
+    cdef Ring *ring
+    cdef uint32_t i
+    for i in range(METRIC_CONTROL + 1):
+        ring = <Ring *>log_ring_load(&rings[i])
+        if ring != NULL and log_load(&ring.head) != log_load(&ring.tail):
+            return True
+    return log_load(&batch_length) != 0
+
+
+cdef bint write_batch() noexcept nogil:
+    """Writes what stands in the rings, a buffer full at a time; whether there was anything."""
+    cdef bint any = False, full = True
+    while full and collect():   # lines put meanwhile wait for company again
+        any = True
+        full = batch_length > BATCH // 2
+        write_out()
+    return any
+
+
+cdef bint collect() noexcept nogil:
+    """Fills the buffer with lines in the order of their numbers; False when there are none."""
+    cdef Ring *ring
+    cdef Ring *first
+    cdef Head head
+    cdef Head first_head
+    cdef uint32_t i
+    while True:
+        first = NULL
+        for i in range(METRIC_CONTROL + 1):
+            ring = <Ring *>log_ring_load(&rings[i])
+            if ring == NULL or log_load(&ring.head) == ring.tail:
+                continue
+            ring_read(ring, ring.tail, &head, sizeof(Head))
+            if first == NULL or head.number < first_head.number:
+                first, first_head = ring, head
+        if first == NULL or first_head.length > BATCH - batch_length:
+            return batch_length > 0
+        ring_read(first, first.tail + sizeof(Head), batch + batch_length, first_head.length)
+        log_store(&batch_length, batch_length + first_head.length)
+        log_store(&first.tail, first.tail + record_size(first_head.length))
+
+
+cdef void write_out() noexcept nogil:
+    """Empties the buffer. What cannot be written at all (the reader is gone, the disk is full) is dropped and counted."""
+    cdef pollfd ready
+    cdef uint64_t done = 0
+    cdef ssize_t written
+    while done < batch_length:
+        written = write(atomic_peek_fd(&output), batch + done, batch_length - done)
+        if written > 0:
+            done += written
+        elif errno == EAGAIN:
+            ready.fd = atomic_peek_fd(&output)
+            ready.events = POLLOUT
+            poll(&ready, 1, 1000)
+        elif errno != EINTR:
+            log_count(&refused, count_lines(batch + done, batch + batch_length))
+            break
+    log_store(&batch_length, 0)
+
+
+cdef uint64_t count_lines(const char *at, const char *end) noexcept nogil:
+    cdef uint64_t lines = 0
+    while at < end:
+        at = <const char *>memchr(at, c'\n', end - at)
+        if at == NULL:
+            break
+        at += 1
+        lines += 1
+    return lines
+
+
+# ---- the Python side ----
+
+def put(str line not None) -> bool:
+    """Put one line, without its newline; False when it was dropped. Control characters come out as \\DDD."""
+    if not line.isprintable():
+        line = "".join([escaped(character) for character in line])
+    cdef bytes text = line.encode("utf-8", "backslashreplace")
+    return log_put(METRIC_CONTROL, text, <uint32_t>min(len(text), 2 * LOG_LINE_MAX)) == 0
+
+
+cdef str escaped(str character):
+    """Octets that steer a terminal or end a line, as in a name's presentation form; the rest as it is."""
+    cdef int code = ord(character)
+    if code >= 0xd800 and code < 0xe000 or code in (0x2028, 0x2029):
+        return f"\\u{code:04x}"
+    if code == 9 or (code >= 32 and code < 127) or code >= 0xa0:
+        return character
+    return "".join([f"\\{octet:03d}" for octet in character.encode()])
+
+
+def flush(double timeout=1.0) -> bool:
+    """Wait until every line put so far is written; False when that takes longer than `timeout` seconds (a stuck pipe)."""
+    cdef int naps = <int>(timeout * 1000)
+    with nogil:
+        while waiting():
+            if naps <= 0:
+                break
+            naps -= 1
+            usleep(1000)
+    return not waiting()
+
+
+def dropped() -> int:
+    """Lines that nobody will see: a ring was full, or the output refused them."""
+    cdef Ring *ring
+    cdef uint32_t i
+    count = log_load(&refused)
+    for i in range(METRIC_CONTROL + 1):
+        ring = <Ring *>log_ring_load(&rings[i])
+        if ring != NULL:
+            count += log_load(&ring.dropped)
+    return count
+
+
+def set_output(int fd) -> int:
+    """Write to another descriptor from now on; returns the former one."""
+    global output
+    before = output
+    atomic_poke_fd(&output, fd)
+    return before
+
+
+def set_debug(bint wanted) -> None:
+    """Whether DEBUG lines are wanted."""
+    global log_debug
+    log_debug = wanted
+
+
+def debugging() -> bool:
+    """Whether DEBUG lines are wanted."""
+    return log_debug != 0

@@ -1,0 +1,1 @@
+"""What knows a query besides the mux: matching, prefetching, finishing, metadata."""

@@ -1,0 +1,289 @@
+"""The query on its way: its chain of handlers, its worker, its verdicts. What a hook may read and set stands here; what it may call, in _mux.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from fastdns._wire cimport Name, Edns, Message
+from fastdns.message.reply cimport Reply, LargePool
+from fastdns.system.address cimport Address
+from fastdns.system.random cimport Random
+
+cdef enum:
+    HANDLER_ABI = 3
+    SCRATCH_MAX = 768           # octets of all handlers of a chain
+    CHAIN_MAX = 64              # handlers in a chain
+    CHILD_DEPTH = 10
+    AHEAD_QUERIES = 16          # queries that look ahead together
+    AHEAD_ROUNDS = 4
+    ERROR_MAX = 192
+    QUERY_DEADLINE = 10000      # milliseconds a query may be parked in all, where the handler gives none
+    WORKERS_MAX = 64
+    LISTENERS_MAX = 1024
+
+cdef enum Verdict:
+    NEXT                        # query: go on with the handler below
+    ANSWERED                    # query: q.reply holds the message
+    FAILED                      # query: nothing written; rcode in q.reply.rcode (query_fail sets it with the error's text)
+    DROPPED                     # query: nothing is sent
+    PARKED                      # query, reply, resume: wait; the handler's `resume` goes on (query_park was called)
+    STREAM                      # query: q.stream takes the connection (zone transfer)
+    UP                          # reply: go on upwards
+    AGAIN                       # reply: drop this reply and go down again with the handler below me
+
+cdef enum Ahead:
+    AHEAD_PASS                  # the query is likely to go on to the handler below me: its turn
+    AHEAD_AGAIN                 # `again` in the next round: what I asked for will be there
+    AHEAD_END                   # this was all; or I shall answer
+
+cdef enum Transport:
+    TRANSPORT_UDP
+    TRANSPORT_TCP
+    TRANSPORT_TLS
+    TRANSPORT_HTTPS
+    TRANSPORT_HTTPS3
+    TRANSPORT_QUIC
+    TRANSPORT_GRPC
+    TRANSPORT_NONE              # a synthetic client: prefetch, stale refresh; counts as TCP, nothing is sent
+
+cdef enum Phase:
+    PHASE_FREE
+    PHASE_DOWN
+    PHASE_UP
+    PHASE_DONE
+
+cdef enum Family:               # Query.in_child
+    CHILD_NONE
+    CHILD_MADE                  # by query_child; it starts when the hook has returned PARKED
+    CHILD_RUNS                  # inside the walk of its parent
+    CHILD_WAITS                 # parked itself
+    CHILD_DONE                  # its reply is there for `resume`
+
+cdef enum ChildKind:
+    CHILD_MUX                   # from the top of the same server, with metrics and log
+    CHILD_CHAIN                 # the handlers below me
+    CHILD_DETACHED              # the handlers below me, no parent, a synthetic TCP client
+
+cdef struct Query
+cdef struct Handler
+cdef struct Chain
+cdef struct ChainSet
+cdef struct Worker
+cdef struct Timer
+cdef struct Source
+
+ctypedef Ahead (*handler_ahead_func)(Handler *self, Query *q) noexcept nogil
+ctypedef Ahead (*handler_again_func)(Handler *self, Query *q, uint32_t step) noexcept nogil   # step: 1 for the first time
+ctypedef Verdict (*handler_query_func)(Handler *self, Query *q) noexcept nogil
+ctypedef Verdict (*handler_reply_func)(Handler *self, Query *q) noexcept nogil
+ctypedef Verdict (*handler_resume_func)(Handler *self, Query *q) noexcept nogil
+ctypedef void (*handler_done_func)(Handler *self, Query *q) noexcept nogil
+ctypedef void (*handler_stream_func)(Handler *self, Query *q) noexcept nogil
+ctypedef void (*handler_abandon_func)(Handler *self, Query *q) noexcept nogil
+ctypedef bint (*handler_detach_func)(Handler *self, Worker *worker) noexcept nogil
+ctypedef bint (*filter_func)(Handler *self, Query *q) noexcept nogil
+
+cdef struct Handler:            # one for each plugin and server block; hooks a plugin lacks are NULL and cost nothing
+    uint32_t abi                # HANDLER_ABI
+    uint32_t scratch_size       # octets of each query's scratch that the handler wants (zeroed when the query starts)
+    uint32_t scratch            # offset given by the chain's builder
+    uint32_t index              # position in its chain
+    handler_ahead_func ahead
+    handler_again_func again
+    handler_query_func query
+    handler_reply_func reply
+    handler_resume_func resume
+    handler_done_func done
+    handler_stream_func stream
+    handler_abandon_func abandon
+    handler_detach_func detach  # run on each worker when the chain is retired and no query is in it: close sockets, stop timers; 1: done, 0: call me again
+    void *state
+    const char *name            # of the directive; borrowed from the NativeHandler
+    Chain *chain                # the chain that it stands in
+
+cdef struct Chain:              # of one server block
+    Handler *handlers[CHAIN_MAX]
+    uint32_t count
+    uint32_t ahead_count
+    Handler *ahead[CHAIN_MAX]   # those that have the hook
+    # Where the walk goes on from a position: the first handler from it on that has the hook (count: none), and behind the last one before it (0: none).
+    uint8_t next_query[CHAIN_MAX + 1]
+    uint8_t next_reply[CHAIN_MAX + 1]
+    uint8_t next_done[CHAIN_MAX + 1]
+    uint32_t scratch            # octets in use
+    uint32_t edits              # some handler has a reply hook that edits records
+
+cdef struct Zone:               # a zone of a server: what a query's longest match finds
+    uint32_t hash
+    uint16_t index              # position in ServerTable.zones
+    uint8_t length
+    uint8_t wire[255]           # lower case
+    Chain *chain                # NULL: a block without plugins (REFUSED)
+    filter_func *filters        # all must hold
+    Handler **filter_handlers
+    uint32_t filter_count
+    Zone *same                  # the next block of this zone, in Corefile order
+    uint32_t label              # process-wide number of (server, zone, view), for metrics: see zone_labels()
+
+cdef struct ServerTable:        # the zones of one listening address
+    Zone **slots                # open addressing by hash; power of two
+    uint32_t mask
+    uint32_t longest            # labels of the longest zone
+    Zone *root                  # "." or NULL
+    Zone **zones
+    uint32_t zone_count
+    uint8_t any_class           # a block has chaos or forward
+    uint8_t debug               # a block has debug
+    uint8_t stacktrace          # the last block has errors { stacktrace }
+    uint32_t label              # process-wide number of the server's address, for metrics
+    uint32_t max_tcp_queries    # 0: no limit
+    uint32_t read_timeout       # milliseconds
+    uint32_t idle_timeout
+    uint32_t write_timeout
+
+cdef struct ChainSet:           # one configuration
+    ServerTable *servers[LISTENERS_MAX]   # by Listener index; NULL: not served by this configuration
+    uint32_t listeners[LISTENERS_MAX]     # the generations of the listeners that these are for
+    int64_t parked[WORKERS_MAX]  # queries of each worker that hold this set; written by that worker only
+
+cdef struct Timer:              # intrusive; belongs to one worker
+    Timer *previous
+    Timer *next
+    int64_t deadline            # ns, monotonic; 0: not running
+    void (*fire)(Timer *timer, Worker *worker) noexcept nogil
+    void *data
+
+cdef struct Source:             # a descriptor in a worker's epoll
+    int fd
+    void (*ready)(Source *source, Worker *worker, uint32_t events) noexcept nogil
+    void *data
+
+cdef struct Mail:               # one message in a worker's inbox; the sender allocates, the receiver frees (`run` does)
+    Mail *next
+    void (*run)(Mail *mail, Worker *worker) noexcept nogil
+
+cdef struct Flush:              # work to be done once at the end of a worker's batch, before its replies leave: see worker_flush
+    Flush *next
+    void (*run)(Flush *flush, Worker *worker) noexcept nogil
+    void *data
+    uint8_t queued
+
+cdef struct Carrier:            # how replies leave: one for each kind of transport. All run on the query's worker
+    void (*send)(Query *q) noexcept nogil       # a fitted reply leaves (batched); the query is released afterwards
+    void (*dropped)(Query *q) noexcept nogil    # no reply will come
+    void (*stream)(Query *q) noexcept nogil     # q.stream takes the connection; query_streamed is called once when it is through
+
+cdef struct WorkerOps:          # the loop's services
+    int (*watch)(Worker *worker, Source *source, uint32_t events) noexcept nogil        # epoll add; 0 or -errno
+    int (*rewatch)(Worker *worker, Source *source, uint32_t events) noexcept nogil      # epoll modify
+    void (*unwatch)(Worker *worker, Source *source) noexcept nogil                      # epoll remove; close the fd afterwards yourself
+    void (*timer_start)(Worker *worker, Timer *timer, int64_t deadline) noexcept nogil  # (re)arm; ns, monotonic
+    void (*timer_stop)(Worker *worker, Timer *timer) noexcept nogil
+    void (*post)(Worker *worker, Mail *mail) noexcept nogil                             # from any thread, wakes the worker if it sleeps
+
+cdef struct Worker:             # what handlers may use of the worker that runs them; the loop's own struct begins with it
+    uint32_t id
+    uint32_t workers            # how many there are
+    int64_t now                 # ns, monotonic, at the start of the batch
+    const WorkerOps *ops
+    LargePool large
+    ChainSet *set               # of this batch
+    Flush *flushes              # see worker_flush
+    # ---- the pool of queries ----
+    Query *free                 # a stack through Query.newer
+    Query *pending              # detached children that run when the query at work is through (through Query.newer)
+    Query *oldest               # parked, in order of parking
+    Query *newest
+    uint32_t parked
+    uint32_t pool_made
+    uint32_t pool_limit
+    uint64_t evicted            # oldest parked queries that got SERVFAIL because the pool was full
+    uint8_t *message            # MESSAGE_MAX octets: a compressed message between fit and write
+    uint64_t dropped            # queries that no chain took (metrics: zone "dropped")
+    Random random
+
+cdef struct Stream:             # a provider of messages that has a TCP connection alone (zone transfer)
+    # Writes the next message into out (capacity octets): its length, 0 at the end, -1 to break the connection.
+    int64_t (*pull)(Stream *stream, uint8_t *out, uint32_t capacity) noexcept nogil
+    void (*close)(Stream *stream) noexcept nogil    # always called once
+    void *state
+
+cdef struct Query:
+    # ---- as it came ----
+    Worker *worker
+    uint32_t generation         # grows with each reuse of the slot: stale posts are known by it
+    uint8_t transport           # Transport
+    uint8_t phase
+    uint8_t depth               # of children
+    uint8_t in_child            # Family: of the child in `child`
+    uint8_t parked              # counted in set.parked and in the worker's list
+    uint32_t listener
+    const uint8_t *packet       # the whole request, borrowed until the batch ends; a parked query owns a copy
+    uint32_t packet_length
+    uint8_t packet_owned        # malloc'ed: packet is too large for the slot (pool of the worker)
+    Message message             # header and question as received; message.edns.options borrow from packet
+    Address client
+    Address local
+    int64_t received            # ns, monotonic
+    # ---- as handlers see it: rewrite and its like may change these for the handlers below ----
+    Name *name
+    uint16_t qtype
+    uint16_t qclass
+    uint16_t flags              # header flags of the request (RD, CD, AD...), as handlers and upstreams should see them
+    Edns edns                   # of the request
+    # ---- where it is ----
+    ChainSet *set
+    ServerTable *server
+    Zone *zone                  # NULL before the mux
+    Chain *chain
+    uint32_t position           # of the handler at work, or of the next one
+    uint32_t deepest            # handlers [0, deepest] had their query hook called
+    uint32_t writer             # position of the handler that answered
+    uint32_t floor              # the walk up stops here: 0, or for children of CHILD_CHAIN the handler below the parent
+    uint8_t parked_up           # it parked in a reply hook
+    uint8_t timed_out           # the deadline passed while it was parked: `resume` is not called, it has failed
+    uint8_t wildcard            # a record "*" answered, below the last wildcard - 1 labels of wildcard_name (metadata zone/wildcard); 0: none did
+    const Name *wildcard_name   # first_name or second_name
+    # ---- parking ----
+    Query *newer                # list of parked queries; the free list uses it too
+    Query *older
+    Timer timer                 # the deadline
+    int64_t deadline            # ns; no parking of it or of its children lasts longer (cancel); 0: no limit of its own
+    # ---- family ----
+    Query *parent               # or NULL
+    uint32_t parent_generation
+    Query *child                # of in_child; valid while `resume` runs, NULL there when the resume is no child's
+    uint8_t child_kind
+    # ---- outcome ----
+    Reply reply
+    char error[ERROR_MAX]       # of FAILED: zero-terminated, printable; "" for none
+    Stream *stream
+    const Carrier *carrier      # NULL: nothing is sent (detached children)
+    void *connection            # the carrier's: UDP socket, TCP connection, front end's ticket
+    # ---- memory ----
+    Name first_name             # of the packet
+    Name second_name            # what rewrite made of it: q.name may point here
+    uint8_t scratch[SCRATCH_MAX]
+    uint8_t packet_copy[1024]
+
+cdef inline void worker_flush(Worker *worker, Flush *flush) noexcept nogil:
+    """Has flush.run called once when this batch is through (collected sends of an upstream, for example)."""
+    if not flush.queued:
+        flush.queued = 1
+        flush.next = worker.flushes
+        worker.flushes = flush
+
+cdef inline void *query_scratch(Handler *self, Query *q) noexcept nogil:
+    """The handler's own octets in the query."""
+    return &q.scratch[self.scratch]
+
+cdef inline bint query_is_udp(const Query *q) noexcept nogil:
+    """Proto of spec/server.md 5: DoQ and DoH3 count as UDP."""
+    return q.transport == TRANSPORT_UDP or q.transport == TRANSPORT_QUIC or q.transport == TRANSPORT_HTTPS3
+
+cdef inline bint query_do(const Query *q) noexcept nogil:
+    return q.edns.present and (q.edns.flags & 0x8000) != 0
+
+cdef inline uint32_t query_size(const Query *q) noexcept nogil:
+    """The most octets that the reply may have."""
+    if not query_is_udp(q):
+        return 65535
+    if not q.edns.present or q.edns.udp_size < 512:
+        return 512
+    return q.edns.udp_size

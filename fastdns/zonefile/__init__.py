@@ -1,0 +1,1 @@
+"""Master files (RFC 1035 5): text to wire."""

@@ -1,6 +1,0 @@
-"""From msgspec's models (models.py) to the structs of _objects.pxd. The spans point into the model's texts: keep the model alive."""
-from fastdns.plugins.kubernetes._fields cimport Scratch
-from fastdns.plugins.kubernetes._objects cimport Kind, Object
-
-# Fills scratch from a model of the kind; *object is the struct in it. An Outcome; MALFORMED also for ports out of range.
-cdef int fill_object(Kind kind, object model, bint labels, Scratch *scratch, const Object **object) except? -3

@@ -1,9 +1,0 @@
-"""Reverse names: PTR records of cluster IPs and endpoint addresses."""
-from libc.stdint cimport uint8_t
-from fastdns.plugins.kubernetes._answer cimport Ask
-from fastdns.plugins.kubernetes._records cimport NamespaceNode
-
-# Are names of this namespace told for addresses? context is the View. The property `namespaces` counts here, the mere absence of a namespace does not.
-cdef bint accepts(const void *context, const NamespaceNode *namespace) noexcept nogil
-# Adds the PTR records of an address; False is a name error.
-cdef bint answer_reverse(Ask *ask, const uint8_t *ip, uint8_t family) noexcept nogil

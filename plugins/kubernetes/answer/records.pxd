@@ -1,0 +1,53 @@
+"""Records from objects: what a resolved name puts into a reply."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from fastdns.walk.query cimport Query
+from fastdns.message.reply cimport Reply
+from fastdns._wire cimport Name
+from fastdns.plugins.kubernetes.answer.name cimport Wanted
+from fastdns.plugins.kubernetes.store.records cimport SliceRecord, EndpointRecord
+from fastdns.plugins.kubernetes.answer.view cimport Result, View
+
+cdef enum:
+    CANDIDATES_MAX = 16             # host names among the addresses of one name (slices of type FQDN)
+
+cdef struct Ask:                    # a name that is looked up for a query
+    const View *view
+    Query *q
+    const Name *name                # the query's, or the target of an alias
+    const uint8_t *owner            # its wire form, as records are to be owned: lives as long as the query
+    uint8_t owner_length
+    uint8_t owned                   # always 1 for names of the query's own
+    const uint8_t *zone             # wire form in the query's case, at the end of the query's name
+    uint8_t zone_length
+    int zone_flags
+    Wanted wanted
+    Result result
+
+cdef struct Candidates:             # targets of aliases met; borrowed from the store
+    uint32_t count
+    const uint8_t *target[CANDIDATES_MAX]
+    uint8_t length[CANDIDATES_MAX]
+    uint8_t text[CANDIDATES_MAX]    # 1: not wire form but the text of a host name of that length
+
+# The weight of one of so many entries in SRV records.
+cdef uint16_t weight_of(uint32_t entries) noexcept nogil
+# A target in the rdata of the SRV records [first, end), looked for from *at on; or a copy of it. NULL when the reply is full.
+cdef const uint8_t *target_of(Reply *reply, uint32_t first, uint32_t end, uint32_t *at, const uint8_t *name, uint32_t length) noexcept nogil
+# Parses and resolves ask.name. key_hash: service_key_hash of the two labels in front of "svc", or 0 where it is not known.
+cdef void ask_resolve(Ask *ask, uint32_t zone_label, uint64_t key_hash) noexcept nogil
+# Adds the addresses of a family. False is a name error; candidates (may be NULL) get the targets of aliases.
+cdef bint answer_addresses(Ask *ask, uint16_t qtype, Candidates *candidates) noexcept nogil
+cdef bint answer_srv(Ask *ask) noexcept nogil
+# Whether the name exists: what queries for types without data ask. With `entries`, whether it has any (TXT).
+cdef bint answer_exists(Ask *ask, bint entries) noexcept nogil
+# The zone's SOA.
+cdef void answer_soa(Ask *ask, int section) noexcept nogil
+# NS records of the zone, addresses in the additional section.
+cdef void answer_servers(Ask *ask) noexcept nogil
+# Text of an endpoint's or service's name in a zone, in wire form: label and cluster may be empty. out has room for 255 octets; 0 when it is too long.
+cdef uint32_t name_write(uint8_t *out, const char *label, uint32_t label_length, const char *cluster, uint32_t cluster_length, const uint8_t *key,
+                         uint32_t key_length, const uint8_t *zone, uint32_t zone_length) noexcept nogil
+# The same for an endpoint of a slice.
+cdef uint32_t endpoint_write(uint8_t *out, const View *view, const SliceRecord *slice, const EndpointRecord *endpoint, const uint8_t *zone,
+                             uint32_t zone_length) noexcept nogil
+cdef uint32_t soa_write(uint8_t *out, const View *view, int zone_flags, const uint8_t *zone, uint32_t zone_length) noexcept nogil

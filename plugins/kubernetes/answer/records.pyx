@@ -1,0 +1,347 @@
+"""Records from objects; see _answer.pxd."""
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Record, reply_alloc, reply_copy
+from fastdns.message.dedup cimport Seen, reply_put, seen_add, seen_begin
+from fastdns._wire cimport NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store16, store32
+from fastdns.plugins.kubernetes.store.memory cimport load_count
+from fastdns.plugins.kubernetes.answer.name cimport name_parse, name_port
+from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, PortRecord, ServiceRecord, service_alias, service_ip4, service_ip6, service_ports,
+                                                       service_text, slice_cluster, slice_ports, slice_text)
+from fastdns.plugins.kubernetes.answer.name cimport GRAMMAR_IMPORTED, GRAMMAR_ZONAL
+from fastdns.plugins.kubernetes.answer.servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
+from fastdns.plugins.kubernetes.answer.view cimport (FOUND_ALIAS, FOUND_CLUSTER_IP, FOUND_ENDPOINTS, FOUND_NOTHING, FOUND_POD, FOUND_SERVERS, Walk,
+                                                     ZONE_IMPORTED, endpoint_label, view_resolve, walk_begin, walk_count, walk_next)
+
+cdef enum:
+    TRIED_MAX = 32                  # records that are looked at for a target that one of them may have
+    NO_LIMIT = 0x7FFFFFFF
+    SOA_TTL_MAX = 300
+    REFRESH = 7200
+    RETRY = 1800
+    EXPIRE = 86400
+
+
+# ---- names ----
+
+cdef uint32_t name_write(uint8_t *out, const char *label, uint32_t label_length, const char *cluster, uint32_t cluster_length, const uint8_t *key,
+                         uint32_t key_length, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
+    cdef uint32_t used = 0
+    if label_length + cluster_length + key_length + zone_length + 6 > NAME_MAX:
+        return 0
+    if label_length:
+        out[0] = <uint8_t>label_length
+        memcpy(out + 1, label, label_length)
+        used = label_length + 1
+    if cluster_length:
+        out[used] = <uint8_t>cluster_length
+        memcpy(out + used + 1, cluster, cluster_length)
+        used += cluster_length + 1
+    memcpy(out + used, key, key_length)
+    used += key_length
+    memcpy(out + used, b"\x03svc", 4)
+    memcpy(out + used + 4, zone, zone_length)
+    return used + 4 + zone_length
+
+
+cdef uint32_t endpoint_write(uint8_t *out, const View *view, const SliceRecord *slice, const EndpointRecord *endpoint, const uint8_t *zone,
+                             uint32_t zone_length) noexcept nogil:
+    cdef char label[64]
+    cdef uint32_t length = endpoint_label(view, slice, endpoint, label)
+    return name_write(out, label, length, slice_cluster(slice), slice.cluster_length if slice.service.world == IMPORTED else 0, slice.service.key,
+                      slice.service.length, zone, zone_length)
+
+
+cdef void ask_resolve(Ask *ask, uint32_t zone_label, uint64_t key_hash) noexcept nogil:
+    cdef int grammar = GRAMMAR_IMPORTED if ask.zone_flags & ZONE_IMPORTED else 0
+    if ask.view.zonal:
+        grammar |= GRAMMAR_ZONAL
+    name_parse(ask.name, zone_label, grammar, &ask.wanted)
+    view_resolve(ask.view, ask.zone_flags, ask.name, &ask.wanted, key_hash, &ask.result)
+
+
+# ---- addresses ----
+
+cdef void add_cluster_ips(Ask *ask, uint16_t qtype) noexcept nogil:
+    cdef const ServiceRecord *record = ask.result.record
+    cdef uint32_t i
+    if qtype == TYPE_A:
+        for i in range(record.ip4_count):
+            reply_put(&ask.q.reply, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_A, ask.view.ttl, service_ip4(record) + 4 * i, 4, 0)
+    else:
+        for i in range(record.ip6_count):
+            reply_put(&ask.q.reply, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_AAAA, ask.view.ttl, service_ip6(record) + 16 * i, 16, 0)
+
+
+cdef void add_candidate(Candidates *candidates, const uint8_t *target, uint8_t length, bint text) noexcept nogil:
+    if candidates != NULL and candidates.count < CANDIDATES_MAX:
+        candidates.target[candidates.count] = target
+        candidates.length[candidates.count] = length
+        candidates.text[candidates.count] = text
+        candidates.count += 1
+
+
+cdef bint add_endpoints(Ask *ask, uint16_t qtype, Candidates *candidates) noexcept nogil:
+    cdef Walk walk
+    cdef Seen seen
+    cdef uint8_t family = 4 if qtype == TYPE_A else 6
+    cdef bint any = False
+    walk_begin(&walk, ask.view, &ask.wanted, &ask.result)
+    seen_begin(&seen, &ask.q.reply, False)
+    while walk_next(&walk):
+        any = True
+        if walk.endpoint.family == family:
+            if seen_add(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, walk.endpoint.ip, 4 if family == 4 else 16, 0) < 0:
+                break
+        elif walk.endpoint.family == 0:
+            add_candidate(candidates, <const uint8_t *>slice_text(walk.slice) + walk.endpoint.text, walk.endpoint.ip[0], True)
+    return any or ask.result.pinned
+
+
+cdef void add_pod(Ask *ask, uint16_t qtype) noexcept nogil:
+    cdef uint32_t size = 4 if ask.result.family == 4 else 16
+    cdef uint8_t *ip
+    if qtype != (TYPE_A if size == 4 else TYPE_AAAA):
+        return
+    ip = reply_alloc(&ask.q.reply, size)
+    if ip == NULL:
+        return
+    memcpy(ip, ask.result.ip, size)
+    reply_put(&ask.q.reply, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, ip, <uint16_t>size, RECORD_OWNED if ask.owned else 0)
+
+
+cdef void add_servers(Ask *ask, uint16_t qtype) noexcept nogil:
+    cdef Server servers[SERVERS_MAX]
+    cdef Seen seen
+    cdef uint8_t family = 4 if qtype == TYPE_A else 6
+    cdef uint32_t i, count = servers_collect(ask.view, INSIDE, servers)
+    seen_begin(&seen, &ask.q.reply, False)
+    for i in range(count):
+        if servers[i].family == family:
+            seen_add(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, servers[i].ip, 4 if family == 4 else 16, 0)
+
+
+cdef bint answer_addresses(Ask *ask, uint16_t qtype, Candidates *candidates) noexcept nogil:
+    if ask.result.found == FOUND_CLUSTER_IP:
+        add_cluster_ips(ask, qtype)
+    elif ask.result.found == FOUND_ENDPOINTS:
+        return add_endpoints(ask, qtype, candidates)
+    elif ask.result.found == FOUND_ALIAS:
+        add_candidate(candidates, service_alias(ask.result.record), ask.result.record.alias_length, False)
+    elif ask.result.found == FOUND_POD:
+        add_pod(ask, qtype)
+    elif ask.result.found == FOUND_SERVERS:
+        add_servers(ask, qtype)
+    return ask.result.found != FOUND_NOTHING
+
+
+cdef bint answer_exists(Ask *ask, bint entries) noexcept nogil:
+    cdef Result *result = &ask.result
+    if result.found == FOUND_ENDPOINTS:
+        return result.pinned or walk_count(ask.view, &ask.wanted, result, 1, True) > 0
+    if not entries:
+        return result.found != FOUND_NOTHING
+    return result.found == FOUND_ALIAS or ((result.found == FOUND_CLUSTER_IP or result.found == FOUND_POD) and result.entries > 0)
+
+
+# ---- SRV ----
+
+cdef bint is_asked(const Wanted *wanted, const PortRecord *port, const char *text) noexcept nogil:
+    """A port with a number that the name's labels, if any, name."""
+    return port.number >= 0 and (not wanted.by_port or name_port(wanted, text + port.text, port.name_length, port.protocol_length))
+
+
+cdef uint16_t weight_of(uint32_t entries) noexcept nogil:
+    return <uint16_t>(100 // entries) if 0 < entries <= 100 else 1
+
+
+cdef const uint8_t *add_srv(Ask *ask, Seen *seen, uint16_t weight, int32_t port, const uint8_t *target, uint32_t length) noexcept nogil:
+    """One SRV record, unless it is there already. Returns its target in the query's own memory, or NULL when the reply is full."""
+    cdef uint8_t *rdata = reply_alloc(&ask.q.reply, 6 + length)
+    if rdata == NULL:
+        return NULL
+    store16(rdata, 0)
+    store16(rdata + 2, weight)
+    store16(rdata + 4, <uint16_t>port)
+    memcpy(rdata + 6, target, length)
+    if seen_add(seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_SRV, ask.view.ttl, rdata, <uint16_t>(6 + length),
+                RECORD_OWNED if ask.owned else 0) < 0:
+        return NULL
+    return rdata + 6
+
+
+cdef void srv_cluster_ip(Ask *ask) noexcept nogil:
+    cdef const ServiceRecord *record = ask.result.record
+    cdef const PortRecord *port
+    cdef const uint8_t *target = NULL
+    cdef uint8_t name[NAME_MAX]
+    cdef Seen seen
+    cdef uint32_t length = name_write(name, NULL, 0, NULL, 0, ask.result.node.key, ask.result.node.length, ask.zone, ask.zone_length)
+    cdef uint32_t i
+    cdef uint16_t weight = weight_of(ask.result.entries)
+    if record.address_count == 0 or length == 0:
+        return
+    seen_begin(&seen, &ask.q.reply, False)
+    for i in range(record.port_count):
+        port = &service_ports(record)[i]
+        if is_asked(&ask.wanted, port, service_text(record)):
+            target = add_srv(ask, &seen, weight, port.number, name, length)
+    if target == NULL:
+        return
+    for i in range(record.ip4_count):
+        reply_put(&ask.q.reply, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_A, ask.view.ttl, service_ip4(record) + 4 * i, 4, 0)
+    for i in range(record.ip6_count):
+        reply_put(&ask.q.reply, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_AAAA, ask.view.ttl, service_ip6(record) + 16 * i, 16, 0)
+
+
+cdef void srv_endpoints(Ask *ask, uint32_t entries) noexcept nogil:
+    cdef Walk walk
+    cdef Seen answers, extra
+    cdef uint8_t name[NAME_MAX]
+    cdef const PortRecord *port
+    cdef uint32_t i, length
+    cdef uint16_t weight = weight_of(entries)
+    # Answers first, all of them: where the reply gets full, additional records are what is missing.
+    walk_begin(&walk, ask.view, &ask.wanted, &ask.result)
+    seen_begin(&answers, &ask.q.reply, False)
+    while walk_next(&walk):
+        if walk.endpoint.family == 0:
+            continue
+        length = endpoint_write(name, ask.view, walk.slice, walk.endpoint, ask.zone, ask.zone_length)
+        for i in range(walk.slice.port_count if length else 0):
+            port = &slice_ports(walk.slice)[i]
+            if is_asked(&ask.wanted, port, slice_text(walk.slice)) and add_srv(ask, &answers, weight, port.number, name, length) == NULL:
+                return
+    if ask.q.reply.count > answers.first:
+        add_targets(ask, &extra, answers.first, ask.q.reply.count)
+
+
+cdef void add_targets(Ask *ask, Seen *extra, uint32_t first, uint32_t end) noexcept nogil:
+    """Addresses of the targets of the SRV records [first, end)."""
+    cdef Walk walk
+    cdef uint8_t name[NAME_MAX]
+    cdef const uint8_t *target
+    cdef uint32_t length, at = first
+    walk_begin(&walk, ask.view, &ask.wanted, &ask.result)
+    seen_begin(extra, &ask.q.reply, True)
+    while walk_next(&walk):
+        if walk.endpoint.family == 0 or not has_port(ask, &walk):
+            continue
+        length = endpoint_write(name, ask.view, walk.slice, walk.endpoint, ask.zone, ask.zone_length)
+        if length == 0:
+            continue
+        # The target is in an SRV record already, at or behind the last one found, unless two endpoints share a name.
+        target = target_of(&ask.q.reply, first, end, &at, name, length)
+        if target == NULL or seen_add(extra, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_A if walk.endpoint.family == 4 else TYPE_AAAA,
+                                      ask.view.ttl, walk.endpoint.ip, 4 if walk.endpoint.family == 4 else 16, 0) < 0:
+            return
+
+
+cdef const uint8_t *target_of(Reply *reply, uint32_t first, uint32_t end, uint32_t *at, const uint8_t *name, uint32_t length) noexcept nogil:
+    cdef uint32_t i, tried
+    cdef const Record *record
+    i = at[0]
+    for tried in range(end - first):
+        record = &reply.records[i]
+        if record.rdlength == length + 6u and memcmp(record.rdata + 6, name, length) == 0:
+            at[0] = i
+            return record.rdata + 6
+        i = i + 1 if i + 1 < end else first
+        if tried == TRIED_MAX:            # shared names all over: a copy costs less than the search
+            break
+    return reply_copy(reply, name, length)
+
+
+cdef bint has_port(const Ask *ask, const Walk *walk) noexcept nogil:
+    cdef uint32_t i
+    for i in range(walk.slice.port_count):
+        if is_asked(&ask.wanted, &slice_ports(walk.slice)[i], slice_text(walk.slice)):
+            return True
+    return False
+
+
+cdef void srv_pod(Ask *ask) noexcept nogil:
+    """Port 0, and the pod's name without what may stand before it."""
+    cdef uint8_t name[NAME_MAX]
+    cdef const uint8_t *target
+    cdef uint8_t *ip
+    cdef Seen seen
+    cdef uint32_t size = 4 if ask.result.family == 4 else 16
+    cdef uint32_t length = ask.wanted.key_length + 4 + ask.zone_length
+    if length > NAME_MAX:
+        return
+    memcpy(name, ask.wanted.service, ask.wanted.key_length)
+    memcpy(name + ask.wanted.key_length, b"\x03pod", 4)
+    memcpy(name + ask.wanted.key_length + 4, ask.zone, ask.zone_length)
+    seen_begin(&seen, &ask.q.reply, False)
+    target = add_srv(ask, &seen, weight_of(ask.result.entries), 0, name, length)
+    ip = reply_alloc(&ask.q.reply, size)
+    if target == NULL or ip == NULL:
+        return
+    memcpy(ip, ask.result.ip, size)
+    reply_put(&ask.q.reply, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_A if size == 4 else TYPE_AAAA, ask.view.ttl, ip, <uint16_t>size, RECORD_OWNED)
+
+
+cdef bint answer_srv(Ask *ask) noexcept nogil:
+    cdef uint32_t entries
+    if ask.result.found == FOUND_CLUSTER_IP:
+        srv_cluster_ip(ask)
+    elif ask.result.found == FOUND_ENDPOINTS:
+        entries = walk_count(ask.view, &ask.wanted, &ask.result, NO_LIMIT, False)
+        if entries == 0:
+            return ask.result.pinned or walk_count(ask.view, &ask.wanted, &ask.result, 1, True) > 0
+        srv_endpoints(ask, entries)
+    elif ask.result.found == FOUND_POD:
+        srv_pod(ask)
+    return ask.result.found != FOUND_NOTHING
+
+
+# ---- SOA and NS ----
+
+cdef uint32_t soa_write(uint8_t *out, const View *view, int zone_flags, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
+    """The rdata; out has room for 2 * NAME_MAX + 20 octets. Returns its length."""
+    cdef uint32_t used = 0
+    cdef bint room = zone_length + 11 <= NAME_MAX
+    if room:
+        memcpy(out, b"\x02ns\x03dns", 7)
+        used = 7
+    memcpy(out + used, zone, zone_length)
+    used += zone_length
+    if room:
+        memcpy(out + used, b"\x0ahostmaster", 11)
+        used += 11
+    memcpy(out + used, zone, zone_length)
+    used += zone_length
+    store32(out + used, load_count(&view.cluster.import_serial if zone_flags & ZONE_IMPORTED else &view.cluster.serial))
+    store32(out + used + 4, REFRESH)
+    store32(out + used + 8, RETRY)
+    store32(out + used + 12, EXPIRE)
+    store32(out + used + 16, view.ttl)
+    return used + 20
+
+
+cdef void answer_soa(Ask *ask, int section) noexcept nogil:
+    cdef uint8_t *rdata = reply_alloc(&ask.q.reply, 2u * ask.zone_length + 38)
+    cdef uint32_t length
+    if rdata == NULL:
+        return
+    length = soa_write(rdata, ask.view, ask.zone_flags, ask.zone, ask.zone_length)
+    reply_put(&ask.q.reply, section, ask.zone, ask.zone_length, TYPE_SOA, min(ask.view.ttl, <uint32_t>SOA_TTL_MAX), rdata, <uint16_t>length, RECORD_OWNED)
+
+
+cdef void answer_servers(Ask *ask) noexcept nogil:
+    cdef Server servers[SERVERS_MAX]
+    cdef Seen seen
+    cdef uint8_t name[NAME_MAX]
+    cdef uint8_t *rdata
+    cdef uint32_t i, length, count = servers_collect(ask.view, INSIDE, servers)
+    seen_begin(&seen, &ask.q.reply, False)
+    for i in range(count):
+        length = server_write(name, ask.view, &servers[i], ask.zone, ask.zone_length)
+        rdata = reply_copy(&ask.q.reply, name, length)
+        if length == 0 or rdata == NULL:
+            return
+        if seen_add(&seen, SECTION_ANSWER, ask.zone, ask.zone_length, TYPE_NS, ask.view.ttl, rdata, <uint16_t>length, RECORD_OWNED) < 0:
+            return
+        reply_put(&ask.q.reply, SECTION_ADDITIONAL, rdata, <uint8_t>length, TYPE_A if servers[i].family == 4 else TYPE_AAAA, ask.view.ttl,
+                  servers[i].ip, 4 if servers[i].family == 4 else 16, 0)

@@ -1,0 +1,55 @@
+"""Reverse names; see _reverse.pxd."""
+from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memcmp
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, reply_copy
+from fastdns.message.dedup cimport Seen, seen_add, seen_begin
+from fastdns._wire cimport NAME_MAX, TYPE_PTR
+from fastdns.plugins.kubernetes.answer.records cimport endpoint_write, name_write
+from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_service_by_address, next_slice, probe_begin
+from fastdns.plugins.kubernetes.store.records cimport EndpointRecord, ServiceNode, SliceRecord, slice_endpoints
+from fastdns.plugins.kubernetes.answer.view cimport View, view_exposes
+
+
+cdef bint accepts(const void *context, const NamespaceNode *namespace) noexcept nogil:
+    cdef const View *view = <const View *>context
+    return view.namespace_count == 0 or view_exposes(view, namespace)
+
+
+cdef bint add_pointer(Ask *ask, Seen *seen, const uint8_t *name, uint32_t length) noexcept nogil:
+    """False when the reply is full."""
+    cdef uint8_t *rdata
+    if length == 0:
+        return True
+    rdata = reply_copy(&ask.q.reply, name, length)
+    return rdata != NULL and seen_add(seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_PTR, ask.view.ttl, rdata, length,
+                                      RECORD_OWNED) >= 0
+
+
+cdef bint answer_reverse(Ask *ask, const uint8_t *ip, uint8_t family) noexcept nogil:
+    cdef const View *view = ask.view
+    cdef const ServiceNode *node = find_service_by_address(view.cluster, ip, family, accepts, view)
+    cdef const SliceRecord *slice
+    cdef const EndpointRecord *endpoint
+    cdef uint8_t name[NAME_MAX]
+    cdef Probe probe
+    cdef Seen seen
+    cdef uint32_t i, length, size = 4 if family == 4 else 16
+    seen_begin(&seen, &ask.q.reply, False)
+    if node != NULL:
+        length = name_write(name, NULL, 0, NULL, 0, node.key, node.length, view.primary, view.primary_length)
+        return add_pointer(ask, &seen, name, length) and length > 0
+    if view.no_endpoints:
+        return False
+    probe_begin(&probe, &view.cluster.endpoint_addresses, address_hash(ip, family))
+    while True:
+        slice = next_slice(&probe)
+        if slice == NULL:
+            return ask.q.reply.count > seen.first
+        if not accepts(view, slice.service.namespace):
+            continue
+        for i in range(slice.endpoint_count):
+            endpoint = &slice_endpoints(slice)[i]
+            if endpoint.family == family and memcmp(endpoint.ip, ip, size) == 0:
+                length = endpoint_write(name, view, slice, endpoint, view.primary, view.primary_length)
+                if not add_pointer(ask, &seen, name, length):
+                    return ask.q.reply.count > seen.first

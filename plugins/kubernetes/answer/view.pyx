@@ -1,0 +1,224 @@
+"""How one server block sees a store; see _view.pxd."""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_namespace, find_service_hashed, probe_begin, probe_next, service_key_hash
+from fastdns.plugins.kubernetes.store.memory cimport load_count
+from fastdns.plugins.kubernetes.answer.name cimport (EVERYWHERE, FORM_APEX, FORM_EMPTY, FORM_NAMESPACE, FORM_POD, FORM_SERVERS, FORM_SERVICE, PIN,
+                                                     Label, label_is, name_address, name_is_reverse, name_pod, name_port)
+from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, PodRecord, PortRecord, SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS,
+                                                       endpoint_hostname, node_service, node_slices, service_ports, service_text, slice_cluster,
+                                                       slice_endpoints, slice_next, slice_ports, slice_text)
+
+
+cdef bint view_exposes(const View *view, const NamespaceNode *node) noexcept nogil:
+    cdef uint32_t i
+    if node == NULL or not load_count(&node.present):
+        return False
+    if view.namespace_count == 0:
+        return True
+    for i in range(view.namespace_count):
+        if memcmp(view.namespaces + 64 * i, node.label, node.length) == 0:
+            return True
+    return False
+
+
+# ---- names to objects ----
+
+cdef void view_resolve(const View *view, int zone_flags, const Name *name, const Wanted *wanted, uint64_t key_hash, Result *result) noexcept nogil:
+    result.found = FOUND_NOTHING
+    result.entries = 0
+    result.anywhere = 0
+    result.pinned = 0
+    if wanted.form == FORM_SERVICE:
+        if not (zone_flags & ZONE_REVERSE and name_is_reverse(name)):
+            resolve_service(view, IMPORTED if zone_flags & ZONE_IMPORTED else LOCAL, wanted, key_hash, result)
+    elif wanted.form == FORM_APEX or wanted.form == FORM_EMPTY:
+        result.found = FOUND_EMPTY
+    elif wanted.form == FORM_SERVERS:
+        result.found = FOUND_SERVERS
+    elif zone_flags & ZONE_REVERSE and name_is_reverse(name):
+        return
+    elif wanted.form == FORM_NAMESPACE:
+        if view_exposes(view, find_namespace(view.cluster, wanted.namespace)) and not (wanted.pods and view.pods == PODS_DISABLED):
+            result.found = FOUND_EMPTY
+    elif wanted.form == FORM_POD:
+        resolve_pod(view, wanted, result)
+
+
+cdef void resolve_service(const View *view, int world, const Wanted *wanted, uint64_t key_hash, Result *result) noexcept nogil:
+    cdef uint64_t hash = key_hash if key_hash else service_key_hash(wanted.service, wanted.key_length)
+    cdef ServiceNode *node = find_service_hashed(view.cluster, world, wanted.service, wanted.key_length, hash)
+    cdef ServiceRecord *record = node_service(node) if node != NULL else NULL
+    if record == NULL or not view_exposes(view, node.namespace):
+        return
+    result.node = node
+    result.record = record
+    if wanted.direction != EVERYWHERE:
+        if record.flags & SERVICE_HEADLESS and not view.no_endpoints:
+            result.found = FOUND_ENDPOINTS
+            if wanted.direction == PIN:
+                result.pinned = 1
+            elif walk_count(view, wanted, result, 1, True) == 0:
+                result.anywhere = 1
+        return
+    if view.ignore_empty and record.flags & (SERVICE_HEADLESS | SERVICE_EXTERNAL) == 0 and not has_endpoints(view, node):
+        return
+    if record.flags & SERVICE_EXTERNAL:
+        if record.flags & SERVICE_ALIAS and not wanted.by_endpoint and wanted.port.length == 0 and wanted.protocol.length == 0:
+            result.found = FOUND_ALIAS
+    elif record.flags & SERVICE_HEADLESS or wanted.by_endpoint:
+        if not view.no_endpoints:
+            result.found = FOUND_ENDPOINTS
+    else:
+        resolve_ports(wanted, result)
+
+
+cdef void resolve_ports(const Wanted *wanted, Result *result) noexcept nogil:
+    cdef const ServiceRecord *record = result.record
+    cdef uint32_t i, ports = record.port_count
+    if wanted.by_port:
+        ports = 0
+        for i in range(record.port_count):
+            ports += port_matches(wanted, &service_ports(record)[i], service_text(record))
+    if ports:
+        result.found = FOUND_CLUSTER_IP
+        result.entries = ports * record.address_count
+
+
+cdef bint port_matches(const Wanted *wanted, const PortRecord *port, const char *text) noexcept nogil:
+    return name_port(wanted, text + port.text, port.name_length, port.protocol_length)
+
+
+cdef bint has_endpoints(const View *view, const ServiceNode *node) noexcept nogil:
+    cdef const SliceRecord *slice = NULL if view.no_endpoints else node_slices(node)
+    while slice != NULL:
+        if slice.endpoint_count:
+            return True
+        slice = slice_next(slice)
+    return False
+
+
+cdef void resolve_pod(const View *view, const Wanted *wanted, Result *result) noexcept nogil:
+    cdef Probe probe
+    cdef PodRecord *pod
+    cdef bint exact = False
+    cdef uint32_t size
+    if view.pods == PODS_DISABLED or not view_exposes(view, find_namespace(view.cluster, wanted.namespace)):
+        return
+    result.family = name_pod(wanted.service + 1, wanted.service[0], result.ip, &exact)
+    if result.family == 0:
+        return
+    if view.pods == PODS_INSECURE:
+        result.entries = 1
+        result.found = FOUND_POD
+        return
+    if not exact:                   # CoreDNS compares texts
+        return
+    size = 4 if result.family == 4 else 16
+    probe_begin(&probe, &view.cluster.pod_addresses, address_hash(result.ip, result.family))
+    while True:
+        pod = <PodRecord *>probe_next(&probe)
+        if pod == NULL:
+            return
+        if pod.family == result.family and memcmp(pod.data, result.ip, size) == 0 and (
+                memcmp(pod.namespace.label, wanted.namespace, wanted.namespace[0] + 1) == 0):
+            result.entries += 1
+            result.found = FOUND_POD
+
+
+# ---- endpoints ----
+
+cdef void walk_begin(Walk *walk, const View *view, const Wanted *wanted, const Result *result) noexcept nogil:
+    walk.view = view
+    walk.wanted = wanted
+    walk.result = result
+    walk.slice = node_slices(result.node)
+    walk.next = 0
+    walk.ports = 0
+
+
+cdef uint32_t slice_matches(const Wanted *wanted, const SliceRecord *slice) noexcept nogil:
+    """How many of its ports match; 0 where the slice is of another cluster."""
+    cdef uint32_t i, ports = slice.port_count
+    if wanted.by_endpoint and cluster_differs(wanted, slice):
+        return 0
+    if wanted.by_port:
+        ports = 0
+        for i in range(slice.port_count):
+            ports += port_matches(wanted, &slice_ports(slice)[i], slice_text(slice))
+    return ports
+
+
+cdef bint cluster_differs(const Wanted *wanted, const SliceRecord *slice) noexcept nogil:
+    """Only imported services have endpoints of several clusters."""
+    return slice.service.world == IMPORTED and not label_is(&wanted.cluster, slice_cluster(slice), slice.cluster_length)
+
+
+cdef bint walk_next(Walk *walk) noexcept nogil:
+    cdef const EndpointRecord *endpoint
+    while walk.slice != NULL:
+        if walk.next == 0:
+            walk.ports = slice_matches(walk.wanted, walk.slice)
+        while walk.ports and walk.next < walk.slice.endpoint_count:
+            endpoint = &slice_endpoints(walk.slice)[walk.next]
+            walk.next += 1
+            if endpoint_matches(walk, endpoint):
+                walk.endpoint = endpoint
+                return True
+        walk.slice = slice_next(walk.slice)
+        walk.next = 0
+    return False
+
+
+cdef bint endpoint_matches(const Walk *walk, const EndpointRecord *endpoint) noexcept nogil:
+    cdef const Wanted *wanted = walk.wanted
+    cdef const char *text
+    cdef Label label
+    if wanted.by_endpoint:
+        text = slice_text(walk.slice) + endpoint_hostname(endpoint)
+        if endpoint.hostname_length:
+            return label_is(&wanted.endpoint, text, endpoint.hostname_length)
+        if walk.view.pod_names and endpoint.pod_length:
+            return label_is(&wanted.endpoint, text, endpoint.pod_length)
+        if endpoint.family:
+            return wanted.endpoint_family == endpoint.family and memcmp(wanted.endpoint_ip, endpoint.ip, 4 if endpoint.family == 4 else 16) == 0
+        return False
+    if wanted.direction != EVERYWHERE and not walk.result.anywhere:
+        text = slice_text(walk.slice) + endpoint_hostname(endpoint) + endpoint.hostname_length + endpoint.pod_length
+        label.text = <const uint8_t *>wanted.topology
+        label.length = wanted.topology_length
+        return endpoint.zone_length > 0 and label_is(&label, text, endpoint.zone_length)
+    return True
+
+
+cdef uint32_t walk_count(const View *view, const Wanted *wanted, const Result *result, uint32_t limit, bint hosts) noexcept nogil:
+    cdef Walk walk
+    cdef uint32_t count = 0
+    walk_begin(&walk, view, wanted, result)
+    while count < limit and walk_next(&walk):
+        if hosts or walk.endpoint.family:
+            count += walk.ports
+    return count
+
+
+cdef uint32_t endpoint_label(const View *view, const SliceRecord *slice, const EndpointRecord *endpoint, char *out) noexcept nogil:
+    cdef const char *text = slice_text(slice) + endpoint_hostname(endpoint)
+    cdef uint32_t length = endpoint.hostname_length
+    if length == 0 and view.pod_names:
+        length = endpoint.pod_length
+    if length:
+        memcpy(out, text, length)
+        return length
+    if endpoint.family:
+        return name_address(endpoint.ip, endpoint.family, out)
+    length = min(<uint32_t>endpoint.ip[0], <uint32_t>63)        # an FQDN: its dots become dashes like those of an address
+    memcpy(out, text - endpoint.ip[0], length)
+    dash(out, length)
+    return length
+
+
+cdef void dash(char *text, uint32_t length) noexcept nogil:
+    cdef uint32_t i
+    for i in range(length):
+        if text[i] == c'.':
+            text[i] = c'-'

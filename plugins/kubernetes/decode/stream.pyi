@@ -1,0 +1,85 @@
+"""From the octets of an HTTP body to calls of a sink."""
+
+from fastdns.plugins.kubernetes.decode.objects import Sink
+
+PROTOBUF: str
+JSON: str
+
+class StreamError(ValueError):
+    """The body is not what it says it is: truncated, malformed, too large or of an unknown content type."""
+
+class ApiError(Exception):
+    """An error that the API server reported, as the status of a reply or as an event of a watch."""
+
+    code: int
+    reason: str
+    message: str
+    retry_after: float
+    def __init__(self, code: int, reason: str = "", message: str = "", retry_after: float = 0) -> None: ...
+
+def api_error(code: int, content_type: str, body: bytes) -> ApiError:
+    """The ApiError of a reply with an error status; its body may be a Status in protobuf or JSON, or anything else."""
+
+class Stream:
+    """Decodes the bodies of one reflector's replies and hands their objects to a sink.
+
+    Protobuf is decoded without the GIL. Not for several threads at once.
+    """
+
+    #: The resource version to resume from.
+    version: str
+
+    def __init__(self, sink: Sink, kind: int, pod_labels: bool = False) -> None: ...
+    @property
+    def following(self) -> str:
+        """The token that asks for the next chunk of a list; empty behind the last."""
+
+    @property
+    def listing(self) -> bool:
+        """Whether a full list has begun and not been committed."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the body is over."""
+
+    @property
+    def objects(self) -> int:
+        """Objects handed over from this body."""
+
+    @property
+    def events(self) -> int:
+        """Events of a watch from this body, bookmarks included."""
+
+    @property
+    def handed(self) -> int:
+        """Objects handed over in all."""
+
+    def take_warnings(self) -> list[tuple[str, str, str]]:
+        """(namespace, name, text) of slices whose last-change-trigger-time is no RFC 3339 time, since the last call."""
+
+    def begin_list(self, source: int = 0) -> None: ...
+    def commit_list(self) -> None: ...
+    def drop(self) -> None: ...
+    def begin(self, content_type: str, watch: bool, length: int, initial: bool = False) -> None: ...
+    def begin_raw(self, length: int) -> None: ...
+    def take_raw(self) -> bytes: ...
+    def feed(self, buffer: bytearray | memoryview | bytes, count: int) -> bool: ...
+    def end(self) -> bool: ...
+    def finish_list(self) -> None: ...
+    def give(self, model: object, removed: bool = False) -> None: ...
+    def flush(self) -> None: ...
+
+class Splitter:
+    """Cuts a JSON file into its top-level values, or into the items of a list with what stands around them."""
+
+    def __init__(self, items: bool) -> None: ...
+    def feed(self, data: bytes) -> list[tuple[bytes, int]]:
+        """The values that are whole now, each with its offset in the file. StreamError, MemoryError."""
+
+    @property
+    def around(self) -> bytes:
+        """What stood around the items so far."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the file may end here."""

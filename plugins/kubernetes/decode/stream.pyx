@@ -1,0 +1,537 @@
+"""From the octets of an HTTP body to calls of a sink: what a reflector feeds while it reads."""
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcpy
+
+from fastdns.plugins.kubernetes.decode.body cimport (BODY_END, BODY_MALFORMED, BODY_RUN, TRANSFER_CHUNKED, TRANSFER_CLOSE, TRANSFER_LENGTH, Body,
+                                                     body_begin, body_next)
+from fastdns.plugins.kubernetes.decode.fields cimport DECODED, NO_MEMORY, Scratch, scratch_free, scratch_init
+from fastdns.plugins.kubernetes.decode.frames cimport (FRAMING_JSON_LIST, FRAMING_JSON_WATCH, FRAMING_PROTOBUF_LIST, FRAMING_PROTOBUF_WATCH,
+                                                       FRAMING_RAW, STEP_FRAME, STEP_META, STEP_MORE, STEP_NO_MEMORY, STEP_TOO_LARGE, Frames,
+                                                       frames_add, frames_begin, frames_complete, frames_free, frames_init, frames_next)
+from fastdns.plugins.kubernetes.decode.json cimport fill_object
+from fastdns.plugins.kubernetes.decode.objects cimport KIND_COUNT, SOURCE_API, Kind, Object, Sink, Source, Span
+from fastdns.plugins.kubernetes.decode.protobuf cimport (EVENT_BOOKMARK, EVENT_DELETED, EVENT_ERROR, Bookmark, Event, ListMeta, Status, skim_bookmark,
+                                                         skim_event, skim_list_meta, skim_object, skim_status, unwrap)
+
+cdef enum:
+    VERSION_MAX = 63
+    CONTINUE_MAX = 8192
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+JSON = "application/json"
+
+cdef enum Verdict:                  # of a run of octets
+    GOES_ON = 0
+    API_ERROR = 1                   # an ERROR event: `failed` holds its Status
+    STEP_JSON = 2                   # `failed` holds a JSON frame, which wants the GIL
+    BROKEN = -1
+    MEMORY = -2
+    LARGE = -3
+
+
+class StreamError(ValueError):
+    """The body is not what it says it is: truncated, malformed, too large or of an unknown content type."""
+
+
+class ApiError(Exception):
+    """An error that the API server reported, as the status of a reply or as an event of a watch.
+
+    ``code`` is the HTTP status, ``reason`` and ``message`` are the server's texts, ``retry_after`` is in seconds (0: not said).
+    """
+
+    def __init__(self, code: int, reason: str = "", message: str = "", retry_after: float = 0) -> None:
+        super().__init__(message or reason or f"the server answered with status {code}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+
+
+cdef str span_text(Span span):
+    return PyUnicode_DecodeUTF8(span.data, span.length, "replace") if span.length else ""
+
+
+cdef object status_error(const Status *status, int code):
+    return ApiError(status.code or code, span_text(status.reason), span_text(status.message), status.retry_after)
+
+
+def api_error(int code, str content_type, bytes body):
+    """The ApiError of a reply with an error status; its body may be a Status in protobuf or JSON, or anything else."""
+    cdef Span whole, raw
+    cdef Status status
+    cdef const char *data = body
+    kind = content_type.partition(";")[0].strip().lower()
+    said = body[:200].decode("utf-8", "replace").strip()
+    plain = said if said.isprintable() else ""
+    whole.data = data
+    whole.length = <unsigned int>len(body)
+    if kind == PROTOBUF and unwrap(whole, &raw) == 0 and skim_status(raw, &status) == 0:
+        return status_error(&status, code)
+    if kind == JSON:
+        import msgspec
+
+        from fastdns.plugins.kubernetes.decode import models
+
+        try:
+            model = msgspec.json.decode(body, type=models.Status)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return ApiError(code, "", plain)
+        after = model.details.retry_after if model.details is not None else 0
+        return ApiError(model.code or code, model.reason or "", model.message or "", after or 0)
+    return ApiError(code, "", plain)
+
+
+cdef class Stream:
+    cdef Sink sink
+    cdef Kind kind
+    cdef bint pod_labels
+    cdef Body body
+    cdef Frames frames
+    cdef Scratch scratch
+    cdef Span failed                # see Verdict; borrowed from frames
+    cdef bint protobuf
+    cdef bint initial               # the watch begins with a list (sendInitialEvents)
+    cdef bint touched               # the sink was called since the last flush
+    cdef char version_text[VERSION_MAX + 1]
+    cdef uint8_t version_length
+    cdef char following_text[CONTINUE_MAX]
+    cdef unsigned int following_length
+    cdef object decoder             # msgspec's for the kind
+    cdef object event_decoder
+    cdef list warnings
+    cdef readonly bint listing
+    cdef readonly bint ended
+    cdef readonly unsigned long long objects
+    cdef readonly unsigned long long events
+    cdef readonly unsigned long long handed
+
+    def __cinit__(self, Sink sink not None, int kind, bint pod_labels=False):
+        if not 0 <= kind < KIND_COUNT:
+            raise ValueError("no such kind")
+        self.sink = sink
+        self.kind = <Kind>kind
+        self.pod_labels = pod_labels
+        self.warnings = []
+        scratch_init(&self.scratch)
+        frames_init(&self.frames)
+
+    def __dealloc__(self):
+        scratch_free(&self.scratch)
+        frames_free(&self.frames)
+
+    # ---- what a reflector asks ----
+
+    @property
+    def version(self):
+        return self.version_text[:self.version_length].decode("ascii", "replace")
+
+    @version.setter
+    def version(self, str value):
+        cdef bytes octets = value.encode()
+        if len(octets) > VERSION_MAX:
+            raise StreamError("a resource version of more than 63 octets")
+        self.version_length = <uint8_t>len(octets)
+        memcpy(self.version_text, <const char *>octets, self.version_length)
+
+    @property
+    def following(self):
+        return self.following_text[:self.following_length].decode("utf-8", "replace")
+
+    def take_warnings(self):
+        taken, self.warnings = self.warnings, []
+        return taken
+
+    def begin_list(self, int source=SOURCE_API):
+        """Tells the sink that a full list begins; commit_list or the end of the initial events closes it."""
+        self.listing = True
+        self.following_length = 0
+        with nogil:
+            self.sink.calls.begin(self.sink.self_, self.kind, <Source>source)
+
+    def commit_list(self):
+        self.listing = False
+        with nogil:
+            self.commit()
+
+    def drop(self):
+        """Tells the sink that nobody wants this kind any more."""
+        self.listing = False
+        with nogil:
+            self.sink.calls.drop(self.sink.self_, self.kind)
+            self.sink.calls.flush(self.sink.self_)
+
+    def begin(self, str content_type, bint watch, long long length, bint initial=False):
+        """Prepares for a body: length in octets, -1 for chunked, -2 for one that ends with the connection."""
+        kind = content_type.partition(";")[0].strip().lower()
+        if kind == PROTOBUF:
+            self.protobuf = True
+            frames_begin(&self.frames, FRAMING_PROTOBUF_WATCH if watch else FRAMING_PROTOBUF_LIST)
+        elif kind == JSON:
+            self.protobuf = False
+            frames_begin(&self.frames, FRAMING_JSON_WATCH if watch else FRAMING_JSON_LIST)
+            self.load_decoders()
+        else:
+            raise StreamError(f"unexpected content type {content_type!r}")
+        self.initial = initial
+        self.begin_body(length)
+
+    def begin_raw(self, long long length):
+        """Prepares for a body that is kept as it comes (error replies): take_raw gives it."""
+        frames_begin(&self.frames, FRAMING_RAW)
+        self.begin_body(length)
+
+    def take_raw(self):
+        return PyBytes_FromStringAndSize(<const char *>self.frames.data, <Py_ssize_t>self.frames.length)
+
+    def feed(self, const uint8_t[::1] buffer not None, Py_ssize_t count):
+        """Takes the first `count` octets of a buffer. True when the body is over.
+
+        Raises StreamError, MemoryError, or ApiError for an ERROR event.
+        """
+        cdef const uint8_t *at = NULL
+        cdef const uint8_t *end
+        cdef int verdict = GOES_ON
+        if count > buffer.shape[0] or count < 0:
+            raise ValueError("count is beyond the buffer")
+        if count:
+            at = &buffer[0]
+        end = at + count
+        while True:
+            with nogil:
+                verdict = self.take(&at, end)
+                if self.touched and at == end:
+                    self.sink.calls.flush(self.sink.self_)
+                    self.touched = False
+            if verdict == STEP_JSON:
+                verdict = self.json_frame()
+                if verdict == GOES_ON:
+                    continue
+            break
+        if verdict != GOES_ON:
+            self.refuse(verdict)
+        return self.ended
+
+    def end(self):
+        """The connection is over: the body may end here only when it has no length of its own. True when it was whole."""
+        if not self.ended and self.body.transfer == TRANSFER_CLOSE:
+            self.ended = True
+        return self.ended and frames_complete(&self.frames)
+
+    def finish_list(self):
+        """Behind the last octet of a chunk of a list: takes its metadata; StreamError when it is cut short."""
+        if not self.ended or not frames_complete(&self.frames):
+            raise StreamError("the list is cut short")
+        if not self.protobuf and self.frames.framing == FRAMING_JSON_LIST:
+            self.json_head()
+
+    # ---- inside ----
+
+    cdef void commit(self) noexcept nogil:
+        self.sink.calls.commit(self.sink.self_, self.kind)
+        self.sink.calls.flush(self.sink.self_)
+        self.touched = False
+
+    cdef int begin_body(self, long long length) except -1:
+        self.ended = False
+        self.objects = self.events = 0
+        if length == -1:
+            body_begin(&self.body, TRANSFER_CHUNKED, 0)
+        elif length == -2:
+            body_begin(&self.body, TRANSFER_CLOSE, 0)
+        else:
+            body_begin(&self.body, TRANSFER_LENGTH, <uint64_t>length)
+        return 0
+
+    cdef int refuse(self, int verdict) except -1:
+        cdef Status status
+        if verdict == API_ERROR:
+            if self.protobuf:
+                if skim_status(self.failed, &status) == 0:
+                    raise status_error(&status, 500)
+                raise StreamError("malformed error event")
+            raise api_error(500, JSON, self.failed.data[:self.failed.length])
+        if verdict == MEMORY:
+            raise MemoryError
+        raise StreamError("an object beyond 32 MiB" if verdict == LARGE else "malformed stream")
+
+    cdef int take(self, const uint8_t **at, const uint8_t *end) noexcept nogil:
+        """Works through octets until they are used up, or a JSON frame wants the GIL (STEP_JSON)."""
+        cdef const uint8_t *run = NULL
+        cdef uint64_t length = 0
+        cdef int status
+        while True:
+            status = self.drain()
+            if status != GOES_ON:
+                return status
+            status = body_next(&self.body, at, end, &run, &length)
+            if status == BODY_RUN:
+                status = frames_add(&self.frames, run, length)
+                if status == STEP_NO_MEMORY:
+                    return MEMORY
+                if status == STEP_TOO_LARGE:
+                    return LARGE
+            elif status == BODY_MALFORMED:
+                return BROKEN
+            else:
+                if status == BODY_END:
+                    self.ended = True
+                    at[0] = end
+                return GOES_ON
+
+    cdef int drain(self) noexcept nogil:
+        """Handles the frames that are whole."""
+        cdef Span frame
+        cdef int step, status
+        while True:
+            step = frames_next(&self.frames, &frame)
+            if step == STEP_MORE:
+                return GOES_ON
+            if step == STEP_NO_MEMORY:
+                return MEMORY
+            if step == STEP_TOO_LARGE:
+                return LARGE
+            if step < 0:
+                return BROKEN
+            if not self.protobuf:
+                self.failed = frame
+                return STEP_JSON
+            if step == STEP_META:
+                status = self.list_meta(frame)
+            elif self.frames.framing == FRAMING_PROTOBUF_LIST:
+                status = self.upsert(frame)
+            else:
+                status = self.event(frame)
+            if status != GOES_ON:
+                return status
+
+    cdef void keep_version(self, Span version) noexcept nogil:
+        if 0 < version.length <= VERSION_MAX:
+            memcpy(self.version_text, version.data, version.length)
+            self.version_length = <uint8_t>version.length
+
+    cdef int list_meta(self, Span frame) noexcept nogil:
+        cdef ListMeta meta
+        if skim_list_meta(frame, &meta) < 0 or meta.following.length > CONTINUE_MAX:
+            return BROKEN
+        self.keep_version(meta.version)
+        self.following_length = meta.following.length
+        if meta.following.length:
+            memcpy(self.following_text, meta.following.data, meta.following.length)
+        return GOES_ON
+
+    cdef int upsert(self, Span body) noexcept nogil:
+        cdef const Object *object = NULL
+        cdef Span version
+        cdef int status = skim_object(self.kind, body, self.pod_labels, &self.scratch, &object, &version)
+        if status != DECODED:
+            return MEMORY if status == NO_MEMORY else BROKEN
+        self.objects += 1
+        self.handed += 1
+        self.touched = True
+        if self.scratch.trigger.length:
+            self.warn(object)
+        return MEMORY if self.sink.calls.upsert(self.sink.self_, self.kind, object) < 0 else GOES_ON
+
+    cdef int event(self, Span frame) noexcept nogil:
+        cdef Event event
+        cdef Bookmark bookmark
+        cdef const Object *object = NULL
+        cdef Span version
+        cdef int status
+        if skim_event(frame, &event) < 0:
+            return BROKEN
+        self.events += 1
+        if event.type == EVENT_ERROR:
+            self.failed = event.object
+            return API_ERROR
+        if event.type == EVENT_BOOKMARK:
+            if skim_bookmark(event.object, &bookmark) < 0:
+                return BROKEN
+            self.keep_version(bookmark.version)
+            if bookmark.initial_end and self.initial and self.listing:
+                self.listing = False
+                self.commit()
+            return GOES_ON
+        if event.type != EVENT_DELETED:
+            status = self.upsert(event.object)
+            if status == GOES_ON:
+                self.object_version(event.object)
+            return status
+        status = skim_object(self.kind, event.object, False, &self.scratch, &object, &version)
+        if status != DECODED:
+            return MEMORY if status == NO_MEMORY else BROKEN
+        self.objects += 1
+        self.handed += 1
+        self.touched = True
+        self.sink.calls.remove(self.sink.self_, self.kind, object)
+        self.keep_version(version)
+        return GOES_ON
+
+    cdef void object_version(self, Span body) noexcept nogil:
+        """Resumes behind this event. The initial events come in no order of versions: there only the bookmark counts."""
+        cdef Bookmark meta
+        if not self.listing and skim_bookmark(body, &meta) == 0:
+            self.keep_version(meta.version)
+
+    cdef void warn(self, const Object *object) noexcept nogil:
+        with gil:
+            try:
+                if len(self.warnings) < 100:
+                    self.warnings.append((
+                        span_text(object.namespace), span_text(object.name), span_text(self.scratch.trigger),
+                    ))
+            except Exception:       # a warning must not end the watch
+                pass
+
+    # ---- JSON, with the GIL ----
+
+    cdef int load_decoders(self) except -1:
+        if self.decoder is None:
+            import msgspec
+
+            from fastdns.plugins.kubernetes.decode import models
+
+            self.decoder = msgspec.json.Decoder(models.BY_KIND[self.kind])
+            self.event_decoder = msgspec.json.Decoder(models.Event)
+        return 0
+
+    cdef int json_head(self) except -1:
+        import msgspec
+
+        from fastdns.plugins.kubernetes.decode import models
+
+        try:
+            head = msgspec.json.decode(self.frames.around[:self.frames.around_length], type=models.ListHead)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise StreamError(f"malformed list: {error}") from None
+        if head.metadata is None:
+            raise StreamError("the list has no metadata")
+        self.version = head.metadata.version or ""
+        following = (head.metadata.following or "").encode()
+        if len(following) > CONTINUE_MAX:
+            raise StreamError("a continue token of more than 8192 octets")
+        self.following_length = <unsigned int>len(following)
+        memcpy(self.following_text, <const char *>following, self.following_length)
+        return 0
+
+    cdef int json_frame(self) except -9:
+        """One item or event, in `failed`."""
+        import msgspec
+
+        cdef bytes octets = self.failed.data[:self.failed.length]
+        try:
+            if self.frames.framing == FRAMING_JSON_LIST:
+                self.json_object(octets, False)
+                return GOES_ON
+            event = self.event_decoder.decode(octets)
+            self.events += 1
+            if event.type == "ERROR":
+                raise api_error(500, JSON, bytes(event.object))
+            if event.type == "BOOKMARK":
+                self.json_bookmark(event.object)
+            elif event.type in ("ADDED", "MODIFIED", "DELETED"):
+                version = self.json_object(event.object, event.type == "DELETED")
+                if not self.listing and version:
+                    self.version = version
+            else:
+                raise StreamError(f"unknown event type {event.type!r}")
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise StreamError(f"malformed JSON: {error}") from None
+        return GOES_ON
+
+    cdef int json_bookmark(self, object raw) except -1:
+        import msgspec
+
+        from fastdns.plugins.kubernetes.decode import models
+
+        meta = msgspec.json.decode(raw, type=models.Namespace).metadata
+        if meta.resource_version:
+            self.version = meta.resource_version
+        if self.initial and self.listing and (meta.annotations or {}).get("k8s.io/initial-events-end") == "true":
+            self.commit_list()
+        return 0
+
+    cdef object json_object(self, object octets, bint removed):
+        """Hands one object to the sink; returns its version."""
+        model = self.decoder.decode(octets)
+        self.give(model, removed)
+        return model.metadata.resource_version
+
+    def give(self, model not None, bint removed=False):
+        """Hands a model (models.py) of this stream's kind to the sink: manifests come in this way.
+
+        Raises StreamError when it has no name or a port out of range, MemoryError.
+        """
+        cdef const Object *object = NULL
+        cdef int status = fill_object(self.kind, model, self.pod_labels, &self.scratch, &object)
+        if status == NO_MEMORY:
+            raise MemoryError
+        if status != DECODED:
+            raise StreamError("malformed object: no name, or a port out of range")
+        self.objects += 1
+        self.handed += 1
+        self.touched = True
+        if self.scratch.trigger.length:
+            self.warn(object)
+        with nogil:
+            if removed:
+                self.sink.calls.remove(self.sink.self_, self.kind, object)
+            else:
+                status = self.sink.calls.upsert(self.sink.self_, self.kind, object)
+        if status < 0:
+            raise MemoryError
+
+    def flush(self):
+        """Makes what was handed over visible."""
+        with nogil:
+            self.sink.calls.flush(self.sink.self_)
+        self.touched = False
+
+
+cdef class Splitter:
+    """Cuts a JSON file into its top-level values, or into the items of a list with what stands around them."""
+
+    cdef Frames frames
+    cdef unsigned long long taken   # octets given so far
+
+    def __cinit__(self, bint items):
+        frames_init(&self.frames)
+        frames_begin(&self.frames, FRAMING_JSON_LIST if items else FRAMING_JSON_WATCH)
+
+    def __dealloc__(self):
+        frames_free(&self.frames)
+
+    def feed(self, bytes data not None):
+        """The values that are whole now, each with its offset in the file. StreamError, MemoryError."""
+        cdef Span frame
+        cdef int step = frames_add(&self.frames, <const uint8_t *><const char *>data, <uint64_t>len(data))
+        cdef unsigned long long base
+        if step == STEP_NO_MEMORY:
+            raise MemoryError
+        self.taken += <unsigned long long>len(data)
+        base = self.taken - self.frames.length
+        found = []
+        while step == 0:
+            step = frames_next(&self.frames, &frame)
+            if step == STEP_FRAME:
+                found.append((frame.data[:frame.length], base + <unsigned long long>(<const uint8_t *>frame.data - self.frames.data)))
+                step = 0
+            elif step == STEP_MORE:
+                break
+        if step == STEP_TOO_LARGE:
+            raise StreamError("a value beyond 32 MiB")
+        if step < 0:
+            raise StreamError("malformed JSON")
+        return found
+
+    @property
+    def around(self):
+        """What stood around the items so far."""
+        return PyBytes_FromStringAndSize(<const char *>self.frames.around, self.frames.around_length)
+
+    @property
+    def complete(self):
+        """Whether the file may end here."""
+        return frames_complete(&self.frames)

@@ -1,0 +1,1 @@
+"""The objects of one cluster, as workers read them."""

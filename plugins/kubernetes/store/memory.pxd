@@ -1,0 +1,111 @@
+"""Memory and hash tables of the store: one writer, readers without locks.
+
+A table's slot is one word: the upper 16 bits of an entry's hash, and the entry's pointer (user-space pointers have 48 bits on x86_64 and aarch64), so a
+reader follows a pointer only where the hash agrees. What is unlinked is freed after the grace period of fastdns.system.epoch.
+"""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from fastdns.system.epoch cimport EpochTicket
+
+cdef extern from * nogil:
+    """
+    #define KUBE_LOAD(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+    #define KUBE_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+    """
+    void *load_pointer "KUBE_LOAD"(void **p) noexcept
+    void store_pointer "KUBE_STORE"(void **p, void *value) noexcept
+    uint64_t load_word "KUBE_LOAD"(const uint64_t *p) noexcept
+    void store_word "KUBE_STORE"(uint64_t *p, uint64_t value) noexcept
+    uint32_t load_count "KUBE_LOAD"(const uint32_t *p) noexcept
+    void store_count "KUBE_STORE"(uint32_t *p, uint32_t value) noexcept
+
+cdef enum:
+    CLASS_STEP = 8                  # octets between two size classes
+    CLASSES = 64                    # up to 512 octets; larger blocks come from malloc
+    PAGE = 65536                    # octets carved into blocks at a time
+    LINE = 64                       # of the cache; blocks of its multiples (up to the largest class) begin at one
+
+cdef struct Retired:
+    void *block
+    uint32_t size
+
+cdef struct Limbo:
+    Retired *items
+    uint32_t count
+    uint32_t capacity
+
+cdef struct Memory:                 # the writer's
+    void *free[CLASSES]             # blocks of each class, chained by their first word
+    uint8_t *bump                   # rest of the newest page
+    uint32_t left
+    void *pages                     # chained by their first word
+    uint64_t held                   # octets taken from the system
+    uint64_t used                   # octets in blocks given out and not freed
+    Limbo fresh                     # unlinked since the ticket below was taken
+    Limbo waiting                   # unlinked before it
+    EpochTicket ticket
+
+# What readers meet in one look-up had better lie in one line: sizes that are its multiples.
+cdef inline uint32_t lines(uint32_t size) noexcept nogil:
+    return (size + LINE - 1) & ~<uint32_t>(LINE - 1)
+
+# Octets, not zeroed; NULL when memory ran out. size is 1 to 2**31.
+cdef void *memory_alloc(Memory *memory, uint32_t size) noexcept nogil
+# Frees at once what no reader ever saw.
+cdef void memory_free(Memory *memory, void *block, uint32_t size) noexcept nogil
+# Frees an unlinked block once no reader can hold it.
+cdef void memory_retire(Memory *memory, void *block, uint32_t size) noexcept nogil
+# Frees what can be freed by now; cheap.
+cdef void memory_reclaim(Memory *memory) noexcept nogil
+# Gives pages and unlinked blocks back. Nobody may read any more, and standing blocks above the largest class were freed.
+cdef void memory_end(Memory *memory) noexcept nogil
+
+ctypedef uint64_t (*entry_hash_func)(const void *entry) noexcept nogil
+
+cdef enum:
+    TOMBSTONE = 1
+
+cdef struct Slots:
+    uint32_t mask
+    uint32_t size                   # octets of this block
+    uint64_t slot[1]                # mask + 1 of them: 0 empty, TOMBSTONE, or an entry
+
+cdef struct Table:
+    Slots *slots                    # NULL while empty
+    uint32_t used                   # entries
+    uint32_t filled                 # entries and tombstones
+    entry_hash_func hash            # of an entry, to grow the table; NULL where its owner refills it
+
+cdef inline void *slot_entry(uint64_t word) noexcept nogil:
+    return <void *><size_t>(word & <uint64_t>0xFFFFFFFFFFFF)
+
+cdef inline bint slot_agrees(uint64_t word, uint64_t hash) noexcept nogil:
+    """May this slot hold an entry with this hash? Not for tombstones."""
+    return (word ^ hash) >> 48 == 0 and (word & <uint64_t>0xFFFFFFFFFFFF) != TOMBSTONE
+
+cdef inline void *table_next(const Table *table, uint32_t *place) noexcept nogil:
+    """For the writer: the entries one after another, from `place` 0 on; NULL at the end. The entry given last may be removed meanwhile."""
+    cdef uint64_t word
+    while table.slots != NULL and place[0] <= table.slots.mask:
+        word = table.slots.slot[place[0]]
+        place[0] += 1
+        if word > TOMBSTONE:
+            return slot_entry(word)
+    return NULL
+
+cdef inline Slots *table_slots(const Table *table) noexcept nogil:
+    return <Slots *>load_pointer(<void **>&table.slots)
+
+# Adds an entry (the caller knows that it is not there, or wants it twice). -1 when memory ran out.
+cdef int table_insert(Table *table, Memory *memory, uint64_t hash, const void *entry) noexcept nogil
+# Takes the entry's slot out; False when it is not there.
+cdef bint table_remove(Table *table, uint64_t hash, const void *entry) noexcept nogil
+# Puts another entry with the same hash into the entry's slot; False when it is not there.
+cdef bint table_replace(Table *table, uint64_t hash, const void *entry, const void *by) noexcept nogil
+# Is there room for so many more? Where table.hash is NULL the caller has to ask first, and refill the table if not.
+cdef bint table_room(const Table *table, uint32_t entries) noexcept nogil
+# An empty block of slots for `entries` entries; NULL when memory ran out.
+cdef Slots *slots_new(Memory *memory, uint32_t entries) noexcept nogil
+# Puts an entry into slots that no reader sees yet.
+cdef void slots_put(Slots *slots, uint64_t hash, const void *entry) noexcept nogil
+# Publishes refilled slots that hold `used` entries.
+cdef void table_publish(Table *table, Memory *memory, Slots *slots, uint32_t used) noexcept nogil

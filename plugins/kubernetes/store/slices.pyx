@@ -1,0 +1,340 @@
+"""Writing the store: endpoint slices, and pods; see _slices.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+from fastdns.system.hash cimport hash_octets, hash_seed
+from fastdns.plugins.kubernetes.store.build cimport build_key, build_label, build_pod, build_slice
+from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, probe_begin, probe_next
+from fastdns.plugins.kubernetes.store.memory cimport (Slots, Table, memory_alloc, memory_free, memory_retire, slots_new, slots_put, store_pointer,
+                                                      table_insert, table_next, table_publish, table_remove, table_replace, table_room)
+from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, NO_MEMORY, REMOVED, UNCHANGED, is_late, namespace_node, namespace_release,
+                                                          service_node, service_release)
+from fastdns.plugins.kubernetes.decode.objects cimport KIND_IMPORT_SLICE, KIND_POD, KIND_SLICE, Span
+from fastdns.plugins.kubernetes.store.records cimport (LOCAL, EndpointRecord, NamespaceNode, PodRecord, ServiceNode, SliceRecord, pod_address_length,
+                                                       slice_endpoints, slice_text)
+
+cdef PodRecord blank_pod
+cdef uint32_t POD_HEAD = <uint32_t>(<uint8_t *>&blank_pod.data - <uint8_t *>&blank_pod)
+
+
+# ---- names of slices and pods ----
+
+cdef uint64_t name_hash(const NamespaceNode *namespace, const char *name, uint32_t length) noexcept nogil:
+    cdef uint64_t seed[2]
+    seed[0] = hash_octets(namespace.label, namespace.length, hash_seed)
+    seed[1] = hash_seed[1]
+    return hash_octets(<const uint8_t *>name, length, seed)
+
+
+cdef uint64_t slice_hash(const void *entry) noexcept nogil:
+    cdef const SliceRecord *record = <const SliceRecord *>entry
+    return name_hash(record.service.namespace, slice_text(record), record.name_length)
+
+
+cdef const char *pod_name(const PodRecord *pod) noexcept nogil:
+    return <const char *>pod.data + pod_address_length(pod)
+
+
+cdef uint64_t pod_hash(const void *entry) noexcept nogil:
+    cdef const PodRecord *pod = <const PodRecord *>entry
+    return name_hash(pod.namespace, pod_name(pod), pod.name_length)
+
+
+cdef uint64_t pod_address_hash(const void *entry) noexcept nogil:
+    cdef const PodRecord *pod = <const PodRecord *>entry
+    return address_hash(pod.data, pod.family)
+
+
+cdef void slices_begin(Cluster *cluster) noexcept nogil:
+    cluster.slices[0].hash = slice_hash
+    cluster.slices[1].hash = slice_hash
+    cluster.pods.hash = pod_hash
+    cluster.pod_addresses.hash = pod_address_hash
+
+
+cdef SliceRecord *find_slice(Cluster *cluster, int world, Span namespace, Span name) noexcept nogil:
+    cdef NamespaceNode *owner = namespace_node(cluster, namespace, False)
+    cdef SliceRecord *record
+    cdef Probe probe
+    if owner == NULL or name.length == 0:
+        return NULL
+    probe_begin(&probe, &cluster.slices[world], name_hash(owner, name.data, name.length))
+    while True:
+        record = <SliceRecord *>probe_next(&probe)
+        if record == NULL or (record.service.namespace == owner and record.name_length == name.length
+                              and memcmp(slice_text(record), name.data, name.length) == 0):
+            return record
+
+
+# ---- endpoint addresses ----
+
+cdef int make_room(Cluster *cluster, uint32_t entries) noexcept nogil:
+    """Room for more endpoint addresses; -1 when memory ran out."""
+    cdef Table *table = &cluster.endpoint_addresses
+    cdef Table *slices = &cluster.slices[LOCAL]
+    cdef SliceRecord *record
+    cdef Slots *slots
+    cdef uint32_t place = 0
+    if table_room(table, entries):
+        return 0
+    slots = slots_new(&cluster.memory, table.used + entries)
+    if slots == NULL:
+        return -1
+    record = <SliceRecord *>table_next(slices, &place)
+    while record != NULL:
+        put_addresses(slots, record)
+        record = <SliceRecord *>table_next(slices, &place)
+    table_publish(table, &cluster.memory, slots, table.used)
+    return 0
+
+
+cdef void put_addresses(Slots *slots, const SliceRecord *record) noexcept nogil:
+    cdef const EndpointRecord *endpoint
+    cdef uint32_t i
+    for i in range(record.endpoint_count):
+        endpoint = &slice_endpoints(record)[i]
+        if endpoint.family:
+            slots_put(slots, address_hash(endpoint.ip, endpoint.family), record)
+
+
+cdef void list_addresses(Cluster *cluster, const SliceRecord *record, bint remove) noexcept nogil:
+    cdef const EndpointRecord *endpoint
+    cdef uint32_t i
+    for i in range(record.endpoint_count):
+        endpoint = &slice_endpoints(record)[i]
+        if endpoint.family == 0:
+            continue
+        if remove:
+            table_remove(&cluster.endpoint_addresses, address_hash(endpoint.ip, endpoint.family), record)
+        else:
+            table_insert(&cluster.endpoint_addresses, &cluster.memory, address_hash(endpoint.ip, endpoint.family), record)
+
+
+# ---- the chain of a service ----
+
+cdef SliceRecord **link_of(ServiceNode *node, const SliceRecord *record) noexcept nogil:
+    """The pointer that points to a record of the chain."""
+    cdef SliceRecord **link = &node.slices
+    while link[0] != record:
+        link = &link[0].next
+    return link
+
+
+cdef void unlink(Cluster *cluster, int world, SliceRecord *record) noexcept nogil:
+    """Takes a record out of its chain and its addresses out of the reverse table; it stays in the table of slices."""
+    store_pointer(<void **>link_of(record.service, record), record.next)
+    if world == LOCAL:
+        list_addresses(cluster, record, True)
+    service_release(cluster, record.service)
+    memory_retire(&cluster.memory, record, record.size)
+
+
+cdef Outcome slice_upsert(Cluster *cluster, int world, const Slice *object) noexcept nogil:
+    cdef int kind = KIND_SLICE if world == LOCAL else KIND_IMPORT_SLICE
+    cdef SliceRecord *old = find_slice(cluster, world, object.object.namespace, object.object.name)
+    cdef SliceRecord *made
+    cdef ServiceNode *node
+    cdef uint8_t key[128]
+    cdef uint32_t size
+    if old != NULL and is_late(cluster, kind, object.object.version, old.version):
+        return UNCHANGED
+    made = build_slice(cluster, object, &size) if build_key(object.service, object.object.namespace, key) else NULL
+    if made == NULL and build_key(object.service, object.object.namespace, key) and size:
+        return NO_MEMORY
+    if made == NULL:                # of no service (any more)
+        if old == NULL:
+            return UNCHANGED
+        table_remove(&cluster.slices[world], slice_hash(old), old)
+        unlink(cluster, world, old)
+        return REMOVED
+    node = service_node(cluster, world, object.object.namespace, object.service, True)
+    if node == NULL:
+        return NO_MEMORY
+    if old != NULL and old.service == node and old.size == size:
+        made.next = old.next
+        made.service = node
+        made.version = old.version
+        made.mark = old.mark
+        if memcmp(old, made, size) == 0:
+            old.version = object.object.version
+            old.mark = cluster.generation[<int>kind]
+            return UNCHANGED
+    return put(cluster, world, kind, object.object.version, node, old, made, size)
+
+
+cdef Outcome put(Cluster *cluster, int world, int kind, uint64_t version, ServiceNode *node, SliceRecord *old, const SliceRecord *made,
+                 uint32_t size) noexcept nogil:
+    """Publishes the record in the scratch area in the place of an old one, if there is one."""
+    cdef SliceRecord *record = <SliceRecord *>memory_alloc(&cluster.memory, size)
+    cdef uint64_t hash
+    if record == NULL:
+        service_release(cluster, node)
+        return NO_MEMORY
+    memcpy(record, made, size)
+    record.service = node
+    record.version = version
+    record.mark = cluster.generation[<int>kind]
+    record.next = NULL
+    hash = slice_hash(record)
+    if (world == LOCAL and make_room(cluster, record.endpoint_count) < 0) or (
+            old == NULL and table_insert(&cluster.slices[world], &cluster.memory, hash, record) < 0):
+        memory_free(&cluster.memory, record, size)
+        service_release(cluster, node)
+        return NO_MEMORY
+    # New addresses first, so that an address in both records is never missing from the reverse table.
+    if world == LOCAL:
+        list_addresses(cluster, record, False)
+    if old != NULL and old.service == node:
+        record.next = old.next
+        store_pointer(<void **>link_of(node, old), record)
+    else:
+        record.next = node.slices
+        store_pointer(<void **>&node.slices, record)
+    if old == NULL:
+        return ADDED
+    table_replace(&cluster.slices[world], hash, old, record)
+    if old.service != node:
+        unlink(cluster, world, old)
+        return CHANGED
+    if world == LOCAL:
+        list_addresses(cluster, old, True)
+    memory_retire(&cluster.memory, old, old.size)
+    return CHANGED
+
+
+cdef Outcome slice_remove(Cluster *cluster, int world, const Object *object) noexcept nogil:
+    cdef SliceRecord *old = find_slice(cluster, world, object.namespace, object.name)
+    if old == NULL or is_late(cluster, KIND_SLICE if world == LOCAL else KIND_IMPORT_SLICE, object.version, old.version):
+        return UNCHANGED
+    table_remove(&cluster.slices[world], slice_hash(old), old)
+    unlink(cluster, world, old)
+    return REMOVED
+
+
+cdef uint32_t slice_sweep(Cluster *cluster, int world) noexcept nogil:
+    cdef Table *table = &cluster.slices[world]
+    cdef uint16_t mark = cluster.generation[<int>KIND_SLICE if world == LOCAL else <int>KIND_IMPORT_SLICE]
+    cdef uint32_t place = 0, gone = 0
+    cdef SliceRecord *record = <SliceRecord *>table_next(table, &place)
+    while record != NULL:
+        if record.mark != mark:
+            table_remove(table, slice_hash(record), record)
+            unlink(cluster, world, record)
+            gone += 1
+        record = <SliceRecord *>table_next(table, &place)
+    return gone
+
+
+# ---- pods ----
+
+cdef uint32_t pod_size(const PodRecord *pod) noexcept nogil:
+    return POD_HEAD + pod_address_length(pod) + pod.name_length + pod.labels_length
+
+
+cdef PodRecord *find_named_pod(Cluster *cluster, Span namespace, Span name) noexcept nogil:
+    cdef NamespaceNode *owner = namespace_node(cluster, namespace, False)
+    cdef PodRecord *pod
+    cdef Probe probe
+    if owner == NULL or name.length == 0:
+        return NULL
+    probe_begin(&probe, &cluster.pods, name_hash(owner, name.data, name.length))
+    while True:
+        pod = <PodRecord *>probe_next(&probe)
+        if pod == NULL or (pod.namespace == owner and pod.name_length == name.length
+                           and memcmp(pod_name(pod), name.data, name.length) == 0):
+            return pod
+
+
+cdef Outcome pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
+    cdef PodRecord *old = find_named_pod(cluster, object.object.namespace, object.object.name)
+    cdef PodRecord *made
+    cdef PodRecord *pod
+    cdef NamespaceNode *owner
+    cdef uint8_t label[64]
+    cdef uint32_t size
+    if old != NULL and is_late(cluster, KIND_POD, object.object.version, old.version):
+        return UNCHANGED
+    if object.terminating or build_label(object.object.namespace, label) == 0:
+        if old != NULL:
+            old.mark = cluster.generation[<int>KIND_POD]
+        return UNCHANGED
+    made = build_pod(cluster, object, &size)
+    if made == NULL:
+        return NO_MEMORY if size else UNCHANGED
+    if old != NULL and old.family == made.family and old.labels_length == made.labels_length and old.host_network == made.host_network and memcmp(
+            old.data, made.data, pod_size(made) - POD_HEAD) == 0:
+        old.version = object.object.version
+        old.mark = cluster.generation[<int>KIND_POD]
+        return UNCHANGED
+    owner = namespace_node(cluster, object.object.namespace, True)
+    if owner == NULL:
+        return NO_MEMORY
+    pod = <PodRecord *>memory_alloc(&cluster.memory, size)
+    if pod == NULL:
+        namespace_release(cluster, owner)
+        return NO_MEMORY
+    memcpy(pod, made, size)
+    pod.namespace = owner
+    pod.version = object.object.version
+    pod.mark = cluster.generation[<int>KIND_POD]
+    if (pod.family and table_insert(&cluster.pod_addresses, &cluster.memory, pod_address_hash(pod), pod) < 0) or (
+            old == NULL and table_insert(&cluster.pods, &cluster.memory, pod_hash(pod), pod) < 0):
+        if pod.family and table_remove(&cluster.pod_addresses, pod_address_hash(pod), pod):
+            memory_retire(&cluster.memory, pod, size)
+        else:
+            memory_free(&cluster.memory, pod, size)
+        namespace_release(cluster, owner)
+        return NO_MEMORY
+    owner.references += 1
+    if old == NULL:
+        return ADDED
+    table_replace(&cluster.pods, pod_hash(pod), old, pod)
+    forget(cluster, old)
+    return CHANGED
+
+
+cdef void forget(Cluster *cluster, PodRecord *pod) noexcept nogil:
+    """A pod that is no longer in the table of pods."""
+    if pod.family:
+        table_remove(&cluster.pod_addresses, pod_address_hash(pod), pod)
+    pod.namespace.references -= 1
+    namespace_release(cluster, pod.namespace)
+    memory_retire(&cluster.memory, pod, pod_size(pod))
+
+
+cdef Outcome pod_remove(Cluster *cluster, const Object *object) noexcept nogil:
+    cdef PodRecord *old = find_named_pod(cluster, object.namespace, object.name)
+    if old == NULL or is_late(cluster, KIND_POD, object.version, old.version):
+        return UNCHANGED
+    table_remove(&cluster.pods, pod_hash(old), old)
+    forget(cluster, old)
+    return REMOVED
+
+
+cdef uint32_t pod_sweep(Cluster *cluster) noexcept nogil:
+    cdef uint32_t place = 0, gone = 0
+    cdef PodRecord *pod = <PodRecord *>table_next(&cluster.pods, &place)
+    while pod != NULL:
+        if pod.mark != cluster.generation[<int>KIND_POD]:
+            table_remove(&cluster.pods, pod_hash(pod), pod)
+            forget(cluster, pod)
+            gone += 1
+        pod = <PodRecord *>table_next(&cluster.pods, &place)
+    return gone
+
+
+cdef void slices_end(Cluster *cluster) noexcept nogil:
+    cdef SliceRecord *record
+    cdef PodRecord *pod
+    cdef int world
+    cdef uint32_t place
+    for world in range(2):
+        place = 0
+        record = <SliceRecord *>table_next(&cluster.slices[world], &place)
+        while record != NULL:
+            memory_free(&cluster.memory, record, record.size)
+            record = <SliceRecord *>table_next(&cluster.slices[world], &place)
+    place = 0
+    pod = <PodRecord *>table_next(&cluster.pods, &place)
+    while pod != NULL:
+        memory_free(&cluster.memory, pod, pod_size(pod))
+        pod = <PodRecord *>table_next(&cluster.pods, &place)

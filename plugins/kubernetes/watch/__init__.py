@@ -1,0 +1,1 @@
+"""List and watch: the API server's objects, as they change."""

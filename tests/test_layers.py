@@ -1,0 +1,165 @@
+"""Imports and cimports go one way: packages stand in one order, and each uses only those above it in the list. Nor do modules form a cycle.
+
+Imports inside functions and those for types alone count, and so does `importlib`: only the registry of directives loads by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TREES = {"fastdns": ROOT / "fastdns", "fastdns.plugins": ROOT / "plugins", "fastdns.bench": ROOT / "bench"}
+#: From what needs nothing to what needs everything.
+ORDER = [
+    "fastdns",
+    "fastdns.system",
+    "fastdns.protocol",
+    "fastdns._wire",
+    "fastdns.telemetry",
+    "fastdns.message",
+    "fastdns.zonefile",
+    "fastdns.index",
+    "fastdns.walk",
+    "fastdns._mux",
+    "fastdns.control",
+    "fastdns.corefile",
+    "fastdns.engine",
+    "fastdns.executor",
+    "fastdns.query",
+    "fastdns.setup",
+    "fastdns.expression",
+    "fastdns.httpd",
+    "fastdns.plugin",
+    "fastdns.testing",
+    "fastdns.api",
+    "fastdns.fronts",
+    "fastdns.server",
+    "fastdns.__main__",
+    "fastdns.node",
+    "fastdns.plugins",
+    "fastdns.bench",
+]
+#: Modules of a folder, where `.pyx`, `.pxd` and `.pyi` of one name count once.
+MODULES_MAX = 25
+#: Fields `void *`: contexts that their owner hands to a function of its own. Any other one hides a struct.
+CONTEXTS = {"annex", "argument", "connection", "context", "data", "iov_base", "msg_control", "msg_name", "owner", "ptr", "state", "task"}
+LOADS_BY_NAME = {"fastdns.setup.registry", "fastdns.fronts"}
+
+IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]*)|c?import[ \t]+(fastdns[\w.]*))", re.M)
+
+pytestmark = pytest.mark.skipif(not (ROOT / "plugin.cfg").is_file(), reason="the source tree is not here")
+
+
+def sources() -> Iterator[tuple[str, Path]]:
+    for name, folder in TREES.items():
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".py", ".pyx", ".pxd") and "__pycache__" not in path.parts:
+                parts = path.relative_to(folder).with_suffix("").parts
+                yield ".".join([name, *(parts[:-1] if parts[-1] == "__init__" else parts)]), path
+
+
+def imports(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Each imported module, with the names that are taken from it."""
+    text = re.sub(r'"""(?:.|\n)*?"""', "", text)
+    for module, names, whole in IMPORT.findall(text):
+        taken = [word.split(" as ")[0].strip() for word in re.sub(r"#.*", "", names).strip("() \n").replace("\n", " ").split(",")]
+        yield whole or module, taken
+
+
+FILES = list(sources())
+MODULES = {name for name, _ in FILES}
+
+
+def graph() -> dict[str, set[str]]:
+    edges: dict[str, set[str]] = defaultdict(set)
+    for name, path in FILES:
+        for module, taken in imports(path.read_text()):
+            edges[name] |= {f"{module}.{word}" if f"{module}.{word}" in MODULES else module for word in taken or [""] if module in MODULES}
+        edges[name].discard(name)
+    return edges
+
+
+GRAPH = graph()
+
+
+def layer(module: str) -> int:
+    """The place of a module's package in the order."""
+    found = [place for place, package in enumerate(ORDER) if module == package or module.startswith(package + ".")]
+    return max(found, key=lambda place: len(ORDER[place]))
+
+
+def components() -> list[list[str]]:
+    """Modules that reach one another (Tarjan)."""
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(module: str) -> None:
+        numbers[module] = lowest[module] = len(numbers)
+        stack.append(module)
+        for other in sorted(GRAPH.get(module, ())):
+            if other not in numbers:
+                visit(other)
+                lowest[module] = min(lowest[module], lowest[other])
+            elif other in stack:
+                lowest[module] = min(lowest[module], numbers[other])
+        if lowest[module] == numbers[module]:
+            part = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(part) > 1:
+                found.append(sorted(part))
+
+    for module in sorted(MODULES):
+        if module not in numbers:
+            visit(module)
+    return found
+
+
+def test_every_package_stands_in_the_order() -> None:
+    packages = {name for name in MODULES if name.count(".") == 1 and not name.endswith("__main__")}
+    assert packages <= set(ORDER)
+    assert {name for name in ORDER if name not in MODULES} == set(), "no longer there"
+
+
+@pytest.mark.parametrize("package", ORDER)
+def test_a_package_uses_only_those_below_it(package: str) -> None:
+    place = ORDER.index(package)
+    up = [f"{name} uses {other}" for name in sorted(MODULES) if layer(name) == place for other in sorted(GRAPH.get(name, ())) if layer(other) > place]
+    assert not up, "\n".join(up)
+
+
+def test_no_modules_use_one_another() -> None:
+    assert components() == []
+
+
+def test_only_the_registry_loads_by_name() -> None:
+    loads = {
+        name
+        for name, path in FILES
+        if layer(name) < ORDER.index("fastdns.plugins") and re.search(r"\bimportlib\.import_module\(|__import__\(", path.read_text())
+    }
+    assert loads <= LOADS_BY_NAME, loads - LOADS_BY_NAME
+
+
+def test_untyped_pointers_are_contexts() -> None:
+    hidden = []
+    for name, path in FILES:
+        if path.suffix == ".pxd":
+            fields = re.findall(r"^    (?:cdef )?void \*\*?(\w+)[ \t]*(?:#.*)?$", path.read_text(), re.M)
+            hidden += [f"{name}: void *{field}" for field in fields if field not in CONTEXTS]
+    assert not hidden, hidden
+
+
+def test_folders_are_seen_at_a_glance() -> None:
+    counts: dict[Path, set[str]] = defaultdict(set)
+    for _, path in FILES:
+        if path.stem != "__init__":
+            counts[path.parent].add(path.stem)
+    large = {str(folder.relative_to(ROOT)): len(modules) for folder, modules in counts.items() if len(modules) > MODULES_MAX}
+    assert not large, large
