@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
 import ssl
 from pathlib import Path
 
@@ -16,13 +17,13 @@ __all__ = ["client_context", "common_name", "write_certificate", "write_certific
 SERVER = "server.test"
 
 
-def write_certificates(folder: Path) -> Path:
-    """``ca``, ``server``, ``client`` and ``stranger``, each as ``.pem`` and ``.key``."""
+def write_certificates(folder: Path, domain: str = "test") -> Path:
+    """``ca``, ``server``, ``client`` and ``stranger``, each as ``.pem`` and ``.key``; those of server and client name hosts of the domain."""
     authority = ec.generate_private_key(ec.SECP256R1())
     _write(folder, "ca", authority, _certificate("ca.test", authority, "ca.test", authority, ca=True))
     for name in ("server", "client"):
         key = ec.generate_private_key(ec.SECP256R1())
-        _write(folder, name, key, _certificate(f"{name}.test", key, "ca.test", authority))
+        _write(folder, name, key, _certificate(f"{name}.{domain}", key, "ca.test", authority))
     key = ec.generate_private_key(ec.SECP256R1())
     _write(folder, "stranger", key, _certificate("stranger.test", key, "stranger.test", key))
     return folder
@@ -56,6 +57,7 @@ def common_name(octets: bytes | None) -> str:
 
 def _certificate(name: str, key: ec.EllipticCurvePrivateKey, issuer: str, signer: ec.EllipticCurvePrivateKey, ca: bool = False) -> x509.Certificate:
     now = datetime.datetime.now(datetime.UTC)
+    loopback = x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
@@ -65,7 +67,7 @@ def _certificate(name: str, key: ec.EllipticCurvePrivateKey, issuer: str, signer
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=30))
         .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.DNSName(name)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.DNSName(name), loopback]), critical=False)
         .sign(signer, hashes.SHA256())
     )
 

@@ -12,7 +12,7 @@ import dns.name
 import dns.rcode
 import pytest
 
-from tests.plugins.etcd.conftest import Etcd, coded
+from tests.etcd import Etcd, coded
 from tests.server import Server
 
 RECORDS: dict[str, Any] = {

@@ -17,7 +17,7 @@ from fastdns.plugins.etcd._snapshot import HOST_4, HOST_6, HOST_BROKEN, HOST_NAM
 from fastdns.plugins.etcd.gateway import EtcdError, Gateway
 from fastdns.plugins.etcd.message import domain, path_of, row
 from fastdns.setup import Controller
-from tests.plugins.etcd.conftest import Etcd, coded
+from tests.etcd import Etcd, coded
 from tests.server import Server
 from tests.waiting import until
 
