@@ -1,20 +1,17 @@
-"""What all tests share: a server from a Corefile, the material beside the project, and skips that CI refuses."""
+"""What all tests share: a server from a Corefile, the programs of a test cluster, and skips that CI refuses."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.apiserver.build import Unbuildable, build, go_command
 from tests.server import Server
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = Path(os.environ.get("FASTDNS_SHARED", ROOT.parent / "shared"))
 
 
 @pytest.fixture
@@ -43,30 +40,21 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder ``../shared`` (``$FASTDNS_SHARED``) with the specification, the corpus and the test API server."""
-    if not SHARED.is_dir():
-        pytest.skip("needs ../shared")
-    return SHARED
-
-
-@pytest.fixture(scope="session")
 def go() -> str:
     """The go command."""
-    path = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    path = go_command()
     if path is None:
         pytest.skip("needs Go")
     return path
 
 
 @pytest.fixture(scope="session")
-def cluster_programs(shared: Path, go: str) -> Path:
+def cluster_programs() -> Path:
     """The folder of the test API server and of the etcd behind it, built once for the machine."""
-    path = f"{Path(go).parent}:{os.environ['PATH']}"
-    built = subprocess.run([str(shared / "apiserver" / "run"), "--build-only"], capture_output=True, text=True, timeout=900, env={**os.environ, "PATH": path})
-    if built.returncode:
-        pytest.skip(f"needs Go's module proxy to build the API server: {built.stderr.strip()[-200:]}")
-    return Path(json.loads(built.stdout.splitlines()[-1])["programs"])
+    try:
+        return build()
+    except Unbuildable as error:
+        pytest.skip(f"no API server: {error}")
 
 
 def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.apiserver.process import ApiServer
 from tests.deploy.schema import check
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,28 +79,14 @@ def helm(helm_program: str) -> Callable[..., dict[str, dict[str, Any]]]:
 
 
 PLURALS = {
-    "ConfigMap": ("api/v1", "configmaps"),
-    "Service": ("api/v1", "services"),
-    "Deployment": ("apis/apps/v1", "deployments"),
+    "ConfigMap": ("/api/v1", "configmaps"),
+    "Service": ("/api/v1", "services"),
+    "Deployment": ("/apis/apps/v1", "deployments"),
 }
 
 
-class ApiServer:
-    """The API server of ../shared, as far as tests of manifests use it."""
-
-    def __init__(self, program: Path) -> None:
-        self.process = subprocess.Popen([str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout
-        self.where = json.loads(self.process.stdout.readline())
-
-    def request(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Any:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.where['http']}/{path}", data, {"Content-Type": content}, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=60) as reply:
-                return json.load(reply)
-        except urllib.error.HTTPError as error:
-            raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from None
+class ManifestServer(ApiServer):
+    """An API server that takes manifests."""
 
     def path(self, document: dict[str, Any]) -> str:
         root, plural = PLURALS[document["kind"]]
@@ -111,18 +95,11 @@ class ApiServer:
     def apply(self, document: dict[str, Any], manager: str = "fastdns") -> Any:
         """Server-side apply that takes fields over, as with ``--force-conflicts``; unknown fields are errors."""
         options = f"?fieldManager={manager}&force=true&fieldValidation=Strict"
-        return self.request("PATCH", self.path(document) + options, document, "application/apply-patch+yaml")
-
-    def stop(self) -> None:
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.close()
-        self.process.wait(60)
-        self.process.stdout.close()
+        return self.ask("PATCH", self.path(document) + options, document, "application/apply-patch+yaml")
 
 
 @pytest.fixture(scope="session")
-def apiserver(shared: Path, cluster_programs: Path) -> Iterator[ApiServer]:
-    server = ApiServer(shared / "apiserver" / "run")
+def apiserver(cluster_programs: Path) -> Iterator[ManifestServer]:
+    server = ManifestServer()
     yield server
     server.stop()

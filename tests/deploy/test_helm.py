@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import fastdns
-from tests.deploy.conftest import DEPLOY, PLURALS, ApiServer
+from tests.deploy.conftest import DEPLOY, PLURALS, ManifestServer
 from tests.server import command
 
 CHART = DEPLOY / "helm" / "fastdns"
@@ -196,7 +196,7 @@ def test_full_corefile_is_served(full: dict[str, dict[str, Any]], tmp_path: Path
     assert servers == {"dns://:1053": ["first.example.", "second.example."], "dns://:4053": ["."]}
 
 
-def test_the_api_server_takes_it(helm: Render, full: dict[str, dict[str, Any]], apiserver: ApiServer) -> None:
+def test_the_api_server_takes_it(helm: Render, full: dict[str, dict[str, Any]], apiserver: ManifestServer) -> None:
     for objects in (helm(CHART), full):
         for document in objects.values():
             if document["kind"] in PLURALS and document["metadata"]["name"] != "set-service":  # its address is of another range

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.conftest import DEPLOY, PLURALS, ApiServer
+from tests.deploy.conftest import DEPLOY, PLURALS, ManifestServer
 from tests.server import command
 
 KUSTOMIZE = DEPLOY / "kustomize"
@@ -48,18 +48,18 @@ def test_overlay_holds(kustomize: Render, folder: str, names: list[str], changed
 
 
 @pytest.mark.parametrize("folder", [row[0] for row in ROWS])
-def test_the_api_server_takes_it(kustomize: Render, apiserver: ApiServer, folder: str) -> None:
+def test_the_api_server_takes_it(kustomize: Render, apiserver: ManifestServer, folder: str) -> None:
     taken = [apiserver.apply(document) for document in kustomize(KUSTOMIZE / folder) if document["kind"] in PLURALS]
     assert "coredns" in [document["metadata"]["name"] for document in taken]
 
 
-def test_kubeadm_overlay_exchanges_the_image_only(kustomize: Render, apiserver: ApiServer) -> None:
+def test_kubeadm_overlay_exchanges_the_image_only(kustomize: Render, apiserver: ManifestServer) -> None:
     """On a Deployment that another manager wrote, with its own resources and arguments."""
     before = plain()["Deployment/coredns"]
     before["metadata"]["namespace"] = "kubeadm"
     container = before["spec"]["template"]["spec"]["containers"][0]
     container |= {"image": "registry.k8s.io/coredns/coredns:v1.14.2", "args": ["-conf", "/etc/coredns/Corefile", "-quiet"]}
-    stored = apiserver.request("POST", "apis/apps/v1/namespaces/kubeadm/deployments?fieldManager=kubeadm", before)
+    stored = apiserver.ask("POST", "/apis/apps/v1/namespaces/kubeadm/deployments?fieldManager=kubeadm", before)
     (overlay,) = kustomize(KUSTOMIZE / "overlays/kubeadm")
     overlay["metadata"]["namespace"] = "kubeadm"
     after = apiserver.apply(overlay)

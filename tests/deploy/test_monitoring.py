@@ -15,7 +15,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.deploy.conftest import DEPLOY, ApiServer
+from tests.deploy.conftest import DEPLOY, ManifestServer
 from tests.server import Server
 from tests.waiting import until
 
@@ -119,15 +119,15 @@ def service_and_slice(address: str) -> list[tuple[str, dict[str, Any]]]:
         "ports": [port],
         "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
     }
-    return [("api/v1/namespaces/monitored/services/web", service), ("apis/discovery.k8s.io/v1/namespaces/monitored/endpointslices/web-1", piece)]
+    return [("/api/v1/namespaces/monitored/services/web", service), ("/apis/discovery.k8s.io/v1/namespaces/monitored/endpointslices/web-1", piece)]
 
 
 @pytest.fixture(scope="module")
-def exposed(tmp_path_factory: pytest.TempPathFactory, apiserver: ApiServer) -> Iterator[dict[str, set[str]]]:
+def exposed(tmp_path_factory: pytest.TempPathFactory, apiserver: ManifestServer) -> Iterator[dict[str, set[str]]]:
     """The labels of each sample on the page, once everything has happened."""
     folder = tmp_path_factory.mktemp("monitored")
     (folder / "hello.py").write_text(PLUGIN)
-    with Server(folder, COREFILE.replace("API", apiserver.where["http"])) as server:
+    with Server(folder, COREFILE.replace("API", apiserver.http)) as server:
         yield from watched(server, apiserver)
 
 
@@ -139,7 +139,7 @@ def samples(server: Server) -> dict[str, set[str]]:
     return found
 
 
-def watched(server: Server, apiserver: ApiServer) -> Iterator[dict[str, set[str]]]:
+def watched(server: Server, apiserver: ManifestServer) -> Iterator[dict[str, set[str]]]:
     def happen(name: str, *again: Callable[[], object]) -> None:
         """Do something until a metric counts it."""
 
@@ -154,7 +154,7 @@ def watched(server: Server, apiserver: ApiServer) -> Iterator[dict[str, set[str]
     for number, address in enumerate(("10.0.0.1", "10.0.0.2")):
         for path, document in service_and_slice(address):
             if number == 0 or "slices" in path:
-                apiserver.request("PATCH", f"{path}?fieldManager=t&force=true", document, "application/apply-patch+yaml")
+                apiserver.ask("PATCH", f"{path}?fieldManager=t&force=true", document, "application/apply-patch+yaml")
     happen("coredns_kubernetes_dns_programming_duration_seconds_count")
     happen("coredns_cache_hits_total", lambda: server.query("a.example", want_dnssec=True))
     server.query("b.example", tcp=True)

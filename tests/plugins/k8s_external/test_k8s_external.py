@@ -19,7 +19,7 @@ from fastdns.plugins.k8s_external import Settings, parse
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.setup import Controller
 from fastdns.system import interfaces
-from tests.plugins.kubernetes.conftest import RealServer
+from tests.apiserver.process import ApiServer
 from tests.plugins.kubernetes.objects import Object, alias, manifest, namespace, service, slice_of
 from tests.server import Server
 from tests.waiting import until
@@ -407,7 +407,7 @@ def test_changes_are_followed(serve: Callable[..., Server]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_load_balancer_gets_its_address_from_the_api(serve: Callable[..., Server], apiserver: RealServer) -> None:
+def test_a_load_balancer_gets_its_address_from_the_api(serve: Callable[..., Server], apiserver: ApiServer) -> None:
     spec = {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}]}
     body = {"metadata": {"name": "outside", "namespace": "default"}, "spec": spec, "status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.1"}]}}}
     made = apiserver.create(body)

@@ -1,12 +1,10 @@
-"""API servers for these tests: the corpus's fake one, a scripted one, and the real one of ../shared; and a cluster that feeds a recorder."""
+"""API servers for these tests: the small one of the corpus, a scripted one, and the real one of tests/apiserver; and a cluster that feeds a recorder."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +17,8 @@ from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.watch import cluster as clusters
 from fastdns.plugins.kubernetes.watch.cluster import Cluster, Lease, Options
 from fastdns.plugins.kubernetes.watch.resources import Kind
+from tests.apiserver.process import ApiServer
+from tests.conformance.kube_api import KubeAPI
 from tests.server import free_port
 from tests.waiting import LIMIT, until
 
@@ -60,17 +60,12 @@ def cluster_of(lease: Lease) -> Cluster:
 
 
 @pytest.fixture
-def fakekube(shared: Path) -> Iterator[Callable[..., Any]]:
+def fakekube() -> Iterator[Callable[..., KubeAPI]]:
     """``fakekube(objects, **options)`` starts the corpus's API server."""
-    sys.path.insert(0, str(shared / "conformance"))
-    try:
-        import fakekube as module
-    finally:
-        sys.path.pop(0)
-    started: list[Any] = []
+    started: list[KubeAPI] = []
 
-    def start(objects: list[Any] | tuple[Any, ...] = (), port: int = 0, **options: Any) -> Any:
-        started.append(module.KubeAPI(port or free_port(), objects, **options))
+    def start(objects: list[Any] | tuple[Any, ...] = (), port: int = 0, **options: Any) -> KubeAPI:
+        started.append(KubeAPI(port or free_port(), objects, **options))
         return started[-1]
 
     yield start
@@ -182,53 +177,10 @@ def addresses(recorder: Recorder) -> dict[str, str]:
     return {name: view["cluster_ips"][0][0] if view["cluster_ips"] else "None" for (_, name), view in recorder.objects(Kind.SERVICE).items()}
 
 
-class RealServer:
-    """The API server of ../shared/apiserver."""
-
-    def __init__(self, run: Path, *flags: str) -> None:
-        self.process = subprocess.Popen([str(run), *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert self.process.stdout is not None
-        self.info: dict[str, Any] = json.loads(self.process.stdout.readline())
-        self.http: str = self.info["http"]
-
-    def command(self, line: str) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        import urllib.request
-
-        token = Path(self.info["token_file"]).read_text()
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        data = json.dumps(body).encode() if body is not None else None
-        with urllib.request.urlopen(urllib.request.Request(self.http + path, data, headers, method=method), timeout=LIMIT) as answer:
-            return json.loads(answer.read())
-
-    def create(self, body: Any) -> Any:
-        return self.ask("POST", f"/api/v1/namespaces/{body['metadata']['namespace']}/services", body)
-
-    def stop(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(LIMIT)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-
-@pytest.fixture(scope="session")
-def apiserver_program(shared: Path, cluster_programs: Path) -> Path:
-    """The launcher, with the server built."""
-    return shared / "apiserver" / "run"
-
-
 @pytest.fixture(scope="module")
-def apiserver(apiserver_program: Path, shared: Path) -> Iterator[RealServer]:
+def apiserver(cluster_programs: Path) -> Iterator[ApiServer]:
     """A real API server with a small synthetic cluster."""
-    server = RealServer(apiserver_program)
-    populate = [sys.executable, str(shared / "apiserver" / "populate.py"), "--server", server.http]
-    subprocess.run(populate, check=True, capture_output=True)
+    server = ApiServer()
+    server.populate()
     yield server
     server.stop()

@@ -1,4 +1,4 @@
-"""Against the real API server of ../shared: what it sends is what its JSON says, through changes, compactions and restarts."""
+"""Against the real API server of tests/apiserver: what it sends is what its JSON says, through changes, compactions and restarts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from fastdns.plugins.kubernetes.watch import reflector
 from fastdns.plugins.kubernetes.watch.connection import Endpoint
 from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
 from fastdns.plugins.kubernetes.watch.resources import RESOURCES, Kind
-from tests.plugins.kubernetes.conftest import RealServer, addresses
+from tests.apiserver.process import ApiServer
+from tests.plugins.kubernetes.conftest import addresses
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -26,7 +27,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflector, "FIRST_PAUSE", 0.1)
 
 
-def items(server: RealServer, kind: Kind) -> dict[tuple[str, str], int]:
+def items(server: ApiServer, kind: Kind) -> dict[tuple[str, str], int]:
     found = server.ask("GET", RESOURCES[kind].path)["items"]
     return {(one["metadata"].get("namespace", ""), one["metadata"]["name"]): int(one["metadata"]["resourceVersion"]) for one in found}
 
@@ -40,7 +41,7 @@ STREAMED = (Kind.NAMESPACE, Kind.SERVICE, Kind.SLICE, Kind.POD, Kind.IMPORT)
 
 @pytest.mark.parametrize("accept", [reflector.ACCEPT, "application/json"], ids=["protobuf", "json"])
 @pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "chunks"])
-def test_everything_arrives(apiserver: RealServer, follow: Any, monkeypatch: pytest.MonkeyPatch, streaming: bool, accept: str) -> None:
+def test_everything_arrives(apiserver: ApiServer, follow: Any, monkeypatch: pytest.MonkeyPatch, streaming: bool, accept: str) -> None:
     monkeypatch.setattr(reflector, "ACCEPT", accept)
     monkeypatch.setattr(reflector, "CHUNK", 30)
     if not streaming:
@@ -58,7 +59,7 @@ def test_everything_arrives(apiserver: RealServer, follow: Any, monkeypatch: pyt
     assert service["ports"] == [("https", "TCP", 443)]
 
 
-def test_service_imports_arrive(apiserver: RealServer, follow: Any) -> None:
+def test_service_imports_arrive(apiserver: ApiServer, follow: Any) -> None:
     recorder, _ = follow(Endpoint(apiserver.http), Kind.IMPORT)
     path = "/apis/multicluster.x-k8s.io/v1alpha1/namespaces/default/serviceimports"
     spec = {"type": "ClusterSetIP", "ips": ["10.42.0.1"], "ports": [{"name": "http", "protocol": "TCP", "port": 80}]}
@@ -70,7 +71,7 @@ def test_service_imports_arrive(apiserver: RealServer, follow: Any) -> None:
     until(lambda: not recorder.objects(Kind.IMPORT))
 
 
-def test_acl_knows_pods_by_what_the_server_says(apiserver: RealServer, serve: Any) -> None:
+def test_acl_knows_pods_by_what_the_server_says(apiserver: ApiServer, serve: Any) -> None:
     """Also which of them share their node's network."""
     rules = "  allow namespace default label app=asker\n  block\n"
     server = serve(f".:{{port}} {{\n acl {{\n{rules} }}\n kubernetes cluster.local {{\n  endpoint {apiserver.http}\n  pods verified\n }}\n whoami\n}}\n")
@@ -91,13 +92,13 @@ def test_acl_knows_pods_by_what_the_server_says(apiserver: RealServer, serve: An
     until(lambda: rcode("127.0.0.41") == "REFUSED")
 
 
-def change(server: RealServer, name: str, address: str) -> None:
+def change(server: ApiServer, name: str, address: str) -> None:
     body = {"metadata": {"name": name, "namespace": "default"}, "spec": {"clusterIP": address, "ports": [{"port": 80}]}}
     server.create(body)
 
 
 @pytest.mark.parametrize("way", ["kubeconfig", "token over https"])
-def test_changes_arrive(apiserver: RealServer, follow: Any, way: str) -> None:
+def test_changes_arrive(apiserver: ApiServer, follow: Any, way: str) -> None:
     api = Kubeconfig(apiserver.info["kubeconfig"]) if way == "kubeconfig" else Endpoint(apiserver.info["https"], ca=apiserver.info["ca"])
     recorder, _ = follow(api)
     change(apiserver, "new", "10.96.7.7")
@@ -106,8 +107,8 @@ def test_changes_arrive(apiserver: RealServer, follow: Any, way: str) -> None:
     until(lambda: "new" not in addresses(recorder))
 
 
-def test_a_restart_and_a_compaction_lose_nothing(apiserver_program: Path, shared: Path, follow: Any, lines: list[str]) -> None:
-    server = RealServer(apiserver_program)
+def test_a_restart_and_a_compaction_lose_nothing(cluster_programs: Path, follow: Any, lines: list[str]) -> None:
+    server = ApiServer()
     try:
         change(server, "first", "10.96.7.1")
         recorder, lease = follow(Endpoint(server.http), Kind.NAMESPACE, Kind.SERVICE)
@@ -131,13 +132,13 @@ def test_a_restart_and_a_compaction_lose_nothing(apiserver_program: Path, shared
 
 
 @pytest.fixture
-def strict(apiserver_program: Path) -> Iterator[RealServer]:
-    server = RealServer(apiserver_program, "--deny-anonymous", "--client-cert-auth")
+def strict(cluster_programs: Path) -> Iterator[ApiServer]:
+    server = ApiServer("--deny-anonymous", "--client-cert-auth")
     yield server
     server.stop()
 
 
-def test_credentials(strict: RealServer, follow: Any, lines: list[str], tmp_path: Path) -> None:
+def test_credentials(strict: ApiServer, follow: Any, lines: list[str], tmp_path: Path) -> None:
     info = strict.info
     follow(Endpoint(info["https"], ca=info["ca"]), wait=0)
     until(lambda: lines)

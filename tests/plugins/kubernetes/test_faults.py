@@ -32,12 +32,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def truth(server: Any) -> dict[str, str]:
-    with server.cond:
+    with server.changed:
         return {name: thing["spec"]["clusterIPs"][0] for (plural, _, name), thing in server.store.items() if plural == "services"}
 
 
 def endpoints(server: Any) -> dict[str, list[str]]:
-    with server.cond:
+    with server.changed:
         found = {}
         for (plural, _, name), thing in server.store.items():
             if plural == "endpointslices":
@@ -53,7 +53,7 @@ def slices(recorder: Recorder) -> dict[str, list[str]]:
 def change(server: Any, chance: random.Random) -> None:
     """A service, its endpoints, or both come, change or go."""
     name = f"s{chance.randrange(12)}"
-    with server.cond:
+    with server.changed:
         known = ("services", "default", name) in server.store
     if known and chance.random() < 0.35:
         server.delete(f"svc default/{name}")

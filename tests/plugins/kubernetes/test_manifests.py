@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,8 @@ from fastdns.plugins.kubernetes.watch.connection import ApiConfigError
 from fastdns.plugins.kubernetes.watch.manifests import ManifestError, Manifests, read
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
 from fastdns.plugins.kubernetes.watch.selectors import Selector
+from tests.apiserver.populate import write_file
+from tests.apiserver.synthetic import SIZES, SyntheticCluster
 from tests.plugins.kubernetes.conftest import addresses, service
 from tests.waiting import until
 
@@ -197,11 +197,10 @@ def test_selectors_and_finished_pods(tmp_path: Path, follow: Any) -> None:
     }
 
 
-def test_yaml_and_json_of_a_synthetic_cluster_are_the_same(shared: Path, tmp_path: Path, follow: Any) -> None:
+def test_yaml_and_json_of_a_synthetic_cluster_are_the_same(tmp_path: Path, follow: Any) -> None:
     views = []
     for name in ("cluster.yaml", "cluster.jsonl"):
-        populate = [sys.executable, str(shared / "apiserver" / "populate.py"), "--to-file", str(tmp_path / name), "--size", "small"]
-        subprocess.run(populate, check=True, capture_output=True)
+        write_file(SyntheticCluster(SIZES["small"]).objects(), str(tmp_path / name))
         recorder, _ = follow(Manifests((str(tmp_path / name),)), Kind.NAMESPACE, Kind.SERVICE, Kind.SLICE, Kind.POD)
         views.append([recorder.objects(kind) for kind in Kind])
     assert views[0] == views[1]
