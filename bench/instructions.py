@@ -190,7 +190,7 @@ def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser
 
 
 def run(given: argparse.Namespace) -> int:
-    """Status 1: something has grown, and the file does not say so; 2: nothing could be counted."""
+    """Status 1: something has grown, or the file has no counts of this compiler; 2: nothing could be counted."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             counts = measure(Path(folder), given.case)
@@ -214,8 +214,8 @@ def judge(counts: Counts, file: Path, update: bool) -> int:
         file.write_text(json.dumps(written, indent=4) + "\n", encoding="utf-8")
         return 0
     if known is None:
-        print("Nothing is written down for this compiler and C library; --update does it.")
-        return 0
+        print(f"{file.name} has no counts of this compiler and C library. To record them: fastdns-bench instructions --update")
+        return 1
     grown = compare(counts.instructions, known)
     if grown:
         print("Grown by more than 3 %:", *grown, "If that is meant, run fastdns-bench instructions --update and say why in the commit.", sep="\n")

@@ -115,9 +115,20 @@ def test_files_are_finished_and_short(path: Path) -> None:
         assert text.count("\n") <= LINES, "split it by subject"
 
 
-@pytest.mark.parametrize("path", [*CODE, *files(".md", ".yaml", ".yml", ".json", ".cfg")], ids=name)
+#: Files of the root and its hidden folders, which FOLDERS leaves out.
+TOP = sorted(path for pattern in ("*.md", "*.toml", "*.py", "*.in", "Makefile", ".ci/*", ".github/workflows/*") for path in ROOT.glob(pattern))
+TEXT = [*CODE, *TOP, *files(".md", ".yaml", ".yml", ".json", ".cfg", ".sh", ".go")]
+
+
+@pytest.mark.parametrize("path", TEXT, ids=name)
 def test_no_path_of_a_machine_stands_in_the_tree(path: Path) -> None:
     found = re.search(r"/(?:home|root)/\w+/|/work/\w", path.read_text())
+    assert not found, found
+
+
+@pytest.mark.parametrize("path", TEXT, ids=name)
+def test_nothing_beside_the_tree_is_read(path: Path) -> None:
+    found = re.search(r"\.\./shared\b|FASTDNS_SHARED|ROOT\.parent\b", path.read_text())
     assert not found, found
 
 

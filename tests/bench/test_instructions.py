@@ -98,12 +98,12 @@ def test_growth(counted: int, written: int | None, grown: bool) -> None:
     assert bool(compare({"some": counted}, {} if written is None else {"some": written})) is grown
 
 
-def test_a_new_compiler_is_told_and_not_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_compiler_without_counts_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "numbers.json"
     file.write_text(json.dumps({"another": {"cache": 1}}))
     counts = Counts(KEY, {"cache": 2000}, {})
-    assert judge(counts, file, update=False) == 0
-    assert "Nothing is written down" in capsys.readouterr().out
+    assert judge(counts, file, update=False) == 1
+    assert "To record them: fastdns-bench instructions --update" in capsys.readouterr().out
     assert judge(counts, file, update=True) == 0
     assert json.loads(file.read_text()) == {"another": {"cache": 1}, KEY: {"cache": 2000}}
     assert judge(Counts(KEY, {"cache": 2100}, {}), file, update=False) == 1
