@@ -132,6 +132,35 @@ def test_nothing_beside_the_tree_is_read(path: Path) -> None:
     assert not found, found
 
 
+#: What tests and the load generator need and an installed server does without.
+NOT_IMPORTED = re.compile(
+    r"""^\s*(?:import|from|cimport)\s+(?:kubernetes|prometheus_client)\b|\b(?:import_module|__import__)\(\s*["'](?:kubernetes|prometheus_client)\b""", re.M
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import kubernetes", True),
+        ("def f():\n    from kubernetes.client import Configuration", True),
+        ("    import prometheus_client as client", True),
+        ('importlib.import_module("kubernetes.config")', True),
+        ("from fastdns.plugins.kubernetes import cluster", False),
+        ('sys.modules.get("prometheus_client")', False),
+        ("import kubernetes_like", False),
+    ],
+)
+def test_the_rule_about_imports(text: str, found: bool) -> None:
+    assert bool(NOT_IMPORTED.search(text)) is found
+
+
+def test_the_server_imports_no_package_that_only_tests_need() -> None:
+    folders = (ROOT / "fastdns", ROOT / "plugins")
+    read = [path for path in files(".py", ".pyx", ".pxd") if any(map(path.is_relative_to, folders))]
+    assert ROOT / "plugins" / "kubernetes" / "kubeconfig.py" in read
+    assert [name(path) for path in read if NOT_IMPORTED.search(path.read_text())] == []
+
+
 def test_generated_files_begin_with_z() -> None:
     for path in CODE:
         head = path.read_text()[:600]

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fastdns import COREDNS_VERSION
-from fastdns.plugins.kubernetes.decode.stream import StreamError, api_error
+from fastdns.plugins.kubernetes.decode.objects import Sink
+from fastdns.plugins.kubernetes.decode.stream import Stream, StreamError, api_error
 from fastdns.plugins.kubernetes.watch import metrics
 from fastdns.plugins.kubernetes.watch.poller import Signal, readable, sleep, writable
 
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from fastdns.plugins.kubernetes.decode.stream import Stream
-    from fastdns.plugins.kubernetes.watch.connection import Api
+    from fastdns.plugins.kubernetes.watch.connection import Address, Api
 
 #: Seconds.
 CONNECT_TIMEOUT = 3.0
 HANDSHAKE_TIMEOUT = 10.0
 HEAD_TIMEOUT = 60.0
+#: Without an octet, of a reply that is no list.
+BODY_TIMEOUT = 10.0
 #: How long an unused connection is kept.
 IDLE = 20.0
 
@@ -108,6 +110,8 @@ class Socket:
         self.tls = False
         self.used = time.monotonic()
         self.requests = 0
+        self.address: Address | None = None
+        self.context: ssl.SSLContext | None = None
 
     @classmethod
     async def connect(cls, api: Api, buffer: bytearray) -> Socket:
@@ -121,6 +125,7 @@ class Socket:
         for family, kind, protocol, _, where in found[:4]:
             plain = socket.socket(family, kind, protocol)
             made = cls(plain, buffer)
+            made.address = address
             try:
                 await made._open(where, f"dial tcp {address.dial}")
                 if address.tls:
@@ -162,6 +167,7 @@ class Socket:
             raise Unreachable(f"tls: {error}") from None
         if context is None:
             raise Unreachable("tls: no certificates")
+        self.context = context
         wrapped = context.wrap_socket(self.socket, server_hostname=api.server_name(), do_handshake_on_connect=False)
         self.socket = wrapped
         self.tls = True
@@ -319,7 +325,7 @@ class Reply:
         """The ApiError of a reply with an error status."""
         try:
             stream.begin_raw(self.length)
-            await self.body(stream, 10.0, lambda: True)
+            await self.body(stream, BODY_TIMEOUT, lambda: True)
             body = stream.take_raw()
         except (StreamError, Unreachable):
             body = b""
@@ -393,7 +399,20 @@ class Client:
         ]
         if authorization:
             lines.append(f"Authorization: {authorization}")
-        request = ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
+        return await self._send(("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape"))
+
+    async def exchange(self, method: str, target: str, headers: list[str], body: bytes = b"") -> tuple[int, bytes]:
+        """One request outside of limits and metrics: status and whole body of its reply. Unreachable, StreamError."""
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {self.api.address.netloc}", f"User-Agent: {USER_AGENT}", *headers, f"Content-Length: {len(body)}"]
+        reply = await self._send("\r\n".join([*lines, "", ""]).encode() + body)
+        stream = Stream(Sink(), 0)
+        stream.begin_raw(reply.length)
+        if not await reply.body(stream, BODY_TIMEOUT, lambda: True):
+            raise StreamError("the reply is cut short")
+        return reply.status, stream.take_raw()
+
+    async def _send(self, request: bytes) -> Reply:
+        """Unreachable, StreamError."""
         while True:
             connection = await self._connection()
             try:
@@ -413,10 +432,17 @@ class Client:
         now = time.monotonic()
         while self.idle:
             connection = self.idle.pop()
-            if now - connection.used < IDLE:
+            if now - connection.used < IDLE and self._is_current(connection):
                 return connection
             connection.close()
         return await Socket.connect(self.api, self.buffer)
+
+    def _is_current(self, connection: Socket) -> bool:
+        """Whether a new connection would go to the same address with the same certificates."""
+        try:
+            return connection.address == self.api.address and (not connection.tls or connection.context is self.api.context())
+        except OSError:
+            return False
 
     async def _head(self, connection: Socket) -> Reply:
         """Read until the head is whole; what came behind it is kept for the body."""

@@ -36,8 +36,8 @@ class Address:
     def parse(cls, url: str, tls: bool = False) -> Address:
         """From a URL, or from HOST:PORT, which means https only where TLS is set up. ApiConfigError."""
         text = url if "://" in url else ("https://" if tls else "http://") + url
-        parts = urlsplit(text)
         try:
+            parts = urlsplit(text)
             port = parts.port
         except ValueError as error:
             raise ApiConfigError(f"host must be a URL or a host:port pair: {url!r}: {error}") from None
@@ -135,6 +135,41 @@ class Followed:
         return True
 
 
+class TokenFile:
+    """A bearer token in a file, read again when the file changes."""
+
+    def __init__(self, path: str | os.PathLike[str], token: str = "") -> None:
+        """``token`` is used as long as the file was never readable."""
+        self.path, self.token = path, token
+        self.seen = Followed()
+
+    def read(self) -> str:
+        """The token; the last one while the file is not readable. OSError when there never was one."""
+        if self.seen.changed(self.path):
+            try:
+                self.token = self._read()
+            except OSError:
+                if not self.token:
+                    self.seen.seen = None
+                    raise
+        return self.token
+
+    def _read(self) -> str:
+        path = os.fspath(self.path)
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                token = file.read().strip()
+        except OSError as error:
+            raise OSError(f"open {path}: {(error.strerror or str(error)).lower()}") from None
+        if not token:
+            raise OSError(f'read empty token from file "{path}"')
+        return token
+
+    def forget(self) -> None:
+        """The token was refused: read the file the next time, changed or not."""
+        self.seen.seen = None
+
+
 class Endpoint(Api):
     """`endpoint URL`, with the files of `tls CERT KEY CA` where given."""
 
@@ -166,33 +201,22 @@ class InCluster(Api):
         if not host or not port:
             raise ApiConfigError("unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined")
         self.address = Address.parse(f"https://{f'[{host}]' if ':' in host else host}:{port}")
-        self.token_file, self.ca = folder / "token", folder / "ca.crt"
+        self.token_file, self.ca = TokenFile(folder / "token"), folder / "ca.crt"
         self.key = ("in-cluster", self.address, str(folder))
-        self.token = ""
-        self.token_seen = Followed()
         self.files = Followed()
         self.made: ssl.SSLContext | None = None
         try:
-            self._read_token()
+            self.token_file.read()
         except OSError as error:
-            raise ApiConfigError(f"open {self.token_file}: {(error.strerror or str(error)).lower()}") from None
-
-    def _read_token(self) -> None:
-        if self.token_seen.changed(self.token_file):
-            self.token = self.token_file.read_text().strip()
+            raise ApiConfigError(str(error)) from None
 
     def authorization(self) -> str | None:
-        try:
-            self._read_token()
-        except OSError:  # the last one is good for a while
-            pass
-        return f"Bearer {self.token}"
+        return f"Bearer {self.token_file.read()}"
 
     async def refused(self) -> bool:
-        before = self.token
-        self.token_seen.seen = None
-        self.authorization()
-        return self.token != before
+        before = self.token_file.token
+        self.token_file.forget()
+        return self.token_file.read() != before
 
     def context(self) -> ssl.SSLContext | None:
         if self.files.changed(self.ca) or self.made is None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from fastdns.plugins.kubernetes.decode.stream import Splitter, Stream, StreamError
 from fastdns.plugins.kubernetes.watch.connection import ApiConfigError, stamps
@@ -166,15 +166,7 @@ def read_yaml(path: Path) -> Iterator[Found]:
     import msgspec
     import yaml
 
-    loader_class = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class Loader(loader_class):  # type: ignore[misc,valid-type]
-        """Without time stamps: Kubernetes has them as texts."""
-
-        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
-            first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-            for first, resolvers in loader_class.yaml_implicit_resolvers.items()
-        }
+    from fastdns.plugins.kubernetes.yaml_loader import Loader, position, problem
 
     with open(path, "rb") as file:
         line = 1
@@ -188,9 +180,7 @@ def read_yaml(path: Path) -> Iterator[Found]:
                 if document is not None:
                     yield from convert(document)
         except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            where = f"{mark.line + 1}:{mark.column + 1}" if mark is not None else str(line)
-            raise ManifestError(f"{path}:{where}: {getattr(error, 'problem', None) or error}") from None
+            raise ManifestError(f"{path}:{position(error) or line}: {problem(error)}") from None
         except (msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
             raise ManifestError(f"{path}:{line}: {error}") from None
         finally:

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.watch import cluster as clusters
 from fastdns.plugins.kubernetes.watch.cluster import Cluster, Lease, Options
+from fastdns.plugins.kubernetes.watch.poller import Poller
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from tests.apiserver.process import ApiServer
 from tests.conformance.kube_api import KubeAPI
@@ -71,6 +72,26 @@ def fakekube() -> Iterator[Callable[..., KubeAPI]]:
     yield start
     for server in started:
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CA, a server certificate for 127.0.0.1 and two client certificates."""
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
+
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=ca", "-days", "2")
+    for name in ("server", "client", "other"):
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
+        openssl(*f"x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out {name}.crt".split())
+    return folder
+
+
+def pair(folder: Path, name: str) -> tuple[str, str]:
+    return str(folder / f"{name}.crt"), str(folder / f"{name}.key")
 
 
 class Scripted:
@@ -175,6 +196,27 @@ def service_list(*services: Any, version: int = 10, following: str = "") -> dict
 def addresses(recorder: Recorder) -> dict[str, str]:
     """Service -> its first cluster IP."""
     return {name: view["cluster_ips"][0][0] if view["cluster_ips"] else "None" for (_, name), view in recorder.objects(Kind.SERVICE).items()}
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine gives or raises, run on a poller."""
+    found: list[tuple[Any, BaseException | None]] = []
+
+    async def whole() -> None:
+        try:
+            found.append((await coroutine, None))
+        except Exception as error:
+            found.append((None, error))
+
+    poller = Poller("test")
+    poller.start()
+    poller.call(lambda: poller.spawn(whole()))
+    until(lambda: found)
+    assert poller.stop()
+    result, error = found[0]
+    if error is not None:
+        raise error
+    return result
 
 
 @pytest.fixture(scope="module")

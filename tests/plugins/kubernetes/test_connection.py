@@ -1,8 +1,7 @@
-"""Ways to the API server: tokens and certificates as they rotate, kubeconfigs, limits, metrics."""
+"""Ways to the API server: tokens and certificates as they rotate, limits, metrics."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import time
@@ -12,12 +11,11 @@ from typing import Any
 import pytest
 
 from fastdns.plugins.kubernetes.watch import client as clients
-from fastdns.plugins.kubernetes.watch import kubeconfig, metrics, reflector
+from fastdns.plugins.kubernetes.watch import metrics, reflector
 from fastdns.plugins.kubernetes.watch.client import Limiter, Limits
 from fastdns.plugins.kubernetes.watch.connection import Address, ApiConfigError, Endpoint, InCluster
-from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
 from fastdns.plugins.kubernetes.watch.poller import Poller
-from tests.plugins.kubernetes.conftest import STREAM, addresses, chunk, reply, service, status
+from tests.plugins.kubernetes.conftest import STREAM, addresses, chunk, pair, reply, service, status
 from tests.waiting import LIMIT, until
 
 SYNCED = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "4", "annotations": {"k8s.io/initial-events-end": "true"}}}}
@@ -28,7 +26,6 @@ OBJECTS = ["svc default/a 10.0.0.1"]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflector, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr(reflector, "LONGEST_PAUSE", 0.2)
-    monkeypatch.setattr(kubeconfig, "PAUSE", 0.1)
 
 
 URLS = [
@@ -45,7 +42,7 @@ def test_addresses(url: str, tls: bool, expected: Address) -> None:
     assert Address.parse(url, tls) == expected
 
 
-@pytest.mark.parametrize("url", ["ftp://h", "http://", "http://h:port", "https://h:99999"])
+@pytest.mark.parametrize("url", ["ftp://h", "http://", "http://h:port", "https://h:99999", "https://[::1"])
 def test_bad_addresses(url: str) -> None:
     with pytest.raises(ApiConfigError):
         Endpoint(url)
@@ -65,26 +62,6 @@ def test_outside_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ApiConfigError) as caught:
         InCluster()
     assert str(caught.value) == ("unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined")
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CA, a server certificate for 127.0.0.1 and two client certificates."""
-    folder = tmp_path_factory.mktemp("certificates")
-
-    def openssl(*words: str) -> None:
-        subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
-
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=ca", "-days", "2")
-    for name in ("server", "client", "other"):
-        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
-        openssl(*f"x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out {name}.crt".split())
-    return folder
-
-
-def pair(folder: Path, name: str) -> tuple[str, str]:
-    return str(folder / f"{name}.crt"), str(folder / f"{name}.key")
 
 
 def account(folder: Path, certificates: Path, url: str, token: str, monkeypatch: pytest.MonkeyPatch) -> InCluster:
@@ -153,119 +130,6 @@ def test_a_server_with_another_ca_is_not_trusted(fakekube: Any, follow: Any, lin
     until(lambda: lines)
     assert "tls: " in lines[0]
     assert server.requests == []
-
-
-# ---- kubeconfig ----
-
-PLUGIN = """#!/bin/sh
-echo run >> {folder}/runs
-token=$(cat {folder}/token)
-printf '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"%s","expirationTimestamp":"%s"}}}}' \\
-  "$token" "$(cat {folder}/expires)"
-"""
-
-
-def write_config(folder: Path, server: str, user: dict[str, Any], **cluster: Any) -> str:
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "main",
-        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}, {"name": "dead", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "users": [{"name": "u", "user": user}],
-        "contexts": [{"name": "main", "context": {"cluster": "c", "user": "u"}}, {"name": "off", "context": {"cluster": "dead", "user": "u"}}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(config))
-    return str(path)
-
-
-def exec_user(folder: Path, token: str, expires: float) -> dict[str, Any]:
-    plugin = folder / "plugin"
-    plugin.write_text(PLUGIN.format(folder=folder))
-    plugin.chmod(0o755)
-    (folder / "token").write_text(token)
-    (folder / "expires").write_text(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(expires)))
-    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}}
-
-
-def runs(folder: Path) -> int:
-    return (folder / "runs").read_text().count("run")
-
-
-def test_a_context(fakekube: Any, follow: Any, tmp_path: Path) -> None:
-    server = fakekube(OBJECTS, token="sesame")
-    path = write_config(tmp_path, server.url, {"token": "sesame"})
-    assert Kubeconfig(path, "off").address.port == 1
-    recorder, _ = follow(Kubeconfig(path))
-    assert addresses(recorder) == {"a": "10.0.0.1"}
-
-
-def test_certificates_in_a_kubeconfig(fakekube: Any, follow: Any, certificates: Path, tmp_path: Path) -> None:
-    server = fakekube(OBJECTS, tls=pair(certificates, "server"), client_ca=str(certificates / "ca.crt"))
-    cert, key = pair(certificates, "client")
-    user = {"client-certificate": cert, "client-key": key}
-    follow(Kubeconfig(write_config(tmp_path, server.url, user, **{"certificate-authority": str(certificates / "ca.crt")})))
-
-
-def test_exec_credentials_are_renewed_when_refused(fakekube: Any, follow: Any, tmp_path: Path) -> None:
-    server = fakekube(OBJECTS, token="first")
-    path = write_config(tmp_path, server.url, exec_user(tmp_path, "first", time.time() + 3600))
-    recorder, _ = follow(Kubeconfig(path))
-    assert runs(tmp_path) == 1
-    (tmp_path / "token").write_text("second")
-    server.token = "second"
-    time.sleep(0.1)
-    server.cut()
-    server.apply("svc default/b 10.0.0.2")
-    until(lambda: "b" in addresses(recorder))
-    assert runs(tmp_path) == 2
-
-
-def test_exec_credentials_are_renewed_before_they_end(fakekube: Any, follow: Any, tmp_path: Path) -> None:
-    server = fakekube(OBJECTS, token="first")
-    path = write_config(tmp_path, server.url, exec_user(tmp_path, "first", time.time() + 10))
-    recorder, _ = follow(Kubeconfig(path))
-    time.sleep(0.1)
-    server.cut()
-    server.apply("svc default/b 10.0.0.2")
-    until(lambda: "b" in addresses(recorder))
-    assert runs(tmp_path) >= 2
-
-
-def test_a_failing_exec_plugin_is_tried_again(fakekube: Any, follow: Any, lines: list[str], tmp_path: Path) -> None:
-    server = fakekube(OBJECTS, token="first")
-    path = write_config(tmp_path, server.url, exec_user(tmp_path, "first", time.time() + 3600))
-    (tmp_path / "plugin").rename(tmp_path / "hidden")
-    _, lease = follow(Kubeconfig(path), wait=0)
-    until(lambda: lines)
-    assert "getting credentials: " in lines[0]
-    (tmp_path / "hidden").rename(tmp_path / "plugin")
-    assert lease.wait(LIMIT, say=False)
-
-
-BAD_CONFIGS = [
-    (None, r"stat .*/kubeconfig: no such file or directory"),
-    ("{}", "current-context"),
-    ("]", None),
-]
-
-
-@pytest.mark.parametrize(("text", "said"), BAD_CONFIGS)
-def test_bad_kubeconfigs(text: str | None, said: str | None, tmp_path: Path) -> None:
-    path = tmp_path / "kubeconfig"
-    if text is not None:
-        path.write_text(text)
-    if said is None:
-        assert Kubeconfig(str(path)).config is None
-        return
-    with pytest.raises(ApiConfigError, match=said):
-        Kubeconfig(str(path))
-
-
-def test_an_unknown_context(tmp_path: Path) -> None:
-    path = write_config(tmp_path, "http://127.0.0.1:1", {})
-    with pytest.raises(ApiConfigError, match="nowhere"):
-        Kubeconfig(path, "nowhere")
 
 
 # ---- limits and metrics ----
