@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
+from fastdns.plugins.kubernetes.proxy import Proxy
 from fastdns.plugins.kubernetes.watch.connection import Address, ApiConfigError
 
 EXEC_GROUP = "client.authentication.k8s.io"
@@ -227,6 +228,12 @@ def _cluster(name: str, fields: Fields) -> Cluster:
     server = fields.text("server")
     if not server:
         raise ApiConfigError(f'invalid configuration: no server found for cluster "{name}" in {fields.file}')
+    proxy_url = fields.text("proxy-url")
+    if proxy_url:
+        try:
+            Proxy.parse(proxy_url)
+        except ValueError as error:
+            raise ApiConfigError(f'invalid configuration: invalid \'proxy-url\' "{proxy_url}" for cluster "{name}": {error}') from None
     extensions = {entry.text("name"): entry.values.get("extension") for entry in fields.mappings("extensions")}
     return Cluster(
         name,
@@ -234,7 +241,7 @@ def _cluster(name: str, fields: Fields) -> Cluster:
         ca=fields.pem("certificate-authority"),
         verify=not fields.flag("insecure-skip-tls-verify"),
         tls_server_name=fields.text("tls-server-name"),
-        proxy_url=fields.text("proxy-url"),
+        proxy_url=proxy_url,
         disable_compression=fields.flag("disable-compression"),
         exec_config=extensions.get(EXEC_EXTENSION),
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from fastdns.plugins.kubernetes.proxy import Proxy
     from fastdns.plugins.kubernetes.watch.connection import Address, Api
 
 #: Seconds.
@@ -111,34 +112,61 @@ class Socket:
         self.used = time.monotonic()
         self.requests = 0
         self.address: Address | None = None
+        self.proxy: Proxy | None = None
         self.context: ssl.SSLContext | None = None
 
     @classmethod
     async def connect(cls, api: Api, buffer: bytearray) -> Socket:
         """Unreachable when that fails."""
-        address = api.address
+        address, proxy = api.address, api.proxy
+        peer, dial = (proxy.address, "proxyconnect tcp: dial tcp") if proxy else (address, "dial tcp")
         try:
-            found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            found = socket.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
         except OSError as error:
-            raise Unreachable(f"dial tcp: lookup {address.host}: {error.strerror or error}") from None
+            raise Unreachable(f"{dial}: lookup {peer.host}: {error.strerror or error}") from None
         failure: Unreachable | None = None
         for family, kind, protocol, _, where in found[:4]:
             plain = socket.socket(family, kind, protocol)
             made = cls(plain, buffer)
-            made.address = address
+            made.address, made.proxy = address, proxy
             try:
-                await made._open(where, f"dial tcp {address.dial}")
+                await made._open(where, f"{dial} {peer.dial}")
+                if proxy is not None:
+                    await made._tunnel(proxy, address)
                 if address.tls:
                     await made._handshake(api)
             except Unreachable as error:
                 made.close()
                 failure = error
+                failure.refused &= proxy is None
             except BaseException:
                 made.close()
                 raise
             else:
                 return made
-        raise failure or Unreachable(f"dial tcp: lookup {address.host}: no such host")
+        raise failure or Unreachable(f"{dial}: lookup {peer.host}: no such host")
+
+    async def _tunnel(self, proxy: Proxy, target: Address) -> None:
+        until = time.monotonic() + HANDSHAKE_TIMEOUT
+
+        async def receive(count: int) -> bytes:
+            got = b""
+            while len(got) < count:
+                try:
+                    piece = self.socket.recv(count - len(got))
+                except BlockingIOError:
+                    if not await readable(self.socket.fileno(), until - time.monotonic()):
+                        raise OSError("i/o timeout") from None
+                    continue
+                if not piece:
+                    raise OSError("EOF")
+                got += piece
+            return got
+
+        try:
+            await proxy.tunnel(self.send, receive, target)
+        except OSError as error:
+            raise Unreachable(f"proxyconnect tcp: {proxy.address.dial}: {error.strerror or error}") from None
 
     async def _open(self, where: object, dial: str) -> None:
         plain = self.socket
@@ -440,7 +468,9 @@ class Client:
     def _is_current(self, connection: Socket) -> bool:
         """Whether a new connection would go to the same address with the same certificates."""
         try:
-            return connection.address == self.api.address and (not connection.tls or connection.context is self.api.context())
+            return (connection.address, connection.proxy) == (self.api.address, self.api.proxy) and (
+                not connection.tls or connection.context is self.api.context()
+            )
         except OSError:
             return False
 

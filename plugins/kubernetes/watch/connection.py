@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     import ssl
 
+    from fastdns.plugins.kubernetes.proxy import Proxy
+
 #: Where a pod finds its service account.
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -82,6 +84,8 @@ class Api:
 
     key: tuple[object, ...]
     address: Address
+    #: What connections go through, None for none.
+    proxy: Proxy | None = None
 
     def authorization(self) -> str | None:
         """The Authorization header for the next request."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from fastdns.plugins.kubernetes import auth_provider, exec_plugin
 from fastdns.plugins.kubernetes.clientcmd import Config, load
 from fastdns.plugins.kubernetes.exec_plugin import Credential, bearer
+from fastdns.plugins.kubernetes.proxy import Proxy
 from fastdns.plugins.kubernetes.watch.connection import Address, Api, ApiConfigError, Followed, TokenFile, make_context
 from fastdns.plugins.kubernetes.watch.poller import Signal, sleep
 from fastdns.telemetry.log import Log
@@ -171,6 +172,7 @@ class Kubeconfig(Api):
 
     def _use(self, config: Config) -> None:
         self.address = Address.parse(config.cluster.server)
+        self.proxy = Proxy.parse(config.cluster.proxy_url) if config.cluster.proxy_url else None
         self.credentials: Credentials = credentials(config, os.path.dirname(self.path))
         self.config = config
         self.made = None

@@ -226,6 +226,13 @@ BAD: dict[str, tuple[Any, str]] = {
     "a number": (document({"token": 12345}), r'^error loading config file "PATH": users\[0\].user.token: a string is expected$'),
     "no base64": (document({}, {"certificate-authority-data": "%"}), r"clusters\[0\].cluster.certificate-authority-data: base64 of PEM is expected$"),
     "no flag": (document({}, {"insecure-skip-tls-verify": "false"}), r"clusters\[0\].cluster.insecure-skip-tls-verify: true or false is expected$"),
+    "a proxy of another kind": (
+        document({}, {"proxy-url": "ftp://x"}),
+        r"""^invalid configuration: invalid 'proxy-url' "ftp://x" for cluster "c": unsupported scheme "ftp", must be http or socks5$""",
+    ),
+    "a proxy by TLS": (document({}, {"proxy-url": "https://x"}), r'for cluster "c": scheme "https" is not supported here, must be http or socks5$'),
+    "a proxy that is no URL": (document({}, {"proxy-url": "http://[::1"}), r'for cluster "c": could not parse: http://\[::1$'),
+    "a proxy without host": (document({}, {"proxy-url": "socks5://"}), r'for cluster "c": could not parse: socks5://$'),
     "no CA": (
         document({}, {"certificate-authority": "x"}),
         r"^invalid configuration: unable to read certificate-authority FOLDER/x for c due to open FOLDER/x: no such file or directory$",
