@@ -5,7 +5,6 @@ Environment switches (each keeps its own C files and objects, so that builds do 
 ``FASTDNS_DEBUG=1``       no optimisation, assertions, bounds checks, live-object counters
 ``FASTDNS_SANITIZE=LIST`` gcc's ``-fsanitize=LIST``, for example ``address,undefined``
 ``FASTDNS_COVERAGE=1``    gcov counters
-``FASTDNS_WITHOUT=LIST``  leaves out the modules over these headers although they are there, for example ``re2/re2.h``
 ``CYTHON_CACHE_DIR=PATH`` C files are taken from there where every source they were made of is the same, in whatever folder it lies
 """
 
@@ -47,8 +46,8 @@ DIRECTIVES = {
 }
 
 
-#: Modules in C++ over a library that may be missing: name -> (header, libraries). Without the header they are left out.
-OPTIONAL = {"fastdns.expression.re2": ("re2/re2.h", ["re2"])}
+#: Modules over a library: name -> (language, header, libraries, the header's package in Debian).
+OVER = {"fastdns.expression.matcher": ("c++", "re2/re2.h", ["re2"], "libre2-dev")}
 
 
 def compile_args(cplusplus: bool = False) -> list[str]:
@@ -138,11 +137,10 @@ def sources() -> dict[str, Path]:
     return found
 
 
-def has_header(header: str) -> bool:
-    """Whether a C++ compiler is there and finds the header; FASTDNS_WITHOUT, a list of headers, denies it."""
-    if header in os.environ.get("FASTDNS_WITHOUT", "").split(","):
-        return False
-    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-x", "c++", "-std=gnu++17", "-fsyntax-only", "-"]
+def has_header(language: str, header: str) -> bool:
+    """Whether a compiler of the language is there and finds the header."""
+    command = os.environ.get("CXX", "c++") if language == "c++" else os.environ.get("CC", "cc")
+    compiler = [*shlex.split(command), "-x", language, "-fsyntax-only", "-"]
     try:
         return subprocess.run(compiler, input=f"#include <{header}>\n", text=True, capture_output=True, check=False).returncode == 0
     except OSError:
@@ -152,9 +150,9 @@ def has_header(header: str) -> bool:
 def extensions() -> list[Extension]:
     link_tree()
     found = sources()
-    for name, (header, _) in OPTIONAL.items():
-        if name in found and not has_header(header):
-            del found[name]
+    for name, (language, header, _, package) in OVER.items():
+        if name in found and not has_header(language, header):
+            raise SystemExit(f"fastdns needs <{header}>: install {package} (Debian's name) and a {language.upper()} compiler")
     if not found:
         return []
     from Cython.Build import cythonize  # kept here: no .pyx, no cython
@@ -167,9 +165,9 @@ def extensions() -> list[Extension]:
             include_dirs=["fastdns", str(path.parent)],
             depends=headers,
             define_macros=[("_GNU_SOURCE", "1")],
-            language="c++" if name in OPTIONAL else "c",
-            libraries=OPTIONAL[name][1] if name in OPTIONAL else [],
-            extra_compile_args=compile_args(name in OPTIONAL),
+            language=OVER[name][0] if name in OVER else "c",
+            libraries=OVER[name][2] if name in OVER else [],
+            extra_compile_args=compile_args(name in OVER and OVER[name][0] == "c++"),
             extra_link_args=link_args(),
         )
         for name, path in found.items()

@@ -16,8 +16,6 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Installed name of a top folder -> where it lies, as in setup.py.
 TREES = {"fastdns": "fastdns", "fastdns/plugins": "plugins", "fastdns/bench": "bench"}
 SOURCES = (".py", ".pyx", ".pxd", ".pyi", ".h")
-#: Modules over a library that need not be there; in CI it is.
-OPTIONAL = set() if os.environ.get("FASTDNS_NO_SKIPS") else {"fastdns/_re2"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -104,13 +102,13 @@ def test_the_wheel_holds_extensions_and_declarations(wheel: Path) -> None:
     wanted |= {"fastdns/py.typed", "fastdns/plugin.cfg", "fastdns/sample/Corefile", "fastdns/sample/cluster.yaml"}
     assert not wanted - names
     stems = {name.partition(".")[0] for name in names if name.endswith(".so") and not name.startswith("fastdns.libs/")}
-    assert stems - OPTIONAL == {name.removesuffix(".pyx") for name in sources() if name.endswith(".pyx")} - OPTIONAL
+    assert stems == {name.removesuffix(".pyx") for name in sources() if name.endswith(".pyx")}
     assert not [name for name in names if name.endswith((".c", ".cpp", ".pyx"))]
     assert all(name.startswith("fastdns") for name in names), "nothing beside the package, its metadata and the libraries it brings"
 
 
 def test_every_extension_of_the_wheel_imports(installed: Path, tmp_path: Path) -> None:
-    stems = {name.removesuffix(".pyx") for name in sources() if name.endswith(".pyx")} - OPTIONAL
+    stems = {name.removesuffix(".pyx") for name in sources() if name.endswith(".pyx")}
     modules = [stem.replace("/", ".") for stem in sorted(stems)]
     assert modules
     code = "import importlib, sys\nfor name in sys.argv[1:]:\n    print(importlib.import_module(name).__file__)"

@@ -168,15 +168,12 @@ def _plan(flags: dict[str, str], rest: list[str]) -> int:
         }
         for server in inspection.servers
     ]
-    from fastdns.expression.regex import engine
-
     if "json" in flags:
         problems = [problem._asdict() for problem in inspection.problems]
-        _print_json({"file": source.file, "ok": not inspection.failed, "regex": engine(), "servers": servers, "problems": problems})
+        _print_json({"file": source.file, "ok": not inspection.failed, "servers": servers, "problems": problems})
         return FAILED if inspection.failed else OK
     for problem in inspection.problems:
         print(problem, file=sys.stderr)
-    print(f"regular expressions: {engine()}")
     for server in servers:
         print(server["address"])
         for zone in server["zones"]:

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from fastdns import expression
-from fastdns.expression import regex
 from fastdns.expression.evaluate import evaluate_text
 
 #: Expression, its value as a template prints it.
@@ -531,10 +530,6 @@ def matching(text: str, pattern: str) -> str:
         return ""
 
 
-needs_re2 = pytest.mark.skipif(regex.engine() != "RE2", reason="patterns of queries need RE2")
-
-
-@needs_re2
 def test_patterns_that_are_not_constant_are_told_apart() -> None:
     """More of them than are remembered, in turn and again, good and bad."""
     patterns = [(f"^x{number}$", f"x{number}") for number in range(20)]
@@ -548,7 +543,6 @@ def test_patterns_that_are_not_constant_are_told_apart() -> None:
     assert matching("y" * 1000, "y" * 1000) == "true"
 
 
-@needs_re2
 def test_patterns_of_queries_take_a_share_of_the_time() -> None:
     """Each of these costs a third of a millisecond: all of them would be a second. What was remembered goes on."""
     codes = [expression.compile(f"let n = '{number}'; 'x' matches '((a?){{30}}){{30}}' + n")[0] for number in range(3000)]

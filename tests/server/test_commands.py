@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from fastdns.expression import regex
 from fastdns.setup import registry
 from tests.server import Server, command, free_port
 from tests.waiting import LIMIT
@@ -190,7 +189,6 @@ def test_plan(tmp_path: Path) -> None:
     status, out, _ = run("plan", "-json", "-", stdin=text, cwd=tmp_path)
     assert status == 0
     planned = json.loads(out)
-    assert planned["regex"] == regex.engine()
     servers = {server["address"]: server["zones"] for server in planned["servers"]}
     chain = [("log", "native"), ("mine", "Python lane"), ("forward", "native"), ("whoami", "native")]
     assert set(servers) == {"dns://127.0.0.1:53", "dns://127.0.0.1:1053", "dns://:53"}

@@ -73,7 +73,7 @@ def test_properties(text: str, wanted: dict[str, object]) -> None:
         ("auto {\n directory /tmp (.*) {1} x\n}", "[Ww]rong argument count"),
         ("auto {\n directory /tmp abc\n}", "Need at least one sub expression"),
         ("auto {\n directory /tmp abc {1}\n}", "Need at least one sub expression"),
-        ("auto {\n directory /tmp (abc {1}\n}", "error parsing regexp: missing"),
+        ("auto {\n directory /tmp (abc {1}\n}", r"error parsing regexp: missing closing \): `\(abc`"),
         (f"auto {{\n directory /tmp ({'a' * 10000}) {{1}}\n}}", "regexp too large"),
         ("auto {\n directory /dev/null/x\n}", "Unable to access root path '/dev/null/x': stat /dev/null/x: not a directory"),
         ("auto {\n reload\n}", "reload duration value is expected"),

@@ -92,7 +92,7 @@ BAD = [
     ("cname a", "too few (1) arguments for a cname rule"),
     ("cname exact a b c", "too few (4) arguments for a cname rule"),
     ("cname foo a b", "unknown cname rewrite type: foo"),
-    ("cname regex ( b", "invalid cname rewrite regex pattern: error parsing regexp: "),
+    ("cname regex ( b", "invalid cname rewrite regex pattern: error parsing regexp: missing closing ): `(`"),
     ("edns0 local", "too few arguments for an EDNS0 rule"),
     ("edns0 local foo a b", 'invalid action: "foo"'),
     ("edns0 foo set a", 'invalid rule type "foo"'),
