@@ -1,4 +1,4 @@
-# make run and make test are all that a fresh clone needs (python3.11 or later with headers and venv, C and C++ compilers, libre2-dev).
+# make run and make test are all that a fresh clone needs (python3.11 or later with headers and venv, C and C++ compilers, libre2-dev, libssl-dev).
 
 PYTHON ?= python3
 VENV := .venv

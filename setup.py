@@ -47,7 +47,7 @@ DIRECTIVES = {
 
 
 #: Modules over a library: name -> (language, header, libraries, the header's package in Debian).
-OVER = {"fastdns.expression.matcher": ("c++", "re2/re2.h", ["re2"], "libre2-dev")}
+OVER = {"fastdns.expression.matcher": ("c++", "re2/re2.h", ["re2"], "libre2-dev"), "fastdns.system.digest": ("c", "openssl/params.h", ["crypto"], "libssl-dev")}
 
 
 def compile_args(cplusplus: bool = False) -> list[str]:

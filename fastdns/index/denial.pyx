@@ -2,11 +2,11 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp, memcpy
-from fastdns.system.hmac cimport HASH_SHA1, digest_of
+from fastdns.system.digest cimport HASH_SHA1, digest_of, digest_offered
 from fastdns.index.index cimport compare_names
 from fastdns.index.nodes cimport INDEX_MEMORY, IndexNode, IndexRecord, IndexTable, RRset, is_node, node_rrset, rrset_record
 from fastdns._wire cimport TYPE_NSEC, TYPE_NSEC3, load16
-from fastdns.index.zone cimport NSEC3_ITERATIONS, ZONE_ITERATIONS, ZONE_OK, HashedNode, OrderedNode, ZoneVersion
+from fastdns.index.zone cimport NSEC3_ITERATIONS, ZONE_ITERATIONS, ZONE_NO_SHA1, ZONE_OK, HashedNode, OrderedNode, ZoneVersion
 
 cdef enum:
     TYPE_NSEC3PARAM = 51
@@ -81,16 +81,19 @@ cdef const IndexNode *denial_before(const ZoneVersion *version, const uint8_t *l
 
 # ---- NSEC3 ----
 
-cdef void denial_hash(const ZoneVersion *version, const uint8_t *lower, uint32_t length, uint8_t *out) noexcept nogil:
+cdef int denial_hash(const ZoneVersion *version, const uint8_t *lower, uint32_t length, uint8_t *out) noexcept nogil:
     cdef uint8_t input[512]
     cdef uint32_t i
     memcpy(input, lower, length)
     memcpy(input + length, version.salt, version.salt_length)
-    digest_of(HASH_SHA1, input, length + version.salt_length, out)
+    if digest_of(HASH_SHA1, input, length + version.salt_length, out) < 0:
+        return -1
     for i in range(version.iterations):
         memcpy(input, out, 20)
         memcpy(input + 20, version.salt, version.salt_length)
-        digest_of(HASH_SHA1, input, 20 + <uint32_t>version.salt_length, out)
+        if digest_of(HASH_SHA1, input, 20 + <uint32_t>version.salt_length, out) < 0:
+            return -1
+    return 0
 
 
 cdef int compare_hashed(const void *a, const void *b) noexcept nogil:
@@ -158,7 +161,9 @@ cdef int read_parameters(ZoneVersion *version) noexcept nogil:
         version.iterations = load16(record.rdata + 2)
         version.salt_length = record.rdata[4]
         memcpy(version.salt, record.rdata + 5, version.salt_length)
-        return 1 if version.iterations <= NSEC3_ITERATIONS else ZONE_ITERATIONS
+        if version.iterations > NSEC3_ITERATIONS:
+            return ZONE_ITERATIONS
+        return 1 if digest_offered(HASH_SHA1) else ZONE_NO_SHA1
     return 0
 
 

@@ -23,6 +23,7 @@ cdef enum:                      # results; INDEX_TYPES, INDEX_RECORDS and INDEX_
     ZONE_BAD_SOA = -21
     ZONE_BAD_RDATA = -23        # names in it are cut off
     ZONE_ITERATIONS = -22       # an NSEC3 chain of more than NSEC3_ITERATIONS
+    ZONE_NO_SHA1 = -24          # an NSEC3 chain, and libcrypto does not offer its hash
 
 cdef enum:
     NSEC3_ITERATIONS = 500      # of a chain that is served (RFC 9276 3.1 wants none at all)

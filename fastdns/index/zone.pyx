@@ -441,6 +441,8 @@ cdef object failure(const ZoneBuilder *builder, int status, origin):
         return ZoneError(f"more than 65535 records of one type at {at}")
     if status == ZONE_ITERATIONS:
         return ZoneError(f"NSEC3 records of more than {NSEC3_ITERATIONS} iterations for origin {origin}")
+    if status == ZONE_NO_SHA1:
+        return ZoneError(f"NSEC3 records for origin {origin} need SHA-1, which libcrypto does not offer")
     return ZoneError(f"cannot be served (status {status})")
 
 

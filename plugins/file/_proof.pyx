@@ -52,7 +52,8 @@ cdef bint show_hashed(Ask *ask, Shown *shown, const uint8_t *lower, uint32_t len
     cdef uint8_t hash[20]
     cdef bint exact
     cdef const IndexNode *node
-    denial_hash(ask.version, lower, length, hash)
+    if denial_hash(ask.version, lower, length, hash) < 0:
+        return False
     node = denial_hashed(ask.version, hash, &exact)
     if exact != match:
         return False

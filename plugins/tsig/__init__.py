@@ -11,6 +11,7 @@ from fastdns.plugins.tsig._tsig import TsigHandler
 from fastdns.plugins.tsig.keys import decoded, normal, parse_keys
 from fastdns.protocol.parameters import TYPES
 from fastdns.setup import Controller
+from fastdns.system.digest import KINDS, DigestError, hmac_of
 from fastdns.telemetry.log import Log
 
 __all__ = ["Settings", "parse", "setup"]
@@ -41,6 +42,12 @@ def setup(controller: Controller) -> None:
     for name, octets in secrets.items():
         if octets is None:
             log.warning(f"The secret of key {quoted(name)} is not base64: nothing is ever signed well with it")
+            continue
+        for kind in KINDS:
+            try:
+                hmac_of(kind, octets, [])
+            except DigestError as error:
+                raise controller.err(f"key {quoted(name)}: {error}") from None
     blocks: list[Any] = controller.values.setdefault("tsig", [])
     blocks.append((controller.config, secrets))
     controller.config.add_handler(

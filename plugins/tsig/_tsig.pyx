@@ -3,8 +3,8 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 from libc.time cimport time
-from fastdns.system.hmac cimport (DIGEST_MAX, HASH_SHA1, HASH_SHA224, HASH_SHA256, HASH_SHA384, HASH_SHA512, Hash, Hmac, HmacKey, hash_octets,
-                                  hmac_add, hmac_begin, hmac_end, hmac_prepare, same_digest)
+from fastdns.system.digest cimport (DIGEST_MAX, HASH_SHA1, HASH_SHA224, HASH_SHA256, HASH_SHA384, HASH_SHA512, Hash, Hmac, hash_octets,
+                              hmac_add, hmac_begin, hmac_end, same_digest)
 from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_debug, log_put
 from fastdns.walk.query cimport ANSWERED, NEXT, UP, Handler, Query, Stream, Verdict, query_scratch
 from fastdns._mux cimport NativeHandler, query_answer, query_fail
@@ -18,7 +18,6 @@ from fastdns.index.zone_list cimport ZoneList, Zones, zones_hold
 from fastdns._wire import name_wire
 
 cdef enum:
-    KINDS = 5                   # hashes
     SERVERS_MAX = 64            # listening addresses of a block
     FUDGE = 300                 # seconds, of our signatures
     OTHER_SIZE = 6              # octets of our time, for who has another
@@ -31,7 +30,8 @@ cdef struct Key:
     uint8_t usable              # its secret is base64
     uint8_t length
     uint8_t name[NAME_MAX]      # lower case, uncompressed
-    HmacKey ready[KINDS]
+    uint32_t secret_length
+    const uint8_t *secret       # in TsigHandler.kept
 
 cdef struct Keys:               # of all blocks of a listening address
     uint32_t label              # the server's
@@ -166,13 +166,12 @@ cdef uint16_t verify(const uint8_t *packet, uint32_t at, const Tsig *tsig, const
     memcpy(header, packet, HEADER_SIZE)
     store16(header, tsig.original_id)
     store16(header + 10, load16(packet + 10) - 1)
-    hmac_begin(&hmac, &key.ready[<int>kind[0]])
+    hmac_begin(&hmac, kind[0], key.secret, key.secret_length)
     hmac_add(&hmac, header, HEADER_SIZE)
     hmac_add(&hmac, packet + HEADER_SIZE, at - HEADER_SIZE)
     add_variables(&hmac, tsig.key, tsig.key_length, tsig.ttl, tsig.algorithm, tsig.algorithm_length, tsig.time, tsig.fudge, tsig.error,
                   tsig.other, tsig.other_length)
-    hmac_end(&hmac, mac)
-    if not same_digest(mac, tsig.mac, tsig.mac_length):
+    if hmac_end(&hmac, mac) < 0 or not same_digest(mac, tsig.mac, tsig.mac_length):
         return ERROR_BADSIG
     now = <uint64_t>time(NULL)
     if (now - tsig.time if now > tsig.time else tsig.time - now) > tsig.fudge:
@@ -220,7 +219,7 @@ cdef uint32_t append_signature(Signature *signature, bint timers, uint8_t *messa
         store48(other, now)
         other_length = OTHER_SIZE
     if signature.mac_length:
-        hmac_begin(&hmac, &signature.key.ready[<int>signature.kind])
+        hmac_begin(&hmac, signature.kind, signature.key.secret, signature.key.secret_length)
         store16(octets, signature.mac_length)
         hmac_add(&hmac, octets, 2)
         hmac_add(&hmac, signature.mac, signature.mac_length)
@@ -232,7 +231,8 @@ cdef uint32_t append_signature(Signature *signature, bint timers, uint8_t *messa
         else:
             add_variables(&hmac, signature.name, signature.name_length, 0, signature.algorithm, signature.algorithm_length, moment, FUDGE,
                           signature.error, other, other_length)
-        hmac_end(&hmac, signature.mac)
+        if hmac_end(&hmac, signature.mac) < 0:
+            memset(signature.mac, 0, signature.mac_length)      # no memory: the client refuses the message
     else:                                       # an unsigned error (RFC 8945 5.3.2)
         moment = 0
     memcpy(out, signature.name, signature.name_length)
@@ -444,6 +444,7 @@ cdef class TsigHandler(NativeHandler):
     cdef ZoneList zones
     cdef dict secrets
     cdef list blocks
+    cdef list kept              # secrets, to which Key.secret points
 
     def __init__(self, str name, ZoneList zones not None, dict secrets not None, list blocks not None, types=(), opcodes=(), bint all_types=False,
                  bint all_opcodes=False):
@@ -467,6 +468,7 @@ cdef class TsigHandler(NativeHandler):
     cpdef attach(self, list servers, str view):
         """The keys of a listening address are those of all its blocks."""
         self._forget()
+        self.kept = []
         if len(servers) > SERVERS_MAX:
             raise ValueError(f"plugin/tsig: a server block has more than {SERVERS_MAX} addresses")
         for label, address in servers:
@@ -480,7 +482,6 @@ cdef class TsigHandler(NativeHandler):
         cdef Keys *keys = &self.state.server[self.state.servers]
         cdef Key *key
         cdef bytes wire, secret
-        cdef int kind
         keys.label = label
         keys.count = 0
         keys.keys = <Key *>calloc(len(secrets) + 1, sizeof(Key))
@@ -495,8 +496,9 @@ cdef class TsigHandler(NativeHandler):
             memcpy(key.name, <const uint8_t *>wire, len(wire))
             secret = octets or b""
             key.usable = octets is not None
-            for kind in range(KINDS):
-                hmac_prepare(&key.ready[kind], <Hash>kind, secret, <uint32_t>len(secret))
+            self.kept.append(secret)
+            key.secret = secret
+            key.secret_length = <uint32_t>len(secret)
             keys.count += 1
         return 0
 
