@@ -3,8 +3,8 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 from libc.time cimport time
-from fastdns.system.digest cimport (DIGEST_MAX, HASH_SHA1, HASH_SHA224, HASH_SHA256, HASH_SHA384, HASH_SHA512, Hash, Hmac, hash_octets,
-                              hmac_add, hmac_begin, hmac_end, same_digest)
+from fastdns.system.digest cimport (DIGEST_MAX, HASH_SHA1, HASH_SHA224, HASH_SHA256, HASH_SHA384, HASH_SHA512, Hash, Hmac, hash_octets, hmac_add,
+                                    hmac_begin, hmac_end, same_digest)
 from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_debug, log_put
 from fastdns.walk.query cimport ANSWERED, NEXT, UP, Handler, Query, Stream, Verdict, query_scratch
 from fastdns._mux cimport NativeHandler, query_answer, query_fail

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from fastdns.plugins.kubernetes.proxy import Proxy
     from fastdns.plugins.kubernetes.watch.connection import Address, Api
+    from fastdns.plugins.kubernetes.watch.proxy import Proxy
 
 #: Seconds.
 CONNECT_TIMEOUT = 3.0

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     import ssl
 
-    from fastdns.plugins.kubernetes.proxy import Proxy
+    from fastdns.plugins.kubernetes.watch.proxy import Proxy
 
 #: Where a pod finds its service account.
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

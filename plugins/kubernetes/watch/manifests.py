@@ -166,7 +166,7 @@ def read_yaml(path: Path) -> Iterator[Found]:
     import msgspec
     import yaml
 
-    from fastdns.plugins.kubernetes.yaml_loader import Loader, position, problem
+    from fastdns.plugins.kubernetes.watch.yaml_loader import Loader, position, problem
 
     with open(path, "rb") as file:
         line = 1

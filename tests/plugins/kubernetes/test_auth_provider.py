@@ -15,9 +15,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from fastdns.plugins.kubernetes.auth_provider import REMOVED, Gcp, OpenId, expiry
-from fastdns.plugins.kubernetes.exec_plugin import Credential
 from fastdns.plugins.kubernetes.watch import kubeconfig, reflector
+from fastdns.plugins.kubernetes.watch.auth_provider import REMOVED, Gcp, OpenId, expiry
+from fastdns.plugins.kubernetes.watch.exec_plugin import Credential
 from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
 from tests.plugins.kubernetes.conftest import pair, run
 from tests.plugins.kubernetes.test_clientcmd import provider, token_of

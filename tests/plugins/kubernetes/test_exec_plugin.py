@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes import exec_plugin
-from fastdns.plugins.kubernetes.clientcmd import Cluster, ExecConfig, Pem
-from fastdns.plugins.kubernetes.exec_plugin import Credential, credential, parse
+from fastdns.plugins.kubernetes.watch import exec_plugin
+from fastdns.plugins.kubernetes.watch.clientcmd import Cluster, ExecConfig, Pem
+from fastdns.plugins.kubernetes.watch.exec_plugin import Credential, credential, parse
 from tests.plugins.kubernetes.conftest import run
 from tests.waiting import until
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes.proxy import Proxy, socks_address
 from fastdns.plugins.kubernetes.watch import reflector
 from fastdns.plugins.kubernetes.watch.connection import Address
 from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
+from fastdns.plugins.kubernetes.watch.proxy import Proxy, socks_address
 from tests.plugins.kubernetes.conftest import addresses, pair
 from tests.plugins.kubernetes.test_kubeconfig import write_config
 from tests.waiting import until

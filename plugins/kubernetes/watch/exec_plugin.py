@@ -18,7 +18,7 @@ from fastdns.plugins.kubernetes.watch.poller import readable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastdns.plugins.kubernetes.clientcmd import Cluster, ExecConfig
+    from fastdns.plugins.kubernetes.watch.clientcmd import Cluster, ExecConfig
 
 #: Seconds that a program may take.
 TIMEOUT = 60.0

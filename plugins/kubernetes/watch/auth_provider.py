@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from fastdns.plugins.kubernetes.decode.stream import StreamError
-from fastdns.plugins.kubernetes.exec_plugin import Credential, bearer, run, unix_time
 from fastdns.plugins.kubernetes.watch.client import Client, Limits
 from fastdns.plugins.kubernetes.watch.connection import Address, Api, ApiConfigError, make_context
+from fastdns.plugins.kubernetes.watch.exec_plugin import Credential, bearer, run, unix_time
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
 
-    from fastdns.plugins.kubernetes.clientcmd import User
+    from fastdns.plugins.kubernetes.watch.clientcmd import User
 
 #: Seconds before its end in which an ID token is not used any more.
 LEEWAY = 10.0

@@ -11,8 +11,8 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastdns.plugins.kubernetes.proxy import Proxy
 from fastdns.plugins.kubernetes.watch.connection import Address, ApiConfigError
+from fastdns.plugins.kubernetes.watch.proxy import Proxy
 
 EXEC_GROUP = "client.authentication.k8s.io"
 #: Versions of ExecCredential.
@@ -198,7 +198,7 @@ def load(path: str, context: str = "") -> Config:
 def _read(path: str) -> object:
     import yaml
 
-    from fastdns.plugins.kubernetes.yaml_loader import position, problem, read_document
+    from fastdns.plugins.kubernetes.watch.yaml_loader import position, problem, read_document
 
     try:
         with open(path, "rb") as file:
