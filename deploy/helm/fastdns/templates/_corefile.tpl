@@ -1,4 +1,4 @@
-{{/* The Corefile of `extraConfig` and `servers`. */}}
+{{/* The Corefile, from `extraConfig` and `servers`. */}}
 
 {{- define "fastdns.corefile" -}}
 {{- range $directive, $given := .Values.extraConfig }}
@@ -24,7 +24,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* What listens, as JSON: port to {udp, tcp, servicePort, nodePort, hostPort, metrics}. */}}
+{{/* The listening ports, as JSON: port to {udp, tcp, servicePort, nodePort, hostPort, metrics}. */}}
 {{- define "fastdns.listeners" -}}
 {{- $all := dict -}}
 {{- range .Values.servers -}}
@@ -66,7 +66,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Ports of the Service: the same without metrics. */}}
+{{/* Ports of the Service: those of the container without metrics. */}}
 {{- define "fastdns.servicePorts" -}}
 {{- range $port, $entry := fromJson (include "fastdns.listeners" .) -}}
 {{- range $protocol := list "udp" "tcp" -}}

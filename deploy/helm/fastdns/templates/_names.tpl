@@ -1,6 +1,6 @@
-{{/* Names and labels. Where an object of CoreDNS's chart stands already, these are the same, so that an upgrade changes it in place. */}}
+{{/* Names and labels. They are the same as in CoreDNS's chart, so that an upgrade changes existing objects in place. */}}
 
-{{/* The values under `fastdns`, as JSON: with --reuse-values on a release of CoreDNS's chart there are none, nor defaults. */}}
+{{/* The values under `fastdns`, as JSON. With --reuse-values on a release of CoreDNS's chart neither they nor their defaults exist. */}}
 {{- define "fastdns.ours" -}}
 {{- $snapshot := dict "enabled" false "path" "/var/lib/fastdns" "volume" (dict) -}}
 {{- $ours := mergeOverwrite (dict "workers" 0 "snapshot" $snapshot) (deepCopy (.Values.fastdns | default dict)) -}}
@@ -36,7 +36,7 @@
 {{- .Values.clusterRole.nameOverride | default (include "fastdns.fullname" .) -}}
 {{- end -}}
 
-{{/* What selects the pods: (list CONTEXT SUFFIX), the suffix empty or "-autoscaler". */}}
+{{/* The selector of the pods: (list CONTEXT SUFFIX), the suffix empty or "-autoscaler". */}}
 {{- define "fastdns.selector" -}}
 {{- $top := index . 0 -}}{{- $suffix := index . 1 -}}
 app.kubernetes.io/instance: {{ $top.Release.Name | quote }}
@@ -46,7 +46,7 @@ k8s-app: {{ include "fastdns.k8sApp" $top }}{{ $suffix }}
 {{- end }}
 {{- end -}}
 
-{{/* A metadata block: (dict "top" CONTEXT "name" NAME), and where they are wanted "namespace" (false: none), "suffix", "labels", "annotations". */}}
+{{/* A metadata block: (dict "top" CONTEXT "name" NAME), and optionally "namespace" (false: none), "suffix", "labels", "annotations". */}}
 {{- define "fastdns.metadata" -}}
 {{- $top := .top -}}
 {{- $labels := fromYaml (include "fastdns.selector" (list $top (.suffix | default ""))) -}}
