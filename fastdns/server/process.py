@@ -25,6 +25,8 @@ log = Log()
 
 #: Seconds that queries under way get at the end.
 STOP_SECONDS = 5.0
+#: Seconds that coroutines of the control side get at the end.
+CONTROL_SECONDS = 1.0
 WORKERS_DEFAULT_MAX = 8
 
 EXIT_STOP_FAILED = 3
@@ -227,6 +229,9 @@ class Process:
             status = EXIT_STOP_FAILED
         if instance is not None:
             instance.close_plugins()
+        started = sys.modules.get("fastdns.control")
+        if started is not None:
+            started.stop(CONTROL_SECONDS)
         self.exit(status)
 
     def exit(self, status: int) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from fastdns.control import schedule
+from fastdns import control
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.expression.matcher import Regex
 from fastdns.index.zone import Zone, ZoneSet
@@ -38,7 +38,7 @@ class Directory:
         self.files: dict[str, ZoneFile] = {}
         self._notify: Notify | None = None
         self._recorder: Recorder | None = None
-        self._task: schedule.Task | None = None
+        self._timer: control.Timer | None = None
 
     def start(self, config: Config) -> None:
         """Load what there is, before the block serves."""
@@ -53,12 +53,12 @@ class Directory:
         """Tell secondaries, and look at the directory every so many seconds from now on (0: never)."""
         self._tell()
         if seconds:
-            self._task = schedule.every(seconds, self.again)
+            self._timer = control.every(seconds, self.again)
 
     def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def again(self) -> None:
         """Zones whose files came or went, and new versions of those that stay."""

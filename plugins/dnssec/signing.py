@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from fastdns.control import schedule
+from fastdns import control
 from fastdns.plugins.dnssec._jobs import open_desk, serve_jobs
 from fastdns.plugins.dnssec.keys import rrsig
 from fastdns.telemetry.log import Log
@@ -46,18 +46,18 @@ class Signing:
         split = any(key.is_ksk for key in keys) and any(not key.is_ksk and key.is_zsk for key in keys)
         self._for_keys = [key for key in keys if key.is_ksk] if split else keys
         self._for_rest = [key for key in keys if key.is_zsk] if split else keys
-        self._task: schedule.Task | None = None
+        self._timer: control.Timer | None = None
 
     def start(self) -> None:
         """Take jobs from here on."""
         _signings[self.number] = self
-        self._task = schedule.every(CLEAN_EVERY, self.clean)
+        self._timer = control.every(CLEAN_EVERY, self.clean)
 
     def stop(self) -> None:
         """No more jobs will come, and none is on its way."""
         _signings.pop(self.number, None)
-        if self._task is not None:
-            self._task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def clean(self) -> None:
         """Drop signatures that are nearly over."""

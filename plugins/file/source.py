@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
-from fastdns.control import schedule
+from fastdns import control
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.index.zone import Zone
 from fastdns.plugins.transfer.journal import publish
@@ -42,7 +42,7 @@ class ZoneFile:
         self.by_mtime = False
         self.notify: Notify | None = None
         self._seen: Status | None = None
-        self._task: schedule.Task | None = None
+        self._timer: control.Timer | None = None
 
     def load(self, unless: int | None = 0) -> bool:
         """Read the file and publish the zone; False, and nothing is changed, when its serial is ``unless``.
@@ -80,14 +80,14 @@ class ZoneFile:
 
     def watch(self) -> None:
         """Look at the file every `interval`, from now on."""
-        if self.interval > 0 and self._task is None:
-            self._task = schedule.every(self.interval / SECOND, self.reload)
+        if self.interval > 0 and self._timer is None:
+            self._timer = control.every(self.interval / SECOND, self.reload)
 
     def stop(self) -> None:
         """Look at it no more."""
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def reload(self) -> None:
         """Load the file again if it has another serial, or (`by_mtime`) another status. What goes wrong is logged."""

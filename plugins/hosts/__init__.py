@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from fastdns.control import schedule
+from fastdns import control
 from fastdns.corefile.errors import system_error
 from fastdns.index.index import Index
 from fastdns.index.zone_list import ZoneList
@@ -134,7 +134,7 @@ class Hosts:
         self.handler = HostsHandler("hosts", self.index, self.zones, ZoneList(settings.fall), settings.unsupported)
         self.inline = Entries(settings.inline, self.zones, settings.reverse)
         self._seen: tuple[int, int] | None = None
-        self._task: schedule.Task | None = None
+        self._timer: control.Timer | None = None
 
     def start(self) -> None:
         """Publish what there is, before the block serves."""
@@ -144,11 +144,11 @@ class Hosts:
     def watch(self) -> None:
         """Look at the file from time to time, from now on."""
         if self.settings.reload:
-            self._task = schedule.every(self.settings.reload / SECOND, self.read)
+            self._timer = control.every(self.settings.reload / SECOND, self.read)
 
     def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def read(self) -> bool:
         """Read and publish the file if its size or time changed. False when it did not, or cannot be read: the old content stays."""

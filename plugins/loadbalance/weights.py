@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+from fastdns import control
 from fastdns._wire import name_wire
-from fastdns.control import schedule
 from fastdns.corefile import CorefileError
 from fastdns.corefile.address import packed
 from fastdns.corefile.duration import format_duration
@@ -31,7 +31,7 @@ class WeightFile:
         self.reload = reload
         self.handler = handler
         self._checksum = b""
-        self._task: schedule.Task | None = None
+        self._timer: control.Timer | None = None
         self._missing = False
 
     def start(self) -> None:
@@ -49,11 +49,11 @@ class WeightFile:
     def watch(self) -> None:
         """Look at it from time to time, from now on."""
         if self.reload:
-            self._task = schedule.every(self.reload / SECOND, self.look)
+            self._timer = control.every(self.reload / SECOND, self.look)
 
     def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def look(self) -> None:
         """Take up a changed file. A broken one is logged once, and the old weights stay."""

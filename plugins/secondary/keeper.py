@@ -1,19 +1,16 @@
 """Secondary zones kept up with their primaries: refresh, retry and expire (RFC 1034 4.3.5), and NOTIFY (RFC 1996).
 
-One thread knows what is due, and others, few of them, wait for primaries. A zone is asked about by one of them at a time.
+Timers of the control side's loop know what is due, and few threads wait for primaries. A zone is asked about by one of them at a time.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import queue
 import random
 import threading
 import time
 from collections.abc import Callable
 
-from fastdns.control import schedule
+from fastdns import control
 from fastdns.corefile.duration import format_duration
 from fastdns.corefile.errors import defect, quoted
 from fastdns.index.zone import Zone, ZoneDraft
@@ -40,6 +37,8 @@ RETRY_JITTER = 2.0
 THREADS = 8
 #: Answers to IXFR after which AXFR is asked for on the same primary: FORMERR, SERVFAIL, NOTIMP, REFUSED.
 NO_DIFFERENCES = (1, 2, 4, 5)
+
+_pool = control.Pool("secondary", THREADS)
 
 
 class Keeper:
@@ -96,23 +95,23 @@ class Keeper:
         with self._lock:
             if sender not in self._notifiers:
                 self._notifiers.append(sender)
-        _clock.put(time.monotonic(), self._run)
+        control.after(0, self._run)
 
     # ---- what is due ----
 
     def _schedule(self, seconds: float) -> None:
         with self._lock:
             self._due = time.monotonic() + seconds
-        _clock.put(self._due, self._run)
+        control.after(seconds, self._run)
 
     def _run(self) -> None:
-        """Called when something may be due: by the clock."""
+        """Called when something may be due: by a timer."""
         with self._lock:
             if self._stopped or self._busy or not (self._notifiers or self._due <= time.monotonic()):
                 return
             self._busy = True
             notifiers, self._notifiers = self._notifiers, []
-        _pool.put(lambda: self._work(notifiers))
+        _pool.submit(self._work, notifiers)
 
     def _work(self, notifiers: list[str]) -> None:
         due = self._due
@@ -130,7 +129,7 @@ class Keeper:
             self._busy = False
             again = bool(self._notifiers)
         if again or self._due <= time.monotonic():
-            _clock.put(time.monotonic(), self._run)
+            control.after(0, self._run)
 
     def _first(self, senders: list[str]) -> None:
         try:
@@ -202,7 +201,7 @@ class Keeper:
         _, _, retry, _ = self._timers()
         if not self._retrying:
             self._retrying = True
-            _clock.put(self._expires, self._expire)
+            control.after(self._expires - time.monotonic(), self._expire)
         self._schedule(retry + random.uniform(0, RETRY_JITTER))
 
     def _expire(self) -> None:
@@ -309,75 +308,9 @@ class Keeper:
         if left <= 0:
             self.zone.expired = True
         else:
-            _clock.put(self._expires, self._expire)
+            control.after(self._expires - time.monotonic(), self._expire)
         log.info(f"Serving {self.zone.origin} with {serial} SOA serial from {storage.path}" + (", which has expired" if left <= 0 else ""))
 
 
 def _told(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-# ---- threads ----
-
-
-class Clock:
-    """Calls functions at their time, on a thread of its own; they must be short."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._due: list[tuple[float, int, Callable[[], object]]] = []
-        self._order = itertools.count()
-        self._thread: threading.Thread | None = None
-
-    def put(self, moment: float, function: Callable[[], object]) -> None:
-        with self._changed:
-            heapq.heappush(self._due, (moment, next(self._order), function))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="secondary", daemon=True)
-                self._thread.start()
-            self._changed.notify()
-
-    def _run(self) -> None:
-        schedule.renice()
-        while True:
-            with self._changed:
-                while not self._due or (wait := self._due[0][0] - time.monotonic()) > 0:
-                    self._changed.wait(wait if self._due else None)
-                _, _, function = heapq.heappop(self._due)
-            try:
-                function()
-            except Exception as error:
-                log.error(defect(error))
-
-
-class Pool:
-    """Daemon threads that do what is put to them; as many as there is to do, at most `THREADS`."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._jobs: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self._threads = 0
-        self._left = 0
-
-    def put(self, job: Callable[[], object]) -> None:
-        with self._lock:
-            self._left += 1
-            if self._left > self._threads and self._threads < THREADS:
-                self._threads += 1
-                threading.Thread(target=self._run, name=f"secondary-{self._threads}", daemon=True).start()
-        self._jobs.put(job)
-
-    def _run(self) -> None:
-        schedule.renice()
-        while True:
-            job = self._jobs.get()
-            try:
-                job()
-            except Exception as error:
-                log.error(defect(error))
-            with self._lock:
-                self._left -= 1
-
-
-_clock = Clock()
-_pool = Pool()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-
-from fastdns.control import schedule
+from fastdns import control
 from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.plugins.dnssec.keys import Key, base_name, read_key
@@ -21,24 +19,23 @@ DIRECTORY = "/var/lib/coredns"
 def setup(controller: Controller) -> None:
     """Sign in the background what has to be, at the start and every five hours; the chain has no part in it."""
     signers = parse(controller)
-    tasks: list[schedule.Task] = []
+    timers: list[control.Timer] = []
 
     def start() -> None:
         due = [(signer, why) for signer in signers if (why := signer.look())]
         if due:
-            threading.Thread(target=_sign_all, args=(due,), name="sign", daemon=True).start()
-        tasks.extend(schedule.every(REFRESH, signer.refresh) for signer in signers)
+            timers.append(control.after(0, lambda: _sign_all(due)))
+        timers.extend(control.every(REFRESH, signer.refresh) for signer in signers)
 
     def stop() -> None:
-        for task in tasks:
-            task.cancel()
+        for timer in timers:
+            timer.cancel()
 
     controller.on_startup(start)
     controller.on_shutdown(stop)
 
 
 def _sign_all(due: list[tuple[Signer, str]]) -> None:
-    schedule.renice()
     for signer, why in due:
         signer.sign_and_tell(why)
 

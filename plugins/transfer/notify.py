@@ -1,19 +1,19 @@
-"""NOTIFY out (RFC 1996): the peers of a zone learn that it has changed. One thread asks them all at once, and asks again who is silent."""
+"""NOTIFY out (RFC 1996): the peers of a zone learn that it has changed. All are asked at once, and those who are silent again."""
 
 from __future__ import annotations
 
 import collections
-import contextlib
 import os
 import secrets
-import selectors
 import socket
 import struct
 import threading
 import time
 
+from fastdns import control
 from fastdns._wire import name_wire
-from fastdns.control import schedule
+from fastdns.control import readable
+from fastdns.control.eventloop import TaskGroup
 from fastdns.corefile.address import join_host_port, split_address
 from fastdns.corefile.errors import quoted
 from fastdns.index.zone_list import ZoneList
@@ -52,16 +52,27 @@ class Try:
         self.source = source
         self.tries = 0
         self.socket: socket.socket | None = None
-        self.deadline = 0.0
         self.question = name_wire(batch.zone) + struct.pack(">HH", TYPE_SOA, 1)
         self.id = 0
         self.error = ""
 
-    def send(self) -> bool:
-        """Ask (once more), from a port and with an id of its own. False, with `error`, when that cannot be."""
-        self.close()
+    async def ask(self) -> bool:
+        """Ask (once more), and wait for the answer. Whether the peer accepts; else `error` says why not."""
         self.tries += 1
-        self.deadline = time.monotonic() + PATIENCE * self.tries
+        deadline = time.monotonic() + PATIENCE * self.tries
+        try:
+            if not self.send() or self.socket is None:
+                return False
+            while await readable(self.socket.fileno(), deadline - time.monotonic()):
+                accepted = self.receive()
+                if accepted is not None:
+                    return accepted
+            return self.fail(TimeoutError("i/o timeout"))
+        finally:
+            self.close()
+
+    def send(self) -> bool:
+        """From a port and with an id of its own. False, with `error`, when that cannot be."""
         self.id = secrets.randbits(16)
         host, port = split_address(self.address)
         try:
@@ -121,105 +132,67 @@ class Notifier:
         """``peers`` gives each zone's addresses and the local address that they are told from ("": any)."""
         self.zones = ZoneList(peers)
         self.peers = {name_wire(zone.lower()): found for zone, found in peers.items()}
-        self._changed = threading.Condition()
-        self._waiting: collections.OrderedDict[str, str] = collections.OrderedDict()
-        self._thread: threading.Thread | None = None
-        self._bell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._lock = threading.Lock()
+        self._waiting: dict[str, str] = {}
+        self._tasks: TaskGroup | None = None
         self._stopped = False
+        #: Of the loop's thread, as all below. Not asked yet, or not for the last time.
+        self._queue: collections.deque[Try] = collections.deque()
+        self._under_way = 0
 
     def notify(self, zone: str, plugin: str = "file") -> None:
         """Tell the zone's peers that it has changed; returns at once. What fails is logged as a warning of ``plugin``."""
         found = self.zones.match(zone.lower())
         if found is None or not self._addresses(found):
             return
-        with self._changed:
+        with self._lock:
             if self._stopped:
                 return
+            if self._tasks is None:
+                self._tasks = TaskGroup(control.loop())
+            if not self._waiting:
+                self._tasks.loop.call_soon(self._begin)
             self._waiting[zone.lower()] = plugin
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="notify", daemon=True)
-                self._thread.start()
-            self._ring()
 
     def stop(self) -> None:
         """No further notifies; those under way are given up."""
-        with self._changed:
-            if self._stopped:
-                return
+        with self._lock:
             self._stopped = True
             self._waiting.clear()
-            if self._thread is None:
-                self._close()
-            else:
-                self._ring()
-
-    def _ring(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # it rings already
-            os.write(self._bell[1], b"!")
-
-    def _close(self) -> None:
-        for descriptor in self._bell:
-            os.close(descriptor)
+            tasks, self._tasks = self._tasks, None
+        if tasks is not None:
+            tasks.stop()
 
     def _addresses(self, zone: bytes) -> list[str]:
         return [address for address in self.peers[zone][0] if address != "*"]
 
-    def _run(self) -> None:
-        schedule.renice()
-        under_way: dict[int, Try] = {}
-        queue: collections.deque[Try] = collections.deque()
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._bell[0], selectors.EVENT_READ)
-            while not self._stopped:
-                now = time.monotonic()
-                wait = min((one.deadline - now for one in under_way.values()), default=None)
-                for key, _ in selector.select(None if wait is None else max(0.0, wait)):
-                    if key.fd == self._bell[0]:
-                        os.read(key.fd, 4096)
-                        queue += self._take()
-                        continue
-                    one = under_way[key.fd]
-                    accepted = one.receive()
-                    if accepted is not None:
-                        self._settle(one, accepted, under_way, queue, selector)
-                now = time.monotonic()
-                for one in [one for one in under_way.values() if one.deadline <= now]:
-                    one.fail(TimeoutError("i/o timeout"))
-                    self._settle(one, False, under_way, queue, selector)
-                while queue and len(under_way) < UNDER_WAY:
-                    self._begin(queue.popleft(), under_way, queue, selector)
-        for one in [*under_way.values(), *queue]:
-            one.close()
-        with self._changed:
-            self._close()
-
-    def _take(self) -> list[Try]:
-        with self._changed:
-            waiting = list(self._waiting.items())
-            self._waiting.clear()
-        found = []
-        for zone, plugin in waiting:
+    def _begin(self) -> None:
+        with self._lock:
+            waiting, self._waiting, tasks = self._waiting, {}, self._tasks
+        for zone, plugin in waiting.items():
             match = self.zones.match(zone) or b""
             addresses, source = self._addresses(match), self.peers[match][1]
             batch = Batch(zone, len(addresses), Log(f"plugin/{plugin}"))
-            found += [Try(batch, address, source) for address in addresses]
-        return found
+            self._queue += [Try(batch, address, source) for address in addresses]
+        for _ in range(min(len(self._queue), UNDER_WAY - self._under_way)):
+            if tasks is not None and tasks.spawn(self._run(), "notify") is not None:
+                self._under_way += 1
 
-    def _begin(self, one: Try, under_way: dict[int, Try], queue: collections.deque[Try], selector: selectors.BaseSelector) -> None:
-        if one.send() and one.socket is not None:
-            under_way[one.socket.fileno()] = one
-            selector.register(one.socket, selectors.EVENT_READ)
-        else:
-            self._settle(one, False, under_way, queue, selector)
+    async def _run(self) -> None:
+        """Ask one peer after the other, until all have answered or were asked often enough."""
+        try:
+            while self._queue:
+                one = self._queue.popleft()
+                accepted = await one.ask()
+                if accepted or one.tries == TRIES:
+                    self._settle(one, accepted)
+                else:
+                    self._queue.append(one)
+        finally:
+            self._under_way -= 1
 
-    def _settle(self, one: Try, accepted: bool, under_way: dict[int, Try], queue: collections.deque[Try], selector: selectors.BaseSelector) -> None:
-        """It has been answered, or not: ask once more, or be done with this peer, and with the batch when it was the last."""
-        if one.socket is not None and under_way.pop(one.socket.fileno(), None) is not None:
-            selector.unregister(one.socket)
-        one.close()
-        if not accepted and one.tries < TRIES:
-            queue.append(one)
-            return
+    def _settle(self, one: Try, accepted: bool) -> None:
+        """Be done with this peer, and with the batch when it was the last."""
         batch = one.batch
         batch.left -= 1
         if not accepted:

@@ -1,20 +1,21 @@
-"""HTTP/1.1 to an API server (RFC 9112) on a poller: GET only, bodies streamed into a decoder, connections kept for the next request."""
+"""HTTP/1.1 to an API server (RFC 9112) on the control side's loop: GET only, bodies streamed into a decoder, connections kept for the next request."""
 
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import socket
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastdns import COREDNS_VERSION
+from fastdns.control import Signal, blocking, readable, sleep, writable
 from fastdns.plugins.kubernetes.decode.objects import Sink
 from fastdns.plugins.kubernetes.decode.stream import Stream, StreamError, api_error
 from fastdns.plugins.kubernetes.watch import metrics
-from fastdns.plugins.kubernetes.watch.poller import Signal, readable, sleep, writable
 
 if TYPE_CHECKING:
     import ssl
@@ -32,7 +33,7 @@ BODY_TIMEOUT = 10.0
 #: How long an unused connection is kept.
 IDLE = 20.0
 
-#: Octets read at once, into one buffer for all connections of a poller.
+#: Octets read at once, into one buffer for all connections of a client.
 READ = 131072
 #: Octets of the largest TLS record.
 RECORD = 16384
@@ -121,7 +122,7 @@ class Socket:
         address, proxy = api.address, api.proxy
         peer, dial = (proxy.address, "proxyconnect tcp: dial tcp") if proxy else (address, "dial tcp")
         try:
-            found = socket.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
+            found = await _resolve(peer.host, peer.port)
         except OSError as error:
             raise Unreachable(f"{dial}: lookup {peer.host}: {error.strerror or error}") from None
         failure: Unreachable | None = None
@@ -271,6 +272,14 @@ class Socket:
 
     def close(self) -> None:
         self.socket.close()
+
+
+async def _resolve(host: str, port: int) -> list[tuple[Any, ...]]:
+    """The addresses of a host; only a name takes a thread to ask for. OSError."""
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return await blocking(functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
 
 
 def _wants(error: OSError) -> str:

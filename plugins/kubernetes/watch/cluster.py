@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from fastdns import control
+from fastdns.control.eventloop import Task, TaskGroup
 from fastdns.plugins.kubernetes.watch.client import Limits
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
 from fastdns.telemetry.log import Log
@@ -25,7 +27,6 @@ from fastdns.telemetry.log import Log
 if TYPE_CHECKING:
     from fastdns.plugins.kubernetes.decode.objects import Sink
     from fastdns.plugins.kubernetes.watch.connection import Api
-    from fastdns.plugins.kubernetes.watch.poller import Poller, Task
     from fastdns.plugins.kubernetes.watch.reflector import Reflector
     from fastdns.plugins.kubernetes.watch.snapshot import Snapshot
 
@@ -56,7 +57,7 @@ class Origin(Protocol):
 
 
 class Cluster:
-    """The informers of one origin, their thread and their store."""
+    """The informers of one origin, their tasks and their store."""
 
     def __init__(self, origin: Origin, options: Options, sink: Sink) -> None:
         self.origin = origin
@@ -69,52 +70,50 @@ class Cluster:
         #: Kinds that the store can answer from: listed, or loaded from a snapshot.
         self.served: set[Kind] = set()
         self.leases = 0
-        self.poller: Poller | None = None
+        self.tasks: TaskGroup | None = None
         self.feed: Feed | None = None
 
     def want(self, kinds: Iterable[Kind]) -> None:
         """Start what is not running yet. From any thread."""
         self.wanted.update(kinds)
-        if self.poller is None:
-            from fastdns.plugins.kubernetes.watch.poller import Poller
-
-            self.poller = Poller("kubernetes")
-            self.feed = self._make_feed(self.poller)
-            self.poller.start()
+        if self.tasks is None:
+            self.tasks = TaskGroup(control.loop(urgent=self))
+            self.feed = self._make_feed(self.tasks)
         self._tell()
 
     def unwant(self, kinds: Iterable[Kind]) -> None:
         """Stop what nobody else wants."""
         self.wanted.subtract(kinds)
         self.wanted += Counter()
-        if self.poller is not None and self.leases:
+        if self.tasks is not None and self.leases:
             self._tell()
 
     def _tell(self) -> None:
         kinds = frozenset(self.wanted)
-        poller, feed = self.poller, self.feed
-        if poller is not None and feed is not None:
-            poller.call(lambda: feed.watch(kinds))
+        tasks, feed = self.tasks, self.feed
+        if tasks is not None and feed is not None:
+            tasks.loop.call_soon(feed.watch, kinds)
 
-    def _make_feed(self, poller: Poller) -> Feed:
+    def _make_feed(self, tasks: TaskGroup) -> Feed:
         from fastdns.plugins.kubernetes.watch.connection import Api
 
         if isinstance(self.origin, Api):
-            return ApiFeed(self, self.origin, poller)
+            return ApiFeed(self, self.origin, tasks)
         from fastdns.plugins.kubernetes.watch.manifests import ManifestFeed, Manifests
 
         assert isinstance(self.origin, Manifests)  # noqa: S101 - there is no third kind
-        return ManifestFeed(self, self.origin, poller)
+        return ManifestFeed(self, self.origin, tasks)
 
     def mark(self, kind: Kind, listed: bool = True) -> None:
-        """A kind has arrived in the store. On the poller's thread."""
+        """A kind has arrived in the store. Once all are there the workers come first; until then, being late would be worse."""
         with self.changed:
             self.served.add(kind)
             if listed:
                 self.listed.add(kind)
             self.changed.notify_all()
-        if self.poller is not None and self.served >= set(self.wanted):
-            self.poller.be_nice()
+        tasks = self.tasks
+        if tasks is not None and self.served >= set(self.wanted):
+            tasks.loop.end_urgent(self)
 
     def unmark(self, kind: Kind) -> None:
         """A kind was dropped."""
@@ -123,16 +122,15 @@ class Cluster:
             self.listed.discard(kind)
 
     def stop(self) -> None:
-        """End the thread. The store stays as it is."""
-        if self.poller is not None:
-            if self.feed is not None:
-                self.poller.call(self.feed.finish)
-            self.poller.stop()
-            self.poller = None
+        """End the tasks. The store stays as it is."""
+        if self.tasks is not None:
+            self.tasks.stop(self.feed.finish if self.feed is not None else None)
+            self.tasks.loop.end_urgent(self)
+            self.tasks = None
 
 
 class Feed(Protocol):
-    """What runs on a cluster's poller. All calls on its thread."""
+    """What runs on the loop for a cluster. All calls on its thread."""
 
     def watch(self, kinds: frozenset[Kind]) -> None:
         """From now on these kinds."""
@@ -144,15 +142,15 @@ class Feed(Protocol):
 class ApiFeed:
     """A reflector for each kind wanted, and the snapshot."""
 
-    def __init__(self, cluster: Cluster, api: Api, poller: Poller) -> None:
+    def __init__(self, cluster: Cluster, api: Api, tasks: TaskGroup) -> None:
         from fastdns.plugins.kubernetes.watch.client import Client
         from fastdns.plugins.kubernetes.watch.reflector import Health
 
         self.cluster = cluster
-        self.poller = poller
+        self.tasks = tasks
         self.client = Client(api, cluster.options.limits)
         self.health = Health()
-        self.running: dict[Kind, tuple[Reflector, Task]] = {}
+        self.running: dict[Kind, tuple[Reflector, Task | None]] = {}
         self.snapshot: Snapshot | None = None
 
     def watch(self, kinds: frozenset[Kind]) -> None:
@@ -163,14 +161,15 @@ class ApiFeed:
             self._open_snapshot(kinds)
         for kind in sorted(self.running.keys() - kinds):
             reflector, task = self.running.pop(kind)
-            task.cancel()
+            if task is not None:
+                task.cancel()
             reflector.stream.drop()
             cluster.unmark(kind)
         for kind in sorted(kinds - self.running.keys()):
             selector = cluster.options.selectors.of(kind)
             reflector = Reflector(self.client, kind, selector, cluster.sink, self.health, cluster.options.pod_labels)
             reflector.on_synced = lambda kind=kind: self._synced(kind)  # type: ignore[misc]
-            self.running[kind] = (reflector, self.poller.spawn(reflector.run()))
+            self.running[kind] = (reflector, self.tasks.spawn(reflector.run(), f"the watch of {kind.name.lower()}s"))
 
     def _open_snapshot(self, kinds: frozenset[Kind]) -> None:
         from fastdns.plugins.kubernetes.watch.snapshot import Snapshot
@@ -179,7 +178,7 @@ class ApiFeed:
         self.snapshot = Snapshot(cluster.options.snapshot, cluster, self.client.api.address.netloc)
         for kind in self.snapshot.load(kinds):
             cluster.mark(kind, listed=False)
-        self.poller.spawn(self.snapshot.run())
+        self.tasks.spawn(self.snapshot.run(), "the snapshot")
 
     def _synced(self, kind: Kind) -> None:
         self.cluster.mark(kind)

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fastdns.plugins.kubernetes.watch.poller import readable
+from fastdns.control import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ def unix_time(text: object) -> float:
 async def run(words: Sequence[str], env: dict[str, str], folder: str) -> bytes:
     """What a program prints, when it ends well. OSError otherwise, or after TIMEOUT seconds; it is killed then with all that it started.
 
-    It gets no descriptor of ours and an empty standard input. Only for a poller's thread, which goes on meanwhile.
+    It gets no descriptor of ours and an empty standard input. Only for the control side's loop, which goes on meanwhile.
     """
     try:
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder, env=env, start_new_session=True)

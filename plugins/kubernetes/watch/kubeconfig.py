@@ -7,11 +7,11 @@ import os
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from fastdns.control import Signal, sleep
 from fastdns.plugins.kubernetes.watch import auth_provider, exec_plugin
 from fastdns.plugins.kubernetes.watch.clientcmd import Config, load
 from fastdns.plugins.kubernetes.watch.connection import Address, Api, ApiConfigError, Followed, TokenFile, make_context
 from fastdns.plugins.kubernetes.watch.exec_plugin import Credential, bearer
-from fastdns.plugins.kubernetes.watch.poller import Signal, sleep
 from fastdns.plugins.kubernetes.watch.proxy import Proxy
 from fastdns.telemetry.log import Log
 

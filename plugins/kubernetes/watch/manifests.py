@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fastdns.control import Signal, blocking, sleep
 from fastdns.plugins.kubernetes.decode.stream import Splitter, Stream, StreamError
 from fastdns.plugins.kubernetes.watch.connection import ApiConfigError, stamps
-from fastdns.plugins.kubernetes.watch.poller import sleep
 from fastdns.plugins.kubernetes.watch.resources import SERVICE_NAME, Kind
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
+    from fastdns.control.eventloop import TaskGroup
     from fastdns.plugins.kubernetes.watch.cluster import Cluster
-    from fastdns.plugins.kubernetes.watch.poller import Poller
 
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl", ".ndjson")
 #: Seconds between two looks at the files.
@@ -193,10 +193,12 @@ def read_yaml(path: Path) -> Iterator[Found]:
 class ManifestFeed:
     """Reads the files into the store, again whenever one changes."""
 
-    def __init__(self, cluster: Cluster, manifests: Manifests, poller: Poller) -> None:
+    def __init__(self, cluster: Cluster, manifests: Manifests, tasks: TaskGroup) -> None:
         self.cluster = cluster
         self.manifests = manifests
-        self.poller = poller
+        self.tasks = tasks
+        self.kinds: frozenset[Kind] = frozenset()
+        self.changed = Signal()
         self.streams: dict[Kind, Stream] = {}
         self.seen: object = None
         self.loaded = False
@@ -204,6 +206,26 @@ class ManifestFeed:
         self.running = False
 
     def watch(self, kinds: frozenset[Kind]) -> None:
+        self.kinds = kinds
+        if self.running:
+            self.changed.wake()
+        else:
+            self.running = True
+            self.tasks.spawn(self._run(), "the look at manifests")
+
+    def finish(self) -> None:
+        """Nothing is kept."""
+
+    async def _run(self) -> None:
+        """Look at the files, the first time on the loop's thread: until then it runs at full priority, and threads of the pool are niced."""
+        self._look(self.kinds)
+        while True:
+            if self.kinds == self.streams.keys():
+                await sleep(LOOK, self.changed)
+            await blocking(self._look, self.kinds)
+
+    def _look(self, kinds: frozenset[Kind]) -> None:
+        """Read everything when anything changed."""
         for kind in self.streams.keys() - kinds:
             self.streams.pop(kind).drop()
             self.cluster.unmark(kind)
@@ -211,22 +233,6 @@ class ManifestFeed:
             self.streams[kind] = Stream(self.cluster.sink, kind, self.cluster.options.pod_labels)
             self.loaded = False
             self.seen = None
-        if not self.running:
-            self.running = True
-            self.poller.spawn(self._run())
-        else:
-            self._look()
-
-    def finish(self) -> None:
-        """Nothing is kept."""
-
-    async def _run(self) -> None:
-        while True:
-            self._look()
-            await sleep(LOOK)
-
-    def _look(self) -> None:
-        """Read everything when anything changed."""
         files = self.manifests.files()
         seen = (files, stamps(*files))
         if seen == self.seen:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
 import tempfile
+import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fastdns.control import Signal, blocking, sleep
 from fastdns.plugins.kubernetes.store import snapshot
 from fastdns.plugins.kubernetes.watch import metrics
-from fastdns.plugins.kubernetes.watch.poller import Signal, sleep
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.telemetry.log import Log
 
@@ -27,7 +30,7 @@ log = Log("plugin/kubernetes")
 
 
 class Snapshot:
-    """The file of one cluster. All calls on the cluster's poller."""
+    """The file of one cluster. All calls on the loop's thread."""
 
     def __init__(self, path: str, cluster: Cluster, host: str) -> None:
         self.path = path
@@ -43,7 +46,12 @@ class Snapshot:
         }
         self.wanted: frozenset[Kind] = frozenset()
         self.complete = Signal()
+        #: `changes` of the file that is in its place.
         self.saved = 0
+        #: Number of the last draft, and of the one that is in its place.
+        self.drafts = self.latest = 0
+        #: Held while a draft is put in its place.
+        self.lock = threading.Lock()
         self.failed = ""
 
     def load(self, kinds: Iterable[Kind]) -> frozenset[Kind]:
@@ -83,34 +91,71 @@ class Snapshot:
         """Write the file once everything is listed, then at intervals."""
         await sleep(EVERY, self.complete)
         while True:
-            self.save()
+            draft = self._write()
+            if draft is not None:
+                await blocking(self._replace, draft)
             await sleep(EVERY)
 
     def save(self) -> None:
-        """Write the file if all of it is known and something changed; a failure is logged once and tried again later."""
+        """Write the file at once, at the end."""
+        draft = self._write()
+        if draft is not None:
+            self._replace(draft)
+
+    def _write(self) -> Draft | None:
+        """Write a new file if all of the cluster is known and something changed. The store is read here, on the loop's thread."""
         kinds = sorted(self.cluster.listed & set(self.cluster.wanted or self.cluster.listed))
         changes = self.changes()
         if not kinds or not self.cluster.listed >= set(self.cluster.wanted) or changes == self.saved:
-            return
+            return None
         head = {"identity": self.identity, "kinds": [int(kind) for kind in kinds], "saved": time.time()}
-        folder = os.path.dirname(os.path.abspath(self.path))
-        temporary = ""
+        self.drafts += 1
         try:
-            fd, temporary = tempfile.mkstemp(prefix=".snapshot-", dir=folder)
-            try:
-                snapshot.save(self.cluster.sink, [int(kind) for kind in kinds], fd, json.dumps(head).encode())
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            os.replace(temporary, self.path)
+            fd, temporary = tempfile.mkstemp(prefix=".snapshot-", dir=os.path.dirname(os.path.abspath(self.path)))
+        except OSError as error:
+            self._fail(error)
+            return None
+        draft = Draft(self.drafts, changes, fd, temporary)
+        try:
+            snapshot.save(self.cluster.sink, [int(kind) for kind in kinds], fd, json.dumps(head).encode())
         except (OSError, MemoryError) as error:
-            if temporary:
-                try:
-                    os.unlink(temporary)
-                except OSError:
-                    pass
-            if str(error) != self.failed:
-                self.failed = str(error)
-                log.error(f"snapshot {self.path} cannot be written: {error}")
-            return
-        self.saved, self.failed = changes, ""
+            draft.close()
+            self._fail(error)
+            return None
+        return draft
+
+    def _replace(self, draft: Draft) -> None:
+        """Put a new file in the old one's place once the disk has it. On any thread, for it may take long."""
+        with self.lock:
+            try:
+                os.fsync(draft.fd)
+                if draft.number > self.latest:
+                    os.replace(draft.path, self.path)
+                    self.latest, self.saved, self.failed = draft.number, draft.changes, ""
+            except OSError as error:
+                self._fail(error)
+            finally:
+                draft.close()
+
+    def _fail(self, error: Exception) -> None:
+        """A failure is logged once and tried again later."""
+        if str(error) != self.failed:
+            self.failed = str(error)
+            log.error(f"snapshot {self.path} cannot be written: {error}")
+
+
+@dataclass
+class Draft:
+    """A new file that is not in its place yet."""
+
+    number: int
+    #: `Snapshot.changes` when it was written.
+    changes: int
+    fd: int
+    path: str
+
+    def close(self) -> None:
+        """Close it, and remove it if it is still where it was written."""
+        os.close(self.fd)
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)

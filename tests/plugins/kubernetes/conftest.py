@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -14,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from fastdns import control
 from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.watch import cluster as clusters
 from fastdns.plugins.kubernetes.watch.cluster import Cluster, Lease, Options
-from fastdns.plugins.kubernetes.watch.poller import Poller
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from tests.apiserver.process import ApiServer
 from tests.conformance.kube_api import KubeAPI
@@ -54,7 +55,7 @@ def follow() -> Iterator[Callable[..., tuple[Recorder, Lease]]]:
     for lease in leases:
         lease.release()
     assert not clusters.registry
-    until(lambda: not [thread for thread in threading.enumerate() if thread.name == "kubernetes"], "the end of all informers")
+    until(lambda: not control.loop().tasks, "the end of all informers")
 
 
 def cluster_of(lease: Lease) -> Cluster:
@@ -200,24 +201,8 @@ def addresses(recorder: Recorder) -> dict[str, str]:
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine gives or raises, run on a poller."""
-    found: list[tuple[Any, BaseException | None]] = []
-
-    async def whole() -> None:
-        try:
-            found.append((await coroutine, None))
-        except Exception as error:
-            found.append((None, error))
-
-    poller = Poller("test")
-    poller.start()
-    poller.call(lambda: poller.spawn(whole()))
-    until(lambda: found)
-    assert poller.stop()
-    result, error = found[0]
-    if error is not None:
-        raise error
-    return result
+    """What a coroutine gives or raises, run on a loop of its own."""
+    return asyncio.run(coroutine)
 
 
 @pytest.fixture(scope="module")

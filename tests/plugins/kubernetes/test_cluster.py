@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from fastdns import control
 from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.watch import cluster as clusters
 from fastdns.plugins.kubernetes.watch.cluster import Options, acquire
 from fastdns.plugins.kubernetes.watch.connection import Endpoint
-from fastdns.plugins.kubernetes.watch.poller import NICE
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors, kinds
 from fastdns.plugins.kubernetes.watch.selectors import Selector
+from tests.server import free_port
 from tests.waiting import LIMIT, until
 
 OBJECTS = ["ns default", "svc default/a 10.0.0.1", "eps default/a 10.1.0.1", "pod default/p 10.1.0.1"]
@@ -93,51 +92,42 @@ def test_equal_selectors_are_shared_however_they_are_written(one: str, same: boo
 
 def test_a_lease_that_never_started_costs_nothing() -> None:
     lease = acquire(Endpoint("http://127.0.0.1:1"), Options(), kinds(), Recorder)
-    assert lease.cluster.poller is None
+    assert lease.cluster.tasks is None
     lease.release()
 
 
-def test_the_thread_is_niced_once_it_has_listed_everything(fakekube: Any, follow: Any) -> None:
+def test_the_loop_is_niced_once_a_cluster_is_listed(fakekube: Any, follow: Any) -> None:
+    """One that was niced before is not while a cluster is listed."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    _, lease = follow(Endpoint(fakekube(OBJECTS).url), *kinds())
-    thread = lease.cluster.poller.thread.native_id
-    until(lambda: os.getpriority(os.PRIO_PROCESS, thread) == max(NICE, before))
+    loop = control.loop()
+    until(lambda: loop.niced)
+    port = free_port()
+    _, lease = follow(Endpoint(f"http://127.0.0.1:{port}"), *kinds(), wait=0)
+    assert not loop.niced
+    until(lambda: loop.native_id == loop.thread.native_id and os.getpriority(os.PRIO_PROCESS, loop.native_id) == before)
+    fakekube(OBJECTS, port=port)
+    until(lambda: loop.niced)
+    assert lease.synced
+    assert os.getpriority(os.PRIO_PROCESS, loop.native_id) == max(control.NICENESS, before)
     assert os.getpriority(os.PRIO_PROCESS, 0) == before
 
 
-def test_a_process_that_is_nicer_stays_so() -> None:
-    """The thread must not come before the workers of a server that runs niced."""
-    nicer = NICE + 5
-    code = f"""
-import os
-from fastdns.plugins.kubernetes.watch.poller import lower_priority
-os.setpriority(os.PRIO_PROCESS, 0, {nicer})
-lower_priority()
-print(os.getpriority(os.PRIO_PROCESS, 0))
-"""
-    assert int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout) == nicer
+def test_a_cluster_that_never_answers_does_not_keep_the_loop_from_being_niced(follow: Any) -> None:
+    lease = acquire(Endpoint(f"http://127.0.0.1:{free_port()}"), Options(), kinds(), Recorder)
+    lease.start()
+    assert not control.loop().niced
+    lease.release()
+    until(lambda: control.loop().niced)
 
 
-def test_the_last_share_may_end_on_the_clusters_own_thread(fakekube: Any) -> None:
+def test_the_last_share_may_end_on_the_loops_own_thread(fakekube: Any) -> None:
     """The garbage collector runs where it likes."""
     lease = acquire(Endpoint(fakekube(OBJECTS).url), Options(), kinds(), Recorder)
     lease.start()
     assert lease.wait(LIMIT)
-    poller = lease.cluster.poller
-    poller.call(lease.release)
-    poller.thread.join(LIMIT)
-    assert not poller.thread.is_alive()
+    control.call_soon(lease.release)
+    until(lambda: not control.loop().tasks)
     assert not clusters.registry
-
-
-def test_an_error_in_a_posted_call_does_not_end_the_thread(fakekube: Any, follow: Any, lines: list[str]) -> None:
-    server = fakekube(OBJECTS)
-    recorder, lease = follow(Endpoint(server.url))
-    lease.cluster.poller.call(lambda: 1 // 0)
-    server.apply("svc default/b 10.0.0.2")
-    until(lambda: ("default", "b") in recorder.objects(Kind.SERVICE))
-    assert len(lines) == 1
-    assert "ZeroDivisionError" in lines[0]
 
 
 def test_kinds_of_the_properties() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import time
@@ -14,7 +15,6 @@ from fastdns.plugins.kubernetes.watch import client as clients
 from fastdns.plugins.kubernetes.watch import metrics, reflector
 from fastdns.plugins.kubernetes.watch.client import Limiter, Limits
 from fastdns.plugins.kubernetes.watch.connection import Address, ApiConfigError, Endpoint, InCluster
-from fastdns.plugins.kubernetes.watch.poller import Poller
 from tests.plugins.kubernetes.conftest import STREAM, addresses, chunk, pair, reply, service, status
 from tests.waiting import LIMIT, until
 
@@ -137,9 +137,7 @@ def test_a_server_with_another_ca_is_not_trusted(fakekube: Any, follow: Any, lin
 
 def run_limited(limits: Limits, count: int, hold: float = 0.0) -> tuple[list[float], list[float], int]:
     """When `count` requests at once got their turn, for how long the bucket let them wait, and how many ran at the same time."""
-    from fastdns.plugins.kubernetes.watch.poller import sleep
-
-    limiter, poller = Limiter(limits), Poller("test")
+    limiter = Limiter(limits)
     turns: list[float] = []
     delays: list[float] = []
     most = 0
@@ -150,17 +148,13 @@ def run_limited(limits: Limits, count: int, hold: float = 0.0) -> tuple[list[flo
         delays.append(await limiter.enter())
         turns.append(time.monotonic() - begun)
         most = max(most, limiter.running)
-        await sleep(hold)
+        await asyncio.sleep(hold)
         limiter.leave()
 
-    def all_at_once() -> None:
-        for _ in range(count):
-            poller.spawn(one())
+    async def all_at_once() -> None:
+        await asyncio.gather(*(one() for _ in range(count)))
 
-    poller.start()
-    poller.call(all_at_once)
-    until(lambda: len(turns) == count)
-    assert poller.stop()
+    asyncio.run(all_at_once())
     return turns, delays, most
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import time
@@ -17,7 +18,7 @@ from fastdns.plugins.kubernetes.watch.client import Client, Limits
 from fastdns.plugins.kubernetes.watch.connection import ApiConfigError
 from fastdns.plugins.kubernetes.watch.exec_plugin import Credential
 from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig, Renewed
-from fastdns.plugins.kubernetes.watch.poller import Poller, Signal, sleep
+from fastdns.control import Signal, sleep
 from tests.plugins.kubernetes.conftest import addresses, pair, run
 from tests.waiting import LIMIT, until
 
@@ -265,7 +266,6 @@ def test_connections_are_not_used_for_another_server(fakekube: Any, tmp_path: Pa
 
 def together(*coroutines: Any) -> list[str]:
     """Run coroutines at once; their errors."""
-    poller = Poller("test")
     ended: list[str] = []
 
     async def one(coroutine: Any) -> None:
@@ -275,10 +275,10 @@ def together(*coroutines: Any) -> list[str]:
         except OSError as error:
             ended.append(str(error))
 
-    poller.start()
-    poller.call(lambda: [poller.spawn(one(coroutine)) for coroutine in coroutines])
-    until(lambda: len(ended) == len(coroutines))
-    assert poller.stop()
+    async def all_of_them() -> None:
+        await asyncio.gather(*(one(coroutine) for coroutine in coroutines))
+
+    asyncio.run(all_of_them())
     return ended
 
 
@@ -333,7 +333,6 @@ def test_what_has_not_ended_yet_is_used_when_renewal_fails() -> None:
 
 
 def test_another_goes_on_when_the_one_who_fetches_is_cancelled() -> None:
-    poller = Poller("test")
     fetched: list[int] = []
     ended: list[str] = []
 
@@ -348,15 +347,14 @@ def test_another_goes_on_when_the_one_who_fetches_is_cancelled() -> None:
         await renewed.prepare()
         ended.append(renewed.current.authorization)
 
-    def start() -> None:
-        first = poller.spawn(one())
-        poller.spawn(one())
-        poller.posted.append(first.cancel)
+    async def both() -> None:
+        first = asyncio.create_task(one())
+        second = asyncio.create_task(one())
+        await asyncio.sleep(0)
+        first.cancel()
+        await second
 
-    poller.start()
-    poller.call(start)
-    until(lambda: ended)
-    assert poller.stop()
+    asyncio.run(both())
     assert (ended, len(fetched)) == (["Bearer a"], 2)
 
 

@@ -1,0 +1,274 @@
+"""A thread with an event loop: starting and stopping it, its tasks, what they raise, its niceness.
+
+The control side's loop (`fastdns.control`), the front ends' and Python executors' are each an `EventLoop`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from fastdns.telemetry.log import Log
+
+__all__ = ["STOP_SECONDS", "EventLoop", "Task", "TaskGroup", "lower_priority"]
+
+Result = TypeVar("Result")
+
+#: Seconds that tasks have to end.
+STOP_SECONDS = 5.0
+#: Seconds before a loop goes on that raised by itself.
+PAUSE = 0.1
+
+log = Log()
+
+
+class EventLoop:
+    """A daemon thread that runs an event loop. Methods may be called from any thread.
+
+    With a ``niceness`` the thread is niced while nothing is urgent (`begin_urgent`).
+    """
+
+    def __init__(self, name: str, factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop, niceness: int | None = None) -> None:
+        self.name = name
+        #: For readers, transports and the like: to be used on the loop's thread, and before `start`.
+        self.loop = factory()
+        self.loop.set_exception_handler(self._failed)
+        #: Those that `spawn` began and that have not ended. Of the loop's thread.
+        self.tasks: set[Task] = set()
+        self.niceness = niceness
+        self.niced = False
+        self.thread: threading.Thread | None = None
+        #: Of the thread that runs the loop now.
+        self.native_id = 0
+        self._ident = 0
+        self._lock = threading.Lock()
+        self._urgent: set[object] = set()
+        self._stopping = False
+        self._stopped = False
+
+    def start(self) -> None:
+        """Start the thread; only the first call does."""
+        with self._lock:
+            if self.thread is None and not self._stopping:
+                self._start_thread()
+
+    def stop(self, seconds: float = STOP_SECONDS) -> bool:
+        """Cancel all tasks and end the thread; False when that took longer than so many seconds. Nothing runs on the loop afterwards."""
+        with self._lock:
+            first, self._stopping = not self._stopping, True
+        if self.thread is None:
+            self.loop.close()
+            return True
+        if first:
+            self._post(self._begin_end)
+        if self.on_thread:
+            return True
+        self.thread.join(seconds)
+        return not self.thread.is_alive()
+
+    @property
+    def on_thread(self) -> bool:
+        """Whether the caller runs on the loop's thread."""
+        return threading.get_ident() == self._ident
+
+    def spawn(self, coroutine: Coroutine[Any, Any, object], name: str = "", ended: Callable[[Task], object] | None = None) -> Task:
+        """Begin a coroutine, soon; ``ended`` is called with the task on the loop's thread when it has ended. A stopped loop begins none."""
+        task = Task(self, coroutine, name or getattr(coroutine, "__qualname__", "a task"), ended)
+        if not self.call_soon(self._begin, task):
+            coroutine.close()
+            task.done = True
+        return task
+
+    def submit(self, coroutine: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
+        """Begin a coroutine, soon, whose result or exception is the caller's."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def call_soon(self, function: Callable[..., object], *args: Any) -> bool:
+        """Call a short function on the loop's thread. What it raises is logged. False: the loop is stopped, and nothing will be called."""
+        return not self._stopping and self._post(function, *args)
+
+    # ---- priority ----
+
+    def begin_urgent(self, holder: object) -> None:
+        """Run at the process's priority until ``holder`` calls `end_urgent`. Not from a niced thread.
+
+        A thread may not raise its own priority without CAP_SYS_NICE. A loop whose thread is niced already goes on in a new one.
+        """
+        with self._lock:
+            self._urgent.add(holder)
+            if self.niced and not self._stopping and not self.on_thread:
+                self.niced = False
+                self._start_thread(self.thread)
+                self._post(self.loop.stop)
+
+    def end_urgent(self, holder: object) -> None:
+        """Nothing is urgent for ``holder`` any more. Again does no harm."""
+        with self._lock:
+            self._urgent.discard(holder)
+            wanted = not self._urgent and not self.niced and self.niceness is not None
+        if wanted:
+            self.call_soon(self._lower)
+
+    def _lower(self) -> None:
+        with self._lock:
+            if self.niceness is not None and not self._urgent and not self.niced:
+                lower_priority(self.niceness)
+                self.niced = True
+
+    # ---- the thread ----
+
+    def _start_thread(self, former: threading.Thread | None = None) -> None:
+        self.thread = threading.Thread(target=self._run, args=(former,), name=self.name, daemon=True)
+        self.thread.start()
+
+    def _run(self, former: threading.Thread | None) -> None:
+        if former is not None:
+            former.join()
+        self._ident, self.native_id = threading.get_ident(), threading.get_native_id()
+        self._lower()
+        while not self._stopped:
+            try:
+                self.loop.run_forever()
+                break
+            except BaseException as error:  # of the loop itself, for want of memory, or SystemExit of a callback
+                log.error(f"{self.name}: {error!r}")
+                time.sleep(PAUSE)
+        if self._stopped and not self.loop.is_closed():
+            self.loop.close()
+
+    def _post(self, function: Callable[..., object], *args: Any) -> bool:
+        try:
+            if self.on_thread:
+                self.loop.call_soon(function, *args)
+            else:
+                self.loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:  # closed
+            return False
+        return True
+
+    def _begin(self, task: Task) -> None:
+        self.tasks.add(task)
+        task._start()
+
+    def _begin_end(self) -> None:
+        self._end = self.loop.create_task(self._cancel_all(), name="stop")
+
+    async def _cancel_all(self) -> None:
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
+        self._stopped = True
+        self.loop.stop()
+
+    def _failed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        log.error(f"{self.name}: {context['message']}{'' if error is None else f': {error!r}'}")
+
+
+class Task:
+    """A coroutine on an event loop. What it raises is logged with its name."""
+
+    __slots__ = ("_cancelled", "_coroutine", "_ended", "_loop", "_task", "done", "name")
+
+    def __init__(self, loop: EventLoop, coroutine: Coroutine[Any, Any, object], name: str, ended: Callable[[Task], object] | None) -> None:
+        self.name = name
+        #: It has returned, raised or been cancelled.
+        self.done = False
+        self._loop = loop
+        self._coroutine = coroutine
+        self._ended = ended
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """End it where it waits: asyncio.CancelledError is raised there, soon. From any thread."""
+        self._cancelled = True
+        self._loop.call_soon(self._cancel)
+
+    def _start(self) -> None:
+        if self._cancelled:
+            self._coroutine.close()
+            self._finish()
+            return
+        self._task = self._loop.loop.create_task(self._coroutine, name=self.name)
+        self._task.add_done_callback(self._returned)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _returned(self, task: asyncio.Task[Any]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error(f"{self.name} ended unexpectedly: {error!r}")
+        self._finish()
+
+    def _finish(self) -> None:
+        self.done = True
+        self._loop.tasks.discard(self)
+        if self._ended is not None:
+            self._ended(self)
+
+
+class TaskGroup:
+    """Tasks of one owner, which end together. From any thread."""
+
+    def __init__(self, loop: EventLoop) -> None:
+        self.loop = loop
+        self.tasks: set[Task] = set()
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._ended = threading.Event()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, object], name: str = "") -> Task | None:
+        """Begin a coroutine; None: the group is stopped."""
+        with self._lock:
+            if self._stopping:
+                coroutine.close()
+                return None
+            task = self.loop.spawn(coroutine, name, self._discard)
+            self.tasks.add(task)
+            return task
+
+    def stop(self, last: Callable[[], object] | None = None, seconds: float = STOP_SECONDS) -> bool:
+        """Cancel all tasks, having called ``last`` on the loop's thread, and wait until they have ended; False when that took longer.
+
+        Does not wait where the caller runs on the loop's thread: whoever let go of the last share, the garbage collector for one.
+        """
+        if not self.loop.call_soon(self._stop, last) or self.loop.on_thread:
+            return True
+        return self._ended.wait(seconds)
+
+    def _stop(self, last: Callable[[], object] | None) -> None:
+        try:
+            if last is not None:
+                last()
+        finally:
+            with self._lock:
+                self._stopping = True
+                tasks = tuple(self.tasks)
+            for task in tasks:
+                task.cancel()
+            if not tasks:
+                self._ended.set()
+
+    def _discard(self, task: Task) -> None:
+        with self._lock:
+            self.tasks.discard(task)
+            ended = self._stopping and not self.tasks
+        if ended:
+            self._ended.set()
+
+
+def lower_priority(niceness: int) -> None:
+    """Nice the calling thread, and only it (on Linux niceness is a thread's own), unless it is nicer already."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), max(niceness, os.getpriority(os.PRIO_PROCESS, 0)))
+    except OSError:  # a sandbox without the system call
+        pass
