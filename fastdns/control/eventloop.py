@@ -50,6 +50,7 @@ class EventLoop:
         self._urgent: set[object] = set()
         self._stopping = False
         self._stopped = False
+        self._ending: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Start the thread; only the first call does."""
@@ -116,7 +117,9 @@ class EventLoop:
 
     def _lower(self) -> None:
         with self._lock:
-            if self.niceness is not None and not self._urgent and not self.niced:
+            # A thread that is about to hand the loop over leaves this to its successor, which does it first of all.
+            mine = threading.current_thread() is self.thread
+            if mine and self.niceness is not None and not self._urgent and not self.niced:
                 lower_priority(self.niceness)
                 self.niced = True
 
@@ -156,7 +159,7 @@ class EventLoop:
         task._start()
 
     def _begin_end(self) -> None:
-        self._end = self.loop.create_task(self._cancel_all(), name="stop")
+        self._ending = self.loop.create_task(self._cancel_all(), name="stop")
 
     async def _cancel_all(self) -> None:
         while others := asyncio.all_tasks() - {asyncio.current_task()}:

@@ -6,6 +6,7 @@ import os
 import ssl
 from dataclasses import dataclass, field
 
+from fastdns import control
 from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import system_error
 from fastdns.plugins.etcd._etcd import EtcdHandler
@@ -45,7 +46,8 @@ def setup(controller: Controller) -> None:
     settings = parse(controller)
     gateway = Gateway(settings.endpoints, context(settings.tls) if settings.tls is not None else None, settings.user, settings.password)
     try:
-        gateway.authenticate()
+        if gateway.user and gateway.password:
+            control.loop().submit(gateway.authenticate()).result()
     except EtcdError as error:
         raise CorefileError(str(error)) from None
     records = Records()

@@ -1,12 +1,17 @@
-"""What keeps the records of one server block as etcd has them: a list, then a watch, on a thread of its own."""
+"""What keeps the records of one server block as etcd has them: a list, then a watch, on the control side's loop."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from fastdns import control
+from fastdns.control import Signal, blocking, sleep
+from fastdns.control.eventloop import TaskGroup
 from fastdns.corefile.errors import defect
 from fastdns.plugins.etcd._snapshot import Records
 from fastdns.plugins.etcd.gateway import EtcdError, Gateway, Kv
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Follower"]
 
+Result = TypeVar("Result")
+
 log = Log("plugin/etcd")
 
 FIRST_PAUSE = 0.1
@@ -28,6 +35,8 @@ SAY_AGAIN = 60.0
 REST = 4
 #: Seconds between two looks at the leases.
 LEASES = 10.0
+#: Events above which rows are made on another thread.
+MANY = 100
 
 
 class Follower:
@@ -35,137 +44,140 @@ class Follower:
 
     def __init__(self, gateway: Gateway, path: str, records: Records) -> None:
         self.gateway, self.path, self.records = gateway, path, records
+        #: The first list is there, or has failed.
+        self.tried = threading.Event()
+        self.tasks: TaskGroup | None = None
+        # From here on: of the loop's thread.
         self.rows: dict[bytes, Row] = {}
         #: Lease -> its position.
         self.leases: dict[int, int] = {}
-        self.left: list[float] = []
-        #: The first list is there, or has failed.
-        self.tried = threading.Event()
-        self.stopping = threading.Event()
-        #: Of rows and leases.
-        self.lock = threading.Lock()
+        #: When each lease ends, monotonic seconds.
+        self.ends: list[float] = []
+        self.changed = Signal()
+        #: Rows have changed since they were published last.
+        self.dirty = False
         #: One publishes at a time, so that nothing older follows.
-        self.publishing = threading.Lock()
-        self.dirty = threading.Event()
+        self.publishing = asyncio.Lock()
         self.said: tuple[str, float] = ("", 0.0)
-        self.threads = [
-            threading.Thread(target=self._run, name="etcd", daemon=True),
-            threading.Thread(target=self._publish, name="etcd publisher", daemon=True),
-        ]
 
     def start(self) -> None:
-        for thread in self.threads:
-            thread.start()
+        """Begin; the loop runs at full priority until the first list is there, or has failed."""
+        self.tasks = TaskGroup(control.loop(urgent=self))
+        self.tasks.spawn(self._run(), "the watch of etcd")
+        self.tasks.spawn(self._publish_changes(), "the publisher of etcd's records")
+        self.tasks.spawn(self._renew_leases(), "the look at etcd's leases")
 
     def stop(self) -> None:
-        self.stopping.set()
-        self.dirty.set()
-        self.gateway.close()
+        """End what is under way."""
+        if self.tasks is not None:
+            self.tasks.loop.end_urgent(self)
+            self.tasks.stop()
 
     # ---- list and watch ----
 
-    def _run(self) -> None:
+    async def _run(self) -> None:
         pause = FIRST_PAUSE
-        while not self.stopping.is_set():
+        while True:
             try:
-                revision = self._list()
+                revision = await self._list()
                 pause = FIRST_PAUSE
-                self._watch(revision)
-            except (EtcdError, LookupError, TypeError, ValueError, MemoryError) as error:  # the thread outlives any answer
-                self.tried.set()
-                if self.stopping.is_set():
-                    return
+                await self.gateway.watch(self.path, revision + 1, self._take)
+            except (EtcdError, LookupError, TypeError, ValueError, MemoryError) as error:  # the task outlives any answer
+                self._have_tried()
                 self._say(str(error) if isinstance(error, EtcdError) else defect(error))
-            self.stopping.wait(pause * random.uniform(0.5, 1.5))
+            await sleep(pause * random.uniform(0.5, 1.5))
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _list(self) -> int:
-        if not self.gateway.token:
-            self.gateway.authenticate()
-        kvs, revision = self.gateway.range(self.path)
-        with self.lock:
-            self.rows.clear()
-            self.leases.clear()
-            self.left.clear()
-        self._take([(True, kv) for kv in kvs])
-        self._make()
+    def _have_tried(self) -> None:
         self.tried.set()
+        if self.tasks is not None:
+            self.tasks.loop.end_urgent(self)
+
+    async def _list(self) -> int:
+        if not self.gateway.token:
+            await self.gateway.authenticate()
+        kvs, revision = await self.gateway.range(self.path)
+        leases: dict[int, int] = {}
+        ends: list[float] = []
+        events = [(True, kv) for kv in kvs]
+        await self._ask_for_leases(events, leases, ends)
+        rows = await self._work(self._rows_of, events, leases)
+        self.rows = {key: made for key, made in rows if made is not None}
+        self.leases, self.ends, self.dirty = leases, ends, False
+        await self._publish()
+        self._have_tried()
         return revision
 
-    def _watch(self, revision: int) -> None:
-        for events, _ in self.gateway.watch(self.path, revision + 1).batches():
-            if events:
-                self._take(events)
-                self.dirty.set()
+    async def _take(self, events: list[tuple[bool, Kv]]) -> None:
+        await self._ask_for_leases(events, self.leases, self.ends)
+        rows = self._rows_of(events, self.leases) if len(events) <= MANY else await blocking(self._rows_of, events, self.leases)
+        for key, made in rows:
+            if made is None:
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = made
+        self.dirty = True
+        self.changed.wake()
 
-    def _take(self, events: list[tuple[bool, Kv]]) -> None:
-        for there, (key, value, lease) in events:
-            position = self._lease(lease) if there and lease else -1
-            made = row(self.path, key, value, position) if there else None
-            with self.lock:
-                if made is None:
-                    self.rows.pop(key, None)
-                else:
-                    self.rows[key] = made
+    async def _work(self, function: Callable[..., Result], *args: Any) -> Result:
+        """Do what may take long: on another thread, but for the first list, which a niced thread would hold up."""
+        return await blocking(function, *args) if self.tried.is_set() else function(*args)
 
-    def _lease(self, lease: int) -> int:
-        """The position of a lease; a new one is asked for the time that it has left."""
-        position = self.leases.get(lease)
-        if position is None:
-            left = self._left(lease)
-            with self.lock:
-                position = self.leases[lease] = len(self.left)
-                self.left.append(time.monotonic() + left)
-        return position
+    def _rows_of(self, events: list[tuple[bool, Kv]], leases: dict[int, int]) -> list[tuple[bytes, Row | None]]:
+        """The row of each key; None for one that is gone."""
+        return [(key, row(self.path, key, value, leases[lease] if lease else -1) if there else None) for there, (key, value, lease) in events]
 
-    def _left(self, lease: int) -> float:
-        try:
-            return self.gateway.time_to_live(lease)
-        except EtcdError as error:
-            self._say(str(error))
-            return 0.0
+    async def _ask_for_leases(self, events: list[tuple[bool, Kv]], leases: dict[int, int], ends: list[float]) -> None:
+        """Give each new lease a position, and ask for the time that it has left."""
+        for there, (_, _, lease) in events:
+            if there and lease and lease not in leases:
+                try:
+                    left = await self.gateway.time_to_live(lease)
+                except EtcdError as error:
+                    self._say(str(error))
+                    left = 0.0
+                leases[lease] = len(ends)
+                ends.append(time.monotonic() + left)
 
     # ---- publishing ----
 
-    def _publish(self) -> None:
-        """Publishes changes, not more often than is good; and looks at the leases from time to time, for those that are kept alive change without an event."""
-        looked = time.monotonic()
-        while not self.stopping.is_set():
-            if self.dirty.wait(LEASES) and not self.stopping.is_set():
-                self.dirty.clear()
-                begun = time.monotonic()
-                try:
-                    self._make()
-                except MemoryError as error:
-                    self._say(defect(error))
-                    self.stopping.wait(LONGEST_PAUSE)
-                    self.dirty.set()
-                self.stopping.wait(REST * (time.monotonic() - begun))
-            if self.leases and time.monotonic() - looked >= LEASES and not self.stopping.is_set():
-                self._renew()
-                looked = time.monotonic()
-
-    def _make(self) -> None:
-        with self.publishing:
-            with self.lock:
-                rows = [self.rows[key] for key in sorted(self.rows)]
-                now = time.monotonic()
-                left = [until - now for until in self.left]
-            self.records.publish(rows, left)
-
-    def _renew(self) -> None:
-        asking = Gateway([], None)
-        asking.endpoints, asking.token = self.gateway.endpoints, self.gateway.token
-        for lease, position in list(self.leases.items()):
+    async def _publish_changes(self) -> None:
+        """Publish changes, not more often than is good."""
+        while True:
+            if not self.dirty:
+                await sleep(None, self.changed)
+            self.dirty = False
+            begun = time.monotonic()
             try:
-                left = asking.time_to_live(lease)
-            except EtcdError:
-                return
-            with self.lock:
-                if self.leases.get(lease) != position:
-                    return
-                self.left[position] = time.monotonic() + left
-                self.records.renew(position, left)
+                await self._publish()
+            except MemoryError as error:
+                self._say(defect(error))
+                await sleep(LONGEST_PAUSE)
+                self.dirty = True
+            await sleep(REST * (time.monotonic() - begun))
+
+    async def _publish(self) -> None:
+        async with self.publishing:
+            now = time.monotonic()
+            await self._work(self._make, dict(self.rows), [end - now for end in self.ends])
+
+    def _make(self, rows: dict[bytes, Row], left: list[float]) -> None:
+        self.records.publish([rows[key] for key in sorted(rows)], left)
+
+    async def _renew_leases(self) -> None:
+        """Look at the leases from time to time, for those that are kept alive change without an event."""
+        while True:
+            await sleep(LEASES)
+            for lease, position in list(self.leases.items()):
+                try:
+                    left = await self.gateway.time_to_live(lease)
+                except EtcdError:
+                    break
+                async with self.publishing:
+                    if self.leases.get(lease) != position:
+                        break
+                    self.ends[position] = time.monotonic() + left
+                    self.records.renew(position, left)
 
     def _say(self, text: str) -> None:
         now = time.monotonic()

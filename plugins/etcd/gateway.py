@@ -1,24 +1,23 @@
-"""etcd over the JSON gateway that its client port has (v3 API, https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/), blocking, with http.client."""
+"""etcd over the JSON gateway that its client port has (v3 API, https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/): coroutines."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
-import http.client
 import json
-import socket
 import ssl
-from collections.abc import Iterator
-from typing import Any
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-__all__ = ["EtcdError", "Gateway", "Watch"]
+from fastdns.control.connection import READ, Connection, HttpError, Peer
+from fastdns.plugins.etcd.body import Body
+
+__all__ = ["EtcdError", "Gateway"]
 
 TIMEOUT = 5.0
 #: Keys that are read at once.
 PAGE = 5000
-#: Keepalive of a watch's connection, which may be silent for hours: seconds before the first probe, between probes, and how many.
-KEEPALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 
 Kv = tuple[bytes, bytes, int]
 
@@ -28,62 +27,63 @@ class EtcdError(Exception):
 
 
 class Gateway:
-    """The endpoints of one cluster. Not to be used by two threads at once, but for ``close``."""
+    """The endpoints of one cluster. All coroutines on one event loop."""
 
     def __init__(self, endpoints: list[str], tls: ssl.SSLContext | None = None, user: str = "", password: str = "") -> None:
         self.endpoints = [self._endpoint(text, tls) for text in endpoints]
         self.user, self.password = user, password
         self.token = ""
-        self.closed = False
-        self.open: set[http.client.HTTPConnection] = set()
+        self.buffer = bytearray(READ)
 
     @staticmethod
-    def _endpoint(text: str, tls: ssl.SSLContext | None) -> tuple[str, int, ssl.SSLContext | None]:
+    def _endpoint(text: str, tls: ssl.SSLContext | None) -> Peer:
         parts = urlsplit(text if "://" in text else f"{'https' if tls else 'http'}://{text}")
-        context = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
-        return parts.hostname or "localhost", parts.port or 2379, context
+        host = parts.hostname or "localhost"
+        if parts.scheme != "https":
+            return Peer(host, parts.port or 2379, "dial tcp")
+        context = tls or ssl.create_default_context()
+        return Peer(host, parts.port or 2379, "dial tcp", lambda: context, host)
 
-    def close(self) -> None:
-        """Ends what is under way."""
-        self.closed = True
-        for connection in list(self.open):
-            _cut(connection)
-
-    def authenticate(self) -> None:
+    async def authenticate(self) -> None:
         """Gets a token for the user. Raises EtcdError."""
         if self.user and self.password:
             self.token = ""
-            self.token = self.call("/v3/auth/authenticate", {"name": self.user, "password": self.password}).get("token", "")
+            self.token = (await self.call("/v3/auth/authenticate", {"name": self.user, "password": self.password})).get("token", "")
 
-    def call(self, path: str, body: dict[str, Any], *, again: bool = True) -> dict[str, Any]:
+    async def call(self, path: str, body: dict[str, Any], *, again: bool = True) -> dict[str, Any]:
         """One request and its answer, by the first endpoint that answers. Raises EtcdError."""
         failures = []
-        for number, (host, port, context) in enumerate(list(self.endpoints)):
+        for peer in list(self.endpoints):
             try:
-                with self._connection(host, port, context) as connection:
-                    reply = self._post(connection, path, body)
-                    data = reply.read()
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                failures.append(f"{host}:{port}: {error}")
+                with _Reply(self, peer) as reply:
+                    await reply.ask(path, body)
+                    data = await reply.whole()
+                answer = dict(json.loads(data)) if reply.status == 200 else {}
+            except (OSError, ValueError) as error:
+                failures.append(f"{peer.host}:{peer.port}: {error}")
                 continue
-            if number:  # the others did not answer: this one is asked first from now on
-                self.endpoints = self.endpoints[number:] + self.endpoints[:number]
+            if failures:  # the others did not answer: this one is asked first from now on
+                self._prefer(peer)
             if reply.status == 200:
-                return dict(json.loads(data))
+                return answer
             message = _message(data)
             if again and self.token and ("token" in message or reply.status == 401):
-                self.authenticate()
-                return self.call(path, body, again=False)
-            raise EtcdError(f"{host}:{port}: {message}")
-        raise EtcdError("; ".join(failures) or "closed")
+                await self.authenticate()
+                return await self.call(path, body, again=False)
+            raise EtcdError(f"{peer.host}:{peer.port}: {message}")
+        raise EtcdError("; ".join(failures))
 
-    def range(self, path: str) -> tuple[list[Kv], int]:
+    def _prefer(self, peer: Peer) -> None:
+        at = self.endpoints.index(peer)
+        self.endpoints = self.endpoints[at:] + self.endpoints[:at]
+
+    async def range(self, path: str) -> tuple[list[Kv], int]:
         """All keys below a path as of one revision, with value and lease; and that revision. Raises EtcdError."""
         found: list[Kv] = []
         key, end, revision = path.encode(), _end(path), 0
         while True:
             body = {"key": _coded(key), "range_end": _coded(end), "limit": PAGE, "revision": revision, "sort_order": "NONE"}
-            answer = self.call("/v3/kv/range", body)
+            answer = await self.call("/v3/kv/range", body)
             revision = revision or int(answer["header"]["revision"])
             kvs = [_kv(kv) for kv in answer.get("kvs", ())]
             found += kvs
@@ -91,94 +91,122 @@ class Gateway:
                 return found, revision
             key = kvs[-1][0] + b"\0"
 
-    def time_to_live(self, lease: int) -> float:
+    async def time_to_live(self, lease: int) -> float:
         """Seconds that a lease has left; 0 where it has ended. Raises EtcdError."""
-        return max(0.0, float(self.call("/v3/lease/timetolive", {"ID": str(lease)}).get("TTL", 0)))
+        return max(0.0, float((await self.call("/v3/lease/timetolive", {"ID": str(lease)})).get("TTL", 0)))
 
-    def watch(self, path: str, revision: int) -> Watch:
-        """What changes below a path from a revision on. Raises EtcdError."""
+    async def watch(self, path: str, revision: int, take: Callable[[list[tuple[bool, Kv]]], Awaitable[object]]) -> NoReturn:
+        """Hand over what changes below a path from a revision on: lists of (whether it is there, key) in the order in which they happened.
+
+        Raises EtcdError when the connection ends, or the past was compacted away; and what ``take`` raises.
+        """
         failures = []
         request = {"create_request": {"key": _coded(path.encode()), "range_end": _coded(_end(path)), "start_revision": str(revision)}}
-        for host, port, context in self.endpoints:
-            connection = _connect(host, port, context)
-            self.open.add(connection)
-            try:
-                reply = self._post(connection, "/v3/watch", request)
-                if reply.status != 200 or connection.sock is None:
-                    raise EtcdError(_message(reply.read()))
-                connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                for option, value in KEEPALIVE:
-                    connection.sock.setsockopt(socket.IPPROTO_TCP, option, value)
-                connection.sock.settimeout(None)
-                if self.closed:  # close() cuts what it finds: from here on, this
-                    raise EtcdError("closed")
-                return Watch(self, connection, reply)
-            except (OSError, http.client.HTTPException, EtcdError) as error:
-                failures.append(f"{host}:{port}: {error}")
-                self._drop(connection)
+        for peer in self.endpoints:
+            with _Reply(self, peer) as reply:
+                try:
+                    await reply.ask("/v3/watch", request)
+                    if reply.status != 200:
+                        raise EtcdError(_message(await reply.whole()))
+                except (OSError, HttpError, EtcdError) as error:
+                    failures.append(f"{peer.host}:{peer.port}: {error}")
+                    continue
+                while True:
+                    events = await _next_events(reply)
+                    if events:
+                        await take(events)
         raise EtcdError("; ".join(failures))
 
-    # ---- connections ----
 
-    @contextlib.contextmanager
-    def _connection(self, host: str, port: int, context: ssl.SSLContext | None) -> Iterator[http.client.HTTPConnection]:
-        connection = _connect(host, port, context)
-        self.open.add(connection)
-        try:
-            yield connection
-        finally:
-            self._drop(connection)
-
-    def _drop(self, connection: http.client.HTTPConnection) -> None:
-        self.open.discard(connection)
-        connection.close()
-
-    def _post(self, connection: http.client.HTTPConnection, path: str, body: dict[str, Any]) -> http.client.HTTPResponse:
-        if self.closed:
-            raise EtcdError("closed")
-        headers = {"Content-Type": "application/json"} | ({"Authorization": self.token} if self.token else {})
-        connection.request("POST", path, json.dumps(body), headers)
-        return connection.getresponse()
+async def _next_events(reply: _Reply) -> list[tuple[bool, Kv]]:
+    """Of the next message of a watch. Raises EtcdError when the connection has ended."""
+    try:
+        line = await reply.line()
+        if not line:
+            raise EtcdError("the watch has ended")
+        return _events(line)
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise EtcdError(f"the watch has ended: {error}") from None
 
 
-class Watch:
-    """Events until the connection ends; then, or when the past was compacted away, EtcdError."""
-
-    def __init__(self, gateway: Gateway, connection: http.client.HTTPConnection, reply: http.client.HTTPResponse) -> None:
-        self.gateway, self.connection, self.reply = gateway, connection, reply
-
-    def batches(self) -> Iterator[tuple[list[tuple[bool, Kv]], int]]:
-        """Lists of (whether it is there, key) in the order in which they happened, and the revision behind them."""
-        try:
-            while True:
-                line = self.reply.readline()
-                if not line:
-                    raise EtcdError("the watch has ended")
-                message = json.loads(line)
-                if "error" in message:
-                    raise EtcdError(_message(line))
-                result = message.get("result", {})
-                if result.get("canceled"):
-                    raise EtcdError(f"the watch was cancelled: {result.get('cancel_reason', 'compacted')}")
-                revision = int(result.get("header", {}).get("revision", 0))
-                yield [(event.get("type", "PUT") == "PUT", _kv(event["kv"])) for event in result.get("events", ())], revision
-        except (OSError, http.client.HTTPException, ValueError, KeyError, AttributeError) as error:
-            raise EtcdError(f"the watch has ended: {error}") from None
-        finally:
-            self.gateway._drop(self.connection)
+def _events(line: bytes) -> list[tuple[bool, Kv]]:
+    """Of one message of a watch. Raises EtcdError when it says that the watch ends, and ValueError, KeyError and AttributeError for what is no message."""
+    message = json.loads(line)
+    if "error" in message:
+        raise EtcdError(_message(line))
+    result = message.get("result", {})
+    if result.get("canceled"):
+        raise EtcdError(f"the watch was cancelled: {result.get('cancel_reason', 'compacted')}")
+    return [(event.get("type", "PUT") == "PUT", _kv(event["kv"])) for event in result.get("events", ())]
 
 
-def _connect(host: str, port: int, context: ssl.SSLContext | None) -> http.client.HTTPConnection:
-    if context is not None:
-        return http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=context)
-    return http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+class _Reply:
+    """A request on a connection of its own, and the reply; closed at the end of ``with``."""
 
+    def __init__(self, gateway: Gateway, peer: Peer) -> None:
+        self.gateway, self.peer = gateway, peer
+        self.connection: Connection | None = None
+        self.status = 0
+        self.body = Body()
+        self.lines: deque[bytes] = deque()
+        #: Of a line that has not ended.
+        self.part: list[bytes] = []
 
-def _cut(connection: http.client.HTTPConnection) -> None:
-    sock = connection.sock
-    if sock is not None:
-        with contextlib.suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
+    def __enter__(self) -> _Reply:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.connection is not None:
+            self.connection.close()
+
+    async def ask(self, path: str, body: dict[str, Any]) -> None:
+        """Connect, send the request, and wait for the head of the reply. Raises Unreachable and HttpError."""
+        gateway, peer = self.gateway, self.peer
+        self.connection = await Connection.connect(peer, gateway.buffer)
+        text = json.dumps(body).encode()
+        host = f"[{peer.host}]" if ":" in peer.host else peer.host
+        lines = [
+            f"POST {path} HTTP/1.1",
+            f"Host: {host}:{peer.port}",
+            "Accept-Encoding: identity",
+            "Content-Type: application/json",
+            f"Content-Length: {len(text)}",
+        ]
+        if gateway.token:
+            lines.append(f"Authorization: {gateway.token}")
+        await self.connection.send(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace") + text)
+        while not self.body.status:
+            await self._receive(TIMEOUT)
+        self.status = self.body.status
+
+    async def whole(self) -> bytes:
+        """The body. Raises Unreachable and HttpError."""
+        while not self.body.ended:
+            await self._receive(TIMEOUT)
+        return self.body.take()
+
+    async def line(self) -> bytes:
+        """The next line of a body that comes over hours, b"" at its end. Raises Unreachable and HttpError."""
+        while not self.lines:
+            first, *others = self.body.take().split(b"\n")
+            self.part.append(first)
+            if others:
+                self.lines += [b"".join(self.part), *others[:-1]]
+                self.part = others[-1:]
+            elif self.body.ended:
+                return b""
+            else:
+                await self._receive(None)
+        return self.lines.popleft()
+
+    async def _receive(self, seconds: float | None) -> None:
+        """What comes next, of head or body; ``seconds`` may pass without an octet."""
+        connection = self.connection
+        count = await connection.receive(seconds) if connection is not None else 0
+        if count:
+            self.body.feed(bytes(memoryview(self.gateway.buffer)[:count]))
+        else:
+            self.body.end()
 
 
 def _kv(kv: dict[str, Any]) -> Kv:

@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-import errno
-import functools
 import os
-import socket
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from fastdns import COREDNS_VERSION
-from fastdns.control import Signal, blocking, readable, sleep, writable
+from fastdns.control import Signal, sleep
+from fastdns.control.connection import READ, Connection, HttpError, Peer, Unreachable, parse_head
 from fastdns.plugins.kubernetes.decode.objects import Sink
 from fastdns.plugins.kubernetes.decode.stream import Stream, StreamError, api_error
 from fastdns.plugins.kubernetes.watch import metrics
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable
 
-    from fastdns.plugins.kubernetes.watch.connection import Address, Api
-    from fastdns.plugins.kubernetes.watch.proxy import Proxy
+    from fastdns.plugins.kubernetes.watch.connection import Api
 
-#: Seconds.
-CONNECT_TIMEOUT = 3.0
-HANDSHAKE_TIMEOUT = 10.0
-HEAD_TIMEOUT = 60.0
-#: Without an octet, of a reply that is no list.
-BODY_TIMEOUT = 10.0
 #: How long an unused connection is kept.
 IDLE = 20.0
-
-#: Octets read at once, into one buffer for all connections of a client.
-READ = 131072
-#: Octets of the largest TLS record.
-RECORD = 16384
+#: Seconds without an octet, of a reply that is no list.
+BODY_TIMEOUT = 10.0
+#: Seconds that a reply's head has to come.
+HEAD_TIMEOUT = 60.0
 HEAD_MAX = 65536
-
-#: Seconds in which the server may get ahead while a list comes: it writes each object by itself.
-GATHER = 0.002
 #: Seconds without an octet after which a list is given up.
 STALLED = 30.0
 #: A list slower than so many octets in so many seconds is given up.
@@ -48,14 +35,6 @@ SLOW_OCTETS = 65536
 SLOW_SECONDS = 60.0
 
 USER_AGENT = f"CoreDNS/{COREDNS_VERSION} git_commit:fastdns ({sys.platform}/{os.uname().machine}/{sys.implementation.name}-{sys.version.split()[0]})"
-
-
-class Unreachable(OSError):
-    """No connection to the server, or it broke; `refused` when nobody listened."""
-
-    def __init__(self, text: str, refused: bool = False) -> None:
-        super().__init__(text)
-        self.refused = refused
 
 
 @dataclass(frozen=True)
@@ -103,198 +82,10 @@ class Limiter:
         self.freed.wake()
 
 
-class Socket:
-    """A connection, with or without TLS."""
-
-    def __init__(self, plain: socket.socket, buffer: bytearray) -> None:
-        self.socket: socket.socket | ssl.SSLSocket = plain
-        self.buffer = buffer
-        self.tls = False
-        self.used = time.monotonic()
-        self.requests = 0
-        self.address: Address | None = None
-        self.proxy: Proxy | None = None
-        self.context: ssl.SSLContext | None = None
-
-    @classmethod
-    async def connect(cls, api: Api, buffer: bytearray) -> Socket:
-        """Unreachable when that fails."""
-        address, proxy = api.address, api.proxy
-        peer, dial = (proxy.address, "proxyconnect tcp: dial tcp") if proxy else (address, "dial tcp")
-        try:
-            found = await _resolve(peer.host, peer.port)
-        except OSError as error:
-            raise Unreachable(f"{dial}: lookup {peer.host}: {error.strerror or error}") from None
-        failure: Unreachable | None = None
-        for family, kind, protocol, _, where in found[:4]:
-            plain = socket.socket(family, kind, protocol)
-            made = cls(plain, buffer)
-            made.address, made.proxy = address, proxy
-            try:
-                await made._open(where, f"{dial} {peer.dial}")
-                if proxy is not None:
-                    await made._tunnel(proxy, address)
-                if address.tls:
-                    await made._handshake(api)
-            except Unreachable as error:
-                made.close()
-                failure = error
-                failure.refused &= proxy is None
-            except BaseException:
-                made.close()
-                raise
-            else:
-                return made
-        raise failure or Unreachable(f"{dial}: lookup {peer.host}: no such host")
-
-    async def _tunnel(self, proxy: Proxy, target: Address) -> None:
-        until = time.monotonic() + HANDSHAKE_TIMEOUT
-
-        async def receive(count: int) -> bytes:
-            got = b""
-            while len(got) < count:
-                try:
-                    piece = self.socket.recv(count - len(got))
-                except BlockingIOError:
-                    if not await readable(self.socket.fileno(), until - time.monotonic()):
-                        raise OSError("i/o timeout") from None
-                    continue
-                if not piece:
-                    raise OSError("EOF")
-                got += piece
-            return got
-
-        try:
-            await proxy.tunnel(self.send, receive, target)
-        except OSError as error:
-            raise Unreachable(f"proxyconnect tcp: {proxy.address.dial}: {error.strerror or error}") from None
-
-    async def _open(self, where: object, dial: str) -> None:
-        plain = self.socket
-        plain.setblocking(False)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A peer that is gone without a word is noticed within a minute, also by a watch where nothing happens.
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 40000)
-        status = plain.connect_ex(where)  # type: ignore[arg-type]
-        if status == errno.EINPROGRESS:
-            if not await writable(plain.fileno(), CONNECT_TIMEOUT):
-                raise Unreachable(f"{dial}: i/o timeout")
-            status = plain.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if status:
-            raise Unreachable(f"{dial}: connect: {os.strerror(status).lower()}", status == errno.ECONNREFUSED)
-
-    async def _handshake(self, api: Api) -> None:
-        import ssl
-
-        try:
-            context = api.context()
-        except (OSError, ssl.SSLError) as error:
-            raise Unreachable(f"tls: {error}") from None
-        if context is None:
-            raise Unreachable("tls: no certificates")
-        self.context = context
-        wrapped = context.wrap_socket(self.socket, server_hostname=api.server_name(), do_handshake_on_connect=False)
-        self.socket = wrapped
-        self.tls = True
-        until = time.monotonic() + HANDSHAKE_TIMEOUT
-        while True:
-            try:
-                wrapped.do_handshake()
-            except ssl.SSLWantReadError:
-                ready = await readable(wrapped.fileno(), until - time.monotonic())
-            except ssl.SSLWantWriteError:
-                ready = await writable(wrapped.fileno(), until - time.monotonic())
-            except (OSError, ValueError) as error:
-                raise Unreachable(f"tls: {getattr(error, 'verify_message', '') or getattr(error, 'reason', '') or error}") from None
-            else:
-                return
-            if not ready:
-                raise Unreachable("net/http: TLS handshake timeout")
-
-    async def send(self, data: bytes) -> None:
-        """All of the octets. Unreachable."""
-        left = memoryview(data)
-        while left:
-            try:
-                left = left[self.socket.send(left) :]
-            except BlockingIOError:
-                ready = await writable(self.socket.fileno(), HEAD_TIMEOUT)
-            except OSError as error:
-                if not self.tls or not _wants(error):
-                    raise Unreachable(f"write: {(error.strerror or str(error)).lower()}") from None
-                ready = await (writable if _wants(error) == "write" else readable)(self.socket.fileno(), HEAD_TIMEOUT)
-            else:
-                continue
-            if not ready:
-                raise Unreachable("write: i/o timeout")
-
-    async def receive(self, seconds: float, gather: bool = False) -> int:
-        """Octets read into the shared buffer, 0 at the end. They must be used before anything else is awaited. Unreachable.
-
-        With ``gather`` the peer may get ahead when nothing is there, for fewer and larger reads.
-        """
-        while True:
-            try:
-                return self._fill() if self.tls and gather else self.socket.recv_into(self.buffer)
-            except BlockingIOError:
-                wants = "read"
-            except OSError as error:
-                wants = _wants(error) if self.tls else ""
-                if not wants:
-                    raise Unreachable(f"read: {(error.strerror or str(error)).lower()}") from None
-            if gather:
-                gather = False
-                await sleep(GATHER)
-                continue
-            ready = await (writable if wants == "write" else readable)(self.socket.fileno(), seconds)
-            if not ready:
-                raise Unreachable("read: i/o timeout")
-
-    def _fill(self) -> int:
-        """Several TLS records at once, for they are as small as the server's writes."""
-        view = memoryview(self.buffer)
-        count = 0
-        while count <= READ - RECORD:
-            try:
-                got = self.socket.recv_into(view[count:])
-            except OSError as error:
-                if not count or not _wants(error):
-                    raise
-                break
-            if not got:
-                break
-            count += got
-        return count
-
-    def close(self) -> None:
-        self.socket.close()
-
-
-async def _resolve(host: str, port: int) -> list[tuple[Any, ...]]:
-    """The addresses of a host; only a name takes a thread to ask for. OSError."""
-    try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    except socket.gaierror:
-        return await blocking(functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
-
-
-def _wants(error: OSError) -> str:
-    """Whether TLS must read or write before it goes on."""
-    import ssl
-
-    if isinstance(error, ssl.SSLWantReadError):
-        return "read"
-    return "write" if isinstance(error, ssl.SSLWantWriteError) else ""
-
-
 class Reply:
     """A reply whose head has arrived."""
 
-    def __init__(self, client: Client, connection: Socket, status: int, headers: dict[str, str], rest: bytes) -> None:
+    def __init__(self, client: Client, connection: Connection, status: int, headers: dict[str, str], rest: bytes) -> None:
         self.client = client
         self.connection = connection
         self.status = status
@@ -388,10 +179,10 @@ class Client:
         self.api = api
         self.limiter = Limiter(limits)
         self.buffer = buffer if buffer is not None else bytearray(READ)
-        self.idle: list[Socket] = []
+        self.idle: list[Connection] = []
         self.closed = False
 
-    def keep(self, connection: Socket) -> None:
+    def keep(self, connection: Connection) -> None:
         """A connection whose reply was read whole waits for the next request."""
         connection.used = time.monotonic()
         if self.closed:
@@ -465,25 +256,32 @@ class Client:
                 connection.close()
                 raise
 
-    async def _connection(self) -> Socket:
+    async def _connection(self) -> Connection:
         now = time.monotonic()
         while self.idle:
             connection = self.idle.pop()
             if now - connection.used < IDLE and self._is_current(connection):
                 return connection
             connection.close()
-        return await Socket.connect(self.api, self.buffer)
+        return await Connection.connect(self._peer(), self.buffer)
 
-    def _is_current(self, connection: Socket) -> bool:
+    def _peer(self) -> Peer:
+        address, proxy = self.api.address, self.api.proxy
+        secure = self.api.context if address.tls else None
+        if proxy is None:
+            return Peer(address.host, address.port, f"dial tcp {address.dial}", secure, self.api.server_name())
+        dial = f"proxyconnect tcp: dial tcp {proxy.address.dial}"
+        tunnel = partial(proxy.tunnel, target=address)
+        return Peer(proxy.address.host, proxy.address.port, dial, secure, self.api.server_name(), tunnel, "proxyconnect tcp: dial tcp", address)
+
+    def _is_current(self, connection: Connection) -> bool:
         """Whether a new connection would go to the same address with the same certificates."""
         try:
-            return (connection.address, connection.proxy) == (self.api.address, self.api.proxy) and (
-                not connection.tls or connection.context is self.api.context()
-            )
+            return connection.peer == self._peer() and (not connection.tls or connection.context is self.api.context())
         except OSError:
             return False
 
-    async def _head(self, connection: Socket) -> Reply:
+    async def _head(self, connection: Connection) -> Reply:
         """Read until the head is whole; what came behind it is kept for the body."""
         got = b""
         until = time.monotonic() + HEAD_TIMEOUT
@@ -497,23 +295,10 @@ class Client:
                 if len(got) > HEAD_MAX:
                     raise StreamError("a head of more than 64 KiB")
                 continue
-            status, headers = parse_head(got[:end])
+            try:
+                status, headers = parse_head(got[:end])
+            except HttpError as error:
+                raise StreamError(str(error)) from None
             got = got[end + 4 :]
             if status >= 200:
                 return Reply(self, connection, status, headers, got)
-
-
-def parse_head(head: bytes) -> tuple[int, dict[str, str]]:
-    """Status and headers, names in lower case. StreamError."""
-    first, *lines = head.decode("latin-1").split("\r\n")
-    version, _, rest = first.partition(" ")
-    code = rest[:3]
-    if not version.startswith("HTTP/1.") or len(code) != 3 or not (code.isascii() and code.isdigit()):
-        raise StreamError(f"malformed HTTP response {first[:80]!r}")
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise StreamError("malformed HTTP header")
-        headers[name.strip().lower()] = value.strip()
-    return int(code), headers

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fastdns.control import Signal, sleep
+from fastdns.control.connection import Unreachable
 from fastdns.plugins.kubernetes.decode.stream import ApiError, Stream, StreamError
-from fastdns.plugins.kubernetes.watch.client import STALLED, Reply, Unreachable
+from fastdns.plugins.kubernetes.watch.client import STALLED, Reply
 from fastdns.plugins.kubernetes.watch.resources import RESOURCES, Kind
 from fastdns.telemetry.log import Log
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fastdns.control import Signal, sleep
 from fastdns.plugins.kubernetes.decode.objects import Sink
 from fastdns.plugins.kubernetes.decode.stream import Stream
 from fastdns.plugins.kubernetes.watch import kubeconfig, reflector
@@ -18,7 +19,6 @@ from fastdns.plugins.kubernetes.watch.client import Client, Limits
 from fastdns.plugins.kubernetes.watch.connection import ApiConfigError
 from fastdns.plugins.kubernetes.watch.exec_plugin import Credential
 from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig, Renewed
-from fastdns.control import Signal, sleep
 from tests.plugins.kubernetes.conftest import addresses, pair, run
 from tests.waiting import LIMIT, until
 
