@@ -48,8 +48,8 @@ class Snapshot:
         self.complete = Signal()
         #: `changes` of the file that is in its place.
         self.saved = 0
-        #: Number of the last draft, and of the one that is in its place.
-        self.drafts = self.latest = 0
+        #: The last one that was written for another thread to put in its place.
+        self.draft: Draft | None = None
         #: Held while a draft is put in its place.
         self.lock = threading.Lock()
         self.failed = ""
@@ -91,13 +91,15 @@ class Snapshot:
         """Write the file once everything is listed, then at intervals."""
         await sleep(EVERY, self.complete)
         while True:
-            draft = self._write()
-            if draft is not None:
-                await blocking(self._replace, draft)
+            self.draft = self._write()
+            if self.draft is not None:
+                await blocking(self._replace, self.draft)
             await sleep(EVERY)
 
     def save(self) -> None:
-        """Write the file at once, at the end."""
+        """Write the file at once, at the end; a draft that waits for its turn, or is being put in its place, comes first."""
+        if self.draft is not None:
+            self._replace(self.draft)
         draft = self._write()
         if draft is not None:
             self._replace(draft)
@@ -109,13 +111,12 @@ class Snapshot:
         if not kinds or not self.cluster.listed >= set(self.cluster.wanted) or changes == self.saved:
             return None
         head = {"identity": self.identity, "kinds": [int(kind) for kind in kinds], "saved": time.time()}
-        self.drafts += 1
         try:
             fd, temporary = tempfile.mkstemp(prefix=".snapshot-", dir=os.path.dirname(os.path.abspath(self.path)))
         except OSError as error:
             self._fail(error)
             return None
-        draft = Draft(self.drafts, changes, fd, temporary)
+        draft = Draft(changes, fd, temporary)
         try:
             snapshot.save(self.cluster.sink, [int(kind) for kind in kinds], fd, json.dumps(head).encode())
         except (OSError, MemoryError) as error:
@@ -127,11 +128,12 @@ class Snapshot:
     def _replace(self, draft: Draft) -> None:
         """Put a new file in the old one's place once the disk has it. On any thread, for it may take long."""
         with self.lock:
+            if draft.closed:
+                return
             try:
                 os.fsync(draft.fd)
-                if draft.number > self.latest:
-                    os.replace(draft.path, self.path)
-                    self.latest, self.saved, self.failed = draft.number, draft.changes, ""
+                os.replace(draft.path, self.path)
+                self.saved, self.failed = draft.changes, ""
             except OSError as error:
                 self._fail(error)
             finally:
@@ -148,14 +150,15 @@ class Snapshot:
 class Draft:
     """A new file that is not in its place yet."""
 
-    number: int
     #: `Snapshot.changes` when it was written.
     changes: int
     fd: int
     path: str
+    closed: bool = False
 
     def close(self) -> None:
         """Close it, and remove it if it is still where it was written."""
+        self.closed = True
         os.close(self.fd)
         with contextlib.suppress(OSError):
             os.unlink(self.path)

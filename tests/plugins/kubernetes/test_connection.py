@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes.watch import client as clients
+from fastdns.control.connection import HttpError, parse_head
 from fastdns.plugins.kubernetes.watch import metrics, reflector
 from fastdns.plugins.kubernetes.watch.client import Limiter, Limits
 from fastdns.plugins.kubernetes.watch.connection import Address, ApiConfigError, Endpoint, InCluster
@@ -204,10 +204,10 @@ HEADS = [
 
 @pytest.mark.parametrize(("head", "expected"), HEADS)
 def test_heads(head: bytes, expected: tuple[int, dict[str, str]]) -> None:
-    assert clients.parse_head(head) == expected
+    assert parse_head(head) == expected
 
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 20 OK", b"HTTP/1.1 abc", b"HTTP/2 200", b"HTTP/1.1 200 OK\r\nno colon"])
 def test_malformed_heads(head: bytes) -> None:
-    with pytest.raises(clients.StreamError):
-        clients.parse_head(head)
+    with pytest.raises(HttpError):
+        parse_head(head)

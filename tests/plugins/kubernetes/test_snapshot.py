@@ -6,12 +6,14 @@ import json
 import os
 import random
 import re
+import threading
 import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fastdns import control
 from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.decode.objects import Sink
 from fastdns.plugins.kubernetes.decode.stream import JSON, Stream
@@ -179,6 +181,26 @@ def test_more_kinds_than_the_snapshot_has_wait_for_the_server(fakekube: Any, fol
     recorder, lease = follow(Endpoint(f"http://127.0.0.1:{port}"), *kinds(pods=True), wait=0, snapshot=str(path))
     until(lambda: addresses(recorder))
     assert not lease.synced
+
+
+def test_one_that_no_thread_has_put_in_its_place_is_at_the_end(fakekube: Any, tmp_path: Path) -> None:
+    """All threads of the pool are busy, or slow: nothing is lost, and no draft is left behind."""
+    go = threading.Event()
+    busy = [control.after(0, lambda: go.wait(LIMIT)) for _ in range(control.POOL_THREADS)]
+    path = tmp_path / "snapshot"
+    server = fakekube(OBJECTS_SERVED)
+    lease = acquire(Endpoint(server.url), Options(snapshot=str(path)), kinds(), Recorder)
+    try:
+        lease.start()
+        assert lease.wait(LIMIT)
+        until(lambda: os.listdir(tmp_path))
+        assert not path.exists()
+        lease.release()
+        assert os.listdir(tmp_path) == [path.name]
+    finally:
+        go.set()
+        lease.release()
+    assert len(busy) == control.POOL_THREADS
 
 
 def test_it_is_written_again_when_something_changed(fakekube: Any, follow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
