@@ -6,6 +6,16 @@ Nothing here allocates or touches Python. RFC 1035 (messages), RFC 6891 (EDNS), 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memcmp
 from fastdns.system.byteorder cimport load16, load32, store16, store32
+# The names that other modules cimport from here.
+from fastdns.protocol.header cimport (
+    FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z, FLAGS_OPCODE, OPCODE_NOTIFY, OPCODE_QUERY, OPCODE_UPDATE, RCODE_BADVERS,
+    RCODE_FORMERR, RCODE_NOERROR, RCODE_NOTAUTH, RCODE_NOTIMP, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, flags_opcode, flags_rcode,
+)
+from fastdns.protocol.rrtypes cimport (
+    CLASS_ANY, CLASS_CH, CLASS_IN, CLASS_NONE, TYPE_A, TYPE_AAAA, TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_DNAME, TYPE_DNSKEY, TYPE_DS, TYPE_HINFO,
+    TYPE_HTTPS, TYPE_IXFR, TYPE_MB, TYPE_MD, TYPE_MF, TYPE_MG, TYPE_MINFO, TYPE_MR, TYPE_MX, TYPE_NAPTR, TYPE_NS, TYPE_NSEC, TYPE_NSEC3, TYPE_OPT,
+    TYPE_PTR, TYPE_RRSIG, TYPE_SOA, TYPE_SRV, TYPE_SVCB, TYPE_TSIG, TYPE_TXT,
+)
 
 cdef enum:
     NAME_MAX = 255              # octets of a name on the wire, root included (RFC 1035 2.3.4)
@@ -13,69 +23,6 @@ cdef enum:
     HEADER_SIZE = 12
     MESSAGE_MAX = 65535
     POINTER_HOPS = 126          # compression pointers followed in one name
-
-cdef enum:                      # header flags, as the 16 bits behind the id
-    FLAG_QR = 0x8000
-    FLAG_AA = 0x0400
-    FLAG_TC = 0x0200
-    FLAG_RD = 0x0100
-    FLAG_RA = 0x0080
-    FLAG_Z = 0x0040
-    FLAG_AD = 0x0020
-    FLAG_CD = 0x0010
-
-cdef enum:
-    OPCODE_QUERY = 0
-    OPCODE_NOTIFY = 4
-    OPCODE_UPDATE = 5
-
-cdef enum:
-    RCODE_NOERROR = 0
-    RCODE_FORMERR = 1
-    RCODE_SERVFAIL = 2
-    RCODE_NXDOMAIN = 3
-    RCODE_NOTIMP = 4
-    RCODE_REFUSED = 5
-    RCODE_NOTAUTH = 9
-    RCODE_BADVERS = 16
-
-cdef enum:
-    TYPE_A = 1
-    TYPE_NS = 2
-    TYPE_MD = 3
-    TYPE_MF = 4
-    TYPE_CNAME = 5
-    TYPE_SOA = 6
-    TYPE_MB = 7
-    TYPE_MG = 8
-    TYPE_MR = 9
-    TYPE_PTR = 12
-    TYPE_HINFO = 13
-    TYPE_MINFO = 14
-    TYPE_MX = 15
-    TYPE_TXT = 16
-    TYPE_AAAA = 28
-    TYPE_SRV = 33
-    TYPE_NAPTR = 35
-    TYPE_DNAME = 39
-    TYPE_OPT = 41
-    TYPE_DS = 43
-    TYPE_RRSIG = 46
-    TYPE_NSEC = 47
-    TYPE_DNSKEY = 48
-    TYPE_NSEC3 = 50
-    TYPE_SVCB = 64
-    TYPE_HTTPS = 65
-    TYPE_TSIG = 250
-    TYPE_IXFR = 251
-    TYPE_AXFR = 252
-    TYPE_ANY = 255
-
-cdef enum:
-    CLASS_IN = 1
-    CLASS_CH = 3
-    CLASS_NONE = 254
-    CLASS_ANY = 255
 
 cdef enum:                      # EDNS flags, as the 16 bits of the OPT's TTL
     EDNS_DO = 0x8000
@@ -229,17 +176,14 @@ cdef int wire_parse_reply(const uint8_t *packet, uint32_t length, Message *messa
 cdef void wire_begin_records(const uint8_t *packet, uint32_t length, const Message *message, Section *section) noexcept nogil
 # 1 with the next record, 0 at the end, -1 when malformed.
 cdef int wire_next_record(Section *section, WireRecord *record) noexcept nogil
-# Copies rdata with its embedded names uncompressed (the types of RFC 1035 and those compressed in the wild: RFC 3597 4).
+# Copies rdata of a record that wire_next_record gave with its embedded names uncompressed (the types of RR_RECEIVED).
 # out has room for `capacity`; returns the length, -1 when malformed, -2 when out is too small.
 cdef int wire_expand_rdata(const uint8_t *packet, uint32_t length, const WireRecord *record, uint8_t *out, uint32_t capacity) noexcept nogil
-# Offsets of the embedded names of a type's rdata: returns the number of leading octets before the first name and sets
-# *names to how many follow each other; 0 names: opaque. RFC 1035 types only, which are the ones compressed when sent.
-cdef int wire_rdata_names(uint16_t type, int *names) noexcept nogil
 
 cdef inline bint wire_answers(const uint8_t *packet, uint32_t length, const uint8_t *request, uint32_t question_length) noexcept nogil:
     """True when a received message replies to a request that begins with header and question: QR, the same id and opcode, the same one
     question (name without case). Whether the rest is well formed is left to who parses it."""
     return (length >= HEADER_SIZE + question_length and packet[0] == request[0] and packet[1] == request[1] and packet[2] & 0x80 != 0
-            and (packet[2] ^ request[2]) & 0x78 == 0 and packet[4] == 0 and packet[5] == 1
+            and (load16(packet + 2) ^ load16(request + 2)) & FLAGS_OPCODE == 0 and packet[4] == 0 and packet[5] == 1
             and memcmp(packet + HEADER_SIZE + question_length - 4, request + HEADER_SIZE + question_length - 4, 4) == 0
             and wire_name_equal(packet + HEADER_SIZE, request + HEADER_SIZE, <int>question_length - 4))

@@ -1,6 +1,7 @@
 """The DNS wire format on raw buffers. The contract is in _wire.pxd."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
+from fastdns.protocol.rrtypes cimport BLOCK_END, BLOCK_REMAINDER, RR_RECEIVED, RRType, block_is_name, rrtype_get
 
 cdef extern from "<sys/random.h>" nogil:
     ssize_t getrandom(void *buf, size_t buflen, unsigned int flags)
@@ -293,53 +294,11 @@ cdef inline void read_over_name(Cursor *cursor) noexcept nogil:
 
 # ---- records ----
 
-cdef int rdata_layout(uint16_t type, int *names, int *strings) noexcept nogil:
-    """Where names stand in rdata: octets in front, then character strings (NAPTR), then how many names; what follows is opaque."""
-    strings[0] = 0
-    if type in (TYPE_NS, TYPE_CNAME, TYPE_PTR, TYPE_MD, TYPE_MF, TYPE_MB, TYPE_MG, TYPE_MR, TYPE_DNAME, TYPE_NSEC):
-        names[0] = 1
-        return 0
-    if type in (TYPE_MX, 18, 21, 36):                   # MX, AFSDB, RT, KX
-        names[0] = 1
-        return 2
-    if type in (TYPE_SOA, TYPE_MINFO, 17):              # SOA, MINFO, RP
-        names[0] = 2
-        return 0
-    if type == TYPE_SRV:
-        names[0] = 1
-        return 6
-    if type == TYPE_NAPTR:
-        names[0] = 1
-        strings[0] = 3
-        return 4
-    if type == 26:                                      # PX
-        names[0] = 2
-        return 2
-    if type in (TYPE_RRSIG, 24):                        # RRSIG, SIG
-        names[0] = 1
-        return 18
-    names[0] = 0
-    return 0
-
-
-cdef int wire_rdata_names(uint16_t type, int *names) noexcept nogil:
-    if type in (TYPE_NS, TYPE_CNAME, TYPE_PTR, TYPE_MD, TYPE_MF, TYPE_MB, TYPE_MG, TYPE_MR):
-        names[0] = 1
-        return 0
-    if type == TYPE_MX:
-        names[0] = 1
-        return 2
-    if type in (TYPE_SOA, TYPE_MINFO):
-        names[0] = 2
-        return 0
-    names[0] = 0
-    return 0
-
-
 cdef bint rdata_valid(const uint8_t *message, uint32_t end, uint32_t at, uint16_t type) noexcept nogil:
     """Does the rdata at [at, end) have its type's shape? Names in it may point back into the message."""
-    cdef int names, strings, i
     cdef uint32_t size = end - at, left
+    cdef const RRType *known
+    cdef const int8_t *block
     if size == 0:                                       # a record without rdata (RFC 2136): accepted for any type
         return True
     if type == TYPE_A:
@@ -360,20 +319,23 @@ cdef bint rdata_valid(const uint8_t *message, uint32_t end, uint32_t at, uint16_
             return False
         left = 10 + load16(message + at + 8)
         return end - at >= left + 6 and end - at == left + 6 + load16(message + at + left + 4)
-    cdef int front = rdata_layout(type, &names, &strings)
-    if names == 0:
+    known = rrtype_get(type)
+    if not known.flags & RR_RECEIVED:
         return True
-    if size < <uint32_t>front:
-        return False
-    at += front
-    for i in range(strings):
-        if at >= end or message[at] + 1 > end - at:
-            return False
-        at += message[at] + 1
-    for i in range(names):
-        if wire_skip_name(message, end, &at) < 0:
-            return False
-    return end - at == 20 if type == TYPE_SOA else True
+    block = <const int8_t *>known.blocks
+    while block[0] != BLOCK_END and block[0] != BLOCK_REMAINDER:
+        if block_is_name(block[0]):
+            if wire_skip_name(message, end, &at) < 0:
+                return False
+        else:
+            if at == end:
+                return False
+            left = <uint32_t>block[0] if block[0] > 0 else <uint32_t>message[at] + 1
+            if left > end - at:
+                return False
+            at += left
+        block += 1
+    return block[0] == BLOCK_REMAINDER or at == end
 
 
 cdef void wire_begin_records(const uint8_t *packet, uint32_t length, const Message *message, Section *section) noexcept nogil:
@@ -410,34 +372,35 @@ cdef int wire_next_record(Section *section, WireRecord *record) noexcept nogil:
 
 
 cdef int wire_expand_rdata(const uint8_t *packet, uint32_t length, const WireRecord *record, uint8_t *out, uint32_t capacity) noexcept nogil:
-    cdef int names, strings, i, n
-    cdef uint32_t front = rdata_layout(record.type, &names, &strings)
-    cdef uint32_t at = record.rdata, end = record.rdata + record.rdlength, used = 0
+    cdef const RRType *known = rrtype_get(record.type)
+    cdef const int8_t *block = <const int8_t *>known.blocks
+    cdef uint32_t at = record.rdata, end = record.rdata + record.rdlength, used = 0, size
     cdef uint8_t name[NAME_MAX]
-    if names == 0 or record.rdlength == 0:
-        if record.rdlength > capacity:
-            return -2
-        memcpy(out, packet + at, record.rdlength)
-        return record.rdlength
-    for i in range(strings):                            # the shape was checked by wire_next_record
-        front += packet[at + front] + 1
-    if front > capacity:
-        return -2
-    memcpy(out, packet + at, front)
-    at += front
-    used = front
-    for i in range(names):
-        n = wire_expand_name(packet, end, &at, name)
-        if n < 0:
-            return -1
-        if used + n > capacity:
-            return -2
-        memcpy(out + used, name, n)
-        used += n
+    cdef const uint8_t *octets
+    cdef int n
+    if known.flags & RR_RECEIVED:
+        while at < end and block[0] != BLOCK_END and block[0] != BLOCK_REMAINDER:
+            if block_is_name(block[0]):
+                n = wire_expand_name(packet, end, &at, name)
+                if n < 0:
+                    return -1
+                size = <uint32_t>n
+                octets = name
+            else:
+                size = <uint32_t>block[0] if block[0] > 0 else <uint32_t>packet[at] + 1
+                if size > end - at:
+                    return -1
+                octets = packet + at
+                at += size
+            if size > capacity - used:
+                return -2
+            memcpy(out + used, octets, size)
+            used += size
+            block += 1
     if end - at > capacity - used:
         return -2
     memcpy(out + used, packet + at, end - at)
-    return used + (end - at)
+    return <int>(used + (end - at))
 
 
 # ---- messages ----
@@ -541,7 +504,7 @@ cdef Acceptance wire_accept(const uint8_t *packet, uint32_t length, Message *mes
     if length < HEADER_SIZE or packet[2] & 0x80:
         return IGNORE
     read_header(packet, message)
-    cdef int opcode = (message.flags >> 11) & 15
+    cdef int opcode = flags_opcode(message.flags)
     if opcode != OPCODE_QUERY and opcode != OPCODE_NOTIFY:
         rcode[0] = RCODE_NOTIMP
         return REJECT_HEADER
@@ -563,11 +526,11 @@ cdef uint32_t wire_reject(const uint8_t *packet, const Message *message, Accepta
     cdef uint32_t used = HEADER_SIZE, at = HEADER_SIZE
     cdef uint16_t flags = FLAG_QR | rcode
     if rcode == RCODE_SERVFAIL:                 # no question at all: as the server answers a query that no block takes
-        flags |= message.flags & (0x7800 | FLAG_RD | FLAG_CD)
+        flags |= message.flags & (FLAGS_OPCODE | FLAG_RD | FLAG_CD)
     else:
         flags |= message.flags & (FLAG_TC | FLAG_RD | FLAG_RA | FLAG_AD | FLAG_CD)
         if rcode == RCODE_NOTIMP:
-            flags |= message.flags & 0x7800
+            flags |= message.flags & FLAGS_OPCODE
     store16(out, message.id)
     store16(out + 2, flags)
     store32(out + 4, 0)

@@ -29,7 +29,8 @@ from fastdns._wire import name_wire
 from fastdns.executor.request import make_query
 from fastdns.executor.verdicts import Verdicts
 from fastdns.plugin import Plugin
-from fastdns.protocol.parameters import type_number
+from fastdns.protocol.header import FLAG_RD, flags_rcode, message_flags
+from fastdns.protocol.parameters import TYPE_A, TYPE_OPT, type_number
 from fastdns.query import DROP, PASS, Answer, Failure, Query, Remembered, Reply
 
 __all__ = ["Case", "Dropped", "Failed", "Lane", "Passed", "Upstream", "ask", "check", "make"]
@@ -58,9 +59,9 @@ Below = Callable[[str, int], "bytes | Sequence[str] | None"]
 
 def make(name: str, qtype: str = "A", *, client: str = "127.0.0.1", port: int = 40000, tcp: bool = False, dnssec: bool = False) -> Query:
     """A query as a plugin would get it from ``client``. Raises ValueError for a bad name, type or address."""
-    packet = struct.pack("!6H", 4660, 0x0100, 1, 0, 0, 1 if dnssec else 0) + name_wire(name) + struct.pack("!2H", type_number(qtype), 1)
+    packet = struct.pack("!6H", 4660, FLAG_RD, 1, 0, 0, 1 if dnssec else 0) + name_wire(name) + struct.pack("!2H", type_number(qtype), 1)
     if dnssec:
-        packet += b"\0" + struct.pack("!HHIH", 41, 1232, 0x8000, 0)
+        packet += b"\0" + struct.pack("!HHIH", TYPE_OPT, 1232, 0x8000, 0)
     family = socket.AF_INET6 if ":" in client else socket.AF_INET
     return make_query(Query, packet, socket.inet_pton(family, client), port, tcp=tcp)
 
@@ -152,7 +153,7 @@ def _from_below(query: Query, below: Below, name: str, qtype: int) -> Answer:
         return Answer(None, 2, "scripted failure")
     if not isinstance(found, bytes):
         found = query.reply(*found).to_wire(query)
-    return Answer(found, struct.unpack("!H", found[2:4])[0] & 15)
+    return Answer(found, flags_rcode(message_flags(found)))
 
 
 class Case:
@@ -278,6 +279,6 @@ class Upstream:
 
 def _default_answer(query: dns.message.Message) -> dns.message.Message:
     reply = dns.message.make_response(query, recursion_available=True)
-    if query.question[0].rdtype == 1:
+    if query.question[0].rdtype == TYPE_A:
         reply.answer.append(dns.rrset.from_text(query.question[0].name, 60, "IN", "A", "192.0.2.53"))
     return reply

@@ -2,8 +2,9 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
-from fastdns._wire cimport (CLASS_IN, EDNS_DO, FLAG_RD, FLAG_TC, HEADER_SIZE, MESSAGE_MAX, TYPE_OPT, TYPE_SRV, Message, Section, WireRecord, store16,
-                            wire_begin_records, wire_expand_rdata, wire_name_equal, wire_next_record, wire_rdata_names)
+from fastdns._wire cimport (CLASS_IN, EDNS_DO, FLAG_RD, FLAG_TC, HEADER_SIZE, MESSAGE_MAX, TYPE_OPT, Message, Section, WireRecord,
+                            store16, wire_begin_records, wire_expand_rdata, wire_name_equal, wire_next_record)
+from fastdns.protocol.rrtypes cimport rrtype_names
 from fastdns._wire import name_wire
 
 cdef enum:
@@ -168,27 +169,11 @@ def restored(tuple shape, bytes octets, bytes queries, bytes rdata, bytes order,
 
 cdef int find_names(Rdata *record, uint16_t type) noexcept nogil:
     """Notes where the names of rdata are; -1 when they run out of it."""
-    cdef int names, lead = wire_rdata_names(type, &names)
-    cdef uint32_t at, label
-    if type == TYPE_SRV:                                # never compressed, so that it is not among those of RFC 1035
-        names = 1
-        lead = 6
-    record.names = record.names_end = record.length
-    if names == 0:
-        return 0
-    at = <uint32_t>lead
-    record.names = <uint16_t>at
-    while names > 0:
-        if at >= record.length:
-            return -1
-        label = record.octets[at]
-        at += label + 1
-        if label == 0:
-            names -= 1
-    if at > record.length:
-        return -1
-    record.names_end = <uint16_t>at
-    return 0
+    cdef uint32_t start
+    cdef int end = rrtype_names(type, record.octets, record.length, &start)
+    record.names = <uint16_t>(start if end > 0 else record.length)
+    record.names_end = <uint16_t>(end if end > 0 else record.length)
+    return -1 if end < 0 else 0
 
 
 cdef inline bint rdata_equal(const Rdata *expected, const uint8_t *octets, uint32_t length) noexcept nogil:

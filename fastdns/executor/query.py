@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from fastdns._wire import name_wire, records
 from fastdns.executor.request import PluginQuery
-from fastdns.protocol.parameters import rcode_number, type_number, type_text
+from fastdns.protocol.header import FLAG_AA, FLAG_QR, flags_rcode
+from fastdns.protocol.parameters import TYPE_OPT, rcode_number, type_number, type_text
 from fastdns.zonefile.presentation import CLASS_IN, rdata_wire
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Reply(Verdict):
     def to_wire(self, query: PluginQuery) -> bytes:
         """The message (uncompressed; the server compresses, fits and adds EDNS)."""
         name = query.name_wire
-        flags = 0x8000 | (0x0400 if self.authoritative else 0) | (self.rcode & 15)
+        flags = FLAG_QR | (FLAG_AA if self.authoritative else 0) | flags_rcode(self.rcode)
         parts = [
             struct.pack("!6H", 0, flags, 1, len(self.answer), len(self.authority), len(self.additional)),
             name,
@@ -169,7 +170,7 @@ class Answer:
         """All records, each with its section (0 answer, 1 authority, 2 additional); OPT is left out."""
         if self.message is None:
             return []
-        return [(section, Record(qtype, rdata, ttl, owner)) for section, owner, qtype, _, ttl, rdata in records(self.message) if qtype != 41]
+        return [(section, Record(qtype, rdata, ttl, owner)) for section, owner, qtype, _, ttl, rdata in records(self.message) if qtype != TYPE_OPT]
 
     @property
     def record(self) -> dnslib.DNSRecord:
@@ -202,7 +203,7 @@ class Query(PluginQuery):
         opt = self.edns
         found = records(packet)
         came = next(((klass, ttl, rdata) for _, _, qtype, klass, ttl, rdata in found if qtype == OPT), None)
-        head = packet[:2] + struct.pack("!H", self.flags & 0x7FFF)
+        head = packet[:2] + struct.pack("!H", self.flags & ~FLAG_QR)
         if packet.startswith(question, HEADER_SIZE) and came == opt:
             return head + packet[4:]
         counts = [0, 0, 0]

@@ -9,10 +9,11 @@ from fastdns.index.index cimport Index, table_exact
 from fastdns.index.nodes cimport (INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, IndexCore, IndexNode, IndexRecord, IndexTable,
                                   RRset, node_rrset, node_rrsets, rrset_record)
 from fastdns.index.publish cimport index_holds, index_lock, index_release, index_swap, index_table, index_table_free, index_table_put, index_unlock
-from fastdns._wire cimport (CLASS_IN, TYPE_CNAME, TYPE_DNAME, TYPE_HTTPS, TYPE_MX, TYPE_NS, TYPE_NSEC, TYPE_RRSIG, TYPE_SOA, TYPE_SRV, TYPE_SVCB,
-                            Name, load16, load32, wire_name_copy, wire_rdata_names, wire_read_name)
+from fastdns._wire cimport (CLASS_IN, TYPE_NS, TYPE_RRSIG, TYPE_SOA, Name,
+                            load16, load32, wire_name_copy, wire_read_name)
 
 from fastdns.zonefile.parser cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_end, zonefile_error, zonefile_read
+from fastdns.protocol.rrtypes cimport RR_ZONE_LOWER, rrtype_get, rrtype_lower, rrtype_names
 
 import os
 
@@ -95,65 +96,12 @@ cdef int group_read(Group *group, const IndexNode *node) noexcept nogil:
 
 # ---- what comes in ----
 
-cdef inline int name_end(const uint8_t *rdata, uint32_t at, uint32_t rdlength) noexcept nogil:
-    """Where the name at `at` ends, or -1."""
-    cdef uint32_t start = at
-    while at < rdlength:
-        if rdata[at] == 0:
-            return <int>at + 1 if at - start < NAME_MAX else -1
-        if rdata[at] > 63:
-            return -1
-        at += rdata[at] + 1
-    return -1
-
-
-cdef int rdata_end(uint16_t type, const uint8_t *rdata, uint32_t rdlength) noexcept nogil:
-    """Where the names of an rdata end, 0 when its type has none, -1 when they are cut off."""
-    cdef int names, end
-    cdef uint32_t front = wire_rdata_names(type, &names)
-    if names == 0:
-        names = 1
-        if type == TYPE_DNAME or type == TYPE_NSEC:
-            front = 0
-        elif type == TYPE_SVCB or type == TYPE_HTTPS:
-            front = 2
-        elif type == TYPE_SRV:
-            front = 6
-        elif type == TYPE_RRSIG:
-            front = 18
-        else:
-            return 0
-    end = <int>front
-    while names > 0:
-        end = name_end(rdata, <uint32_t>end, rdlength)
-        if end < 0:
-            return -1
-        names -= 1
-    # What follows the names; other types may have more behind them.
-    if type != TYPE_NSEC and type != TYPE_SVCB and type != TYPE_HTTPS and type != TYPE_RRSIG:
-        if end + (20 if type == TYPE_SOA else 0) != <int>rdlength:
-            return -1
-    return end
-
-
-cdef inline bint keeps_lower(uint16_t type) noexcept nogil:
-    """Is the rdata's name kept in lower case, as CoreDNS does?"""
-    return type == TYPE_NS or type == TYPE_CNAME or type == TYPE_MX or type == TYPE_SOA or type == TYPE_SVCB or type == TYPE_HTTPS
-
-
-cdef void lower_names(uint8_t *rdata, uint32_t at, uint32_t end) noexcept nogil:
-    """Lengths of labels are below "A", so they may stand among what is lowered."""
-    while at < end:
-        if c'A' <= rdata[at] <= c'Z':
-            rdata[at] += 32
-        at += 1
-
-
 cdef int zone_add(ZoneBuilder *builder, const Name *owner, uint16_t type, uint16_t klass, uint32_t ttl, const uint8_t *rdata,
                   uint16_t rdlength) noexcept nogil:
     cdef const Name *origin = &builder.index.origin
     cdef Group *group = &builder.group
-    cdef int status, end = rdata_end(type, rdata, rdlength)
+    cdef uint32_t start
+    cdef int status, end = rrtype_names(type, rdata, rdlength, &start)
     if end < 0:
         wire_name_copy(&builder.at, owner.lower, owner.length)
         return ZONE_BAD_RDATA
@@ -177,13 +125,9 @@ cdef int zone_add(ZoneBuilder *builder, const Name *owner, uint16_t type, uint16
         wire_name_copy(&builder.owner, owner.lower, owner.length)
     builder.records += 1
     status = group_add(group, type, ttl, rdata, rdlength)
-    if status == ZONE_OK and keeps_lower(type):
-        lower_names(group.octets + group.used - rdlength, <uint32_t>wire_front(type), <uint32_t>end)
+    if status == ZONE_OK and rrtype_get(type).flags & RR_ZONE_LOWER:
+        rrtype_lower(group.octets + group.used - rdlength, start, <uint32_t>end)
     return status
-
-
-cdef inline int wire_front(uint16_t type) noexcept nogil:
-    return 2 if type == TYPE_MX or type == TYPE_SVCB or type == TYPE_HTTPS else 0
 
 
 cdef int zone_take(void *builder, ZoneRecord *record) noexcept nogil:

@@ -2,24 +2,17 @@
 from libc.string cimport memcpy, strlen
 
 from fastdns._wire cimport NAME_MAX, wire_name_text
+from fastdns.protocol.rrtypes cimport RRType, rrtype_get
 
-from fastdns.protocol.parameters import CLASSES, RCODES, TYPES
+from fastdns.protocol.parameters import CLASSES, RCODES
 
 cdef extern from "<arpa/inet.h>" nogil:
     const char *inet_ntop(int family, const void *address, char *out, unsigned int room)
     enum: AF_INET6
 
 cdef enum:
-    NAMED = 512                 # types below it have their names in a table by number
     NAME_ROOM = 12
-    FAR = 8                     # named types above
 
-cdef struct FarType:
-    uint16_t number
-    char name[NAME_ROOM]
-
-cdef char type_names[NAMED][NAME_ROOM]
-cdef FarType far_types[FAR]
 cdef char class_names[256][NAME_ROOM]
 cdef char rcode_names[32][NAME_ROOM]
 
@@ -33,14 +26,7 @@ cdef int store(char *place, str name) except -1:
 
 
 cdef int fill() except -1:
-    cdef uint32_t number, far = 0
-    for number, name in TYPES.items():
-        if number < NAMED:
-            store(type_names[number], name)
-        else:
-            far_types[far].number = <uint16_t>number
-            store(far_types[far].name, name)
-            far += 1
+    cdef uint32_t number
     for number, name in CLASSES.items():
         store(class_names[number], name)
     for number, name in RCODES.items():
@@ -80,16 +66,10 @@ cdef void text_number(Text *text, uint64_t number) noexcept nogil:
 
 
 cdef void text_type(Text *text, uint16_t type) noexcept nogil:
-    cdef uint32_t i
-    if type < NAMED:
-        if type_names[type][0]:
-            text_string(text, type_names[type])
-            return
-    else:
-        for i in range(FAR):
-            if far_types[i].number == type:
-                text_string(text, far_types[i].name)
-                return
+    cdef const RRType *known = rrtype_get(type)
+    if known.length:
+        text_put(text, <const char *>known.mnemonic, known.length)
+        return
     text_string(text, b"TYPE")
     text_number(text, type)
 

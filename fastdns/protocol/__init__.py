@@ -1,1 +1,1 @@
-"""The numbers and names of DNS."""
+"""Numbers, mnemonics and layouts that the DNS standards define. Nothing here needs another part of fastdns."""

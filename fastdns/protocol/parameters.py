@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
-__all__ = ["CLASSES", "RCODES", "TYPES", "class_text", "rcode_number", "rcode_text", "type_number", "type_text"]
+from typing import Final
 
-#: Record types; 16 numbers a line would not be easier to check.
-TYPES = {
-    0: "None", 1: "A", 2: "NS", 3: "MD", 4: "MF", 5: "CNAME", 6: "SOA", 7: "MB", 8: "MG", 9: "MR", 10: "NULL", 12: "PTR", 13: "HINFO",
-    14: "MINFO", 15: "MX", 16: "TXT", 17: "RP", 18: "AFSDB", 19: "X25", 20: "ISDN", 21: "RT", 23: "NSAP-PTR", 24: "SIG", 25: "KEY",
-    26: "PX", 27: "GPOS", 28: "AAAA", 29: "LOC", 30: "NXT", 31: "EID", 32: "NIMLOC", 33: "SRV", 34: "ATMA", 35: "NAPTR", 36: "KX",
-    37: "CERT", 39: "DNAME", 41: "OPT", 42: "APL", 43: "DS", 44: "SSHFP", 45: "IPSECKEY", 46: "RRSIG", 47: "NSEC", 48: "DNSKEY",
-    49: "DHCID", 50: "NSEC3", 51: "NSEC3PARAM", 52: "TLSA", 53: "SMIMEA", 55: "HIP", 56: "NINFO", 57: "RKEY", 58: "TALINK", 59: "CDS",
-    60: "CDNSKEY", 61: "OPENPGPKEY", 62: "CSYNC", 63: "ZONEMD", 64: "SVCB", 65: "HTTPS", 99: "SPF", 100: "UINFO", 101: "UID", 102: "GID",
-    103: "UNSPEC", 104: "NID", 105: "L32", 106: "L64", 107: "LP", 108: "EUI48", 109: "EUI64", 128: "NXNAME", 249: "TKEY", 250: "TSIG",
-    251: "IXFR", 252: "AXFR", 253: "MAILB", 254: "MAILA", 255: "ANY", 256: "URI", 257: "CAA", 258: "AVC", 260: "AMTRELAY",
-    261: "RESINFO", 32768: "TA", 32769: "DLV", 65535: "Reserved",
-}  # fmt: skip
+from fastdns.protocol.rrtypes import TYPES
+
+__all__ = [
+    "CLASSES",
+    "RCODES",
+    "TYPES",
+    "TYPE_A",
+    "TYPE_AAAA",
+    "TYPE_ANY",
+    "TYPE_AXFR",
+    "TYPE_CNAME",
+    "TYPE_DNAME",
+    "TYPE_DNSKEY",
+    "TYPE_IXFR",
+    "TYPE_NS",
+    "TYPE_OPT",
+    "TYPE_PTR",
+    "TYPE_RRSIG",
+    "TYPE_SOA",
+    "TYPE_TXT",
+    "class_text",
+    "rcode_number",
+    "rcode_text",
+    "type_number",
+    "type_text",
+]
+
+_NUMBERS = {mnemonic: number for number, mnemonic in TYPES.items()}
+
+TYPE_A: Final = _NUMBERS["A"]
+TYPE_NS: Final = _NUMBERS["NS"]
+TYPE_CNAME: Final = _NUMBERS["CNAME"]
+TYPE_SOA: Final = _NUMBERS["SOA"]
+TYPE_PTR: Final = _NUMBERS["PTR"]
+TYPE_TXT: Final = _NUMBERS["TXT"]
+TYPE_AAAA: Final = _NUMBERS["AAAA"]
+TYPE_DNAME: Final = _NUMBERS["DNAME"]
+TYPE_OPT: Final = _NUMBERS["OPT"]
+TYPE_RRSIG: Final = _NUMBERS["RRSIG"]
+TYPE_DNSKEY: Final = _NUMBERS["DNSKEY"]
+TYPE_IXFR: Final = _NUMBERS["IXFR"]
+TYPE_AXFR: Final = _NUMBERS["AXFR"]
+TYPE_ANY: Final = _NUMBERS["ANY"]
 
 CLASSES = {1: "IN", 2: "CS", 3: "CH", 4: "HS", 254: "NONE", 255: "ANY"}
 
@@ -45,9 +76,8 @@ def rcode_text(number: int) -> str:
 def type_number(name: str) -> int:
     """Number of a type's name in any case, ``TYPE123`` included. Raises ValueError."""
     upper = name.upper()
-    for number, text in TYPES.items():
-        if text == upper:
-            return number
+    if upper in _NUMBERS:
+        return _NUMBERS[upper]
     if upper.startswith("TYPE") and upper[4:].isdigit() and int(upper[4:]) < 65536:
         return int(upper[4:])
     raise ValueError(f"no record type: {name}")

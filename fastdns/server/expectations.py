@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastdns._wire import name_text, name_wire, records
 from fastdns.corefile.errors import CorefileError
-from fastdns.protocol.parameters import RCODES, rcode_text, type_number, type_text
+from fastdns.protocol.header import FLAG_RD, flags_rcode, message_flags
+from fastdns.protocol.parameters import (
+    RCODES,
+    TYPE_A,
+    TYPE_AAAA,
+    TYPE_ANY,
+    TYPE_CNAME,
+    TYPE_DNAME,
+    TYPE_NS,
+    TYPE_OPT,
+    TYPE_PTR,
+    rcode_text,
+    type_number,
+    type_text,
+)
 from fastdns.zonefile.presentation import rdata_wire
 
 if TYPE_CHECKING:
@@ -39,7 +53,11 @@ class Question(NamedTuple):
     def packet(self) -> bytes:
         """A query with RD and an OPT of 4,096 octets."""
         return (
-            struct.pack("!6H", 0, 0x0100, 1, 0, 0, 1) + name_wire(self.name) + struct.pack("!2H", self.qtype, 1) + b"\0" + struct.pack("!HHIH", 41, 4096, 0, 0)
+            struct.pack("!6H", 0, FLAG_RD, 1, 0, 0, 1)
+            + name_wire(self.name)
+            + struct.pack("!2H", self.qtype, 1)
+            + b"\0"
+            + struct.pack("!HHIH", TYPE_OPT, 4096, 0, 0)
         )
 
     def __str__(self) -> str:
@@ -75,17 +93,17 @@ def parse_question(text: str) -> Question:
     if not 1 <= len(words) <= 2:
         raise ValueError(f"not 'NAME TYPE [from IP]': {text}")
     name_wire(words[0])
-    return Question(words[0] if words[0].endswith(".") else f"{words[0]}.", type_number(words[1]) if len(words) == 2 else 1, client)
+    return Question(words[0] if words[0].endswith(".") else f"{words[0]}.", type_number(words[1]) if len(words) == 2 else TYPE_A, client)
 
 
 def answers(explained: Explained, qtype: int) -> list[str]:
     """What an expectation is compared with: rdata of the answers that have the type, else a word for what happened instead."""
     if explained.outcome != "reply":
         return ["REFUSED" if explained.outcome == "refused" else explained.outcome.upper()]
-    rcode = explained.message[3] & 15
+    rcode = flags_rcode(message_flags(explained.message))
     if rcode:
         return [rcode_text(rcode)]
-    found = [_rdata(rtype, rdata) for section, _, rtype, _, _, rdata in records(explained.message) if section == 0 and qtype in (rtype, 255)]
+    found = [_rdata(rtype, rdata) for section, _, rtype, _, _, rdata in records(explained.message) if section == 0 and qtype in (rtype, TYPE_ANY)]
     return sorted(found) or ["NODATA"]
 
 
@@ -117,14 +135,14 @@ def _canonical(qtype: int, text: str) -> str:
     """An expected answer as `answers` words it. Raises ValueError."""
     if text.upper() in OUTCOMES or text.upper() in RCODES.values():
         return text.upper()
-    return _rdata(qtype, rdata_wire(qtype, text)) if qtype != 255 else text
+    return _rdata(qtype, rdata_wire(qtype, text)) if qtype != TYPE_ANY else text
 
 
 def _rdata(rtype: int, rdata: bytes) -> str:
     """Presentation form; RFC 3597's for what cannot be read."""
-    if rtype in (1, 28):
+    if rtype in (TYPE_A, TYPE_AAAA):
         return _address(rdata)
-    if rtype in (2, 5, 12, 39):
+    if rtype in (TYPE_NS, TYPE_CNAME, TYPE_PTR, TYPE_DNAME):
         return name_text(rdata).lower()
     import dns.exception
     import dns.rdata

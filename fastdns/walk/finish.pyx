@@ -3,11 +3,14 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memcmp, memmove, memset
 from fastdns.system.atomic cimport atomic_peek8, atomic_poke8
-from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD, TYPE_OPT, TYPE_TSIG,
-                            EDNS_DO, ACCEPT, copy_octets, load16, store16, store32, wire_accept, wire_rdata_names, wire_name_length)
-from fastdns.message.reply cimport (Large, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, reply_alloc, reply_append, reply_begin, reply_end,
-                                    reply_own, reply_parse)
+from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD,
+                            TYPE_OPT, TYPE_TSIG, EDNS_DO, ACCEPT, copy_octets, load16, store16, store32, wire_accept,
+                            wire_name_length)
+from fastdns.message.reply cimport (Large, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, reply_alloc, reply_append, reply_begin, reply_end, reply_own,
+                             reply_parse)
 from fastdns.walk.query cimport Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
+from fastdns.protocol.header cimport FLAGS_OPCODE, OPCODE_QUERY, flags_opcode, flags_rcode
+from fastdns.protocol.rrtypes cimport rrtype_compressible
 
 cdef enum:
     SUFFIX_SLOTS = 1024         # of the compression table; names beyond half of it are no longer remembered
@@ -177,10 +180,10 @@ cdef inline uint32_t write_head(Query *q, uint8_t *out) noexcept nogil:
 
 
 cdef inline void write_counts(uint8_t *out, Query *q, const uint16_t *counts) noexcept nogil:
-    cdef uint16_t flags = FLAG_QR | (q.message.flags & 0x7800) | (q.reply.flags & (FLAG_AA | FLAG_TC | FLAG_RA | FLAG_AD)) | (q.reply.rcode & 15)
+    cdef uint16_t flags = FLAG_QR | (q.message.flags & FLAGS_OPCODE) | (q.reply.flags & (FLAG_AA | FLAG_TC | FLAG_RA | FLAG_AD)) | flags_rcode(q.reply.rcode)
     if q.reply.verbatim:
         flags |= q.reply.flags & (FLAG_RD | FLAG_CD)
-    elif q.message.flags & 0x7800 == 0:
+    elif flags_opcode(q.message.flags) == OPCODE_QUERY:
         flags |= q.message.flags & (FLAG_RD | FLAG_CD)
     store16(out + 2, flags)
     store16(out + 4, 1)
@@ -393,7 +396,7 @@ cdef bint write_record(Writer *writer, Query *q, const Record *record) noexcept 
     store32(writer.out + writer.used + 4, record.ttl)
     length_at = writer.used + 8
     writer.used += 10
-    front = wire_rdata_names(record.type, &names)
+    front = rrtype_compressible(record.type, &names)
     if names and left > front:
         if writer.used + front > writer.limit:
             return False

@@ -7,9 +7,10 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strlen, strncpy, strrch
 from fastdns.zonefile.fields cimport BITMAP_OCTETS, RDATA_MAX, RdataText, field_end
 from fastdns.zonefile.generate cimport Generator, generator_add, generator_end, generator_line, generator_range
 from fastdns.zonefile.lexer cimport LEX_BAD, LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, Lexer, LexKind, Token, lexer_begin, lexer_next, token_is
-from fastdns.zonefile.rdata cimport rdata_meta, rdata_parse
+from fastdns.zonefile.rdata cimport rdata_parse
 from fastdns.zonefile.spans cimport span_class, span_name, span_period, span_type
 from fastdns._wire cimport NAME_MAX, Name, wire_name_copy, wire_name_index
+from fastdns.protocol.rrtypes cimport rrtype_is_meta
 
 import os
 
@@ -286,7 +287,7 @@ cdef int parse_record(Frame *frame, bint after_owner) noexcept nogil:
         return fail(frame, b"missing TTL with no previous value")
     if not frame.has_owner:
         return fail(frame, b"bad owner name")
-    if rdata_meta(<uint16_t>type):
+    if rrtype_is_meta(<uint16_t>type):
         return fail(frame, b"unknown RR type")
     frame.rdata.origin = frame.origin.wire
     frame.rdata.origin_length = frame.origin.length

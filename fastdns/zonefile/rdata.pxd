@@ -9,6 +9,3 @@ cdef int rdata_parse(RdataText *text, uint16_t type) noexcept nogil
 cdef bint rdata_valid(uint16_t type, const uint8_t *rdata, uint32_t length) noexcept nogil
 # Puts the names in valid rdata of the types of RFC 4034 6.2 (and SVCB, HTTPS) in lower case.
 cdef void rdata_lower(uint16_t type, uint8_t *rdata, uint32_t length) noexcept nogil
-# Questions and pseudo-records, which no zone has: OPT, TKEY, TSIG, transfers, ANY.
-cdef inline bint rdata_meta(uint16_t type) noexcept nogil:
-    return type == 0 or type == 41 or (type >= 249 and type <= 255)

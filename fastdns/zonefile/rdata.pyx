@@ -2,19 +2,23 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memmove, memset
-from fastdns.zonefile.fields cimport (BITMAP_OCTETS, RDATA_MAX, RdataText, field_address, field_algorithm, field_base32_string, field_base64,
-                                      field_bitmap, field_certificate, field_end, field_eui, field_hex, field_hex_string, field_moment, field_name,
-                                      field_node, field_number, field_octets, field_period, field_room, field_string, field_strings, field_type,
-                                      field_word)
-from fastdns.zonefile.formats cimport (A, AAAA, ALGORITHM, ALGORITHM_ANY_CASE, BASE64, BITMAP, CERTIFICATE, DISCOVERY, END, EUI48, EUI64, FIELDS_MAX,
-                                       FIRST_STRING, FLOAT, GATEWAY, HASH32, HEX, HOST_IDENTITY, LOCATION, MOMENT, NAME, NODE, PAIR, PARAMETERS,
-                                       PERIOD, PREFIXES, QUOTED, RELAY, SALT, STRING, STRINGS, TARGET, TYPE, U8, U16, U32, Field, Format, Kind,
-                                       format_find)
+from fastdns.zonefile.fields cimport (
+    BITMAP_OCTETS, RDATA_MAX, RdataText, field_address, field_algorithm, field_base32_string, field_base64, field_bitmap, field_certificate,
+    field_end, field_eui, field_hex, field_hex_string, field_moment, field_name, field_node, field_number, field_octets, field_period, field_room,
+    field_string, field_strings, field_type, field_word,
+)
 from fastdns.zonefile.lexer cimport LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, Lexer, LexKind, Token, lexer_begin, lexer_keep, lexer_next
 from fastdns.zonefile.location cimport location_field
 from fastdns.zonefile.spans cimport span_address, span_base64, span_number
 from fastdns.zonefile.svcb cimport svcb_parameters, svcb_valid
 from fastdns._wire cimport NAME_MAX, load16, store16
+from fastdns.protocol.rrtypes cimport (
+    BLOCK_STRING, FIELD_A, FIELD_AAAA, FIELD_ALGORITHM, FIELD_ALGORITHM_ANY_CASE, FIELD_BASE64, FIELD_BITMAP, FIELD_CERTIFICATE, FIELD_DISCOVERY,
+    FIELD_END, FIELD_EUI48, FIELD_EUI64, FIELD_FIRST_STRING, FIELD_FLOAT, FIELD_GATEWAY, FIELD_HASH32, FIELD_HEX, FIELD_HOST_IDENTITY, FIELD_LOCATION,
+    FIELD_NAME, FIELD_NODE, FIELD_PAIR, FIELD_PARAMETERS, FIELD_PERIOD, FIELD_PREFIXES, FIELD_QUOTED, FIELD_RELAY, FIELD_SALT, FIELD_STRING, FIELD_STRINGS,
+    FIELD_TARGET, FIELD_TIME, FIELD_TYPE, FIELD_U8, FIELD_U16, FIELD_U32, RR_CANONICAL, RR_ZONE_LOWER, Field, block_is_name, rrtype_get, rrtype_lower,
+    rrtype_names,
+)
 
 from fastdns.protocol.parameters import type_text
 
@@ -22,7 +26,7 @@ from fastdns.protocol.parameters import type_text
 # ---- from words ----
 
 cdef int rdata_parse(RdataText *text, uint16_t type) noexcept nogil:
-    cdef const Format *format = format_find(type)
+    cdef const Field *fields = rrtype_get(type).fields
     cdef LexKind kind = lexer_next(text.lexer)
     text.used = 0
     text.failure = NULL
@@ -32,10 +36,10 @@ cdef int rdata_parse(RdataText *text, uint16_t type) noexcept nogil:
     if kind == LEX_WORD and text.lexer.token.length == 2 and text.lexer.token.text[0] == c'\\' and text.lexer.token.text[1] == c'#':
         return parse_generic(text, type)
     lexer_keep(text.lexer)
-    if format == NULL:
+    if fields == NULL:
         text.failure = b"bad RFC3597 Rdata"
         return -1
-    return parse_fields(text, format.fields)
+    return parse_fields(text, fields)
 
 
 cdef int parse_generic(RdataText *text, uint16_t type) noexcept nogil:
@@ -51,16 +55,14 @@ cdef int parse_generic(RdataText *text, uint16_t type) noexcept nogil:
 
 
 cdef int parse_fields(RdataText *text, const Field *field) noexcept nogil:
-    cdef Kind kind = END
-    cdef int i
-    for i in range(FIELDS_MAX):
-        if field[i].kind == END:
-            break
-        kind = field[i].kind
+    cdef uint8_t kind = FIELD_END
+    while field.kind != FIELD_END:
+        kind = field.kind
         if parse_field(text, kind) < 0:
             if text.failure == NULL:
-                text.failure = text.lexer.token.text if text.lexer.failed else field[i].failure
+                text.failure = text.lexer.token.text if text.lexer.failed else field.failure
             return -1
+        field += 1
     if to_the_end(kind):
         return 0
     if field_end(text) < 0:
@@ -69,82 +71,82 @@ cdef int parse_fields(RdataText *text, const Field *field) noexcept nogil:
     return 0
 
 
-cdef inline bint to_the_end(Kind kind) noexcept nogil:
+cdef inline bint to_the_end(uint8_t kind) noexcept nogil:
     """Does a field of this kind take the rest of the line?"""
-    return (kind >= STRINGS and kind <= BITMAP) or kind == LOCATION or kind >= PREFIXES
+    return (kind >= FIELD_STRINGS and kind <= FIELD_BITMAP) or kind == FIELD_LOCATION or kind >= FIELD_PREFIXES
 
 
-cdef int parse_field(RdataText *text, Kind kind) noexcept nogil:
-    if kind == A:
+cdef int parse_field(RdataText *text, uint8_t kind) noexcept nogil:
+    if kind == FIELD_A:
         return field_address(text, 4)
-    if kind == NAME:
+    if kind == FIELD_NAME:
         return field_name(text)
-    if kind == U16:
+    if kind == FIELD_U16:
         return field_number(text, 2)
-    if kind == U8:
+    if kind == FIELD_U8:
         return field_number(text, 1)
-    if kind == U32:
+    if kind == FIELD_U32:
         return field_number(text, 4)
-    if kind == AAAA:
+    if kind == FIELD_AAAA:
         return field_address(text, 6)
-    if kind == STRINGS:
+    if kind == FIELD_STRINGS:
         return field_strings(text, 1)
-    if kind == PERIOD:
+    if kind == FIELD_PERIOD:
         return field_period(text)
-    if kind == BASE64:
+    if kind == FIELD_BASE64:
         return field_base64(text)
-    if kind == TYPE:
+    if kind == FIELD_TYPE:
         return field_type(text)
-    if kind == MOMENT:
+    if kind == FIELD_TIME:
         return field_moment(text)
-    if kind == BITMAP:
+    if kind == FIELD_BITMAP:
         return field_bitmap(text)
-    if kind == SALT:
+    if kind == FIELD_SALT:
         return field_hex_string(text, True)
-    if kind == HASH32:
+    if kind == FIELD_HASH32:
         return field_base32_string(text)
-    if kind == HEX:
+    if kind == FIELD_HEX:
         return field_hex(text)
-    if kind == ALGORITHM or kind == ALGORITHM_ANY_CASE:
-        return field_algorithm(text, kind == ALGORITHM_ANY_CASE)
-    if kind == CERTIFICATE:
+    if kind == FIELD_ALGORITHM or kind == FIELD_ALGORITHM_ANY_CASE:
+        return field_algorithm(text, kind == FIELD_ALGORITHM_ANY_CASE)
+    if kind == FIELD_CERTIFICATE:
         return field_certificate(text)
-    if kind == PARAMETERS:
+    if kind == FIELD_PARAMETERS:
         return svcb_parameters(text)
-    if kind == TARGET:
+    if kind == FIELD_TARGET:
         return field_octets(text)
-    if kind == STRING:
+    if kind == FIELD_STRING:
         return field_string(text)
     return parse_rare_field(text, kind)
 
 
-cdef int parse_rare_field(RdataText *text, Kind kind) noexcept nogil:
+cdef int parse_rare_field(RdataText *text, uint8_t kind) noexcept nogil:
     cdef LexKind next
-    if kind == QUOTED:
+    if kind == FIELD_QUOTED:
         next = lexer_next(text.lexer)
         lexer_keep(text.lexer)
         return field_string(text) if next == LEX_QUOTED else -1
-    if kind == FLOAT:
+    if kind == FIELD_FLOAT:
         next = lexer_next(text.lexer)
         lexer_keep(text.lexer)
         return field_string(text) if next == LEX_WORD and is_float(&text.lexer.token) else -1
-    if kind == PAIR:
+    if kind == FIELD_PAIR:
         return parse_pair(text)
-    if kind == FIRST_STRING:
+    if kind == FIELD_FIRST_STRING:
         return parse_first(text)
-    if kind == EUI48 or kind == EUI64:
-        return field_eui(text, 6 if kind == EUI48 else 8)
-    if kind == NODE:
+    if kind == FIELD_EUI48 or kind == FIELD_EUI64:
+        return field_eui(text, 6 if kind == FIELD_EUI48 else 8)
+    if kind == FIELD_NODE:
         return field_node(text)
-    if kind == GATEWAY:
+    if kind == FIELD_GATEWAY:
         return parse_gateway(text, text.out[1])
-    if kind == RELAY:
+    if kind == FIELD_RELAY:
         return parse_relay(text)
-    if kind == DISCOVERY:
+    if kind == FIELD_DISCOVERY:
         return parse_discovery(text)
-    if kind == LOCATION:
+    if kind == FIELD_LOCATION:
         return location_field(text)
-    if kind == PREFIXES:
+    if kind == FIELD_PREFIXES:
         return parse_prefixes(text)
     return parse_host(text)
 
@@ -319,10 +321,9 @@ cdef int parse_host(RdataText *text) noexcept nogil:
 # ---- on the wire ----
 
 cdef struct Walk:
-    uint8_t *octets
+    const uint8_t *octets
     uint32_t at
     uint32_t length
-    bint lower                  # put names in lower case
 
 
 cdef inline bint skip(Walk *walk, uint32_t octets) noexcept nogil:
@@ -346,8 +347,7 @@ cdef bint skip_strings(Walk *walk, uint32_t least) noexcept nogil:
 
 
 cdef bint skip_name(Walk *walk) noexcept nogil:
-    cdef uint32_t begin = walk.at, size, i
-    cdef uint8_t c
+    cdef uint32_t begin = walk.at, size
     while walk.at < walk.length:
         size = walk.octets[walk.at]
         if size == 0:
@@ -355,11 +355,6 @@ cdef bint skip_name(Walk *walk) noexcept nogil:
             return walk.at - begin <= NAME_MAX
         if size > 63 or not skip(walk, 1 + size):
             return False
-        if walk.lower:
-            for i in range(walk.at - size, walk.at):
-                c = walk.octets[i]
-                if c >= c'A' and c <= c'Z':
-                    walk.octets[i] = c | 32
     return False
 
 
@@ -401,76 +396,57 @@ cdef bint skip_host(Walk *walk) noexcept nogil:
     return True
 
 
-cdef bint skip_field(Walk *walk, Kind kind) noexcept nogil:
-    if kind == NAME:
+cdef bint skip_field(Walk *walk, const Field *field) noexcept nogil:
+    cdef uint8_t kind = field.kind
+    if field.block > 0:
+        return skip(walk, <uint32_t>field.block)
+    if block_is_name(field.block):
         return skip_name(walk)
-    if kind == U8 or kind == ALGORITHM or kind == ALGORITHM_ANY_CASE:
-        return skip(walk, 1)
-    if kind == U16 or kind == TYPE or kind == CERTIFICATE:
-        return skip(walk, 2)
-    if kind == U32 or kind == PERIOD or kind == MOMENT or kind == A:
-        return skip(walk, 4)
-    if kind == AAAA or kind == LOCATION:
-        return skip(walk, 16)
-    if kind == STRINGS or kind == PAIR:
-        return skip_strings(walk, 1)
-    if kind == STRING or kind == QUOTED or kind == FLOAT or kind == FIRST_STRING or kind == SALT or kind == HASH32:
+    if field.block == BLOCK_STRING:
         return skip_string(walk)
-    if kind == HEX or kind == BASE64 or kind == TARGET:
+    if kind == FIELD_STRINGS or kind == FIELD_PAIR:
+        return skip_strings(walk, 1)
+    if kind == FIELD_HEX or kind == FIELD_BASE64 or kind == FIELD_TARGET:
         walk.at = walk.length
         return True
-    if kind == BITMAP:
+    if kind == FIELD_BITMAP:
         return skip_windows(walk)
-    if kind == EUI48:
-        return skip(walk, 6)
-    if kind == EUI64 or kind == NODE:
-        return skip(walk, 8)
-    if kind == GATEWAY or kind == RELAY:
+    if kind == FIELD_GATEWAY or kind == FIELD_RELAY:
         return skip_gateway(walk)
-    if kind == PREFIXES:
+    if kind == FIELD_PREFIXES:
         return skip_prefixes(walk)
-    if kind == HOST_IDENTITY:
+    if kind == FIELD_HOST_IDENTITY:
         return skip_host(walk)
-    if kind == PARAMETERS:
+    if kind == FIELD_PARAMETERS:
         if not svcb_valid(walk.octets + walk.at, walk.length - walk.at):
             return False
         walk.at = walk.length
         return True
-    return kind == DISCOVERY            # in the next octet
-
-
-cdef bint walk_fields(Walk *walk, const Field *field) noexcept nogil:
-    cdef int i
-    for i in range(FIELDS_MAX):
-        if field[i].kind == END:
-            break
-        if not skip_field(walk, field[i].kind):
-            return False
-    return walk.at == walk.length
+    return kind == FIELD_DISCOVERY      # in the next octet
 
 
 cdef bint rdata_valid(uint16_t type, const uint8_t *rdata, uint32_t length) noexcept nogil:
-    cdef const Format *format = format_find(type)
+    cdef const Field *field = rrtype_get(type).fields
     cdef Walk walk
-    if format == NULL:
+    if field == NULL:
         return True
-    walk.octets = <uint8_t *>rdata
-    walk.at = 0
-    walk.length = length
-    walk.lower = False
-    return walk_fields(&walk, format.fields)
-
-
-cdef void rdata_lower(uint16_t type, uint8_t *rdata, uint32_t length) noexcept nogil:
-    cdef const Format *format = format_find(type)
-    cdef Walk walk
-    if format == NULL or not format.lower:
-        return
     walk.octets = rdata
     walk.at = 0
     walk.length = length
-    walk.lower = True
-    walk_fields(&walk, format.fields)
+    while field.kind != FIELD_END:
+        if not skip_field(&walk, field):
+            return False
+        field += 1
+    return walk.at == walk.length
+
+
+cdef void rdata_lower(uint16_t type, uint8_t *rdata, uint32_t length) noexcept nogil:
+    cdef uint32_t start
+    cdef int end
+    if rrtype_get(type).flags & (RR_CANONICAL | RR_ZONE_LOWER):
+        end = rrtype_names(type, rdata, length, &start)
+        if end > 0:
+            rrtype_lower(rdata, start, <uint32_t>end)
 
 
 # ---- Python ----

@@ -1,53 +1,14 @@
 """Single words of master files. The contract is in zonefile/spans.pxd."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 from fastdns.zonefile.lexer cimport Token, token_is
 from fastdns._wire cimport NAME_MAX
-
-from fastdns.protocol.parameters import TYPES
+from fastdns.protocol.rrtypes cimport CLASS_ANY, CLASS_CH, CLASS_CS, CLASS_HS, CLASS_IN, CLASS_NONE, rrtype_number
 
 cdef extern from "<arpa/inet.h>" nogil:
     int inet_pton(int family, const char *text, void *out)
     enum: AF_INET6
 
-cdef enum:
-    WORD_MAX = 11               # octets of the name of a type
-    BUCKETS = 1024              # of the table of types; far more than there are
-
-cdef struct Named:              # a name and its number
-    char text[WORD_MAX + 1]
-    uint16_t number
-    uint8_t length
-
-cdef Named types[BUCKETS]
-
-
-cdef inline uint32_t word_hash(const char *text, uint32_t length) noexcept nogil:
-    cdef uint32_t hash = 2166136261u, i
-    for i in range(length):
-        hash = (hash ^ (<uint8_t>text[i] & 0xDF)) * 16777619u
-    return hash
-
-
-cdef int fill() except -1:
-    cdef uint32_t at
-    cdef bytes word
-    for number, name in TYPES.items():
-        if number == 0 or number == 65535:
-            continue
-        word = name.encode("ascii")
-        if len(word) > WORD_MAX:
-            raise ValueError(name)
-        at = word_hash(word, <uint32_t>len(word)) % BUCKETS
-        while types[at].length:
-            at = (at + 1) % BUCKETS
-        memcpy(types[at].text, <const char *>word, len(word))
-        types[at].length = <uint8_t>len(word)
-        types[at].number = number
-    return 0
-
-
-fill()
 
 cdef int span_octets(const char *text, uint32_t length, uint8_t *out, uint32_t room) noexcept nogil:
     cdef uint32_t at = 0, used = 0
@@ -209,17 +170,8 @@ cdef int numbered(const char *text, uint32_t length, const char *prefix, uint32_
 
 
 cdef int span_type(const char *text, uint32_t length) noexcept nogil:
-    cdef uint32_t at
-    cdef Token token
-    if length <= WORD_MAX:
-        token.text = text
-        token.length = length
-        at = word_hash(text, length) % BUCKETS
-        while types[at].length:
-            if types[at].length == length and token_is(&token, types[at].text, length):
-                return types[at].number
-            at = (at + 1) % BUCKETS
-    return numbered(text, length, b"TYPE", 4)
+    cdef int number = rrtype_number(text, length)
+    return number if number >= 0 else numbered(text, length, b"TYPE", 4)
 
 
 cdef int span_class(const char *text, uint32_t length) noexcept nogil:
@@ -228,18 +180,18 @@ cdef int span_class(const char *text, uint32_t length) noexcept nogil:
     token.length = length
     if length == 2:
         if token_is(&token, b"IN", 2):
-            return 1
+            return CLASS_IN
         if token_is(&token, b"CS", 2):
-            return 2
+            return CLASS_CS
         if token_is(&token, b"CH", 2):
-            return 3
+            return CLASS_CH
         if token_is(&token, b"HS", 2):
-            return 4
+            return CLASS_HS
         return -1
     if token_is(&token, b"ANY", 3):
-        return 255
+        return CLASS_ANY
     if token_is(&token, b"NONE", 4):
-        return 254
+        return CLASS_NONE
     return numbered(text, length, b"CLASS", 5)
 
 

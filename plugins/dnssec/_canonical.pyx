@@ -3,16 +3,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcmp, memcpy
 from fastdns.message.reply cimport Record, Reply, reply_alloc
-from fastdns._wire cimport (TYPE_CNAME, TYPE_DNAME, TYPE_MB, TYPE_MD, TYPE_MF, TYPE_MG, TYPE_MINFO, TYPE_MR, TYPE_MX, TYPE_NAPTR, TYPE_NS, TYPE_PTR,
-                            TYPE_SOA, TYPE_SRV, store16, store32)
-
-cdef enum:
-    TYPE_RP = 17
-    TYPE_AFSDB = 18
-    TYPE_RT = 21
-    TYPE_SIG = 24
-    TYPE_PX = 26
-    TYPE_KX = 36
+from fastdns._wire cimport store16, store32
+from fastdns.protocol.rrtypes cimport RR_CANONICAL, rrtype_get, rrtype_lower, rrtype_names
 
 cdef struct Data:
     const uint8_t *octets
@@ -29,64 +21,23 @@ cdef int by_octets(const void *a, const void *b) noexcept nogil:
     return (left.length > right.length) - (left.length < right.length)
 
 
-cdef int names_of(uint16_t type, const uint8_t *rdata, uint32_t length, uint32_t *names) noexcept nogil:
-    """Octets in front of the names that are lowered; how many they are in *names, 0 for none."""
-    cdef uint32_t at, i
-    names[0] = 1
-    if type in (TYPE_NS, TYPE_CNAME, TYPE_PTR, TYPE_DNAME, TYPE_MD, TYPE_MF, TYPE_MB, TYPE_MG, TYPE_MR):
-        return 0
-    if type in (TYPE_MX, TYPE_AFSDB, TYPE_RT, TYPE_KX):
-        return 2
-    if type == TYPE_SRV:
-        return 6
-    if type == TYPE_SIG:
-        return 18
-    if type == TYPE_NAPTR:
-        at = 4
-        for i in range(3):
-            if at >= length:
-                names[0] = 0
-                return 0
-            at += rdata[at] + <uint32_t>1
-        return <int>at
-    names[0] = 2
-    if type in (TYPE_SOA, TYPE_MINFO, TYPE_RP):
-        return 0
-    if type == TYPE_PX:
-        return 2
-    names[0] = 0
-    return 0
-
-
-cdef inline uint32_t names_end(const uint8_t *rdata, uint32_t length, uint32_t at, uint32_t names) noexcept nogil:
-    """Where the names end; 0 when the rdata does not hold them."""
-    while names:
-        if at >= length:
-            return 0
-        if rdata[at] == 0:
-            names -= 1
-        at += rdata[at] + <uint32_t>1
-    return at if at <= length else 0
-
-
 cdef bint lower_data(Reply *reply, uint16_t type, Data *data) noexcept nogil:
     """Has its names lowered, in a copy where that changes anything. False: no memory."""
-    cdef uint32_t names, i
-    cdef uint32_t start = <uint32_t>names_of(type, data.octets, data.length, &names), end
-    cdef uint8_t *copy = NULL
-    if not names:
+    cdef uint32_t start
+    cdef int i, end
+    cdef uint8_t *copy
+    if not rrtype_get(type).flags & RR_CANONICAL:
         return True
-    end = names_end(data.octets, data.length, start, names)
-    # The lengths of labels are below 'A': octets can be looked at without regard to where labels begin.
-    for i in range(start, end):
+    end = rrtype_names(type, data.octets, data.length, &start)
+    for i in range(<int>start, end):
         if c'A' <= data.octets[i] <= c'Z':
+            copy = reply_alloc(reply, data.length)
             if copy == NULL:
-                copy = reply_alloc(reply, data.length)
-                if copy == NULL:
-                    return False
-                memcpy(copy, data.octets, data.length)
-                data.octets = copy
-            copy[i] |= 0x20
+                return False
+            memcpy(copy, data.octets, data.length)
+            rrtype_lower(copy, <uint32_t>i, <uint32_t>end)
+            data.octets = copy
+            break
     return True
 
 

@@ -3,17 +3,13 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 from fastdns.walk.query cimport Query
 from fastdns.message.reply cimport RECORD_OWNED, SECTION_AUTHORITY, Record, reply_add, reply_alloc
-from fastdns._wire cimport (CLASS_IN, NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_DNSKEY, TYPE_HINFO, TYPE_MX, TYPE_NS, TYPE_NSEC, TYPE_RRSIG, TYPE_SOA,
-                            TYPE_SRV, TYPE_TXT)
+from fastdns._wire cimport CLASS_IN, NAME_MAX
+from fastdns.protocol.rrtypes cimport (
+    TYPE_A, TYPE_AAAA, TYPE_CERT, TYPE_DNSKEY, TYPE_HINFO, TYPE_HIP, TYPE_LOC, TYPE_MX, TYPE_NS, TYPE_NSEC, TYPE_OPENPGPKEY, TYPE_RRSIG, TYPE_SOA,
+    TYPE_SPF, TYPE_SRV, TYPE_SSHFP, TYPE_TLSA, TYPE_TXT,
+)
 
 cdef enum:
-    TYPE_LOC = 29
-    TYPE_CERT = 37
-    TYPE_SSHFP = 44
-    TYPE_TLSA = 52
-    TYPE_HIP = 55
-    TYPE_OPENPGPKEY = 61
-    TYPE_SPF = 99
     COMMON = 14                 # types that every NSEC has
     BITMAP_MAX = 32             # octets of one window (RFC 4034 4.1.2); all types here are in the first
 

@@ -12,6 +12,7 @@ from fastdns.message.reply cimport (KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA
 from fastdns._wire cimport (CLASS_IN, FLAG_AA, MESSAGE_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_DNSKEY, TYPE_DS, TYPE_NSEC, TYPE_OPT, TYPE_RRSIG,
                             TYPE_SOA, load16)
 from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_match
+from fastdns.protocol.header cimport flags_opcode
 from fastdns.plugins.dnssec._canonical cimport canonical_write
 from fastdns.plugins.dnssec._denial cimport DENIAL_APEX, DENIAL_CUT, DENIAL_NAME, DenialKind, denial_add
 from fastdns.plugins.dnssec._jobs cimport Job, Set, job_free, job_make, job_send
@@ -193,7 +194,7 @@ cdef void gather_negative(DnssecState *state, Query *q, Gathering *gathering, co
 
 
 cdef void gather(DnssecState *state, Query *q, Gathering *gathering, const ZoneName *zone) noexcept nogil:
-    cdef ReplyKind kind = reply_kind(&q.reply, q.qtype, (q.message.flags >> 11) & 15)
+    cdef ReplyKind kind = reply_kind(&q.reply, q.qtype, flags_opcode(q.message.flags))
     cdef uint32_t now = <uint32_t>time(NULL)
     cdef int section
     gathering.count = gathering.missing = gathering.used = 0
@@ -269,7 +270,7 @@ cdef void complete(Query *q, const Set *sets, uint32_t count, bint copied) noexc
     cdef uint32_t i
     cdef int unsigned_denial = -1
     cdef bint added = False
-    cdef ReplyKind kind = reply_kind(reply, q.qtype, (q.message.flags >> 11) & 15)
+    cdef ReplyKind kind = reply_kind(reply, q.qtype, flags_opcode(q.message.flags))
     for i in range(count):
         if sets[i].signatures != NULL:
             add_signatures(q, &sets[i], copied)

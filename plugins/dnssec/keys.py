@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdns._wire import name_text
 from fastdns.corefile.errors import CorefileError, system_error
+from fastdns.protocol.parameters import TYPE_DNSKEY
 from fastdns.zonefile import parser
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     Signer = Callable[[bytes], bytes]
 
 __all__ = ["Key", "base_name", "key_of_texts", "read_key", "rrsig"]
-
-DNSKEY = 48
 
 #: Flags of a DNSKEY record (RFC 4034 2.1.1).
 ZONE = 0x0100
@@ -102,7 +101,7 @@ def key_of_texts(public: str, private: str, public_name: str = "", private_name:
         records = parser.parse(public, ".", public_name, ttl=3600)
     except ValueError as error:
         raise CorefileError(str(error)) from error
-    if not records or records[0][1] != DNSKEY:
+    if not records or records[0][1] != TYPE_DNSKEY:
         raise CorefileError("no public key found")
     owner, _, _, ttl, rdata = records[0]
     algorithm = rdata[3]

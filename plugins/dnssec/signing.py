@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fastdns import control
 from fastdns.plugins.dnssec._jobs import open_desk, serve_jobs
 from fastdns.plugins.dnssec.keys import rrsig
+from fastdns.protocol.parameters import TYPE_DNSKEY
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ __all__ = ["Signing", "start_thread"]
 
 log = Log("plugin/dnssec")
 
-DNSKEY = 48
 ORIGINAL_TTL = 3600
 
 #: Seconds around now in which signatures are good: the clocks of resolvers may be behind, or off by an hour of daylight saving time.
@@ -73,7 +73,7 @@ class Signing:
         signer, body = key[:end], key[end:]
         kind = struct.unpack_from("!H", body, _name_end(body, 0))[0]
         out = b""
-        for signing_key in self._for_keys if kind == DNSKEY else self._for_rest:
+        for signing_key in self._for_keys if kind == TYPE_DNSKEY else self._for_rest:
             rdata = rrsig(signing_key, signer, body, now - BEFORE, now + AFTER, ORIGINAL_TTL)
             out += struct.pack("!H", len(rdata)) + rdata
         if out:

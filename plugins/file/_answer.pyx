@@ -11,10 +11,11 @@ from fastdns.index.nodes cimport NODE_CNAME, NODE_DNAME, NODE_HASHED, NODE_WILDC
 from fastdns.message.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record, reply_clear
 from fastdns.message.text cimport Text, text_name, text_put
 from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_ANY, TYPE_AXFR,
-                            TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_HTTPS, TYPE_IXFR, TYPE_MX, TYPE_NS, TYPE_RRSIG, TYPE_SOA, TYPE_SRV, TYPE_SVCB, Name,
+                            TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, Name,
                             load16, wire_name_copy, wire_name_length)
 from fastdns.index.zone cimport ZoneState, ZoneVersion, zone_match, zone_slots, zone_version
 from fastdns.index.zone_list cimport Zones, wire_is_below, zones_hold
+from fastdns.protocol.rrtypes cimport RR_ADDITIONAL, rrtype_get, rrtype_name_offset
 from fastdns.plugins.file._chase cimport chase_alias, chase_dname, chase_resume
 from fastdns.plugins.file._proof cimport prove_absent_name, prove_absent_type, prove_expansion, prove_referral
 
@@ -100,11 +101,9 @@ cdef void add_referral(Ask *ask, const IndexNode *cut) noexcept nogil:
 
 # ---- targets ----
 
-cdef int target_at(uint16_t type) noexcept nogil:
-    """Where in its rdata a record names a host, or -1."""
-    if type == TYPE_MX or type == TYPE_SVCB or type == TYPE_HTTPS:
-        return 2
-    return 6 if type == TYPE_SRV else -1
+cdef inline bint has_target(uint16_t type) noexcept nogil:
+    """Does a record of the type name a host whose addresses belong into the additional section?"""
+    return rrtype_get(type).flags & RR_ADDITIONAL != 0
 
 
 cdef void add_targets(Ask *ask) noexcept nogil:
@@ -116,8 +115,10 @@ cdef void add_targets(Ask *ask) noexcept nogil:
     cdef int at
     for i in range(answers):
         record = &ask.q.reply.records[i]
-        at = target_at(record.type)
-        if at < 0 or record.section != SECTION_ANSWER or record.rdlength <= at or found == TARGETS_MAX:
+        if not has_target(record.type) or record.section != SECTION_ANSWER or found == TARGETS_MAX:
+            continue
+        at = rrtype_name_offset(record.type, record.rdata, record.rdlength)
+        if at < 0:
             continue
         wire_name_copy(&name, record.rdata + at, wire_name_length(record.rdata + at))
         if not wire_is_below(name.lower, name.length, ask.version.apex.name, ask.version.apex.length):
@@ -138,10 +139,6 @@ cdef void add_targets(Ask *ask) noexcept nogil:
 
 
 # ---- outcomes ----
-
-cdef inline bint has_target(uint16_t type) noexcept nogil:
-    return type == TYPE_SRV or type == TYPE_MX or type == TYPE_SVCB or type == TYPE_HTTPS
-
 
 cdef Verdict answer_rrset(Ask *ask, const IndexResult *found) noexcept nogil:
     """The RRset; under the query's name when it comes from a wildcard (both are lower case)."""

@@ -14,6 +14,7 @@ from fastdns.corefile import CorefileError
 from fastdns.corefile.address import host_port_or_file, split_address, strip_scope
 from fastdns.corefile.zone import origins, split_transport
 from fastdns.plugin import PASS, Next, Plugin, Query
+from fastdns.protocol.header import FLAG_CD, FLAG_QR, FLAG_RD, FLAGS_OPCODE, OPCODE_QUERY, flags_opcode, flags_rcode, message_flags
 from fastdns.protocol.parameters import rcode_text
 from fastdns.setup import Controller
 from fastdns.telemetry.metrics import Metric
@@ -194,7 +195,7 @@ class Grpc(Plugin):
             raise UpstreamError("dns: buffer size too small")
         to = client.target.text
         requests.add((to,))
-        responses.add((rcode_text(reply[3] & 15), to))
+        responses.add((rcode_text(flags_rcode(message_flags(reply))), to))
         durations.observe((to,), time.monotonic() - began)
         return reply
 
@@ -202,7 +203,7 @@ class Grpc(Plugin):
         """What the client gets of a reply."""
         if not answers(request, reply):
             return nothing(request, FORMERR)
-        if reply[3] & 15 == NXDOMAIN and self.falls(query.name):
+        if flags_rcode(message_flags(reply)) == NXDOMAIN and self.falls(query.name):
             return PASS
         return reply
 
@@ -233,7 +234,7 @@ def answers(request: bytes, reply: bytes) -> bool:
     """A reply to the one question of a request; letters of its name may differ in case."""
     end = question_end(request)
     return (
-        reply[2] & 0x80 != 0
+        message_flags(reply) & FLAG_QR != 0
         and reply[4:6] == b"\0\1"
         and question_end(reply) == end
         and reply[12 : end - 4].lower() == request[12 : end - 4].lower()
@@ -243,5 +244,6 @@ def answers(request: bytes, reply: bytes) -> bool:
 
 def nothing(request: bytes, rcode: int) -> bytes:
     """A reply without records."""
-    copied = request[2] & 0x79 if request[2] & 0x78 == 0 else request[2] & 0x78  # opcode, and RD of a query
-    return request[:2] + bytes([0x80 | copied, rcode | (request[3] & 0x10)]) + b"\0\1" + bytes(6) + request[12 : question_end(request)]
+    flags = message_flags(request)
+    copied = flags & (FLAGS_OPCODE | FLAG_CD | (FLAG_RD if flags_opcode(flags) == OPCODE_QUERY else 0))
+    return request[:2] + (FLAG_QR | copied | rcode).to_bytes(2, "big") + b"\0\1" + bytes(6) + request[12 : question_end(request)]

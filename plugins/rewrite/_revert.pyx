@@ -12,6 +12,7 @@ from fastdns.message.reply cimport SECTION_ANSWER, Record, Reply, reply_alloc, r
 from fastdns.message.text cimport text_read_name
 from fastdns._wire cimport (FLAG_TC, NAME_MAX, RCODE_NOERROR, TYPE_CNAME, TYPE_DNAME, TYPE_MX, TYPE_NAPTR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV,
                             TYPE_TSIG, Name, copy_octets, wire_name_copy)
+from fastdns.protocol.rrtypes cimport rrtype_name_offset
 from fastdns.plugins.rewrite._options cimport options_remove, options_replace
 from fastdns.plugins.rewrite._rules cimport Plain, Rule, plain_name, rule_apply, rule_matches, template_fill
 
@@ -124,20 +125,10 @@ cdef inline void revert_record(Query *q, Record *record, const Revert *revert) n
 
 
 cdef inline int name_place(const Record *record) noexcept nogil:
-    """Where the name of a record's value begins; -1: it has none that is rewritten."""
-    cdef uint32_t at = 4, i
-    if record.type == TYPE_CNAME or record.type == TYPE_NS or record.type == TYPE_PTR or record.type == TYPE_DNAME or record.type == TYPE_SOA:
-        return 0
-    if record.type == TYPE_MX:
-        return 2
-    if record.type == TYPE_SRV:
-        return 6
-    if record.type == TYPE_NAPTR:               # order, preference, three character strings
-        for i in range(3):
-            if at >= record.rdlength:
-                return -1
-            at += <uint32_t>record.rdata[at] + 1
-        return <int>at
+    """Where the name of a record's value begins; -1: it has none that is rewritten. CoreDNS rewrites those of these types alone."""
+    if record.type == TYPE_CNAME or record.type == TYPE_DNAME or record.type == TYPE_MX or record.type == TYPE_NAPTR or (
+            record.type == TYPE_NS or record.type == TYPE_PTR or record.type == TYPE_SOA or record.type == TYPE_SRV):
+        return rrtype_name_offset(record.type, record.rdata, record.rdlength)
     return -1
 
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from fastdns._wire import name_text, name_wire
 from fastdns.corefile.errors import quoted
 from fastdns.plugins.secondary.exchange import Row
-from fastdns.protocol.parameters import type_text
+from fastdns.protocol.parameters import TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_TXT, type_text
 
 __all__ = ["Catalog", "Member", "parse_catalog"]
-
-TYPE_NS, TYPE_SOA, TYPE_PTR, TYPE_TXT = 2, 6, 12, 16
 
 
 @dataclass

@@ -15,7 +15,8 @@ from fastdns.corefile.address import join_host_port, split_address
 from fastdns.index.zone import Zone
 from fastdns.plugins.secondary._receive import Receiver, TransferError
 from fastdns.plugins.secondary.signing import Key, Signing
-from fastdns.protocol.parameters import rcode_text
+from fastdns.protocol.header import FLAG_QR, flags_rcode, message_flags
+from fastdns.protocol.parameters import TYPE_AXFR, TYPE_IXFR, TYPE_SOA, rcode_text
 
 __all__ = ["IDLE_SECONDS", "ExchangeError", "Limits", "Row", "SetupError", "serial_of", "transfer"]
 
@@ -25,10 +26,6 @@ Row = tuple[int, bytes, int, int, int, bytes]
 #: Seconds that a primary has for taking a connection, and for each message.
 CONNECT_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 10.0
-
-TYPE_SOA: Final = 6
-TYPE_IXFR: Final = 251
-TYPE_AXFR: Final = 252
 
 
 class ExchangeError(Exception):
@@ -143,11 +140,12 @@ def serial_of(zone: bytes, address: str, key: Key | None) -> int | None:
         connection.send(signing.sign(_query(ident, zone, TYPE_SOA)))
         while True:
             message = connection.receive()
-            if len(message) >= 12 and message[:2] == struct.pack(">H", ident) and message[2] & 0x80:
+            if len(message) >= 12 and message[:2] == struct.pack(">H", ident) and message_flags(message) & FLAG_QR:
                 break
         signing.check(message, last=True)
-        if message[3] & 15:
-            raise ExchangeError(f"rcode was {rcode_text(message[3] & 15)}")
+        rcode = flags_rcode(message_flags(message))
+        if rcode:
+            raise ExchangeError(f"rcode was {rcode_text(rcode)}")
         for section, owner, kind, klass, _, rdata in records(message):
             if section == 0 and kind == TYPE_SOA and klass == 1 and owner.lower() == zone and len(rdata) >= 22:
                 return int.from_bytes(rdata[-20:-16], "big")

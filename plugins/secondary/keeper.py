@@ -19,6 +19,7 @@ from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, Setup
 from fastdns.plugins.secondary.signing import Key
 from fastdns.plugins.secondary.storage import Storage
 from fastdns.plugins.transfer.journal import publish
+from fastdns.protocol.parameters import TYPE_SOA
 from fastdns.telemetry.log import Log
 
 __all__ = ["Keeper"]
@@ -214,7 +215,7 @@ class Keeper:
     def _timers(self) -> tuple[int, float, float, float]:
         """Serial, refresh, retry and expire of the version that serves."""
         for kind, _, rdata in self.zone.index.get(self.zone.wire):
-            if kind == 6:
+            if kind == TYPE_SOA:
                 serial, refresh, retry, expire = (int.from_bytes(rdata[at : at + 4], "big") for at in range(len(rdata) - 20, len(rdata) - 4, 4))
                 return serial, max(refresh, 1), max(retry, 1), max(expire, 1)
         return 0, LAST_DELAY, LAST_DELAY, LAST_DELAY

@@ -7,12 +7,12 @@ from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.plugins.dnssec.keys import Key, base_name, read_key
 from fastdns.plugins.sign.signer import REFRESH, Signer
+from fastdns.protocol.parameters import TYPE_DNSKEY
 from fastdns.setup import Controller
 from fastdns.zonefile import parser
 
 __all__ = ["parse", "setup"]
 
-DNSKEY = 48
 DIRECTORY = "/var/lib/coredns"
 
 
@@ -84,7 +84,7 @@ def _key(base: str) -> Key:
         raise CorefileError(system_error(error, "open", path)) from error
     except ValueError as error:
         raise CorefileError(str(error)) from error
-    if records and records[0][1] != DNSKEY:
+    if records and records[0][1] != TYPE_DNSKEY:
         raise CorefileError(f"RR in {quoted(path)} is not a DNSKEY: {records[0][1]}")
     if records and int.from_bytes(records[0][4][:2], "big") & 0x0101 != 0x0101:
         raise CorefileError(f"DNSKEY in {quoted(path)} is not a CSK/KSK")

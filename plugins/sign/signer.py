@@ -15,6 +15,7 @@ from fastdns.corefile.duration import format_duration
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.plugins.dnssec.keys import Key
 from fastdns.plugins.sign.zone import SignedZone
+from fastdns.protocol.parameters import TYPE_RRSIG, TYPE_SOA
 from fastdns.telemetry.log import Log
 from fastdns.zonefile import parser
 
@@ -36,9 +37,6 @@ AFTER_JITTER = 5 * DAY
 
 #: Records in which the SOA's signature has to be.
 FIRST = 100
-
-RRSIG = 46
-SOA = 6
 
 
 class Signer:
@@ -114,7 +112,7 @@ class Signer:
     def sign(self, now: float) -> SignedZone:
         """The zone with all its signatures. Raises OSError and ValueError when the file is not there or no zone."""
         records = parser.read(self.path, self.origin)
-        if not any(record[1] == SOA for record in records):
+        if not any(record[1] == TYPE_SOA for record in records):
             raise ValueError(f"file {quoted(self.path)} has no SOA record")
         return SignedZone(records, name_wire(self.origin).lower(), self.keys, int(now), int(now - self.before), int(now + self.after))
 
@@ -142,7 +140,7 @@ def stamp(moment: float) -> str:
 def reason(text: str, now: float, with_keys: bool = True) -> str:
     """Why a signed zone, given as its beginning, has to be signed again; "" when it has not. Raises ValueError when it is none."""
     for _, kind, _, _, rdata in parser.parse(text, ".", "resign")[: FIRST + 1]:
-        if kind != RRSIG or struct.unpack_from("!H", rdata)[0] != SOA:
+        if kind != TYPE_RRSIG or struct.unpack_from("!H", rdata)[0] != TYPE_SOA:
             continue
         expiration, inception = struct.unpack_from("!II", rdata, 8)
         age, left = int((now - inception) * SECOND), int((expiration - now) * SECOND)

@@ -8,7 +8,7 @@ from fastdns._mux cimport NativeHandler, query_answer, query_child, query_fail, 
 from fastdns.expression.matcher cimport GROUPS_MAX, Pattern, Regex, Span, regex_match
 from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_add, reply_append, reply_copy
 from fastdns.expression.value cimport VALUE_BOOL, Output, Room, Value, room_open, set_int, set_text
-from fastdns._wire cimport FLAG_AA, FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, Name, wire_name_copy, wire_name_text
+from fastdns._wire cimport EDNS_DO, FLAG_AA, FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, Name, wire_name_copy, wire_name_text
 from fastdns.zonefile.parser cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_parse
 from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_hold, zones_match
 from fastdns.expression.evaluate cimport Code, Program, evaluate
@@ -264,7 +264,7 @@ cdef Verdict write_answer(Handler *self, const Template *template, uint32_t plac
     if template.has_error:
         q.reply.edns.present = 1
         q.reply.edns.udp_size = 4096
-        q.reply.edns.flags = 0x8000
+        q.reply.edns.flags = EDNS_DO
         q.reply.edns.version = 0
         q.reply.edns.extended_rcode = 0
         q.reply.edns.options = reply_copy(&q.reply, template.option, template.option_length)

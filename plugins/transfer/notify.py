@@ -17,7 +17,8 @@ from fastdns.control.eventloop import TaskGroup
 from fastdns.corefile.address import join_host_port, split_address
 from fastdns.corefile.errors import quoted
 from fastdns.index.zone_list import ZoneList
-from fastdns.protocol.parameters import rcode_text
+from fastdns.protocol.header import FLAG_AA, FLAG_QR, OPCODE_NOTIFY, flags_opcode, flags_rcode
+from fastdns.protocol.parameters import TYPE_SOA, rcode_text
 from fastdns.telemetry.log import Log
 
 __all__ = ["Notifier"]
@@ -29,8 +30,7 @@ PATIENCE = 2.0
 UNDER_WAY = 128
 
 #: NOTIFY, AA (RFC 1996 3.6 ff.).
-NOTIFY = 0x2400
-TYPE_SOA = 6
+NOTIFY = OPCODE_NOTIFY << 11 | FLAG_AA
 
 
 class Batch:
@@ -110,12 +110,12 @@ class Try:
         if len(packet) < 12:
             return None
         ident, flags, questions = struct.unpack_from(">HHH", packet)
-        if ident != self.id or not flags & 0x8000 or (flags >> 11) & 15 != 4:
+        if ident != self.id or not flags & FLAG_QR or flags_opcode(flags) != OPCODE_NOTIFY:
             return None
         if questions and packet[12 : 12 + len(self.question)].lower() != self.question.lower():
             return None
-        if flags & 15:
-            self.error = f'notify for zone {quoted(self.batch.zone)} was not accepted by {quoted(self.address)}: rcode was "{rcode_text(flags & 15)}"'
+        if flags_rcode(flags):
+            self.error = f'notify for zone {quoted(self.batch.zone)} was not accepted by {quoted(self.address)}: rcode was "{rcode_text(flags_rcode(flags))}"'
             return False
         return True
 
