@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fastdns.protocol.header import flags_rcode
+
 if TYPE_CHECKING:
     from fastdns.bench.micro.replay import Replay
 
@@ -209,8 +211,8 @@ def check(case: Case, asked: Sequence[bytes], replies: Sequence[bytes]) -> None:
         raise AssertionError(f"{case.name}: {len(asked)} queries, {len(replies)} replies")
     for reply in replies:
         flags, _, answers = struct.unpack("!3H", reply[2:8])
-        if (flags & 15, answers) != (case.rcode, case.answers):
-            raise AssertionError(f"{case.name}: rcode {flags & 15} and {answers} answers instead of {case.rcode} and {case.answers}")
+        if (flags_rcode(flags), answers) != (case.rcode, case.answers):
+            raise AssertionError(f"{case.name}: rcode {flags_rcode(flags)} and {answers} answers instead of {case.rcode} and {case.answers}")
 
 
 # ---- the parts ----

@@ -5,6 +5,7 @@ from libc.string cimport memcmp, memset
 from fastdns._wire cimport FLAG_TC, HEADER_SIZE, TYPE_OPT, Message, load16, wire_name_equal, wire_parse_reply
 from fastdns.bench.generator.histogram cimport latencies_record
 from fastdns.bench.generator.queries cimport query_check_answers
+from fastdns.protocol.header cimport OPCODE_QUERY, flags_opcode, flags_rcode
 
 
 cdef int flight_open(Flight *flight, uint32_t room) noexcept nogil:
@@ -85,7 +86,7 @@ cdef inline int extended_rcode(const uint8_t *packet, uint32_t length) noexcept 
 
 cdef inline bint same_question(const uint8_t *packet, uint32_t length, const PackedQuery *query) noexcept nogil:
     """As wire_answers, but for the id, which the caller has seen to; servers leave the name as it is, so that one comparison mostly does."""
-    return (length >= <uint32_t>HEADER_SIZE + query.question_length and packet[2] & 0x78 == 0 and packet[4] == 0 and packet[5] == 1
+    return (length >= <uint32_t>HEADER_SIZE + query.question_length and flags_opcode(load16(packet + 2)) == OPCODE_QUERY and packet[4] == 0 and packet[5] == 1
             and (memcmp(packet + HEADER_SIZE, query.message + HEADER_SIZE, query.question_length) == 0
                  or (memcmp(packet + HEADER_SIZE + query.question_length - 4, query.message + HEADER_SIZE + query.question_length - 4, 4) == 0
                      and wire_name_equal(packet + HEADER_SIZE, query.message + HEADER_SIZE, query.question_length - 4))))
@@ -100,7 +101,7 @@ cdef int judge(const PackedQuery *query, const uint8_t *packet, uint32_t length,
         return MALFORMED
     if not same_question(packet, length, query):
         return WRONG_QUESTION
-    rcode = packet[3] & 15
+    rcode = flags_rcode(load16(packet + 2))
     if answers or edns:
         upper = extended_rcode(packet, length) if edns and not answers else -1
         if upper < 0:

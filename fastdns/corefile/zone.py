@@ -9,6 +9,7 @@ from fastdns.corefile.errors import quoted
 
 __all__ = [
     "DEFAULT_PORTS",
+    "UDP_TRANSPORTS",
     "ZoneAddress",
     "fqdn",
     "is_domain_name",
@@ -23,6 +24,9 @@ __all__ = [
 
 #: Port of a key without one. That of ``dns`` is the flag -dns.port.
 DEFAULT_PORTS = {"dns": "53", "tls": "853", "quic": "853", "grpc": "443", "https": "443", "https3": "443", "unix": ""}
+
+#: Transports whose server listens on UDP alone; `dns` listens on both.
+UDP_TRANSPORTS = frozenset({"quic", "https3"})
 
 
 class ZoneAddress:

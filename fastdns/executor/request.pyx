@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from fastdns.system.atomic cimport atomic_peek8
-from fastdns.walk.query cimport TRANSPORT_TCP, TRANSPORT_UDP
+from fastdns.walk.query cimport TRANSPORT_TCP, TRANSPORT_UDP, transport_is_udp
 from fastdns.system.address cimport address_text
 from fastdns._wire cimport ACCEPT, Edns, Message, Name, wire_accept, wire_name_copy, wire_name_text
 
@@ -105,7 +105,7 @@ cdef class PluginQuery:
     def proto(self):
         """``udp`` or ``tcp``."""
         self._check()
-        return "udp" if self.ticket.transport in (0, 4, 5) else "tcp"
+        return "udp" if transport_is_udp(self.ticket.transport) else "tcp"
 
     @property
     def abandoned(self):

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, strncpy
 from fastdns.telemetry.metrics cimport Metric
-from fastdns.walk.query cimport ANSWERED, DROPPED, FAILED, NEXT
+from fastdns.walk.query cimport ANSWERED, DROPPED, ERROR_MAX, FAILED, NEXT
 from fastdns.executor.request cimport Ticket
 from fastdns._wire cimport MESSAGE_MAX, Message, wire_parse_reply
 from fastdns.executor.query import DROP, PASS, Answer, Failure, Remembered, Reply
@@ -32,8 +32,8 @@ cdef Verdict write_verdict(PluginQuery query, outcome) except? DROPPED:
         return DROPPED
     if isinstance(outcome, Failure) or isinstance(outcome, Answer) and outcome.message is None:    # its own, or one from below
         ticket.rcode = outcome.rcode
-        text = outcome.error.encode("utf-8", "replace")[:191]
-        strncpy(ticket.error, text, 191)
+        text = outcome.error.encode("utf-8", "replace")[:ERROR_MAX - 1]
+        strncpy(ticket.error, text, ERROR_MAX - 1)
         return FAILED
     if isinstance(outcome, (bytes, bytearray)):
         write_message(ticket, bytes(outcome), True)

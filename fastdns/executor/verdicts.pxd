@@ -5,13 +5,14 @@ from fastdns.system.address cimport Address
 from fastdns.walk.query cimport Query, Verdict
 from fastdns.executor.request cimport PluginQuery
 from fastdns._wire cimport Name
+from fastdns.protocol.header cimport OPCODE_QUERY, flags_opcode
 
 cdef enum:
     MEMORY = 65536              # verdicts of a plugin that does not say how many
 
 cdef inline bint flags_remember(uint16_t flags) noexcept nogil:
     """Only queries are remembered and answered so: a NOTIFY or an UPDATE of the same name is something else."""
-    return flags & 0x7800 == 0
+    return flags_opcode(flags) == OPCODE_QUERY
 
 # Applies it to a query: NEXT, ANSWERED, FAILED or DROPPED, as a handler's query hook returns them.
 cdef Verdict verdicts_apply(Memo *memo, Query *q) noexcept nogil

@@ -9,7 +9,7 @@ from libc.string cimport memcpy, memset
 from fastdns.executor.verdict_cache cimport (MEMOS_MOST, MEMO_OCTETS, OCTETS_LEAST, Prefix, Scope, memo_left, memo_records, memos_below, memos_block,
                                              memos_close, memos_find, memos_keep, memos_withdraw, prefix_load, prefix_of)
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
-from fastdns.walk.query cimport ANSWERED, DROPPED, FAILED, NEXT
+from fastdns.walk.query cimport ANSWERED, DROPPED, ERROR_MAX, FAILED, NEXT
 from fastdns._mux cimport query_answer, query_fail
 from fastdns.message.reply cimport LargePool, Record, Reply, reply_add, reply_begin, reply_end, reply_parse
 from fastdns.system.address cimport address_from_octets
@@ -188,7 +188,7 @@ cdef Memo *make_memo(const Scope *scope, outcome, bytes message) except NULL:
         sections = (outcome.answer, outcome.authority, [record for record in outcome.additional if record.qtype != TYPE_OPT])
         return make_answer(scope, message, bytes([record.owner is None for section in sections for record in section]))
     if isinstance(outcome, Failure):
-        text = outcome.error.encode("utf-8", "replace")[:191]
+        text = outcome.error.encode("utf-8", "replace")[:ERROR_MAX - 1]
     memo = <Memo *>memos_block(sizeof(Memo) + len(text) + 1)
     if memo == NULL:
         raise MemoryError

@@ -4,8 +4,9 @@ from fastdns.walk.metadata cimport Label, label_read
 from fastdns.walk.query cimport Query, query_do, query_is_udp, query_size
 from fastdns.message.text cimport Text, text_address, text_class, text_name, text_number, text_type
 from fastdns.expression.value cimport VALUE_INT, VALUE_STRING, Room, Value, copy_text, set_bool, set_int, set_text, value_equal
-from fastdns.expression.operators cimport (OP_BUFSIZE, OP_CLASS, OP_CLIENT_IP, OP_DO, OP_ID, OP_NAME, OP_OPCODE, OP_PORT, OP_PROTO, OP_SERVER_IP,
-                                           OP_SIZE, OP_TYPE, OUTCOME_ERROR, OUTCOME_OK)
+from fastdns.expression.operators cimport (OP_BUFSIZE, OP_CLASS, OP_CLIENT_IP, OP_DO, OP_ID, OP_NAME, OP_OPCODE, OP_PORT, OP_PROTO, OP_SERVER_IP, OP_SIZE,
+                                            OP_TYPE, OUTCOME_ERROR, OUTCOME_OK)
+from fastdns.protocol.header cimport flags_opcode
 
 
 cdef int ask_query(Query *q, uint16_t operation, Room *room, Value *out) noexcept nogil:
@@ -24,7 +25,7 @@ cdef int ask_query(Query *q, uint16_t operation, Room *room, Value *out) noexcep
         set_int(out, q.message.id)
         return OUTCOME_OK
     if operation == OP_OPCODE:
-        set_int(out, (q.message.flags >> 11) & 15)
+        set_int(out, flags_opcode(q.message.flags))
         return OUTCOME_OK
     if operation == OP_DO:
         set_bool(out, query_do(q))

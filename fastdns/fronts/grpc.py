@@ -16,6 +16,7 @@ from fastdns.fronts.doh import DohConnection
 from fastdns.fronts.http2 import Http2, Stream
 from fastdns.fronts.response import HEAD_MAX, Response
 from fastdns.fronts.stream import Connection, StreamFront
+from fastdns.protocol.header import FLAG_QR, OPCODE_NOTIFY, OPCODE_QUERY, flags_opcode, message_flags
 
 __all__ = ["GrpcConnection", "GrpcFront"]
 
@@ -34,7 +35,9 @@ def refusal(packet: bytes) -> str:
     if len(packet) < 12:
         return "dns: buffer size too small"
     counts = [int.from_bytes(packet[at : at + 2], "big") for at in (4, 6, 8, 10)]
-    accepted = packet[2] >> 3 in (0, 4) and counts[0] == 1 and counts[1] <= 1 and counts[2] <= 1 and counts[3] <= 2
+    flags = message_flags(packet)
+    served = not flags & FLAG_QR and flags_opcode(flags) in (OPCODE_QUERY, OPCODE_NOTIFY)
+    accepted = served and counts[0] == 1 and counts[1] <= 1 and counts[2] <= 1 and counts[3] <= 2
     return "dns: malformed message" if accepted else "dns request rejected"
 
 

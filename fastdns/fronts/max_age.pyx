@@ -1,14 +1,13 @@
 """What DNS over HTTPS has to know of a reply; see fronts/max_age.pyi."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.time cimport time
-from fastdns._wire cimport (RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_AXFR, TYPE_IXFR, TYPE_NS, TYPE_OPT, TYPE_RRSIG, TYPE_SOA, Message, Section,
+from fastdns._wire cimport (EDNS_DO, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_AXFR, TYPE_IXFR, TYPE_NS, TYPE_OPT, TYPE_RRSIG, TYPE_SOA, Message, Section,
                             WireRecord, load32, wire_begin_records, wire_next_record, wire_parse_reply)
+from fastdns.protocol.header cimport OPCODE_NOTIFY, OPCODE_UPDATE, flags_opcode, flags_rcode
 
 cdef enum:
     AGE_DEFAULT = 5             # seconds, for what is an error, a delegation or has no records
     AGE_MAX = 3600
-    OPCODE_NOTIFY = 4
-    OPCODE_UPDATE = 5
     SECTION_ANSWER = 0
     SECTION_AUTHORITY = 1
 
@@ -23,8 +22,8 @@ def max_age(bytes reply not None) -> int:
     cdef bint has_soa = False, has_ns = False, expired = False
     if wire_parse_reply(octets, length, &message, NULL) < 0:
         return AGE_DEFAULT
-    opcode = (octets[2] >> 3) & 15
-    rcode = octets[3] & 15
+    opcode = flags_opcode(message.flags)
+    rcode = flags_rcode(message.flags)
     wire_begin_records(octets, length, &message, &section)
     while wire_next_record(&section, &record) == 1:
         if record.type == TYPE_OPT:
@@ -39,7 +38,7 @@ def max_age(bytes reply not None) -> int:
         age = min(age, record.ttl)
     if records == 0 or opcode == OPCODE_UPDATE or opcode == OPCODE_NOTIFY or message.qtype == TYPE_AXFR or message.qtype == TYPE_IXFR:
         return AGE_DEFAULT
-    if expired and message.edns.present and message.edns.flags & 0x8000:
+    if expired and message.edns.present and message.edns.flags & EDNS_DO:
         return AGE_DEFAULT
     if rcode == RCODE_NXDOMAIN and not answers:
         return age

@@ -5,6 +5,7 @@ from libc.string cimport memcmp, memcpy, memset
 from fastdns.system.atomic cimport atomic_bump32
 from fastdns._wire cimport (Name, Message, Section, WireRecord, NAME_MAX, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, TYPE_OPT, TYPE_RRSIG, load32,
                             wire_parse_reply, wire_begin_records, wire_next_record, wire_expand_name, wire_expand_rdata)
+from fastdns.protocol.header cimport flags_rcode
 
 cdef extern from "<time.h>" nogil:
     ctypedef long time_t
@@ -213,7 +214,7 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
         return -1
     reply_clear(reply)
     reply.written = 1
-    reply.rcode = message.flags & 15
+    reply.rcode = flags_rcode(message.flags)
     reply.flags = message.flags & (FLAG_AA | FLAG_RA | FLAG_AD | FLAG_TC)
     if message.edns.present:
         reply.rcode |= <uint16_t>(message.edns.extended_rcode << 4)

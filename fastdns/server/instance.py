@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile.address import join_host_port
 from fastdns.corefile.errors import CorefileError
+from fastdns.corefile.zone import UDP_TRANSPORTS
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.servers import Server
 
@@ -72,7 +73,7 @@ class Instance:
                 if not isinstance(error, OSError):
                     raise
                 reason = (error.strerror or str(error)).lower()
-                network = "udp" if server.transport in ("quic", "https3") else "tcp"
+                network = "udp" if server.transport in UDP_TRANSPORTS else "tcp"
                 raise CorefileError(f"Listen: listen {network} {join_host_port(server.host, server.port)}: bind: {reason}") from error
             opened.append(self.listeners[label])
 

@@ -7,6 +7,7 @@ from fastdns.walk.query cimport Query, query_do, query_is_udp, query_size
 from fastdns.system.socket cimport socket_clock
 from fastdns.message.text cimport Text, text_address, text_char, text_class, text_name, text_number, text_put, text_rcode, text_seconds, text_string, text_type
 from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, RCODE_NOERROR
+from fastdns.protocol.header cimport OPCODE_QUERY, flags_opcode
 
 from fastdns.walk.metadata import resolve as resolve_label
 
@@ -92,7 +93,7 @@ cdef void write_value(Text *text, const Operation *operation, Query *q, bint rec
     elif kind == ID:
         text_number(text, q.message.id)
     elif kind == OPCODE:
-        text_number(text, (q.message.flags >> 11) & 15)
+        text_number(text, flags_opcode(q.message.flags))
     elif kind == DO:
         text_string(text, b"true" if query_do(q) else b"false")
     elif kind == BUFSIZE:
@@ -104,7 +105,7 @@ cdef void write_value(Text *text, const Operation *operation, Query *q, bint rec
 cdef void write_flags(Text *text, const Query *q) noexcept nogil:
     cdef uint16_t flags = q.reply.flags
     text_put(text, b"qr", 2)
-    if (q.message.flags >> 11) & 15 == 0:
+    if flags_opcode(q.message.flags) == OPCODE_QUERY:
         flags |= q.message.flags & (FLAG_RD | FLAG_CD)
     if flags & FLAG_AA:
         text_put(text, b",aa", 3)

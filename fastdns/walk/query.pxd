@@ -1,6 +1,6 @@
 """The query on its way: its chain of handlers, its worker, its verdicts. What a hook may read and set stands here; what it may call, in _mux.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
-from fastdns._wire cimport Name, Edns, Message
+from fastdns._wire cimport EDNS_DO, Name, Edns, Message
 from fastdns.message.reply cimport Reply, LargePool
 from fastdns.system.address cimport Address
 from fastdns.system.random cimport Random
@@ -273,12 +273,15 @@ cdef inline void *query_scratch(Handler *self, Query *q) noexcept nogil:
     """The handler's own octets in the query."""
     return &q.scratch[self.scratch]
 
+cdef inline bint transport_is_udp(uint8_t transport) noexcept nogil:
+    """Is "udp" the protocol in logs and metrics? DNS over QUIC and over HTTP/3 count as UDP, as in CoreDNS."""
+    return transport == TRANSPORT_UDP or transport == TRANSPORT_QUIC or transport == TRANSPORT_HTTPS3
+
 cdef inline bint query_is_udp(const Query *q) noexcept nogil:
-    """Proto of spec/server.md 5: DoQ and DoH3 count as UDP."""
-    return q.transport == TRANSPORT_UDP or q.transport == TRANSPORT_QUIC or q.transport == TRANSPORT_HTTPS3
+    return transport_is_udp(q.transport)
 
 cdef inline bint query_do(const Query *q) noexcept nogil:
-    return q.edns.present and (q.edns.flags & 0x8000) != 0
+    return q.edns.present and (q.edns.flags & EDNS_DO) != 0
 
 cdef inline uint32_t query_size(const Query *q) noexcept nogil:
     """The most octets that the reply may have."""

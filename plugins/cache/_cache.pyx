@@ -14,6 +14,7 @@ from fastdns._mux cimport NativeHandler, query_answer, query_park, query_resume,
 from fastdns.system.memory cimport fetch_line
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.index.zone_list cimport ZoneList, zones_hold
+from fastdns.protocol.header cimport flags_opcode
 from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records, entry_visit,
                                            store_find, store_open, store_close, store_put, store_remove, store_load, store_peek, store_poke,
                                            store_swap)
@@ -74,7 +75,7 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
     cdef Place place = work.place if work.placed == q.name else place_of(cache, q.name)
     work.mode = MODE_NONE
     # A NOTIFY is for file and secondary: no answer to the question of the same name may take its place.
-    if (q.flags >> 11) & 15 != OPCODE_QUERY or place == PLACE_OUTSIDE:
+    if flags_opcode(q.flags) != OPCODE_QUERY or place == PLACE_OUTSIDE:
         return NEXT
     cells = &cache.cells[q.server.label]
     metric_add(cells.requests, q.worker.id, 1)
@@ -327,7 +328,7 @@ cdef Verdict on_reply(Handler *self, Query *q) noexcept nogil:
         work.mode = MODE_NONE
         q.flags = work.flags
         if q.reply.written:
-            settle(&q.reply, reply_ttl(&q.reply, q.name, q.qtype, q.qclass, (q.message.flags >> 11) & 15, &cache.limits), work.secure)
+            settle(&q.reply, reply_ttl(&q.reply, q.name, q.qtype, q.qclass, flags_opcode(q.message.flags), &cache.limits), work.secure)
     elif work.mode == MODE_REFRESH:
         finish_refresh(self, q, work)
     return UP
@@ -341,7 +342,7 @@ cdef void on_done(Handler *self, Query *q) noexcept nogil:
 
 
 cdef inline Worth judge(const Cache *cache, const Query *q, const Reply *reply) noexcept nogil:
-    return reply_worth(reply, q.name, q.qtype, q.qclass, (q.message.flags >> 11) & 15, &cache.limits)
+    return reply_worth(reply, q.name, q.qtype, q.qclass, flags_opcode(q.message.flags), &cache.limits)
 
 
 cdef inline void settle(Reply *reply, uint32_t ttl, bint secure) noexcept nogil:

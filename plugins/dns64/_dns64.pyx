@@ -9,8 +9,9 @@ from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.walk.query cimport CHILD_MUX, NEXT, PARKED, UP, Handler, Query, Verdict, query_scratch
 from fastdns._mux cimport NativeHandler, query_answer, query_child, query_fail, query_park
 from fastdns.message.reply cimport (KIND_NAMEERROR, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_alloc, reply_append,
-                                    reply_copy, reply_kind)
-from fastdns._wire cimport CLASS_IN, FLAG_TC, Name, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_SOA, wire_name_copy
+                             reply_copy, reply_kind)
+from fastdns._wire cimport (CLASS_IN, FLAG_TC, Name, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_SOA, wire_name_copy)
+from fastdns.protocol.header cimport flags_opcode
 
 cdef enum:
     TTL_MAX = 600               # seconds, where no SOA says how long there are no addresses (RFC 6147 5.1.7)
@@ -55,7 +56,7 @@ cdef Verdict on_reply(Handler *self, Query *q) noexcept nogil:
     cdef Work *work = <Work *>query_scratch(self, q)
     cdef Name name
     # A name that does not exist has no A records either; any other failure may well be one of AAAA only (RFC 6147 5.1.2).
-    if not work.active or not q.reply.written or reply_kind(&q.reply, q.qtype, (q.flags >> 11) & 15) == KIND_NAMEERROR:
+    if not work.active or not q.reply.written or reply_kind(&q.reply, q.qtype, flags_opcode(q.flags)) == KIND_NAMEERROR:
         return UP
     if not dns64.translate_all and has_addresses(&q.reply):
         return UP

@@ -7,6 +7,7 @@ from fastdns.message.text cimport Text, text_address, text_name, text_put
 from fastdns._wire cimport OPCODE_NOTIFY, RCODE_REFUSED, TYPE_AXFR, TYPE_IXFR
 from fastdns.index.zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns.index.zone_list cimport ZoneList
+from fastdns.protocol.header cimport flags_opcode
 from fastdns.plugins.file._answer cimport ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
 from fastdns.plugins.transfer.journal import give
 
@@ -39,7 +40,7 @@ cdef Verdict file_query(Handler *self, Query *q) noexcept nogil:
     cdef const ZoneState *zone = zone_match(zone_slots(state.zones), q.name)
     if zone == NULL:
         return pass_on(self, q)
-    if q.message.flags & 0x7800 == OPCODE_NOTIFY << 11 and q.qtype != TYPE_AXFR and q.qtype != TYPE_IXFR:
+    if flags_opcode(q.message.flags) == OPCODE_NOTIFY and q.qtype != TYPE_AXFR and q.qtype != TYPE_IXFR:
         tell_notify(q, zone)
         return DROPPED
     return zone_query(self, q, zone, state.fall, 0)

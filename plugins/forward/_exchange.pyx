@@ -13,7 +13,10 @@ from fastdns.walk.query cimport ANSWERED, FAILED, NEXT, PARKED, Query, Timer, Ve
 from fastdns._mux cimport query_answer, query_fail, query_park, query_resume
 from fastdns.system.random cimport random_below
 from fastdns.message.reply cimport Record, reply_clear, reply_parse
-from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, load16
+from fastdns._wire cimport (
+    FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, load16,
+)
+from fastdns.protocol.header cimport flags_rcode
 from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
 from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat, datagram_sweep
 from fastdns.plugins.forward._guest cimport guest_begin, guest_end, guest_forget, guest_wanted
@@ -526,7 +529,7 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
     """A message from the upstream with the id and the question. False when it is no message after all: the wait goes on."""
     cdef Forward *forward = <Forward *>e.share.owner
     cdef Query *q = e.waiters
-    cdef uint32_t rcode = load16(packet + 2) & 15
+    cdef uint32_t rcode = flags_rcode(load16(packet + 2))
     cdef Peer *peer = upstream_peer(e.share, e.upstream)
     cdef Verdict verdict = ANSWERED
     cdef int status
@@ -598,7 +601,7 @@ cdef void finish(Exchange *e, Verdict verdict, const uint8_t *packet, uint32_t l
         if verdict == FAILED:
             fail(e, q)
         elif verdict == ANSWERED and cut:
-            query_answer(q, load16(packet + 2) & 15, load16(packet + 2) & (FLAG_AA | FLAG_RA | FLAG_AD) | FLAG_TC)
+            query_answer(q, flags_rcode(load16(packet + 2)), load16(packet + 2) & (FLAG_AA | FLAG_RA | FLAG_AD) | FLAG_TC)
         elif verdict == NEXT:
             reply_clear(&q.reply)
         elif q != first and reply_parse(&q.reply, packet, length) < 0:

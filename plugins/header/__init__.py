@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fastdns.corefile import CorefileError
+from fastdns.protocol.header import FLAG_AA, FLAG_RA, FLAG_RD
 from fastdns.setup import Controller
 
 __all__ = ["FLAGS", "Rules", "parse", "setup"]
 
 #: Bits of a header (RFC 1035 4.1.1).
-FLAGS = {"aa": 0x0400, "ra": 0x0080, "rd": 0x0100}
+FLAGS = {"aa": FLAG_AA, "ra": FLAG_RA, "rd": FLAG_RD}
 
 
 class Rules(NamedTuple):

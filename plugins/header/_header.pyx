@@ -2,10 +2,7 @@
 from libc.stdint cimport uint16_t
 from fastdns.walk.query cimport NEXT, UP, Handler, Query, Verdict
 from fastdns._mux cimport NativeHandler
-from fastdns._wire cimport FLAG_CD, FLAG_RD
-
-cdef enum:
-    OPCODE_BITS = 0x7800
+from fastdns.protocol.header cimport FLAG_CD, FLAG_RD, OPCODE_QUERY, flags_opcode
 
 cdef struct HeaderState:
     uint16_t query_set
@@ -33,7 +30,7 @@ cdef Verdict header_reply(Handler *self, Query *q) noexcept nogil:
     if not q.reply.verbatim:        # RD and CD would be the query's: from here on they are the reply's own
         q.reply.verbatim = 1
         q.reply.flags &= ~<uint16_t>(FLAG_RD | FLAG_CD)
-        if q.message.flags & OPCODE_BITS == 0:
+        if flags_opcode(q.message.flags) == OPCODE_QUERY:
             q.reply.flags |= q.message.flags & (FLAG_RD | FLAG_CD)
     q.reply.flags = changed(q.reply.flags, state.response_clear, state.response_set)
     return UP

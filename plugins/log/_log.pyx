@@ -11,6 +11,7 @@ from fastdns.walk.placeholders cimport Format, Operation, format_write, query_wa
 from fastdns.message.reply cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, ReplyKind, reply_kind
 from fastdns.message.text cimport Text, text_put, text_string
 from fastdns._wire cimport NAME_MAX
+from fastdns.protocol.header cimport flags_opcode
 
 from fastdns._wire import name_wire
 
@@ -58,7 +59,7 @@ cdef uint32_t class_of(const Query *q) noexcept nogil:
     cdef ReplyKind kind
     if query_was_dropped(q):
         return ERROR
-    kind = reply_kind(&q.reply, q.qtype, (q.message.flags >> 11) & 15)
+    kind = reply_kind(&q.reply, q.qtype, flags_opcode(q.message.flags))
     if kind == KIND_NOERROR or kind == KIND_DELEGATION:
         return SUCCESS
     if kind == KIND_NAMEERROR or kind == KIND_NODATA:
@@ -75,7 +76,7 @@ KINDS[:] = [b"NOERROR", b"NXDOMAIN", b"NODATA", b"SERVERERROR", b"DELEGATION", b
 cdef bint publish_type(const Label *label, Query *q, Text *out) noexcept nogil:
     if query_was_dropped(q):
         return False
-    text_string(out, KINDS[<int>reply_kind(&q.reply, q.qtype, (q.message.flags >> 11) & 15)])
+    text_string(out, KINDS[<int>reply_kind(&q.reply, q.qtype, flags_opcode(q.message.flags))])
     return True
 
 

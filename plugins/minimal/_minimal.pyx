@@ -5,6 +5,7 @@ from fastdns.walk.query cimport ERROR_MAX, UP, Handler, Query, Verdict
 from fastdns._mux cimport NativeHandler
 from fastdns.message.reply cimport KIND_META, KIND_NOERROR, SECTION_ANSWER, Reply, ReplyKind, reply_kind
 from fastdns._wire cimport wire_name_text
+from fastdns.protocol.header cimport flags_opcode
 
 cdef enum:
     NAME_SHOWN = 130            # characters of a name: the text ends at ERROR_MAX
@@ -31,7 +32,7 @@ cdef Verdict minimal_reply(Handler *self, Query *q) noexcept nogil:
     cdef ReplyKind kind
     if not q.reply.written:
         return UP
-    kind = reply_kind(&q.reply, q.qtype, (q.message.flags >> 11) & 15)
+    kind = reply_kind(&q.reply, q.qtype, flags_opcode(q.message.flags))
     if kind == KIND_NOERROR:
         keep_answers(&q.reply)
         q.reply.edns.present = 0        # with its options: the server puts in one of its own

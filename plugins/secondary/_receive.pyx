@@ -11,6 +11,7 @@ from fastdns.zonefile.rdata cimport rdata_lower, rdata_valid
 from fastdns._wire cimport (CLASS_IN, FLAG_QR, MESSAGE_MAX, TYPE_AXFR, TYPE_IXFR, TYPE_SOA, Message, Name, Section, WireRecord, load32,
                             wire_begin_records, wire_expand_rdata, wire_name_copy, wire_next_record, wire_parse_reply, wire_read_name)
 from fastdns.index.zone cimport ZoneBuilder, zone_add
+from fastdns.protocol.header cimport flags_rcode
 
 
 cdef enum:                      # what taking a record comes to
@@ -353,9 +354,9 @@ cdef class Receiver:
             raise TransferError("dns: malformed message")
         if parsed.id != ident:
             raise TransferError("dns: id mismatch")
-        if parsed.flags & 15:
-            error = TransferError(f"dns: bad xfr rcode: {parsed.flags & 15}")
-            error.rcode = parsed.flags & 15
+        if flags_rcode(parsed.flags):
+            error = TransferError(f"dns: bad xfr rcode: {flags_rcode(parsed.flags)}")
+            error.rcode = flags_rcode(parsed.flags)
             raise error
         if parsed.counts[0] and (parsed.qtype != self.qtype or (<const char *>question.lower)[:question.length] != self.zone.wire):
             raise TransferError("an answer to another question")

@@ -11,6 +11,7 @@ from fastdns.system.address cimport Address
 from fastdns._mux cimport query_answer, query_park
 from fastdns._wire cimport FLAG_AA, NAME_MAX, OPCODE_NOTIFY, RCODE_NOERROR, TYPE_AXFR, TYPE_IXFR
 from fastdns.index.zone cimport ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns.protocol.header cimport flags_opcode
 from fastdns.plugins.file._answer cimport ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
 from fastdns.plugins.file._file cimport FileState, FileHandler, pass_on
 
@@ -54,7 +55,7 @@ cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
     scratch.parked = 0
     if zone == NULL:
         return pass_on(self, q)
-    if q.message.flags & 0x7800 != OPCODE_NOTIFY << 11 or q.qtype == TYPE_AXFR or q.qtype == TYPE_IXFR:
+    if flags_opcode(q.message.flags) != OPCODE_NOTIFY or q.qtype == TYPE_AXFR or q.qtype == TYPE_IXFR:
         return zone_query(self, q, zone, state.fall, 0)
     if desk_full(&desk):
         return DROPPED

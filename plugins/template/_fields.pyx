@@ -4,10 +4,11 @@ from libc.stdio cimport snprintf
 from fastdns.walk.metadata cimport Label, label_read
 from fastdns.walk.query cimport Query
 from fastdns.message.text cimport Text, text_address, text_char, text_class, text_name, text_number, text_string, text_type
-from fastdns.expression.value cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_MAP, VALUE_OBJECT, Room, Value, copy_text, map_settle, room_take, set_bool,
-                                       set_int, set_nil, set_text)
-from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z
+from fastdns.expression.value cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_MAP, VALUE_OBJECT, Room, Value, copy_text, map_settle, room_take, set_bool, set_int,
+                             set_nil, set_text)
+from fastdns._wire cimport EDNS_DO, FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z
 from fastdns.expression.question cimport Groups
+from fastdns.protocol.header cimport flags_opcode, flags_rcode
 
 cdef enum Field:
     FIELD_OTHER
@@ -194,9 +195,9 @@ cdef int message_field(const Data *data, Room *room, int32_t which, Value *out) 
     if which == FIELD_ID:
         set_int(out, q.message.id)
     elif which == FIELD_OPCODE:
-        set_int(out, (q.flags >> 11) & 15)
+        set_int(out, flags_opcode(q.flags))
     elif which == FIELD_RCODE:
-        set_int(out, q.flags & 15)
+        set_int(out, flags_rcode(q.flags))
     elif which == FIELD_QUESTION or which == FIELD_NO_RECORDS or which == FIELD_EXTRA:
         out.items = <Value *>room_take(room, sizeof(Value))
         if out.items == NULL:
@@ -236,7 +237,7 @@ cdef int message_field(const Data *data, Room *room, int32_t which, Value *out) 
 cdef int opt_field(const Data *data, int32_t which, Value *out) noexcept nogil:
     cdef const Query *q = data.q
     if which == FIELD_DO:
-        set_bool(out, q.edns.flags & 0x8000 != 0)
+        set_bool(out, q.edns.flags & EDNS_DO != 0)
     elif which == FIELD_UDP_SIZE:
         set_int(out, q.edns.udp_size)
     elif which == FIELD_VERSION:

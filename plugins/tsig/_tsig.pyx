@@ -14,6 +14,7 @@ from fastdns.message.tsig cimport Tsig, tsig_read
 from fastdns._wire cimport (CLASS_ANY, HEADER_SIZE, NAME_MAX, RCODE_FORMERR, RCODE_NOTAUTH, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_TSIG, load16, store16,
                             store32, wire_name_hash)
 from fastdns.index.zone_list cimport ZoneList, Zones, zones_hold
+from fastdns.protocol.header cimport flags_opcode
 
 from fastdns._wire import name_wire
 
@@ -316,7 +317,7 @@ cdef void tell_error(const Query *q) noexcept nogil:
 
 cdef inline bint is_required(const TsigState *state, const Query *q) noexcept nogil:
     return (state.all_types or state.types[q.qtype >> 3] >> (q.qtype & 7) & 1
-            or state.all_opcodes or state.opcodes >> ((q.message.flags >> 11) & 15) & 1)
+            or state.all_opcodes or state.opcodes >> flags_opcode(q.message.flags) & 1)
 
 
 cdef Verdict tsig_query(Handler *self, Query *q) noexcept nogil:
