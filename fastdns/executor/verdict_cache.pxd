@@ -7,11 +7,11 @@ unlinked is freed when every worker has passed a quiescent state (_epoch).
 
 Neither the record index (no lifetimes, no eviction) nor the cache's store (workers write it, one key is one name) has this shape.
 
-Eviction is SIEVE, as in the cache: a hit sets one mark; the hand walks from the oldest memo to newer ones and takes the first that was not hit since
-it last came by, or whose time is over.
+Eviction is SIEVE (_eviction).
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns.system.epoch cimport EpochTicket
+from fastdns.system.eviction cimport Sieve, SieveLink
 from fastdns.system.address cimport Address
 from fastdns.message.reply cimport Record
 from fastdns._wire cimport Edns, Name
@@ -60,19 +60,18 @@ cdef struct Key:                # of a memo, compared as a whole
 
 cdef struct Memo:
     Block block                 # first
+    SieveLink link              # second: see memo_of; the writer's
     Memo *next                  # of its bucket; as for Branch
     uint64_t hash
     Key key
     int64_t expires             # ns, monotonic
     uint8_t verdict             # NEXT, ANSWERED, FAILED or DROPPED
-    uint8_t visited             # atomic: hit since the hand came by
+    uint8_t visited             # atomic: mark of SIEVE
     uint16_t rcode
     uint16_t flags              # of the reply: AA
     uint16_t count              # records
     const uint8_t *text         # of FAILED: the error, zero-terminated; in the memo
     Edns edns                   # of the reply; options in the memo
-    Memo *newer                 # in the order they came; the writer's
-    Memo *older
     # Behind it: Record[count], then owners and rdata, options, text. An owner that is NULL is the name asked.
 
 cdef struct MemoTable:
@@ -88,13 +87,15 @@ cdef struct MemoTable:
     uint64_t ceiling            # of octets
     uint64_t unlinked           # octets that wait to be freed
     uint64_t forgets            # how often something was withdrawn: what a plugin began to think before that is old
-    Memo *newest
-    Memo *oldest
-    Memo *hand                  # where the search for the next victim goes on; NULL: at the oldest
-    Memo *broom                 # the same for those whose time is over
+    Sieve order                 # of the memos
+    SieveLink *broom            # where the search for memos whose time is over goes on; NULL: at the oldest
     Block *leaving              # unlinked since the ticket was taken
     Block *waiting              # for the ticket
     EpochTicket ticket
+
+cdef inline Memo *memo_of(SieveLink *link) noexcept nogil:
+    """The memo of a link, which may be NULL."""
+    return <Memo *>(<Block *>link - 1) if link != NULL else NULL
 
 cdef inline Record *memo_records(Memo *memo) noexcept nogil:
     return <Record *>(memo + 1)

@@ -5,6 +5,7 @@ from libc.string cimport memcmp, memcpy, memset
 from fastdns.system.atomic cimport (atomic_load32, atomic_peek8, atomic_peek64, atomic_load_pointer, atomic_store32, atomic_poke8, atomic_poke64,
                                     atomic_store_pointer)
 from fastdns.system.epoch cimport epoch_passed, epoch_ticket
+from fastdns.system.eviction cimport sieve_add, sieve_advance, sieve_hand, sieve_hit, sieve_passes, sieve_remove
 from fastdns.system.address cimport Address
 from fastdns._wire cimport Name, load32, wire_seed
 
@@ -153,8 +154,7 @@ cdef Memo *memos_find(MemoTable *table, const Name *name, uint16_t qtype, uint16
         if memo == NULL:
             memo = find_scoped(table, branch, False, qtype, qclass, &address, now)
         if memo != NULL:
-            if not atomic_peek8(&memo.visited):
-                atomic_poke8(&memo.visited, 1)
+            sieve_hit(&memo.visited)
             return memo
     return NULL
 
@@ -282,12 +282,7 @@ cdef void mark_prefix(Branch *branch, bint exact, const Prefix *client) noexcept
 cdef void link(MemoTable *table, Memo *memo) noexcept nogil:
     cdef Memo **head = &table.memos[memo.hash & table.mask]
     memo.next = head[0]
-    memo.older = table.newest
-    if table.newest != NULL:
-        table.newest.newer = memo
-    else:
-        table.oldest = memo
-    table.newest = memo
+    sieve_add(&table.order, &memo.link)
     table.octets += memo.block.size
     (<Branch *>memo.key.branch).memos += 1
     atomic_store_pointer(<void **>head, memo)
@@ -301,18 +296,9 @@ cdef void unlink(MemoTable *table, Memo *memo) noexcept nogil:
     while at[0] != memo:
         at = &at[0].next
     atomic_store_pointer(<void **>at, memo.next)
-    if table.hand == memo:
-        table.hand = memo.newer
-    if table.broom == memo:
-        table.broom = memo.newer
-    if memo.newer != NULL:
-        memo.newer.older = memo.older
-    else:
-        table.newest = memo.older
-    if memo.older != NULL:
-        memo.older.newer = memo.newer
-    else:
-        table.oldest = memo.newer
+    if table.broom == &memo.link:
+        table.broom = memo.link.newer
+    sieve_remove(&table.order, &memo.link)
     atomic_store32(&table.count, table.count - 1)
     leave(table, &memo.block)
     branch.memos -= 1
@@ -325,22 +311,20 @@ cdef void sweep(MemoTable *table, int64_t now) noexcept nogil:
     cdef Memo *memo
     cdef int i
     for i in range(SWEEP):
-        memo = table.broom if table.broom != NULL else table.oldest
+        memo = memo_of(table.broom if table.broom != NULL else table.order.oldest)
         if memo == NULL:
             return
-        table.broom = memo.newer
+        table.broom = memo.link.newer
         if memo.expires <= now:
             unlink(table, memo)
 
 
 cdef bint evict(MemoTable *table, int64_t now) noexcept nogil:
     """Makes room; True when a verdict had to go before its time. There is at least one memo."""
-    cdef Memo *memo = table.hand if table.hand != NULL else table.oldest
+    cdef Memo *memo = memo_of(sieve_hand(&table.order))
     cdef bint early
-    while atomic_peek8(&memo.visited) and memo.expires > now:
-        atomic_poke8(&memo.visited, 0)
-        memo = memo.newer if memo.newer != NULL else table.oldest
-    table.hand = memo.newer
+    while sieve_passes(&memo.visited, memo.expires > now):
+        memo = memo_of(sieve_advance(&table.order))
     early = memo.expires > now
     unlink(table, memo)
     return early
@@ -416,11 +400,11 @@ cdef bint meets(const Memo *memo, const Name *suffix, const Prefix *client) noex
 
 cdef int memos_withdraw(MemoTable *table, const Name *suffix, const Prefix *client) noexcept nogil:
     cdef int count = 0
-    cdef Memo *memo = table.oldest
+    cdef Memo *memo = memo_of(table.order.oldest)
     cdef Memo *newer
     table.forgets += 1
     while memo != NULL:
-        newer = memo.newer
+        newer = memo_of(memo.link.newer)
         if meets(memo, suffix, client):
             unlink(table, memo)
             count += 1

@@ -6,6 +6,7 @@ most. Names in the CoreDNS sense: denial before success, but a SERVFAIL yields t
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
+from fastdns.system.eviction cimport sieve_hit
 from fastdns._wire cimport Name, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_CD, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL
 from fastdns.message.reply cimport Reply, Record, reply_add, reply_append
 from fastdns.walk.query cimport (Handler, Query, Worker, Timer, Ahead, Verdict, AHEAD_PASS, AHEAD_AGAIN, AHEAD_END, NEXT, ANSWERED, PARKED, UP,
@@ -15,9 +16,8 @@ from fastdns.system.memory cimport fetch_line
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.index.zone_list cimport ZoneList, zones_hold
 from fastdns.protocol.header cimport flags_opcode
-from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records, entry_visit,
-                                           store_find, store_open, store_close, store_put, store_remove, store_load, store_peek, store_poke,
-                                           store_swap)
+from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records,
+                                           store_find, store_open, store_close, store_put, store_remove, store_load, store_peek, store_poke, store_swap)
 from fastdns.plugins.cache._worth cimport Worth, reply_ttl, reply_worth
 
 cdef enum:
@@ -99,7 +99,7 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
         q.flags |= FLAG_AD
         return NEXT
     metric_add(cells.hits[entry.kind], q.worker.id, 1)
-    entry_visit(entry)
+    sieve_hit(&entry.visited)
     left = entry_left(entry, now)
     if left <= 0:
         return serve_stale(self, q, work, entry, found[entry.kind])

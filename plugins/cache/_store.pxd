@@ -1,14 +1,15 @@
 """The two stores of a cache, success and denial, in one hash table whose readers take no lock.
 
 Entries never change once published, but for the few fields that readers write with atomic operations. Writers (workers that insert) take the
-lock of a shard, or give up soon and do not insert. What is unlinked is freed when every worker has passed a quiescent state. Eviction is SIEVE: a hit
-sets one bit; the hand walks from the oldest entry to newer ones and takes the first that was not hit since it last came by.
+lock of a shard, or give up soon and do not insert. What is unlinked is freed when every worker has passed a quiescent state. Eviction is SIEVE
+(_eviction), for each shard and kind.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcmp
 from fastdns._wire cimport Name
 from fastdns.message.reply cimport Record, Reply
 from fastdns.system.epoch cimport EpochTicket
+from fastdns.system.eviction cimport Sieve, SieveLink
 from fastdns.plugins.cache._pool cimport Pool
 
 cdef struct Entry
@@ -20,8 +21,6 @@ cdef extern from *:
     #define store_publish(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
     #define store_peek(p) __atomic_load_n(p, __ATOMIC_RELAXED)
     #define store_poke(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
-    #define store_bit(p) __atomic_load_n(p, __ATOMIC_RELAXED)
-    #define store_mark(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
     #define store_count(p, n) __atomic_fetch_add(p, n, __ATOMIC_RELAXED)
     #define store_take(p) __atomic_exchange_n(p, NULL, __ATOMIC_ACQUIRE)
     #define store_push(list, first, last) do { \
@@ -33,12 +32,10 @@ cdef extern from *:
     """
     Entry *store_load(Entry **p) noexcept nogil
     void store_publish(Entry **p, Entry *v) noexcept nogil
-    Entry *store_take(Entry **list) noexcept nogil
-    void store_push(Entry **list, Entry *first, Entry *last) noexcept nogil     # a chain through `older`
+    SieveLink *store_take(SieveLink **list) noexcept nogil
+    void store_push(SieveLink **list, SieveLink *first, SieveLink *last) noexcept nogil     # a chain through `older`
     int64_t store_peek(int64_t *p) noexcept nogil
     void store_poke(int64_t *p, int64_t v) noexcept nogil
-    uint8_t store_bit(uint8_t *p) noexcept nogil
-    void store_mark(uint8_t *p, uint8_t v) noexcept nogil
     int64_t store_count(int64_t *p, int64_t n) noexcept nogil
     bint store_swap(int64_t *p, int64_t old, int64_t wanted) noexcept nogil
 
@@ -64,6 +61,7 @@ cdef struct Key:
     uint8_t bits
 
 cdef struct Entry:              # what a hit reads comes first, in one cache line
+    SieveLink link              # first; of its queue; once unlinked: `older` is of the list that waits to be freed
     uint64_t hash
     Entry *next                 # of its bucket; readers follow it, also after the entry was unlinked
     int64_t stored              # ns, monotonic
@@ -78,24 +76,16 @@ cdef struct Entry:              # what a hit reads comes first, in one cache lin
     uint8_t name_length
     uint8_t answering           # it answers its question
     uint8_t wildcard            # Query.wildcard of the query that it answered
-    uint8_t visited             # atomic: hit since the hand came by
+    uint8_t visited             # atomic: mark of SIEVE
     int64_t quiet               # atomic: until then (ns) no refresh is started: one is under way, or failed
     Entry *good                 # the last answer of this key that answered the question, owned, or NULL (prefer_positive)
     int64_t hit                 # atomic: ns of the last hit (prefetch)
     int64_t hits                # atomic (prefetch)
-    Entry *newer                # of its queue; writers only
-    Entry *older                # of its queue; once unlinked: of the list that waits to be freed
     # Behind it: Record[count], then the key's name in lower case, owners and rdata.
-
-cdef struct Queue:              # the entries of a kind in a shard, in the order they came
-    Entry *newest
-    Entry *oldest
-    Entry *hand                 # where the search for the next victim goes on; NULL: at the oldest
-    uint32_t count
 
 cdef struct Shard:
     uint32_t lock
-    Queue queues[2]             # by kind
+    Sieve queues[2]             # entries by kind
 
 cdef struct Store:
     Entry **heads               # buckets; the low 8 bits of an index are those of its shard
@@ -103,8 +93,8 @@ cdef struct Store:
     int64_t counts[2]           # atomic: entries, by kind
     int64_t limits[2]           # of them
     Pool pool
-    Entry *leaving              # atomic: unlinked since the ticket was taken
-    Entry *waiting              # for the ticket; this and the ticket under the pool's lock
+    SieveLink *leaving          # atomic: unlinked since the ticket was taken
+    SieveLink *waiting          # for the ticket; this and the ticket under the pool's lock
     EpochTicket ticket
     Shard shards[SHARDS]
 
@@ -147,10 +137,6 @@ cdef inline void store_find(Store *store, const Key *key, Entry **found) noexcep
         if entry_is(entry, key) and found[entry.kind] == NULL:
             found[entry.kind] = entry
         entry = store_load(&entry.next)
-
-cdef inline void entry_visit(Entry *entry) noexcept nogil:
-    if not store_bit(&entry.visited):
-        store_mark(&entry.visited, 1)
 
 # Readies a zeroed store for these capacities, in CoreDNS's counting. -1: no memory.
 cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogil

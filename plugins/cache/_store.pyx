@@ -4,7 +4,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memcmp, memset
 from fastdns._wire cimport FLAG_RA, FLAG_AD
 from fastdns.message.reply cimport Record, Reply
+from fastdns.system.atomic cimport atomic_peek8
 from fastdns.system.epoch cimport epoch_ticket, epoch_passed
+from fastdns.system.eviction cimport Sieve, SieveLink, sieve_add, sieve_advance, sieve_hand, sieve_passes, sieve_remove
 from fastdns.plugins.cache._pool cimport pool_take, pool_give, pool_trim, spin_try, spin_free
 
 cdef enum:
@@ -31,15 +33,9 @@ cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogi
 
 cdef void store_close(Store *store) noexcept nogil:
     cdef int i, kind
-    cdef Entry *entry
-    cdef Entry *older
     for i in range(SHARDS):
         for kind in range(2):
-            entry = store.shards[i].queues[kind].newest
-            while entry != NULL:
-                older = entry.older
-                free_entry(store, entry)
-                entry = older
+            free_list(store, store.shards[i].queues[kind].newest)
     free_list(store, store_take(&store.leaving))
     free_list(store, store.waiting)
     pool_trim(&store.pool)
@@ -53,11 +49,12 @@ cdef void free_entry(Store *store, Entry *entry) noexcept nogil:
     pool_give(&store.pool, entry)
 
 
-cdef void free_list(Store *store, Entry *entry) noexcept nogil:
-    cdef Entry *older
+cdef void free_list(Store *store, SieveLink *entry) noexcept nogil:
+    """A chain of entries through `older`."""
+    cdef SieveLink *older
     while entry != NULL:
         older = entry.older
-        free_entry(store, entry)
+        free_entry(store, <Entry *>entry)
         entry = older
 
 
@@ -94,7 +91,7 @@ cdef Outcome store_put(Store *store, const Key *key, int kind, const Reply *repl
         entry.wildcard = wildcard
     if not spin_try(&shard.lock):
         if entry != NULL:
-            store_push(&store.leaving, entry, entry)
+            store_push(&store.leaving, &entry.link, &entry.link)
         return outcome
     if entry != NULL:
         outcome.evicted = publish(store, shard, key, entry, now, stale, keep_good)
@@ -114,13 +111,12 @@ cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil:
     entry = find_kind(store, key, kind)
     if entry != NULL:
         unlink(store, shard, entry)
-        store_push(&store.leaving, entry, entry)
+        store_push(&store.leaving, &entry.link, &entry.link)
     spin_free(&shard.lock)
 
 
 cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int64_t now, int64_t stale, bint keep_good) noexcept nogil:
     """Links a new entry, in place of the former one of its key; True when another had to be evicted. The shard's lock is held."""
-    cdef Queue *queue = &shard.queues[entry.kind]
     cdef Entry *former = find_kind(store, key, entry.kind)
     cdef Entry **head = &store.heads[entry.hash & store.mask]
     cdef bint evicted = False
@@ -130,7 +126,7 @@ cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int6
         if store_peek(&store.counts[entry.kind]) >= store.limits[entry.kind]:
             evicted = make_room(store, shard, key.hash, entry.kind, now, stale)
     else:
-        entry.visited = store_bit(&former.visited)
+        entry.visited = atomic_peek8(&former.visited)
         entry.hit = store_peek(&former.hit)
         if keep_good and not entry.answering:
             kept = former.answering
@@ -139,19 +135,12 @@ cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int6
                 store_publish(&former.good, NULL)
     entry.next = head[0]
     store_publish(head, entry)
-    entry.older = queue.newest
-    entry.newer = NULL
-    if queue.newest != NULL:
-        queue.newest.newer = entry
-    else:
-        queue.oldest = entry
-    queue.newest = entry
-    queue.count += 1
+    sieve_add(&shard.queues[entry.kind], &entry.link)
     store_count(&store.counts[entry.kind], 1)
     if former != NULL:
         unlink(store, shard, former)
         if not kept:
-            store_push(&store.leaving, former, former)
+            store_push(&store.leaving, &former.link, &former.link)
     return evicted
 
 
@@ -163,39 +152,24 @@ cdef Entry *find_kind(Store *store, const Key *key, int kind) noexcept nogil:
 
 cdef void unlink(Store *store, Shard *shard, Entry *entry) noexcept nogil:
     """Out of its bucket and its queue; readers that stand on it go on through its `next`."""
-    cdef Queue *queue = &shard.queues[entry.kind]
     cdef Entry **at = &store.heads[entry.hash & store.mask]
     while at[0] != entry:
         at = &at[0].next
     store_publish(at, entry.next)
-    if queue.hand == entry:
-        queue.hand = entry.newer
-    if entry.newer != NULL:
-        entry.newer.older = entry.older
-    else:
-        queue.newest = entry.older
-    if entry.older != NULL:
-        entry.older.newer = entry.newer
-    else:
-        queue.oldest = entry.newer
-    queue.count -= 1
+    sieve_remove(&shard.queues[entry.kind], &entry.link)
     store_count(&store.counts[entry.kind], -1)
 
 
 cdef bint evict(Store *store, Shard *shard, int kind, int64_t now, int64_t stale) noexcept nogil:
-    """SIEVE: drops the first entry from the hand on that was not hit, or that has expired for good."""
-    cdef Queue *queue = &shard.queues[kind]
-    cdef Entry *entry = queue.hand
-    if queue.count == 0:
-        return False
+    """Drops the entry of SIEVE's choice; False where there is none. Alive is what has not expired for good."""
+    cdef Sieve *queue = &shard.queues[kind]
+    cdef Entry *entry = <Entry *>sieve_hand(queue)
     if entry == NULL:
-        entry = queue.oldest
-    while store_bit(&entry.visited) and entry_left(entry, now) > -stale:
-        store_mark(&entry.visited, 0)
-        entry = entry.newer if entry.newer != NULL else queue.oldest
-    queue.hand = entry.newer
+        return False
+    while sieve_passes(&entry.visited, entry_left(entry, now) > -stale):
+        entry = <Entry *>sieve_advance(queue)
     unlink(store, shard, entry)
-    store_push(&store.leaving, entry, entry)
+    store_push(&store.leaving, &entry.link, &entry.link)
     return True
 
 

@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 from libc.time cimport time
 from fastdns.system.epoch cimport epoch_wait
+from fastdns.system.eviction cimport SieveLink
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.walk.query cimport ANSWERED, NEXT, PARKED, UP, Handler, Query, Verdict, query_do, query_scratch
 from fastdns._mux cimport NativeHandler, query_answer, query_fail, query_park
@@ -433,7 +434,7 @@ cdef class DnssecHandler(NativeHandler):
             self.plugin.stop()
 
     def entries(self) -> int:
-        return self.state.signatures.count
+        return self.state.signatures.order.count
 
     def octets(self) -> int:
         return self.state.signatures.octets
@@ -449,7 +450,7 @@ cdef class DnssecHandler(NativeHandler):
             raise MemoryError
 
     def settle(self):
-        cdef Entry *retired = signatures_settle(&self.state.signatures)
+        cdef SieveLink *retired = signatures_settle(&self.state.signatures)
         if retired != NULL:
             with nogil:
                 epoch_wait()

@@ -1,30 +1,29 @@
 """Signatures by what they sign: found by workers without a lock, put in by whoever holds the GIL, bounded in number and octets.
 
 A key is the signer's name and the canonical form of an RRset, compared as a whole: signatures never answer for another set. When there is no
-room, those that were not used for a while give way (CLOCK). What was taken out is freed by `signatures_settle`, after a grace period.
+room, SIEVE says which of them go (_eviction). What was taken out is freed by `signatures_settle`, after a grace period.
 """
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from fastdns.system.eviction cimport Sieve, SieveLink
 
 cdef struct Entry:
+    SieveLink link              # first; once taken out: `older` is the next of those that wait to be freed
     Entry *next                 # of its bucket; atomic
     uint64_t hash
-    uint32_t place              # in the ring
     uint32_t expires            # Unix seconds: the first of its signatures
     uint32_t key_length
     uint32_t octets             # of the signatures: each its length in two octets, then the RRSIG's rdata
-    uint8_t used                # since the hand came by; any worker sets it
+    uint8_t visited             # atomic: mark of SIEVE; any worker sets it
     # the key, and the signatures
 
 cdef struct Signatures:
     uint32_t capacity           # entries
-    uint32_t count              # atomic, for metrics
     uint32_t mask               # buckets - 1
-    uint32_t hand
     uint64_t octets             # of all entries
     uint64_t octets_limit
     Entry **buckets             # heads; atomic
-    Entry **ring
-    Entry *retired              # out of reach for new readers
+    Sieve order                 # of the entries
+    SieveLink *retired          # out of reach for new readers
 
 cdef inline const uint8_t *entry_key(const Entry *entry) noexcept nogil:
     return <const uint8_t *>(entry + 1)
@@ -42,5 +41,5 @@ cdef int signatures_put(Signatures *signatures, const uint8_t *key, uint32_t len
 # Takes out those that expire before `moment`. GIL held.
 cdef void signatures_clean(Signatures *signatures, uint32_t moment) noexcept nogil
 # What was taken out so far; to be freed by signatures_free after epoch_wait. GIL held.
-cdef Entry *signatures_settle(Signatures *signatures) noexcept nogil
-cdef void signatures_free(Entry *retired) noexcept nogil
+cdef SieveLink *signatures_settle(Signatures *signatures) noexcept nogil
+cdef void signatures_free(SieveLink *retired) noexcept nogil
