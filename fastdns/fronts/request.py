@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote
 
 from fastdns.fronts.front import Front
-from fastdns.fronts.max_age import max_age
 from fastdns.fronts.response import ENCODED_MAX, HEAD_TOO_LARGE, INVALID, NO_RESPONSE, NOT_FOUND, Response
+from fastdns.message.typify import max_age
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 

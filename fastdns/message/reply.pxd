@@ -5,8 +5,7 @@ from index or cache is valid until the worker's batch ends; parking copies it (r
 (spec/server.md 6 and 7), `reply_write` makes the octets.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns._wire cimport (Name, Edns, EDNS_DO, OPCODE_NOTIFY, OPCODE_UPDATE, RCODE_NOERROR, RCODE_NOTIMP, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_AXFR,
-                            TYPE_IXFR, TYPE_NS, TYPE_SOA)
+from fastdns._wire cimport Edns
 
 cdef enum:
     SECTION_ANSWER = 0
@@ -90,71 +89,5 @@ cdef int reply_own(Reply *reply) noexcept nogil
 cdef int reply_append(Reply *reply, const Reply *other, int section) noexcept nogil
 # Parses a received message into the reply (rcode, flags, records, EDNS), copied. 0; -1 malformed; -2 too big.
 cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexcept nogil
-# Smallest TTL over all records, or `otherwise` when there are none.
-cdef uint32_t reply_min_ttl(const Reply *reply, uint32_t otherwise) noexcept nogil
-
 # No TTL over `most` seconds.
 cdef void reply_limit_ttl(Reply *reply, uint32_t most) noexcept nogil
-
-# The classes of spec/server.md 13.
-cdef enum ReplyKind:
-    KIND_NOERROR
-    KIND_NAMEERROR
-    KIND_NODATA
-    KIND_SERVERERROR
-    KIND_DELEGATION
-    KIND_META
-    KIND_UPDATE
-    KIND_OTHERERROR
-
-cdef ReplyKind reply_kind(const Reply *reply, uint16_t qtype, int opcode) noexcept nogil
-
-cdef struct Tally:              # what one look through the records tells
-    uint32_t least_ttl          # 0xFFFFFFFF: no records
-    uint8_t answers             # there are records in the answer section
-    uint8_t soa                 # in the authority section, like the next
-    uint8_t ns
-
-cdef inline void reply_tally(const Reply *reply, Tally *tally) noexcept nogil:
-    cdef uint32_t i
-    cdef const Record *record
-    tally.least_ttl = 0xFFFFFFFF
-    tally.answers = 0
-    tally.soa = 0
-    tally.ns = 0
-    for i in range(reply.count):
-        record = &reply.records[i]
-        if record.ttl < tally.least_ttl:
-            tally.least_ttl = record.ttl
-        if record.section == SECTION_ANSWER:
-            tally.answers = 1
-        elif record.section == SECTION_AUTHORITY:
-            if record.type == TYPE_SOA:
-                tally.soa = 1
-            elif record.type == TYPE_NS:
-                tally.ns = 1
-
-# Is any RRSIG outside its validity?
-cdef bint reply_signatures_expired(const Reply *reply) noexcept nogil
-
-cdef inline ReplyKind reply_kind_of(const Reply *reply, const Tally *tally, uint16_t qtype, int opcode) noexcept nogil:
-    """reply_kind for who has the tally."""
-    if opcode == OPCODE_UPDATE:
-        return KIND_UPDATE
-    if opcode == OPCODE_NOTIFY or qtype == TYPE_AXFR or qtype == TYPE_IXFR:
-        return KIND_META
-    if reply.edns.present and reply.edns.flags & EDNS_DO and reply_signatures_expired(reply):
-        return KIND_OTHERERROR
-    if tally.answers and reply.rcode == RCODE_NOERROR:
-        return KIND_NOERROR
-    if tally.answers and reply.rcode == RCODE_NXDOMAIN:
-        return KIND_OTHERERROR
-    if tally.soa and reply.rcode == RCODE_NOERROR:
-        return KIND_NODATA
-    if reply.rcode == RCODE_NXDOMAIN:
-        return KIND_NAMEERROR
-    if reply.rcode == RCODE_SERVFAIL or reply.rcode == RCODE_NOTIMP:
-        return KIND_SERVERERROR
-    if tally.ns and reply.rcode == RCODE_NOERROR:
-        return KIND_DELEGATION
-    return KIND_NOERROR if reply.rcode == RCODE_NOERROR else KIND_OTHERERROR

@@ -3,13 +3,10 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.system.atomic cimport atomic_bump32
-from fastdns._wire cimport (Name, Message, Section, WireRecord, NAME_MAX, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, TYPE_OPT, TYPE_RRSIG, load32,
+from fastdns._wire cimport (Name, Message, Section, WireRecord, NAME_MAX, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC,
+                            TYPE_OPT,
                             wire_parse_reply, wire_begin_records, wire_next_record, wire_expand_name, wire_expand_rdata)
 from fastdns.protocol.header cimport flags_rcode
-
-cdef extern from "<time.h>" nogil:
-    ctypedef long time_t
-    time_t time(time_t *out)
 
 
 # ---- life ----
@@ -267,35 +264,7 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
         record.flags = RECORD_OWNED
 
 
-# ---- what a reply is ----
-
-cdef uint32_t reply_min_ttl(const Reply *reply, uint32_t otherwise) noexcept nogil:
-    cdef uint32_t i, least = 0xFFFFFFFF
-    for i in range(reply.count):
-        if reply.records[i].ttl < least:
-            least = reply.records[i].ttl
-    return least if reply.count else otherwise
-
-
 cdef void reply_limit_ttl(Reply *reply, uint32_t most) noexcept nogil:
     cdef uint32_t i
     for i in range(reply.count):
         reply.records[i].ttl = min(reply.records[i].ttl, most)
-
-
-cdef bint reply_signatures_expired(const Reply *reply) noexcept nogil:
-    """Is any RRSIG outside its validity (serial arithmetic on 32-bit seconds, RFC 4034 3.1.5)?"""
-    cdef uint32_t i, now = <uint32_t>time(NULL)
-    cdef const Record *record
-    for i in range(reply.count):
-        record = &reply.records[i]
-        if record.type == TYPE_RRSIG and record.rdlength >= 18:
-            if <int>(load32(record.rdata + 8) - now) < 0 or <int>(now - load32(record.rdata + 12)) < 0:
-                return True
-    return False
-
-
-cdef ReplyKind reply_kind(const Reply *reply, uint16_t qtype, int opcode) noexcept nogil:
-    cdef Tally tally
-    reply_tally(reply, &tally)
-    return reply_kind_of(reply, &tally, qtype, opcode)

@@ -8,8 +8,8 @@ from fastdns.system.eviction cimport SieveLink
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.walk.query cimport ANSWERED, NEXT, PARKED, UP, Handler, Query, Verdict, query_do, query_scratch
 from fastdns._mux cimport NativeHandler, query_answer, query_fail, query_park
-from fastdns.message.reply cimport (KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, RECORDS_MAX, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY,
-                                    Record, Reply, ReplyKind, reply_add, reply_add_record, reply_copy, reply_kind)
+from fastdns.message.reply cimport (RECORDS_MAX, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_add, reply_add_record, reply_copy)
+from fastdns.message.typify cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, ReplyKind, reply_kind
 from fastdns._wire cimport (CLASS_IN, FLAG_AA, MESSAGE_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_DNSKEY, TYPE_DS, TYPE_NSEC, TYPE_OPT, TYPE_RRSIG,
                             TYPE_SOA, load16)
 from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_match
@@ -41,7 +41,6 @@ cdef enum:
     SETS_MAX = 512              # of a reply: with their signatures no more fit in a message
     FRESH = 2 * 86400           # seconds that a signature has to be good for still
     BURST = 1000000000          # ns of the budget that may be taken ahead
-    DNSKEY_TTL = 3600           # seconds, of the signatures of DNSKEY records
 
 cdef struct Scratch:
     const ZoneName *zone        # NULL: not ours, or without DO

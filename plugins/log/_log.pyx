@@ -8,8 +8,8 @@ from fastdns.walk.metadata cimport Label, LabelHandle
 from fastdns.walk.query cimport Handler, Query
 from fastdns._mux cimport NativeHandler
 from fastdns.walk.placeholders cimport Format, Operation, format_write, query_was_dropped
-from fastdns.message.reply cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, ReplyKind, reply_kind
 from fastdns.message.text cimport Text, text_put, text_string
+from fastdns.message.typify cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, ReplyKind, reply_kind
 from fastdns._wire cimport NAME_MAX
 from fastdns.protocol.header cimport flags_opcode
 

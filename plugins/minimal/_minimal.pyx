@@ -3,7 +3,8 @@ from libc.stdint cimport uint16_t
 from libc.stdio cimport snprintf
 from fastdns.walk.query cimport ERROR_MAX, UP, Handler, Query, Verdict
 from fastdns._mux cimport NativeHandler
-from fastdns.message.reply cimport KIND_META, KIND_NOERROR, SECTION_ANSWER, Reply, ReplyKind, reply_kind
+from fastdns.message.reply cimport SECTION_ANSWER, Reply
+from fastdns.message.typify cimport KIND_META, KIND_NOERROR, ReplyKind, reply_kind
 from fastdns._wire cimport wire_name_text
 from fastdns.protocol.header cimport flags_opcode
 
