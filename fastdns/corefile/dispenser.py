@@ -127,10 +127,6 @@ class Dispenser:
         """An error at the current token."""
         return CorefileError(f"{self.file()}:{self.line()} - Error during parsing: {text}", self.file(), self.line())
 
-    def errf(self, form: str, *arguments: object) -> CorefileError:
-        """`err` with a ``%`` form."""
-        return self.err(form % arguments)
-
     def arg_err(self) -> CorefileError:
         """Too few or too many arguments."""
         if self.val() == "{":

@@ -69,7 +69,5 @@ class Engine:
         """Takes no more queries and waits for those under way; False when some were left."""
     def stop(self) -> None:
         """Ends the worker threads and closes the sockets."""
-    def heartbeats(self) -> list[tuple[int, bool]]:
-        """For each worker: ns of the monotonic clock when its last batch began, and whether it sleeps."""
     def statistics(self) -> dict[str, int]:
         """Sums over the workers: parked, evicted, dropped, send_errors, connections, slots, large_refused."""

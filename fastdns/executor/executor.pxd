@@ -4,8 +4,7 @@ A `Ticket` carries what the plugin may look at and, on the way back, its verdict
 of is touched by its worker only, and a ticket whose query is gone (deadline, eviction) is thrown away there.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
-from fastdns.walk.query cimport ERROR_MAX, Handler, Mail, Query, Verdict
-from fastdns.system.address cimport Address
+from fastdns.walk.query cimport Handler, Mail, Query, Verdict
 from fastdns._mux cimport NativeHandler
 from fastdns.executor.verdict_cache cimport MemoTable
 from fastdns.executor.verdicts cimport Verdicts

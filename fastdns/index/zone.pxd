@@ -10,8 +10,7 @@ From Python: `Zone.draft()`, `ZoneDraft.add`/`read`, `Zone.publish(draft)`.
 """
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.system.atomic cimport atomic_load_pointer
-from fastdns.system.epoch cimport EpochTicket
-from fastdns.index.index cimport Index, index_current
+from fastdns.index.index cimport Index
 from fastdns.index.nodes cimport IndexCore, IndexNode, IndexRecord, IndexTable, RRset
 from fastdns._wire cimport Name, NAME_MAX, octets_equal
 from fastdns.zonefile.parser cimport ZoneRecord
@@ -20,7 +19,6 @@ cdef enum:                      # results; INDEX_TYPES, INDEX_RECORDS and INDEX_
     ZONE_OK = 0
     ZONE_UNCHANGED = 1          # the SOA's serial is builder.unless
     ZONE_NO_SOA = -20
-    ZONE_BAD_SOA = -21
     ZONE_BAD_RDATA = -23        # names in it are cut off
     ZONE_ITERATIONS = -22       # an NSEC3 chain of more than NSEC3_ITERATIONS
     ZONE_NO_SHA1 = -24          # an NSEC3 chain, and libcrypto does not offer its hash

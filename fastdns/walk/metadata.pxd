@@ -6,7 +6,7 @@ publishes it. Where the block has no `metadata`, nothing is published.
 from libc.stdint cimport uint32_t
 from fastdns.walk.query cimport Handler, Query
 from fastdns.message.text cimport Text
-from fastdns.index.zone_list cimport Zones, ZoneList, zones_hold
+from fastdns.index.zone_list cimport Zones, zones_hold
 
 cdef struct Label
 

@@ -107,7 +107,6 @@ cdef struct Chain:              # of one server block
     uint8_t next_reply[CHAIN_MAX + 1]
     uint8_t next_done[CHAIN_MAX + 1]
     uint32_t scratch            # octets in use
-    uint32_t edits              # some handler has a reply hook that edits records
 
 cdef struct Zone:               # a zone of a server: what a query's longest match finds
     uint32_t hash

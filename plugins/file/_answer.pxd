@@ -4,10 +4,8 @@ A handler calls zone_query from its `query` hook and zone_resume from `resume`; 
 an answer, so it is of one version (what is found through the server, after parking, is followed by authority of the version of that moment).
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns.index.index cimport IndexResult
 from fastdns.walk.query cimport Ahead, Handler, Query, Verdict
 from fastdns.index.nodes cimport IndexNode, IndexTable, RRset
-from fastdns._wire cimport Name
 from fastdns.index.zone cimport ZoneState, ZoneVersion
 from fastdns.index.zone_list cimport Zones
 

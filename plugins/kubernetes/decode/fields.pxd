@@ -1,7 +1,7 @@
 """What both decoders share: the typed texts inside objects (addresses, versions, times) and the arrays an object is built in."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from fastdns.plugins.kubernetes.decode.objects cimport Address, Endpoint, Import, Label, Namespace, Object, Pod, Port, Service, Slice, Span
+from fastdns.plugins.kubernetes.decode.objects cimport Address, Endpoint, Import, Label, Namespace, Pod, Port, Service, Slice, Span
 
 cdef enum:
     POD_NAME_MAX = 64               # targetRef names of this length and above are not used as endpoint names
