@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from fastdns.engine.timer import Timers
+from tests.native.timers import Timers
 
 #: Nanoseconds of a slot, and slots of a turn of the wheel.
 TICK = 1 << 22

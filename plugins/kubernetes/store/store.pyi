@@ -34,8 +34,5 @@ class Store(Sink):
     def memory(self) -> tuple[int, int]:
         """Octets taken from the system, and octets in use."""
 
-    def copy_to(self, other: Sink) -> None:
-        """Hand all objects to another sink, as whole lists. Raises MemoryError."""
-
     def reclaim(self) -> None:
         """Frees what workers have left. The calls of the sink do so by themselves; for tests."""

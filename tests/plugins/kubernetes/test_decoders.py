@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.decode.stream import JSON, PROTOBUF, ApiError, Splitter, Stream, StreamError, api_error
 from fastdns.plugins.kubernetes.watch.resources import Kind
+from tests.native.recorder import Recorder
 
 # ---- a protobuf writer of a few lines ----
 

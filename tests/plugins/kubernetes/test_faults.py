@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.watch import reflector
 from fastdns.plugins.kubernetes.watch.client import Limits
 from fastdns.plugins.kubernetes.watch.connection import Endpoint
 from fastdns.plugins.kubernetes.watch.resources import Kind
+from tests.native.recorder import Recorder
 from tests.plugins.kubernetes.conftest import addresses
 from tests.waiting import until
 

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from fastdns import control
-from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.decode.objects import Sink
 from fastdns.plugins.kubernetes.decode.stream import JSON, Stream
 from fastdns.plugins.kubernetes.store import snapshot as file_format
@@ -24,6 +22,7 @@ from fastdns.plugins.kubernetes.watch.cluster import Options, acquire
 from fastdns.plugins.kubernetes.watch.connection import Endpoint
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors, kinds
 from fastdns.plugins.kubernetes.watch.selectors import Selector
+from tests.native.recorder import Recorder
 from tests.plugins.kubernetes.conftest import addresses
 from tests.plugins.kubernetes.test_decoders import OBJECTS, feed
 from tests.server import free_port

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.store.gauges import make_store, objects
 from fastdns.plugins.kubernetes.store.store import Store
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.system import epoch
+from tests.native.recorder import Recorder
 from tests.plugins.kubernetes.objects import (
     Object,
     alias,
@@ -31,7 +31,7 @@ from tests.plugins.kubernetes.objects import (
 def contents(store: Store) -> dict[Kind, Any]:
     """All objects of a store, endpoints and ports included."""
     copy = Recorder()
-    store.copy_to(copy)
+    copy.take(store)
     return {kind: copy.objects(kind) for kind in Kind}
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from fastdns._wire import name_wire
 from fastdns.plugins.kubernetes._kubernetes import Kubernetes
-from fastdns.plugins.kubernetes._recorder import Recorder
 from fastdns.plugins.kubernetes.decode.stream import JSON, PROTOBUF, Stream
 from fastdns.plugins.kubernetes.store.store import Store
 from fastdns.plugins.kubernetes.watch.resources import Kind
+from tests.native.recorder import Recorder
 from tests.plugins.kubernetes.objects import Object, namespace, pod, service, slice_of
 from tests.plugins.kubernetes.test_decoders import MESSAGES, frame, message, wrap
 from tests.robustness.allocations import Allocations
@@ -131,7 +131,7 @@ Seen = tuple[dict[Kind, Any], list[tuple[Any, ...]]]
 def seen(store: Store) -> Seen:
     """All that a store holds, and all that a zone made from it says but for its SOA."""
     copy = Recorder()
-    store.copy_to(copy)
+    copy.take(store)
     handler = Kubernetes("kubernetes", store, ["cluster.local."], "cluster.local.", pods="verified")
     transfer = handler.transfer(name_wire("cluster.local."), None)
     rows = sorted(row for row in transfer if row[1] != 6) if transfer is not None else []

@@ -1,9 +1,29 @@
-"""A sink that keeps what it is given as Python objects: for tests, and for a look at what the API side sees."""
+"""A sink that keeps what it is given as Python objects."""
 from fastdns.plugins.kubernetes.store.encode cimport Output, encode_object, output_free
 from fastdns.plugins.kubernetes.decode.fields cimport DECODED, Scratch, scratch_free, scratch_init
-from fastdns.plugins.kubernetes.decode.objects cimport (KIND_COUNT, KIND_IMPORT, KIND_IMPORT_SLICE, KIND_POD, KIND_SERVICE, KIND_SLICE, Address,
-                                                        Import, Kind, Object, ObjectSink, Pod, Port, Service, Sink, Slice, Source, Span)
+from fastdns.plugins.kubernetes.decode.objects cimport (
+    KIND_COUNT,
+    KIND_IMPORT,
+    KIND_IMPORT_SLICE,
+    KIND_POD,
+    KIND_SERVICE,
+    KIND_SLICE,
+    SOURCE_API,
+    Address,
+    Import,
+    Kind,
+    Object,
+    ObjectSink,
+    Pod,
+    Port,
+    Service,
+    Sink,
+    Slice,
+    Source,
+    Span,
+)
 from fastdns.plugins.kubernetes.decode.protobuf cimport skim_object
+from fastdns.plugins.kubernetes.store.store cimport Store, cluster_lock, cluster_unlock
 
 NAMES = ("namespace", "service", "slice", "pod", "import", "import-slice")
 
@@ -109,6 +129,18 @@ cdef class Recorder(Sink):
 
     def objects(self, int kind):
         return {name: kept[0] for name, kept in self.kept[kind].items()}
+
+    def take(self, Store store not None):
+        cdef int kind, status = 0
+        with nogil:
+            cluster_lock(&store.cluster)
+            for kind in range(KIND_COUNT):
+                self.calls.begin(self.self_, <Kind>kind, SOURCE_API)
+                status |= store.replay(<Kind>kind, &self.calls, self.self_)
+                self.calls.commit(self.self_, <Kind>kind)
+            cluster_unlock(&store.cluster)
+        if status:
+            raise MemoryError
 
     cdef void begun(self, Kind kind, Source source) noexcept:
         self.seen[<int>kind] = set()

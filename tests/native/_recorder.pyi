@@ -1,8 +1,9 @@
-"""A sink that keeps what it is given as Python objects: for tests, and for a look at what the API side sees."""
+"""A sink that keeps what it is given as Python objects."""
 
 from typing import Any
 
 from fastdns.plugins.kubernetes.decode.objects import Sink
+from fastdns.plugins.kubernetes.store.store import Store
 
 NAMES: tuple[str, ...]
 
@@ -19,3 +20,6 @@ class Recorder(Sink):
 
     def objects(self, kind: int) -> dict[tuple[str, str], dict[str, Any]]:
         """Standing objects of a kind by (namespace, name)."""
+
+    def take(self, store: Store) -> None:
+        """Takes all objects of a store, as whole lists. Raises MemoryError."""
