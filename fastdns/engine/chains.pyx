@@ -1,8 +1,8 @@
 """Zone tables and chains from what a Corefile says; see engine/chains.pyi."""
-cimport cython
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
+from fastdns.system.blocks cimport blocks_free, blocks_take
 from fastdns.walk.query cimport CHAIN_MAX, HANDLER_ABI, SCRATCH_MAX, Chain, ChainSet, Handler, ServerTable, Zone, filter_func
 from fastdns._mux cimport NativeHandler
 from fastdns._wire cimport Name, wire_name_copy
@@ -63,12 +63,10 @@ cdef void note_hooks(Chain *chain) noexcept nogil:
         chain.next_query[i] = <uint8_t>i if chain.handlers[i].query != NULL else chain.next_query[i + 1]
 
 
-@cython.no_gc_clear         # the list of blocks to free must outlive what the garbage collector takes apart
 cdef class Chains:
     """One configuration in native form: the zone tables of its servers and the chains of its blocks."""
 
     def __cinit__(self, servers):
-        self.memory = []
         self.handlers = []
         self._chains = {}
         self.set = <ChainSet *>calloc(1, sizeof(ChainSet))
@@ -90,16 +88,14 @@ cdef class Chains:
             note_hooks(<Chain *><size_t>chain)
 
     def __dealloc__(self):
-        for block in self.memory:
-            free(<void *><size_t>block)
+        blocks_free(&self.memory)
         free(self.retiring)
         free(self.set)
 
     cdef void *_new(self, size_t size) except NULL:
-        cdef void *block = calloc(1, size)
+        cdef void *block = blocks_take(&self.memory, size)
         if block == NULL:
             raise MemoryError
-        self.memory.append(<size_t>block)
         return block
 
     cdef object _add_server(self, server, dict served):

@@ -5,8 +5,8 @@ a list of what is to be done to the answer.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
+from fastdns.system.blocks cimport Blocks, blocks_free, blocks_take
 from fastdns.walk.finish cimport finish_echo
 from fastdns.walk.metadata cimport LabelHandle
 from fastdns.walk.query cimport ERROR_MAX, NEXT, UP, Handler, Query, Verdict, query_scratch
@@ -219,12 +219,11 @@ KNOWN_OPTIONS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15, 18, 19))
 cdef class RewriteHandler(NativeHandler):
     cdef Rules rules
     cdef list kept              # bytes, patterns and labels that rules borrow from
-    cdef list blocks            # addresses to free
+    cdef Blocks blocks
     cdef list variables         # (number of the rule, label of metadata)
 
     def __cinit__(self, *args):
         self.kept = []
-        self.blocks = []
         self.variables = []
         self.handler.query = rewrite_query
         self.handler.reply = rewrite_reply
@@ -241,8 +240,7 @@ cdef class RewriteHandler(NativeHandler):
             self.rules.count += 1
 
     def __dealloc__(self):
-        for block in self.blocks or ():
-            free(<void *><size_t>block)
+        blocks_free(&self.blocks)
 
     def resolve(self, config):
         """Looks the labels of metadata up that rules read; before the chain is published."""
@@ -253,10 +251,9 @@ cdef class RewriteHandler(NativeHandler):
             self.rules.rules[<uint32_t>number].option.label = &handle.label
 
     cdef void *take(self, size_t size) except NULL:
-        cdef void *block = calloc(1, size + 1)
+        cdef void *block = blocks_take(&self.blocks, size)
         if block == NULL:
             raise MemoryError
-        self.blocks.append(<size_t>block)
         return block
 
     cdef int put(self, bytes text, const char **out, uint32_t *length) except -1:

@@ -1,7 +1,7 @@
 """The native handler of template: matches, writes the text of records, and reads them as a master file's (fastdns.zonefile.parser)."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport calloc, free
+from fastdns.system.blocks cimport Blocks, blocks_free, blocks_take
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.walk.query cimport ANSWERED, CHILD_MUX, ERROR_MAX, NEXT, PARKED, Handler, Query, Verdict, query_scratch
 from fastdns._mux cimport NativeHandler, query_answer, query_child, query_fail, query_park
@@ -73,7 +73,6 @@ cdef struct State:
 
 cdef struct Work:               # a query's scratch
     uint32_t next               # record of the reply to look at
-    uint8_t looking             # targets of aliases are looked up
 
 cdef uint8_t class_places[256]
 cdef uint16_t type_places[65536]
@@ -337,12 +336,11 @@ SECTIONS = {"answer": SECTION_ANSWER, "authority": SECTION_AUTHORITY, "additiona
 cdef class TemplateHandler(NativeHandler):
     cdef State state
     cdef list kept
-    cdef list blocks
+    cdef Blocks blocks
     cdef list givens
 
     def __cinit__(self, *args):
         self.kept = []
-        self.blocks = []
         self.handler.query = template_query
         self.handler.resume = template_resume
         self.handler.scratch_size = sizeof(Work)
@@ -357,8 +355,7 @@ cdef class TemplateHandler(NativeHandler):
             self.state.count += 1
 
     def __dealloc__(self):
-        for block in self.blocks or ():
-            free(<void *><size_t>block)
+        blocks_free(&self.blocks)
 
     def resolve(self, config):
         for given in self.givens:
@@ -368,10 +365,9 @@ cdef class TemplateHandler(NativeHandler):
                 code.resolve(config)
 
     cdef void *take(self, size_t size) except NULL:
-        cdef void *block = calloc(1, size + 8)
+        cdef void *block = blocks_take(&self.blocks, size)
         if block == NULL:
             raise MemoryError
-        self.blocks.append(<size_t>block)
         return block
 
     cdef const char *keep(self, str text) except NULL:
