@@ -91,6 +91,13 @@ tsan: build ## the tests of what threads share against a build with TSan
 	FASTDNS_SANITIZE=thread tools/with_sanitizers.sh $(BIN)/python -m pytest -o pythonpath="build/threads ." -o timeout=600 \
 		-m "not slow and not memory and not timing" $(if $(filter file,$(origin TESTS)),$(THREADED),$(TESTS))
 
+# The tests against a build without optimisation, with bounds checks and counters of live memory (fastdns/system/debug.pyi), apart from the ordinary one.
+.PHONY: debug
+debug: build ## the tests against a debug build
+	FASTDNS_DEBUG=1 $(BIN)/python setup.py -q build --build-lib build/debug
+	PYTHONPATH="$(CURDIR)/build/debug" FASTDNS_BIN="$(CURDIR)/$(BIN)/python -P -m fastdns" $(BIN)/python -m pytest -o pythonpath="build/debug ." -o timeout=600 \
+		-m "not slow and not memory and not timing" $(TESTS)
+
 # Mutated packets and upstream replies thrown at a server built with the sanitizers (tests/fuzz): make fuzz PACKETS=1000000 SEED=7
 PACKETS ?= 1000000
 SEED ?= 1

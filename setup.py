@@ -2,7 +2,7 @@
 
 Environment switches (each keeps its own C files and objects, so that builds do not mix):
 
-``FASTDNS_DEBUG=1``       no optimisation, assertions, bounds checks, live-object counters
+``FASTDNS_DEBUG=1``       no optimisation, assertions, bounds checks, counters of live memory (fastdns/system/debug.pyi)
 ``FASTDNS_SANITIZE=LIST`` gcc's ``-fsanitize=LIST``, for example ``address,undefined``
 ``FASTDNS_COVERAGE=1``    gcov counters
 ``CYTHON_CACHE_DIR=PATH`` C files are taken from there where every source they were made of is the same, in whatever folder it lies
@@ -66,7 +66,9 @@ def compile_args(cplusplus: bool = False) -> list[str]:
     else:
         args += ["-O3", "-g0", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
     if DEBUG:
-        args += ["-UNDEBUG", "-DFASTDNS_DEBUG=1"]
+        args += ["-UNDEBUG"]
+        if not SANITIZE and not cplusplus:  # the sanitizers watch memory by themselves
+            args += ["-include", "fastdns/debug.h"]
     if SANITIZE:
         args += [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"]
     if COVERAGE:

@@ -1,6 +1,7 @@
 """A worker's timers. The contract is in engine/timer.pxd."""
 from libc.stdint cimport uint32_t, uint64_t, int64_t
 from libc.string cimport memset
+from fastdns.system.debug cimport debug_freed, debug_made
 
 cdef extern from * nogil:
     int __builtin_ctzll(unsigned long long) noexcept
@@ -34,6 +35,7 @@ cdef void wheel_start(Wheel *wheel, Timer *timer, int64_t deadline) noexcept nog
     head.previous = timer
     wheel.occupied[slot >> 6] |= <uint64_t>1 << (slot & 63)
     wheel.count += 1
+    debug_made("running timers")
 
 
 cdef void wheel_stop(Wheel *wheel, Timer *timer) noexcept nogil:
@@ -43,6 +45,7 @@ cdef void wheel_stop(Wheel *wheel, Timer *timer) noexcept nogil:
     timer.next.previous = timer.previous
     timer.deadline = 0
     wheel.count -= 1
+    debug_freed("running timers")
     # An empty slot must not wake the worker.
     cdef int64_t slot
     if timer.next == timer.previous:

@@ -69,6 +69,9 @@ def _print(lines: list[str]) -> NoReturn:
 
 def _exit(status: int) -> NoReturn:
     """Threads of the server must not be waited for."""
+    from fastdns.system import debug
+
+    debug.report()
     sys.stderr.flush()
     os._exit(status)
 

@@ -236,8 +236,12 @@ class Process:
 
     def exit(self, status: int) -> None:
         """End the process at once. Threads of ours and the interpreter's own end are not waited for."""
+        from fastdns.system import debug
+
         self.remove_pidfile()
         flush()
+        debug.report()
+        sys.stderr.flush()
         os._exit(status)
 
     def _write_pidfile(self) -> None:

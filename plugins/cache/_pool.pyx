@@ -1,5 +1,6 @@
 """Memory of one cache. The contract is in _pool.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, uintptr_t
+from fastdns.system.debug cimport debug_freed, debug_made
 
 cdef extern from "<sys/mman.h>" nogil:
     void *mmap(void *address, size_t length, int protection, int flags, int fd, long offset)
@@ -25,6 +26,7 @@ cdef void *pool_take(Pool *pool, uint32_t size) noexcept nogil:
         if slab == NULL:
             return NULL
         slab.kind = SIZES
+        debug_made("entries")
         return <uint8_t *>slab + HEAD
     slab = pool.room[kind]
     if slab == NULL:
@@ -40,6 +42,7 @@ cdef void *pool_take(Pool *pool, uint32_t size) noexcept nogil:
     slab.used += 1
     if slab.free == NULL and slab.fresh + slab.size > SLAB:
         unlink(pool, slab)
+    debug_made("entries")
     return block
 
 
@@ -47,6 +50,7 @@ cdef void pool_give(Pool *pool, void *memory) noexcept nogil:
     cdef Slab *slab = <Slab *>(<uintptr_t>memory & ~<uintptr_t>(SLAB - 1))
     cdef Block *block = <Block *>memory
     cdef bint full
+    debug_freed("entries")
     if slab.kind == SIZES:
         unmap_slab(pool, slab, slab.size)
         return
