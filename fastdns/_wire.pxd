@@ -7,15 +7,13 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memcmp
 from fastdns.system.byteorder cimport load16, load32, store16, store32
 # The names that other modules cimport from here.
-from fastdns.protocol.header cimport (
-    FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z, FLAGS_OPCODE, OPCODE_NOTIFY, OPCODE_QUERY, OPCODE_UPDATE, RCODE_BADVERS,
-    RCODE_FORMERR, RCODE_NOERROR, RCODE_NOTAUTH, RCODE_NOTIMP, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, flags_opcode, flags_rcode,
-)
-from fastdns.protocol.rrtypes cimport (
-    CLASS_ANY, CLASS_CH, CLASS_IN, CLASS_NONE, TYPE_A, TYPE_AAAA, TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_DNAME, TYPE_DNSKEY, TYPE_DS, TYPE_HINFO,
-    TYPE_HTTPS, TYPE_IXFR, TYPE_MB, TYPE_MD, TYPE_MF, TYPE_MG, TYPE_MINFO, TYPE_MR, TYPE_MX, TYPE_NAPTR, TYPE_NS, TYPE_NSEC, TYPE_NSEC3, TYPE_OPT,
-    TYPE_PTR, TYPE_RRSIG, TYPE_SOA, TYPE_SRV, TYPE_SVCB, TYPE_TSIG, TYPE_TXT,
-)
+from fastdns.protocol.header cimport (FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z, FLAGS_OPCODE, OPCODE_NOTIFY,
+                                      OPCODE_QUERY, OPCODE_UPDATE, RCODE_BADVERS, RCODE_FORMERR, RCODE_NOERROR, RCODE_NOTAUTH, RCODE_NOTIMP,
+                                      RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, flags_opcode, flags_rcode)
+from fastdns.protocol.rrtypes cimport (CLASS_ANY, CLASS_CH, CLASS_IN, CLASS_NONE, TYPE_A, TYPE_AAAA, TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_DNAME,
+                                       TYPE_DNSKEY, TYPE_DS, TYPE_HINFO, TYPE_HTTPS, TYPE_IXFR, TYPE_MB, TYPE_MD, TYPE_MF, TYPE_MG, TYPE_MINFO,
+                                       TYPE_MR, TYPE_MX, TYPE_NAPTR, TYPE_NS, TYPE_NSEC, TYPE_NSEC3, TYPE_OPT, TYPE_PTR, TYPE_RRSIG, TYPE_SOA,
+                                       TYPE_SRV, TYPE_SVCB, TYPE_TSIG, TYPE_TXT)
 
 cdef enum:
     NAME_MAX = 255              # octets of a name on the wire, root included (RFC 1035 2.3.4)

@@ -2,8 +2,8 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
-from fastdns._wire cimport (CLASS_IN, EDNS_DO, FLAG_RD, FLAG_TC, HEADER_SIZE, MESSAGE_MAX, TYPE_OPT, Message, Section, WireRecord,
-                            store16, wire_begin_records, wire_expand_rdata, wire_name_equal, wire_next_record)
+from fastdns._wire cimport (CLASS_IN, EDNS_DO, FLAG_RD, FLAG_TC, HEADER_SIZE, MESSAGE_MAX, TYPE_OPT, Message, Section, WireRecord, store16,
+                            wire_begin_records, wire_expand_rdata, wire_name_equal, wire_next_record)
 from fastdns.protocol.rrtypes cimport rrtype_names
 from fastdns._wire import name_wire
 

@@ -4,8 +4,8 @@ from fastdns.walk.metadata cimport Label, label_read
 from fastdns.walk.query cimport Query, query_do, query_is_udp, query_size
 from fastdns.message.text cimport Text, text_address, text_class, text_name, text_number, text_type
 from fastdns.expression.value cimport VALUE_INT, VALUE_STRING, Room, Value, copy_text, set_bool, set_int, set_text, value_equal
-from fastdns.expression.operators cimport (OP_BUFSIZE, OP_CLASS, OP_CLIENT_IP, OP_DO, OP_ID, OP_NAME, OP_OPCODE, OP_PORT, OP_PROTO, OP_SERVER_IP, OP_SIZE,
-                                            OP_TYPE, OUTCOME_ERROR, OUTCOME_OK)
+from fastdns.expression.operators cimport (OP_BUFSIZE, OP_CLASS, OP_CLIENT_IP, OP_DO, OP_ID, OP_NAME, OP_OPCODE, OP_PORT, OP_PROTO, OP_SERVER_IP,
+                                           OP_SIZE, OP_TYPE, OUTCOME_ERROR, OUTCOME_OK)
 from fastdns.protocol.header cimport flags_opcode
 
 

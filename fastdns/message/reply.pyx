@@ -3,9 +3,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.system.atomic cimport atomic_bump32
-from fastdns._wire cimport (Name, Message, Section, WireRecord, NAME_MAX, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC,
-                            TYPE_OPT,
-                            wire_parse_reply, wire_begin_records, wire_next_record, wire_expand_name, wire_expand_rdata)
+from fastdns._wire cimport (Name, Message, Section, WireRecord, NAME_MAX, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, TYPE_OPT, wire_parse_reply,
+                            wire_begin_records, wire_next_record, wire_expand_name, wire_expand_rdata)
 from fastdns.protocol.header cimport flags_rcode
 
 

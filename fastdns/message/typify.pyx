@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.time cimport time
 from fastdns.message.reply cimport Record, Reply
 from fastdns.protocol.header cimport flags_opcode, flags_rcode
-from fastdns._wire cimport (EDNS_DO, TYPE_OPT, TYPE_RRSIG, Message, Section, WireRecord, wire_begin_records, wire_next_record, wire_parse_reply)
+from fastdns._wire cimport EDNS_DO, TYPE_OPT, TYPE_RRSIG, Message, Section, WireRecord, wire_begin_records, wire_next_record, wire_parse_reply
 
 cdef enum:
     AGE_DEFAULT = 5             # seconds, for what is an error, a delegation or has no records

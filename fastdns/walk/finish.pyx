@@ -3,11 +3,10 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memcmp, memmove, memset
 from fastdns.system.atomic cimport atomic_peek8, atomic_poke8
-from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD,
-                            TYPE_OPT, TYPE_TSIG, EDNS_DO, ACCEPT, copy_octets, load16, store16, store32, wire_accept,
-                            wire_name_length)
-from fastdns.message.reply cimport (Large, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, reply_alloc, reply_append, reply_begin, reply_end, reply_own,
-                             reply_parse)
+from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD, TYPE_OPT, TYPE_TSIG,
+                            EDNS_DO, ACCEPT, copy_octets, load16, store16, store32, wire_accept, wire_name_length)
+from fastdns.message.reply cimport (Large, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, reply_alloc, reply_append, reply_begin, reply_end,
+                                    reply_own, reply_parse)
 from fastdns.walk.query cimport Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
 from fastdns.protocol.header cimport FLAGS_OPCODE, OPCODE_QUERY, flags_opcode, flags_rcode
 from fastdns.protocol.rrtypes cimport rrtype_compressible

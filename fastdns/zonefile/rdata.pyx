@@ -2,23 +2,21 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memmove, memset
-from fastdns.zonefile.fields cimport (
-    BITMAP_OCTETS, RDATA_MAX, RdataText, field_address, field_algorithm, field_base32_string, field_base64, field_bitmap, field_certificate,
-    field_end, field_eui, field_hex, field_hex_string, field_moment, field_name, field_node, field_number, field_octets, field_period, field_room,
-    field_string, field_strings, field_type, field_word,
-)
+from fastdns.zonefile.fields cimport (BITMAP_OCTETS, RDATA_MAX, RdataText, field_address, field_algorithm, field_base32_string, field_base64,
+                                      field_bitmap, field_certificate, field_end, field_eui, field_hex, field_hex_string, field_moment, field_name,
+                                      field_node, field_number, field_octets, field_period, field_room, field_string, field_strings, field_type,
+                                      field_word)
 from fastdns.zonefile.lexer cimport LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, Lexer, LexKind, Token, lexer_begin, lexer_keep, lexer_next
 from fastdns.zonefile.location cimport location_field
 from fastdns.zonefile.spans cimport span_address, span_base64, span_number
 from fastdns.zonefile.svcb cimport svcb_parameters, svcb_valid
 from fastdns._wire cimport NAME_MAX, load16, store16
-from fastdns.protocol.rrtypes cimport (
-    BLOCK_STRING, FIELD_A, FIELD_AAAA, FIELD_ALGORITHM, FIELD_ALGORITHM_ANY_CASE, FIELD_BASE64, FIELD_BITMAP, FIELD_CERTIFICATE, FIELD_DISCOVERY,
-    FIELD_END, FIELD_EUI48, FIELD_EUI64, FIELD_FIRST_STRING, FIELD_FLOAT, FIELD_GATEWAY, FIELD_HASH32, FIELD_HEX, FIELD_HOST_IDENTITY, FIELD_LOCATION,
-    FIELD_NAME, FIELD_NODE, FIELD_PAIR, FIELD_PARAMETERS, FIELD_PERIOD, FIELD_PREFIXES, FIELD_QUOTED, FIELD_RELAY, FIELD_SALT, FIELD_STRING, FIELD_STRINGS,
-    FIELD_TARGET, FIELD_TIME, FIELD_TYPE, FIELD_U8, FIELD_U16, FIELD_U32, RR_CANONICAL, RR_ZONE_LOWER, Field, block_is_name, rrtype_get, rrtype_lower,
-    rrtype_names,
-)
+from fastdns.protocol.rrtypes cimport (BLOCK_STRING, FIELD_A, FIELD_AAAA, FIELD_ALGORITHM, FIELD_ALGORITHM_ANY_CASE, FIELD_BASE64, FIELD_BITMAP,
+                                       FIELD_CERTIFICATE, FIELD_DISCOVERY, FIELD_END, FIELD_EUI48, FIELD_EUI64, FIELD_FIRST_STRING, FIELD_FLOAT,
+                                       FIELD_GATEWAY, FIELD_HASH32, FIELD_HEX, FIELD_HOST_IDENTITY, FIELD_LOCATION, FIELD_NAME, FIELD_NODE,
+                                       FIELD_PAIR, FIELD_PARAMETERS, FIELD_PERIOD, FIELD_PREFIXES, FIELD_QUOTED, FIELD_RELAY, FIELD_SALT,
+                                       FIELD_STRING, FIELD_STRINGS, FIELD_TARGET, FIELD_TIME, FIELD_TYPE, FIELD_U8, FIELD_U16, FIELD_U32,
+                                       RR_CANONICAL, RR_ZONE_LOWER, Field, block_is_name, rrtype_get, rrtype_lower, rrtype_names)
 
 from fastdns.protocol.parameters import type_text
 

@@ -2,8 +2,8 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from fastdns._wire cimport Name, wire_name_equal, FLAG_TC, TYPE_CNAME, TYPE_ANY, CLASS_ANY, RCODE_NOERROR, RCODE_NXDOMAIN
 from fastdns.message.reply cimport Reply, Record, SECTION_ANSWER
-from fastdns.message.typify cimport (ReplyKind, Tally, reply_kind_of, reply_tally, KIND_NOERROR, KIND_NODATA, KIND_NAMEERROR, KIND_SERVERERROR, KIND_META,
-                              KIND_UPDATE, KIND_OTHERERROR)
+from fastdns.message.typify cimport (ReplyKind, Tally, reply_kind_of, reply_tally, KIND_NOERROR, KIND_NODATA, KIND_NAMEERROR, KIND_SERVERERROR,
+                                     KIND_META, KIND_UPDATE, KIND_OTHERERROR)
 from fastdns.plugins.cache._store cimport SUCCESS, DENIAL
 
 

@@ -10,7 +10,7 @@ from fastdns.walk.query cimport CHILD_MUX, NEXT, PARKED, UP, Handler, Query, Ver
 from fastdns._mux cimport NativeHandler, query_answer, query_child, query_fail, query_park
 from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_alloc, reply_append, reply_copy
 from fastdns.message.typify cimport KIND_NAMEERROR, reply_kind
-from fastdns._wire cimport (CLASS_IN, FLAG_TC, Name, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_SOA, wire_name_copy)
+from fastdns._wire cimport CLASS_IN, FLAG_TC, Name, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_SOA, wire_name_copy
 from fastdns.protocol.header cimport flags_opcode
 
 cdef enum:

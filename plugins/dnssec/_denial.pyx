@@ -4,10 +4,8 @@ from libc.string cimport memcpy, memset
 from fastdns.walk.query cimport Query
 from fastdns.message.reply cimport RECORD_OWNED, SECTION_AUTHORITY, Record, reply_add, reply_alloc
 from fastdns._wire cimport CLASS_IN, NAME_MAX
-from fastdns.protocol.rrtypes cimport (
-    TYPE_A, TYPE_AAAA, TYPE_CERT, TYPE_DNSKEY, TYPE_HINFO, TYPE_HIP, TYPE_LOC, TYPE_MX, TYPE_NS, TYPE_NSEC, TYPE_OPENPGPKEY, TYPE_RRSIG, TYPE_SOA,
-    TYPE_SPF, TYPE_SRV, TYPE_SSHFP, TYPE_TLSA, TYPE_TXT,
-)
+from fastdns.protocol.rrtypes cimport (TYPE_A, TYPE_AAAA, TYPE_CERT, TYPE_DNSKEY, TYPE_HINFO, TYPE_HIP, TYPE_LOC, TYPE_MX, TYPE_NS, TYPE_NSEC,
+                                       TYPE_OPENPGPKEY, TYPE_RRSIG, TYPE_SOA, TYPE_SPF, TYPE_SRV, TYPE_SSHFP, TYPE_TLSA, TYPE_TXT)
 
 cdef enum:
     COMMON = 14                 # types that every NSEC has

@@ -8,7 +8,7 @@ from fastdns.system.eviction cimport SieveLink
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.walk.query cimport ANSWERED, NEXT, PARKED, UP, Handler, Query, Verdict, query_do, query_scratch
 from fastdns._mux cimport NativeHandler, query_answer, query_fail, query_park
-from fastdns.message.reply cimport (RECORDS_MAX, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_add, reply_add_record, reply_copy)
+from fastdns.message.reply cimport RECORDS_MAX, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_add, reply_add_record, reply_copy
 from fastdns.message.typify cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, ReplyKind, reply_kind
 from fastdns._wire cimport (CLASS_IN, FLAG_AA, MESSAGE_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_DNSKEY, TYPE_DS, TYPE_NSEC, TYPE_OPT, TYPE_RRSIG,
                             TYPE_SOA, load16)

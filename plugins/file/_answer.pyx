@@ -11,8 +11,7 @@ from fastdns.index.nodes cimport NODE_CNAME, NODE_DNAME, NODE_HASHED, NODE_WILDC
 from fastdns.message.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record, reply_clear
 from fastdns.message.text cimport Text, text_name, text_put
 from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_ANY, TYPE_AXFR,
-                            TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, Name,
-                            load16, wire_name_copy, wire_name_length)
+                            TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, Name, load16, wire_name_copy, wire_name_length)
 from fastdns.index.zone cimport ZoneState, ZoneVersion, zone_match, zone_slots, zone_version
 from fastdns.index.zone_list cimport Zones, wire_is_below, zones_hold
 from fastdns.protocol.rrtypes cimport RR_ADDITIONAL, rrtype_get, rrtype_name_offset

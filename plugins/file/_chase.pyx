@@ -11,7 +11,7 @@ from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORI
 from fastdns._wire cimport (CLASS_IN, FLAG_TC, NAME_MAX, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_NS,
                             TYPE_SOA, Name, wire_name_copy)
 from fastdns.protocol.header cimport RCODE_YXDOMAIN
-from fastdns.plugins.file._answer cimport (ANSWER_PLAIN_REFERRALS, add_referral, add_servers, add_set, add_signatures, add_soa, add_targets, is_name)
+from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, add_referral, add_servers, add_set, add_signatures, add_soa, add_targets, is_name
 from fastdns.plugins.file._proof cimport prove_expansion
 
 cdef enum:

@@ -13,9 +13,7 @@ from fastdns.walk.query cimport ANSWERED, FAILED, NEXT, PARKED, Query, Timer, Ve
 from fastdns._mux cimport query_answer, query_fail, query_park, query_resume
 from fastdns.system.random cimport random_below
 from fastdns.message.reply cimport Record, reply_clear, reply_parse
-from fastdns._wire cimport (
-    FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, load16,
-)
+from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, load16
 from fastdns.protocol.header cimport flags_rcode
 from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
 from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat, datagram_sweep

@@ -1,27 +1,8 @@
 """A sink that keeps what it is given as Python objects."""
 from fastdns.plugins.kubernetes.store.encode cimport Output, encode_object, output_free
 from fastdns.plugins.kubernetes.decode.fields cimport DECODED, Scratch, scratch_free, scratch_init
-from fastdns.plugins.kubernetes.decode.objects cimport (
-    KIND_COUNT,
-    KIND_IMPORT,
-    KIND_IMPORT_SLICE,
-    KIND_POD,
-    KIND_SERVICE,
-    KIND_SLICE,
-    SOURCE_API,
-    Address,
-    Import,
-    Kind,
-    Object,
-    ObjectSink,
-    Pod,
-    Port,
-    Service,
-    Sink,
-    Slice,
-    Source,
-    Span,
-)
+from fastdns.plugins.kubernetes.decode.objects cimport (KIND_COUNT, KIND_IMPORT, KIND_IMPORT_SLICE, KIND_POD, KIND_SERVICE, KIND_SLICE, SOURCE_API,
+                                                        Address, Import, Kind, Object, ObjectSink, Pod, Port, Service, Sink, Slice, Source, Span)
 from fastdns.plugins.kubernetes.decode.protobuf cimport skim_object
 from fastdns.plugins.kubernetes.store.store cimport Store, cluster_lock, cluster_unlock
 

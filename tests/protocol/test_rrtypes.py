@@ -13,7 +13,6 @@ import pytest
 from fastdns._wire import name_wire, records
 from fastdns.protocol import rrtypes
 from fastdns.protocol.parameters import type_number, type_text
-from fastdns.zonefile import rdata
 
 #: RFC 3597 4: names of these types alone may be sent compressed.
 COMPRESSIBLE = {"NS", "MD", "MF", "CNAME", "SOA", "MB", "MG", "MR", "PTR", "MINFO", "MX"}

@@ -5,11 +5,11 @@ from libc.string cimport memset
 from fastdns.system.epoch cimport epoch_wait
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Buckets, Metric, metric_observe
 from fastdns.plugins.kubernetes.store.memory cimport Table, load_count, memory_end, memory_free, memory_reclaim, store_count
-from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, MOVES_EXTERNAL, MOVES_INTERNAL, NO_MEMORY, REMOVED, UNCHANGED, Outcome, import_upsert,
-                                                namespace_remove, namespace_sweep, namespace_upsert, nodes_begin, nodes_end, service_remove,
-                                                service_node, service_sweep, service_upsert)
+from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, MOVES_EXTERNAL, MOVES_INTERNAL, NO_MEMORY, REMOVED, UNCHANGED, Outcome,
+                                                          import_upsert, namespace_remove, namespace_sweep, namespace_upsert, nodes_begin, nodes_end,
+                                                          service_remove, service_node, service_sweep, service_upsert)
 from fastdns.plugins.kubernetes.decode.objects cimport (KIND_IMPORT, KIND_IMPORT_SLICE, KIND_NAMESPACE, KIND_POD, KIND_SERVICE, KIND_SLICE,
-                                                  SOURCE_SNAPSHOT, Import, Namespace, Object, Pod, Service, Slice, Source)
+                                                        SOURCE_SNAPSHOT, Import, Namespace, Object, Pod, Service, Slice, Source)
 from fastdns.plugins.kubernetes.store.records cimport IMPORTED, LOCAL, SERVICE_HEADLESS, ServiceNode
 from fastdns.plugins.kubernetes.store.replay cimport replay_kind
 from fastdns.plugins.kubernetes.store.slices cimport pod_remove, pod_sweep, pod_upsert, slice_remove, slice_sweep, slice_upsert, slices_begin, slices_end

@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 
+from fastdns import control
 from fastdns.plugins.kubernetes.watch import cluster as clusters
 from fastdns.plugins.kubernetes.watch.cluster import Cluster, Lease, Options
 from fastdns.plugins.kubernetes.watch.resources import Kind
+from tests.apiserver.process import ApiServer
+from tests.conformance.kube_api import KubeAPI
 from tests.native.recorder import Recorder
 from tests.server import free_port
 from tests.waiting import LIMIT, until

@@ -14,8 +14,9 @@ from fastdns.plugins.kubernetes.watch import reflector
 from fastdns.plugins.kubernetes.watch.connection import Endpoint
 from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
 from fastdns.plugins.kubernetes.watch.resources import RESOURCES, Kind
+from tests.apiserver.process import ApiServer
 from tests.native.recorder import Recorder
-from tests.plugins.kubernetes.conftest import RealServer, addresses
+from tests.plugins.kubernetes.conftest import addresses
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

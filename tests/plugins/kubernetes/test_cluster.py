@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from fastdns import control
 from fastdns.plugins.kubernetes.watch import cluster as clusters
 from fastdns.plugins.kubernetes.watch.cluster import Options, acquire
 from fastdns.plugins.kubernetes.watch.connection import Endpoint
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors, kinds
 from fastdns.plugins.kubernetes.watch.selectors import Selector
 from tests.native.recorder import Recorder
+from tests.server import free_port
 from tests.waiting import LIMIT, until
 
 OBJECTS = ["ns default", "svc default/a 10.0.0.1", "eps default/a 10.1.0.1", "pod default/p 10.1.0.1"]

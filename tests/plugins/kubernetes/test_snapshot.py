@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fastdns.control import tasks as control
 from fastdns.plugins.kubernetes.decode.objects import Sink
 from fastdns.plugins.kubernetes.decode.stream import JSON, Stream
 from fastdns.plugins.kubernetes.store import snapshot as file_format
