@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fastdns import control
+from fastdns.control import tasks as control
 from tests.waiting import LIMIT, until
 
 

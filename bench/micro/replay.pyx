@@ -12,7 +12,7 @@ from fastdns.walk.query cimport Flush, Mail, Source
 from fastdns.system.socket cimport AF_INET6, epoll_event, epoll_wait, htons, sockaddr_in6, socket_clock
 from fastdns.engine.timer cimport wheel_init, wheel_turn
 from fastdns.engine.io.udp cimport BATCH, CONTROL_SIZE, RECEIVE_SIZE, UdpBatch, UdpSocket, udp_take_up
-from fastdns.system cimport hash
+from fastdns.system.hash cimport hash_seed
 
 cdef extern from *:
     """
@@ -72,8 +72,8 @@ def compiler() -> str:
 
 
 def fix_cluster_hash(uint64_t seed) -> None:
-    hash.hash_seed[0] = seed
-    hash.hash_seed[1] = seed * 0x9E3779B97F4A7C15ULL | 1
+    hash_seed[0] = seed
+    hash_seed[1] = seed * 0x9E3779B97F4A7C15ULL | 1
 
 
 def write_down() -> None:
