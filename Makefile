@@ -1,75 +1,100 @@
-# make run and make test are all that a fresh clone needs (python3.11 or later with headers and venv, C and C++ compilers, libre2-dev, libssl-dev).
+# make run and make test are all that a fresh clone needs. tools/system_packages.py has the list of what they take from the system.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 STAMPS := $(VENV)/stamps
+JOBS := $(shell nproc)
 
 export PATH := /usr/lib/ccache:$(PATH)
 
-# The requirements that a Python expression names, one a line.
-requirements = $(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); q = p["project"]; print(*($(1)), sep="\n")'
+# What is compiled. The stamp's name holds the names of all files: one that comes, goes or moves means a build too.
+CORE := $(shell find fastdns plugins -type f \( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \))
+BENCH := $(shell find bench -type f \( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \))
+RECIPE := setup.py pyproject.toml tools/compilation.py
+VARIANT := $(FASTDNS_DEBUG) $(FASTDNS_SANITIZE) $(FASTDNS_COVERAGE)
+stamp = $(STAMPS)/$(1)-$(shell echo $(sort $(2)) $(VARIANT) | cksum | cut -d' ' -f1)
+ALL_BUILT := $(call stamp,all,$(CORE) $(BENCH))
+SERVER_BUILT := $(call stamp,server,$(CORE))
 
 .PHONY: build
-build: $(STAMPS)/requirements ## .venv with everything compiled in place, .venv/bin/fastdns
-	@$(BIN)/python setup.py -q build_ext --inplace
-	@$(MAKE) --no-print-directory -s $(STAMPS)/editable
+build: $(ALL_BUILT) $(STAMPS)/editable ## .venv with everything compiled in place, .venv/bin/fastdns
 
-$(STAMPS)/venv:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fastdns needs Python 3.11 or later")'
+# What serves, without the modules of bench/.
+.PHONY: server
+server: $(firstword $(wildcard $(ALL_BUILT)) $(SERVER_BUILT)) $(STAMPS)/editable
+
+$(ALL_BUILT): $(CORE) $(BENCH) $(RECIPE) | $(STAMPS)/build-requirements
+	@$(BIN)/python setup.py -q build_ext --inplace
+	@rm -f $(STAMPS)/all-* && touch $@
+
+$(SERVER_BUILT): $(CORE) $(RECIPE) | $(STAMPS)/build-requirements
+	@FASTDNS_COMPILE=server $(BIN)/python setup.py -q build_ext --inplace
+	@rm -f $(STAMPS)/server-* && touch $@
+
+# The commands and the package's metadata. Nothing is compiled again for them.
+$(STAMPS)/editable: $(RECIPE) $(wildcard bench/cli.py) | $(STAMPS)/build-requirements
+	@FASTDNS_COMPILE=nothing $(PIP) install --no-build-isolation --no-deps -e .
+	@touch $@
+
+# Requirements by what needs them: build is for compiling and serving, the others are extras of pyproject.toml.
+$(STAMPS)/%-requirements: pyproject.toml tools/requirements.py | $(STAMPS)/venv
+	@$(BIN)/python tools/requirements.py $* > $@.txt && $(PIP) install --no-compile -r $@.txt && touch $@
+
+$(STAMPS)/venv: | $(STAMPS)/system
 	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(STAMPS)/system: tools/system_packages.py
+	@$(PYTHON) tools/system_packages.py build
 	@mkdir -p $(STAMPS) && touch $@
 
-# Before the first compile, from pyproject.toml alone.
-$(STAMPS)/requirements: pyproject.toml | $(STAMPS)/venv
-	@$(call requirements,p["build-system"]["requires"] + q["dependencies"] + q["optional-dependencies"]["test"]) | xargs $(PIP) install
-	@touch $@
-
-$(STAMPS)/editable: setup.py pyproject.toml $(wildcard bench/cli.py) | $(STAMPS)/requirements
-	$(PIP) install --no-build-isolation --no-deps -e .
-	@touch $@
-
 .PHONY: run
-run: build ## serves the sample cluster on 127.0.0.1:5353 and prints queries to try
-	@$(BIN)/python tools/sample_queries.py fastdns/sample/queries.txt 5353
-	@cd fastdns/sample && exec ../../$(BIN)/fastdns -conf Corefile -dns.port 5353
+run: server ## serves the sample cluster on 127.0.0.1:5353 and prints queries to try
+	@exec $(BIN)/python tools/sample.py run $(BIN)/fastdns
 
 .PHONY: ask
-ask: build
-	@$(BIN)/python tools/sample_queries.py fastdns/sample/queries.txt 5353 $(Q)
+ask: ## asks the sample cluster that make run serves: make ask Q='NAME TYPE', or everything
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) tools/sample.py ask $(Q)
 
+# The programs that tests start.
+.PHONY: programs
+programs:
+	@$(PYTHON) tools/system_packages.py test
+
+# Most of their time is waiting, so as many at once as there are processors; what measures is alone.
 .PHONY: test
-# Most of their time is waiting, so two at once; what measures is alone.
-test: build ## the tests, but for the slow ones
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not timing and not memory"
+test: programs build $(STAMPS)/test-requirements ## the tests, but for the slow ones
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not timing and not memory"
 	$(BIN)/python -m pytest -m "not slow and (timing or memory)"
 
 .PHONY: slow
-slow: build ## the tests of many seconds: packages built, large clusters
+slow: build $(STAMPS)/test-requirements ## the tests of many seconds: packages built, large clusters
 	$(BIN)/python -m pytest -m slow
 
 # make bench UPDATE=1 writes the numbers down, make bench K=cache measures some.
 .PHONY: bench
-bench: build ## micro-benchmarks, compared with what is written down for this kind of processor
+bench: build $(STAMPS)/test-requirements $(STAMPS)/bench-requirements ## micro-benchmarks, compared with what is written down for this kind of processor
 	$(BIN)/fastdns-bench micro $(if $(UPDATE),--update) $(if $(K),-k "$(K)")
 
 .PHONY: lint
-lint: build $(STAMPS)/lint ## ruff, mypy, cython-lint
+lint: build $(STAMPS)/test-requirements $(STAMPS)/lint-requirements ## ruff, mypy, cython-lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	tools/cython_lint.sh
 
 .PHONY: format
-format: $(STAMPS)/lint ## ruff's layout and import order
+format: $(STAMPS)/lint-requirements ## ruff's layout and import order
 	$(BIN)/ruff check -q --fix .
 	$(BIN)/ruff format .
 
 .PHONY: wheel
-wheel: build $(STAMPS)/wheel ## sdist in dist/, the wheel made from it and repaired in wheelhouse/
+wheel: build $(STAMPS)/wheel-requirements ## sdist in dist/, the wheel made from it and repaired in wheelhouse/
 	rm -rf dist wheelhouse
 	$(BIN)/python -m build --no-isolation --outdir dist .
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --wheel-dir wheelhouse dist/*.whl
+	$(BIN)/python tools/licenses.py wheel wheelhouse/*.whl
 	$(BIN)/python -m twine check --strict dist/*.tar.gz wheelhouse/*.whl
 
 # The tests against a build with AddressSanitizer and UndefinedBehaviorSanitizer, apart from the ordinary one.
@@ -78,7 +103,7 @@ SANITIZERS ?= address,undefined
 TESTS ?= tests
 SANITIZED := build/sanitized
 .PHONY: sanitize
-sanitize: build ## the tests against a build with ASan and UBSan
+sanitize: build $(STAMPS)/test-requirements ## the tests against a build with ASan and UBSan
 	FASTDNS_SANITIZE=$(SANITIZERS) $(BIN)/python setup.py -q build --build-lib $(SANITIZED)
 	tools/with_sanitizers.sh $(BIN)/python -m pytest --capture=sys -o pythonpath="$(SANITIZED) ." -o timeout=600 -m "not slow and not memory and not timing" $(TESTS)
 
@@ -86,7 +111,7 @@ sanitize: build ## the tests against a build with ASan and UBSan
 THREADED := tests/test_index.py tests/test_epoch.py tests/test_lane.py tests/test_tcp.py tests/test_log.py tests/test_metrics.py tests/test_http.py \
 	tests/robustness/test_reload.py tests/robustness/test_parking.py tests/robustness/test_python_plugins.py tests/plugins
 .PHONY: tsan
-tsan: build ## the tests of what threads share against a build with TSan
+tsan: build $(STAMPS)/test-requirements ## the tests of what threads share against a build with TSan
 	FASTDNS_SANITIZE=thread $(BIN)/python setup.py -q build --build-lib build/threads
 	FASTDNS_SANITIZE=thread tools/with_sanitizers.sh $(BIN)/python -m pytest -o pythonpath="build/threads ." -o timeout=600 \
 		-m "not slow and not memory and not timing" $(if $(filter file,$(origin TESTS)),$(THREADED),$(TESTS))
@@ -102,14 +127,14 @@ debug: build ## the tests against a debug build
 PACKETS ?= 1000000
 SEED ?= 1
 .PHONY: fuzz
-fuzz: build ## mutated packets against the build with ASan and UBSan
+fuzz: build $(STAMPS)/test-requirements ## mutated packets against the build with ASan and UBSan
 	FASTDNS_SANITIZE=$(SANITIZERS) $(BIN)/python setup.py -q build --build-lib $(SANITIZED)
 	FASTDNS_BIN="$(CURDIR)/tools/with_sanitizers.sh $(CURDIR)/$(BIN)/python -P -m fastdns" $(BIN)/python -m tests.fuzz.packets $(PACKETS) $(SEED)
 
 # R19: load, changes, reloads and outages at once: make soak MINUTES=4320 for the 72 hours of the goal
 MINUTES ?= 60
 .PHONY: soak
-soak: build ## everything at once for MINUTES, with all answers checked
+soak: build $(STAMPS)/test-requirements ## everything at once for MINUTES, with all answers checked
 	$(BIN)/python -m tests.soak $(MINUTES)
 
 .PHONY: clean
@@ -121,11 +146,3 @@ clean: ## back to a fresh clone, but for .venv
 .PHONY: help
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
-
-$(STAMPS)/lint: pyproject.toml | $(STAMPS)/requirements
-	@$(call requirements,q["optional-dependencies"]["lint"]) | xargs $(PIP) install
-	@touch $@
-
-$(STAMPS)/wheel: pyproject.toml | $(STAMPS)/requirements
-	@$(call requirements,q["optional-dependencies"]["wheel"]) | xargs $(PIP) install
-	@touch $@

@@ -1,29 +1,37 @@
-"""Builds the native modules: every ``.pyx`` under ``fastdns/``, ``plugins/*/`` and ``bench/``.
+"""Builds the native modules: every ``.pyx`` under ``fastdns/``, ``plugins/*/`` and ``bench/``. ``tools/compilation.py`` runs the compilers.
 
 Environment switches (each keeps its own C files and objects, so that builds do not mix):
 
 ``FASTDNS_DEBUG=1``       no optimisation, assertions, bounds checks, counters of live memory (fastdns/system/debug.pyi)
 ``FASTDNS_SANITIZE=LIST`` gcc's ``-fsanitize=LIST``, for example ``address,undefined``
 ``FASTDNS_COVERAGE=1``    gcov counters
+``FASTDNS_COMPILE=WHAT``  ``server``: without the modules of ``bench/``; ``nothing``: for commands and metadata of what is compiled in place
 ``CYTHON_CACHE_DIR=PATH`` C files are taken from there where every source they were made of is the same, in whatever folder it lies
 """
 
 from __future__ import annotations
 
+import json
 import os
-import shlex
 import shutil
-import subprocess
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from setuptools import Extension, setup
-from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 os.chdir(ROOT)  # everything below is relative, so that nothing of this machine enters the C files
+sys.path.insert(0, str(ROOT / "tools"))
+
+import compilation  # noqa: E402
+import system_packages  # noqa: E402
 
 #: Import name of a top folder -> where it lies. Folders below follow by themselves.
 TREES = {"fastdns": "fastdns", "fastdns.plugins": "plugins", "fastdns.bench": "bench"}
+
+#: The trees whose modules are compiled. All belong to the package.
+COMPILED = {"": [*TREES], "server": ["fastdns", "fastdns.plugins"], "nothing": []}[os.environ.get("FASTDNS_COMPILE", "")]
 
 DEBUG = os.environ.get("FASTDNS_DEBUG", "") not in ("", "0")
 SANITIZE = os.environ.get("FASTDNS_SANITIZE", "")
@@ -46,11 +54,48 @@ DIRECTIVES = {
 }
 
 
-#: Modules over a library: name -> (language, header, libraries, the header's package in Debian).
-OVER = {"fastdns.expression.matcher": ("c++", "re2/re2.h", ["re2"], "libre2-dev"), "fastdns.system.digest": ("c", "openssl/params.h", ["crypto"], "libssl-dev")}
+class Library(NamedTuple):
+    """A library that modules are linked with. ``tools/system_packages.py`` knows the package of its header."""
+
+    name: str
+    language: str
+    header: str
+    link: str
+    #: The macro with its version; empty: the header has none, and the name of the file that is linked stands for it.
+    macro: str = ""
 
 
-def compile_args(cplusplus: bool = False) -> list[str]:
+RE2 = Library("RE2", "c++", "re2/re2.h", "re2")
+CRYPTO = Library("OpenSSL", "c", "openssl/params.h", "crypto", "OPENSSL_VERSION_TEXT")
+
+#: Module -> the library it is written over.
+OVER = {"fastdns.expression.matcher": RE2, "fastdns.system.digest": CRYPTO}
+
+#: Optimisation of what does not run for each query, by package; elsewhere -O3.
+LEVELS = {
+    "fastdns.zonefile": "-O2",
+    "fastdns.expression": "-O2",
+    "fastdns.executor": "-O2",
+    "fastdns.plugins.kubernetes.decode": "-O2",
+    "fastdns.plugins.kubernetes.watch": "-O2",
+    "fastdns.corefile": "-O1",
+    "fastdns.fronts": "-O1",
+    "fastdns.server": "-O1",
+    "fastdns.node": "-O1",
+    "fastdns.plugins.auto": "-O1",
+    "fastdns.plugins.secondary": "-O1",
+    "fastdns.plugins.transfer": "-O1",
+}
+
+
+def level(name: str) -> str:
+    """-O of a module."""
+    while name not in LEVELS and "." in name:
+        name = name.rpartition(".")[0]
+    return LEVELS.get(name, "-O3")
+
+
+def compile_args(cplusplus: bool, optimisation: str) -> list[str]:
     args = ["-std=gnu++17" if cplusplus else "-std=gnu11", "-fvisibility=hidden", "-fno-strict-aliasing", "-pthread", "-fstack-protector-strong"]
     args += [
         "-Wno-unused-function",
@@ -60,11 +105,11 @@ def compile_args(cplusplus: bool = False) -> list[str]:
         "-Wno-unused-result",
     ]
     if not cplusplus:
-        args += ["-Werror=implicit-function-declaration"]
+        args += ["-Werror=implicit-function-declaration", "-Wno-discarded-qualifiers"]  # Cython keeps no const in its temporaries
     if DEBUG or SANITIZE:
         args += ["-O1" if SANITIZE else "-O0", "-g", "-fno-omit-frame-pointer", "-U_FORTIFY_SOURCE"]
     else:
-        args += ["-O3", "-g0", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
+        args += [optimisation, "-g0", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
     if DEBUG:
         args += ["-UNDEBUG"]
         if not SANITIZE and not cplusplus:  # the sanitizers watch memory by themselves
@@ -132,82 +177,83 @@ def packages() -> list[str]:
 
 def sources() -> dict[str, Path]:
     found = {}
-    for tree, where in TREES.items():
-        for folder in walk(where):
+    for tree in COMPILED:
+        for folder in walk(TREES[tree]):
             for path in sorted(folder.glob("*.pyx")):
                 found[dotted(path, tree)] = path
     return found
 
 
-def has_header(language: str, header: str) -> bool:
-    """Whether a compiler of the language is there and finds the header."""
-    command = os.environ.get("CXX", "c++") if language == "c++" else os.environ.get("CC", "cc")
-    compiler = [*shlex.split(command), "-x", language, "-fsyntax-only", "-"]
-    try:
-        return subprocess.run(compiler, input=f"#include <{header}>\n", text=True, capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
-
-
 def extensions() -> list[Extension]:
     link_tree()
     found = sources()
-    for name, (language, header, _, package) in OVER.items():
-        if name in found and not has_header(language, header):
-            raise SystemExit(f"fastdns needs <{header}>: install {package} (Debian's name) and a {language.upper()} compiler")
     if not found:
         return []
-    from Cython.Build import cythonize  # kept here: no .pyx, no cython
-
+    if unknown := set(OVER) - set(found):
+        raise SystemExit(f"setup.py: OVER names modules that are not there: {', '.join(sorted(unknown))}")
+    for library in set(OVER.values()):
+        if not system_packages.has_header(library.header):
+            raise SystemExit(f"fastdns needs {library.name}: {library.header} is missing, install {system_packages.package(library.header)}")
     headers = sorted(str(path) for path in Path("fastdns").glob("*.h"))
-    wanted = [
-        Extension(
-            name,
-            [str(path)],
-            include_dirs=["fastdns", str(path.parent)],
-            depends=headers,
-            define_macros=[("_GNU_SOURCE", "1")],
-            language=OVER[name][0] if name in OVER else "c",
-            libraries=OVER[name][2] if name in OVER else [],
-            extra_compile_args=compile_args(name in OVER and OVER[name][0] == "c++"),
-            extra_link_args=link_args(),
+    made = []
+    for name, path in found.items():
+        library = OVER.get(name)
+        language = library.language if library else "c"
+        made.append(
+            Extension(
+                name,
+                [str(path)],
+                include_dirs=["fastdns", str(path.parent)],
+                depends=headers,
+                define_macros=[("_GNU_SOURCE", "1")],
+                language=language,
+                libraries=[library.link] if library else [],
+                extra_compile_args=compile_args(language == "c++", level(name)),
+                extra_link_args=link_args(),
+            )
         )
-        for name, path in found.items()
-    ]
-    return cythonize(
-        wanted,
-        include_path=[".", str(LINKED)],
-        build_dir=str(GENERATED),
-        compiler_directives=DIRECTIVES,
-        nthreads=2,
-        cache=os.environ.get("CYTHON_CACHE_DIR") or False,
-        force=changed(),
-        show_all_warnings=False,
-    )
+    return made
 
 
-def changed() -> bool:
-    """Whether the C files come from another build recipe; cython itself looks only at the sources."""
+def forget_other_recipe() -> None:
+    """Delete the C files of another build recipe; Cython itself looks only at the sources."""
     import Cython
 
     stamp = GENERATED / "recipe"
     recipe = f"{Cython.__version__} {sorted(DIRECTIVES.items())}"
-    if stamp.is_file() and stamp.read_text() == recipe:
-        return False
-    shutil.rmtree(GENERATED, ignore_errors=True)
-    GENERATED.mkdir(parents=True)
-    stamp.write_text(recipe)
-    return True
+    if not stamp.is_file() or stamp.read_text() != recipe:
+        shutil.rmtree(GENERATED, ignore_errors=True)
+        GENERATED.mkdir(parents=True)
+        stamp.write_text(recipe)
 
 
-class build(build_ext):  # noqa: N801 - distutils names commands in lower case
-    """build_ext with two jobs and objects apart for each variant."""
+class Build(compilation.BuildExtensions):
+    variant = VARIANT
+    options = {  # noqa: RUF012
+        "include_path": [".", str(LINKED)],
+        "build_dir": str(GENERATED),
+        "compiler_directives": DIRECTIVES,
+        "cache": os.environ.get("CYTHON_CACHE_DIR") or False,
+        "show_all_warnings": False,
+    }
 
-    def finalize_options(self) -> None:
-        super().finalize_options()
-        self.parallel = self.parallel or 2
-        if VARIANT != "release":
-            self.build_temp = f"{self.build_temp}-{VARIANT}"
+    def build_extensions(self) -> None:
+        forget_other_recipe()
+        super().build_extensions()
+
+    @staticmethod
+    def describe(package: Path) -> None:
+        """Write down what ``fastdns -version`` lists."""
+        import Cython
+
+        features = {
+            "compiler": compilation.compiler_version(),
+            "optimization": ("-O1" if SANITIZE else "-O0") if DEBUG or SANITIZE else "-O3, -O2 and -O1 for what does not run for each query",
+            "sanitizers": SANITIZE or "none",
+            "cython": Cython.__version__,
+            **{library.name: compilation.library_version(library.header, library.link, library.macro) for library in sorted(set(OVER.values()))},
+        }
+        (package / "features.json").write_text(json.dumps(features, indent=4) + "\n")
 
 
 def scripts() -> list[str]:
@@ -228,6 +274,6 @@ setup(
     include_package_data=False,
     ext_modules=extensions(),
     entry_points={"console_scripts": scripts()},
-    cmdclass={"build_ext": build},
+    cmdclass={"build_ext": Build},
     zip_safe=False,
 )

@@ -32,7 +32,7 @@ class Process:
 
     def __init__(self, queries: QuerySet, target: Target, cpus: Collection[int], **options: Any) -> None:
         if importlib.util.find_spec("aioquic") is None:
-            raise OSError(0, "needs aioquic: pip install 'fastdns[quic]'")
+            raise OSError(0, "needs aioquic, which is not installed")
         self.cpu_seconds = 0.0
         self.warmed = 0
         self.dropped = 0

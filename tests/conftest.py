@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.build import Unbuildable, build, go_command
+from tests.apiserver.build import Unbuildable, build
+from tests.programs import program
 from tests.server import Server
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,10 +43,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 @pytest.fixture(scope="session")
 def go() -> str:
     """The go command."""
-    path = go_command()
-    if path is None:
-        pytest.skip("needs Go")
-    return path
+    return program("go")
 
 
 @pytest.fixture(scope="session")

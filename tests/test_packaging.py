@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Installed name of a top folder -> where it lies, as in setup.py.
 TREES = {"fastdns": "fastdns", "fastdns/plugins": "plugins", "fastdns/bench": "bench"}
 SOURCES = (".py", ".pyx", ".pxd", ".pyi", ".h")
+#: Octets of a virtual environment with the wheel and what it requires, without pip.
+INSTALLED_MOST = 60 << 20
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -115,6 +121,65 @@ def test_every_extension_of_the_wheel_imports(installed: Path, tmp_path: Path) -
     files = run(sys.executable, "-c", code, *modules, cwd=tmp_path, env={"PYTHONPATH": str(installed)}).splitlines()
     assert len(files) == len(modules)
     assert all(file.startswith(str(installed)) for file in files)
+
+
+def required(distribution: metadata.Distribution) -> set[str]:
+    """The names of all packages that it brings with it, without extras."""
+    found: set[str] = set()
+    waiting = [distribution]
+    while waiting:
+        for line in waiting.pop().requires or ():
+            requirement = Requirement(line)
+            name = requirement.name.lower()
+            if name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+                found.add(name)
+                waiting.append(metadata.distribution(name))
+    return found
+
+
+def test_the_wheel_requires_what_serves_all_transports_and_no_more(installed: Path) -> None:
+    (shipped,) = metadata.distributions(name="fastdns", path=[str(installed)])
+    names = required(shipped)
+    assert {"aioquic", "cryptography", "h11", "h2", "hpack"} <= names
+    assert not names & {"kubernetes", "prometheus-client", "pytest", "dpkt", "rich"}
+    files = [file.locate() for name in names for file in metadata.distribution(name).files or ()]
+    files += [path for path in installed.rglob("*") if path.is_file()]
+    assert sum(os.path.getsize(path) for path in files if os.path.exists(path)) <= INSTALLED_MOST
+
+
+def test_the_wheel_says_what_it_was_built_with(installed: Path) -> None:
+    assert json.loads((installed / "fastdns" / "features.json").read_text()) == json.loads((ROOT / "fastdns" / "features.json").read_text())
+
+
+def test_licences_of_bundled_libraries_are_in_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    """auditwheel's copies of libre2 and others come with their licences, listed in RECORD like every file."""
+    if not (wheel.parent.name == "wheelhouse" and shutil.which("dpkg")):
+        repaired = tmp_path / wheel.name
+        shutil.copy(wheel, repaired)
+        linked = system_libraries(wheel, tmp_path)
+        with zipfile.ZipFile(repaired, "a") as archive:
+            for path in linked:
+                archive.write(path, f"fastdns.libs/{path.name.replace('.so', '-0123abcd.so', 1)}")
+        run(sys.executable, ROOT / "tools" / "licenses.py", "wheel", repaired, cwd=tmp_path)
+        wheel = repaired
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        record = archive.read(next(name for name in names if name.endswith("/RECORD"))).decode()
+        texts = {name: archive.read(name).decode() for name in names if ".dist-info/licenses/" in name}
+    bundled = [name for name in names if name.startswith("fastdns.libs/")]
+    assert any("libre2" in name for name in bundled)
+    assert any("The RE2 Authors" in text for text in texts.values())
+    assert all(f"{name},sha256=" in record for name in texts)
+    assert any(name.endswith("licenses/LICENSE") for name in texts)
+
+
+def system_libraries(wheel: Path, folder: Path) -> list[Path]:
+    """What the wheel's modules are linked with, but for those of glibc and gcc."""
+    with zipfile.ZipFile(wheel) as archive:
+        modules = [archive.extract(name, folder / "modules") for name in archive.namelist() if name.endswith(".so")]
+    lines = run("ldd", *modules, cwd=folder).splitlines()
+    paths = {words[2] for words in map(str.split, lines) if "=>" in words and words[2].startswith("/")}
+    return sorted(Path(path) for path in paths if not re.search(r"/(libc|libm|libgcc_s|libstdc\+\+|libpthread|libdl)\.so", path))
 
 
 def test_the_wheel_has_the_commands(installed: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -13,12 +12,12 @@ import dns.exception
 import dns.message
 import dns.query
 import dns.rdata
-import pytest
 
+from tests.programs import program
 from tests.server import free_port
 from tests.waiting import LIMIT, REPLY, until
 
-__all__ = ["Delv", "Unbound", "run", "tool"]
+__all__ = ["Delv", "Unbound", "run"]
 
 UNBOUND = """
 server:
@@ -47,14 +46,6 @@ stub-zone:
 """
 
 
-def tool(name: str) -> str:
-    """The path of a program; without it the test is skipped."""
-    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-    if path is None:
-        pytest.skip(f"needs {name}")
-    return path
-
-
 def environment() -> dict[str, str]:
     """Ours without the libraries of make sanitize, with which others' programs hang."""
     return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
@@ -69,12 +60,12 @@ class Unbound:
     """A resolver that asks a server on ``port`` for the zones, whose keys it trusts, by name."""
 
     def __init__(self, folder: Path, port: int, keys: dict[str, dns.rdata.Rdata]) -> None:
-        program = tool("unbound")
+        unbound = program("unbound")
         self.port = free_port()
         anchors = "\n    ".join(f'trust-anchor: "{zone} DNSKEY {key.to_text()}"' for zone, key in keys.items())
         zones = "".join(ZONE.format(name=zone, port=port) for zone in keys)
         (folder / "unbound.conf").write_text(UNBOUND.format(own=self.port, folder=folder, anchors=anchors, zones=zones))
-        self.process = subprocess.Popen([program, "-c", str(folder / "unbound.conf")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+        self.process = subprocess.Popen([unbound, "-c", str(folder / "unbound.conf")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
 
     def __enter__(self) -> Self:
         until(lambda: self.resolve("localhost.", "A"), "unbound's first answer")
@@ -100,7 +91,7 @@ class Delv:
         anchor = folder / "anchors"
         flags, protocol, algorithm, *octets = key.to_text().split()
         anchor.write_text(f'trust-anchors {{ {zone} static-key {flags} {protocol} {algorithm} "{"".join(octets)}"; }};\n')
-        self.command = (tool("delv"), "@127.0.0.1", "-p", str(port), "-a", str(anchor), f"+root={zone}")
+        self.command = (program("delv"), "@127.0.0.1", "-p", str(port), "-a", str(anchor), f"+root={zone}")
 
     def ask(self, name: str, kind: str) -> str:
         return run(*self.command, name, kind)

@@ -21,9 +21,8 @@ class Kind(NamedTuple):
 
     module: str
     name: str
-    #: Modules that have to be installed, and the extra of fastdns that installs them.
+    #: Python modules it imports, which the package requires.
     modules: tuple[str, ...] = ()
-    extra: str = ""
     #: What the server says at start without `tls`; "" where the transport does without.
     needs_tls: str = ""
 
@@ -31,10 +30,10 @@ class Kind(NamedTuple):
 #: By scheme of the Corefile.
 FRONTS: dict[str, Kind] = {
     "tls": Kind("fastdns.fronts.dot", "DotFront"),
-    "grpc": Kind("fastdns.fronts.grpc", "GrpcFront", ("hpack",), "grpc"),
-    "https": Kind("fastdns.fronts.doh", "DohFront", ("hpack", "h11"), "doh"),
-    "https3": Kind("fastdns.fronts.https3", "Https3Front", ("aioquic",), "quic", "DoH3 requires TLS, no TLS config found"),
-    "quic": Kind("fastdns.fronts.doq", "DoqFront", ("aioquic",), "quic", "ListenPacket: quic: tls.Config not set"),
+    "grpc": Kind("fastdns.fronts.grpc", "GrpcFront", ("hpack",)),
+    "https": Kind("fastdns.fronts.doh", "DohFront", ("hpack", "h11")),
+    "https3": Kind("fastdns.fronts.https3", "Https3Front", ("aioquic",), "DoH3 requires TLS, no TLS config found"),
+    "quic": Kind("fastdns.fronts.doq", "DoqFront", ("aioquic",), "ListenPacket: quic: tls.Config not set"),
 }
 
 
@@ -49,4 +48,4 @@ def missing(transport: str) -> str:
     """What has to be installed before this transport can be served; "" for nothing."""
     kind = FRONTS[transport]
     absent = [name for name in kind.modules if importlib.util.find_spec(name) is None]
-    return f"{transport}:// needs {' and '.join(absent)}: install fastdns[{kind.extra}]" if absent else ""
+    return f"{transport}:// needs {' and '.join(absent)}, which is not installed" if absent else ""

@@ -1,14 +1,18 @@
-"""What is printed at start: zones, plugins, version."""
+"""What is printed at start, and by ``-version``: zones, version, features."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import fastdns
 from fastdns.server.servers import Server
 
-__all__ = ["version", "zone_lines"]
+__all__ = ["features", "version", "zone_lines"]
 
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -21,6 +25,26 @@ def version() -> list[str]:
     runtime = f"{sys.implementation.name}{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
     commit = getattr(fastdns, "__commit__", "")
     return [f"fastdns-{fastdns.__version__}", f"{system.sysname.lower()}/{machine}, {runtime}, {commit}"]
+
+
+def features() -> list[str]:
+    """What this build is made of, a line each: compiler and libraries of the build, then what it runs with. After the version for ``-version``."""
+    import ssl
+
+    built = json.loads(Path(fastdns.__file__).with_name("features.json").read_text())
+    return [*(f"{name}: {value}" for name, value in built.items()), f"tls: {ssl.OPENSSL_VERSION}", f"packages: {', '.join(_packages())}"]
+
+
+def _packages() -> Iterator[str]:
+    """The required Python packages, with the versions that are installed."""
+    from importlib import metadata
+
+    for requirement in metadata.requires("fastdns") or ():
+        if named := re.match(r"[\w.-]+(?!.*extra ==)", requirement):
+            try:
+                yield f"{named[0]} {metadata.version(named[0])}"
+            except metadata.PackageNotFoundError:
+                yield f"{named[0]} (not installed)"
 
 
 def zone_lines(server: Server) -> list[str]:

@@ -37,7 +37,7 @@ def main() -> None:
     if asked.version:
         from fastdns.server import banner
 
-        _print(banner.version())
+        _print([*banner.version(), *banner.features()])
     if asked.plugins:
         from fastdns.corefile.errors import CorefileError
         from fastdns.setup import registry

@@ -62,7 +62,7 @@ def setup(controller: Controller) -> Grpc:
     """``grpc FROM TO... { … }``"""
     place = controller.place()
     if importlib.util.find_spec("h2") is None:
-        raise CorefileError(f"{place.file}:{place.line} - Error during parsing: grpc needs h2: install fastdns[grpc]", place.file, place.line)
+        raise CorefileError(f"{place.file}:{place.line} - Error during parsing: grpc needs h2, which is not installed", place.file, place.line)
     plugin = Grpc(parse(controller))
     controller.on_startup(lambda: plugin.look_below(controller.config.handlers))
     return plugin

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ import pytest
 from fastdns.bench import replay
 from fastdns.bench.cli import main
 from fastdns.bench.instructions import FILE, Counts, Unmeasurable, compare, derive, functions, judge, measure, readable, total
+from tests.programs import need
 
 KEY = "gcc 1.0, glibc 2.0, x86_64"
 
@@ -51,8 +51,7 @@ def test_a_chain_without_a_directive() -> None:
 
 
 def test_the_same_number_each_time(tmp_path: Path) -> None:
-    if shutil.which("valgrind") is None:
-        pytest.skip("needs valgrind")
+    need("valgrind")
     folders = [tmp_path / ("elsewhere" * (turn + 1)) for turn in range(2)]  # memory may lie elsewhere, too
     for folder in folders:
         folder.mkdir()

@@ -14,7 +14,7 @@ SAMPLE = Path(fastdns.__file__).parent / "sample"
 
 def test_every_query_that_make_run_prints(serve: Callable[..., Server], tmp_path: Path) -> None:
     shutil.copy(SAMPLE / "cluster.yaml", tmp_path)
-    text = (SAMPLE / "Corefile").read_text().replace(":5353", ":{port}").replace("cluster.yaml", str(tmp_path / "cluster.yaml"))
+    text = (SAMPLE / "Corefile").read_text().replace("\n. {", "\n.:{port} {").replace("cluster.yaml", str(tmp_path / "cluster.yaml"))
     server = serve(text)
     lines = [line for line in (SAMPLE / "queries.txt").read_text().splitlines() if not line.startswith("#")]
     assert len(lines) >= 10

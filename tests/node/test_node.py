@@ -7,7 +7,6 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +21,7 @@ import dns.query
 import dns.rdatatype
 import pytest
 
+from tests.programs import need
 from tests.waiting import LIMIT, REPLY, until
 
 CLONE_NEWNET = 0x40000000
@@ -148,9 +148,7 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
-    for program in ("ip", "iptables", "ip6tables"):
-        if shutil.which(program) is None:
-            pytest.skip(f"needs {program}")
+    need("ip", "iptables", "ip6tables")
     if os.geteuid() != 0:
         pytest.skip("needs root to make a network namespace")
     space = Namespace()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.programs import program
 from tests.server import Server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -51,7 +52,7 @@ def test_R11_serving_again_after_a_kill(serve: Callable[..., Server]) -> None:
 
 def test_R16_lifetimes_are_not_of_the_wall_clock() -> None:
     """TTLs, deadlines and timers count monotonic time: a clock that jumps ends nothing and makes nothing immortal."""
-    tracked = subprocess.run(["git", "ls-files", "*.pyx", "*.pxd", "*.h"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    tracked = subprocess.run([program("git"), "ls-files", "*.pyx", "*.pxd", "*.h"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     lookers = {path for path in tracked if WALL_CLOCK.search((ROOT / path).read_text())}
     assert lookers <= MAY_LOOK, lookers
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +20,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from tests.certificates import common_name, write_certificate, write_certificates
+from tests.programs import program
 from tests.quic import Client, Closed, query
 from tests.server import Server
 from tests.waiting import REPLY, until
@@ -323,13 +323,13 @@ def test_a_missing_package_is_named(serve: Callable[..., Server]) -> None:
 
     server = serve(COREFILE, prepare=hide, wait=False, env={"PYTHONPATH": "hidden"})
     assert server.exit_status() == 1
-    assert f"{server.corefile}:1 - Error during parsing: quic:// needs aioquic: install fastdns[quic] (server block quic://.:{server.port})" in server.log()
+    assert f"{server.corefile}:1 - Error during parsing: quic:// needs aioquic, which is not installed (server block quic://.:{server.port})" in server.log()
 
 
 def test_an_independent_client(server: Server) -> None:
     """kdig speaks QUIC by ngtcp2."""
-    kdig = shutil.which("kdig")
-    if kdig is None or "+[no]quic" not in subprocess.run([kdig, "--help"], capture_output=True, text=True).stdout:
+    kdig = program("kdig")
+    if "+[no]quic" not in subprocess.run([kdig, "--help"], capture_output=True, text=True).stdout:
         pytest.skip("needs kdig with QUIC (knot-dnsutils)")
     command = [kdig, "+quic", "+short", f"+timeout={REPLY:g}", "@127.0.0.1", "-p", str(server.port), "a.test", "A"]
     assert subprocess.run(command, capture_output=True, text=True, timeout=60).stdout == "192.0.2.1\n"

@@ -14,6 +14,9 @@ from fastdns.server import flags
 from fastdns.setup import registry
 from tests.waiting import LIMIT
 
+#: What native modules are linked with.
+LIBRARIES = ["RE2"]
+
 
 def test_forms() -> None:
     for words in (["-conf", "a", "-p", "54"], ["-conf=a", "-dns.port=54"], ["--conf", "a", "--p=54"], ["-p", "1", "-dns.port", "54", "-conf=a"]):
@@ -69,6 +72,8 @@ def test_version_and_plugins() -> None:
     assert lines[0] == f"fastdns-{__version__}"
     assert lines[1].startswith("linux/")
     assert lines[1].count(", ") == 2
+    assert [line.partition(": ")[0] for line in lines[2:-1]] == ["compiler", "optimization", "sanitizers", "cython", *LIBRARIES, "tls", "packages"]
+    assert "not installed" not in out
     status, out, err = run("-plugins")
     names = out.split("\n")
     assert (status, err) == (0, "")

@@ -20,8 +20,9 @@ import dns.rrset
 import pytest
 
 from tests.dnskeys import make_key
+from tests.programs import program
 from tests.server import Server
-from tests.validators import Delv, Unbound, run, tool
+from tests.validators import Delv, Unbound, run
 from tests.waiting import LIMIT, REPLY, until
 
 Serve = Callable[..., Server]
@@ -357,7 +358,7 @@ def test_delv(serve: Serve) -> None:
 
 
 def test_kdig(one_key: tuple[Server, Keys]) -> None:
-    kdig = tool("kdig")
+    kdig = program("kdig")
     server, _ = one_key
     shown = run(kdig, "@127.0.0.1", "-p", str(server.port), "+dnssec", "none.example.org.", "A")
     assert "status: NOERROR" in shown

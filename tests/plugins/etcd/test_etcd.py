@@ -19,6 +19,7 @@ from fastdns.plugins.etcd.gateway import EtcdError, Gateway
 from fastdns.plugins.etcd.message import domain, path_of, row
 from fastdns.setup import Controller
 from tests.etcd import Etcd, coded
+from tests.programs import program
 from tests.server import Server
 from tests.waiting import until
 
@@ -262,7 +263,7 @@ def test_users(serve: Callable[..., Server], new_etcd: Callable[[], Etcd]) -> No
 
 def test_tls(serve: Callable[..., Server], etcd_program: str, tmp_path: Path) -> None:
     def openssl(*words: str) -> None:
-        subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=tmp_path)
+        subprocess.run([program("openssl"), *words], check=True, capture_output=True, cwd=tmp_path)
 
     (tmp_path / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
     openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=ca", "-days", "2")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,8 +12,8 @@ from pathlib import Path
 
 import dns.message
 import dns.query
-import pytest
 
+from tests.programs import need
 from tests.server import free_port
 from tests.waiting import LIMIT
 
@@ -67,15 +66,9 @@ big 300 IN TXT LONG
 KINDS: dict[str, list[str] | None] = {"plain": None, "nsec": [], "nsec3": ["-n", "-t", "3", "-s", "abcd"], "optout": ["-n", "-p"]}
 
 
-def need(*programs: str) -> None:
-    for program in programs:
-        if shutil.which(program) is None and shutil.which(program, path="/usr/sbin:/sbin") is None:
-            pytest.skip(f"needs {program}")
-
-
 def make_zones(folder: Path, names: int = 0) -> dict[str, Path]:
     """The files of every kind, by origin; ``names`` more names of no special kind."""
-    need("ldns-signzone", "ldns-keygen")
+    need("ldns-signzone")
     more = "".join(f"n{i} 300 IN A 192.0.2.{i % 250}\n" for i in range(names))
     found = {}
     for kind, arguments in KINDS.items():

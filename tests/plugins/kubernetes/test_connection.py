@@ -16,6 +16,7 @@ from fastdns.plugins.kubernetes.watch import metrics, reflector
 from fastdns.plugins.kubernetes.watch.client import Limiter, Limits
 from fastdns.plugins.kubernetes.watch.connection import Address, ApiConfigError, Endpoint, InCluster
 from tests.plugins.kubernetes.conftest import STREAM, addresses, chunk, pair, reply, service, status
+from tests.programs import program
 from tests.waiting import LIMIT, until
 
 SYNCED = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "4", "annotations": {"k8s.io/initial-events-end": "true"}}}}
@@ -124,7 +125,7 @@ def test_client_certificates_are_read_again(fakekube: Any, follow: Any, lines: l
 
 def test_a_server_with_another_ca_is_not_trusted(fakekube: Any, follow: Any, lines: list[str], certificates: Path, tmp_path: Path) -> None:
     words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "k", "-out", "ca", "-subj", "/CN=other", "-days", "2"]
-    subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=tmp_path)
+    subprocess.run([program("openssl"), *words], check=True, capture_output=True, cwd=tmp_path)
     server = fakekube(OBJECTS, tls=pair(certificates, "server"))
     follow(Endpoint(server.url, ca=str(tmp_path / "ca")), wait=0)
     until(lambda: lines)

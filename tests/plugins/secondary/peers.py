@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 import dns.exception
 import dns.message
 import dns.query
-import pytest
 
+from tests.programs import program
 from tests.server import free_port
 from tests.waiting import until
 
@@ -93,9 +92,7 @@ class Peer:
     """One of them, which serves example.org; ``peer`` is the port of the other side."""
 
     def __init__(self, kind: str, role: str, folder: Path, peer: int, zone: str = "") -> None:
-        program = shutil.which(PROGRAMS[kind], path="/usr/sbin:/usr/bin:/sbin:/usr/local/sbin")
-        if program is None:
-            pytest.skip(f"needs {PROGRAMS[kind]}")
+        path = program(PROGRAMS[kind])
         self.kind = kind
         self.folder = folder
         folder.mkdir()
@@ -110,7 +107,7 @@ class Peer:
         config.write_text(text.format(role=roles[role].format(**values), **values))
         commands = {"knot": ["-c", str(config)], "nsd": ["-d", "-c", str(config)], "bind": ["-f", "-n", "1", "-c", str(config)]}
         with (folder / "log").open("wb") as log:
-            self.process = subprocess.Popen([program, *commands[kind]], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen([path, *commands[kind]], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def soa(self) -> int | None:
         """The serial that it answers with."""

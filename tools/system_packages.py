@@ -1,0 +1,236 @@
+"""What the system must have for a build and for the tests, looked for before either: the only list of it.
+
+python3 tools/system_packages.py build    what compiling needs; status 1 if something is missing and cannot be installed
+python3 tools/system_packages.py test     that, and the programs that tests start; tests that need one which is missing skip
+
+As root on Debian, Fedora, Alpine and what derives from them, missing packages are installed and named. Tests' programs are
+installed on Debian alone. Any other user gets the line to type. Needs nothing but Python's standard library.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+PYTHON_OLDEST = (3, 11)
+
+#: The first that fetches by itself the version that a module asks for.
+GO_OLDEST = (1, 21)
+
+#: Where daemons lie, which an ordinary user's PATH may lack.
+SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+class Need(NamedTuple):
+    """Something a build or a test needs. A package may be several, with spaces; empty: part of the system's base."""
+
+    #: A program, a header with its suffix ``.h``, or a module of Python.
+    name: str
+    debian: str
+    fedora: str = ""
+    alpine: str = ""
+
+    def missing(self) -> bool:
+        kind: Callable[[str], object] = has_header if self.name.endswith(".h") else has_module if self.name in MODULES else program
+        return not kind(self.name)
+
+
+#: The part of Python that distributions may leave out.
+MODULES = ("ensurepip",)
+
+BUILD = [
+    Need("make", "make", "make", "make"),
+    Need("gcc", "gcc libc6-dev", "gcc", "gcc musl-dev"),
+    Need("g++", "g++", "gcc-c++", "g++"),
+    Need("Python.h", "python3-dev", "python3-devel", "python3-dev"),
+    Need("ensurepip", "python3-venv", "python3-libs", "python3"),
+    Need("re2/re2.h", "libre2-dev", "re2-devel", "re2-dev"),
+    Need("openssl/evp.h", "libssl-dev", "openssl-devel", "openssl-dev"),
+]
+
+TEST = [
+    Need("git", "git", "git", "git"),
+    Need("openssl", "openssl", "openssl", "openssl"),
+    Need("valgrind", "valgrind", "valgrind", "valgrind"),
+    Need("ip", "iproute2", "iproute", "iproute2"),
+    Need("iptables", "iptables", "iptables-nft", "iptables"),
+    Need("ip6tables", "iptables", "iptables-nft", "iptables"),
+    Need("delv", "bind9-dnsutils", "bind-utils", "bind-tools"),
+    Need("named", "bind9", "bind", "bind"),
+    Need("kdig", "knot-dnsutils", "knot-utils", "knot-utils"),
+    Need("knotd", "knot", "knot", "knot"),
+    Need("nsd", "nsd", "nsd", "nsd"),
+    Need("unbound", "unbound", "unbound", "unbound"),
+    Need("ldns-signzone", "ldnsutils", "ldns-utils", "ldns-tools"),
+    Need("ldns-verify-zone", "ldnsutils", "ldns-utils", "ldns-tools"),
+    Need("go", "golang-go", "golang", "go"),
+]
+
+
+class System(NamedTuple):
+    """A family of distributions: ``family`` is a field of :class:`Need`."""
+
+    family: str
+    #: What stands for it in ID and ID_LIKE of os-release(5).
+    names: tuple[str, ...]
+    commands: tuple[str, ...]
+    #: The line for a user to type, before the packages.
+    typed: str
+
+
+SYSTEMS = [
+    System("debian", ("debian", "ubuntu"), ("apt-get -qq update", "apt-get -qq install -y --no-install-recommends"), "apt-get install"),
+    System("fedora", ("fedora", "rhel", "centos"), ("dnf -q -y install",), "dnf install"),
+    System("alpine", ("alpine",), ("apk add -q --no-cache",), "apk add"),
+]
+
+
+def program(name: str) -> str | None:
+    """The path of a program, found in the folders of daemons and Go's usual one too. A Go that is too old does not count."""
+    path = shutil.which(name) or shutil.which(name, path=f"{SBIN}:/usr/local/go/bin")
+    if path and name == "go" and version(subprocess.run([path, "version"], text=True, capture_output=True, check=False).stdout) < GO_OLDEST:
+        return None
+    return path
+
+
+def version(text: str) -> tuple[int, ...]:
+    """The first version that a text names: ``go version go1.26.8 linux/amd64`` -> (1, 26)."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return tuple(map(int, found.groups())) if found else ()
+
+
+def offered(need: Need) -> bool:
+    """Whether Debian has it in a version that does."""
+    if need.name != "go":
+        return True
+    policy = subprocess.run(["apt-cache", "policy", need.debian], text=True, capture_output=True, check=False).stdout
+    return version(policy.partition("Candidate:")[2]) >= GO_OLDEST
+
+
+def has_module(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
+def has_header(name: str) -> bool:
+    """Whether the C compiler finds a header; without a compiler, whether it lies where distributions put headers."""
+    if name == "Python.h":
+        return Path(sysconfig.get_path("include"), name).is_file()
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    text = f"#if !__has_include(<{name}>)\n#error\n#endif\n"
+    try:
+        return subprocess.run([*compiler, "-E", "-xc", "-"], input=text, text=True, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return any((Path(folder) / name).is_file() for folder in ("/usr/include", "/usr/local/include"))
+
+
+@functools.cache
+def system() -> System | None:
+    """The distribution's family, None for one that is not known."""
+    fields = {}
+    for path in ("/etc/os-release", "/usr/lib/os-release"):
+        if os.path.isfile(path):
+            lines = Path(path).read_text().splitlines()
+            fields = {key: value.strip("\"'") for key, _, value in (line.partition("=") for line in lines)}
+            break
+    names = [fields.get("ID", ""), *fields.get("ID_LIKE", "").split()]
+    return next((known for name in names for known in SYSTEMS if name in known.names), None)
+
+
+def packages(needs: list[Need]) -> list[str]:
+    """Their packages here, each once, in order; in Debian's names on a system that is not known."""
+    family = (system() or SYSTEMS[0]).family
+    return list(dict.fromkeys(package for need in needs for package in getattr(need, family).split()))
+
+
+def package(name: str) -> str:
+    """The package of a header or a program here."""
+    return " ".join(packages([need for need in (*BUILD, *TEST) if need.name == name]))
+
+
+@contextmanager
+def no_daemons(here: System) -> Iterator[None]:
+    """Keep Debian from starting the servers that it installs, by its own means: /usr/sbin/policy-rc.d."""
+    policy = Path("/usr/sbin/policy-rc.d")
+    ours = here.family == "debian" and not policy.exists()
+    if ours:
+        policy.write_text("#!/bin/sh\nexit 101\n")
+        policy.chmod(0o755)
+    try:
+        yield
+    finally:
+        if ours:
+            policy.unlink(missing_ok=True)
+
+
+def install(here: System, names: list[str]) -> bool:
+    """Install packages as root. Where one cannot be had, False, and what the package manager says is shown."""
+    print(f"installing what is missing: {' '.join(names)}", flush=True)
+    *before, last = here.commands
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    with no_daemons(here):
+        for command in [*map(shlex.split, before), [*shlex.split(last), *names]]:
+            done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            if done.returncode:
+                print(f"{shlex.join(command)}\n{done.stdout}", flush=True)
+                return False
+    return True
+
+
+def line(names: list[str]) -> str:
+    """What a user types to install packages."""
+    here = system()
+    return f"{here.typed} {' '.join(names)}" if here else f"the packages that Debian calls {' '.join(names)}"
+
+
+def ensure_build() -> str:
+    """Have all that compiling needs. Returns why that cannot be, or an empty text."""
+    if sys.version_info < PYTHON_OLDEST:
+        return f"fastdns needs Python {'.'.join(map(str, PYTHON_OLDEST))} or later, {sys.executable} is {sys.version.split()[0]}."
+    missing = [need for need in BUILD if need.missing()]
+    here = system()
+    if missing and here and os.geteuid() == 0 and install(here, packages(missing)):
+        importlib.invalidate_caches()
+        missing = [need for need in missing if need.missing()]
+    if not missing:
+        return ""
+    names = ", ".join(need.name for need in missing)
+    return f"The build needs what this machine does not have: {names}. As root:\n\n    {line(packages(missing))}\n"
+
+
+def ensure_test() -> None:
+    """Have the programs of the tests, as far as that can be."""
+    missing = [need for need in TEST if need.missing()]
+    here = system()
+    if missing and here and here.family == "debian" and os.geteuid() == 0:
+        if wanted := packages([need for need in missing if offered(need)]):
+            install(here, wanted)
+        missing = [need for need in missing if need.missing()]
+    if missing:
+        print(f"Tests that need {', '.join(need.name for need in missing)} skip. To run them, as root:\n\n    {line(packages(missing))}\n")
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in (["build"], ["test"]):
+        print(__doc__)
+        return 2
+    if failed := ensure_build():
+        print(failed, file=sys.stderr)
+        return 1
+    if arguments == ["test"]:
+        ensure_test()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
