@@ -25,8 +25,7 @@ launcher coredns fastdns
 # Only the image of the cache on every node has what this needs.
 launcher node-cache fastdns.node
 
-# The standard library but for what no server needs, then the installed packages but for tools, and for the half of the
-# kubernetes package that is its asynchronous twin.
+# The standard library but for what no server needs, then the installed packages but for tools.
 copy() {
     from=$1 to=$2
     shift 2
@@ -37,14 +36,17 @@ copy "$stdlib" "$target$stdlib" './site-packages' './test' './idlelib' './tkinte
     './pydoc_data' './distutils' './unittest' './venv' './turtle.py' './pydoc.py' './lib-dynload/_tkinter*' './lib-dynload/*curses*' \
     './lib-dynload/readline*' './lib-dynload/_sqlite3*' './lib-dynload/nis*' './lib-dynload/_*dbm*' './lib-dynload/*test*' './lib-dynload/xx*'
 copy "$site" "$target$stdlib/site-packages" './pip' './pip-*' './setuptools*' './pkg_resources' './wheel*' './_distutils_hack' \
-    './distutils-precedence.pth' './kubernetes/aio'
+    './distutils-precedence.pth'
 find "$target" -name '*.so*' -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
 "$python" -m compileall -q -j 0 --invalidation-mode unchecked-hash -s "$target" "$target$stdlib" >/dev/null
 
-# Shared libraries beyond those of glibc and gcc, which the base image has.
+# Shared libraries beyond those of glibc and gcc, which the base image has, and those that wheels bring; with their licences.
 find "$target" -type f \( -name '*.so' -o -name '*.so.*' -o -name coredns \) -exec ldd {} + 2>/dev/null |
-    awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
+    awk -v target="$target/" '$2 == "=>" && $3 ~ /^\// && index($3, target) != 1 {print $3}' | sort -u |
     grep -Ev '/(ld-linux[^/]*|libc|libm|libdl|librt|libpthread|libutil|libresolv|libgcc_s|libstdc\+\+)\.so' |
     while read -r library; do
-        [ -e "$target$library" ] || { mkdir -p "$target$(dirname "$library")"; cp -L "$library" "$target$library"; }
+        [ -e "$target$library" ] && continue
+        mkdir -p "$target$(dirname "$library")"
+        cp -L "$library" "$target$library"
+        case $library in "$libdir"/libpython*) ;; *) "$python" "$here/../tools/licenses.py" folder "$target/usr/share/licenses" "$library" ;; esac
     done
