@@ -170,13 +170,13 @@ class Handler(BaseHTTPRequestHandler):
         """Events as they happen; with a version of 0, none, or `sendInitialEvents`, all objects first."""
         store, collection = self.store, self.store.collections[plural]
         since = int(query.get("resourceVersion") or 0)
+        initial = query.get("sendInitialEvents") == "true"
+        with store.changed:  # before the reply: whoever has read its head may let the past expire
+            era, expired = store.era, 0 < since < collection.oldest and not initial
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        initial = query.get("sendInitialEvents") == "true"
-        with store.changed:
-            era, expired = store.era, 0 < since < collection.oldest and not initial
         if expired:
             self.chunk(b'{"type":"ERROR","object":%s}\n' % status(HTTPStatus.GONE, "Expired"))
             self.chunk(b"")
