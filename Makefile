@@ -8,6 +8,8 @@ STAMPS := $(VENV)/stamps
 JOBS := $(shell nproc)
 
 export PATH := /usr/lib/ccache:$(PATH)
+# The wheel, made in another folder, is of the same C.
+export CCACHE_NOHASHDIR := 1
 
 # What is compiled. The stamp's name holds the names of all files: one that comes, goes or moves means a build too.
 CORE := $(shell find fastdns plugins -type f \( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \))
@@ -92,8 +94,8 @@ format: $(STAMPS)/lint-requirements ## ruff's layout and import order
 .PHONY: wheel
 wheel: build $(STAMPS)/wheel-requirements ## sdist in dist/, the wheel made from it and repaired in wheelhouse/
 	rm -rf dist wheelhouse
-	$(BIN)/python -m build --no-isolation --outdir dist .
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --wheel-dir wheelhouse dist/*.whl
+	@mkdir -p build && $(BIN)/python -m build --no-isolation --outdir dist . > build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --strip --wheel-dir wheelhouse dist/*.whl
 	$(BIN)/python tools/licenses.py wheel wheelhouse/*.whl
 	$(BIN)/python -m twine check --strict dist/*.tar.gz wheelhouse/*.whl
 

@@ -153,7 +153,7 @@ def test_the_wheel_says_what_it_was_built_with(installed: Path) -> None:
 
 def test_licences_of_bundled_libraries_are_in_the_wheel(wheel: Path, tmp_path: Path) -> None:
     """auditwheel's copies of libre2 and others come with their licences, listed in RECORD like every file."""
-    if not (wheel.parent.name == "wheelhouse" and shutil.which("dpkg")):
+    if not any(name.startswith("fastdns.libs/") for name in zipfile.ZipFile(wheel).namelist()):  # not repaired: as auditwheel would
         repaired = tmp_path / wheel.name
         shutil.copy(wheel, repaired)
         linked = system_libraries(wheel, tmp_path)
@@ -165,7 +165,7 @@ def test_licences_of_bundled_libraries_are_in_the_wheel(wheel: Path, tmp_path: P
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         record = archive.read(next(name for name in names if name.endswith("/RECORD"))).decode()
-        texts = {name: archive.read(name).decode() for name in names if ".dist-info/licenses/" in name}
+        texts = {name: archive.read(name).decode() for name in names if ".dist-info/licenses/" in name and not name.endswith("/")}
     bundled = [name for name in names if name.startswith("fastdns.libs/")]
     assert any("libre2" in name for name in bundled)
     assert any("The RE2 Authors" in text for text in texts.values())

@@ -74,7 +74,7 @@ def add_to_wheel(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         content = {info: archive.read(info) for info in archive.infolist()}
     names = [info.filename for info in content]
-    bundled = [name.rpartition("/")[2] for name in names if name.startswith("fastdns.libs/")]
+    bundled = [name.rpartition("/")[2] for name in names if name.startswith("fastdns.libs/") and ".so" in name]
     record = next(name for name in names if name.endswith(".dist-info/RECORD"))
     folder = record.removesuffix("RECORD") + "licenses/"
     texts = {folder + name: text for name, text in licences([located(BUNDLED.sub("", name)) for name in bundled]).items()}
