@@ -189,3 +189,8 @@ def test_every_directive_stands_once() -> None:
 
 def test_package_data_is_the_root_files() -> None:
     assert (ROOT / "fastdns" / "plugin.cfg").read_bytes() == (ROOT / "plugin.cfg").read_bytes()
+
+
+def test_atomic_operations_stand_in_one_file() -> None:
+    others = [name(path) for path in files(".pyx", ".pxd", ".h") if re.search(r"__(atomic|sync)_\w+\(", path.read_text())]
+    assert others == ["fastdns/system/atomic.pxd"]

@@ -9,7 +9,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, malloc, free
 from libc.errno cimport errno
 from fastdns.system.atomic cimport (atomic_load_pointer, atomic_store_pointer, atomic_take_pointer, atomic_swap_pointer, atomic_load32,
-                                    atomic_store32, atomic_exchange32, atomic_load64, atomic_fence, atomic_peek32, atomic_peek64, atomic_poke_ns)
+                                    atomic_store32, atomic_exchange32, atomic_load_ns, atomic_fence, atomic_peek32, atomic_peek64, atomic_peek_ns,
+                                    atomic_poke_ns)
 from fastdns.engine.chains cimport Chains
 from fastdns.system.epoch cimport epoch_online, epoch_offline, epoch_wait
 from fastdns.telemetry.metrics cimport metrics_prepare
@@ -493,7 +494,7 @@ cdef class Engine:
         cdef uint32_t i
         cdef int64_t count = 0
         for i in range(self.workers):
-            count += atomic_load64(&chains.set.parked[i])
+            count += atomic_load_ns(&chains.set.parked[i])
         return count
 
     def parked(self) -> int:

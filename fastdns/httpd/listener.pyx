@@ -9,6 +9,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcpy, memmove, strlen
 
+from fastdns.system.atomic cimport atomic_load64
 from fastdns.system.epoch cimport EPOCH_WORKERS, epoch_slots
 from fastdns.system.socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, POLLOUT, close, eventfd, poll, pollfd, read, socket_clock, write
 from fastdns.system.thread cimport thread_start
@@ -39,7 +40,6 @@ cdef extern from *:
     static inline long http_read(int fd, void *p, size_t n) { long r = recv(fd, p, n, 0); return r < 0 ? -errno : r; }
     static inline long http_write(int fd, const void *p, size_t n) { long r = send(fd, p, n, MSG_NOSIGNAL); return r < 0 ? -errno : r; }
     static inline int http_again(long r) { return r == -EAGAIN || r == -EINTR; }
-    static inline uint64_t http_epoch(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
     """
     void http_lock() noexcept nogil
     void http_unlock() noexcept nogil
@@ -50,7 +50,6 @@ cdef extern from *:
     long http_read(int fd, void *p, size_t n) noexcept nogil
     long http_write(int fd, const void *p, size_t n) noexcept nogil
     bint http_again(long r) noexcept nogil
-    uint64_t http_epoch(const uint64_t *p) noexcept nogil
 
 cdef enum:
     DOORS = 64
@@ -171,7 +170,7 @@ cdef void watch_workers(int64_t now) noexcept nogil:
     cdef uint32_t i
     cdef uint64_t seen
     for i in range(EPOCH_WORKERS):
-        seen = http_epoch(&epoch_slots[i].counter)
+        seen = atomic_load64(&epoch_slots[i].counter)
         if seen != epochs[i] or not seen & 1:
             epochs[i] = seen
             epochs_since[i] = now

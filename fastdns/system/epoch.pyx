@@ -1,16 +1,6 @@
 """Quiescent-state reclamation: workers announce, writers take tickets and wait. See the .pxd."""
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-    static inline uint64_t epoch_load(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
-    static inline void epoch_store(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
-    static inline void epoch_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-    """
-    uint64_t epoch_load(const uint64_t *p) noexcept nogil
-    void epoch_store(uint64_t *p, uint64_t v) noexcept nogil
-    void epoch_fence() noexcept nogil
-
+from fastdns.system.atomic cimport atomic_fence, atomic_load64, atomic_store64
 from posix.unistd cimport usleep
 
 cdef EpochSlot epoch_slots[EPOCH_WORKERS]
@@ -18,35 +8,35 @@ cdef EpochSlot epoch_slots[EPOCH_WORKERS]
 
 cdef void epoch_online(uint32_t worker) noexcept nogil:
     cdef EpochSlot *slot = &epoch_slots[worker]
-    epoch_store(&slot.counter, (slot.counter + 1) | 1)
+    atomic_store64(&slot.counter, (slot.counter + 1) | 1)
     # The store must be seen before anything that the worker loads next: a writer that still sees it offline would free at once.
-    epoch_fence()
+    atomic_fence()
 
 
 cdef void epoch_quiescent(uint32_t worker) noexcept nogil:
     cdef EpochSlot *slot = &epoch_slots[worker]
-    epoch_store(&slot.counter, slot.counter + 2)
-    epoch_fence()
+    atomic_store64(&slot.counter, slot.counter + 2)
+    atomic_fence()
 
 
 cdef void epoch_offline(uint32_t worker) noexcept nogil:
     cdef EpochSlot *slot = &epoch_slots[worker]
-    epoch_store(&slot.counter, (slot.counter + 1) & ~<uint64_t>1)
+    atomic_store64(&slot.counter, (slot.counter + 1) & ~<uint64_t>1)
 
 
 cdef void epoch_ticket(EpochTicket *ticket) noexcept nogil:
     cdef uint32_t i
-    epoch_fence()
+    atomic_fence()
     for i in range(EPOCH_WORKERS):
-        ticket.seen[i] = epoch_load(&epoch_slots[i].counter)
+        ticket.seen[i] = atomic_load64(&epoch_slots[i].counter)
 
 
 cdef bint epoch_passed(const EpochTicket *ticket) noexcept nogil:
     cdef uint32_t i
     for i in range(EPOCH_WORKERS):
-        if ticket.seen[i] & 1 and epoch_load(&epoch_slots[i].counter) == ticket.seen[i]:
+        if ticket.seen[i] & 1 and atomic_load64(&epoch_slots[i].counter) == ticket.seen[i]:
             return False
-    epoch_fence()
+    atomic_fence()
     return True
 
 

@@ -8,62 +8,25 @@ from libc.stdlib cimport calloc
 from libc.string cimport memchr, memcpy
 from posix.unistd cimport usleep
 
-from fastdns.system.atomic cimport atomic_peek_fd, atomic_poke_fd
+from fastdns.system.atomic cimport (atomic_count64, atomic_exchange32, atomic_load64, atomic_load_pointer, atomic_peek32, atomic_peek_fd,
+                                    atomic_poke_fd, atomic_store64, atomic_store_pointer)
+from fastdns.system.futex cimport sleeper_begin, sleeper_end, sleeper_wait, sleeper_wake
 from fastdns.telemetry.metrics cimport METRIC_CONTROL
 from fastdns.system.socket cimport POLLOUT, poll, pollfd, write
 from fastdns.system.thread cimport thread_start
 
 cdef extern from *:
     """
-    #include <linux/futex.h>
     #include <pthread.h>
-    #include <stdint.h>
-    #include <sys/syscall.h>
-    #include <unistd.h>
 
-    static inline uint64_t log_load(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
-    static inline void log_store(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
-    static inline void log_count(uint64_t *p, uint64_t n) { __atomic_fetch_add(p, n, __ATOMIC_RELAXED); }
-    static inline uint64_t log_next(uint64_t *p) { return __atomic_add_fetch(p, 1, __ATOMIC_RELAXED); }
-    static inline void *log_ring_load(void **p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
-    static inline void log_ring_store(void **p, void *v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
-
-    static uint32_t log_asleep;     /* 1 while the writer waits for a line */
-    static uint32_t log_started;
     static pthread_mutex_t log_control = PTHREAD_MUTEX_INITIALIZER;
 
     static inline void log_lock(void) { pthread_mutex_lock(&log_control); }
     static inline void log_unlock(void) { pthread_mutex_unlock(&log_control); }
 
-    static inline void log_wake(void) {
-        /* The line must be seen by a writer that is about to sleep, or we must see that it sleeps. */
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&log_asleep, __ATOMIC_RELAXED) && __atomic_exchange_n(&log_asleep, 0, __ATOMIC_SEQ_CST))
-            syscall(SYS_futex, &log_asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-    }
-    static inline void log_doze(void) { __atomic_store_n(&log_asleep, 1, __ATOMIC_SEQ_CST); }
-    static inline void log_rise(void) { __atomic_store_n(&log_asleep, 0, __ATOMIC_SEQ_CST); }
-    static inline void log_sleep(void) {
-        while (__atomic_load_n(&log_asleep, __ATOMIC_SEQ_CST))
-            syscall(SYS_futex, &log_asleep, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
-    }
-    static inline int log_first(void) {
-        return !__atomic_load_n(&log_started, __ATOMIC_RELAXED) && !__atomic_exchange_n(&log_started, 1, __ATOMIC_SEQ_CST);
-    }
     """
-    uint64_t log_load(const uint64_t *p) noexcept nogil
-    void log_store(uint64_t *p, uint64_t v) noexcept nogil
-    void log_count(uint64_t *p, uint64_t n) noexcept nogil
-    uint64_t log_next(uint64_t *p) noexcept nogil
-    void *log_ring_load(void **p) noexcept nogil
-    void log_ring_store(void **p, void *v) noexcept nogil
     void log_lock() noexcept nogil
     void log_unlock() noexcept nogil
-    void log_wake() noexcept nogil
-    void log_doze() noexcept nogil
-    void log_rise() noexcept nogil
-    void log_sleep() noexcept nogil
-    bint log_first() noexcept nogil
 
 cdef enum:
     RING_SIZE = 262144          # octets of lines that a worker may be ahead of the writer; a power of two
@@ -84,6 +47,8 @@ cdef struct Ring:               # one producer, one consumer; positions grow for
 
 cdef void *rings[METRIC_CONTROL + 1]    # made by their first line
 cdef uint64_t last_number = 0
+cdef uint32_t asleep = 0                # 1 while the writer waits for a line
+cdef uint32_t started = 0               # 1 once there is a writer
 cdef char batch[BATCH]                  # the writer's
 cdef uint64_t batch_length = 0          # octets taken from the rings but not written yet
 cdef uint64_t refused = 0               # lines that the output would not take
@@ -99,9 +64,9 @@ cdef int log_put(uint32_t worker, const char *line, uint32_t length) noexcept no
         log_lock()
         status = ring_put(METRIC_CONTROL, line, length)
         log_unlock()
-    if log_first():
+    if not atomic_peek32(&started) and not atomic_exchange32(&started, 1):
         thread_start(write_lines)
-    log_wake()
+    sleeper_wake(&asleep)
     return status
 
 
@@ -112,20 +77,20 @@ cdef int ring_put(uint32_t worker, const char *line, uint32_t length) noexcept n
         ring = <Ring *>calloc(1, sizeof(Ring))
         if ring == NULL:
             return -1
-        log_ring_store(&rings[worker], ring)
+        atomic_store_pointer(&rings[worker], ring)
     if length > LOG_LINE_MAX:
         length = LOG_LINE_MAX
         while length and (<unsigned char>line[length] & 0xc0) == 0x80:  # not within a character
             length -= 1
-    if record_size(length + 1) > RING_SIZE - (ring.head - log_load(&ring.tail)):
-        log_count(&ring.dropped, 1)
+    if record_size(length + 1) > RING_SIZE - (ring.head - atomic_load64(&ring.tail)):
+        atomic_count64(&ring.dropped, 1)
         return -1
-    line_head.number = log_next(&last_number)
+    line_head.number = atomic_count64(&last_number, 1)
     line_head.length = length + 1
     ring_write(ring, ring.head, &line_head, sizeof(Head))
     ring_write(ring, ring.head + sizeof(Head), line, length)
     ring_write(ring, ring.head + sizeof(Head) + length, b"\n", 1)
-    log_store(&ring.head, ring.head + record_size(length + 1))
+    atomic_store64(&ring.head, ring.head + record_size(length + 1))
     return 0
 
 
@@ -154,11 +119,11 @@ cdef void *write_lines(void *nothing) noexcept nogil:
         if write_batch():
             usleep(COMPANY)
             continue
-        log_doze()
+        sleeper_begin(&asleep)
         if waiting():
-            log_rise()
+            sleeper_end(&asleep)
             continue
-        log_sleep()
+        sleeper_wait(&asleep)
         usleep(COMPANY)
 
 
@@ -167,10 +132,10 @@ cdef bint waiting() noexcept nogil:
     cdef Ring *ring
     cdef uint32_t i
     for i in range(METRIC_CONTROL + 1):
-        ring = <Ring *>log_ring_load(&rings[i])
-        if ring != NULL and log_load(&ring.head) != log_load(&ring.tail):
+        ring = <Ring *>atomic_load_pointer(&rings[i])
+        if ring != NULL and atomic_load64(&ring.head) != atomic_load64(&ring.tail):
             return True
-    return log_load(&batch_length) != 0
+    return atomic_load64(&batch_length) != 0
 
 
 cdef bint write_batch() noexcept nogil:
@@ -193,8 +158,8 @@ cdef bint collect() noexcept nogil:
     while True:
         first = NULL
         for i in range(METRIC_CONTROL + 1):
-            ring = <Ring *>log_ring_load(&rings[i])
-            if ring == NULL or log_load(&ring.head) == ring.tail:
+            ring = <Ring *>atomic_load_pointer(&rings[i])
+            if ring == NULL or atomic_load64(&ring.head) == ring.tail:
                 continue
             ring_read(ring, ring.tail, &head, sizeof(Head))
             if first == NULL or head.number < first_head.number:
@@ -202,8 +167,8 @@ cdef bint collect() noexcept nogil:
         if first == NULL or first_head.length > BATCH - batch_length:
             return batch_length > 0
         ring_read(first, first.tail + sizeof(Head), batch + batch_length, first_head.length)
-        log_store(&batch_length, batch_length + first_head.length)
-        log_store(&first.tail, first.tail + record_size(first_head.length))
+        atomic_store64(&batch_length, batch_length + first_head.length)
+        atomic_store64(&first.tail, first.tail + record_size(first_head.length))
 
 
 cdef void write_out() noexcept nogil:
@@ -220,9 +185,9 @@ cdef void write_out() noexcept nogil:
             ready.events = POLLOUT
             poll(&ready, 1, 1000)
         elif errno != EINTR:
-            log_count(&refused, count_lines(batch + done, batch + batch_length))
+            atomic_count64(&refused, count_lines(batch + done, batch + batch_length))
             break
-    log_store(&batch_length, 0)
+    atomic_store64(&batch_length, 0)
 
 
 cdef uint64_t count_lines(const char *at, const char *end) noexcept nogil:
@@ -272,11 +237,11 @@ def dropped() -> int:
     """Lines that nobody will see: a ring was full, or the output refused them."""
     cdef Ring *ring
     cdef uint32_t i
-    count = log_load(&refused)
+    count = atomic_load64(&refused)
     for i in range(METRIC_CONTROL + 1):
-        ring = <Ring *>log_ring_load(&rings[i])
+        ring = <Ring *>atomic_load_pointer(&rings[i])
         if ring != NULL:
-            count += log_load(&ring.dropped)
+            count += atomic_load64(&ring.dropped)
     return count
 
 

@@ -1,17 +1,11 @@
 """Counters, gauges and histograms: rows of cells that workers write and a scrape sums. See the .pxd."""
 from libc.errno cimport errno
+from fastdns.system.atomic cimport atomic_peek64
 
 cdef extern from "<sys/mman.h>" nogil:
     void *mmap(void *address, size_t length, int protection, int flags, int fd, long offset)
     void *MAP_FAILED
     enum: PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE
-
-cdef extern from *:
-    """
-    #include <stdint.h>
-    static inline uint64_t metrics_load(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
-    """
-    uint64_t metrics_load(const uint64_t *p) noexcept nogil
 
 cdef enum:
     SINK = METRIC_BUCKETS_MAX + 2   # cell 0 and those that a histogram observed at cell 0 would touch
@@ -62,7 +56,7 @@ cdef uint64_t total(uint32_t cell) noexcept nogil:
     cdef uint64_t sum = 0
     cdef uint32_t i
     for i in range(mapped_count):
-        sum += metrics_load(metric_rows[mapped[i]] + cell)
+        sum += atomic_peek64(metric_rows[mapped[i]] + cell)
     return sum
 
 

@@ -9,15 +9,16 @@ from libc.string cimport memcpy, memset
 from fastdns.system.eviction cimport sieve_hit
 from fastdns._wire cimport Name, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_CD, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL
 from fastdns.message.reply cimport Reply, Record, reply_add, reply_append
-from fastdns.walk.query cimport (Handler, Query, Worker, Timer, Ahead, Verdict, AHEAD_PASS, AHEAD_AGAIN, AHEAD_END, NEXT, ANSWERED, PARKED, UP,
-                                 CHILD_CHAIN, query_scratch, query_do)
+from fastdns.walk.query cimport (Handler, Query, Worker, Timer, Ahead, Verdict, AHEAD_PASS, AHEAD_AGAIN, AHEAD_END, NEXT, ANSWERED, PARKED,
+                                 UP, CHILD_CHAIN, query_scratch, query_do)
 from fastdns._mux cimport NativeHandler, query_answer, query_park, query_resume, query_child, query_detached
+from fastdns.system.atomic cimport atomic_peek_count, atomic_peek_ns, atomic_poke_ns, atomic_swap_ns
 from fastdns.system.memory cimport fetch_line
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.index.zone_list cimport ZoneList, zones_hold
 from fastdns.protocol.header cimport flags_opcode
-from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records, store_find,
-                                           store_open, store_close, store_put, store_remove, store_load, store_peek, store_poke, store_swap)
+from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records,
+                                           store_find, store_open, store_close, store_put, store_remove, store_load)
 from fastdns.plugins.cache._worth cimport Worth, reply_ttl, reply_worth
 
 cdef enum:
@@ -158,10 +159,10 @@ cdef inline void fill(Query *q, Entry *entry, uint32_t ttl, bint secure) noexcep
 cdef inline bint is_popular(Cache *cache, Entry *entry, int64_t left, int64_t now) noexcept nogil:
     """Counts a hit; is it the time for a prefetch? Lost counts of two workers at once do no harm."""
     cdef int64_t hits = 1
-    if store_peek(&entry.hit) >= now - cache.duration:
-        hits += store_peek(&entry.hits)
-    store_poke(&entry.hits, hits)
-    store_poke(&entry.hit, now)
+    if atomic_peek_ns(&entry.hit) >= now - cache.duration:
+        hits += atomic_peek_ns(&entry.hits)
+    atomic_poke_ns(&entry.hits, hits)
+    atomic_poke_ns(&entry.hit, now)
     return hits >= cache.prefetch and left * 100 < <int64_t>cache.percentage * entry.ttl + 100
 
 
@@ -169,8 +170,8 @@ cdef inline bint is_popular(Cache *cache, Entry *entry, int64_t left, int64_t no
 
 cdef inline bint begin_refresh(Entry *entry, int64_t now) noexcept nogil:
     """One refresh of an entry at a time, and none for a while after one that failed."""
-    cdef int64_t quiet = store_peek(&entry.quiet)
-    return quiet <= now and store_swap(&entry.quiet, quiet, now + <int64_t>REFRESH_GUARD * SECOND)
+    cdef int64_t quiet = atomic_peek_ns(&entry.quiet)
+    return quiet <= now and atomic_swap_ns(&entry.quiet, quiet, now + <int64_t>REFRESH_GUARD * SECOND)
 
 
 cdef void end_refresh(Cache *cache, Query *q, const Work *work, bint refreshed) noexcept nogil:
@@ -180,7 +181,7 @@ cdef void end_refresh(Cache *cache, Query *q, const Work *work, bint refreshed) 
     key_set(&key, q.name, q.qtype, q.qclass, work.bits)
     store_find(&cache.store, &key, found)
     if found[work.kind] != NULL:
-        store_poke(&found[work.kind].quiet, q.worker.now + cache.recheck if work.stale and not refreshed and cache.recheck > 0 else 0)
+        atomic_poke_ns(&found[work.kind].quiet, q.worker.now + cache.recheck if work.stale and not refreshed and cache.recheck > 0 else 0)
 
 
 cdef Query *refresh(Handler *self, Query *q, const Work *work, Entry *holder, const Entry *entry, bint stale) noexcept nogil:
@@ -191,9 +192,9 @@ cdef Query *refresh(Handler *self, Query *q, const Work *work, Entry *holder, co
         return NULL
     child = detach_child(self, q, work, holder, stale)
     if child == NULL:
-        store_poke(&holder.quiet, 0)
+        atomic_poke_ns(&holder.quiet, 0)
         return NULL
-    (<Work *>query_scratch(self, child)).hits = store_peek(<int64_t *>&entry.hits)
+    (<Work *>query_scratch(self, child)).hits = atomic_peek_ns(&entry.hits)
     metric_add(cache.cells[q.server.label].prefetches, q.worker.id, 1)
     return child
 
@@ -236,7 +237,7 @@ cdef Verdict serve_stale(Handler *self, Query *q, Work *work, Entry *entry, Entr
     elif cache.recheck == 0 or begin_refresh(holder, q.worker.now):
         if ask_first(self, q, work, holder):
             return PARKED
-        store_poke(&holder.quiet, 0)
+        atomic_poke_ns(&holder.quiet, 0)
     metric_add(cache.cells[q.server.label].stale, q.worker.id, 1)
     return ANSWERED
 
@@ -408,8 +409,8 @@ cdef void finish_refresh(Handler *self, Query *q, Work *work) noexcept nogil:
         store_find(&cache.store, &key, found)
         entry = found[DENIAL] if found[DENIAL] != NULL else found[SUCCESS]
         if entry != NULL:
-            store_poke(&entry.hits, work.hits)
-            store_poke(&entry.hit, q.worker.now)
+            atomic_poke_ns(&entry.hits, work.hits)
+            atomic_poke_ns(&entry.hit, q.worker.now)
     if work.waiter != NULL:
         tell_waiter(self, q, work, accepted, &worth)
 
@@ -534,7 +535,7 @@ cdef class CacheHandler(NativeHandler):
 
     def entries(self) -> tuple:
         """How many entries there are: success, denial."""
-        return store_peek(&self.cache.store.counts[SUCCESS]), store_peek(&self.cache.store.counts[DENIAL])
+        return atomic_peek_count(&self.cache.store.counts[SUCCESS]), atomic_peek_count(&self.cache.store.counts[DENIAL])
 
     def octets(self) -> int:
         """Memory mapped for entries."""

@@ -5,24 +5,6 @@ holds the pool's lock, which only workers take.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-    static inline int spin_try(uint32_t *lock) {
-        for (int i = 0; i < 256; i++) {
-            if (!__atomic_load_n(lock, __ATOMIC_RELAXED) && !__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
-                return 1;
-    #if defined(__x86_64__)
-            __builtin_ia32_pause();
-    #endif
-        }
-        return 0;
-    }
-    static inline void spin_free(uint32_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
-    """
-    bint spin_try(uint32_t *lock) noexcept nogil    # gives up soon: the holder may have lost its CPU
-    void spin_free(uint32_t *lock) noexcept nogil
-
 cdef enum:
     SLAB = 65536                # octets, and its alignment
     SIZES = 18

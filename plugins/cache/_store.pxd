@@ -8,36 +8,12 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcmp
 from fastdns._wire cimport Name
 from fastdns.message.reply cimport Record, Reply
+from fastdns.system.atomic cimport atomic_load_pointer, atomic_peek8, atomic_poke8, atomic_store_pointer, atomic_swap_pointer, atomic_take_pointer
 from fastdns.system.epoch cimport EpochTicket
 from fastdns.system.eviction cimport Sieve, SieveLink
 from fastdns.plugins.cache._pool cimport Pool
 
 cdef struct Entry
-
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #define store_load(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
-    #define store_publish(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
-    #define store_peek(p) __atomic_load_n(p, __ATOMIC_RELAXED)
-    #define store_poke(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
-    #define store_count(p, n) __atomic_fetch_add(p, n, __ATOMIC_RELAXED)
-    #define store_take(p) __atomic_exchange_n(p, NULL, __ATOMIC_ACQUIRE)
-    #define store_push(list, first, last) do { \
-        (last)->older = __atomic_load_n(list, __ATOMIC_RELAXED); \
-    } while (!__atomic_compare_exchange_n(list, &(last)->older, first, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-    static inline int store_swap(int64_t *p, int64_t old, int64_t wanted) {
-        return __atomic_compare_exchange_n(p, &old, wanted, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-    }
-    """
-    Entry *store_load(Entry **p) noexcept nogil
-    void store_publish(Entry **p, Entry *v) noexcept nogil
-    SieveLink *store_take(SieveLink **list) noexcept nogil
-    void store_push(SieveLink **list, SieveLink *first, SieveLink *last) noexcept nogil     # a chain through `older`
-    int64_t store_peek(int64_t *p) noexcept nogil
-    void store_poke(int64_t *p, int64_t v) noexcept nogil
-    int64_t store_count(int64_t *p, int64_t n) noexcept nogil
-    bint store_swap(int64_t *p, int64_t old, int64_t wanted) noexcept nogil
 
 cdef enum:
     SHARDS = 256                # as in CoreDNS, whose capacities follow from it
@@ -82,6 +58,23 @@ cdef struct Entry:              # what a hit reads comes first, in one cache lin
     int64_t hit                 # atomic: ns of the last hit (prefetch)
     int64_t hits                # atomic (prefetch)
     # Behind it: Record[count], then the key's name in lower case, owners and rdata.
+
+cdef inline Entry *store_load(Entry **at) noexcept nogil:
+    return <Entry *>atomic_load_pointer(<void **>at)
+
+cdef inline void store_publish(Entry **at, Entry *entry) noexcept nogil:
+    atomic_store_pointer(<void **>at, entry)
+
+cdef inline SieveLink *store_take(SieveLink **leaving) noexcept nogil:
+    """The whole list of entries that wait to be freed."""
+    return <SieveLink *>atomic_take_pointer(<void **>leaving)
+
+cdef inline void store_push(SieveLink **leaving, SieveLink *entry) noexcept nogil:
+    """Onto that list, which is linked through `older`."""
+    while True:
+        entry.older = <SieveLink *>atomic_load_pointer(<void **>leaving)
+        if atomic_swap_pointer(<void **>leaving, entry.older, entry):
+            break
 
 cdef struct Shard:
     uint32_t lock

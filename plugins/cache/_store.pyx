@@ -4,10 +4,11 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memcmp, memset
 from fastdns._wire cimport FLAG_RA, FLAG_AD
 from fastdns.message.reply cimport Record, Reply
-from fastdns.system.atomic cimport atomic_peek8
+from fastdns.system.atomic cimport atomic_add_count, atomic_peek8, atomic_peek_count, atomic_peek_ns
 from fastdns.system.epoch cimport epoch_ticket, epoch_passed
 from fastdns.system.eviction cimport Sieve, SieveLink, sieve_add, sieve_advance, sieve_hand, sieve_passes, sieve_remove
-from fastdns.plugins.cache._pool cimport pool_take, pool_give, pool_trim, spin_try, spin_free
+from fastdns.system.spinlock cimport spin_free, spin_try
+from fastdns.plugins.cache._pool cimport pool_take, pool_give, pool_trim
 
 cdef enum:
     BUCKETS_MOST = 4194304
@@ -91,7 +92,7 @@ cdef Outcome store_put(Store *store, const Key *key, int kind, const Reply *repl
         entry.wildcard = wildcard
     if not spin_try(&shard.lock):
         if entry != NULL:
-            store_push(&store.leaving, &entry.link, &entry.link)
+            store_push(&store.leaving, &entry.link)
         return outcome
     if entry != NULL:
         outcome.evicted = publish(store, shard, key, entry, now, stale, keep_good)
@@ -111,7 +112,7 @@ cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil:
     entry = find_kind(store, key, kind)
     if entry != NULL:
         unlink(store, shard, entry)
-        store_push(&store.leaving, &entry.link, &entry.link)
+        store_push(&store.leaving, &entry.link)
     spin_free(&shard.lock)
 
 
@@ -123,11 +124,11 @@ cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int6
     cdef bint kept = False
     if former == NULL:
         # Shards count together: with a limit of its own, one that got more than its share of the names would drop some while others have room.
-        if store_peek(&store.counts[entry.kind]) >= store.limits[entry.kind]:
+        if atomic_peek_count(&store.counts[entry.kind]) >= store.limits[entry.kind]:
             evicted = make_room(store, shard, key.hash, entry.kind, now, stale)
     else:
         entry.visited = atomic_peek8(&former.visited)
-        entry.hit = store_peek(&former.hit)
+        entry.hit = atomic_peek_ns(&former.hit)
         if keep_good and not entry.answering:
             kept = former.answering
             entry.good = former if kept else former.good
@@ -136,11 +137,11 @@ cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int6
     entry.next = head[0]
     store_publish(head, entry)
     sieve_add(&shard.queues[entry.kind], &entry.link)
-    store_count(&store.counts[entry.kind], 1)
+    atomic_add_count(&store.counts[entry.kind], 1)
     if former != NULL:
         unlink(store, shard, former)
         if not kept:
-            store_push(&store.leaving, &former.link, &former.link)
+            store_push(&store.leaving, &former.link)
     return evicted
 
 
@@ -157,7 +158,7 @@ cdef void unlink(Store *store, Shard *shard, Entry *entry) noexcept nogil:
         at = &at[0].next
     store_publish(at, entry.next)
     sieve_remove(&shard.queues[entry.kind], &entry.link)
-    store_count(&store.counts[entry.kind], -1)
+    atomic_add_count(&store.counts[entry.kind], -1)
 
 
 cdef bint evict(Store *store, Shard *shard, int kind, int64_t now, int64_t stale) noexcept nogil:
@@ -169,7 +170,7 @@ cdef bint evict(Store *store, Shard *shard, int kind, int64_t now, int64_t stale
     while sieve_passes(&entry.visited, entry_left(entry, now) > -stale):
         entry = <Entry *>sieve_advance(queue)
     unlink(store, shard, entry)
-    store_push(&store.leaving, &entry.link, &entry.link)
+    store_push(&store.leaving, &entry.link)
     return True
 
 

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 from libc.time cimport time
+from fastdns.system.atomic cimport atomic_peek_ns, atomic_swap_ns
 from fastdns.system.epoch cimport epoch_wait
 from fastdns.system.eviction cimport SieveLink
 from fastdns.telemetry.metrics cimport Metric, metric_add
@@ -20,22 +21,19 @@ from fastdns.plugins.dnssec._jobs cimport Job, Set, job_free, job_make, job_send
 from fastdns.plugins.dnssec._signatures cimport (Entry, entry_signatures, signatures_clean, signatures_close, signatures_find, signatures_free,
                                                  signatures_hash, signatures_open, signatures_put, signatures_settle)
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-    static int64_t dnssec_budget;   /* of the process: ns on the monotonic clock until which signatures are spoken for */
-    /* Takes `cost` ns of it; 0 when that is further ahead than `most`. */
-    static inline int dnssec_take(int64_t *budget, int64_t now, int64_t cost, int64_t most) {
-        int64_t old = __atomic_load_n(budget, __ATOMIC_RELAXED), begin;
-        do {
-            begin = old > now ? old : now;
-            if (begin + cost - now > most) return 0;
-        } while (!__atomic_compare_exchange_n(budget, &old, begin + cost, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-        return 1;
-    }
-    """
-    int64_t dnssec_budget
-    bint dnssec_take(int64_t *budget, int64_t now, int64_t cost, int64_t most) noexcept nogil
+cdef int64_t dnssec_budget = 0  # of the process: ns on the monotonic clock until which signatures are spoken for
+
+
+cdef bint dnssec_take(int64_t *budget, int64_t now, int64_t cost, int64_t most) noexcept nogil:
+    """Takes `cost` ns of the budget; False when that is more than `most` from now."""
+    cdef int64_t old, begin
+    while True:
+        old = atomic_peek_ns(budget)
+        begin = max(old, now)
+        if begin + cost - now > most:
+            return False
+        if atomic_swap_ns(budget, old, begin + cost):
+            return True
 
 cdef enum:
     SETS_MAX = 512              # of a reply: with their signatures no more fit in a message

@@ -9,8 +9,8 @@ from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_NORESERVE, MAP_PRIVATE, P
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 from posix.unistd cimport usleep
 
-from fastdns.system.atomic cimport (atomic_exchange32, atomic_fence, atomic_load_pointer, atomic_peek8, atomic_peek32, atomic_poke8, atomic_store32,
-                                    atomic_store_pointer)
+from fastdns.system.atomic cimport (atomic_exchange32, atomic_fence, atomic_load64, atomic_load_pointer, atomic_peek8, atomic_peek32, atomic_poke8,
+                                    atomic_store32, atomic_store64, atomic_store_pointer)
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns.walk.query cimport WORKERS_MAX, Worker
 from fastdns.system.address cimport Address
@@ -22,14 +22,6 @@ from fastdns.message.text cimport Text
 from fastdns._wire cimport load32, store32
 from fastdns.plugins.dnstap._tap cimport (TAP_CLIENT_RESPONSE, TAP_EXTRA_MAX, TAP_FORWARDER_RESPONSE, TAP_HEAD_MAX, TAP_OVERHANG, TAP_RING_LEAST,
                                           Ring, Tap, Tapped)
-
-cdef extern from * nogil:
-    """
-    static inline uint64_t tap_load(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
-    static inline void tap_store(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
-    """
-    uint64_t tap_load(const uint64_t *p) noexcept
-    void tap_store(uint64_t *p, uint64_t v) noexcept
 
 cdef enum:
     COMPANY = 5000                  # microseconds that the first message of a batch waits
@@ -139,7 +131,7 @@ cdef void tap_put(Tap *tap, Worker *worker, const Tapped *tapped) noexcept nogil
         format_write(tap.extra, tap.extra_count, &text, tapped.q, False)
     if ring == NULL:
         ring = make_ring(tap, worker)
-    if ring == NULL or 4 + tap.head_length + 4 + text.used + 4 + FIELDS_MAX + 4 + raw > tap.size - (ring.head - tap_load(&ring.tail)):
+    if ring == NULL or 4 + tap.head_length + 4 + text.used + 4 + FIELDS_MAX + 4 + raw > tap.size - (ring.head - atomic_load64(&ring.tail)):
         metric_add(tap.dropped_cell, worker.id, 1)
         return
     frame = ring.data + ring.head % tap.size
@@ -162,7 +154,7 @@ cdef void tap_put(Tap *tap, Worker *worker, const Tapped *tapped) noexcept nogil
         at = put_long(at + 1, raw) + raw
     put_long(begin - 3, <uint32_t>(at - begin))
     store32(frame, <uint32_t>(at - frame - 4))
-    tap_store(&ring.head, ring.head + <uint64_t>(at - frame))
+    atomic_store64(&ring.head, ring.head + <uint64_t>(at - frame))
     wake(tap)
 
 
@@ -182,7 +174,7 @@ cdef Ring *make_ring(Tap *tap, Worker *worker) noexcept nogil:
     memory = mmap(NULL, sizeof(Ring) + size + TAP_OVERHANG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
     if memory == MAP_FAILED:
         return NULL
-    tap_store(&tap.size, size)          # the same for all workers
+    atomic_store64(&tap.size, size)          # the same for all workers
     atomic_store_pointer(<void **>&tap.rings[worker.id], memory)
     return <Ring *>memory
 
@@ -194,14 +186,14 @@ cdef bint is_empty(Tap *tap) noexcept nogil:
     cdef Ring *ring
     for i in range(WORKERS_MAX):
         ring = <Ring *>atomic_load_pointer(<void **>&tap.rings[i])
-        if ring != NULL and tap_load(&ring.head) != ring.tail:
+        if ring != NULL and atomic_load64(&ring.head) != ring.tail:
             return False
     return True
 
 
 cdef uint64_t run_of(const Tap *tap, const Ring *ring, uint64_t most) noexcept nogil:
     """Octets from the tail on that lie in one piece, ending with a frame; the first frame may be longer than `most`."""
-    cdef uint64_t head = tap_load(&ring.head), start = ring.tail % tap.size, position = ring.tail, frame
+    cdef uint64_t head = atomic_load64(&ring.head), start = ring.tail % tap.size, position = ring.tail, frame
     while position != head and position % tap.size >= start:
         frame = 4 + <uint64_t>load32(ring.data + position % tap.size)
         if position != ring.tail and position + frame - ring.tail > most:
@@ -234,7 +226,7 @@ cdef int send_ring(Tap *tap, Ring *ring, int fd) noexcept nogil:
         if sent < length:
             skip_sent(tap, ring, sent)
             return status
-        tap_store(&ring.tail, ring.tail + length)
+        atomic_store64(&ring.tail, ring.tail + length)
 
 
 cdef int wait_writable(int fd) noexcept nogil:
@@ -254,7 +246,7 @@ cdef void skip_sent(Tap *tap, Ring *ring, uint64_t sent) noexcept nogil:
         position += 4 + <uint64_t>load32(ring.data + (ring.tail + position) % tap.size)
     if position > sent:
         metric_add(tap.dropped_cell, METRIC_CONTROL, 1)
-    tap_store(&ring.tail, ring.tail + position)
+    atomic_store64(&ring.tail, ring.tail + position)
 
 
 cdef int doze(Tap *tap, int fd, int milliseconds) noexcept nogil:
@@ -381,7 +373,7 @@ cdef class Sender:
             length = run_of(tap, ring, room) if ring != NULL and room else 0
             if length:
                 parts.append((<const char *>ring.data + ring.tail % tap.size)[:length])
-                tap_store(&ring.tail, ring.tail + length)
+                atomic_store64(&ring.tail, ring.tail + length)
                 room -= min(room, length)
         return b"".join(parts)
 

@@ -1,19 +1,12 @@
 """The native handler of erratic: fixed answers, and a counter that decides what goes wrong with them."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from fastdns.system.atomic cimport atomic_peek64
+from fastdns.system.atomic cimport atomic_count64, atomic_peek64
 from fastdns.walk.query cimport ANSWERED, DROPPED, PARKED, QUERY_DEADLINE, Handler, Query, Timer, Verdict, Worker, query_scratch
 from fastdns._mux cimport NativeHandler, query_answer, query_fail, query_park, query_resume
 from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add, reply_alloc
 from fastdns._wire cimport CLASS_IN, FLAG_AA, FLAG_TC, NAME_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_NS, TYPE_SOA
 from fastdns.plugins.autopath._autopath cimport SearchPath, SearchPathHandle
-
-cdef extern from *:
-    """
-    #include <stdint.h>
-    static inline uint64_t erratic_next(uint64_t *counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
-    """
-    uint64_t erratic_next(uint64_t *counter) noexcept nogil
 
 cdef enum:
     COPIES = 30                 # of the A record, where replies are to be large
@@ -91,7 +84,7 @@ cdef inline bint is_turn(uint64_t number, uint32_t amount) noexcept nogil:
 
 cdef Verdict erratic_query(Handler *self, Query *q) noexcept nogil:
     cdef Erratic *erratic = <Erratic *>self.state
-    cdef uint64_t number = erratic_next(&erratic.count)
+    cdef uint64_t number = atomic_count64(&erratic.count, 1) - 1
     cdef bint cut = erratic.truncate > 0 and number & erratic.truncate == 0     # bits, not multiples: as CoreDNS has it
     cdef Wait *wait = <Wait *>query_scratch(self, q)
     cdef uint32_t i

@@ -2,49 +2,13 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
 
+from fastdns.system.atomic cimport atomic_count64, atomic_exchange64, atomic_load64, atomic_store64, atomic_swap64
+from fastdns.system.futex cimport sleeper_begin, sleeper_end, sleeper_wait_for, sleeper_wake
 from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
 from fastdns.walk.query cimport ERROR_MAX, Handler, Query
 from fastdns._mux cimport NativeHandler
 from fastdns.message.text cimport Text, text_char, text_name, text_number, text_printable, text_put, text_type
 from fastdns._wire cimport NAME_MAX
-
-cdef extern from *:
-    """
-    #include <linux/futex.h>
-    #include <stdint.h>
-    #include <sys/syscall.h>
-    #include <time.h>
-    #include <unistd.h>
-
-    static inline uint64_t errors_load(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
-    static inline void errors_store(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
-    static inline void errors_count(uint64_t *p) { __atomic_fetch_add(p, 1, __ATOMIC_RELAXED); }
-    static inline uint64_t errors_take(uint64_t *p) { return __atomic_exchange_n(p, 0, __ATOMIC_RELAXED); }
-    static inline int errors_claim(uint64_t *p, uint64_t from) {
-        return __atomic_compare_exchange_n(p, &from, from + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-    }
-
-    static uint32_t errors_asleep;
-
-    static inline void errors_wake(void) {
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);    /* the entry is seen by a thread that is about to sleep, or we see that it sleeps */
-        if (__atomic_load_n(&errors_asleep, __ATOMIC_RELAXED) && __atomic_exchange_n(&errors_asleep, 0, __ATOMIC_SEQ_CST))
-            syscall(SYS_futex, &errors_asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-    }
-    static inline void errors_doze(uint32_t asleep) { __atomic_store_n(&errors_asleep, asleep, __ATOMIC_SEQ_CST); }
-    static inline void errors_sleep(double seconds) {
-        struct timespec left = { (time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9) };
-        syscall(SYS_futex, &errors_asleep, FUTEX_WAIT_PRIVATE, 1, seconds < 0 ? NULL : &left, NULL, 0);
-    }
-    """
-    uint64_t errors_load(const uint64_t *p) noexcept nogil
-    void errors_store(uint64_t *p, uint64_t v) noexcept nogil
-    void errors_count(uint64_t *p) noexcept nogil
-    uint64_t errors_take(uint64_t *p) noexcept nogil
-    bint errors_claim(uint64_t *p, uint64_t expected) noexcept nogil
-    void errors_wake() noexcept nogil
-    void errors_doze(uint32_t asleep) noexcept nogil
-    void errors_sleep(double seconds) noexcept nogil
 
 cdef enum:
     WAITING = 512               # entries; a power of two
@@ -60,6 +24,7 @@ cdef struct Entry:              # of a bounded queue: many workers put, one thre
 cdef Entry entries[WAITING]
 cdef uint64_t put_at = 0
 cdef uint64_t take_at = 0
+cdef uint32_t asleep = 0        # 1 while the thread that consolidates waits for an entry
 cdef uint64_t lost = 0          # errors that found the queue full
 
 cdef uint32_t position
@@ -99,21 +64,21 @@ cdef void put_entry(uint64_t handler, const Query *q) noexcept nogil:
     cdef uint64_t at
     cdef Entry *entry
     while True:
-        at = errors_load(&put_at)
+        at = atomic_load64(&put_at)
         entry = &entries[at % WAITING]
-        if errors_load(&entry.turn) == at:
-            if errors_claim(&put_at, at):
+        if atomic_load64(&entry.turn) == at:
+            if atomic_swap64(&put_at, at, at + 1):
                 break
-        elif errors_load(&put_at) == at:
-            errors_count(&lost)
+        elif atomic_load64(&put_at) == at:
+            atomic_count64(&lost, 1)
             return
     entry.handler = handler
     entry.rcode = q.reply.rcode
     entry.type = q.qtype
     memcpy(entry.name, q.name.lower, q.name.length)
     memcpy(entry.error, q.error, ERROR_MAX)
-    errors_store(&entry.turn, at + 1)
-    errors_wake()
+    atomic_store64(&entry.turn, at + 1)
+    sleeper_wake(&asleep)
 
 
 def take(double seconds) -> list:
@@ -125,30 +90,30 @@ def take(double seconds) -> list:
     cdef Text text
     if seconds != 0:            # only the thread that consolidates sleeps
         with nogil:
-            errors_doze(1)
-            if errors_load(&entry.turn) != take_at + 1:
-                errors_sleep(seconds)
-            errors_doze(0)
+            sleeper_begin(&asleep)
+            if atomic_load64(&entry.turn) != take_at + 1:
+                sleeper_wait_for(&asleep, seconds)
+            sleeper_end(&asleep)
     while len(found) < WAITING:
         entry = &entries[take_at % WAITING]
-        if errors_load(&entry.turn) != take_at + 1:
+        if atomic_load64(&entry.turn) != take_at + 1:
             break
         text.out, text.used, text.room, text.full = line, 0, LOG_LINE_MAX, 0
         describe(&text, entry.rcode, entry.name, entry.type, entry.error)
         found.append((entry.handler, entry.error[:strlen(entry.error)].decode("utf-8", "replace"), line[:text.used].decode("ascii", "replace")))
-        errors_store(&entry.turn, take_at + WAITING)
+        atomic_store64(&entry.turn, take_at + WAITING)
         take_at += 1
     return found
 
 
 def wake() -> None:
     """Let `take` return."""
-    errors_wake()
+    sleeper_wake(&asleep)
 
 
 def take_lost() -> int:
     """Errors since the last call that nobody could look at."""
-    return errors_take(&lost)
+    return atomic_exchange64(&lost, 0)
 
 
 cdef class ErrorLog(NativeHandler):

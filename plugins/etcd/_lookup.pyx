@@ -1,7 +1,7 @@
 """The services that a name asks for; see _lookup.pxd."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
-from fastdns.system.atomic cimport atomic_load64
+from fastdns.system.atomic cimport atomic_load_ns
 from fastdns._wire cimport LABELS_MAX, TYPE_TXT
 from fastdns.plugins.etcd._snapshot cimport HOST_BROKEN, snapshot_bound
 
@@ -194,7 +194,7 @@ cdef uint32_t service_ttl(const Snapshot *snapshot, const Service *service, uint
     cdef int64_t left = 0
     cdef uint32_t leased = 0
     if service.lease >= 0 and <uint32_t>service.lease < snapshot.lease_count:
-        left = (atomic_load64(&snapshot.leases[service.lease]) - now) // 1000000000
+        left = (atomic_load_ns(&snapshot.leases[service.lease]) - now) // 1000000000
         if left > 0:
             leased = least if left < least else most if left > most else <uint32_t>left
     if leased == 0:

@@ -4,7 +4,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
-from fastdns.system.atomic cimport atomic_load32, atomic_store32
+from fastdns.system.atomic cimport atomic_load32, atomic_peek_ns, atomic_poke_ns, atomic_store32
 from fastdns.telemetry.metrics cimport metric_add
 from fastdns.walk.query cimport ERROR_MAX, Flush, Source, Timer, Worker, worker_flush
 from fastdns.system.random cimport random_next
@@ -15,14 +15,6 @@ from fastdns.plugins.forward._system cimport socket_connected, socket_error, soc
 from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, CONNECTION_DEPTH, CONNECTIONS, CONNECTIONS_MAX, CONNECTION_SLOTS, Connection, Exchange,
                                                 Peer, Settings, Share, Stock, Upstream, WAY_NONE, WAY_TCP, stock_exchange, stock_of, stocks,
                                                 upstream_error, upstream_socket)
-
-cdef extern from * nogil:
-    """
-    #define dial_load(p) __atomic_load_n((p), __ATOMIC_RELAXED)
-    #define dial_store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
-    """
-    int64_t dial_load(int64_t *p) noexcept
-    void dial_store(int64_t *p, int64_t v) noexcept
 
 cdef enum:
     OUT_KEPT = 4096                 # octets of an output buffer that an idle connection keeps
@@ -36,15 +28,15 @@ cdef enum:
 
 cdef int64_t dial_timeout(Upstream *upstream) noexcept nogil:
     """A second where connecting is quick; twice the average where it is not."""
-    cdef int64_t average = dial_load(&upstream.dial)
+    cdef int64_t average = atomic_peek_ns(&upstream.dial)
     if average < SECOND:
         return SECOND
     return 2 * average if 2 * average < DIAL_MOST * <int64_t>SECOND else DIAL_MOST * <int64_t>SECOND
 
 
 cdef void note_dial(Upstream *upstream, int64_t took) noexcept nogil:
-    cdef int64_t average = dial_load(&upstream.dial)
-    dial_store(&upstream.dial, average + (took - average) // 4)
+    cdef int64_t average = atomic_peek_ns(&upstream.dial)
+    atomic_poke_ns(&upstream.dial, average + (took - average) // 4)
 
 
 cdef Connection *open_connection(Peer *peer, Exchange *e) noexcept nogil:

@@ -7,7 +7,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
-from fastdns.system.atomic cimport atomic_add32, atomic_load32, atomic_load64, atomic_store32
+from fastdns.system.atomic cimport atomic_add32, atomic_load32, atomic_load_ns, atomic_store32
 from fastdns.telemetry.metrics cimport metric_add, metric_observe
 from fastdns.walk.query cimport ANSWERED, FAILED, NEXT, PARKED, Query, Timer, Verdict, Worker, query_is_udp, query_scratch, query_size
 from fastdns._mux cimport query_answer, query_fail, query_park, query_resume
@@ -336,7 +336,7 @@ cdef bint silent(Share *share, Upstream *upstream) noexcept nogil:
     """Whether an upstream owes replies for some time, and no probe has found it alive since. If so it is probed."""
     cdef Peer *peer = upstream_peer(share, upstream)
     if (share.settings.max_fails == 0 or peer.quiet == 0 or share.worker.now - peer.quiet < SILENCE * <int64_t>MILLISECOND
-            or atomic_load64(&upstream.alive) > peer.quiet):
+            or atomic_load_ns(&upstream.alive) > peer.quiet):
         return False
     health_begin(peer)
     return True

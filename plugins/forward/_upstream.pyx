@@ -4,17 +4,11 @@ from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strerror
-from fastdns.system.atomic cimport atomic_store32
+from fastdns.system.atomic cimport atomic_store32, atomic_store_ns
 from fastdns.walk.query cimport ERROR_MAX, Worker
 from fastdns.system.socket cimport SOCK_CLOEXEC, SOCK_NONBLOCK, bind, close, sockaddr, socket
 from fastdns._wire cimport wire_answers
 from fastdns.plugins.forward._system cimport error_number_set, socket_address_text, socket_local_text
-
-cdef extern from * nogil:
-    """
-    #define atomic_store64(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-    """
-    void atomic_store64(int64_t *p, int64_t v) noexcept
 
 cdef enum:
     CHUNKS = 1024               # of 64 exchanges: more than the pool of queries ever has
@@ -149,5 +143,5 @@ cdef void upstream_error(Exchange *e, const char *operation, const char *network
 
 cdef void upstream_alive(Upstream *upstream, int64_t now) noexcept nogil:
     atomic_store32(&upstream.fails, 0)
-    atomic_store64(&upstream.alive, now)
+    atomic_store_ns(&upstream.alive, now)
     atomic_store32(&upstream.probing, 0)

@@ -1,22 +1,12 @@
 """loop: counts how often the probe that the server sent to itself comes in."""
 from libc.stdint cimport uint32_t
 from libc.string cimport memcmp
+from fastdns.system.atomic cimport atomic_add32, atomic_load32, atomic_store32
 from fastdns._wire cimport TYPE_HINFO, Name, wire_name_copy
 from fastdns._wire import name_wire
 from fastdns.walk.query cimport NEXT, Handler, Query, Verdict
 from fastdns.system.address cimport Address
 from fastdns._mux cimport NativeHandler
-
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #define loop_load(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
-    #define loop_store(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
-    #define loop_add(p, n) __atomic_add_fetch(p, n, __ATOMIC_ACQ_REL)
-    """
-    uint32_t loop_load(uint32_t *p) noexcept nogil
-    void loop_store(uint32_t *p, uint32_t v) noexcept nogil
-    uint32_t loop_add(uint32_t *p, uint32_t n) noexcept nogil
 
 cdef enum:
     SIGHTINGS = 3               # of one probe: nothing but a loop brings it back twice
@@ -31,12 +21,12 @@ cdef struct Probe:
 
 cdef Verdict loop_query(Handler *self, Query *q) noexcept nogil:
     cdef Probe *probe = <Probe *>self.state
-    if q.qtype != TYPE_HINFO or not loop_load(&probe.enabled):
+    if q.qtype != TYPE_HINFO or not atomic_load32(&probe.enabled):
         return NEXT
     if q.name.length == probe.name.length and memcmp(q.name.lower, probe.name.lower, probe.name.length) == 0:
-        if loop_add(&probe.seen, 1) == SIGHTINGS:
+        if atomic_add32(&probe.seen, 1) == SIGHTINGS:
             probe.client = q.client
-            loop_store(&probe.found, 1)
+            atomic_store32(&probe.found, 1)
     return NEXT
 
 
@@ -54,13 +44,13 @@ cdef class Loop(NativeHandler):
         self.probe.enabled = 1
 
     def reset(self):
-        loop_store(&self.probe.seen, 0)
+        atomic_store32(&self.probe.seen, 0)
 
     def disable(self):
-        loop_store(&self.probe.enabled, 0)
+        atomic_store32(&self.probe.enabled, 0)
 
     def client(self):
         cdef Address *address = &self.probe.client
-        if not loop_load(&self.probe.found):
+        if not atomic_load32(&self.probe.found):
             return None
         return bytes(address.octets[:4 if address.family == 4 else 16]), address.port

@@ -4,7 +4,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
-from fastdns.system.atomic cimport atomic_load_pointer, atomic_store_pointer
+from fastdns.system.atomic cimport atomic_count64, atomic_load64, atomic_load_pointer, atomic_store64, atomic_store_pointer
 from fastdns.walk.metadata cimport Label, LabelHandle
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.walk.query cimport CHAIN_MAX, ERROR_MAX, NEXT, WORKERS_MAX, Handler, Query, Verdict, query_is_udp, query_scratch
@@ -15,16 +15,6 @@ from fastdns.system.address cimport address_text
 from fastdns.system.socket cimport socket_clock
 from fastdns.message.text cimport Text, text_put
 from fastdns._wire cimport NAME_MAX, wire_name_text
-
-cdef extern from * nogil:
-    """
-    static inline uint64_t trace_load(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
-    static inline void trace_store(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
-    static inline uint64_t trace_next(uint64_t *p) { return __atomic_add_fetch(p, 1, __ATOMIC_RELAXED); }
-    """
-    uint64_t trace_load(const uint64_t *p) noexcept
-    void trace_store(uint64_t *p, uint64_t v) noexcept
-    uint64_t trace_next(uint64_t *p) noexcept
 
 cdef enum:
     RING_SIZE = 1024                # records that a worker may be ahead
@@ -65,7 +55,7 @@ cdef Verdict begin_trace(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     cdef timespec now
     # A copy of the chain that looks at one query for an operator (_explain) has another hook; a query inside of another one is part of that.
-    if state.every == 0 or self.done != end_trace or q.parent != NULL or trace_next(&state.counted) % state.every:
+    if state.every == 0 or self.done != end_trace or q.parent != NULL or atomic_count64(&state.counted, 1) % state.every:
         return NEXT
     clock_gettime(CLOCK_REALTIME, &now)
     scratch.begun = <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
@@ -85,7 +75,7 @@ cdef void end_trace(Handler *self, Query *q) noexcept nogil:
         ring = <Ring *>calloc(1, sizeof(Ring))
         if ring != NULL:
             atomic_store_pointer(<void **>&state.rings[q.worker.id], ring)
-    if ring == NULL or ring.head - trace_load(&ring.tail) >= RING_SIZE:
+    if ring == NULL or ring.head - atomic_load64(&ring.tail) >= RING_SIZE:
         metric_add(state.dropped_cell, q.worker.id, 1)
         return
     record = &ring.records[ring.head % RING_SIZE]
@@ -102,7 +92,7 @@ cdef void end_trace(Handler *self, Query *q) noexcept nogil:
     if not q.reply.written:
         memcpy(record.error, q.error, ERROR_MAX)
         record.error[ERROR_MAX - 1] = 0
-    trace_store(&ring.head, ring.head + 1)
+    atomic_store64(&ring.head, ring.head + 1)
 
 
 cdef bint publish_trace(const Label *label, Query *q, Text *out) noexcept nogil:
@@ -174,13 +164,13 @@ cdef class TraceHandler(NativeHandler):
             ring = <Ring *>atomic_load_pointer(<void **>&self.state.rings[i])
             if ring == NULL:
                 continue
-            head = trace_load(&ring.head)
+            head = atomic_load64(&ring.head)
             while ring.tail != head:
                 record = &ring.records[ring.tail % RING_SIZE]
                 found.append((record.trace, record.begun, record.took, text[:wire_name_text(record.name, text)].decode("ascii"), record.qtype, record.rcode,
                               bool(record.udp), client[:address_text(&record.client, client)].decode("ascii"), record.deepest,
                               (<bytes>record.error).decode("utf-8", "replace")))
-                trace_store(&ring.tail, ring.tail + 1)
+                atomic_store64(&ring.tail, ring.tail + 1)
         return found
 
     cpdef close(self):

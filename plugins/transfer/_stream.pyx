@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
+from fastdns.system.atomic cimport atomic_add32, atomic_load32
 from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
 from fastdns.system.address cimport Address
 from fastdns.walk.query cimport Query, Stream
@@ -15,15 +16,7 @@ cdef extern from "<arpa/inet.h>" nogil:
     enum: AF_INET6
     const char *inet_ntop(int family, const void *octets, char *out, unsigned int size)
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-    static uint32_t streams;    /* of all workers */
-    static inline void streams_add(int n) { __atomic_add_fetch(&streams, n, __ATOMIC_RELAXED); }
-    static inline uint32_t streams_now(void) { return __atomic_load_n(&streams, __ATOMIC_RELAXED); }
-    """
-    void streams_add(int n) noexcept nogil
-    uint32_t streams_now() noexcept nogil
+cdef uint32_t streams = 0       # of all workers; atomic
 
 cdef enum:
     RECORDS_OCTETS = 63000      # of one message, unless a single record takes more
@@ -51,7 +44,7 @@ cdef struct TransferStream:
 
 
 cdef uint32_t stream_count() noexcept nogil:
-    return streams_now()
+    return atomic_load32(&streams)
 
 
 cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord *soa, const TransferRecord *second) noexcept nogil:
@@ -84,7 +77,7 @@ cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord 
     store16(self.question + q.first_name.length, q.message.qtype)
     store16(self.question + q.first_name.length + 2, q.message.qclass)
     self.question_length = q.first_name.length + 4
-    streams_add(1)
+    atomic_add32(&streams, 1)
     return &self.base
 
 
@@ -161,7 +154,7 @@ cdef void stream_close(Stream *stream) noexcept nogil:
     self.source.close(self.source)
     if self.ended:
         log_end(self)
-    streams_add(-1)
+    atomic_add32(&streams, <uint32_t>-1)
     free(self)
 
 

@@ -4,19 +4,9 @@ A table's slot is one word: the upper 16 bits of an entry's hash, and the entry'
 reader follows a pointer only where the hash agrees. What is unlinked is freed after the grace period of fastdns.system.epoch.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from fastdns.system.atomic cimport atomic_load32 as load_count, atomic_load64 as load_word, atomic_load_pointer as load_pointer
+from fastdns.system.atomic cimport atomic_store32 as store_count, atomic_store64 as store_word, atomic_store_pointer as store_pointer
 from fastdns.system.epoch cimport EpochTicket
-
-cdef extern from * nogil:
-    """
-    #define KUBE_LOAD(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
-    #define KUBE_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-    """
-    void *load_pointer "KUBE_LOAD"(void **p) noexcept
-    void store_pointer "KUBE_STORE"(void **p, void *value) noexcept
-    uint64_t load_word "KUBE_LOAD"(const uint64_t *p) noexcept
-    void store_word "KUBE_STORE"(uint64_t *p, uint64_t value) noexcept
-    uint32_t load_count "KUBE_LOAD"(const uint32_t *p) noexcept
-    void store_count "KUBE_STORE"(uint32_t *p, uint32_t value) noexcept
 
 cdef enum:
     CLASS_STEP = 8                  # octets between two size classes
