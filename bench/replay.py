@@ -263,7 +263,7 @@ def write_parts(folder: Path, names: Sequence[str] = ()) -> None:
 def serve(block: str) -> Replay:
     """An engine that serves one block for all names, not started; everything that its plugins wait for is there."""
     from fastdns.bench.micro.replay import Replay
-    from fastdns.engine.loop import Engine
+    from fastdns.engine.engine import Engine
     from fastdns.server.configuration import Configuration
     from fastdns.server.instance import Instance
     from fastdns.server.source import Source

@@ -3,18 +3,18 @@
 A plugin's handler is a `NativeHandler` that owns a `Handler`: C function pointers (hooks) and a state pointer. A chain is an array of
 handlers; the walk is a loop, so a query parks by remembering its position. Only the worker that owns a query walks it.
 
-    ahead   before `query`, for the queries of one batch in turn: what `query` will read is fetched into the CPU's cache, and nothing else is done
-    again   in the next round, when `ahead` has said AHEAD_AGAIN, or it itself has
+    prefetch        before `query`, for the queries of one batch in turn: has the CPU fetch what `query` will read, and does nothing else
+    prefetch_next   in the next round, after `prefetch` or `prefetch_next` returned PREFETCH_NEXT
     query   going down: answer it, pass it on, fail, drop, park or stream
     reply   coming up, for every handler passed on the way down, in reverse: there is a message (q.reply.written) or a failure
     resume  the handler that parked goes on: its child is done, its answer came (query_post), or whatever it waited for
     done    after the message is fitted: final rcode, sizes; also for dropped queries (not written, rcode 0). For handlers passed or answering, innermost first
     stream  the connection is given to q.stream, for every handler passed on the way down, in reverse: it may put a stream around it
-    abandon parked here, and nobody waits any more (deadline, client gone); the query must not be touched afterwards
+    abandon parked here, and the query has ended (deadline, client gone); it must not be touched afterwards
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
-from fastdns._wire cimport Name
-from fastdns.walk.query cimport WORKERS_MAX, ChildKind, Handler, Query, Verdict, Worker, Zone, filter_func
+from fastdns._wire cimport ACCEPT, IGNORE, Acceptance, Message, Name, wire_accept
+from fastdns.walk.query cimport (TRANSPORT_QUIC, WORKERS_MAX, Carrier, ChildKind, Handler, Query, Transport, Verdict, Worker, Zone, filter_func)
 
 cdef Worker *mux_workers[WORKERS_MAX]   # all that run
 cdef uint32_t mux_worker_count
@@ -32,14 +32,14 @@ cdef int query_park(Query *q, int64_t deadline) noexcept nogil
 # Goes on with a parked query, on its worker: calls `resume` of the handler that parked. Only from that worker (a Source, Timer or Mail).
 cdef void query_resume(Query *q) noexcept nogil
 # A child of a parked query (query_park was called; return PARKED afterwards). When it is done, `resume` of the parking handler runs with q.child
-# set, and the child is gone when that returns. name NULL: my own. -1: no slot, or too deep. CHILD_DETACHED needs no parking and reports to nobody.
+# set, and the child is gone when that returns. name NULL: my own. -1: no slot, or too deep. CHILD_DETACHED needs no parking, and its result goes nowhere.
 cdef int query_child(Handler *self, Query *q, ChildKind kind, const Name *name, uint16_t qtype) noexcept nogil
 # The same for CHILD_DETACHED, giving the child (to mark its scratch; it runs when the query at work is through), or NULL when there is no slot.
 cdef Query *query_detached(Handler *self, Query *q) noexcept nogil
 
 # ---- what the loop calls ----
 
-# Called for every query that no chain took (refused, no question), after it was fitted: metrics of zone "dropped". NULL: nobody counts.
+# Called for every query that no chain took (refused, no question), after it was fitted: metrics of zone "dropped". NULL: they are not counted.
 cdef void (*mux_dropped)(Query *q) noexcept nogil
 
 # A fresh query for the next packet; NULL only when memory is out.
@@ -49,11 +49,49 @@ cdef void query_release(Query *q) noexcept nogil
 cdef void query_streamed(Query *q, uint32_t size) noexcept nogil
 # The block that answers q.name, q.qtype at q.server, or NULL: REFUSED. DS goes to the least specific matching zone below the root.
 cdef Zone *mux_match(Query *q) noexcept nogil
-# Runs an accepted query (message and first_name parsed, addresses, transport, listener set) through mux, chain and send.
+# Runs an accepted query through mux, chain and send.
 cdef void query_run(Query *q) noexcept nogil
-# The same for queries of one batch, AHEAD_QUERIES at most: query_enter for each, then query_run_all. False when no chain takes the query: it is gone.
+# The same for queries of one batch, PREFETCH_QUERIES at most: query_enter for each, then query_run_all. False when no chain takes the query: it is gone.
 cdef bint query_enter(Query *q) noexcept nogil
 cdef void query_run_all(Query **queries, uint32_t count) noexcept nogil
+# RFC 9250 4.2.1 and 5.5.2: over QUIC an id other than 0 and the option edns-tcp-keepalive are errors of the protocol.
+cdef bint message_fits_quic(const Message *message) noexcept nogil
+
+cdef inline bint query_accept(Query *q, const uint8_t *packet, uint32_t length, Transport transport, uint32_t listener, uint32_t generation,
+                              const Carrier *carrier, void *connection) noexcept nogil:
+    """The one way in: makes a received message a query, for each transport. query_run, or query_enter and query_run_all, follow.
+
+    q is of query_take, with `client` and `local` filled by the transport. packet is borrowed until the batch ends. False: the carrier's
+    `reject` or `unserved` has run, and the query is gone."""
+    cdef uint8_t rcode
+    cdef Acceptance how
+    q.packet = packet
+    q.packet_length = length
+    q.transport = <uint8_t>transport
+    q.listener = listener
+    q.carrier = carrier
+    q.connection = connection
+    q.received = q.worker.now
+    how = wire_accept(packet, length, &q.message, &q.first_name, &rcode)
+    if how == ACCEPT and transport == TRANSPORT_QUIC and not message_fits_quic(&q.message):
+        how = IGNORE
+    if how != ACCEPT:
+        carrier.reject(q, how, rcode)
+        query_release(q)
+        return False
+    q.set = q.worker.set
+    q.server = q.set.servers[listener]
+    if q.server == NULL or q.set.listeners[listener] != generation:
+        carrier.unserved(q)
+        query_release(q)
+        return False
+    q.name = &q.first_name
+    q.qtype = q.message.qtype
+    q.qclass = q.message.qclass
+    q.flags = q.message.flags
+    q.edns = q.message.edns
+    return True
+
 # The writer of the fitted reply: into out with room for q.reply.message_size (at most 65,535) octets. Returns the length.
 cdef uint32_t query_write(Query *q, uint8_t *out) noexcept nogil
 

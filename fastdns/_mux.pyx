@@ -4,15 +4,18 @@ from libc.stdlib cimport malloc, free
 from libc.string cimport memcpy, memset, strncpy
 from libc.stdio cimport snprintf
 from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
-from fastdns._wire cimport (Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, store16, store32,
-                            wire_name_copy)
+from fastdns._wire cimport (Message, Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, load16, store16,
+                            store32, wire_name_copy)
 from fastdns.message.reply cimport reply_begin, reply_clear, reply_end, reply_own
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, CHILD_DONE, CHILD_MADE, CHILD_MUX, CHILD_NONE, CHILD_RUNS, CHILD_WAITS,
                                  ERROR_MAX, FAILED, HANDLER_ABI, NEXT, PARKED, PHASE_DONE, PHASE_DOWN, PHASE_FREE, PHASE_UP, QUERY_DEADLINE, STREAM,
                                  TRANSPORT_NONE, UP, Chain, Timer)
-from fastdns.walk.prefetch cimport look_ahead
+from fastdns.walk.prefetch cimport prefetch_batch
 from fastdns.walk.match cimport match_zone
+
+cdef enum:
+    OPTION_KEEPALIVE = 11           # edns-tcp-keepalive (RFC 7828)
 
 cdef void (*mux_dropped)(Query *q) noexcept nogil
 mux_dropped = NULL
@@ -149,17 +152,30 @@ cdef void refuse(Query *q) noexcept nogil:
 
 
 cdef bint query_enter(Query *q) noexcept nogil:
-    q.name = &q.first_name
-    q.qtype = q.message.qtype
-    q.qclass = q.message.qclass
-    q.flags = q.message.flags
-    q.edns = q.message.edns
     return find_chain(q)
+
+
+cdef bint message_fits_quic(const Message *message) noexcept nogil:
+    cdef const uint8_t *option = message.edns.options
+    cdef uint32_t left = message.edns.options_length, size
+    if message.id != 0:
+        return False
+    if not message.edns.present:
+        return True
+    while left >= 4:
+        if load16(option) == OPTION_KEEPALIVE:
+            return False
+        size = 4 + <uint32_t>load16(option + 2)
+        if size > left:
+            break
+        option += size
+        left -= size
+    return True
 
 
 cdef void query_run(Query *q) noexcept nogil:
     cdef Worker *worker = q.worker
-    if query_enter(q):
+    if find_chain(q):
         walk(q)
     if worker.pending != NULL:
         run_pending(worker)
@@ -169,7 +185,7 @@ cdef void query_run_all(Query **queries, uint32_t count) noexcept nogil:
     cdef Worker *worker
     cdef uint32_t i
     if count > 1:
-        look_ahead(queries, count)
+        prefetch_batch(queries, count)
     for i in range(count):
         worker = queries[i].worker
         walk(queries[i])
@@ -311,7 +327,7 @@ cdef void drop(Query *q) noexcept nogil:
     reply_clear(&q.reply)
     run_done(q)
     if q.parent != NULL:
-        tell_parent(q)
+        finish_child(q)
         return
     if q.carrier != NULL:
         q.carrier.dropped(q)
@@ -336,7 +352,7 @@ cdef void complete(Query *q) noexcept nogil:
 
 cdef void deliver(Query *q) noexcept nogil:
     if q.parent != NULL:
-        tell_parent(q)
+        finish_child(q)
         return
     if q.carrier != NULL:
         q.carrier.send(q)
@@ -433,7 +449,7 @@ cdef void query_resume(Query *q) noexcept nogil:
 
 
 cdef void fail_parked(Query *q, const char *error) noexcept nogil:
-    """Nobody waits any more: the handler lets go of the query, and the client gets SERVFAIL."""
+    """Ends the parking: the handler's `abandon` runs, and the client gets SERVFAIL."""
     cdef Handler *handler = q.chain.handlers[q.position]
     cdef Worker *worker = q.worker
     cdef Query *child = q.child
@@ -443,7 +459,7 @@ cdef void fail_parked(Query *q, const char *error) noexcept nogil:
         handler.abandon(handler, q)
     q.child = NULL
     q.in_child = CHILD_NONE
-    if child != NULL:                       # it reports to nobody, and what it waits for is of no use to anybody
+    if child != NULL:                       # its result is not wanted, nor what it waits for
         child.parent = NULL
         child.transport = TRANSPORT_NONE
         if child.parked:
@@ -605,7 +621,7 @@ cdef void release_child(Query *q) noexcept nogil:
         q.in_child = CHILD_NONE
 
 
-cdef void tell_parent(Query *child) noexcept nogil:
+cdef void finish_child(Query *child) noexcept nogil:
     cdef Query *parent = child.parent
     child.phase = PHASE_DONE
     if parent.generation != child.parent_generation or parent.child != child:

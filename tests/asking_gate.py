@@ -10,7 +10,7 @@ import dns.message
 import dns.opcode
 
 from fastdns.engine.chains import ServerSpec, ZoneSpec
-from fastdns.engine.loop import Engine
+from fastdns.engine.engine import Engine
 from fastdns.fronts import queries, thread
 from fastdns.fronts.front import Front, Settings
 from fastdns.plugins.erratic import setup as erratic

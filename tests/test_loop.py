@@ -7,10 +7,13 @@ import os
 import socket
 import sys
 
+import dns.message
+import dns.query
 import pytest
 
 from fastdns.engine.chains import Chains, ServerSpec, ZoneSpec
-from fastdns.engine.loop import Engine, Listener
+from fastdns.engine.engine import Engine
+from fastdns.engine.listener import Listener
 from fastdns.plugins.whoami._whoami import Whoami
 
 
@@ -52,17 +55,47 @@ def test_a_port_of_the_kernels_choice_is_free_in_both_protocols() -> None:
     class Unlucky(Listener):
         """Somebody else has the first chosen port in UDP."""
 
-        def _bound(self, family: int, kind: int, host: str) -> socket.socket:
-            if kind == socket.SOCK_DGRAM and not taken:
-                taken.append(socket.socket(family, kind))
+        def _bound(self, which: int, family: int, host: str) -> socket.socket:
+            if which == 1 and not taken:
+                taken.append(socket.socket(family, socket.SOCK_DGRAM))
                 taken[0].bind((host, self.port))
-            return super()._bound(family, kind, host)
+            return super()._bound(which, family, host)
 
-    listener = Unlucky(Engine(1), 0, 0, "127.0.0.1", 0, [], 1)
+    workers = Engine(1).threads
+    listener = Unlucky(workers, lambda listener: None, 0, 0, "127.0.0.1", 0, [], 1)
     assert taken[0].getsockname()[1] != listener.port
     assert {sock.getsockname() for sock in listener.sockets} == {("127.0.0.1", listener.port)}
-    assert {sock.type for sock in listener.sockets} == {socket.SOCK_STREAM, socket.SOCK_DGRAM}
+    assert [sock.type for sock in listener.sockets] == [socket.SOCK_STREAM, socket.SOCK_DGRAM]
     listener.close()
     with pytest.raises(OSError, match="Address already in use"):
-        Listener(Engine(1), 0, 0, "127.0.0.1", taken[0].getsockname()[1], [], 1)
+        Listener(workers, lambda listener: None, 0, 0, "127.0.0.1", taken[0].getsockname()[1], [], 1)
     taken[0].close()
+
+
+def test_each_worker_has_a_socket_of_each_transport() -> None:
+    listener = Engine(2).bind("127.0.0.1", 0, sockets=3)
+    assert [sock.type for sock in listener.sockets] == [socket.SOCK_STREAM] * 3 + [socket.SOCK_DGRAM] * 3
+    taken = Engine(2).bind("127.0.0.1", listener.port, reuse=listener.filenos(), sockets=3)
+    assert [os.fstat(fd).st_ino for fd in taken.filenos()] == [os.fstat(fd).st_ino for fd in listener.filenos()]
+    taken.close()
+    listener.close()
+
+
+def test_the_engine_serves_both_transports_and_closes_their_sockets() -> None:
+    engine = Engine(1)
+    listener = engine.bind("127.0.0.1", 0)
+    address = ("127.0.0.1", listener.port)
+    engine.publish([ServerSpec(f"dns://127.0.0.1:{listener.port}", [listener], [ZoneSpec(".", [Whoami("whoami")])])])
+    engine.start()
+    query = dns.message.make_query("example.org.", "A")
+    assert dns.query.udp(query, "127.0.0.1", port=listener.port, timeout=5).additional
+    with socket.create_connection(address, 5) as connection:
+        dns.query.send_tcp(connection, query)
+        assert dns.query.receive_tcp(connection)[0].additional
+        assert engine.statistics()["connections"] == 1
+        assert engine.drain(5)
+        assert connection.recv(1) == b"", "drain ends connections"
+    assert engine.statistics() | {"slots": 0} == dict.fromkeys(engine.statistics(), 0)
+    engine.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, 5)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from fastdns._mux import NativeHandler
-from fastdns.engine.loop import Engine, Listener
+from fastdns.engine.engine import Engine
+from fastdns.engine.listener import Listener
 from fastdns.index.index import Index
 
 def yardstick(times: int) -> int:
@@ -77,3 +78,18 @@ class Reader:
 
     def stop(self) -> None:
         """End `run`, from another thread."""
+
+class NumberBox:
+    """A mailbox (``system/mailbox.pxd``) whose items are a producer and a number. OSError."""
+
+    @property
+    def wake(self) -> int:
+        """The eventfd."""
+    def post(self, producer: int, count: int) -> None:
+        """Post the numbers below ``count``, without the GIL."""
+    def wait(self) -> list[tuple[int, int]]:
+        """Sleep until there are items, without the GIL, and take them: (producer, number)."""
+    def collect(self) -> list[tuple[int, int]]:
+        """What an event loop does when ``wake`` is readable."""
+    def end_sleep(self) -> None:
+        """From now on the consumer counts as awake."""

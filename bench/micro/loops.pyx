@@ -4,9 +4,12 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 from fastdns.system.atomic cimport atomic_bump64, atomic_load32, atomic_peek64, atomic_store32
 from fastdns.system.epoch cimport EPOCH_WORKERS, epoch_offline, epoch_online, epoch_quiescent
+from fastdns.system.mailbox cimport Mailbox, MailboxItem, mailbox_collect, mailbox_end_sleep, mailbox_open, mailbox_post, mailbox_wait
+from fastdns.system.socket cimport close
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.index.index cimport FOUND_HIT, Index, IndexResult, index_find
-from fastdns.engine.loop cimport Engine, Listener
+from fastdns.engine.engine cimport Engine
+from fastdns.engine.listener cimport Listener
 from fastdns.walk.query cimport ANSWERED, NEXT, TRANSPORT_UDP, UP, Handler, Query, Verdict, Worker
 from fastdns._mux cimport NativeHandler, mux_match, query_answer, query_release, query_run, query_take
 from fastdns.index.nodes cimport IndexRecord, rrset_record
@@ -169,7 +172,7 @@ cdef class Question:
         cdef uint8_t rcode
         self.engine = engine
         self.listener = listener
-        self.worker = &engine.loops[0].base
+        self.worker = &engine.threads.loops[0].base
         self.packet = packet
         if engine.published.servers[listener.index] == NULL:
             raise ValueError("nothing is served there")
@@ -216,6 +219,11 @@ cdef class Question:
             for _turn in range(times):
                 q = self.take()
                 q.packet = octets
+                q.name = &q.first_name
+                q.qtype = q.message.qtype
+                q.qclass = q.message.qclass
+                q.flags = q.message.flags
+                q.edns = q.message.edns
                 query_run(q)        # no carrier: nothing is sent, and the slot is free again
         return times - <uint32_t>(self.worker.dropped - refused)
 
@@ -377,3 +385,61 @@ cdef class Reader:
             memcpy(word, record.rdata, 8)
             if word[0] != ~word[1]:
                 self.torn += 1
+
+
+# ---- a mailbox ----
+
+cdef struct Numbered:
+    MailboxItem item                # first
+    uint32_t producer
+    uint32_t number
+
+
+cdef class NumberBox:
+    cdef Mailbox box
+
+    def __cinit__(self):
+        if mailbox_open(&self.box) < 0:
+            raise OSError("no eventfd")
+
+    def __dealloc__(self):
+        unpack(mailbox_collect(&self.box))
+        close(self.box.wake)
+
+    @property
+    def wake(self):
+        return self.box.wake
+
+    def post(self, uint32_t producer, uint32_t count):
+        cdef Numbered *posted
+        cdef uint32_t i
+        with nogil:
+            for i in range(count):
+                posted = <Numbered *>malloc(sizeof(Numbered))
+                if posted != NULL:
+                    posted.producer = producer
+                    posted.number = i
+                    mailbox_post(&self.box, &posted.item)
+
+    def wait(self):
+        cdef MailboxItem *taken
+        with nogil:
+            taken = mailbox_wait(&self.box)
+        return unpack(taken)
+
+    def collect(self):
+        return unpack(mailbox_collect(&self.box))
+
+    def end_sleep(self):
+        mailbox_end_sleep(&self.box)
+
+
+cdef list unpack(MailboxItem *item):
+    cdef MailboxItem *following
+    cdef list found = []
+    while item != NULL:
+        following = item.next
+        found.append(((<Numbered *>item).producer, (<Numbered *>item).number))
+        free(item)
+        item = following
+    return found

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from fastdns.engine.loop import Engine, Listener
+from fastdns.engine.engine import Engine
+from fastdns.engine.listener import Listener
 
 def compiler() -> str:
     """What has compiled this module, and with it the others: ``gcc 12.2.0``."""

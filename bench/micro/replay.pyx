@@ -5,13 +5,15 @@ are read where sendmmsg would have taken them from. What runs in between is all 
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcpy, memset
-from fastdns.system.atomic cimport atomic_fence, atomic_load_pointer, atomic_store32, atomic_take_pointer
+from fastdns.system.mailbox cimport MailboxItem, mailbox_begin_sleep, mailbox_end_sleep, mailbox_take
 from fastdns.system.epoch cimport epoch_offline, epoch_online
-from fastdns.engine.loop cimport Engine, Listener, Loop
+from fastdns.engine.engine cimport Engine
+from fastdns.engine.listener cimport Listener
+from fastdns.engine.loop cimport Loop, transport_count, transports
 from fastdns.walk.query cimport Flush, Mail, Source
 from fastdns.system.socket cimport AF_INET6, epoll_event, epoll_wait, htons, sockaddr_in6, socket_clock
 from fastdns.engine.timer cimport wheel_init, wheel_turn
-from fastdns.engine.io.udp cimport BATCH, CONTROL_SIZE, RECEIVE_SIZE, UdpBatch, UdpSocket, udp_take_up
+from fastdns.engine.io.udp cimport BATCH, CONTROL_SIZE, RECEIVE_SIZE, UdpBatch, UdpSocket, udp_receive, udp_transport
 from fastdns.system.hash cimport hash_seed
 
 cdef extern from *:
@@ -59,7 +61,7 @@ cdef enum:
 cdef struct Turn:                   # one call of the functions that count
     Loop *loop
     UdpSocket *sock
-    Mail *mail                      # of other threads, the newest first
+    MailboxItem *mail               # of other threads
     int count                       # messages of a batch
     epoll_event events[EVENTS_MAX]
 
@@ -89,24 +91,24 @@ cdef void run_flushes(Loop *loop) noexcept nogil:
         flush.run(flush, &loop.base)
 
 
-cdef void take_up(void *turn) noexcept nogil:
-    udp_take_up((<Turn *>turn).sock, &(<Turn *>turn).loop.base, (<Turn *>turn).count)
+cdef void receive(void *turn) noexcept nogil:
+    udp_receive((<Turn *>turn).sock, &(<Turn *>turn).loop.base, (<Turn *>turn).count)
     run_flushes((<Turn *>turn).loop)
 
 
 cdef void run_ready(void *turn) noexcept nogil:
     cdef Loop *loop = (<Turn *>turn).loop
     cdef Source *source
-    cdef Mail *mail = (<Turn *>turn).mail
-    cdef Mail *following
+    cdef MailboxItem *item = (<Turn *>turn).mail
+    cdef MailboxItem *following
     cdef int i
     for i in range((<Turn *>turn).count):
         source = <Source *>(<Turn *>turn).events[i].data.ptr
         source.ready(source, &loop.base, (<Turn *>turn).events[i].events)
-    while mail != NULL:             # in no order: that makes no difference to what it costs
-        following = mail.next
-        mail.run(mail, &loop.base)
-        mail = following
+    while item != NULL:
+        following = item.next
+        (<Mail *>item).run(<Mail *>item, &loop.base)
+        item = following
     wheel_turn(&loop.wheel, &loop.base, loop.base.now)
     run_flushes(loop)
 
@@ -115,6 +117,7 @@ cdef class Replay:
     cdef Engine engine
     cdef Listener listener
     cdef Loop *loop
+    cdef UdpBatch *batch
     cdef Turn turn
     cdef public bint counting
 
@@ -122,7 +125,11 @@ cdef class Replay:
         cdef uint32_t i
         self.engine = engine
         self.listener = listener
-        self.loop = engine.loops[0]
+        self.loop = engine.threads.loops[0]
+        for i in range(transport_count):
+            if transports[i] == &udp_transport:
+                self.batch = <UdpBatch *>self.loop.transports[i]
+                self.turn.sock = <UdpSocket *>listener.rows[i][0]
         self.loop.base.now = socket_clock() + <int64_t>AHEAD * 1000000000
         wheel_init(&self.loop.wheel, self.loop.base.now)
         for i in range(8):
@@ -130,11 +137,11 @@ cdef class Replay:
         self.loop.base.random.counter = 0
         self.loop.base.random.used = 16
         # As Kubernetes has it: bound to all addresses of both families.
-        listener.udp[0].wildcard = 1
-        listener.udp[0].family = 6
+        self.turn.sock.wildcard = 1
+        self.turn.sock.family = 6
 
     def serve(self, list messages not None) -> list:
-        cdef UdpBatch *batch = &self.loop.udp
+        cdef UdpBatch *batch = self.batch
         cdef sockaddr_in6 *peer
         cdef bytes message
         cdef int i
@@ -153,27 +160,23 @@ cdef class Replay:
             batch.received[i].msg_hdr.msg_controllen = CONTROL_SIZE
             batch.received[i].msg_hdr.msg_controllen = replay_destination(&batch.received[i].msg_hdr, CLIENT)
         self.turn.count = <int>len(messages)
-        self._run(take_up)
+        self._run(receive)
         return self._replies()
 
     def wake(self, double seconds=0) -> list:
-        cdef void **inbox = <void **>&self.loop.inbox
         cdef int timeout = <int>(seconds * 1000)
-        with nogil:                 # as run_worker of fastdns/_loop sleeps
-            atomic_store32(&self.loop.asleep, 1)
-            atomic_fence()
-            if atomic_load_pointer(inbox) != NULL:
+        with nogil:                 # as run_worker of engine/loop sleeps
+            if not mailbox_begin_sleep(&self.loop.mailbox):
                 timeout = 0
             self.turn.count = epoll_wait(self.loop.epoll, self.turn.events, EVENTS_MAX, timeout)
-            atomic_store32(&self.loop.asleep, 0)
-        self.turn.mail = <Mail *>atomic_take_pointer(inbox)
+            mailbox_end_sleep(&self.loop.mailbox)
+        self.turn.mail = mailbox_take(&self.loop.mailbox)
         if self.turn.count > 0 or self.turn.mail != NULL:
             self._run(run_ready)
         return self._replies()
 
     cdef void _run(self, void (*run)(void *) noexcept nogil):
         self.turn.loop = self.loop
-        self.turn.sock = &self.listener.udp[0]
         self.loop.base.set = self.engine.published
         with nogil:
             epoch_online(self.loop.base.id)
@@ -185,7 +188,7 @@ cdef class Replay:
 
     cdef list _replies(self):
         """What would leave now, in order."""
-        cdef UdpBatch *batch = &self.loop.udp
+        cdef UdpBatch *batch = self.batch
         cdef uint32_t i
         found = [(<const char *>batch.sent_iov[i].iov_base)[: batch.sent_iov[i].iov_len] for i in range(batch.sent_count)]
         batch.sent_count = 0

@@ -16,7 +16,8 @@ from fastdns.bench.micro.conftest import Timed
 from fastdns.bench.micro.loops import Answering, Finisher, Names, Packets, Passing, Question
 from fastdns.bench.replay import query
 from fastdns.engine.chains import ServerSpec, ZoneSpec
-from fastdns.engine.loop import Engine, Listener
+from fastdns.engine.engine import Engine
+from fastdns.engine.listener import Listener
 
 A, SRV = 1, 33
 NAMES = 1000

@@ -11,7 +11,7 @@ from fastdns.bench.micro.loops import Answering
 from fastdns.bench.micro.replay import Replay
 from fastdns.bench.replay import BATCH, query
 from fastdns.engine.chains import ServerSpec, ZoneSpec
-from fastdns.engine.loop import Engine
+from fastdns.engine.engine import Engine
 from fastdns.executor.executor import PythonHandler
 from fastdns.plugin import PASS, Plugin
 from fastdns.query import Query

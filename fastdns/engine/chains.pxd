@@ -1,6 +1,13 @@
 """A configuration in native form: zone tables of its servers and chains of its blocks, built beside the one that serves."""
 from fastdns.system.blocks cimport Blocks
-from fastdns.walk.query cimport Chain, ChainSet, Zone
+from libc.stdint cimport uint32_t
+from fastdns.engine.call cimport WorkerCall
+from fastdns.walk.query cimport Chain, ChainSet, Handler, Zone
+
+cdef struct Detach:                 # a worker runs the `detach` hooks of a retired configuration
+    WorkerCall call                 # first
+    uint32_t count                  # of `handlers`: after the call, those that are not done on this worker
+    Handler *handlers[1]            # in truth as many as the configuration has
 
 cdef class Chains:
     cdef ChainSet *set
@@ -8,10 +15,13 @@ cdef class Chains:
     cdef readonly list listeners    # of all its servers
     cdef bint served                # by an engine, now or before: it may end at any time
     cdef Blocks memory
-    cdef void *retiring             # the engine's mail for the end of this configuration, when there may be no memory; or NULL
+    cdef Detach *detach             # made beforehand: at the end there may be no memory
     cdef dict _chains
     cdef void *_new(self, size_t size) except NULL
     cdef object _add_server(self, server, dict served)
     cdef void _append(self, Zone **first, Zone *zone)
     cdef int _add_filters(self, Zone *zone, filters) except -1
     cdef Chain *_chain(self, handlers) except NULL
+
+# The call for the next worker, with all handlers that have the hook.
+cdef Detach *chains_detach(Chains chains) noexcept

@@ -6,7 +6,7 @@ from typing import Protocol
 from fastdns._mux import NativeHandler
 
 class Socketed(Protocol):
-    """What of a listener the chains need: :class:`fastdns.engine.loop.Listener` has it."""
+    """What of a listener the chains need: :class:`fastdns.engine.listener.Listener` has it."""
 
     @property
     def index(self) -> int: ...

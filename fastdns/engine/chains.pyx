@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 from fastdns.system.blocks cimport blocks_free, blocks_take
-from fastdns.walk.query cimport CHAIN_MAX, HANDLER_ABI, SCRATCH_MAX, Chain, ChainSet, Handler, ServerTable, Zone, filter_func
+from fastdns.walk.query cimport CHAIN_MAX, HANDLER_ABI, SCRATCH_MAX, Chain, ChainSet, Handler, ServerTable, Worker, Zone, filter_func
 from fastdns._mux cimport NativeHandler
 from fastdns._wire cimport Name, wire_name_copy
 from fastdns._wire import name_wire
@@ -51,9 +51,9 @@ cdef void note_hooks(Chain *chain) noexcept nogil:
     """So that the walk of a query need not look at handlers without the hook that it wants."""
     cdef uint32_t i
     for i in range(chain.count):
-        if chain.handlers[i].ahead != NULL:
-            chain.ahead[chain.ahead_count] = chain.handlers[i]
-            chain.ahead_count += 1
+        if chain.handlers[i].prefetch != NULL:
+            chain.prefetch[chain.prefetch_count] = chain.handlers[i]
+            chain.prefetch_count += 1
         chain.next_reply[i + 1] = <uint8_t>(i + 1) if chain.handlers[i].reply != NULL else chain.next_reply[i]
         chain.next_done[i + 1] = <uint8_t>(i + 1) if chain.handlers[i].done != NULL else chain.next_done[i]
     i = chain.count
@@ -61,6 +61,27 @@ cdef void note_hooks(Chain *chain) noexcept nogil:
     while i > 0:
         i -= 1
         chain.next_query[i] = <uint8_t>i if chain.handlers[i].query != NULL else chain.next_query[i + 1]
+
+
+cdef void run_detach(WorkerCall *call, Worker *worker) noexcept nogil:
+    cdef Detach *detach = <Detach *>call
+    cdef uint32_t i, kept = 0
+    for i in range(detach.count):
+        if not detach.handlers[i].detach(detach.handlers[i], worker):
+            detach.handlers[kept] = detach.handlers[i]
+            kept += 1
+    detach.count = kept
+
+
+cdef Detach *chains_detach(Chains chains) noexcept:
+    cdef Detach *detach = chains.detach
+    cdef NativeHandler native
+    detach.count = 0
+    for native in chains.handlers:
+        if native.handler.detach != NULL:
+            detach.handlers[detach.count] = &native.handler
+            detach.count += 1
+    return detach
 
 
 cdef class Chains:
@@ -86,10 +107,14 @@ cdef class Chains:
             (<NativeHandler>handler).attach_zones(zones)
         for chain in self._chains.values():
             note_hooks(<Chain *><size_t>chain)
+        self.detach = <Detach *>calloc(1, sizeof(Detach) + len(self.handlers) * sizeof(Handler *))
+        if self.detach == NULL:
+            raise MemoryError
+        self.detach.call.run = run_detach
 
     def __dealloc__(self):
         blocks_free(&self.memory)
-        free(self.retiring)
+        free(self.detach)
         free(self.set)
 
     cdef void *_new(self, size_t size) except NULL:

@@ -1,64 +1,48 @@
-"""Errands between workers and threads of the control side. The contract is in engine/offload.pxd."""
-from libc.stdint cimport uint32_t, uint64_t
-from fastdns.system.atomic cimport atomic_add32, atomic_load_pointer, atomic_swap_pointer, atomic_take_pointer
+"""The offload queue. The contract is in engine/offload.pxd."""
+from libc.stdint cimport uint32_t
+from fastdns.system.atomic cimport atomic_add32
+from fastdns.system.mailbox cimport mailbox_collect, mailbox_open, mailbox_post, mailbox_wait
 from fastdns.walk.query cimport Mail, Query, Worker
 from fastdns._mux cimport query_resume
-from fastdns.system.socket cimport EFD_CLOEXEC, eventfd, read, write
 
 
-cdef int desk_open(Desk *desk, uint32_t most, void (*drop)(Errand *errand) noexcept nogil) except -1:
-    desk.bell = eventfd(0, EFD_CLOEXEC)
-    if desk.bell < 0:
+cdef int offload_open(OffloadQueue *queue, uint32_t limit, void (*ended)(OffloadRequest *request) noexcept nogil) except -1:
+    if mailbox_open(&queue.mailbox) < 0:
         raise OSError("no eventfd")
-    desk.most = most
-    desk.drop = drop
+    queue.limit = limit
+    queue.ended = ended
     return 0
 
 
-cdef Errand *desk_wait(Desk *desk) noexcept nogil:
-    cdef uint64_t count
-    cdef Errand *errand
-    cdef Errand *rest
-    cdef Errand *oldest = NULL
-    while oldest == NULL:
-        read(desk.bell, &count, sizeof(count))
-        rest = <Errand *>atomic_take_pointer(<void **>&desk.inbox)
-        while rest != NULL:
-            errand = rest
-            rest = errand.next
-            errand.next = oldest
-            oldest = errand
-    return oldest
+cdef OffloadRequest *offload_wait(OffloadQueue *queue) noexcept nogil:
+    return <OffloadRequest *>mailbox_wait(&queue.mailbox)
 
 
-cdef void errand_return(Errand *errand) noexcept nogil:
-    errand.worker.ops.post(errand.worker, &errand.mail)
+cdef OffloadRequest *offload_collect(OffloadQueue *queue) noexcept nogil:
+    return <OffloadRequest *>mailbox_collect(&queue.mailbox)
 
 
-cdef bint errand_send(Desk *desk, Errand *errand, Query *q) noexcept nogil:
-    cdef uint64_t one = 1
-    cdef void *head
-    if desk_full(desk):
+cdef void offload_return(OffloadRequest *request) noexcept nogil:
+    request.mail.run = on_return
+    request.worker.ops.post(request.worker, &request.mail)
+
+
+cdef bint offload_send(OffloadQueue *queue, OffloadRequest *request, Worker *worker, Query *q) noexcept nogil:
+    if offload_full(queue):
         return False
-    errand.mail.run = come_back
-    errand.desk = desk
-    errand.worker = q.worker
-    errand.query = q
-    atomic_add32(&desk.away, 1)
-    while True:
-        head = atomic_load_pointer(<void **>&desk.inbox)
-        errand.next = <Errand *>head
-        if atomic_swap_pointer(<void **>&desk.inbox, head, errand):
-            break
-    write(desk.bell, &one, sizeof(one))
+    request.queue = queue
+    request.worker = worker
+    request.query = q
+    atomic_add32(&queue.outstanding, 1)
+    mailbox_post(&queue.mailbox, &request.mail.item)
     return True
 
 
-cdef void come_back(Mail *mail, Worker *worker) noexcept nogil:
-    """The errand is the worker's again."""
-    cdef Errand *errand = <Errand *>mail
-    atomic_add32(&errand.desk.away, <uint32_t>-1)
-    if errand.query != NULL:
-        query_resume(errand.query)      # the handler takes it
+cdef void on_return(Mail *mail, Worker *worker) noexcept nogil:
+    """The request is the worker's again."""
+    cdef OffloadRequest *request = <OffloadRequest *>mail
+    atomic_add32(&request.queue.outstanding, <uint32_t>-1)
+    if request.query != NULL:
+        query_resume(request.query)     # the handler takes it
     else:
-        errand.desk.drop(errand)
+        request.queue.ended(request)

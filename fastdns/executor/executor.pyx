@@ -9,14 +9,15 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from libc.errno cimport errno
 from cpython.ref cimport Py_INCREF, Py_DECREF
-from fastdns.system.atomic cimport (atomic_add32, atomic_exchange32, atomic_fence, atomic_load32, atomic_load_pointer, atomic_peek8, atomic_poke8,
-                                    atomic_store32, atomic_swap_pointer, atomic_take_pointer)
+from fastdns.system.atomic cimport atomic_add32, atomic_exchange32, atomic_load32, atomic_peek8, atomic_poke8
+from fastdns.system.mailbox cimport (Mailbox, mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open,
+                                     mailbox_post, mailbox_take)
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.walk.query cimport AGAIN, ANSWERED, CHILD_CHAIN, CHILD_DONE, DROPPED, FAILED, NEXT, PARKED, TRANSPORT_TCP, Worker, query_scratch
 from fastdns._mux cimport mux_workers, query_child, query_fail, query_park, query_resume
 from fastdns.message.reply cimport reply_clear, reply_limit_ttl, reply_parse
-from fastdns.system.socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, eventfd, poll, pollfd, read, socket_clock, write
+from fastdns.system.socket cimport EFD_CLOEXEC, POLLIN, eventfd, poll, pollfd, read, socket_clock, write
 from fastdns._wire cimport FLAG_CD, FLAG_RD, RCODE_SERVFAIL, Name, load16, wire_name_copy
 from fastdns.executor.result cimport outcome_report, outcome_write
 from fastdns.executor.request cimport TICKET_ASK, TICKET_BELOW, TICKET_QUERY, TICKET_VERDICT, PluginQuery, Ticket
@@ -31,15 +32,13 @@ cdef enum:
     HANG = 500000000                # ns at one ticket, with a deadline passing meanwhile, that make a thread a hung one
 
 cdef struct Lane:                   # the one queue of the process
-    Ticket *queue                   # pushed by workers, taken whole
+    Mailbox mailbox                 # of tickets; the lane's thread consumes it
     uint32_t waiting                # tickets out of a worker's hands
-    uint32_t asleep
     uint32_t expired                # deadlines that passed since the watchman last looked
-    int wake                        # eventfd of the lane's thread
     int alarm                       # eventfd of the watchman
 
 cdef Lane lane
-lane.wake = -1
+lane.mailbox.wake = -1
 lane.alarm = -1
 
 cdef struct LaneScratch:            # in each query, for the handler that parked it
@@ -129,14 +128,7 @@ cdef void give_ticket(Ticket *ticket) noexcept nogil:
 
 cdef void push(Ticket *ticket) noexcept nogil:
     """Hands a ticket to the lane."""
-    cdef uint64_t one = 1
-    while True:
-        ticket.mail.next = <Mail *>atomic_load_pointer(<void **>&lane.queue)
-        if atomic_swap_pointer(<void **>&lane.queue, ticket.mail.next, ticket):
-            break
-    atomic_fence()
-    if atomic_load32(&lane.asleep) and atomic_exchange32(&lane.asleep, 0):
-        write(lane.wake, &one, 8)
+    mailbox_post(&lane.mailbox, &ticket.mail.item)
 
 
 cdef void on_ticket(Mail *mail, Worker *worker) noexcept nogil:
@@ -331,10 +323,9 @@ cdef int begin() except -1:
     """Starts the lane with its first handler."""
     global _watchman
     with _starting:
-        if lane.wake < 0:
-            lane.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+        if lane.mailbox.wake < 0:
             lane.alarm = eventfd(0, EFD_CLOEXEC)
-            if lane.wake < 0 or lane.alarm < 0:
+            if mailbox_open(&lane.mailbox) < 0 or lane.alarm < 0:
                 raise OSError(errno, os.strerror(errno))
             start_thread()
             _watchman = threading.Thread(target=watch, name="lane-watch", daemon=True)
@@ -353,22 +344,19 @@ def drain():
     """The lane: serves tickets in the order in which they came, until it is replaced."""
     cdef Ticket *ticket
     cdef pollfd watched
-    cdef uint64_t count
     me = threading.current_thread()
     while _thread is None:
         _time.sleep(0.0001)
-    watched.fd = lane.wake
+    watched.fd = lane.mailbox.wake
     watched.events = POLLIN
     while _thread is me and _loop is None:
-        ticket = <Ticket *>atomic_take_pointer(<void **>&lane.queue)
+        ticket = <Ticket *>mailbox_take(&lane.mailbox)
         if ticket == NULL:
             with nogil:
-                atomic_store32(&lane.asleep, 1)
-                atomic_fence()
-                if atomic_load_pointer(<void **>&lane.queue) == NULL:
+                if mailbox_begin_sleep(&lane.mailbox):
                     poll(&watched, 1, -1)
-                atomic_store32(&lane.asleep, 0)
-                read(lane.wake, &count, 8)
+                mailbox_end_sleep(&lane.mailbox)
+                mailbox_clear(&lane.mailbox)
             continue
         serve_all(ticket, me)
     if _thread is me and _loop is not None:
@@ -376,23 +364,18 @@ def drain():
 
 
 cdef int serve_all(Ticket *ticket, me) except -1:
-    """Serves a stack of tickets, oldest first. When this thread is replaced midway its successor gets the rest."""
+    """Serves tickets, the oldest first. When this thread is replaced midway its successor gets the rest."""
     global _busy_since
-    cdef Ticket *ordered = NULL
+    cdef Ticket *ordered = ticket
     cdef Ticket *following
-    while ticket != NULL:
-        following = <Ticket *>ticket.mail.next
-        ticket.mail.next = <Mail *>ordered
-        ordered = ticket
-        ticket = following
     while ordered != NULL:
         if _thread is not me:
             while ordered != NULL:
-                following = <Ticket *>ordered.mail.next
+                following = <Ticket *>ordered.mail.item.next
                 push(ordered)
                 ordered = following
             return 0
-        following = <Ticket *>ordered.mail.next
+        following = <Ticket *>ordered.mail.item.next
         _busy_since = socket_clock()
         serve_one(ordered)
         if _thread is me:           # or this thread was left behind, and the clock is its successor's
@@ -524,43 +507,39 @@ def run_loop():
     """The lane's thread once there are coroutines: asyncio's loop, woken by the same eventfd."""
     me = threading.current_thread()
     loop = _loop
-    loop.add_reader(lane.wake, on_readable, me, loop)
-    atomic_store32(&lane.asleep, 1)
+    loop.add_reader(lane.mailbox.wake, on_readable, me, loop)
+    mailbox_begin_sleep(&lane.mailbox)
     loop.call_soon(on_readable, me, loop)
     loop.run_forever()
 
 
 def on_readable(me, loop):
     """Serves what waits. A thread that was left behind has no more say: it ends its own loop, never its successor's."""
-    cdef uint64_t count
     cdef Ticket *ticket
     if _thread is not me:
         leave(loop)
         return
-    read(lane.wake, &count, 8)
+    mailbox_clear(&lane.mailbox)
     if atomic_exchange32(&lane.expired, 0):
         for task, query in list(_tasks.items()):
             if task.get_loop() is loop and (<PluginQuery>query).ticket != NULL and atomic_peek8(&(<PluginQuery>query).ticket.abandoned):
                 task.cancel()
     while True:
-        atomic_store32(&lane.asleep, 0)
-        ticket = <Ticket *>atomic_take_pointer(<void **>&lane.queue)
+        mailbox_end_sleep(&lane.mailbox)
+        ticket = <Ticket *>mailbox_take(&lane.mailbox)
         if ticket != NULL:
             serve_all(ticket, me)
         if _thread is not me:
             leave(loop)
             return
-        atomic_store32(&lane.asleep, 1)
-        atomic_fence()
-        if atomic_load_pointer(<void **>&lane.queue) == NULL:
+        if mailbox_begin_sleep(&lane.mailbox):
             return
 
 
 def leave(loop):
     """Ends the loop of a thread that hung: its coroutines are cancelled, and a wake-up it may have taken goes to its successor."""
-    cdef uint64_t one = 1
-    loop.remove_reader(lane.wake)
-    write(lane.wake, &one, 8)
+    loop.remove_reader(lane.mailbox.wake)
+    mailbox_interrupt(&lane.mailbox)
     for task in list(_tasks):
         if task.get_loop() is loop:
             task.cancel()

@@ -38,6 +38,6 @@ cdef class Channel(Recipient):
     cdef int ask(self, const uint8_t *octets, uint32_t *used, uint32_t length) except -1
     cdef int append(self, const uint8_t *octets, uint32_t length) except -1
     cdef int write_out(self) except -1
-    cdef int go_on(self) except -1
+    cdef int proceed(self) except -1
     cdef int close(self) except -1
     cdef int arm(self) except -1

@@ -4,7 +4,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from fastdns.fronts.queries cimport (BROKEN, LAST_PART, PART, REFUSAL_SIZE, REJECTED, REPLIED, TRANSFER, UNSERVED, Recipient, Request,
-                                     address_from_pair, request_break, request_crowded, request_free, request_go_on, request_refuse)
+                                     address_from_pair, request_cancel, request_crowded, request_free, request_continue, request_refuse)
 from fastdns._wire cimport HEADER_SIZE, load16, store16
 
 cdef enum:
@@ -49,11 +49,11 @@ cdef class Channel(Recipient):
             memcpy(self.input + self.input_used, octets, length)
             self.input_used += length
             self.parse()
-        self.go_on()
+        self.proceed()
 
     def eof_received(self):
         self.eof = True
-        self.go_on()
+        self.proceed()
         return self.transport.get_extra_info("ssl_object") is None     # what was asked is answered first
 
     def connection_lost(self, error):
@@ -61,7 +61,7 @@ cdef class Channel(Recipient):
         if self.timer is not None:
             self.timer.cancel()
         if self.transfer != NULL:
-            request_break(self.transfer)
+            request_cancel(self.transfer)
             self.transfer = NULL
         self.timer = self.transport = None
         self.front.forget(self)
@@ -70,17 +70,17 @@ cdef class Channel(Recipient):
         self.blocked = True
         self.since = self.front.loop.time()
         self.arm()
-        self.go_on()
+        self.proceed()
 
     def resume_writing(self):
         self.blocked = False
         self.since = self.front.loop.time()
         self.arm()
-        self.go_on()
+        self.proceed()
 
     def finish(self):
         self.last = True
-        self.go_on()
+        self.proceed()
 
     # ---- queries ----
 
@@ -99,7 +99,7 @@ cdef class Channel(Recipient):
         return 0
 
     cdef int parse(self) except -1:
-        """Asks what stands in the input and may be asked now."""
+        """Posts the messages of the input that may be posted now."""
         cdef uint32_t used = 0
         self.ask(self.input, &used, self.input_used)
         if used == 0:
@@ -153,33 +153,33 @@ cdef class Channel(Recipient):
 
     cdef int take(self, Request *request) except -1:
         cdef bint mine = request == self.current
-        if request.outcome == TRANSFER:
+        if request.result == TRANSFER:
             self.outstanding -= 1
             if self.lost or self.closing or self.current != NULL:       # one at a time
-                request_break(request)
+                request_cancel(request)
             else:
                 self.current = self.transfer = request
             return 0
-        if request.outcome == PART and not self.lost:
+        if request.result == PART and not self.lost:
             self.transport.write(PyBytes_FromStringAndSize(<char *>request.reply, request.reply_length))
             self.transfer = request
             return 0
-        if request.outcome == PART:
-            request_break(request)
+        if request.result == PART:
+            request_cancel(request)
             return 0
         if not self.lost:
-            if request.outcome == REPLIED or request.outcome == REJECTED:
+            if request.result == REPLIED or request.result == REJECTED:
                 self.append(request.reply, request.reply_length)
-            elif request.outcome == UNSERVED:
+            elif request.result == UNSERVED:
                 self.last = True
-            elif request.outcome == LAST_PART:
+            elif request.result == LAST_PART:
                 self.transport.write(PyBytes_FromStringAndSize(<char *>request.reply, request.reply_length))
-            elif request.outcome == BROKEN and mine:
+            elif request.result == BROKEN and mine:
                 self.closing = True
                 self.transport.abort()
         if mine:
             self.current = NULL
-        elif request.outcome != BROKEN:
+        elif request.result != BROKEN:
             self.outstanding -= 1
         request_free(request)
         return 0
@@ -200,9 +200,9 @@ cdef class Channel(Recipient):
         self.output_used += 2 + length
         return 0
 
-    cdef int settle(self) except -1:
+    cdef int end_round(self) except -1:
         self.since = self.front.loop.time()
-        self.go_on()
+        self.proceed()
         return 0
 
     cdef int write_out(self) except -1:
@@ -216,8 +216,8 @@ cdef class Channel(Recipient):
             self.output_size = 0
         return 0
 
-    cdef int go_on(self) except -1:
-        """Writes what there is, asks what had to wait, and settles what to wait for."""
+    cdef int proceed(self) except -1:
+        """Writes what there is, posts what had to wait, closes a finished connection, and pauses or resumes reading."""
         cdef Request *request = self.transfer
         cdef bint wanted
         if self.output_used:
@@ -226,7 +226,7 @@ cdef class Channel(Recipient):
             return 0
         if request != NULL and not self.blocked and self.outstanding == 0:
             self.transfer = NULL
-            request_go_on(request)
+            request_continue(request)
         if self.input_used >= 2 and self.may_read():
             self.parse()
             if self.output_used:

@@ -65,7 +65,7 @@ class DotFront(StreamFront):
         return Channel(self)
 
     async def stop(self) -> None:
-        handover.end(self.place)
+        handover.finish(self.place)
         await super().stop()
 
     async def _greet(self, sock: socket.socket) -> None:
@@ -77,11 +77,11 @@ class DotFront(StreamFront):
             if self.settings.tls is not None:
                 sock = await asyncio.wait_for(self._shake(sock, self.settings.tls.context(self.alpn)), self.settings.read_timeout)
             if not self._stopped:
-                handover.settle(sock, self.place, since)
+                handover.begin(sock, self.place, since)
         except (OSError, asyncio.CancelledError) as error:
             log.debug(f"{self.settings.address}: a handshake failed: {error}")
         finally:
-            sock.close()  # what a worker has is no longer its
+            sock.close()  # detached already where a worker has taken it
 
     async def _shake(self, sock: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
         await self._ready(sock, self.loop.add_reader, self.loop.remove_reader)  # who says nothing costs little

@@ -1,4 +1,4 @@
-"""A front end's listening address as the engine and the instance see it: like `fastdns.engine.loop.Listener`, but without a part in the workers."""
+"""A front end's listening address as the engine and the instance see it: like `fastdns.engine.listener.Listener`, but without a part in the workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastdns.fronts.front import Front, Settings
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
-    from fastdns.engine.loop import Engine
+    from fastdns.engine.engine import Engine
 
 __all__ = ["FrontListener"]
 
@@ -28,7 +28,7 @@ STOP_SECONDS = 5.0
 
 
 class FrontListener:
-    """The socket of one address and its front end; made by :meth:`fastdns.engine.loop.Engine.place`."""
+    """The socket of one address and its front end; made by :meth:`fastdns.engine.engine.Engine.place`."""
 
     def __init__(self, engine: Engine, index: int, generation: int, transport: str, host: str, port: int, reuse: Sequence[int], settings: Settings) -> None:
         """``reuse``: descriptors of a former process. OSError, ValueError."""

@@ -49,11 +49,11 @@ class Gate:
 class Recipient:
     """Base of native front ends that keep many requests of a connection under way: see ``fronts/queries.pxd``."""
 
-def bell() -> int:
-    """The descriptor that is readable when `answer` has something to do; opened with the first call. OSError."""
+def descriptor() -> int:
+    """Readable when `deliver` has something to do; opened with the first call. OSError."""
 
-def answer() -> None:
-    """Resolve what workers have returned."""
+def deliver() -> None:
+    """Deliver what workers have returned."""
 
 def requests() -> int:
     """How many requests of the process are under way."""

@@ -2,18 +2,18 @@
 import os
 
 from libc.errno cimport errno
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, strchr
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from fastdns.system.atomic cimport atomic_exchange32, atomic_fence, atomic_load_pointer, atomic_store32, atomic_swap_pointer, atomic_take_pointer
-from fastdns.walk.query cimport (AHEAD_QUERIES, LISTENERS_MAX, TRANSPORT_GRPC, TRANSPORT_HTTPS, TRANSPORT_HTTPS3, TRANSPORT_QUIC, TRANSPORT_TLS,
-                                 Carrier, Worker, worker_flush)
-from fastdns._mux cimport mux_worker_count, mux_workers, query_enter, query_release, query_run_all, query_streamed, query_take, query_write
-from fastdns.system.socket cimport EFD_CLOEXEC, EFD_NONBLOCK, AF_INET, AF_INET6, eventfd, read, write
+from fastdns.system.mailbox cimport MailboxItem, mailbox_collect, mailbox_open, mailbox_push, mailbox_wake
+from fastdns.walk.query cimport (PREFETCH_QUERIES, LISTENERS_MAX, TRANSPORT_GRPC, TRANSPORT_HTTPS, TRANSPORT_HTTPS3, TRANSPORT_QUIC, TRANSPORT_TLS,
+                                 Carrier, Transport, Worker, worker_flush)
+from fastdns._mux cimport mux_worker_count, mux_workers, query_accept, query_enter, query_run_all, query_streamed, query_take, query_write
+from fastdns.system.socket cimport AF_INET, AF_INET6
 from fastdns.system.address cimport address_from_octets
-from fastdns._wire cimport (ACCEPT, IGNORE, MESSAGE_MAX, RCODE_SERVFAIL, REJECT_QUESTION, Acceptance, Message, Name, load16, store16, wire_accept,
+from fastdns._wire cimport (ACCEPT, IGNORE, MESSAGE_MAX, RCODE_SERVFAIL, REJECT_QUESTION, Acceptance, Message, Name, store16, wire_accept,
                             wire_reject)
 
 from fastdns.telemetry.log import Log
@@ -23,9 +23,6 @@ cdef extern from "<arpa/inet.h>" nogil:
 
 cdef extern from "<net/if.h>" nogil:
     unsigned int if_nametoindex(const char *name)
-
-cdef enum:
-    OPTION_KEEPALIVE = 11
 
 log = Log("server")
 
@@ -37,7 +34,7 @@ QUIC = <int>TRANSPORT_QUIC
 GRPC = <int>TRANSPORT_GRPC
 
 cdef Front front
-front.bell = -1
+front.mailbox.wake = -1
 
 cdef Request *spare = NULL          # a stack through next; the loop's thread alone uses it
 cdef uint32_t spare_count = 0
@@ -54,20 +51,15 @@ class Rejected(Exception):
 
 # ---- on a worker ----
 
-cdef void give_back(Request *request, Outcome outcome, Worker *worker) noexcept nogil:
+cdef void give_back(Request *request, RequestResult result, Worker *worker) noexcept nogil:
     """The request is the loop's from here on."""
-    request.outcome = <uint8_t>outcome
-    while True:
-        request.next = <Request *>atomic_load_pointer(<void **>&front.returned)
-        if atomic_swap_pointer(<void **>&front.returned, request.next, request):
-            break
+    request.result = <uint8_t>result
+    mailbox_push(&front.mailbox, &request.mail.item)
     worker_flush(worker, &front.flushes[worker.id])
 
 
-cdef void ring(Flush *flush, Worker *worker) noexcept nogil:
-    cdef uint64_t one = 1
-    if atomic_exchange32(&front.rung, 1) == 0:
-        write(front.bell, &one, 8)
+cdef void wake_loop(Flush *flush, Worker *worker) noexcept nogil:
+    mailbox_wake(&front.mailbox)
 
 
 cdef uint8_t *reserve_reply(Request *request, uint32_t size) noexcept nogil:
@@ -97,23 +89,23 @@ cdef void begin_transfer(Query *q) noexcept nogil:
     give_back(request, TRANSFER, q.worker)
 
 
-cdef void end_transfer(Request *request, Outcome outcome, Worker *worker) noexcept nogil:
+cdef void end_transfer(Request *request, RequestResult result, Worker *worker) noexcept nogil:
     cdef Query *q = request.query
     request.query = NULL
     q.stream.close(q.stream)
     query_streamed(q, request.transferred)
-    give_back(request, outcome, worker)
+    give_back(request, result, worker)
 
 
-cdef void on_go_on(Mail *mail, Worker *worker) noexcept nogil:
+cdef void on_continue(Mail *mail, Worker *worker) noexcept nogil:
     """The next part of a transfer, as many whole messages as it holds."""
     cdef Request *request = <Request *>mail
     cdef Query *q = request.query
     cdef uint32_t used = 0
     cdef int64_t size = 1
-    if not request.broken and request.reply == NULL:
+    if not request.cancelled and request.reply == NULL:
         request.reply = <uint8_t *>malloc(PART_SIZE)
-    if request.broken or request.reply == NULL:
+    if request.cancelled or request.reply == NULL:
         end_transfer(request, BROKEN, worker)
         return
     while PART_SIZE - used >= 2 + MESSAGE_MAX:
@@ -129,76 +121,48 @@ cdef void on_go_on(Mail *mail, Worker *worker) noexcept nogil:
     else:
         end_transfer(request, LAST_PART if size == 0 else BROKEN, worker)
 
+
+cdef void reject_request(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+    cdef Request *request = <Request *>q.connection
+    request.reply = request.reply_octets
+    if how != IGNORE:
+        request.reply_length = wire_reject(request.packet, &q.message, how, rcode, request.reply)
+    give_back(request, IGNORED if how == IGNORE else REJECTED, q.worker)
+
+
+cdef void end_unserved(Query *q) noexcept nogil:
+    give_back(<Request *>q.connection, UNSERVED, q.worker)
+
 cdef Carrier FRONT
+FRONT.reject = reject_request
+FRONT.unserved = end_unserved
 FRONT.send = send_reply
 FRONT.dropped = no_reply
 FRONT.stream = begin_transfer
 
 
-cdef bint is_unfit_for_quic(const Query *q) noexcept nogil:
-    """RFC 9250 4.2.1 and 5.5.2: an id other than 0 and the option edns-tcp-keepalive are errors of the protocol."""
-    cdef const uint8_t *option = q.message.edns.options
-    cdef uint32_t left = q.message.edns.options_length, size
-    if q.message.id != 0:
-        return True
-    if not q.message.edns.present:
-        return False
-    while left >= 4:
-        if load16(option) == OPTION_KEEPALIVE:
-            return True
-        size = 4 + <uint32_t>load16(option + 2)
-        if size > left:
-            break
-        option += size
-        left -= size
-    return False
-
-
 cdef Query *accept_request(Request *request, Worker *worker) noexcept nogil:
     """The query in a request, its chain found; NULL when it is none, or is answered already."""
-    cdef uint8_t rcode
-    cdef Acceptance how
     cdef Query *q = query_take(worker)
     if q == NULL:
         give_back(request, DROPPED_SILENTLY, worker)
         return NULL
-    how = wire_accept(request.packet, request.packet_length, &q.message, &q.first_name, &rcode)
-    if how == ACCEPT and request.transport == TRANSPORT_QUIC and is_unfit_for_quic(q):
-        how = IGNORE
-    if how != ACCEPT:
-        request.reply = request.reply_octets
-        if how != IGNORE:
-            request.reply_length = wire_reject(request.packet, &q.message, how, rcode, request.reply)
-        query_release(q)
-        give_back(request, IGNORED if how == IGNORE else REJECTED, worker)
-        return NULL
-    q.set = worker.set
-    if q.set.listeners[request.listener] != request.generation or q.set.servers[request.listener] == NULL:
-        query_release(q)
-        give_back(request, UNSERVED, worker)
-        return NULL
-    q.packet = request.packet
-    q.packet_length = request.packet_length
-    q.transport = request.transport
-    q.carrier = &FRONT
-    q.connection = request
-    q.listener = request.listener
-    q.received = worker.now
     q.client = request.client
     q.local = request.local
-    q.server = q.set.servers[request.listener]
-    return q if query_enter(q) else NULL
+    if query_accept(q, request.packet, request.packet_length, request.transport, request.listener, request.generation, &FRONT, request) and query_enter(q):
+        return q
+    return NULL
 
 
 cdef void on_requests(Mail *mail, Worker *worker) noexcept nogil:
-    """Requests that were posted together, as a batch of datagrams is taken up."""
+    """Requests that were posted together run as a batch, like datagrams."""
     cdef Request *request = <Request *>mail
     cdef Request *following
-    cdef Query *queries[AHEAD_QUERIES]
+    cdef Query *queries[PREFETCH_QUERIES]
     cdef uint32_t count
     while request != NULL:
         count = 0
-        while request != NULL and count < AHEAD_QUERIES:
+        while request != NULL and count < PREFETCH_QUERIES:
             following = request.next
             queries[count] = accept_request(request, worker)
             if queries[count] != NULL:
@@ -231,15 +195,15 @@ cdef void request_free(Request *request) noexcept:
         free(request)
 
 
-cdef void request_go_on(Request *request) noexcept:
+cdef void request_continue(Request *request) noexcept:
     cdef Worker *worker = request.query.worker
-    request.mail.run = on_go_on
+    request.mail.run = on_continue
     worker.ops.post(worker, &request.mail)
 
 
-cdef void request_break(Request *request) noexcept:
-    request.broken = 1
-    request_go_on(request)
+cdef void request_cancel(Request *request) noexcept:
+    request.cancelled = 1
+    request_continue(request)
 
 
 cdef int address_from_pair(Address *address, tuple pair) except -1:
@@ -270,7 +234,7 @@ cdef class Recipient:
         request_free(request)
         return 0
 
-    cdef int settle(self) except -1:
+    cdef int end_round(self) except -1:
         return 0
 
 
@@ -278,8 +242,8 @@ cdef class Gate:
     """The way of one front end to the workers; see fronts/queries.pyi."""
 
     def __init__(self, loop, listener, uint32_t transport):
-        if front.bell < 0:
-            raise RuntimeError("no loop takes replies: see `answer`")
+        if front.mailbox.wake < 0:
+            raise RuntimeError("no loop takes replies: see `deliver`")
         self.loop = loop
         self.listener = listener.index
         self.generation = listener.generation
@@ -350,9 +314,9 @@ cdef class Gate:
         request.next = NULL
         request.listener = self.listener
         request.generation = self.generation
-        request.transport = <uint8_t>self.transport
+        request.transport = <Transport>self.transport
         request.native = native
-        request.broken = 0
+        request.cancelled = 0
         request.query = NULL
         request.client = client[0]
         request.local = local[0]
@@ -398,41 +362,30 @@ cdef refuse(future, bytes packet):
 
 
 cdef int resolve(Request *request) except -1:
-    """A future hears what came of its request."""
+    """The result of a request becomes its future's."""
     future = <object>request.owner
     if future.done():               # the client has gone
         pass
-    elif request.outcome == REPLIED:
+    elif request.result == REPLIED:
         future.set_result(PyBytes_FromStringAndSize(<char *>request.reply, request.reply_length))
-    elif request.outcome == IGNORED:
+    elif request.result == IGNORED:
         future.set_exception(Rejected(None))
-    elif request.outcome == REJECTED:
+    elif request.result == REJECTED:
         future.set_exception(Rejected(PyBytes_FromStringAndSize(<char *>request.reply, request.reply_length)))
     else:
         future.set_result(None)
     return 0
 
 
-def answer() -> None:
-    """Resolves what workers have returned; the loop calls it when `bell` is readable."""
-    cdef uint64_t count
+def deliver() -> None:
+    """Delivers what workers have returned; the loop calls it when `descriptor` is readable."""
+    cdef MailboxItem *item = mailbox_collect(&front.mailbox)
     cdef Request *request
-    cdef Request *rest
-    cdef Request *oldest = NULL
     cdef Recipient recipient
     cdef list recipients = None
-    read(front.bell, &count, 8)
-    atomic_store32(&front.rung, 0)
-    atomic_fence()                  # whoever rings from here on finds the bell at rest
-    rest = <Request *>atomic_take_pointer(<void **>&front.returned)
-    while rest != NULL:
-        request = rest
-        rest = request.next
-        request.next = oldest
-        oldest = request
-    while oldest != NULL:
-        request = oldest
-        oldest = request.next
+    while item != NULL:
+        request = <Request *>item
+        item = item.next
         try:
             if request.native:
                 recipient = <Recipient>request.owner
@@ -442,9 +395,9 @@ def answer() -> None:
                         recipients = []
                     recipients.append(recipient)
                 recipient.take(request)
-            elif request.outcome == TRANSFER:
+            elif request.result == TRANSFER:
                 resolve(request)
-                request_break(request)
+                request_cancel(request)
             else:
                 try:
                     resolve(request)
@@ -456,23 +409,20 @@ def answer() -> None:
         for recipient in recipients:
             recipient.taking = False
             try:
-                recipient.settle()
+                recipient.end_round()
             except Exception as error:
                 log.error(f"replies were lost: {error!r}")
 
 
-def bell() -> int:
-    """The descriptor that is readable when `answer` has something to do; opened with the first call."""
+def descriptor() -> int:
+    """Readable when `deliver` has something to do; opened with the first call."""
     cdef uint32_t i
-    cdef int fd
-    if front.bell < 0:
-        fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
-        if fd < 0:
+    if front.mailbox.wake < 0:
+        if mailbox_open(&front.mailbox) < 0:
             raise OSError(errno, os.strerror(errno))
         for i in range(WORKERS_MAX):
-            front.flushes[i].run = ring
-        front.bell = fd
-    return front.bell
+            front.flushes[i].run = wake_loop
+    return front.mailbox.wake
 
 
 def requests() -> int:

@@ -43,6 +43,6 @@ def _started() -> EventLoop:
     with _lock:
         if _thread is None:
             _thread = EventLoop("fronts", uvloop.new_event_loop)
-            _thread.loop.add_reader(queries.bell(), queries.answer)
+            _thread.loop.add_reader(queries.descriptor(), queries.deliver)
             _thread.start()
         return _thread

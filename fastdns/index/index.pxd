@@ -37,7 +37,7 @@ cdef inline const IndexTable *index_current(const IndexCore *index) noexcept nog
     """The table as it is now; for who looks several things up that must be of one version."""
     return <const IndexTable *>atomic_load_pointer(<void **>&index.table)
 
-# For `ahead` hooks: the slot of the name, or of its ancestor with as many labels as any name has, and then the node that it leads to, are on
+# For `prefetch` hooks: the slot of the name, or of its ancestor with as many labels as any name has, and then the node that it leads to, are on
 # their way into the CPU's cache. table_fetch_node is False when there is nothing to fetch.
 cdef void table_fetch_slot(const IndexTable *table, const Name *name) noexcept nogil
 cdef bint table_fetch_node(const IndexTable *table, const Name *name) noexcept nogil

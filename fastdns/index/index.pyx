@@ -36,17 +36,17 @@ cdef inline IndexNode *probe(const IndexTable *table, uint32_t hash, const uint8
             i = 0
 
 
-cdef inline uint32_t hash_ahead(const IndexTable *table, const Name *name) noexcept nogil:
+cdef inline uint32_t prefetch_hash(const IndexTable *table, const Name *name) noexcept nogil:
     cdef uint32_t most = atomic_peek8(&table.most_labels)
     return name.hash[name.labels - most if name.labels > most else 0]
 
 
 cdef void table_fetch_slot(const IndexTable *table, const Name *name) noexcept nogil:
-    fetch_line(&table.slots[first_slot(table, hash_ahead(table, name))])
+    fetch_line(&table.slots[first_slot(table, prefetch_hash(table, name))])
 
 
 cdef bint table_fetch_node(const IndexTable *table, const Name *name) noexcept nogil:
-    cdef uint32_t hash = hash_ahead(table, name), i = first_slot(table, hash)
+    cdef uint32_t hash = prefetch_hash(table, name), i = first_slot(table, hash)
     cdef const IndexNode *node
     while True:
         node = <const IndexNode *>atomic_load_pointer(<void **>&table.slots[i].node)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from fastdns.engine.chains import Chains
-from fastdns.engine.loop import Engine
+from fastdns.engine.engine import Engine
 
 class Step(NamedTuple):
     """A hook of a handler that was called."""

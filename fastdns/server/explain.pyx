@@ -7,13 +7,13 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strcmp
 from fastdns.system.atomic cimport atomic_load32, atomic_load_pointer, atomic_store32
 from fastdns.engine.chains cimport Chains
-from fastdns.engine.loop cimport Engine
+from fastdns.engine.engine cimport Engine
 from fastdns.walk.query cimport (CHAIN_MAX, ERROR_MAX, TRANSPORT_TCP, TRANSPORT_UDP, Carrier, Chain, ChainSet, Handler, Mail, Query, Verdict, Worker,
                                  Zone, handler_query_func, LISTENERS_MAX, ServerTable, query_scratch)
 from fastdns.system.address cimport Address
-from fastdns._mux cimport mux_match, query_release, query_run, query_streamed, query_take, query_write
+from fastdns._mux cimport mux_match, query_accept, query_release, query_run, query_streamed, query_take, query_write
 from fastdns.system.socket cimport socket_clock
-from fastdns._wire cimport ACCEPT, MESSAGE_MAX, wire_accept
+from fastdns._wire cimport MESSAGE_MAX, Acceptance
 from fastdns.plugins.forward._exchange cimport Waiting
 from fastdns._wire import name_text
 
@@ -158,6 +158,14 @@ cdef void stream(Query *q) noexcept nogil:
     finish(trace, STREAMED)
 
 
+cdef void reject(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+    finish(trace_of_query(q), UNFIT)
+
+
+cdef void unserved(Query *q) noexcept nogil:
+    finish(trace_of_query(q), UNFIT)
+
+
 cdef void copy_chain(Trace *trace, const Chain *chain) noexcept nogil:
     """The last place of the copy, which no chain of true handlers fills, leads back to the trace."""
     cdef uint32_t i
@@ -182,9 +190,10 @@ cdef void copy_chain(Trace *trace, const Chain *chain) noexcept nogil:
 
 
 cdef void run(Mail *mail, Worker *worker) noexcept nogil:
-    """On a worker: the beginning of a query as `_udp` and `_mux` make it."""
+    """On a worker: the query comes in as any other does, but finds the copy of its chain."""
     cdef Trace *trace = <Trace *>mail
-    cdef uint8_t rcode
+    cdef ChainSet *batch = worker.set
+    cdef bint accepted
     cdef Query *q = query_take(worker)
     trace.begin = socket_clock()
     if trace.published != NULL and atomic_load_pointer(<void **>trace.published) != trace.set:
@@ -196,26 +205,15 @@ cdef void run(Mail *mail, Worker *worker) noexcept nogil:
     if q == NULL:
         finish(trace, UNFIT)
         return
-    q.packet = trace.packet
-    q.packet_length = trace.length
-    q.set = trace.set
-    q.server = q.set.servers[trace.listener]
-    if wire_accept(q.packet, q.packet_length, &q.message, &q.first_name, &rcode) != ACCEPT or q.server == NULL:
-        query_release(q)
-        finish(trace, UNFIT)
-        return
-    q.transport = TRANSPORT_TCP if trace.tcp else TRANSPORT_UDP
-    q.carrier = &trace.carrier
-    q.listener = trace.listener
-    q.received = worker.now
     q.client = trace.client
     q.local = trace.local
+    worker.set = trace.set              # the batch's may be the one before
+    accepted = query_accept(q, trace.packet, trace.length, TRANSPORT_TCP if trace.tcp else TRANSPORT_UDP, trace.listener,
+                            trace.set.listeners[trace.listener], &trace.carrier, NULL)
+    worker.set = batch
+    if not accepted:
+        return
     trace.server = q.server
-    q.name = &q.first_name
-    q.qtype = q.message.qtype
-    q.qclass = q.message.qclass
-    q.flags = q.message.flags
-    q.edns = q.message.edns
     trace.zone = mux_match(q)
     if trace.zone == NULL or trace.zone.chain.count >= CHAIN_MAX:
         query_release(q)
@@ -277,7 +275,7 @@ def explain(Engine engine not None, Chains chains not None, uint32_t listener, b
             bint tcp=False, double seconds=12.0):
     cdef Traced traced = Traced()
     cdef Trace *trace = traced.trace
-    cdef Worker *worker = &engine.loops[0].base
+    cdef Worker *worker = &engine.threads.loops[0].base
     cdef uint32_t i, outcome
     cdef Event *event
     global carrier_place
@@ -294,6 +292,8 @@ def explain(Engine engine not None, Chains chains not None, uint32_t listener, b
     trace.published = &engine.published if chains.served else NULL
     set_address(&trace.client, client, 0)
     set_address(&trace.local, local, port)
+    trace.carrier.reject = reject
+    trace.carrier.unserved = unserved
     trace.carrier.send = send
     trace.carrier.dropped = dropped
     trace.carrier.stream = stream

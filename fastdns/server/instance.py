@@ -15,7 +15,8 @@ from fastdns.server.servers import Server
 
 if TYPE_CHECKING:
     from fastdns.engine.chains import Chains, ServerSpec
-    from fastdns.engine.loop import Engine, Listener
+    from fastdns.engine.engine import Engine
+    from fastdns.engine.listener import Listener
     from fastdns.fronts.front import Settings
     from fastdns.fronts.listener import FrontListener
 

@@ -17,7 +17,7 @@ from fastdns.telemetry.log import Log, flush, set_debug, write
 
 if TYPE_CHECKING:
     from fastdns.engine.chains import Chains
-    from fastdns.engine.loop import Engine
+    from fastdns.engine.engine import Engine
 
 __all__ = ["Process", "RestartError"]
 
@@ -93,7 +93,7 @@ class Process:
                 self._print(banner.version())
                 flush()
                 return
-            from fastdns.engine.loop import Engine
+            from fastdns.engine.engine import Engine
 
             self.engine = Engine(self.flags.workers or default_workers())
             instance.open(self.engine, {}, inherited.listeners if inherited else {})

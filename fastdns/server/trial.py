@@ -14,7 +14,7 @@ from fastdns.server.instance import Instance
 
 if TYPE_CHECKING:
     from fastdns.engine.chains import Chains
-    from fastdns.engine.loop import Engine
+    from fastdns.engine.engine import Engine
     from fastdns.server.explain import Explained
     from fastdns.server.source import Source
 
@@ -39,7 +39,7 @@ class Trial:
 
     def __init__(self, source: Source, dns_port: str) -> None:
         """Raises CorefileError and whatever start-up hooks raise."""
-        from fastdns.engine.loop import Engine
+        from fastdns.engine.engine import Engine
 
         self.configuration = Configuration(source, dns_port, without=ASIDE)
         self.instance = Instance(self.configuration)

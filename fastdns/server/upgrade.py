@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fastdns.server.source import Source
 
 if TYPE_CHECKING:
-    from fastdns.engine.loop import Listener
+    from fastdns.engine.listener import Listener
     from fastdns.fronts.listener import FrontListener
 
 __all__ = ["Inheritance", "hand_over", "inherit"]

@@ -2,7 +2,7 @@
 
 A woken worker waits for the thread on its CPU to use up its slice, 1.4 to 3 ms, even when that one is niced;
 a thread that asked for a shorter slice than the running one's takes over at once (EEVDF, Linux 6.12 and later; before, the
-wish is ignored). Its share of the CPU stays what it was.
+request is ignored). Its share of the CPU stays what it was.
 """
 from libc.stdint cimport uint64_t
 
@@ -21,7 +21,7 @@ cdef extern from * nogil:
         uint64_t runtime, deadline, period;
     };
     /* Asks for slices of so many nanoseconds (0.1 to 100 ms) for the calling thread; leaves everything else as it is. */
-    static inline void wish_slice(uint64_t nanoseconds) {
+    static inline void scheduler_set_slice(uint64_t nanoseconds) {
         struct fastdns_sched_attr attr = {0};
         int before = errno;
         if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) == 0 && attr.policy == 0) {
@@ -33,4 +33,4 @@ cdef extern from * nogil:
         errno = before;
     }
     """
-    void wish_slice(uint64_t nanoseconds) noexcept
+    void scheduler_set_slice(uint64_t nanoseconds) noexcept

@@ -1,52 +1,52 @@
-"""Looking ahead: the queries of one batch have the CPU fetch what they will read, in turns, before any of them is walked."""
+"""The prefetch hooks of one batch: the CPU fetches what the queries will read, in rounds, before any of them is walked."""
 from libc.stdint cimport uint32_t
-from fastdns.walk.query cimport AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, AHEAD_QUERIES, AHEAD_ROUNDS, Ahead, Chain, Handler, Query
+from fastdns.walk.query cimport PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, PREFETCH_QUERIES, PREFETCH_ROUNDS, Chain, Handler, Prefetch, Query
 
-cdef struct Look:
+cdef struct PrefetchState:      # of one query
     Query *q
-    uint32_t turn               # which of its chain's handlers with the hook is asked
-    uint32_t step               # how often it was
+    uint32_t position           # in Chain.prefetch: the handler whose prefetch_next is called
+    uint32_t step               # how often it was called
 
-cdef inline bint look_from(Look *look, uint32_t turn) noexcept nogil:
-    """The handlers from a turn on, until something has to come first; False: this was all."""
-    cdef Query *q = look.q
+cdef inline bint prefetch_from(PrefetchState *state, uint32_t position) noexcept nogil:
+    """Calls the hooks from a position on, until one needs another round; False: nothing further."""
+    cdef Query *q = state.q
     cdef Chain *chain = q.chain
     cdef Handler *handler
-    cdef Ahead said
-    while turn < chain.ahead_count:
-        handler = chain.ahead[turn]
-        said = handler.ahead(handler, q)
-        if said == AHEAD_AGAIN:
-            look.turn = turn
-            look.step = 1
+    cdef Prefetch result
+    while position < chain.prefetch_count:
+        handler = chain.prefetch[position]
+        result = handler.prefetch(handler, q)
+        if result == PREFETCH_NEXT:
+            state.position = position
+            state.step = 1
             return True
-        if said == AHEAD_END:
+        if result == PREFETCH_END:
             return False
-        turn += 1
+        position += 1
     return False
 
-cdef inline bint look_on(Look *look) noexcept nogil:
-    """Goes on where something had to come first."""
-    cdef Handler *handler = look.q.chain.ahead[look.turn]
-    cdef Ahead said = handler.again(handler, look.q, look.step)
-    if said == AHEAD_AGAIN:
-        look.step += 1
+cdef inline bint prefetch_continue(PrefetchState *state) noexcept nogil:
+    """The next round of a query; False: nothing further."""
+    cdef Handler *handler = state.q.chain.prefetch[state.position]
+    cdef Prefetch result = handler.prefetch_next(handler, state.q, state.step)
+    if result == PREFETCH_NEXT:
+        state.step += 1
         return True
-    return said == AHEAD_PASS and look_from(look, look.turn + 1)
+    return result == PREFETCH_PASS and prefetch_from(state, state.position + 1)
 
-cdef inline void look_ahead(Query **queries, uint32_t count) noexcept nogil:
-    """Memory answers in a hundred nanoseconds, as long as much of a query takes: what one would wait for comes while the others are looked at."""
-    cdef Look looks[AHEAD_QUERIES]
+cdef inline void prefetch_batch(Query **queries, uint32_t count) noexcept nogil:
+    """A miss costs about 100 ns, as much as half of a query's work. What one query would wait for is fetched while the others' hooks run."""
+    cdef PrefetchState states[PREFETCH_QUERIES]
     cdef uint32_t i, kept, left = 0, _round
     for i in range(count):
-        looks[left].q = queries[i]
-        left += look_from(&looks[left], 0)
-    for _round in range(1, AHEAD_ROUNDS):
+        states[left].q = queries[i]
+        left += prefetch_from(&states[left], 0)
+    for _round in range(1, PREFETCH_ROUNDS):
         kept = 0
         for i in range(left):
-            if look_on(&looks[i]):
+            if prefetch_continue(&states[i]):
                 if kept != i:
-                    looks[kept] = looks[i]
+                    states[kept] = states[i]
                 kept += 1
         left = kept
         if left == 0:

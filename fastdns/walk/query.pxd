@@ -1,8 +1,9 @@
 """The query on its way: its chain of handlers, its worker, its verdicts. What a hook may read and set stands here; what it may call, in _mux.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
-from fastdns._wire cimport EDNS_DO, Name, Edns, Message
+from fastdns._wire cimport EDNS_DO, Acceptance, Name, Edns, Message
 from fastdns.message.reply cimport Reply, LargePool
 from fastdns.system.address cimport Address
+from fastdns.system.mailbox cimport MailboxItem
 from fastdns.system.random cimport Random
 
 cdef enum:
@@ -10,8 +11,8 @@ cdef enum:
     SCRATCH_MAX = 768           # octets of all handlers of a chain
     CHAIN_MAX = 64              # handlers in a chain
     CHILD_DEPTH = 10
-    AHEAD_QUERIES = 16          # queries that look ahead together
-    AHEAD_ROUNDS = 4
+    PREFETCH_QUERIES = 16       # of one batch, for which memory is fetched together
+    PREFETCH_ROUNDS = 4
     ERROR_MAX = 192
     QUERY_DEADLINE = 10000      # milliseconds a query may be parked in all, where the handler gives none
     WORKERS_MAX = 64
@@ -27,10 +28,10 @@ cdef enum Verdict:
     UP                          # reply: go on upwards
     AGAIN                       # reply: drop this reply and go down again with the handler below me
 
-cdef enum Ahead:
-    AHEAD_PASS                  # the query is likely to go on to the handler below me: its turn
-    AHEAD_AGAIN                 # `again` in the next round: what I asked for will be there
-    AHEAD_END                   # this was all; or I shall answer
+cdef enum Prefetch:             # result of the prefetch hooks
+    PREFETCH_PASS               # the query is likely to go on to the handler below: its prefetch hook is called
+    PREFETCH_NEXT               # call `prefetch_next` in the next round: the memory that this round has fetched leads to more
+    PREFETCH_END                # nothing further: all is fetched, or this handler will answer
 
 cdef enum Transport:
     TRANSPORT_UDP
@@ -48,7 +49,7 @@ cdef enum Phase:
     PHASE_UP
     PHASE_DONE
 
-cdef enum Family:               # Query.in_child
+cdef enum ChildState:           # Query.in_child
     CHILD_NONE
     CHILD_MADE                  # by query_child; it starts when the hook has returned PARKED
     CHILD_RUNS                  # inside the walk of its parent
@@ -68,8 +69,8 @@ cdef struct Worker
 cdef struct Timer
 cdef struct Source
 
-ctypedef Ahead (*handler_ahead_func)(Handler *self, Query *q) noexcept nogil
-ctypedef Ahead (*handler_again_func)(Handler *self, Query *q, uint32_t step) noexcept nogil   # step: 1 for the first time
+ctypedef Prefetch (*handler_prefetch_func)(Handler *self, Query *q) noexcept nogil
+ctypedef Prefetch (*handler_prefetch_next_func)(Handler *self, Query *q, uint32_t step) noexcept nogil   # step: 1 in the first call
 ctypedef Verdict (*handler_query_func)(Handler *self, Query *q) noexcept nogil
 ctypedef Verdict (*handler_reply_func)(Handler *self, Query *q) noexcept nogil
 ctypedef Verdict (*handler_resume_func)(Handler *self, Query *q) noexcept nogil
@@ -84,8 +85,8 @@ cdef struct Handler:            # one for each plugin and server block; hooks a 
     uint32_t scratch_size       # octets of each query's scratch that the handler wants (zeroed when the query starts)
     uint32_t scratch            # offset given by the chain's builder
     uint32_t index              # position in its chain
-    handler_ahead_func ahead
-    handler_again_func again
+    handler_prefetch_func prefetch
+    handler_prefetch_next_func prefetch_next
     handler_query_func query
     handler_reply_func reply
     handler_resume_func resume
@@ -100,8 +101,8 @@ cdef struct Handler:            # one for each plugin and server block; hooks a 
 cdef struct Chain:              # of one server block
     Handler *handlers[CHAIN_MAX]
     uint32_t count
-    uint32_t ahead_count
-    Handler *ahead[CHAIN_MAX]   # those that have the hook
+    uint32_t prefetch_count
+    Handler *prefetch[CHAIN_MAX]    # those that have the hook
     # Where the walk goes on from a position: the first handler from it on that has the hook (count: none), and behind the last one before it (0: none).
     uint8_t next_query[CHAIN_MAX + 1]
     uint8_t next_reply[CHAIN_MAX + 1]
@@ -153,8 +154,8 @@ cdef struct Source:             # a descriptor in a worker's epoll
     void (*ready)(Source *source, Worker *worker, uint32_t events) noexcept nogil
     void *data
 
-cdef struct Mail:               # one message in a worker's inbox; the sender allocates, the receiver frees (`run` does)
-    Mail *next
+cdef struct Mail:               # one message in a worker's mailbox; the sender allocates, the receiver frees (`run` does)
+    MailboxItem item            # first
     void (*run)(Mail *mail, Worker *worker) noexcept nogil
 
 cdef struct Flush:              # work to be done once at the end of a worker's batch, before its replies leave: see worker_flush
@@ -164,6 +165,9 @@ cdef struct Flush:              # work to be done once at the end of a worker's 
     uint8_t queued
 
 cdef struct Carrier:            # how replies leave: one for each kind of transport. All run on the query's worker
+    # query_accept did not take the message; the query is released afterwards. how: IGNORE (send nothing), or which rejection wire_reject writes.
+    void (*reject)(Query *q, Acceptance how, uint8_t rcode) noexcept nogil
+    void (*unserved)(Query *q) noexcept nogil   # the configuration does not serve the listener any more; the query is released afterwards
     void (*send)(Query *q) noexcept nogil       # a fitted reply leaves (batched); the query is released afterwards
     void (*dropped)(Query *q) noexcept nogil    # no reply will come
     void (*stream)(Query *q) noexcept nogil     # q.stream takes the connection; query_streamed is called once when it is through
@@ -210,7 +214,7 @@ cdef struct Query:
     uint8_t transport           # Transport
     uint8_t phase
     uint8_t depth               # of children
-    uint8_t in_child            # Family: of the child in `child`
+    uint8_t in_child            # ChildState: of the child in `child`
     uint8_t parked              # counted in set.parked and in the worker's list
     uint32_t listener
     const uint8_t *packet       # the whole request, borrowed until the batch ends; a parked query owns a copy
@@ -244,7 +248,7 @@ cdef struct Query:
     Query *older
     Timer timer                 # the deadline
     int64_t deadline            # ns; no parking of it or of its children lasts longer (cancel); 0: no limit of its own
-    # ---- family ----
+    # ---- parent and child ----
     Query *parent               # or NULL
     uint32_t parent_generation
     Query *child                # of in_child; valid while `resume` runs, NULL there when the resume is no child's
@@ -254,7 +258,7 @@ cdef struct Query:
     char error[ERROR_MAX]       # of FAILED: zero-terminated, printable; "" for none
     Stream *stream
     const Carrier *carrier      # NULL: nothing is sent (detached children)
-    void *connection            # the carrier's: UDP socket, TCP connection, front end's ticket
+    void *connection            # the carrier's: UdpSocket, TcpConnection, Request of a front end
     # ---- memory ----
     Name first_name             # of the packet
     Name second_name            # what rewrite made of it: q.name may point here

@@ -1,10 +1,10 @@
 """The native handler of auto: the answers of file, from zones that come and go."""
 from libc.stdint cimport uint32_t
-from fastdns.walk.query cimport NEXT, Ahead, Handler, Query, Verdict, query_scratch
+from fastdns.walk.query cimport NEXT, Prefetch, Handler, Query, Verdict, query_scratch
 from fastdns._mux cimport NativeHandler
 from fastdns.index.zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns.index.zone_list cimport ZoneList, Zones, zones_hold
-from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
+from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.file._file cimport pass_on
 from fastdns.plugins.transfer.journal import give
 
@@ -13,12 +13,12 @@ cdef struct AutoState:
     const Zones *origins        # names that are looked at
 
 
-cdef Ahead auto_ahead(Handler *self, Query *q) noexcept nogil:
-    return zone_ahead((<const AutoState *>self.state).zones, q, <ZoneLook *>query_scratch(self, q))
+cdef Prefetch auto_prefetch(Handler *self, Query *q) noexcept nogil:
+    return zone_prefetch((<const AutoState *>self.state).zones, q, <ZoneLook *>query_scratch(self, q))
 
 
-cdef Ahead auto_again(Handler *self, Query *q, uint32_t step) noexcept nogil:
-    return zone_again(q, <const ZoneLook *>query_scratch(self, q))
+cdef Prefetch auto_prefetch_next(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    return zone_prefetch_next(q, <const ZoneLook *>query_scratch(self, q))
 
 
 cdef Verdict auto_query(Handler *self, Query *q) noexcept nogil:
@@ -45,8 +45,8 @@ cdef class AutoHandler(NativeHandler):
         self.state.zones = &zones.slots
         self.state.origins = &self.origins.zones
         self.handler.state = &self.state
-        self.handler.ahead = auto_ahead
-        self.handler.again = auto_again
+        self.handler.prefetch = auto_prefetch
+        self.handler.prefetch_next = auto_prefetch_next
         self.handler.scratch_size = sizeof(ZoneLook)
         self.handler.query = auto_query
         self.handler.resume = auto_resume

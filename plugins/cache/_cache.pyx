@@ -9,7 +9,7 @@ from libc.string cimport memcpy, memset
 from fastdns.system.eviction cimport sieve_hit
 from fastdns._wire cimport Name, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_CD, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL
 from fastdns.message.reply cimport Reply, Record, reply_add, reply_append
-from fastdns.walk.query cimport (Handler, Query, Worker, Timer, Ahead, Verdict, AHEAD_PASS, AHEAD_AGAIN, AHEAD_END, NEXT, ANSWERED, PARKED,
+from fastdns.walk.query cimport (Handler, Query, Worker, Timer, Prefetch, Verdict, PREFETCH_PASS, PREFETCH_NEXT, PREFETCH_END, NEXT, ANSWERED, PARKED,
                                  UP, CHILD_CHAIN, query_scratch, query_do)
 from fastdns._mux cimport NativeHandler, query_answer, query_park, query_resume, query_child, query_detached
 from fastdns.system.atomic cimport atomic_peek_count, atomic_peek_ns, atomic_poke_ns, atomic_swap_ns
@@ -29,30 +29,30 @@ cdef enum:
 
 # ---- going down ----
 
-cdef Ahead on_ahead(Handler *self, Query *q) noexcept nogil:
+cdef Prefetch on_prefetch(Handler *self, Query *q) noexcept nogil:
     cdef Cache *cache = <Cache *>self.state
     cdef Work *work = <Work *>query_scratch(self, q)
     cdef Key key
     work.placed = q.name
     work.place = place_of(cache, q.name)
     if work.place != PLACE_KEPT:
-        return AHEAD_PASS
+        return PREFETCH_PASS
     key_set(&key, q.name, q.qtype, q.qclass, key_bits(q))
     work.hash = key.hash
     fetch_line(&cache.store.heads[key.hash & cache.store.mask])
-    return AHEAD_AGAIN
+    return PREFETCH_NEXT
 
 
-cdef Ahead on_again(Handler *self, Query *q, uint32_t step) noexcept nogil:
+cdef Prefetch on_prefetch_next(Handler *self, Query *q, uint32_t step) noexcept nogil:
     cdef Cache *cache = <Cache *>self.state
     cdef Work *work = <Work *>query_scratch(self, q)
     cdef Entry *entry = store_load(&cache.store.heads[work.hash & cache.store.mask])
     if entry == NULL:
-        return AHEAD_PASS
+        return PREFETCH_PASS
     fetch_line(entry)
     fetch_line(<uint8_t *>entry + 64)
     fetch_line(<uint8_t *>entry + 128)
-    return AHEAD_END
+    return PREFETCH_END
 
 
 cdef inline Place place_of(const Cache *cache, const Name *name) noexcept nogil:
@@ -453,8 +453,8 @@ cdef uint32_t seconds(object nanoseconds) except? 4294967295:
 
 cdef class CacheHandler(NativeHandler):
     def __cinit__(self, *args, **kwargs):
-        self.handler.ahead = on_ahead
-        self.handler.again = on_again
+        self.handler.prefetch = on_prefetch
+        self.handler.prefetch_next = on_prefetch_next
         self.handler.query = on_query
         self.handler.reply = on_reply
         self.handler.resume = on_resume

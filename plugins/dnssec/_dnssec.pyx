@@ -357,7 +357,7 @@ cdef Verdict dnssec_resume(Handler *self, Query *q) noexcept nogil:
 cdef void dnssec_abandon(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     if scratch.job != NULL:
-        scratch.job.errand.query = NULL
+        scratch.job.request.query = NULL
         scratch.job = NULL
 
 

@@ -3,7 +3,7 @@
 A job is made by a worker for a query that it parks, belongs to the signing thread until it comes back, and then to the worker again.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.engine.offload cimport Errand
+from fastdns.engine.offload cimport OffloadRequest
 from fastdns.walk.query cimport Query
 
 cdef struct Set:                # an RRset of a reply, to be signed
@@ -17,7 +17,7 @@ cdef struct Set:                # an RRset of a reply, to be signed
     const uint8_t *signatures   # each its length in two octets, then the RRSIG's rdata; in the cache, or owned by the job. NULL: none yet
 
 cdef struct Job:
-    Errand errand               # comes first
+    OffloadRequest request      # first
     uint64_t handler
     uint32_t count
     Set *sets                   # in this memory, as are the keys

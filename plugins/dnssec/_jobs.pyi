@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import NoReturn
 
-def open_desk() -> None:
+def open_queue() -> None:
     """Once, before any handler serves. OSError when there are no descriptors."""
 
 def serve_jobs(sign: Callable[[int, bytes], bytes | None], settle: Callable[[], object]) -> NoReturn:

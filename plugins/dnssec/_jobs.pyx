@@ -2,13 +2,13 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
-from fastdns.engine.offload cimport Desk, Errand, desk_open, desk_wait, errand_return, errand_send
+from fastdns.engine.offload cimport OffloadQueue, OffloadRequest, offload_next, offload_open, offload_return, offload_send, offload_wait
 from fastdns.walk.query cimport Query
 
 cdef enum:
     WAITING_MAX = 2048          # jobs in the process that are not back
 
-cdef Desk desk
+cdef OffloadQueue queue
 
 
 # ---- on the worker ----
@@ -53,18 +53,18 @@ cdef void job_free(Job *job) noexcept nogil:
 
 
 cdef bint job_send(Job *job, Query *q) noexcept nogil:
-    return errand_send(&desk, &job.errand, q)
+    return offload_send(&queue, &job.request, q.worker, q)
 
 
-cdef void drop_job(Errand *errand) noexcept nogil:
-    job_free(<Job *>errand)
+cdef void end_job(OffloadRequest *request) noexcept nogil:
+    job_free(<Job *>request)
 
 
 # ---- on the signing thread ----
 
-def open_desk() -> None:
+def open_queue() -> None:
     """Once, before any handler serves. OSError when there are no descriptors."""
-    desk_open(&desk, WAITING_MAX, drop_job)
+    offload_open(&queue, WAITING_MAX, end_job)
 
 
 def serve_jobs(sign, settle) -> None:
@@ -73,15 +73,15 @@ def serve_jobs(sign, settle) -> None:
     sign(handler number, key) gives the signatures as the cache keeps them, or None when that failed; settle() is called when no job waits.
     """
     cdef Job *job
-    cdef Errand *rest
+    cdef OffloadRequest *rest
     while True:
         with nogil:
-            rest = desk_wait(&desk)
+            rest = offload_wait(&queue)
         while rest != NULL:
             job = <Job *>rest
-            rest = rest.next
+            rest = offload_next(rest)
             fill(job, sign)
-            errand_return(&job.errand)
+            offload_return(&job.request)
         settle()
 
 

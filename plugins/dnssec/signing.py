@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from fastdns import control
-from fastdns.plugins.dnssec._jobs import open_desk, serve_jobs
+from fastdns.plugins.dnssec._jobs import open_queue, serve_jobs
 from fastdns.plugins.dnssec.keys import rrsig
 from fastdns.protocol.parameters import TYPE_DNSKEY
 from fastdns.telemetry.log import Log
@@ -91,7 +91,7 @@ def start_thread() -> None:
     """Once for the process, before any handler serves."""
     global _thread
     if _thread is None:
-        open_desk()
+        open_queue()
         _thread = threading.Thread(target=_run, name="dnssec", daemon=True)
         _thread.start()
 

@@ -4,7 +4,7 @@ A handler calls zone_query from its `query` hook and zone_resume from `resume`; 
 an answer, so it is of one version (what is found through the server, after parking, is followed by authority of the version of that moment).
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns.walk.query cimport Ahead, Handler, Query, Verdict
+from fastdns.walk.query cimport Prefetch, Handler, Query, Verdict
 from fastdns.index.nodes cimport IndexNode, IndexTable, RRset
 from fastdns.index.zone cimport ZoneState, ZoneVersion
 from fastdns.index.zone_list cimport Zones
@@ -20,12 +20,12 @@ cdef struct Ask:                # a question and what is looked at for it
     uint8_t signed              # DO: signatures and proofs too
     uint8_t options
 
-cdef struct ZoneLook:           # what looking ahead keeps in the scratch from one round to the next
+cdef struct ZoneLook:           # what the prefetch hooks keep in the scratch from one round to the next
     const IndexTable *table
 
-# For `ahead` and `again` hooks: zones is of the ZoneSet.
-cdef Ahead zone_ahead(void **zones, Query *q, ZoneLook *look) noexcept nogil
-cdef Ahead zone_again(Query *q, const ZoneLook *look) noexcept nogil
+# For `prefetch` and `prefetch_next` hooks: zones is of the ZoneSet.
+cdef Prefetch zone_prefetch(void **zones, Query *q, ZoneLook *look) noexcept nogil
+cdef Prefetch zone_prefetch_next(Query *q, const ZoneLook *look) noexcept nogil
 # ANSWERED, FAILED, PARKED; NEXT when nothing is there and the name is in `fall` (may be NULL). The name is in the zone.
 cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zones *fall, uint8_t options) noexcept nogil
 # The child that looked up a target outside of the zone is done. zone NULL: it is served no more.

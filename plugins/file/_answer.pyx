@@ -5,7 +5,7 @@ from fastdns.system.atomic cimport atomic_peek8
 from fastdns.index.index cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, IndexOutcome, IndexResult,
                                   index_current, reply_add_rrset, table_exact, table_fetch_node, table_fetch_slot, table_find, table_wildcard)
 from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
-from fastdns.walk.query cimport AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, NEXT, Ahead, Handler, Query, Verdict, query_do
+from fastdns.walk.query cimport PREFETCH_NEXT, PREFETCH_END, PREFETCH_PASS, ANSWERED, NEXT, Prefetch, Handler, Query, Verdict, query_do
 from fastdns._mux cimport query_answer, query_fail
 from fastdns.index.nodes cimport NODE_CNAME, NODE_DNAME, NODE_HASHED, NODE_WILDCARD, IndexNode, IndexRecord, RRset, node_rrset, rrset_record
 from fastdns.message.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record, reply_clear
@@ -267,18 +267,18 @@ cdef Verdict answer_hashed(Handler *self, Ask *ask, IndexResult *found, const Zo
 
 # ---- the query ----
 
-cdef Ahead zone_ahead(void **zones, Query *q, ZoneLook *look) noexcept nogil:
+cdef Prefetch zone_prefetch(void **zones, Query *q, ZoneLook *look) noexcept nogil:
     cdef const ZoneState *zone = zone_match(zone_slots(zones), q.name)
     if zone == NULL:
-        return AHEAD_PASS
+        return PREFETCH_PASS
     look.table = index_current(zone.index)
     table_fetch_slot(look.table, q.name)
-    return AHEAD_AGAIN
+    return PREFETCH_NEXT
 
 
-cdef Ahead zone_again(Query *q, const ZoneLook *look) noexcept nogil:
+cdef Prefetch zone_prefetch_next(Query *q, const ZoneLook *look) noexcept nogil:
     table_fetch_node(look.table, q.name)
-    return AHEAD_END
+    return PREFETCH_END
 
 
 cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zones *fall, uint8_t options) noexcept nogil:

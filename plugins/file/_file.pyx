@@ -1,14 +1,14 @@
 """The native handler of file: which zone, and what it says."""
 from libc.stdint cimport uint32_t
 from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
-from fastdns.walk.query cimport DROPPED, NEXT, Ahead, Handler, Query, Verdict, query_scratch
+from fastdns.walk.query cimport DROPPED, NEXT, Prefetch, Handler, Query, Verdict, query_scratch
 from fastdns._mux cimport NativeHandler, query_fail
 from fastdns.message.text cimport Text, text_address, text_name, text_put
 from fastdns._wire cimport OPCODE_NOTIFY, RCODE_REFUSED, TYPE_AXFR, TYPE_IXFR
 from fastdns.index.zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns.index.zone_list cimport ZoneList
 from fastdns.protocol.header cimport flags_opcode
-from fastdns.plugins.file._answer cimport ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
+from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.transfer.journal import give
 
 
@@ -27,12 +27,12 @@ cdef void tell_notify(const Query *q, const ZoneState *zone) noexcept nogil:
     log_put(q.worker.id, line, text.used)
 
 
-cdef Ahead file_ahead(Handler *self, Query *q) noexcept nogil:
-    return zone_ahead((<const FileState *>self.state).zones, q, <ZoneLook *>query_scratch(self, q))
+cdef Prefetch file_prefetch(Handler *self, Query *q) noexcept nogil:
+    return zone_prefetch((<const FileState *>self.state).zones, q, <ZoneLook *>query_scratch(self, q))
 
 
-cdef Ahead file_again(Handler *self, Query *q, uint32_t step) noexcept nogil:
-    return zone_again(q, <const ZoneLook *>query_scratch(self, q))
+cdef Prefetch file_prefetch_next(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    return zone_prefetch_next(q, <const ZoneLook *>query_scratch(self, q))
 
 
 cdef Verdict file_query(Handler *self, Query *q) noexcept nogil:
@@ -60,8 +60,8 @@ cdef class FileHandler(NativeHandler):
         if self.fall.zones.count:
             self.state.fall = &self.fall.zones
         self.handler.state = &self.state
-        self.handler.ahead = file_ahead
-        self.handler.again = file_again
+        self.handler.prefetch = file_prefetch
+        self.handler.prefetch_next = file_prefetch_next
         self.handler.scratch_size = sizeof(ZoneLook)
         self.handler.query = file_query
         self.handler.resume = file_resume

@@ -212,7 +212,7 @@ cdef struct Exchange:
     uint8_t alone                   # its next connection is a new one of its own
     uint8_t opened                  # its connection was made for it
     uint8_t queued                  # in peer.batch
-    uint32_t lane                   # counts the errands it left: those are not waited for any more
+    uint32_t lane                   # counts the requests to the lane that it has abandoned
     uint16_t id
     uint8_t repeats                 # of this attempt's datagram
     Socket *socket

@@ -1,6 +1,6 @@
 """The lane: a thread with an event loop of its own, which asks upstreams over TLS and HTTPS for the workers.
 
-It starts with the first instance that has such an upstream and ends with the last. A worker's question comes as an errand
+It starts with the first instance that has such an upstream and ends with the last. A worker's question comes by the offload queue
 (`fastdns.plugins.forward._lane`), goes to the upstream's client, and the reply is posted back.
 """
 
@@ -81,22 +81,22 @@ class Lane:
             self.loop.close()
 
     def _take(self) -> None:
-        for errand, number, request in _lane.take():
+        for request_number, number, request in _lane.take():
             found = self.clients.get(number)
             if found is None:
-                _lane.give(errand, None, "the upstream is gone")
+                _lane.give(request_number, None, "the upstream is gone")
                 continue
             handler, index, client = found
             if request is None:
-                _lane.give(errand, None)
+                _lane.give(request_number, None)
                 task = self.loop.create_task(_probe(handler, index, client))
             else:
-                task = self.loop.create_task(_ask(errand, client, request))
+                task = self.loop.create_task(_ask(request_number, client, request))
             self.tasks[task] = number
             task.add_done_callback(self.tasks.pop)
 
 
-async def _ask(errand: int, client: Client, request: bytes) -> None:
+async def _ask(request_number: int, client: Client, request: bytes) -> None:
     reply, error = None, "the upstream is gone"
     try:
         reply = await client.ask(request)
@@ -105,7 +105,7 @@ async def _ask(errand: int, client: Client, request: bytes) -> None:
     except (OSError, ValueError) as failure:
         error = str(failure) or type(failure).__name__
     finally:
-        _lane.give(errand, reply, error)
+        _lane.give(request_number, reply, error)
 
 
 async def _probe(handler: ForwardHandler, index: int, client: Client) -> None:

@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns.walk.query cimport AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, FAILED, NEXT, PARKED, Ahead, Handler, Query, Verdict, query_scratch
+from fastdns.walk.query cimport PREFETCH_NEXT, PREFETCH_END, PREFETCH_PASS, ANSWERED, FAILED, NEXT, PARKED, Prefetch, Handler, Query, Verdict, query_scratch
 from fastdns.system.memory cimport fetch_line
 from fastdns._mux cimport query_answer, query_fail
 from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, reply_add, reply_clear, Record
@@ -34,7 +34,7 @@ cdef enum Step:                     # how far an answer came
 
 # ---- one query ----
 
-cdef struct Seen:                   # what looking ahead has found out: of this name, which a handler above may have changed since
+cdef struct Seen:                   # what the prefetch hooks have found: of this name, which a handler above may have changed since
     const Name *name
     const ZoneName *zone
     uint64_t hash                   # of the service's key; 0: not known
@@ -46,46 +46,46 @@ cdef struct Scratch:
     Seen seen
 
 
-cdef Ahead kubernetes_ahead(Handler *self, Query *q) noexcept nogil:
+cdef Prefetch kubernetes_prefetch(Handler *self, Query *q) noexcept nogil:
     """A service takes four reads that wait for each other: slot, node, record and namespace."""
     cdef View *view = <View *>self.state
     cdef Seen *seen = &(<Scratch *>query_scratch(self, q)).seen
     seen.zone = zones_match(view.zones, q.name)
     if seen.zone == NULL:
-        return AHEAD_PASS
+        return PREFETCH_PASS
     seen.name = q.name
     return begin_look(view, q.name, seen)
 
 
-cdef Ahead kubernetes_again(Handler *self, Query *q, uint32_t step) noexcept nogil:
+cdef Prefetch kubernetes_prefetch_next(Handler *self, Query *q, uint32_t step) noexcept nogil:
     cdef Seen *seen = &(<Scratch *>query_scratch(self, q)).seen
     cdef const uint8_t *record
     if step == 1:
         seen.node = <const ServiceNode *>probe_next(&seen.probe)
         if seen.node == NULL:
-            return AHEAD_END
+            return PREFETCH_END
         fetch_line(seen.node)
-        return AHEAD_AGAIN
+        return PREFETCH_NEXT
     record = <const uint8_t *>node_service(seen.node)
     fetch_line(record)
     fetch_line(record + 64)
     fetch_line(seen.node.namespace)
-    return AHEAD_END
+    return PREFETCH_END
 
 
-cdef inline Ahead begin_look(const View *view, const Name *name, Seen *seen) noexcept nogil:
+cdef inline Prefetch begin_look(const View *view, const Name *name, Seen *seen) noexcept nogil:
     cdef uint32_t labels = name.labels - seen.zone.labels
     cdef const uint8_t *key
     cdef Probe *probe = &seen.probe
     if labels < 3 or memcmp(name.lower + name.offset[labels - 1], b"\x03svc", 4) != 0:
-        return AHEAD_END
+        return PREFETCH_END
     key = name.lower + name.offset[labels - 3]
     seen.hash = service_key_hash(key, name.offset[labels - 1] - name.offset[labels - 3])
     probe_begin(probe, &view.cluster.services[IMPORTED if view.zone_flags[seen.zone - view.zones.names] & ZONE_IMPORTED else LOCAL], seen.hash)
     if probe.slots == NULL:
-        return AHEAD_END
+        return PREFETCH_END
     fetch_line(&probe.slots.slot[probe.i & probe.slots.mask])
-    return AHEAD_AGAIN
+    return PREFETCH_NEXT
 
 
 cdef Verdict kubernetes_query(Handler *self, Query *q) noexcept nogil:
@@ -236,8 +236,8 @@ cdef bytes wire(str name):
 cdef class Kubernetes(NativeHandler):
 
     def __cinit__(self, *args, **options):
-        self.handler.ahead = kubernetes_ahead
-        self.handler.again = kubernetes_again
+        self.handler.prefetch = kubernetes_prefetch
+        self.handler.prefetch_next = kubernetes_prefetch_next
         self.handler.query = kubernetes_query
         self.handler.resume = kubernetes_resume
         self.handler.scratch_size = sizeof(Scratch)

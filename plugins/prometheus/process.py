@@ -13,7 +13,7 @@ from fastdns.telemetry import log_writer
 from fastdns.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
-    from fastdns.engine.loop import Engine
+    from fastdns.engine.engine import Engine
 
 __all__ = ["register", "register_engine", "register_runtime"]
 

@@ -8,7 +8,7 @@ import threading
 
 from fastdns._wire import name_text
 from fastdns.plugins.file.source import notifier
-from fastdns.plugins.secondary._secondary import SecondaryHandler, open_desk, serve_notifies
+from fastdns.plugins.secondary._secondary import SecondaryHandler, open_queue, serve_notifies
 from fastdns.plugins.secondary.group import Group
 from fastdns.plugins.secondary.keeper import file_log
 from fastdns.plugins.secondary.settings import parse
@@ -48,7 +48,7 @@ _thread: threading.Thread | None = None
 def _start_thread() -> None:
     global _thread
     if _thread is None:
-        open_desk()
+        open_queue()
         _thread = threading.Thread(target=serve_notifies, args=(accept,), name="notifies", daemon=True)
         _thread.start()
 

@@ -8,7 +8,7 @@ class SecondaryHandler(FileHandler):
 
     def __init__(self, name: str, zones: ZoneSet, fall: Iterable[str] = (), *, number: int) -> None: ...
 
-def open_desk() -> None:
+def open_queue() -> None:
     """Once, before any handler serves. Raises OSError."""
 
 def serve_notifies(accept: Callable[[int, bytes, bytes], bool]) -> None:

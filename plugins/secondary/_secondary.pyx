@@ -5,14 +5,14 @@ A NOTIFY parks and goes to a thread of the control side, which knows who may sen
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns.engine.offload cimport Desk, Errand, desk_full, desk_open, desk_wait, errand_return, errand_send
-from fastdns.walk.query cimport ANSWERED, DROPPED, PARKED, Ahead, Handler, Query, Verdict, query_scratch
+from fastdns.engine.offload cimport OffloadQueue, OffloadRequest, offload_full, offload_next, offload_open, offload_return, offload_send, offload_wait
+from fastdns.walk.query cimport ANSWERED, DROPPED, PARKED, Prefetch, Handler, Query, Verdict, query_scratch
 from fastdns.system.address cimport Address
 from fastdns._mux cimport query_answer, query_park
 from fastdns._wire cimport FLAG_AA, NAME_MAX, OPCODE_NOTIFY, RCODE_NOERROR, TYPE_AXFR, TYPE_IXFR
 from fastdns.index.zone cimport ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns.protocol.header cimport flags_opcode
-from fastdns.plugins.file._answer cimport ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
+from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.file._file cimport FileState, FileHandler, pass_on
 
 from fastdns.corefile.errors import defect
@@ -23,7 +23,7 @@ cdef enum:
     ACCEPT_SECONDS = 5
 
 cdef struct Notice:
-    Errand errand               # comes first
+    OffloadRequest request      # first
     uint64_t handler
     Address client
     uint8_t accepted
@@ -38,12 +38,12 @@ cdef struct Scratch:
 
 # ---- on the worker ----
 
-cdef Ahead secondary_ahead(Handler *self, Query *q) noexcept nogil:
-    return zone_ahead((<const FileState *>self.state).zones, q, &(<Scratch *>query_scratch(self, q)).look)
+cdef Prefetch secondary_prefetch(Handler *self, Query *q) noexcept nogil:
+    return zone_prefetch((<const FileState *>self.state).zones, q, &(<Scratch *>query_scratch(self, q)).look)
 
 
-cdef Ahead secondary_again(Handler *self, Query *q, uint32_t step) noexcept nogil:
-    return zone_again(q, &(<Scratch *>query_scratch(self, q)).look)
+cdef Prefetch secondary_prefetch_next(Handler *self, Query *q, uint32_t step) noexcept nogil:
+    return zone_prefetch_next(q, &(<Scratch *>query_scratch(self, q)).look)
 
 
 cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
@@ -57,7 +57,7 @@ cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
         return pass_on(self, q)
     if flags_opcode(q.message.flags) != OPCODE_NOTIFY or q.qtype == TYPE_AXFR or q.qtype == TYPE_IXFR:
         return zone_query(self, q, zone, state.fall, 0)
-    if desk_full(&desk):
+    if offload_full(&queue):
         return DROPPED
     notice = <Notice *>calloc(1, sizeof(Notice))
     if notice == NULL or query_park(q, q.worker.now + <int64_t>ACCEPT_SECONDS * 1000000000) < 0:
@@ -67,7 +67,7 @@ cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
     notice.client = q.client
     notice.zone_length = zone.index.origin.length
     memcpy(notice.zone, zone.index.origin.lower, notice.zone_length)
-    if not errand_send(&desk, &notice.errand, q):
+    if not offload_send(&queue, &notice.request, q.worker, q):
         free(notice)
         return DROPPED
     scratch.notice = notice
@@ -98,39 +98,39 @@ cdef Verdict secondary_resume(Handler *self, Query *q) noexcept nogil:
 cdef void secondary_abandon(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     if scratch.notice != NULL:
-        scratch.notice.errand.query = NULL
+        scratch.notice.request.query = NULL
         scratch.notice = NULL
 
 
 # ---- to the control side ----
 
-cdef Desk desk
+cdef OffloadQueue queue
 
 
-cdef void drop_notice(Errand *errand) noexcept nogil:
-    free(errand)
+cdef void end_notice(OffloadRequest *request) noexcept nogil:
+    free(request)
 
 
-def open_desk() -> None:
-    desk_open(&desk, NOTICES_MAX, drop_notice)
+def open_queue() -> None:
+    offload_open(&queue, NOTICES_MAX, end_notice)
 
 
 def serve_notifies(accept) -> None:
     cdef Notice *notice
-    cdef Errand *rest
+    cdef OffloadRequest *rest
     log = Log("plugin/secondary")
     while True:
         with nogil:
-            rest = desk_wait(&desk)
+            rest = offload_wait(&queue)
         while rest != NULL:
             notice = <Notice *>rest
-            rest = rest.next
+            rest = offload_next(rest)
             try:
                 notice.accepted = bool(accept(notice.handler, (<const char *>notice.zone)[:notice.zone_length],
                                               (<const char *>notice.client.octets)[:4 if notice.client.family == 4 else 16]))
             except Exception as error:
                 log.error(defect(error))
-            errand_return(&notice.errand)
+            offload_return(&notice.request)
 
 
 # ---- the handler ----
@@ -142,8 +142,8 @@ cdef class SecondaryHandler(FileHandler):
         self.own.number = number
         self.handler.state = &self.own
         self.handler.scratch_size = sizeof(Scratch)
-        self.handler.ahead = secondary_ahead
-        self.handler.again = secondary_again
+        self.handler.prefetch = secondary_prefetch
+        self.handler.prefetch_next = secondary_prefetch_next
         self.handler.query = secondary_query
         self.handler.resume = secondary_resume
         self.handler.abandon = secondary_abandon

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from fastdns._wire import name_text
 from fastdns.corefile import CorefileError
 from fastdns.corefile.address import host_port, packed, split_address
-from fastdns.plugins.transfer._handler import TransferHandler, open_desk, serve_jobs
+from fastdns.plugins.transfer._handler import TransferHandler, open_queue, serve_jobs
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.plugins.transfer.notify import Notifier
 from fastdns.setup import Controller
@@ -143,7 +143,7 @@ def provider(handler: Any) -> Provider | None:
 def _start_thread() -> None:
     global _thread
     if _thread is None:
-        open_desk()
+        open_queue()
         _thread = threading.Thread(target=serve_jobs, args=(find,), name="transfer", daemon=True)
         _thread.start()
 

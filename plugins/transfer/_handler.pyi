@@ -11,7 +11,7 @@ class TransferHandler(NativeHandler):
     def notify(self, zone: str, plugin: str = "file") -> None:
         """Tell the zone's peers that it has changed; returns at once. What fails is logged as a warning of ``plugin``."""
 
-def open_desk() -> None:
+def open_queue() -> None:
     """Once, before any handler serves. Raises OSError."""
 
 def serve_jobs(find: Callable[[int, bytes, int | None], Transfer | None]) -> None:

@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, strncpy
 from fastdns.system.atomic cimport atomic_load32
-from fastdns.engine.offload cimport Desk, Errand, desk_open, desk_wait, errand_return, errand_send
+from fastdns.engine.offload cimport OffloadQueue, OffloadRequest, offload_next, offload_open, offload_return, offload_send, offload_wait
 from fastdns.walk.query cimport ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANSPORT_TCP, TRANSPORT_TLS, Handler, Query, Verdict, query_scratch
 from fastdns.system.address cimport Address
 from fastdns._mux cimport NativeHandler, query_answer, query_fail, query_park
@@ -45,7 +45,7 @@ cdef enum Outcome:
     OUTCOME_RECORDS
 
 cdef struct Job:
-    Errand errand               # comes first
+    OffloadRequest request      # first
     uint64_t handler
     uint32_t serial
     uint8_t incremental
@@ -96,7 +96,7 @@ cdef Verdict transfer_query(Handler *self, Query *q) noexcept nogil:
         return ANSWERED
     if q.qtype == TYPE_IXFR and (q.message.counts[2] != 1 or q.message.soa_serial_found != 1):
         return query_fail(q, RCODE_SERVFAIL, NULL)
-    if atomic_load32(&desk.away) + stream_count() >= TRANSFERS_MAX:
+    if atomic_load32(&queue.outstanding) + stream_count() >= TRANSFERS_MAX:
         return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: too many transfers")
     job = <Job *>calloc(1, sizeof(Job))
     if job == NULL or query_park(q, q.worker.now + <int64_t>PREPARE_SECONDS * 1000000000) < 0:
@@ -107,15 +107,15 @@ cdef Verdict transfer_query(Handler *self, Query *q) noexcept nogil:
     job.serial = q.message.soa_serial
     job.zone_length = q.name.length
     memcpy(job.zone, q.name.lower, q.name.length)
-    if not errand_send(&desk, &job.errand, q):
+    if not offload_send(&queue, &job.request, q.worker, q):
         free(job)
         return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: too many transfers")
     (<Scratch *>query_scratch(self, q)).job = job
     return PARKED
 
 
-cdef void drop_job(Errand *errand) noexcept nogil:
-    cdef Job *job = <Job *>errand
+cdef void end_job(OffloadRequest *request) noexcept nogil:
+    cdef Job *job = <Job *>request
     if job.source != NULL:
         job.source.close(job.source)
     free(job)
@@ -157,32 +157,32 @@ cdef Verdict answer_current(Query *q, const TransferRecord *soa) noexcept nogil:
 cdef void transfer_abandon(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     if scratch.job != NULL:
-        scratch.job.errand.query = NULL
+        scratch.job.request.query = NULL
         scratch.job = NULL
 
 
 # ---- to the transfer thread ----
 
-cdef Desk desk
+cdef OffloadQueue queue
 
 
-def open_desk() -> None:
+def open_queue() -> None:
     """Once, before any handler serves."""
-    desk_open(&desk, TRANSFERS_MAX, drop_job)
+    offload_open(&queue, TRANSFERS_MAX, end_job)
 
 
 def serve_jobs(find) -> None:
     """The transfer thread: waits for jobs and settles them, for ever. find(handler number, zone, serial) gives a Transfer or None."""
     cdef Job *job
-    cdef Errand *rest
+    cdef OffloadRequest *rest
     while True:
         with nogil:
-            rest = desk_wait(&desk)
+            rest = offload_wait(&queue)
         while rest != NULL:
             job = <Job *>rest
-            rest = rest.next
+            rest = offload_next(rest)
             settle(job, find)
-            errand_return(&job.errand)
+            offload_return(&job.request)
 
 
 cdef void settle(Job *job, find):

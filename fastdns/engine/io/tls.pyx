@@ -16,17 +16,18 @@ cdef enum:                              # of OpenSSL's headers, the same since 1
     SSL_CTRL_MODE = 33
     SSL_MODE_PARTIAL_MOVING_WRITE = 3
 
-ctypedef int (*read_func)(void *ssl, void *octets, int size) noexcept nogil
-ctypedef int (*write_func)(void *ssl, const void *octets, int size) noexcept nogil
-ctypedef int (*error_func)(const void *ssl, int status) noexcept nogil
-ctypedef int (*act_func)(void *ssl) noexcept nogil
-ctypedef void (*free_func)(void *ssl) noexcept nogil
+ctypedef int (*read_func)(SSL *ssl, void *octets, int size) noexcept nogil
+ctypedef int (*write_func)(SSL *ssl, const void *octets, int size) noexcept nogil
+ctypedef int (*error_func)(const SSL *ssl, int status) noexcept nogil
+ctypedef int (*act_func)(SSL *ssl) noexcept nogil
+ctypedef void (*free_func)(SSL *ssl) noexcept nogil
 ctypedef void (*clear_func)() noexcept nogil
-ctypedef long (*control_func)(void *ssl, int command, long number, void *pointer) noexcept nogil
+ctypedef long (*control_func)(SSL *ssl, int command, long number, void *pointer) noexcept nogil
 ctypedef void *(*make_func)(const void *kind) noexcept nogil
 ctypedef void *(*kind_func)() noexcept nogil
-ctypedef void *(*part_func)(const void *ssl) noexcept nogil
-ctypedef void (*set_func)(void *ssl, void *bio) noexcept nogil
+ctypedef void *(*part_func)(const SSL *ssl) noexcept nogil
+ctypedef void (*set_func)(SSL *ssl, void *bio) noexcept nogil
+ctypedef int (*bio_write_func)(void *bio, const void *octets, int size) noexcept nogil
 ctypedef size_t (*count_func)(void *bio) noexcept nogil
 ctypedef int (*verify_func)(void *store, void *argument) noexcept nogil
 ctypedef void (*judge_func)(void *context, verify_func verify, void *argument) noexcept nogil
@@ -44,7 +45,7 @@ cdef struct Library:                    # OpenSSL's functions, by its names
     set_func SSL_set0_rbio
     make_func BIO_new
     kind_func BIO_s_mem
-    write_func BIO_write
+    bio_write_func BIO_write
     count_func BIO_ctrl_pending
     part_func SSL_get_SSL_CTX
     judge_func SSL_CTX_set_cert_verify_callback
@@ -58,31 +59,31 @@ cdef struct ContextObject:              # of the module `_ssl`
 cdef struct SocketObject:               # likewise
     PyObject head
     void *socket
-    void *ssl
+    SSL *ssl
     void *context
 
 
 # ---- on a worker ----
 
-cdef int secure_feed(void *ssl, const uint8_t *octets, size_t size) noexcept nogil:
+cdef int tls_feed(SSL *ssl, const uint8_t *octets, size_t size) noexcept nogil:
     return 0 if library.BIO_write(library.SSL_get_rbio(ssl), octets, <int>size) == <int>size else -1
 
 
-cdef bint secure_pending(void *ssl) noexcept nogil:
+cdef bint tls_pending(SSL *ssl) noexcept nogil:
     return library.SSL_pending(ssl) > 0 or library.BIO_ctrl_pending(library.SSL_get_rbio(ssl)) > 0
 
 
-cdef ssize_t secure_recv(void *ssl, uint8_t *octets, size_t size) noexcept nogil:
+cdef ssize_t tls_recv(SSL *ssl, uint8_t *octets, size_t size) noexcept nogil:
     cdef int n = library.SSL_read(ssl, octets, <int>size)
     return n if n > 0 else failed(ssl, n)
 
 
-cdef ssize_t secure_send(void *ssl, const uint8_t *octets, size_t size) noexcept nogil:
+cdef ssize_t tls_send(SSL *ssl, const uint8_t *octets, size_t size) noexcept nogil:
     cdef int n = library.SSL_write(ssl, octets, <int>size)
     return n if n > 0 else failed(ssl, n)
 
 
-cdef ssize_t failed(void *ssl, int status) noexcept nogil:
+cdef ssize_t failed(SSL *ssl, int status) noexcept nogil:
     """Why a call did nothing. What it left in the thread's queue of errors would be taken for the next call's."""
     cdef int what = library.SSL_get_error(ssl, status)
     library.ERR_clear_error()
@@ -92,7 +93,7 @@ cdef ssize_t failed(void *ssl, int status) noexcept nogil:
     return -1
 
 
-cdef void secure_end(void *ssl) noexcept nogil:
+cdef void tls_end(SSL *ssl) noexcept nogil:
     library.SSL_shutdown(ssl)
     library.SSL_free(ssl)
     library.ERR_clear_error()
@@ -137,7 +138,7 @@ def find_library() -> None:
     library.SSL_set0_rbio = <set_func>find(handle, b"SSL_set0_rbio")
     library.BIO_new = <make_func>find(handle, b"BIO_new")
     library.BIO_s_mem = <kind_func>find(handle, b"BIO_s_mem")
-    library.BIO_write = <write_func>find(handle, b"BIO_write")
+    library.BIO_write = <bio_write_func>find(handle, b"BIO_write")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     probe = context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
     library.SSL_get_SSL_CTX = <part_func>find(handle, b"SSL_get_SSL_CTX")
@@ -149,9 +150,9 @@ def find_library() -> None:
     library.BIO_ctrl_pending = <count_func>find(handle, b"BIO_ctrl_pending")
 
 
-cdef void *secure_take(sock) except NULL:
+cdef SSL *tls_take(sock) except NULL:
     cdef SocketObject *fields
-    cdef void *ssl
+    cdef SSL *ssl
     cdef void *bio
     if library.BIO_ctrl_pending == NULL:
         raise RuntimeError("no library")

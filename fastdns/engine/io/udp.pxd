@@ -3,8 +3,9 @@
 A query's packet borrows from those buffers until the batch ends; a reply is written straight into the buffer that it leaves from.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from fastdns.engine.io.transport cimport ListenSocket, TransportOps, TransportWorker
 from fastdns.system.address cimport Address
-from fastdns.walk.query cimport Source, Worker
+from fastdns.walk.query cimport Worker
 from fastdns.system.socket cimport iovec, mmsghdr, sockaddr_in6
 
 cdef enum:
@@ -17,6 +18,7 @@ cdef enum:
     CONTROL_SIZE = 64               # of PKTINFO
 
 cdef struct UdpBatch:               # a worker's buffers, for all its sockets
+    TransportWorker base            # first; `polling`: some socket is polled
     # ---- in ----
     mmsghdr received[BATCH]
     iovec received_iov[BATCH]
@@ -33,8 +35,7 @@ cdef struct UdpBatch:               # a worker's buffers, for all its sockets
     uint8_t *sent_control
     uint8_t *sent_octets            # replies, one behind the other: few pages
     uint8_t *big                    # a reply over SEND_SIZE, before it leaves
-    uint64_t send_errors
-    UdpSocket *polled               # sockets that are asked each turn of the loop
+    UdpSocket *polled               # sockets that are read in each turn of the loop
     UdpSocket *held                 # sockets with replies in their backlog
 
 cdef struct Held:                   # a reply that the kernel would not take yet
@@ -45,7 +46,7 @@ cdef struct Held:                   # a reply that the kernel would not take yet
     uint8_t *octets                 # malloc'ed
     uint8_t control[CONTROL_SIZE]
 
-cdef struct Backlog:                # of a socket: the newest leaves first, the oldest is given up where there is no room
+cdef struct Backlog:                # of a socket: the newest leaves first; a full one drops the oldest
     Held replies[BACKLOG_MAX]
     uint32_t first                  # place of the oldest
     uint32_t count
@@ -55,9 +56,8 @@ cdef struct Backlog:                # of a socket: the newest leaves first, the 
     uint8_t awaited                 # epoll tells when the socket takes more
 
 cdef struct UdpSocket:              # a worker's own, of one listener
-    Source source
-    UdpBatch *batch                 # the worker's; it lives as long as the process
-    uint32_t listener
+    ListenSocket base               # first
+    UdpBatch *batch                 # base.transport; it lives as long as the process
     uint8_t family                  # 4 or 6, of the socket
     uint8_t wildcard                # replies name the address that the query came to
     uint8_t polled                  # out of epoll, because it is never empty
@@ -68,16 +68,10 @@ cdef struct UdpSocket:              # a worker's own, of one listener
     Backlog *backlog                # NULL: replies that the kernel does not take are lost (udp_hold)
     UdpSocket *next_held
 
-cdef int udp_init(UdpBatch *batch) noexcept nogil           # allocates the buffers of a zeroed one; -1: out of memory
-cdef void udp_take_up(UdpSocket *sock, Worker *worker, int n) noexcept nogil    # the first n messages of batch.received
-cdef void udp_flush(UdpBatch *batch) noexcept nogil         # at the end of a worker's batch: the replies leave
-cdef void udp_poll(UdpBatch *batch, Worker *worker) noexcept nogil      # takes a batch off each polled socket
-cdef void udp_unwatch(UdpSocket *sock, Worker *worker) noexcept nogil   # takes no more queries; by the worker, or while it does not run
-# What a socket object's descriptor has to be told before it is bound, with the GIL. OSError.
-cdef int udp_options(sock, bint wildcard) except -1
-# What the workers need to know of a bound one.
-cdef void udp_describe(UdpSocket *sock, UdpBatch *batch, int fd, uint32_t listener, uint8_t family, bint wildcard) noexcept nogil
+cdef TransportOps udp_transport
+
+# Runs the first n messages that lie in batch.received.
+cdef void udp_receive(UdpSocket *sock, Worker *worker, int n) noexcept nogil
 # From now on replies up to SEND_SIZE that the kernel does not take wait for it; cell is the metric of those that are given up. On the socket's
 # worker. -1: out of memory.
 cdef int udp_hold(UdpSocket *sock, Worker *worker, uint32_t cell) noexcept nogil
-cdef void udp_free(UdpSocket *sock) noexcept nogil          # what the socket holds; nobody uses it any more

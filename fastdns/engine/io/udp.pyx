@@ -6,13 +6,14 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from libc.errno cimport errno, EAGAIN, EINTR, EMSGSIZE
 from fastdns.system.atomic cimport atomic_bump64
-from fastdns.walk.query cimport AHEAD_QUERIES, TRANSPORT_UDP, Carrier, Query, Worker
-from fastdns._mux cimport query_enter, query_release, query_run_all, query_streamed, query_take, query_write
+from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
+from fastdns.walk.query cimport PREFETCH_QUERIES, TRANSPORT_UDP, Carrier, Query, Source, Worker
+from fastdns._mux cimport query_accept, query_enter, query_run_all, query_streamed, query_take, query_write
 from fastdns.telemetry.metrics cimport metric_add
-from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, getsockname, in6_addr, in_addr, iovec, msghdr,
+from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, SOCK_DGRAM, getsockname, in6_addr, in_addr, iovec, msghdr,
                                     recvmmsg, sendmmsg, sendmsg, setsockopt, sockaddr, sockaddr_in6, socklen_t)
 from fastdns.system.address cimport address_from_octets, address_from_socket, address_to_octets, address_to_socket
-from fastdns._wire cimport ACCEPT, IGNORE, MESSAGE_MAX, Acceptance, wire_accept, wire_reject
+from fastdns._wire cimport IGNORE, MESSAGE_MAX, Acceptance, wire_reject
 
 cdef extern from "<netinet/in.h>" nogil:
     cdef struct in6_pktinfo:
@@ -93,9 +94,13 @@ cdef void on_datagrams(Source *source, Worker *worker, uint32_t events) noexcept
         sock.polled = 1
         sock.next_polled = sock.batch.polled
         sock.batch.polled = sock
+        sock.batch.base.polling = 1
 
 
-cdef void udp_poll(UdpBatch *batch, Worker *worker) noexcept nogil:
+cdef void poll_sockets(TransportWorker *transport) noexcept nogil:
+    """Takes a batch off each polled socket."""
+    cdef UdpBatch *batch = <UdpBatch *>transport
+    cdef Worker *worker = transport.worker
     cdef UdpSocket **at = &batch.polled
     cdef UdpSocket *sock
     cdef int n
@@ -103,25 +108,29 @@ cdef void udp_poll(UdpBatch *batch, Worker *worker) noexcept nogil:
         sock = at[0]
         n = receive(sock, worker)
         sock.steady = sock.steady + 1 if n < POLLED_BELOW else 0
-        if (n > 0 and sock.steady < POLLED_AFTER) or worker.ops.watch(worker, &sock.source, EPOLLIN) < 0:
+        if (n > 0 and sock.steady < POLLED_AFTER) or worker.ops.watch(worker, &sock.base.source, EPOLLIN) < 0:
             at = &sock.next_polled
             continue
         at[0] = sock.next_polled
         sock.steady = 0
         sock.polled = 0
+    transport.polling = batch.polled != NULL
 
 
-cdef void udp_unwatch(UdpSocket *sock, Worker *worker) noexcept nogil:
+cdef void listen_end(ListenSocket *listening) noexcept nogil:
+    cdef UdpSocket *sock = <UdpSocket *>listening
+    cdef Worker *worker = listening.transport.worker
     cdef UdpSocket **at = &sock.batch.polled
     give_up(sock)
     if not sock.polled:
-        worker.ops.unwatch(worker, &sock.source)
+        worker.ops.unwatch(worker, &listening.source)
         return
     while at[0] != sock:
         at = &at[0].next_polled
     at[0] = sock.next_polled
     sock.steady = 0
     sock.polled = 0
+    sock.batch.base.polling = sock.batch.polled != NULL
 
 
 cdef inline int receive(UdpSocket *sock, Worker *worker) noexcept nogil:
@@ -131,18 +140,18 @@ cdef inline int receive(UdpSocket *sock, Worker *worker) noexcept nogil:
     for i in range(BATCH):
         batch.received[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6)
         batch.received[i].msg_hdr.msg_controllen = CONTROL_SIZE if sock.wildcard else 0
-    n = recvmmsg(sock.source.fd, batch.received, BATCH, MSG_DONTWAIT, NULL)
-    udp_take_up(sock, worker, n)
+    n = recvmmsg(sock.base.source.fd, batch.received, BATCH, MSG_DONTWAIT, NULL)
+    udp_receive(sock, worker, n)
     return n
 
 
-cdef void udp_take_up(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
-    cdef Query *queries[AHEAD_QUERIES]
+cdef void udp_receive(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
+    cdef Query *queries[PREFETCH_QUERIES]
     cdef uint32_t count
     cdef int i = 0
     while i < n:
         count = 0
-        while i < n and count < AHEAD_QUERIES:
+        while i < n and count < PREFETCH_QUERIES:
             queries[count] = accept_datagram(worker, sock, i)
             if queries[count] != NULL:
                 count += 1
@@ -153,34 +162,15 @@ cdef void udp_take_up(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
 cdef inline Query *accept_datagram(Worker *worker, UdpSocket *sock, int i) noexcept nogil:
     """The query in a datagram, its chain found; NULL when it is none, or is answered already."""
     cdef UdpBatch *batch = sock.batch
-    cdef uint8_t rcode
-    cdef Acceptance how
     cdef Query *q = query_take(worker)
     if q == NULL:
         return NULL
-    q.packet = batch.received_octets + <size_t>i * RECEIVE_STRIDE
-    q.packet_length = batch.received[i].msg_len
-    how = wire_accept(q.packet, q.packet_length, &q.message, &q.first_name, &rcode)
-    if how == IGNORE:
-        query_release(q)
-        return NULL
-    q.transport = TRANSPORT_UDP
-    q.carrier = &UDP
-    q.connection = sock
-    q.listener = sock.listener
-    q.received = worker.now
     address_from_socket(&q.client, &batch.peers[i])
     q.local = sock.local
     if sock.wildcard:
         local_from_control(&batch.received[i].msg_hdr, &q.local)
-    q.set = worker.set
-    q.server = q.set.servers[sock.listener]
-    if how != ACCEPT:
-        send_rejection(batch, q, how, rcode)
-        query_release(q)
-    elif q.server == NULL:          # this configuration does not serve the address (any more)
-        query_release(q)
-    elif query_enter(q):
+    if query_accept(q, batch.received_octets + <size_t>i * RECEIVE_STRIDE, batch.received[i].msg_len, TRANSPORT_UDP, sock.base.listener,
+                    sock.base.generation, &UDP, sock) and query_enter(q):
         return q
     return NULL
 
@@ -226,7 +216,7 @@ cdef uint8_t *next_send(UdpBatch *batch, Query *q) noexcept nogil:
     """Where the next reply of this batch goes; `sent` follows."""
     cdef uint32_t i
     if batch.sent_count == BATCH:
-        udp_flush(batch)
+        flush_batch(&batch.base)
     i = batch.sent_count
     batch.sent_count += 1
     batch.sent_socket[i] = <UdpSocket *>q.connection
@@ -236,7 +226,7 @@ cdef uint8_t *next_send(UdpBatch *batch, Query *q) noexcept nogil:
 
 
 cdef inline void sent(UdpBatch *batch, size_t length) noexcept nogil:
-    """The reply that `next_send` made room for has so many octets."""
+    """Ends the reply that `next_send` has begun: its length in octets."""
     batch.sent_iov[batch.sent_count - 1].iov_len = length
     batch.sent_used += (length + SEND_ALIGNMENT - 1) & ~<size_t>(SEND_ALIGNMENT - 1)
 
@@ -263,15 +253,18 @@ cdef void send_big(UdpBatch *batch, Query *q) noexcept nogil:
     iov.iov_len = query_write(q, batch.big)
     message.msg_iov = &iov
     message.msg_iovlen = 1
-    while sendmsg((<UdpSocket *>q.connection).source.fd, &message, MSG_DONTWAIT) < 0:
+    while sendmsg((<UdpSocket *>q.connection).base.source.fd, &message, MSG_DONTWAIT) < 0:
         if errno != EINTR and not (errno == EMSGSIZE and begin_fragments(<UdpSocket *>q.connection)):
             lose(<UdpSocket *>q.connection)
             return
 
 
-cdef void send_rejection(UdpBatch *batch, Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
-    cdef uint8_t *out = next_send(batch, q)
-    sent(batch, wire_reject(q.packet, &q.message, how, rcode, out))
+cdef void reject_datagram(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+    cdef UdpBatch *batch = (<UdpSocket *>q.connection).batch
+    cdef uint8_t *out
+    if how != IGNORE:
+        out = next_send(batch, q)
+        sent(batch, wire_reject(q.packet, &q.message, how, rcode, out))
 
 
 cdef void datagram_dropped(Query *q) noexcept nogil:
@@ -283,13 +276,16 @@ cdef void datagram_stream(Query *q) noexcept nogil:
     query_streamed(q, 0)
 
 cdef Carrier UDP
+UDP.reject = reject_datagram
+UDP.unserved = datagram_dropped
 UDP.send = send_datagram
 UDP.dropped = datagram_dropped
 UDP.stream = datagram_stream
 
 
-cdef void udp_flush(UdpBatch *batch) noexcept nogil:
+cdef void flush_batch(TransportWorker *transport) noexcept nogil:
     """Sends the batch: one sendmmsg for each run of replies of one socket."""
+    cdef UdpBatch *batch = <UdpBatch *>transport
     cdef uint32_t i = 0, end
     cdef int n
     cdef UdpSocket *sock
@@ -299,7 +295,7 @@ cdef void udp_flush(UdpBatch *batch) noexcept nogil:
         while end < batch.sent_count and batch.sent_socket[end] == sock:
             end += 1
         while i < end:
-            n = sendmmsg(sock.source.fd, &batch.sent[i], end - i, MSG_DONTWAIT)
+            n = sendmmsg(sock.base.source.fd, &batch.sent[i], end - i, MSG_DONTWAIT)
             if n > 0:
                 i += n
             elif n < 0 and (errno == EINTR or (errno == EMSGSIZE and begin_fragments(sock))):
@@ -321,7 +317,7 @@ cdef void udp_flush(UdpBatch *batch) noexcept nogil:
 
 cdef void lose(UdpSocket *sock) noexcept nogil:
     """A reply will not be sent."""
-    atomic_bump64(&sock.batch.send_errors, 1)
+    atomic_bump64(&sock.batch.base.send_errors, 1)
     if sock.backlog != NULL:
         metric_add(sock.backlog.cell, sock.backlog.worker.id, 1)
 
@@ -332,11 +328,11 @@ cdef bint begin_fragments(UdpSocket *sock) noexcept nogil:
     if sock.fragments:
         return False
     sock.fragments = 1
-    return setsockopt(sock.source.fd, IPPROTO_IP, IP_MTU_DISCOVER, &how, sizeof(how)) == 0
+    return setsockopt(sock.base.source.fd, IPPROTO_IP, IP_MTU_DISCOVER, &how, sizeof(how)) == 0
 
 
 cdef void hold(UdpSocket *sock, const msghdr *message) noexcept nogil:
-    """Puts a reply on top; the oldest makes room for it."""
+    """Adds a reply; a full backlog drops the oldest."""
     cdef Backlog *backlog = sock.backlog
     cdef Held *held
     cdef uint32_t length = <uint32_t>message.msg_iov.iov_len
@@ -383,7 +379,7 @@ cdef void drain(UdpSocket *sock) noexcept nogil:
         message.msg_controllen = held.control_length
         iov.iov_base = held.octets
         iov.iov_len = held.length
-        if sendmsg(sock.source.fd, &message, MSG_DONTWAIT) < 0:
+        if sendmsg(sock.base.source.fd, &message, MSG_DONTWAIT) < 0:
             if errno == EINTR or (errno == EMSGSIZE and begin_fragments(sock)):
                 continue
             if errno == EAGAIN:
@@ -399,14 +395,14 @@ cdef void drain_all(UdpBatch *batch) noexcept nogil:
     while at[0] != NULL:
         sock = at[0]
         drain(sock)
-        await_room(sock)
+        await_writable(sock)
         if sock.backlog.count:
             at = &sock.next_held
         else:
             at[0] = sock.next_held
 
 
-cdef void await_room(UdpSocket *sock) noexcept nogil:
+cdef void await_writable(UdpSocket *sock) noexcept nogil:
     """Has epoll say when the socket takes more, as long as there is something left. One that is polled is tried every turn anyway."""
     cdef Backlog *backlog = sock.backlog
     cdef Worker *worker = backlog.worker
@@ -414,10 +410,10 @@ cdef void await_room(UdpSocket *sock) noexcept nogil:
         backlog.awaited = 0
     elif backlog.count:
         # Again each time: polling may have ended meanwhile, and with it what epoll knew.
-        backlog.awaited = worker.ops.rewatch(worker, &sock.source, EPOLLIN | EPOLLOUT) == 0
+        backlog.awaited = worker.ops.rewatch(worker, &sock.base.source, EPOLLIN | EPOLLOUT) == 0
     elif backlog.awaited:
         backlog.awaited = 0
-        worker.ops.rewatch(worker, &sock.source, EPOLLIN)
+        worker.ops.rewatch(worker, &sock.base.source, EPOLLIN)
 
 
 cdef int udp_hold(UdpSocket *sock, Worker *worker, uint32_t cell) noexcept nogil:
@@ -451,18 +447,19 @@ cdef void give_up(UdpSocket *sock) noexcept nogil:
         lose(sock)
 
 
-cdef void udp_free(UdpSocket *sock) noexcept nogil:
+cdef void socket_free(ListenSocket *listening) noexcept nogil:
+    cdef UdpSocket *sock = <UdpSocket *>listening
     if sock.backlog != NULL:
         while sock.backlog.count:
             sock.backlog.count -= 1
             free(sock.backlog.replies[(sock.backlog.first + sock.backlog.count) % BACKLOG_MAX].octets)
         free(sock.backlog)
-        sock.backlog = NULL
+    free(sock)
 
 
-# ---- what it stands on ----
+# ---- sockets and buffers ----
 
-cdef int udp_options(sock, bint wildcard) except -1:
+cdef int options(object sock, bint wildcard) except -1:
     try:
         sock.setsockopt(socket.SOL_SOCKET, 33, RECEIVE_BUFFER)          # SO_RCVBUFFORCE, for the privileged
     except OSError:
@@ -476,28 +473,40 @@ cdef int udp_options(sock, bint wildcard) except -1:
     return 0
 
 
-cdef void udp_describe(UdpSocket *sock, UdpBatch *batch, int fd, uint32_t listener, uint8_t family, bint wildcard) noexcept nogil:
+cdef ListenSocket *socket_new() noexcept nogil:
+    return <ListenSocket *>calloc(1, sizeof(UdpSocket))
+
+
+cdef void describe(ListenSocket *listening, uint8_t family, bint wildcard) noexcept nogil:
+    cdef UdpSocket *sock = <UdpSocket *>listening
     cdef sockaddr_in6 name
     cdef socklen_t length = sizeof(name)
-    sock.batch = batch
-    sock.source.fd = fd
-    sock.source.ready = on_datagrams
-    sock.listener = listener
+    sock.batch = <UdpBatch *>listening.transport
+    listening.source.ready = on_datagrams
     sock.family = family
     sock.wildcard = wildcard
-    getsockname(fd, <sockaddr *>&name, &length)
+    getsockname(listening.source.fd, <sockaddr *>&name, &length)
     address_from_socket(&sock.local, &name)
 
 
-cdef int udp_init(UdpBatch *batch) noexcept nogil:
+cdef int listen_begin(ListenSocket *listening) noexcept nogil:
+    return listening.transport.worker.ops.watch(listening.transport.worker, &listening.source, 0)
+
+
+cdef TransportWorker *init(Worker *worker) noexcept nogil:
+    cdef UdpBatch *batch = <UdpBatch *>calloc(1, sizeof(UdpBatch))
     cdef int i
+    if batch == NULL:
+        return NULL
+    batch.base.ops = &udp_transport
+    batch.base.worker = worker
     batch.received_octets = <uint8_t *>malloc(<size_t>BATCH * RECEIVE_STRIDE)
     batch.received_control = <uint8_t *>calloc(BATCH, CONTROL_SIZE)
     batch.sent_octets = <uint8_t *>malloc(<size_t>BATCH * SEND_SIZE)
     batch.sent_control = <uint8_t *>calloc(BATCH, CONTROL_SIZE)
     batch.big = <uint8_t *>malloc(MESSAGE_MAX + 1)
     if batch.received_octets == NULL or batch.received_control == NULL or batch.sent_octets == NULL or batch.sent_control == NULL or batch.big == NULL:
-        return -1
+        return NULL
     for i in range(BATCH):
         batch.received_iov[i].iov_base = batch.received_octets + <size_t>i * RECEIVE_STRIDE
         batch.received_iov[i].iov_len = RECEIVE_SIZE
@@ -507,4 +516,16 @@ cdef int udp_init(UdpBatch *batch) noexcept nogil:
         batch.received[i].msg_hdr.msg_control = batch.received_control + i * CONTROL_SIZE
         batch.sent[i].msg_hdr.msg_iov = &batch.sent_iov[i]
         batch.sent[i].msg_hdr.msg_iovlen = 1
-    return 0
+    return &batch.base
+
+udp_transport.socket_type = SOCK_DGRAM
+udp_transport.init = init
+udp_transport.poll = poll_sockets
+udp_transport.flush = flush_batch
+udp_transport.close_all = NULL
+udp_transport.socket_new = socket_new
+udp_transport.socket_free = socket_free
+udp_transport.options = options
+udp_transport.describe = describe
+udp_transport.listen_begin = listen_begin
+udp_transport.listen_end = listen_end

@@ -1,0 +1,15 @@
+"""The engine of a process: its workers, its listeners and the configuration that they serve."""
+from libc.stdint cimport uint32_t, int64_t
+from fastdns.engine.chains cimport Chains
+from fastdns.engine.loop cimport Workers
+from fastdns.walk.query cimport ChainSet
+
+cdef class Engine:
+    cdef readonly Workers threads
+    cdef ChainSet *published        # what workers read at the start of each turn; atomic
+    cdef readonly Chains chains     # the same
+    cdef uint32_t bound             # listeners so far
+    cdef set listeners
+    cdef set indexes
+    cdef readonly list retired      # Chains whose queries are not all answered yet
+    cdef int64_t _parked(self, Chains chains)

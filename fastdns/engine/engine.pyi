@@ -1,0 +1,50 @@
+"""The engine: one a process. The native side is in ``engine/engine.pxd``."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from fastdns.engine.chains import Chains, ServerSpec
+from fastdns.engine.listener import Listener
+from fastdns.engine.loop import Workers
+
+T = TypeVar("T")
+
+class Engine:
+    """The workers of this process and the configuration they serve."""
+
+    def __init__(self, workers: int) -> None:
+        """ValueError outside of 1 to 64 workers."""
+    @property
+    def workers(self) -> int: ...
+    @property
+    def threads(self) -> Workers:
+        """The worker threads, which live as long as the process."""
+    @property
+    def chains(self) -> Chains:
+        """What is served now."""
+    @property
+    def retired(self) -> list[Chains]:
+        """Former configurations whose queries are not all answered yet."""
+    def bind(self, host: str, port: int, reuse: Sequence[int] = (), sockets: int = 0) -> Listener:
+        """Opens the sockets of an address, or takes over descriptors of a former process. OSError.
+
+        There are ``sockets`` of each kind, and never less than workers: one without a socket would have nothing to do.
+        """
+    def place(self, make: Callable[[int, int], T]) -> T:
+        """Gives a place (index, generation) to a listener of another kind, with the methods of `Listener` that the engine calls."""
+    def _forget(self, listener: object) -> None: ...
+    def prepare(self, servers: list[ServerSpec]) -> Chains:
+        """Builds chains without serving them yet; `publish` or `dismiss` follows."""
+    def dismiss(self, chains: Chains) -> None:
+        """Waits until nothing is left in chains that were prepared and will not be published."""
+    def publish(self, servers: list[ServerSpec] | Chains) -> Chains:
+        """Switches the workers to chains between two batches. The former ones drain in the background."""
+    def start(self) -> None: ...
+    def parked(self) -> int:
+        """Queries that wait for something now."""
+    def drain(self, seconds: float) -> bool:
+        """Takes no more queries and waits for those under way; False when some were left."""
+    def stop(self) -> None:
+        """Ends the worker threads and closes the sockets."""
+    def statistics(self) -> dict[str, int]:
+        """Sums over the workers: parked, evicted, dropped, send_errors, connections, slots, large_refused."""

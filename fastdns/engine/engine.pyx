@@ -1,0 +1,158 @@
+"""Configurations come and go while the workers serve. See engine/engine.pyi."""
+import threading
+import time as _time
+
+from libc.stdint cimport uint32_t, int64_t
+from fastdns.system.atomic cimport atomic_load_ns, atomic_store_pointer
+from fastdns.system.epoch cimport epoch_wait
+from fastdns.telemetry.metrics cimport metrics_prepare
+from fastdns.walk.query cimport LISTENERS_MAX, WORKERS_MAX
+from fastdns.engine.chains cimport Detach, chains_detach
+from fastdns.engine.listener cimport Listener
+
+
+cdef class Engine:
+    """The workers of this process and the configuration they serve; see engine/engine.pyi."""
+
+    def __cinit__(self, uint32_t workers):
+        if not 1 <= workers <= WORKERS_MAX:
+            raise ValueError("1 to %d workers" % WORKERS_MAX)
+        metrics_prepare(workers)
+        self.listeners = set()
+        self.indexes = set()
+        self.retired = []
+        self.chains = Chains([])
+        self.published = self.chains.set
+        self.threads = Workers.make(workers, &self.published)
+
+    @property
+    def workers(self) -> int:
+        return self.threads.count
+
+    # ---- listeners ----
+
+    def bind(self, str host, int port, reuse=(), int sockets=0) -> Listener:
+        return self.place(lambda index, generation: Listener(self.threads, self._forget, index, generation, host, port, list(reuse), sockets))
+
+    def place(self, make):
+        index = next(i for i in range(LISTENERS_MAX) if i not in self.indexes)
+        self.bound += 1
+        listener = make(index, self.bound)
+        self.indexes.add(index)
+        self.listeners.add(listener)
+        return listener
+
+    def _forget(self, listener):
+        self.listeners.discard(listener)
+        self.indexes.discard(listener.index)
+
+    # ---- configurations ----
+
+    def prepare(self, list servers) -> Chains:
+        """Builds chains without serving them yet. Either `publish` or `dismiss` follows."""
+        return Chains(servers)
+
+    def dismiss(self, Chains chains not None) -> None:
+        """The end of chains that were prepared and will not be published: no worker is in them any more."""
+        self._empty(chains)
+
+    def publish(self, servers) -> Chains:
+        """Switches the workers to chains, prepared or to be built, between two batches. The former ones drain in the background.
+
+        What it raises leaves everything as it was."""
+        cdef Chains chains = servers if isinstance(servers, Chains) else self.prepare(servers)
+        cdef Chains former = self.chains
+        fresh = [listener for listener in chains.listeners if not listener.watched]
+        prepared = []
+        try:
+            for listener in fresh:
+                listener._prepare()
+                prepared.append(listener)
+        except OSError:
+            for listener in prepared:
+                listener._forget_sockets()
+            raise
+        chains.served = True
+        self.chains = chains
+        atomic_store_pointer(<void **>&self.published, chains.set)
+        for listener in fresh:
+            listener._watch()
+        if self.threads.running:    # even one without handlers: a worker may be looking at its zones
+            self.retired.append(former)
+            threading.Thread(target=self._retire, args=(former,), name="retire", daemon=True).start()
+        else:
+            for handler in former.handlers:
+                handler.close()
+        return chains
+
+    cdef int64_t _parked(self, Chains chains):
+        """Queries that hold a configuration; exact once the workers have passed a batch with the next one."""
+        cdef uint32_t i
+        cdef int64_t count = 0
+        for i in range(self.threads.count):
+            count += atomic_load_ns(&chains.set.parked[i])
+        return count
+
+    def _retire(self, Chains chains):
+        self._empty(chains)
+        for handler in chains.handlers:
+            handler.close()
+        self.retired.remove(chains)
+
+    def _empty(self, Chains chains):
+        """Waits until no query is in the chains, and has every worker leave them."""
+        left = True
+        while self.threads.running and left:
+            with nogil:
+                epoch_wait()
+            # A query may have left a detached child behind in the very batch that it ended in: only a count of
+            # nothing that outlasts a batch is the end.
+            left = self._parked(chains)
+            if not left:
+                with nogil:
+                    epoch_wait()
+                left = self._parked(chains)
+            if left:
+                _time.sleep(0.005)
+        for i in range(self.threads.count):
+            self._detach(chains, i)
+        with nogil:
+            epoch_wait()
+
+    def _detach(self, Chains chains, uint32_t i):
+        """Has worker i run the `detach` hooks until each has returned 1."""
+        cdef Detach *detach = chains_detach(chains)
+        while detach.count and self.threads.call(i, &detach.call):
+            if detach.count:
+                _time.sleep(0.01)
+
+    # ---- life ----
+
+    def start(self) -> None:
+        self.threads.start()
+
+    def parked(self) -> int:
+        """Queries that wait, of all configurations."""
+        return self.threads.parked()
+
+    def drain(self, double seconds) -> bool:
+        """Takes no more queries and waits for those under way; False when some were left."""
+        deadline = _time.monotonic() + seconds
+        for listener in list(self.listeners):
+            listener._unwatch()
+        while self.parked() and _time.monotonic() < deadline:
+            _time.sleep(0.005)
+        done = not self.parked()
+        for listener in list(self.listeners):
+            done = listener._ended(deadline) and done
+        self.threads.close_connections()
+        return done
+
+    def stop(self) -> None:
+        """Ends the worker threads; sockets are closed."""
+        self.threads.stop()
+        for listener in list(self.listeners):
+            listener._close_sockets()
+
+    def statistics(self) -> dict:
+        return self.threads.statistics()

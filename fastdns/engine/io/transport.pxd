@@ -1,0 +1,49 @@
+"""What the worker loop and the listeners know of a transport: one table of operations for each kind of socket that workers own.
+
+UDP is in io/udp, TCP in io/tcp. A further transport is a module with a table like theirs, and a line in `loop.pyx` (transport_register). How replies
+leave is no business of the loop: each query has a `Carrier` (walk/query.pxd).
+
+A transport has a `TransportWorker` on each worker, and a `ListenSocket` for each worker (or more) of each listening address. All functions are called on
+the worker's thread, or while it does not run, unless said otherwise.
+"""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from fastdns.walk.query cimport Source, Worker
+
+cdef enum:
+    TRANSPORTS_MAX = 4
+
+cdef struct TransportOps
+
+cdef struct TransportWorker:        # the transport's state on one worker; a transport's own struct begins with it. Never freed
+    const TransportOps *ops
+    Worker *worker
+    uint8_t polling                 # `poll` is wanted in each turn of the loop: the worker does not sleep
+    uint32_t connections            # open; other threads read it
+    uint64_t send_errors            # replies that the kernel did not take; other threads read it
+
+cdef struct ListenSocket:           # a listening socket of one worker; a transport's own struct begins with it
+    Source source                   # first: what epoll gives is the whole
+    TransportWorker *transport      # of its worker
+    uint32_t listener               # index of the listener (Query.listener)
+    uint32_t generation             # of the listener: its index is given to another once it is closed
+
+ctypedef int (*transport_options_func)(object sock, bint wildcard) except -1
+
+cdef struct TransportOps:
+    int socket_type                 # SOCK_DGRAM, SOCK_STREAM
+    # ---- a worker ----
+    TransportWorker *(*init)(Worker *worker) noexcept nogil         # NULL: out of memory
+    void (*poll)(TransportWorker *transport) noexcept nogil         # each turn while `polling`; or NULL
+    void (*flush)(TransportWorker *transport) noexcept nogil        # at the end of each turn: collected replies leave; or NULL
+    void (*close_all)(TransportWorker *transport) noexcept nogil    # ends all connections; or NULL
+    # ---- a listening socket ----
+    ListenSocket *(*socket_new)() noexcept nogil                    # zeroed; NULL: out of memory
+    void (*socket_free)(ListenSocket *sock) noexcept nogil          # no worker uses it any more
+    # With the GIL: sets options of a Python socket, before it is bound. wildcard: all addresses of the machine. OSError.
+    transport_options_func options
+    # The socket is bound; `base` is filled. family: 4 or 6.
+    void (*describe)(ListenSocket *sock, uint8_t family, bint wildcard) noexcept nogil
+    # Makes it known to the worker's epoll without events: 0 or -errno. Events follow by WorkerOps.rewatch. From any thread.
+    int (*listen_begin)(ListenSocket *sock) noexcept nogil
+    # Takes no more queries or connections. What was asked is answered.
+    void (*listen_end)(ListenSocket *sock) noexcept nogil
