@@ -14,7 +14,7 @@ handlers; the walk is a loop, so a query parks by remembering its position. Only
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from fastdns._wire cimport ACCEPT, IGNORE, Acceptance, Message, Name, wire_accept
-from fastdns.walk.query cimport (TRANSPORT_QUIC, WORKERS_MAX, Carrier, ChildKind, Handler, Query, Transport, Verdict, Worker, Zone, filter_func)
+from fastdns.walk.query cimport TRANSPORT_QUIC, WORKERS_MAX, Carrier, ChildKind, Handler, Query, Transport, Verdict, Worker, Zone, filter_func
 
 cdef Worker *mux_workers[WORKERS_MAX]   # all that run
 cdef uint32_t mux_worker_count

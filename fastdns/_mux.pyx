@@ -4,8 +4,8 @@ from libc.stdlib cimport malloc, free
 from libc.string cimport memcpy, memset, strncpy
 from libc.stdio cimport snprintf
 from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
-from fastdns._wire cimport (Message, Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, load16, store16,
-                            store32, wire_name_copy)
+from fastdns._wire cimport (Message, Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, load16,
+                            store16, store32, wire_name_copy)
 from fastdns.message.reply cimport reply_begin, reply_clear, reply_end, reply_own
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, CHILD_DONE, CHILD_MADE, CHILD_MUX, CHILD_NONE, CHILD_RUNS, CHILD_WAITS,

@@ -6,10 +6,10 @@ import time as _time
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, malloc
 from libc.errno cimport errno
-from fastdns.system.atomic cimport (atomic_load32, atomic_load_pointer, atomic_peek32, atomic_peek64, atomic_poke_ns, atomic_store32)
+from fastdns.system.atomic cimport atomic_load32, atomic_load_pointer, atomic_peek32, atomic_peek64, atomic_poke_ns, atomic_store32
 from fastdns.system.epoch cimport epoch_offline, epoch_online
-from fastdns.system.mailbox cimport (MailboxItem, mailbox_begin_sleep, mailbox_clear, mailbox_empty, mailbox_end_sleep, mailbox_interrupt, mailbox_open,
-                                     mailbox_post, mailbox_take)
+from fastdns.system.mailbox cimport (MailboxItem, mailbox_begin_sleep, mailbox_clear, mailbox_empty, mailbox_end_sleep, mailbox_interrupt,
+                                     mailbox_open, mailbox_post, mailbox_take)
 from fastdns.walk.query cimport Flush, Mail, Timer, WorkerOps
 from fastdns._mux cimport mux_register
 from fastdns.system.random cimport random_init

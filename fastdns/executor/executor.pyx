@@ -10,8 +10,8 @@ from libc.string cimport memcpy, memset
 from libc.errno cimport errno
 from cpython.ref cimport Py_INCREF, Py_DECREF
 from fastdns.system.atomic cimport atomic_add32, atomic_exchange32, atomic_load32, atomic_peek8, atomic_poke8
-from fastdns.system.mailbox cimport (Mailbox, mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open,
-                                     mailbox_post, mailbox_take)
+from fastdns.system.mailbox cimport (Mailbox, mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open, mailbox_post,
+                                     mailbox_take)
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.walk.query cimport AGAIN, ANSWERED, CHILD_CHAIN, CHILD_DONE, DROPPED, FAILED, NEXT, PARKED, TRANSPORT_TCP, Worker, query_scratch

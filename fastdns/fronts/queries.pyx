@@ -13,8 +13,7 @@ from fastdns.walk.query cimport (PREFETCH_QUERIES, LISTENERS_MAX, TRANSPORT_GRPC
 from fastdns._mux cimport mux_worker_count, mux_workers, query_accept, query_enter, query_run_all, query_streamed, query_take, query_write
 from fastdns.system.socket cimport AF_INET, AF_INET6
 from fastdns.system.address cimport address_from_octets
-from fastdns._wire cimport (ACCEPT, IGNORE, MESSAGE_MAX, RCODE_SERVFAIL, REJECT_QUESTION, Acceptance, Message, Name, store16, wire_accept,
-                            wire_reject)
+from fastdns._wire cimport ACCEPT, IGNORE, MESSAGE_MAX, RCODE_SERVFAIL, REJECT_QUESTION, Acceptance, Message, Name, store16, wire_accept, wire_reject
 
 from fastdns.telemetry.log import Log
 

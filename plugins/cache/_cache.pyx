@@ -17,8 +17,8 @@ from fastdns.system.memory cimport fetch_line
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.index.zone_list cimport ZoneList, zones_hold
 from fastdns.protocol.header cimport flags_opcode
-from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records,
-                                           store_find, store_open, store_close, store_put, store_remove, store_load)
+from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records, store_find,
+                                           store_open, store_close, store_put, store_remove, store_load)
 from fastdns.plugins.cache._worth cimport Worth, reply_ttl, reply_worth
 
 cdef enum:

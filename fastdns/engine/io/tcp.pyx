@@ -3,8 +3,8 @@ from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.errno cimport errno, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from fastdns.system.atomic cimport atomic_peek32
-from fastdns.engine.io.connection cimport (OUTPUT_PAUSE, TcpConnection, TcpWorker, connection_begin, connection_end, connection_finish, connection_forget,
-                                           connection_read_decrypted)
+from fastdns.engine.io.connection cimport (OUTPUT_PAUSE, TcpConnection, TcpWorker, connection_begin, connection_end, connection_finish,
+                                           connection_forget, connection_read_decrypted)
 from fastdns.engine.io.tls cimport SSL, tls_end, tls_pending
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
 from fastdns.walk.query cimport WORKERS_MAX, Mail, Source, Timer, Worker, worker_flush

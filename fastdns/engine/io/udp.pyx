@@ -10,8 +10,8 @@ from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
 from fastdns.walk.query cimport PREFETCH_QUERIES, TRANSPORT_UDP, Carrier, Query, Source, Worker
 from fastdns._mux cimport query_accept, query_enter, query_run_all, query_streamed, query_take, query_write
 from fastdns.telemetry.metrics cimport metric_add
-from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, SOCK_DGRAM, getsockname, in6_addr, in_addr, iovec, msghdr,
-                                    recvmmsg, sendmmsg, sendmsg, setsockopt, sockaddr, sockaddr_in6, socklen_t)
+from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, SOCK_DGRAM, getsockname, in6_addr, in_addr, iovec,
+                                    msghdr, recvmmsg, sendmmsg, sendmsg, setsockopt, sockaddr, sockaddr_in6, socklen_t)
 from fastdns.system.address cimport address_from_octets, address_from_socket, address_to_octets, address_to_socket
 from fastdns._wire cimport IGNORE, MESSAGE_MAX, Acceptance, wire_reject
 
