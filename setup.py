@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -184,8 +186,17 @@ def sources() -> dict[str, Path]:
     return found
 
 
+def api_header() -> str:
+    """Write the header with the fingerprint of the API for native plugins; returns where it is."""
+    version = re.search(r'^__version__ = "(.*)"$', Path("fastdns/__init__.py").read_text(), re.M)
+    if version is None:
+        raise SystemExit("fastdns/__init__.py has no __version__")
+    return str(runpy.run_path("tools/api_header.py")["write"](Path(), version[1]))
+
+
 def extensions() -> list[Extension]:
     link_tree()
+    fingerprint = api_header()
     found = sources()
     if not found:
         return []
@@ -204,7 +215,7 @@ def extensions() -> list[Extension]:
                 name,
                 [str(path)],
                 include_dirs=["fastdns", str(path.parent)],
-                depends=headers,
+                depends=headers + ([fingerprint] if re.search("handler_init|FASTDNS_API", path.read_text()) else []),
                 define_macros=[("_GNU_SOURCE", "1")],
                 language=language,
                 libraries=[library.link] if library else [],

@@ -12,8 +12,9 @@ handlers; the walk is a loop, so a query parks by remembering its position. Only
     stream  the connection is given to q.stream, for every handler passed on the way down, in reverse: it may put a stream around it
     abandon parked here, and the query has ended (deadline, client gone); it must not be touched afterwards
 """
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._wire cimport ACCEPT, IGNORE, Acceptance, Message, Name, wire_accept
+from fastdns.walk.layout cimport FASTDNS_API_FINGERPRINT, FASTDNS_API_VERSION, api_layout
 from fastdns.walk.query cimport TRANSPORT_QUIC, WORKERS_MAX, Carrier, ChildKind, Handler, Query, Transport, Verdict, Worker, Zone, filter_func
 
 cdef Worker *mux_workers[WORKERS_MAX]   # all that run
@@ -39,8 +40,8 @@ cdef Query *query_detached(Handler *self, Query *q) noexcept nogil
 
 # ---- what the loop calls ----
 
-# Called for every query that no chain took (refused, no question), after it was fitted: metrics of zone "dropped". NULL: they are not counted.
-cdef void (*mux_dropped)(Query *q) noexcept nogil
+# `count` is called for every query that no chain took (refused, no question), after it was fitted: metrics of zone "dropped".
+cdef void mux_count_dropped(void (*count)(Query *q) noexcept nogil) noexcept nogil
 
 # A fresh query for the next packet; NULL only when memory is out.
 cdef Query *query_take(Worker *worker) noexcept nogil
@@ -107,9 +108,19 @@ cdef class NativeHandler:
     cdef Handler handler
     cdef filter_func filter         # of a plugin that chooses among blocks of one zone (view): handed over by config.add_filter
     cdef readonly str name
+    cdef readonly object traits     # a Traits, or None where nobody has said any
     cdef bytes _name
     cdef public object plugin       # the plugin's own object, if it wants one kept alive
     cpdef set_name(self, str name)
     cpdef attach(self, list servers, str view)
     cpdef attach_zones(self, list zones)
     cpdef close(self)
+    # What the plugin declares of itself (setup/traits.py), as the chain's builder and `explain` read it.
+    cpdef set_traits(self, traits)
+
+# Refuses a handler whose module was compiled against other headers or laid out otherwise: ValueError, which says what to build anew.
+cdef int handler_accept(NativeHandler handler, const char *version, const char *fingerprint, uint64_t layout) except -1
+
+cdef inline int handler_init(NativeHandler handler) except -1:
+    """First in a subclass's __cinit__: gives what this module was compiled with to the core. A handler with hooks and without it is in no chain."""
+    return handler_accept(handler, FASTDNS_API_VERSION, FASTDNS_API_FINGERPRINT, api_layout())

@@ -1,7 +1,7 @@
 """From question to chain, and the walk of a chain. The contract is in _mux.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport malloc, free
-from libc.string cimport memcpy, memset, strncpy
+from libc.string cimport memcpy, memset, strcmp, strncpy
 from libc.stdio cimport snprintf
 from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
 from fastdns._wire cimport (Message, Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, load16,
@@ -9,7 +9,7 @@ from fastdns._wire cimport (Message, Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCOD
 from fastdns.message.reply cimport reply_begin, reply_clear, reply_end, reply_own
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, CHILD_DONE, CHILD_MADE, CHILD_MUX, CHILD_NONE, CHILD_RUNS, CHILD_WAITS,
-                                 ERROR_MAX, FAILED, HANDLER_ABI, NEXT, PARKED, PHASE_DONE, PHASE_DOWN, PHASE_FREE, PHASE_UP, QUERY_DEADLINE, STREAM,
+                                 ERROR_MAX, FAILED, NEXT, PARKED, PHASE_DONE, PHASE_DOWN, PHASE_FREE, PHASE_UP, QUERY_DEADLINE, STREAM,
                                  TRANSPORT_NONE, UP, Chain, Timer)
 from fastdns.walk.prefetch cimport prefetch_batch
 from fastdns.walk.match cimport match_zone
@@ -28,6 +28,11 @@ cdef void mux_register(uint32_t id, Worker *worker) noexcept nogil:
     mux_workers[id] = worker
     if id >= mux_worker_count:
         mux_worker_count = id + 1
+
+
+cdef void mux_count_dropped(void (*count)(Query *q) noexcept nogil) noexcept nogil:
+    global mux_dropped
+    mux_dropped = count
 
 
 # ---- slots ----
@@ -643,7 +648,6 @@ cdef uint32_t query_write(Query *q, uint8_t *out) noexcept nogil:
 cdef class NativeHandler:
     def __cinit__(self, *args, **kwargs):
         memset(&self.handler, 0, sizeof(Handler))
-        self.handler.abi = HANDLER_ABI
         self.set_name("")
 
     def __init__(self, str name=""):
@@ -663,3 +667,24 @@ cdef class NativeHandler:
 
     cpdef close(self):
         pass
+
+    cpdef set_traits(self, traits):
+        self.traits = traits
+        self.handler.any_class = traits.any_class
+        self.handler.side_effects = traits.side_effects
+
+
+cdef int handler_accept(NativeHandler handler, const char *version, const char *fingerprint, uint64_t layout) except -1:
+    if strcmp(fingerprint, FASTDNS_API_FINGERPRINT) != 0:
+        raise ValueError(
+            "%s was built against fastdns %s with API fingerprint %s; this is fastdns %s with API fingerprint %s: rebuild it against this one"
+            % (type(handler).__module__, version.decode(), fingerprint.decode(), FASTDNS_API_VERSION.decode(), FASTDNS_API_FINGERPRINT.decode()))
+    if layout != api_layout():
+        raise ValueError("%s was built with a compiler or options that lay out structs otherwise than fastdns %s (layout %016x, here %016x): "
+                         "rebuild it with those of this build" % (type(handler).__module__, FASTDNS_API_VERSION.decode(), layout, api_layout()))
+    handler.handler.accepted = 1
+    return 0
+
+
+def api():
+    return FASTDNS_API_VERSION.decode(), FASTDNS_API_FINGERPRINT.decode()

@@ -10,6 +10,7 @@ from fastdns.corefile import CorefileError
 from fastdns.query import DROP, PASS, Answer, Failure, Query, Record, Remembered, Reply, Verdict
 from fastdns.setup import Controller
 from fastdns.setup.registry import register
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
     "Record",
     "Remembered",
     "Reply",
+    "Traits",
     "Verdict",
     "register",
 ]

@@ -147,6 +147,26 @@ def test_only_the_registry_loads_by_name() -> None:
     assert loads <= LOADS_BY_NAME, loads - LOADS_BY_NAME
 
 
+def test_native_plugins_cimport_the_api_alone() -> None:
+    """And what other plugins publish in headers of theirs."""
+    cimport = re.compile(r"^[ \t]*(?:from[ \t]+(fastdns[\w.]*)[ \t]+cimport|cimport[ \t]+(fastdns[\w.]*))", re.M)
+    native = [(name, path) for name, path in FILES if layer(name) == ORDER.index("fastdns.plugins") and path.suffix in (".pyx", ".pxd")]
+    core = [
+        f"{name}: {module or whole}"
+        for name, path in native
+        for module, whole in cimport.findall(path.read_text())
+        if not (module or whole).startswith(("fastdns.api.", "fastdns.plugins."))
+    ]
+    assert len(native) > 100
+    assert not core, "\n".join(core)
+
+
+def test_the_api_defines_nothing_of_its_own() -> None:
+    for name, path in FILES:
+        if name.startswith("fastdns.api.") and path.suffix == ".pxd":
+            assert not re.search(r"^(cdef|ctypedef|cpdef)\b", path.read_text(), re.M), name
+
+
 def test_untyped_pointers_are_contexts() -> None:
     hidden = []
     for name, path in FILES:

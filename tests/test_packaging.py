@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from importlib import metadata
@@ -26,7 +27,7 @@ INSTALLED_MOST = 60 << 20
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 THIRD_PARTY = """
-from fastdns._mux cimport ANSWERED, Handler, HANDLER_ABI, NativeHandler, Query, Verdict, query_answer
+from fastdns.api.query cimport ANSWERED, Handler, NativeHandler, Query, Verdict, handler_init, query_answer
 
 cdef Verdict answer(Handler *self, Query *q) noexcept nogil:
     query_answer(q, 0, 0x0400)
@@ -34,11 +35,12 @@ cdef Verdict answer(Handler *self, Query *q) noexcept nogil:
 
 cdef class Sample(NativeHandler):
     def __cinit__(self, *arguments):
+        handler_init(self)
         self.handler.query = answer
 
 def check():
     cdef Sample sample = Sample("sample")
-    return sample.handler.query == answer and sample.handler.abi == HANDLER_ABI and sample.name == "sample"
+    return sample.handler.query == answer and sample.handler.accepted and sample.name == "sample"
 """
 
 
@@ -97,7 +99,7 @@ def test_the_sdist_holds_every_source(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {member.name.partition("/")[2] for member in archive.getmembers()}
     wanted = {str(path.relative_to(ROOT)) for path in sources().values()}
-    wanted |= {"setup.py", "pyproject.toml", "plugin.cfg", "LICENSE", "README.md", "fastdns/py.typed", "tests/conftest.py"}
+    wanted |= {"setup.py", "pyproject.toml", "plugin.cfg", "LICENSE", "README.md", "fastdns/py.typed", "tests/conftest.py", "tools/api_header.py"}
     assert not wanted - names
     assert not [name for name in names if name.endswith((".so", ".c", ".pyc"))]
 
@@ -105,7 +107,7 @@ def test_the_sdist_holds_every_source(sdist: Path) -> None:
 def test_the_wheel_holds_extensions_and_declarations(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     wanted = {name for name in sources() if not name.endswith(".pyx")}
-    wanted |= {"fastdns/py.typed", "fastdns/plugin.cfg", "fastdns/sample/Corefile", "fastdns/sample/cluster.yaml"}
+    wanted |= {"fastdns/py.typed", "fastdns/plugin.cfg", "fastdns/sample/Corefile", "fastdns/sample/cluster.yaml", "fastdns/fastdns_api.h"}
     assert not wanted - names
     stems = {name.partition(".")[0] for name in names if name.endswith(".so") and not name.startswith("fastdns.libs/")}
     assert stems == {name.removesuffix(".pyx") for name in sources() if name.endswith(".pyx")}
@@ -200,3 +202,21 @@ def test_a_third_party_extension_compiles_against_the_wheel(installed: Path, tmp
     env = {"PYTHONPATH": str(installed)}
     run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=tmp_path, env=env)
     assert run(sys.executable, "-c", "import third_party; print(third_party.check())", cwd=tmp_path, env=env) == "True\n"
+
+
+def test_a_package_with_a_native_plugin(wheel: Path, tmp_path: Path) -> None:
+    """Built against the installed wheel, installed beside it, and its own tests run there: they ask a server through a socket."""
+    environment = tmp_path / "environment"
+    run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
+    python = environment / "bin/python"
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path).strip())
+    # What fastdns and the tests need of others; a path in a .pth file brings no .pth files of its own, and so no editable fastdns.
+    (site / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--no-deps", "--ignore-installed"]
+    run(*pip, wheel, cwd=tmp_path)
+    package = shutil.copytree(ROOT / "tests/packages/native_plugin", tmp_path / "native_plugin")
+    run(*pip, "--no-build-isolation", package, cwd=tmp_path)
+    place = run(python, "-c", "import fastdns, fastdns_clientip._clientip as m; print(fastdns.__file__, m.__file__)", cwd=tmp_path)
+    assert all(file.startswith(str(environment)) for file in place.split())
+    told = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", package / "tests", cwd=tmp_path)
+    assert " 4 passed" in f" {told.splitlines()[-1]}"

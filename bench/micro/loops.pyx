@@ -11,7 +11,7 @@ from fastdns.index.index cimport FOUND_HIT, Index, IndexResult, index_find
 from fastdns.engine.engine cimport Engine
 from fastdns.engine.listener cimport Listener
 from fastdns.walk.query cimport ANSWERED, NEXT, TRANSPORT_UDP, UP, Handler, Query, Verdict, Worker
-from fastdns._mux cimport NativeHandler, mux_match, query_answer, query_release, query_run, query_take
+from fastdns._mux cimport NativeHandler, handler_init, mux_match, query_answer, query_release, query_run, query_take
 from fastdns.index.nodes cimport IndexRecord, rrset_record
 from fastdns.message.reply cimport Reply, reply_begin, reply_end, reply_parse
 from fastdns._wire cimport ACCEPT, CLASS_IN, FLAG_AA, MESSAGE_MAX, TYPE_A, Message, Name, wire_accept, wire_name_copy, wire_read_name
@@ -78,12 +78,14 @@ cdef Verdict answer(Handler *self, Query *q) noexcept nogil:
 
 cdef class Passing(NativeHandler):
     def __cinit__(self, *args):
+        handler_init(self)
         self.handler.query = pass_on
         self.handler.reply = go_up
 
 
 cdef class Answering(NativeHandler):
     def __cinit__(self, *args):
+        handler_init(self)
         self.handler.query = answer
 
 

@@ -33,7 +33,6 @@ class ServerSpec:
     """Whether tracebacks of Python plugins are logged, and none of their exceptions counts as survived."""
     stacktrace: bool
     """Whether tracebacks of Python plugins are logged."""
-    any_class: bool
     """Whether a block has a plugin for other classes than IN."""
     read_timeout: float
     write_timeout: float
@@ -48,7 +47,6 @@ class ServerSpec:
         zones: Sequence[ZoneSpec],
         debug: bool = False,
         stacktrace: bool = False,
-        any_class: bool = False,
         read_timeout: float = 3.0,
         write_timeout: float = 5.0,
         idle_timeout: float = 10.0,

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 from fastdns.system.blocks cimport blocks_free, blocks_take
-from fastdns.walk.query cimport CHAIN_MAX, HANDLER_ABI, SCRATCH_MAX, Chain, ChainSet, Handler, ServerTable, Worker, Zone, filter_func
+from fastdns.walk.query cimport CHAIN_MAX, SCRATCH_MAX, Chain, ChainSet, Handler, ServerTable, Worker, Zone, filter_func
 from fastdns._mux cimport NativeHandler
 from fastdns._wire cimport Name, wire_name_copy
 from fastdns._wire import name_wire
@@ -33,14 +33,12 @@ class ZoneSpec:
 class ServerSpec:
     """A listening address, its sockets and its zones in Corefile order; times in seconds, max_tcp_queries 0 for no limit."""
 
-    def __init__(self, address, listeners, zones, debug=False, stacktrace=False, any_class=False, read_timeout=3.0, write_timeout=5.0,
-                 idle_timeout=10.0, max_tcp_queries=0):
+    def __init__(self, address, listeners, zones, debug=False, stacktrace=False, read_timeout=3.0, write_timeout=5.0, idle_timeout=10.0, max_tcp_queries=0):
         self.address = address
         self.listeners = listeners
         self.zones = zones
         self.debug = debug
         self.stacktrace = stacktrace
-        self.any_class = any_class
         self.read_timeout = read_timeout
         self.write_timeout = write_timeout
         self.idle_timeout = idle_timeout
@@ -82,6 +80,16 @@ cdef Detach *chains_detach(Chains chains) noexcept:
             detach.handlers[detach.count] = &native.handler
             detach.count += 1
     return detach
+
+
+cdef int must_be_accepted(native) except -1:
+    """Hooks of a module that never compared its headers with ours may read anything."""
+    cdef NativeHandler owner = <NativeHandler?>native
+    cdef Handler *handler = &owner.handler
+    cdef bint hooks = handler.query != NULL or handler.reply != NULL or handler.resume != NULL or handler.done != NULL or handler.stream != NULL
+    if not handler.accepted and (hooks or handler.prefetch != NULL or owner.filter != NULL):
+        raise ValueError("plugin/%s: %s sets hooks and does not call handler_init" % (native.name, type(native).__module__))
+    return 0
 
 
 cdef class Chains:
@@ -141,7 +149,6 @@ cdef class Chains:
         table.read_timeout = <uint32_t>(server.read_timeout * 1000)
         table.write_timeout = <uint32_t>(server.write_timeout * 1000)
         table.idle_timeout = <uint32_t>(server.idle_timeout * 1000)
-        table.any_class = server.any_class
         for spec in server.zones:
             wire = name_wire(spec.zone.lower())
             wire_name_copy(&name, wire, <int>len(wire))
@@ -154,9 +161,8 @@ cdef class Chains:
             self._add_filters(zone, spec.filters)
             if spec.handlers:
                 zone.chain = self._chain(spec.handlers)
-                if any(handler.name in ("chaos", "forward") for handler in spec.handlers):
-                    table.any_class = 1
                 for handler in spec.handlers:
+                    table.any_class |= (<NativeHandler>handler).handler.any_class
                     entry = served.setdefault(id(handler), (handler, {}, [], spec.view))
                     entry[1][table.label] = server.address
                     entry[2].append((zone.label, server.address, spec.zone, spec.view))
@@ -188,6 +194,7 @@ cdef class Chains:
         zone.filters = <filter_func *>self._new(len(filters) * sizeof(filter_func))
         zone.filter_handlers = <Handler **>self._new(len(filters) * sizeof(Handler *))
         for handler in filters:
+            must_be_accepted(handler)
             zone.filters[zone.filter_count] = (<NativeHandler?>handler).filter
             zone.filter_handlers[zone.filter_count] = &(<NativeHandler>handler).handler
             zone.filter_count += 1
@@ -204,8 +211,7 @@ cdef class Chains:
         chain = <Chain *>self._new(sizeof(Chain))
         for native in handlers:
             handler = &(<NativeHandler?>native).handler
-            if handler.abi != HANDLER_ABI:
-                raise ValueError("plugin/%s: built for another version of fastdns" % native.name)
+            must_be_accepted(native)
             if handler.chain != NULL:
                 raise ValueError("plugin/%s: one handler in two chains" % native.name)
             handler.index = chain.count

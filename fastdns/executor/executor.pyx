@@ -15,7 +15,7 @@ from fastdns.system.mailbox cimport (Mailbox, mailbox_begin_sleep, mailbox_clear
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.walk.query cimport AGAIN, ANSWERED, CHILD_CHAIN, CHILD_DONE, DROPPED, FAILED, NEXT, PARKED, TRANSPORT_TCP, Worker, query_scratch
-from fastdns._mux cimport mux_workers, query_child, query_fail, query_park, query_resume
+from fastdns._mux cimport handler_init, mux_workers, query_child, query_fail, query_park, query_resume
 from fastdns.message.reply cimport reply_clear, reply_limit_ttl, reply_parse
 from fastdns.system.socket cimport EFD_CLOEXEC, POLLIN, eventfd, poll, pollfd, read, socket_clock, write
 from fastdns._wire cimport FLAG_CD, FLAG_RD, RCODE_SERVFAIL, Name, load16, wire_name_copy
@@ -260,6 +260,7 @@ cdef class PythonHandler(NativeHandler):
     remembered at most; default 65,536)."""
 
     def __init__(self, str name, plugin):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         self.plugin = plugin
         self.serve = plugin.serve

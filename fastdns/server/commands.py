@@ -13,7 +13,7 @@ from fastdns.telemetry import log
 
 if TYPE_CHECKING:
     from fastdns.server.explain import Explained
-    from fastdns.server.inspection import Inspection
+    from fastdns.server.inspection import Inspection, Problem
     from fastdns.setup import Config
 
 __all__ = ["COMMANDS", "run"]
@@ -107,7 +107,8 @@ def _check(flags: dict[str, str], rest: list[str]) -> int:
     tests = 0 if "notests" in flags or inspection.failed else _tests(inspection)
     if tests:
         try:
-            failures = _ask_all(source, port)
+            failures, not_asked = _ask_all(source, port)
+            problems += not_asked
         except (CorefileError, OSError, ValueError, RuntimeError) as error:
             failures = [f"the tests cannot be asked: {error}"]
         for text in failures:
@@ -132,12 +133,19 @@ def _tests(inspection: Inspection) -> int:
     return sum(len(expectations(config.values)) for config in inspection.configs)
 
 
-def _ask_all(source: Source, port: str) -> list[str]:
+def _ask_all(source: Source, port: str) -> tuple[list[str], list[Problem]]:
+    """What the `test` lines find wrong, and the plugins that they do not ask."""
+    from fastdns.server.inspection import Problem
     from fastdns.server.trial import Trial
 
     trial = Trial(source, port)
+    hint = "where it may run without serving, its TRAITS say `runs_in_check=True`"
     try:
-        return trial.failures()
+        not_asked = [
+            Problem("warning", word.file, word.line, f"plugin/{handler.name}: it is set up and not asked by `test` lines", hint)
+            for handler, word in trial.configuration.not_asked
+        ]
+        return trial.failures(), not_asked
     finally:
         trial.close()
 
@@ -243,20 +251,8 @@ def describe(explained: Explained, qtype: int) -> dict[str, Any]:
         "zone": explained.zone,
         "answers": answers(explained, qtype),
         "microseconds": explained.took / 1000,
-        "steps": [
-            {**step._asdict(), "at": step.at / 1000, "took": step.took / 1000, "says": says(step.handler, step.hook, step.verdict)} for step in explained.steps
-        ],
+        "steps": [{**step._asdict(), "at": step.at / 1000, "took": step.took / 1000} for step in explained.steps],
     }
-
-
-def says(handler: str, hook: str, verdict: str) -> str:
-    """A step in words."""
-    if handler == "cache" and hook == "query" and verdict in ("next", "answered"):
-        return "hit" if verdict == "answered" else "miss"
-    if handler == "cache" and hook == "reply" and verdict == "up":
-        return "saw the reply"
-    words = {"next": "passed it on", "answered": "answered", "up": "let the reply pass", "again": "asks again below", "parked": "waits", "stream": "transfers"}
-    return words.get(verdict, verdict)
 
 
 def _print_told(question: str, told: dict[str, Any]) -> None:
@@ -264,7 +260,7 @@ def _print_told(question: str, told: dict[str, Any]) -> None:
     print(f"zone {told['zone'] or '(none)'}, {told['microseconds']:.1f} us in all")
     for step in told["steps"]:
         arrow = {"query": "->", "reply": "<-", "resume": ".."}[step["hook"]]
-        rest = "".join(f" {step[key]}" for key in ("upstream", "error") if step[key])
+        rest = "".join(f" {step[key]}" for key in ("upstream", "note", "error") if step[key])
         print(f"  {step['at']:>10.1f} us  {'  ' * step['depth']}{arrow} {step['handler']:<14}{step['says']:<20}{step['took']:>10.1f} us{rest}")
 
 

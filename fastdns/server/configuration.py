@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from fastdns.server.servers import Server, group, validate
 from fastdns.server.source import Source, built_in
 from fastdns.setup import Config, Controller, Hooks, registry
 from fastdns.setup.config import Hook
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
@@ -29,15 +30,14 @@ log = Log()
 class Configuration:
     """What one Corefile asks for."""
 
-    def __init__(self, source: Source, dns_port: str, process: Any = None, without: Collection[str] = ()) -> None:
-        """Run all set-ups, but for directives in ``without``. ``process`` is what plugins see as ``controller.process``. Raises CorefileError."""
+    def __init__(self, source: Source, dns_port: str, process: Any = None) -> None:
+        """Run all set-ups. ``process`` is what plugins see as ``controller.process``. Raises CorefileError."""
         self.source = source
         #: Of each directive in each block, in the order of set-up.
         self.directives: list[Hooks] = []
         #: See `Controller.values`.
         self.values: dict[str, Any] = {}
         self.process = process
-        self.without = without
         blocks = self._blocks(dns_port)
         self.checksum = checksum(blocks)
         self.configs = [config_of(block, dns_port) for block in blocks]
@@ -85,11 +85,11 @@ class Configuration:
             if name in by_key:
                 plugin = by_key[name]
                 index = next(index for index, some in enumerate(files) if plugin in some)
-                self._run(plugin.setup, plugin.name, plugin.words, self.configs[index])
+                self._run(plugin.setup, plugin.name, plugin.words, self.configs[index], plugin.traits)
             elif name in names:
                 for block, config in zip(blocks, self.configs, strict=True):
-                    if name in block.tokens and name not in self.without:
-                        self._run(None, name, block.tokens[name], config)
+                    if name in block.tokens:
+                        self._run(None, name, block.tokens[name], config, registry.traits(name))
         for config in self.configs:
             for name, check in config.checks:
                 self._check(config, name, check)
@@ -101,17 +101,20 @@ class Configuration:
         except CorefileError as error:
             raise CorefileError(_prefixed(name, str(error)), error.file, error.line) from None
 
-    def _run(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config) -> None:
+    def _run(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config, traits: Traits) -> None:
         """One directive of one block; ``setup`` None: that of the plugin of this name."""
         if setup is None:
             setup = _load(name, words)
         hooks = Hooks()
         self.directives.append(hooks)
         controller = Controller(name, words, self.source.file, config, hooks, self.values, self.process)
+        standing = len(config.handlers)
         try:
             handler = setup(controller)
             if handler is not None:
                 config.add_handler(_native(name, handler))
+            for added in config.handlers[standing:]:
+                added.set_traits(traits)
         except CorefileError as error:
             place = Token(error.file, error.line, "") if error.line else controller.place()
             raise CorefileError(_prefixed(name, str(error)), place.file, place.line) from None
@@ -155,7 +158,7 @@ def run_hooks(hooks: Iterable[Hook], what: str) -> list[Exception]:
 class _File:
     """One occurrence of ``plugin FILE.py [ARGS…]``, as a directive of its own that has the file's name."""
 
-    __slots__ = ("after", "before", "key", "name", "setup", "words")
+    __slots__ = ("after", "before", "key", "name", "setup", "traits", "words")
 
     def __init__(self, block: ServerBlock, words: list[Token]) -> None:
         place = words[0]
@@ -164,7 +167,7 @@ class _File:
             raise CorefileError(f"plugin/plugin: {place.file}:{place.line} - Error during parsing: {text}", place.file, place.line)
         path = os.path.join(_root(block), words[1].text)
         self.name = os.path.splitext(os.path.basename(path))[0]
-        self.setup, self.before, self.after = registry.load_file(path)
+        self.setup, self.before, self.after, self.traits = registry.load_file(path)
         self.key = f"plugin {path} {place.file}:{place.line} {id(words)}"
         self.words = [Token(place.file, place.line, self.name), *words[2:]]
 
@@ -201,7 +204,7 @@ def _load(name: str, words: list[Token]) -> registry.Setup:
         place = words[0]
         raise CorefileError(f"{place.file}:{place.line} - Error during parsing: {error}", place.file, place.line) from None
     except Exception as error:
-        raise CorefileError(f"plugin/{name}: cannot be loaded: {defect(error)}") from error
+        raise CorefileError(f"plugin/{name}: cannot be loaded: {registry.unloadable(error)}") from error
 
 
 def _files(block: ServerBlock) -> list[_File]:

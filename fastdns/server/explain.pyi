@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from fastdns._mux import NativeHandler
 from fastdns.engine.chains import Chains
 from fastdns.engine.engine import Engine
 
@@ -21,8 +22,15 @@ class Step(NamedTuple):
     #: Response code at that point, None without a reply or a failure.
     rcode: int | None
     error: str
-    #: ``address:port`` that *forward* asked last, or "".
+    #: ``address:port`` of the server that the handler asked last, or "".
     upstream: str
+    #: What else the handler tells, or "".
+    note: str
+    #: What it did, in words.
+    says: str
+
+class NotAsked(NativeHandler):
+    """Passes queries by, and says that the plugin in whose place it stands is not asked in a trial."""
 
 class Explained(NamedTuple):
     """``outcome`` is ``reply``, ``dropped``, ``refused`` (no block takes the query), ``transfer`` or ``timeout``."""

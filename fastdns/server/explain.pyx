@@ -4,17 +4,17 @@ from typing import NamedTuple
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, strcmp
+from libc.string cimport memcpy, memset, strcpy
 from fastdns.system.atomic cimport atomic_load32, atomic_load_pointer, atomic_store32
+from fastdns._mux cimport NativeHandler, handler_init, mux_match, query_release, query_run, query_streamed, query_take, query_write
 from fastdns.engine.chains cimport Chains
 from fastdns.engine.engine cimport Engine
-from fastdns.walk.query cimport (CHAIN_MAX, ERROR_MAX, TRANSPORT_TCP, TRANSPORT_UDP, Carrier, Chain, ChainSet, Handler, Mail, Query, Verdict, Worker,
-                                 Zone, handler_query_func, LISTENERS_MAX, ServerTable, query_scratch)
+from fastdns.walk.query cimport (CHAIN_MAX, ERROR_MAX, NEXT, TRANSPORT_TCP, TRANSPORT_UDP, Carrier, Chain, ChainSet, Explanation, Handler, Mail, Query, Verdict, Worker,
+                                 Zone, handler_query_func, LISTENERS_MAX, ServerTable)
 from fastdns.system.address cimport Address
 from fastdns._mux cimport mux_match, query_accept, query_release, query_run, query_streamed, query_take, query_write
 from fastdns.system.socket cimport socket_clock
 from fastdns._wire cimport MESSAGE_MAX, Acceptance
-from fastdns.plugins.forward._exchange cimport Waiting
 from fastdns._wire import name_text
 
 cdef enum:
@@ -46,7 +46,7 @@ cdef struct Event:
     uint8_t depth
     uint8_t settled             # there is a reply, or a failure
     char error[ERROR_MAX]
-    char upstream[64]           # that forward asked last
+    Explanation told            # by the handler itself
 
 cdef struct Trace:
     Mail mail                   # first: what the worker gets is the whole
@@ -107,8 +107,9 @@ cdef Verdict note(Handler *self, Query *q, Hook hook, handler_query_func functio
         event.settled = q.reply.written or q.reply.rcode != 0
         event.rcode = q.reply.rcode
         memcpy(event.error, q.error, ERROR_MAX)
-        if strcmp(self.name, b"forward") == 0 and (<Waiting *>query_scratch(self, q)).upstream != NULL:
-            memcpy(event.upstream, (<Waiting *>query_scratch(self, q)).upstream.text, sizeof(event.upstream))
+        memset(&event.told, 0, sizeof(Explanation))
+        if self.explain != NULL:
+            self.explain(self, q, &event.told)
     return verdict
 
 
@@ -176,8 +177,7 @@ cdef void copy_chain(Trace *trace, const Chain *chain) noexcept nogil:
         trace.originals[i] = chain.handlers[i]
         handler[0] = chain.handlers[i][0]
         handler.chain = &trace.chain
-        if strcmp(handler.name, b"log") == 0 or strcmp(handler.name, b"errors") == 0 or strcmp(handler.name, b"prometheus") == 0 \
-                or strcmp(handler.name, b"dnstap") == 0 or strcmp(handler.name, b"trace") == 0:
+        if handler.side_effects and handler.done != NULL:
             handler.done = unseen   # what counts and logs queries of clients is not to see this one
         if handler.query != NULL:
             handler.query = on_query
@@ -231,6 +231,23 @@ cdef void run(Mail *mail, Worker *worker) noexcept nogil:
     query_run(q)
 
 
+cdef Verdict pass_by(Handler *self, Query *q) noexcept nogil:
+    return NEXT
+
+
+cdef void tell_why(Handler *self, Query *q, Explanation *out) noexcept nogil:
+    strcpy(out.note, b"not asked: does not declare runs_in_check")
+
+
+cdef class NotAsked(NativeHandler):
+    """Stands in a chain for the handler of a plugin that is only asked where it serves."""
+
+    def __cinit__(self, *arguments):
+        handler_init(self)
+        self.handler.query = pass_by
+        self.handler.explain = tell_why
+
+
 cdef class Traced:
     """Owns a trace."""
     cdef Trace *trace
@@ -254,6 +271,8 @@ class Step(NamedTuple):
     rcode: int | None
     error: str
     upstream: str
+    note: str
+    says: str
 
 
 class Explained(NamedTuple):
@@ -264,6 +283,8 @@ class Explained(NamedTuple):
     took: int
 
 
+# What a handler did, in words, where its plugin has none of its own.
+WORDS = {"next": "passed it on", "answered": "answered", "up": "let the reply pass", "again": "asks again below", "parked": "waits", "stream": "transfers"}
 HOOKS = ("query", "reply", "resume")
 VERDICTS = ("next", "answered", "failed", "dropped", "parked", "stream", "up", "again")
 OUTCOMES = ("timeout", "reply", "dropped", "refused", "transfer", "unfit")
@@ -311,11 +332,18 @@ def explain(Engine engine not None, Chains chains not None, uint32_t listener, b
     if outcome == UNFIT:
         raise ValueError("no query that is answered")
     steps = []
+    words = {handler.name: handler.traits.explain for handler in chains.handlers if handler.traits is not None}
     for i in range(trace.count):
         event = &trace.events[i]
-        steps.append(Step(event.handler.decode(), HOOKS[event.hook], VERDICTS[event.verdict], event.depth, event.at, event.took,
-                          event.rcode if event.settled else None, event.error.decode("utf-8", "replace"), event.upstream.decode("ascii", "replace")))
+        name, hook, verdict = event.handler.decode(), HOOKS[event.hook], VERDICTS[event.verdict]
+        says = words.get(name, {}).get(f"{hook} {verdict}") or WORDS.get(verdict, verdict)
+        steps.append(Step(name, hook, verdict, event.depth, event.at, event.took, event.rcode if event.settled else None, text(event.error),
+                          text(event.told.upstream), text(event.told.note), says))
     return Explained(OUTCOMES[outcome], <bytes>trace.message[:trace.message_length], zone_text(trace.zone), steps, trace.end - trace.begin if outcome else 0)
+
+
+cdef str text(const char *octets):
+    return octets.decode("utf-8", "replace")
 
 
 cdef int set_address(Address *address, bytes octets, int port) except -1:

@@ -15,18 +15,13 @@ from fastdns.server.servers import group, validate
 from fastdns.server.source import Source, built_in
 from fastdns.setup import Config, registry
 from fastdns.setup.config import Hook
+from fastdns.setup.traits import Traits
 from fastdns.telemetry import log
 
 __all__ = ["Inspection", "Problem"]
 
 #: ``FILE:LINE`` at the beginning of an error's text, behind the plugin's name.
 PLACE = re.compile(r"(?:plugin/\w+: )*(\S+):(\d+) - (?:Error during parsing|Syntax error): ")
-
-#: Directives whose plugins answer queries themselves.
-ANSWERING = frozenset(
-    {"any", "auto", "azure", "chaos", "clouddns", "erratic", "etcd", "file", "forward", "grpc", "hosts", "k8s_external", "kubernetes"}
-    | {"local", "nomad", "proxy", "route53", "secondary", "template", "whoami"}
-)
 
 #: What to do about an error, by a part of its text.
 HINTS = (
@@ -75,6 +70,8 @@ class Inspection(Configuration):
         self.names: dict[int, list[str]] = {}
         #: Blocks with directives that failed, likewise.
         self.broken: set[int] = set()
+        #: Blocks with a plugin that answers, likewise.
+        self.answering: set[int] = set()
         #: First key of each block, likewise.
         self.places: dict[int, Token | None] = {}
         try:
@@ -136,22 +133,24 @@ class Inspection(Configuration):
                     standing.append(config)
             self.servers = group(standing)
 
-    def _run(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config) -> None:
+    def _run(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config, traits: Traits) -> None:
         def heard(level: str, text: str) -> None:
             if level in ("WARNING", "ERROR"):
                 message = text.removeprefix(f"{words[0].file}:{words[0].line}: ")
                 self._add("warning", words[0].file, words[0].line, message, _hint(text, None))
 
+        if traits.answers:
+            self.answering.add(id(config))
         before = log.divert(heard)
         try:
-            super()._run(setup, name, words, config)
+            super()._run(setup, name, words, config, traits)
         except CorefileError as error:
             self._note(error, words[0])
             self.broken.add(id(config))
             # The chain is complete in what is told of it, though this one cannot be made here.
             from fastdns._mux import NativeHandler
 
-            if name in ANSWERING and config.handler(name) is None:
+            if traits.answers and config.handler(name) is None:
                 config.add_handler(NativeHandler(name))
         finally:
             log.divert(before)
@@ -168,7 +167,7 @@ class Inspection(Configuration):
     def _look(self, block: ServerBlock, config: Config) -> None:
         """What can be served, but will hardly be meant."""
         first = min((words[0] for words in block.tokens.values()), key=lambda word: (word.file != self.source.file, word.line), default=None)
-        if first is None or (not any(name in ANSWERING for name in block.tokens) and all(registry.known(name) for name in block.tokens) and not _others(block)):
+        if first is None or (id(config) not in self.answering and all(registry.known(name) for name in block.tokens)):
             place = first or block.place or Token(self.source.file, 0, "")
             zones = " ".join(block.keys)
             text = f"no plugin of the block `{zones}` answers queries: clients get {'SERVFAIL' if config.handlers else 'REFUSED'}"
@@ -197,11 +196,6 @@ class Inspection(Configuration):
         problem = Problem(*values)
         if problem not in self.problems:
             self.problems.append(problem)
-
-
-def _others(block: ServerBlock) -> bool:
-    """Are there plugins of other packages, which may well answer?"""
-    return any(name not in registry.in_tree() for name in block.tokens)
 
 
 def _occurrences(name: str, words: list[Token]) -> list[Token]:

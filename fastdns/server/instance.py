@@ -160,7 +160,6 @@ class Instance:
             zones,
             debug=server.debug,
             stacktrace=server.stacktrace,
-            any_class=server.any_class,
             read_timeout=_or(server.last("read_timeout"), READ_TIMEOUT),
             write_timeout=_or(server.last("write_timeout"), WRITE_TIMEOUT),
             idle_timeout=_or(server.last("idle_timeout"), IDLE_TIMEOUT),

@@ -11,9 +11,6 @@ from fastdns.setup.config import Config
 
 __all__ = ["Server", "group", "validate"]
 
-#: Handlers that want queries of every class; one in any block of a server opens all its zones.
-ANY_CLASS = ("chaos", "forward", "proxy")
-
 
 class Server:
     """One listening address ``transport://host:port`` and the zones of all blocks that it serves."""
@@ -59,10 +56,6 @@ class Server:
         """Of a value of the blocks: the last one that sets it has its way. None where none does."""
         values = [getattr(config, name) for config in self.configs if getattr(config, name) is not None]
         return values[-1] if values else None
-
-    @property
-    def any_class(self) -> bool:
-        return any(name in config.registry for config in self.configs for name in ANY_CLASS)
 
 
 def validate(configs: list[Config]) -> None:

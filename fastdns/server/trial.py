@@ -8,20 +8,53 @@ from typing import TYPE_CHECKING
 
 from fastdns.corefile.address import packed
 from fastdns.corefile.errors import CorefileError
+from fastdns.corefile.lexer import Token
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.expectations import Expectation, expectations, verify
 from fastdns.server.instance import Instance
+from fastdns.setup import Config, Hooks, registry
+from fastdns.setup.traits import Traits
 
 if TYPE_CHECKING:
+    from fastdns._mux import NativeHandler
     from fastdns.engine.chains import Chains
     from fastdns.engine.engine import Engine
     from fastdns.server.explain import Explained
     from fastdns.server.source import Source
 
-__all__ = ["ASIDE", "Trial", "ask_of", "expected", "failures", "must_hold"]
+__all__ = ["Trial", "ask_of", "expected", "failures", "must_hold"]
 
-#: Directives that open pages, run commands, write files, send of themselves or watch the Corefile: without them a configuration changes nothing outside of it.
-ASIDE = frozenset(("dnstap", "errors", "health", "log", "loop", "on", "pprof", "prometheus", "ready", "reload", "sign", "trace", "transfer"))
+
+class Tried(Configuration):
+    """A configuration that changes nothing outside of it: as the traits of its plugins say, they are left out, asked, or set up and not asked."""
+
+    def __init__(self, source: Source, dns_port: str) -> None:
+        #: Handlers that are not asked, with the directive's place.
+        self.not_asked: list[tuple[NativeHandler, Token]] = []
+        super().__init__(source, dns_port)
+
+    def _run(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config, traits: Traits) -> None:
+        from fastdns.server.explain import NotAsked
+
+        if traits.side_effects:
+            return
+        handlers, filters = len(config.handlers), len(config.filters)
+        super()._run(setup, name, words, config, traits)
+        if traits.runs_in_check:
+            return
+        self.directives[-1] = Hooks()  # nothing of it starts, so that there is nothing to end
+        del config.filters[filters:]
+        for index, handler in enumerate(config.handlers[handlers:], handlers):
+            self.not_asked.append((handler, words[0]))
+            config.handlers[index] = NotAsked(handler.name)
+            config.handlers[index].set_traits(traits)
+
+    def discard(self) -> None:
+        super().discard()
+        self.close_not_asked()
+
+    def close_not_asked(self) -> None:
+        run_hooks([handler.close for handler, _ in self.not_asked], "Closing plugins")
 
 
 class Address:
@@ -35,13 +68,13 @@ class Address:
 
 
 class Trial:
-    """A Corefile set up and started, without any listening address, and without what acts on its own (`ASIDE`)."""
+    """A Corefile set up and started, without any listening address, and without what acts on its own (see `Traits`)."""
 
     def __init__(self, source: Source, dns_port: str) -> None:
         """Raises CorefileError and whatever start-up hooks raise."""
         from fastdns.engine.engine import Engine
 
-        self.configuration = Configuration(source, dns_port, without=ASIDE)
+        self.configuration = Tried(source, dns_port)
         self.instance = Instance(self.configuration)
         self.engine = Engine(1)
         try:
@@ -64,6 +97,7 @@ class Trial:
     def close(self) -> None:
         self.engine.dismiss(self.chains)
         self.engine.stop()
+        self.configuration.close_not_asked()
         run_hooks(self.configuration.hooks.shutdown, "Ending the trial")
 
 

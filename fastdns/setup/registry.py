@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
 import fastdns
 from fastdns.corefile.errors import CorefileError, defect
+from fastdns.setup.traits import Traits
 
-__all__ = ["DEFAULT_ANCHOR", "Setup", "anchored", "built", "folder_of", "in_order", "known", "load", "load_file", "register"]
+__all__ = ["DEFAULT_ANCHOR", "Setup", "anchored", "built", "folder_of", "in_order", "known", "load", "load_file", "register", "traits", "unloadable"]
 
 #: A plugin's set-up: takes the controller. None, or a handler to be added to the chain.
 Setup = Callable[[Any], Any]
@@ -25,6 +27,9 @@ DEFAULT_ANCHOR = "forward"
 
 GROUP = "fastdns.plugins"
 
+#: What Cython says of a module that was compiled against other declarations.
+REBUILD = re.compile(r"fastdns\..*(size changed, may indicate binary incompatibility|has wrong signature|does not export expected C)")
+
 #: Directive that loads a plugin from a file; it stands where the file says, see `load_file`.
 FILE_DIRECTIVE = "plugin"
 
@@ -32,14 +37,15 @@ FILE_DIRECTIVE = "plugin"
 class Added:
     """A plugin that is not in plugin.cfg."""
 
-    __slots__ = ("after", "before", "name", "origin", "setup")
+    __slots__ = ("after", "before", "name", "origin", "setup", "traits")
 
-    def __init__(self, name: str, setup: Setup, before: str, after: str, origin: str) -> None:
+    def __init__(self, name: str, setup: Setup, before: str, after: str, origin: str, traits: Traits) -> None:
         self.name = name
         self.setup = setup
         self.before = before
         self.after = after
         self.origin = origin
+        self.traits = traits
 
 
 _in_tree: dict[str, str] = {}
@@ -47,13 +53,13 @@ _added: dict[str, Added] = {}
 _entry_points_read = False
 
 
-def register(name: str, setup: Setup, *, before: str = "", after: str = "") -> None:
+def register(name: str, setup: Setup, *, before: str = "", after: str = "", traits: Traits | None = None) -> None:
     """Add a directive whose plugin is not in the tree.
 
     It stands just above the directive ``before``, just below ``after``, or by default above ``forward``.
     Raises ValueError when the name is taken or the other directive does not exist.
     """
-    _add(Added(name, setup, before, after, "register()"))
+    _add(Added(name, setup, before, after, "register()", traits or Traits()))
 
 
 def in_tree() -> dict[str, str]:
@@ -124,6 +130,38 @@ def load(name: str) -> Setup:
     return setup
 
 
+def traits(name: str) -> Traits:
+    """What the plugin of a known directive declares; the defaults where it declares nothing, or is not there."""
+    if name in _added:
+        return _added[name].traits
+    folder = in_tree().get(name, "")
+    if not folder or not folder_of(folder):
+        return Traits()
+    try:
+        return _declared(importlib.import_module(f"fastdns.plugins.{folder}"))
+    except Exception:
+        return Traits()  # `load` says why
+
+
+def _declared(*owners: object) -> Traits:
+    """The attribute ``TRAITS`` of the first that has one. Raises TypeError where it is none."""
+    found = next((owner.TRAITS for owner in owners if hasattr(owner, "TRAITS")), Traits())
+    if not isinstance(found, Traits):
+        raise TypeError(f"TRAITS is {type(found).__name__} and not fastdns.plugin.Traits")
+    return found
+
+
+def unloadable(error: BaseException) -> str:
+    """Why a plugin's module cannot be imported; of one that was compiled against other headers of ours, what to do."""
+    text = defect(error)
+    if not REBUILD.search(str(error)):
+        return text
+    from fastdns._mux import api
+
+    version, fingerprint = api()
+    return f"{text}: it was built against other headers; this is fastdns {version} with API fingerprint {fingerprint}: rebuild it against this one"
+
+
 def folder_of(folder: str) -> str:
     """Path of an in-tree plugin's folder; "" when it is not there."""
     for top in importlib.import_module("fastdns.plugins").__path__:
@@ -132,8 +170,8 @@ def folder_of(folder: str) -> str:
     return ""
 
 
-def load_file(path: str) -> tuple[Setup, str, str]:
-    """The ``setup`` of a plugin that is a Python file, and its module attributes ``before`` and ``after``.
+def load_file(path: str) -> tuple[Setup, str, str, Traits]:
+    """The ``setup`` of a plugin that is a Python file, and its module attributes ``before``, ``after`` and ``TRAITS``.
 
     The file is run anew each time, so that a reload takes up what was changed. Raises CorefileError.
     """
@@ -153,14 +191,15 @@ def load_file(path: str) -> tuple[Setup, str, str]:
         setup: Setup = module.setup
         if not callable(setup):
             raise TypeError("setup is no function")
+        declared = _declared(module)
     except FileNotFoundError:
         raise CorefileError(f"plugin/{FILE_DIRECTIVE}: open {path}: no such file or directory") from None
     except Exception as error:
-        raise CorefileError(f"plugin/{FILE_DIRECTIVE}: {path}: {defect(error)}") from error
+        raise CorefileError(f"plugin/{FILE_DIRECTIVE}: {path}: {unloadable(error)}") from error
     finally:
         if before is not None and "setup" not in vars(module):
             sys.modules[name] = before
-    return setup, getattr(module, "before", ""), getattr(module, "after", "")
+    return setup, getattr(module, "before", ""), getattr(module, "after", ""), declared
 
 
 def _add(plugin: Added) -> None:
@@ -180,7 +219,7 @@ def _add(plugin: Added) -> None:
 
 
 def _read_entry_points() -> None:
-    """Adds the plugins of installed packages. ``NAME = package.module[:setup]``; ``before`` and ``after`` are attributes of either."""
+    """Adds the plugins of installed packages. ``NAME = package.module[:setup]``; ``before``, ``after`` and ``TRAITS`` are attributes of either."""
     global _entry_points_read
     if _entry_points_read:
         return
@@ -193,10 +232,11 @@ def _read_entry_points() -> None:
             found = point.load()
             setup = found if callable(found) else found.setup
             module = importlib.import_module(point.module)
+            declared = _declared(found, module)
         except Exception as error:
-            raise CorefileError(f"plugin/{point.name}: {origin} cannot be imported: {defect(error)}") from error
+            raise CorefileError(f"plugin/{point.name}: {origin} cannot be imported: {unloadable(error)}") from error
         places = [str(getattr(found, side, "") or getattr(module, side, "")) for side in ("before", "after")]
-        waiting.append(Added(point.name, setup, places[0], places[1], origin))
+        waiting.append(Added(point.name, setup, places[0], places[1], origin, declared))
     # One may stand beside another that comes later.
     while waiting:
         left, problem = [], None

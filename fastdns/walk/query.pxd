@@ -7,7 +7,6 @@ from fastdns.system.mailbox cimport MailboxItem
 from fastdns.system.random cimport Random
 
 cdef enum:
-    HANDLER_ABI = 3
     SCRATCH_MAX = 768           # octets of all handlers of a chain
     CHAIN_MAX = 64              # handlers in a chain
     CHILD_DEPTH = 10
@@ -79,9 +78,16 @@ ctypedef void (*handler_stream_func)(Handler *self, Query *q) noexcept nogil
 ctypedef void (*handler_abandon_func)(Handler *self, Query *q) noexcept nogil
 ctypedef bint (*handler_detach_func)(Handler *self, Worker *worker) noexcept nogil
 ctypedef bint (*filter_func)(Handler *self, Query *q) noexcept nogil
+ctypedef void (*handler_explain_func)(Handler *self, Query *q, Explanation *out) noexcept nogil
+
+cdef struct Explanation:        # what a handler tells `fastdns explain` of a query; zero-terminated, "" for nothing
+    char upstream[64]           # address of the server that it asked last
+    char note[64]               # anything else, in a few words
 
 cdef struct Handler:            # one for each plugin and server block; hooks a plugin lacks are NULL and cost nothing
-    uint32_t abi                # HANDLER_ABI
+    uint8_t accepted            # handler_init has run: plugin and core were built against the same headers
+    uint8_t any_class           # the plugin's traits, see setup/traits.py: its servers take queries of every class
+    uint8_t side_effects        # its `done` hook counts, logs or sends: not called for a query that is explained
     uint32_t scratch_size       # octets of each query's scratch that the handler wants (zeroed when the query starts)
     uint32_t scratch            # offset given by the chain's builder
     uint32_t index              # position in its chain
@@ -93,6 +99,7 @@ cdef struct Handler:            # one for each plugin and server block; hooks a 
     handler_done_func done
     handler_stream_func stream
     handler_abandon_func abandon
+    handler_explain_func explain    # after each hook of a query that `fastdns explain` asks; on the worker
     handler_detach_func detach  # run on each worker when the chain is retired and no query is in it: close sockets, stop timers; 1: done, 0: call me again
     void *state
     const char *name            # of the directive; borrowed from the NativeHandler
@@ -128,7 +135,7 @@ cdef struct ServerTable:        # the zones of one listening address
     Zone *root                  # "." or NULL
     Zone **zones
     uint32_t zone_count
-    uint8_t any_class           # a block has chaos or forward
+    uint8_t any_class           # a block has a plugin that takes queries of every class
     uint8_t debug               # a block has debug
     uint8_t stacktrace          # the last block has errors { stacktrace }
     uint32_t label              # process-wide number of the server's address, for metrics

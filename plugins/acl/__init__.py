@@ -11,11 +11,14 @@ from fastdns.corefile.errors import quoted
 from fastdns.corefile.lexer import Token
 from fastdns.protocol.parameters import TYPES
 from fastdns.setup import Config, Controller
+from fastdns.setup.traits import Traits
 
 if TYPE_CHECKING:
     from fastdns.plugins.acl._acl import AclHandler
 
 __all__ = ["ACTIONS", "EVERYWHERE", "NAMESPACE", "Policy", "Rule", "names_of", "parse", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 #: In the order of the numbers that the native handler knows them by.
 ACTIONS = ("allow", "block", "filter", "drop")

@@ -2,14 +2,13 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns.walk.metadata cimport Label, LabelHandle, label_read
-from fastdns.telemetry.metrics cimport Metric, metric_add
-from fastdns.walk.query cimport ANSWERED, DROPPED, NEXT, Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler, query_answer
-from fastdns.index.prefixes cimport PrefixKey, PrefixNode, Prefixes, PrefixTree, prefixes_first, prefixes_next
-from fastdns.message.text cimport Text
-from fastdns._wire cimport EDNS_DO, RCODE_NOERROR, RCODE_REFUSED
-from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_match
+from fastdns.api.query cimport ANSWERED, DROPPED, NEXT, Handler, NativeHandler, Query, Verdict, handler_init, query_answer
+from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_match
+from fastdns.api.wire cimport EDNS_DO, RCODE_NOERROR, RCODE_REFUSED
+from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.metadata cimport Label, LabelHandle, label_read
+from fastdns.api.text cimport Text
+from fastdns.api.network cimport PrefixKey, PrefixNode, PrefixTree, Prefixes, prefixes_first, prefixes_next
 from fastdns._wire import name_text
 from fastdns.plugins.acl import ACTIONS, NAMES_MAX, VALUE_MAX, names_of
 
@@ -208,6 +207,7 @@ cdef class AclHandler(NativeHandler):
     cdef list labels            # LabelHandles
 
     def __init__(self, str name, rules):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         self.zones = []
         self.trees = []

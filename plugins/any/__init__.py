@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fastdns.plugins.any._any import AnyHandler
 from fastdns.setup.controller import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:

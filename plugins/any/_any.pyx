@@ -1,9 +1,8 @@
 """The native handler of any: one HINFO record for type ANY (RFC 8482 4.2)."""
 from libc.stdint cimport uint8_t
-from fastdns.walk.query cimport ANSWERED, NEXT, Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler, query_answer
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add
-from fastdns._wire cimport CLASS_IN, RCODE_NOERROR, TYPE_ANY, TYPE_HINFO
+from fastdns.api.query cimport ANSWERED, NEXT, Handler, NativeHandler, Query, Verdict, handler_init, query_answer
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add
+from fastdns.api.wire cimport CLASS_IN, RCODE_NOERROR, TYPE_ANY, TYPE_HINFO
 
 cdef enum:
     TTL = 8482                  # seconds: the RFC's own number
@@ -33,4 +32,5 @@ cdef Verdict any_query(Handler *self, Query *q) noexcept nogil:
 cdef class AnyHandler(NativeHandler):
 
     def __cinit__(self, *args):
+        handler_init(self)
         self.handler.query = any_query

@@ -12,9 +12,12 @@ from fastdns.index.zone import ZoneSet
 from fastdns.plugins.auto._auto import AutoHandler
 from fastdns.plugins.auto.directory import Directory
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 
 __all__ = ["Settings", "parse", "setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 log = Log("plugin/auto")
 

@@ -8,8 +8,11 @@ from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.corefile.zone import normalize
 from fastdns.setup import Config, Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Settings", "parse", "read_search", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 
 @dataclass

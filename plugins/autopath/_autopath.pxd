@@ -1,8 +1,7 @@
 """autopath's handler, and what a handler that knows a client's search path gives to it."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns._mux cimport NativeHandler
-from fastdns.walk.query cimport Query
-from fastdns.index.zone_list cimport Zones
+from fastdns.api.query cimport NativeHandler, Query
+from fastdns.api.names cimport Zones
 
 cdef struct SearchPath:         # of a provider (kubernetes); it and its state live as long as the provider's handler
     # Writes element `index` of the search path of q's client into out (NAME_MAX octets), in wire form and lower case, and returns its length with

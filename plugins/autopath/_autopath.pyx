@@ -7,13 +7,13 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 from libc.stdio cimport snprintf
-from fastdns._wire cimport Name, NAME_MAX, TYPE_CNAME, CLASS_IN, RCODE_SERVFAIL, RCODE_NXDOMAIN, wire_name_copy, wire_name_equal, wire_name_text
+from fastdns.api.query cimport (CHILD_CHAIN, ERROR_MAX, NEXT, PARKED, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_child,
+                                query_fail, query_park, query_scratch)
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, Reply, reply_add, reply_alloc, reply_append
+from fastdns.api.names cimport NAME_MAX, Name, ZoneList, wire_name_copy, wire_name_equal, wire_name_text, zones_hold
+from fastdns.api.wire cimport CLASS_IN, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_CNAME
+from fastdns.api.metrics cimport Metric, metric_add
 from fastdns._wire import name_wire
-from fastdns.message.reply cimport Reply, Record, RECORD_OWNED, SECTION_ANSWER, reply_add, reply_alloc, reply_append
-from fastdns.walk.query cimport Handler, Query, Verdict, NEXT, PARKED, UP, ERROR_MAX, CHILD_CHAIN, query_scratch
-from fastdns._mux cimport NativeHandler, query_park, query_child, query_fail, query_answer
-from fastdns.telemetry.metrics cimport Metric, metric_add
-from fastdns.index.zone_list cimport ZoneList, zones_hold
 
 
 # ---- down: is it the first query of a walk? ----
@@ -181,6 +181,7 @@ cdef class SearchPathHandle:
 
 cdef class AutopathHandler(NativeHandler):
     def __cinit__(self, *args, **kwargs):
+        handler_init(self)
         self.handler.query = on_query
         self.handler.reply = on_reply
         self.handler.resume = on_resume

@@ -6,8 +6,11 @@ from fastdns.corefile import CorefileError
 from fastdns.corefile.address import is_address
 from fastdns.corefile.errors import quoted
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fastdns.corefile import CorefileError
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["parse", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 #: Octets. What passes almost every path unfragmented (DNS flag day 2020).
 SIZE = 1232

@@ -1,7 +1,6 @@
 """bufsize: the size in the OPT of a query that is too large becomes smaller, for the handlers below and for the reply."""
 from libc.stdint cimport uint16_t
-from fastdns.walk.query cimport NEXT, Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler
+from fastdns.api.query cimport NEXT, Handler, NativeHandler, Query, Verdict, handler_init
 
 
 cdef Verdict bufsize_query(Handler *self, Query *q) noexcept nogil:
@@ -15,6 +14,7 @@ cdef class BufsizeHandler(NativeHandler):
     cdef uint16_t size          # octets
 
     def __init__(self, str name, uint16_t size):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         self.size = size
         self.handler.state = &self.size

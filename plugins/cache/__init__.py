@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fastdns.corefile import CorefileError
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Settings", "parse", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True, explain={"query answered": "hit", "query next": "miss", "reply up": "saw the reply"})
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND

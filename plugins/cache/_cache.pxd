@@ -1,9 +1,8 @@
 """The cache's handler and its state."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
-from fastdns._mux cimport NativeHandler
-from fastdns.walk.query cimport Query, Timer
-from fastdns._wire cimport Name
-from fastdns.index.zone_list cimport Zones
+from fastdns.api.query cimport NativeHandler, Query
+from fastdns.api.worker cimport Timer
+from fastdns.api.names cimport Name, Zones
 from fastdns.plugins.cache._store cimport Store
 from fastdns.plugins.cache._worth cimport Limits
 

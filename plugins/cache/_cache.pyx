@@ -6,17 +6,15 @@ most. Names in the CoreDNS sense: denial before success, but a SERVFAIL yields t
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from fastdns.system.eviction cimport sieve_hit
-from fastdns._wire cimport Name, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_CD, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL
-from fastdns.message.reply cimport Reply, Record, reply_add, reply_append
-from fastdns.walk.query cimport (Handler, Query, Worker, Timer, Prefetch, Verdict, PREFETCH_PASS, PREFETCH_NEXT, PREFETCH_END, NEXT, ANSWERED, PARKED,
-                                 UP, CHILD_CHAIN, query_scratch, query_do)
-from fastdns._mux cimport NativeHandler, query_answer, query_park, query_resume, query_child, query_detached
-from fastdns.system.atomic cimport atomic_peek_count, atomic_peek_ns, atomic_poke_ns, atomic_swap_ns
-from fastdns.system.memory cimport fetch_line
-from fastdns.telemetry.metrics cimport Metric, metric_add
-from fastdns.index.zone_list cimport ZoneList, zones_hold
-from fastdns.protocol.header cimport flags_opcode
+from fastdns.api.query cimport (ANSWERED, CHILD_CHAIN, NEXT, PARKED, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, UP, Handler, NativeHandler, Prefetch,
+                                Query, Verdict, handler_init, query_answer, query_child, query_detached, query_do, query_park, query_resume,
+                                query_scratch)
+from fastdns.api.worker cimport Timer, Worker
+from fastdns.api.reply cimport Record, Reply, reply_add, reply_append
+from fastdns.api.names cimport Name, ZoneList, zones_hold
+from fastdns.api.wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL, flags_opcode
+from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.memory cimport atomic_peek_count, atomic_peek_ns, atomic_poke_ns, atomic_swap_ns, fetch_line, sieve_hit
 from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records, store_find,
                                            store_open, store_close, store_put, store_remove, store_load)
 from fastdns.plugins.cache._worth cimport Worth, reply_ttl, reply_worth
@@ -453,6 +451,7 @@ cdef uint32_t seconds(object nanoseconds) except? 4294967295:
 
 cdef class CacheHandler(NativeHandler):
     def __cinit__(self, *args, **kwargs):
+        handler_init(self)
         self.handler.prefetch = on_prefetch
         self.handler.prefetch_next = on_prefetch_next
         self.handler.query = on_query

@@ -1,6 +1,6 @@
 """Memory of one cache. The contract is in _pool.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, uintptr_t
-from fastdns.system.debug cimport debug_freed, debug_made
+from fastdns.api.memory cimport debug_freed, debug_made
 
 cdef extern from "<sys/mman.h>" nogil:
     void *mmap(void *address, size_t length, int protection, int flags, int fd, long offset)

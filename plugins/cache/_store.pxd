@@ -6,11 +6,10 @@ lock of a shard, or give up soon and do not insert. What is unlinked is freed wh
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcmp
-from fastdns._wire cimport Name
-from fastdns.message.reply cimport Record, Reply
-from fastdns.system.atomic cimport atomic_load_pointer, atomic_peek8, atomic_poke8, atomic_store_pointer, atomic_swap_pointer, atomic_take_pointer
-from fastdns.system.epoch cimport EpochTicket
-from fastdns.system.eviction cimport Sieve, SieveLink
+from fastdns.api.reply cimport Record, Reply
+from fastdns.api.names cimport Name
+from fastdns.api.memory cimport (EpochTicket, Sieve, SieveLink, atomic_load_pointer, atomic_peek8, atomic_poke8, atomic_store_pointer,
+                                 atomic_swap_pointer, atomic_take_pointer)
 from fastdns.plugins.cache._pool cimport Pool
 
 cdef struct Entry

@@ -2,12 +2,10 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memcmp, memset
-from fastdns._wire cimport FLAG_RA, FLAG_AD
-from fastdns.message.reply cimport Record, Reply
-from fastdns.system.atomic cimport atomic_add_count, atomic_peek8, atomic_peek_count, atomic_peek_ns
-from fastdns.system.epoch cimport epoch_ticket, epoch_passed
-from fastdns.system.eviction cimport Sieve, SieveLink, sieve_add, sieve_advance, sieve_hand, sieve_passes, sieve_remove
-from fastdns.system.spinlock cimport spin_free, spin_try
+from fastdns.api.reply cimport Record, Reply
+from fastdns.api.wire cimport FLAG_AD, FLAG_RA
+from fastdns.api.memory cimport (Sieve, SieveLink, atomic_add_count, atomic_peek8, atomic_peek_count, atomic_peek_ns, epoch_passed, epoch_ticket,
+                                 sieve_add, sieve_advance, sieve_hand, sieve_passes, sieve_remove, spin_free, spin_try)
 from fastdns.plugins.cache._pool cimport pool_take, pool_give, pool_trim
 
 cdef enum:

@@ -1,7 +1,7 @@
 """What a reply is worth to the cache: whether it may be kept, in which store, and for how long (RFC 2308, and CoreDNS where it differs)."""
 from libc.stdint cimport uint16_t, uint32_t
-from fastdns._wire cimport Name
-from fastdns.message.reply cimport Reply
+from fastdns.api.reply cimport Reply
+from fastdns.api.names cimport Name
 
 cdef enum:
     TTL_LEAST = 5               # seconds: of what has no TTL to go by

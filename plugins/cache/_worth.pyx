@@ -1,9 +1,9 @@
 """What a reply is worth to the cache. The contract is in _worth.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns._wire cimport Name, wire_name_equal, FLAG_TC, TYPE_CNAME, TYPE_ANY, CLASS_ANY, RCODE_NOERROR, RCODE_NXDOMAIN
-from fastdns.message.reply cimport Reply, Record, SECTION_ANSWER
-from fastdns.message.typify cimport (ReplyKind, Tally, reply_kind_of, reply_tally, KIND_NOERROR, KIND_NODATA, KIND_NAMEERROR, KIND_SERVERERROR,
-                                     KIND_META, KIND_UPDATE, KIND_OTHERERROR)
+from fastdns.api.reply cimport (KIND_META, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, KIND_OTHERERROR, KIND_SERVERERROR, KIND_UPDATE, SECTION_ANSWER,
+                                Record, Reply, ReplyKind, Tally, reply_kind_of, reply_tally)
+from fastdns.api.names cimport Name, wire_name_equal
+from fastdns.api.wire cimport CLASS_ANY, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_ANY, TYPE_CNAME
 from fastdns.plugins.cache._store cimport SUCCESS, DENIAL
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["parse", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 #: Nanoseconds. A little more than a client's usual 5 seconds, so that its own time runs out first.
 TIMEOUT = 5_001_000_000

@@ -1,7 +1,6 @@
 """cancel: gives each query a time after which nobody below waits for it any more."""
 from libc.stdint cimport int64_t
-from fastdns.walk.query cimport NEXT, Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler
+from fastdns.api.query cimport NEXT, Handler, NativeHandler, Query, Verdict, handler_init
 
 
 cdef Verdict cancel_query(Handler *self, Query *q) noexcept nogil:
@@ -13,6 +12,7 @@ cdef class Cancel(NativeHandler):
     cdef int64_t timeout        # ns
 
     def __cinit__(self, *args, **kwargs):
+        handler_init(self)
         self.handler.query = cancel_query
         self.handler.state = &self.timeout
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from fastdns import __version__
 from fastdns.plugins.chaos._chaos import ChaosHandler
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.system.host import host_name
 
 __all__ = ["AUTHORS", "parse", "setup", "txt_rdata"]
+
+TRAITS = Traits(any_class=True, runs_in_check=True)
 
 #: Octets of one character string (RFC 1035 3.3).
 STRING_MAX = 255

@@ -1,11 +1,11 @@
 """The native handler of chaos: TXT records of class CH that are made when the Corefile is loaded."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp
-from fastdns.walk.query cimport ANSWERED, NEXT, Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler, query_answer
-from fastdns.system.random cimport random_below
-from fastdns.message.reply cimport SECTION_ANSWER, reply_add_record
-from fastdns._wire cimport CLASS_CH, RCODE_NOERROR, TYPE_TXT, Name
+from fastdns.api.query cimport ANSWERED, NEXT, Handler, NativeHandler, Query, Verdict, handler_init, query_answer
+from fastdns.api.reply cimport SECTION_ANSWER, reply_add_record
+from fastdns.api.names cimport Name
+from fastdns.api.wire cimport CLASS_CH, RCODE_NOERROR, TYPE_TXT
+from fastdns.api.random cimport random_below
 
 cdef enum:
     AUTHORS_MAX = 128
@@ -72,6 +72,7 @@ cdef class ChaosHandler(NativeHandler):
     cdef tuple kept             # what the state borrows
 
     def __init__(self, str name, bytes version not None, list authors not None, bytes host not None):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         if len(authors) > AUTHORS_MAX:
             raise ValueError(f"more than {AUTHORS_MAX} authors")

@@ -9,8 +9,11 @@ from fastdns.corefile import CorefileError
 from fastdns.corefile.address import network_of
 from fastdns.corefile.errors import quoted
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Settings", "parse", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 
 class Settings(NamedTuple):

@@ -5,13 +5,12 @@ Those are asked for from the top of the server, so that they come from wherever 
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns.telemetry.metrics cimport Metric, metric_add
-from fastdns.walk.query cimport CHILD_MUX, NEXT, PARKED, UP, Handler, Query, Verdict, query_scratch
-from fastdns._mux cimport NativeHandler, query_answer, query_child, query_fail, query_park
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_alloc, reply_append, reply_copy
-from fastdns.message.typify cimport KIND_NAMEERROR, reply_kind
-from fastdns._wire cimport CLASS_IN, FLAG_TC, Name, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_SOA, wire_name_copy
-from fastdns.protocol.header cimport flags_opcode
+from fastdns.api.query cimport (CHILD_MUX, NEXT, PARKED, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_child, query_fail,
+                                query_park, query_scratch)
+from fastdns.api.reply cimport KIND_NAMEERROR, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_alloc, reply_append, reply_copy, reply_kind
+from fastdns.api.names cimport Name, wire_name_copy
+from fastdns.api.wire cimport CLASS_IN, FLAG_TC, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_SOA, flags_opcode
+from fastdns.api.metrics cimport Metric, metric_add
 
 cdef enum:
     TTL_MAX = 600               # seconds, where no SOA says how long there are no addresses (RFC 6147 5.1.7)
@@ -136,6 +135,7 @@ cdef class Dns64Handler(NativeHandler):
     cdef Dns64 dns64
 
     def __init__(self, str name, bytes prefix not None, bint translate_all, bint allow_ipv4):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         if not 4 <= len(prefix) <= 12:
             raise ValueError("the prefix must have 4 to 12 octets")

@@ -9,8 +9,11 @@ from fastdns.plugins.dnssec._dnssec import DnssecHandler
 from fastdns.plugins.dnssec.keys import Key, base_name, key_of_texts, read_key
 from fastdns.plugins.dnssec.signing import Signing, start_thread
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Settings", "parse", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 #: RRsets whose signatures are kept, by default, at least and at most.
 CAPACITY = 10000

@@ -1,6 +1,6 @@
 """RRsets in the form in which they are signed (RFC 4034 3.1.8.1 and 6)."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns.message.reply cimport Reply
+from fastdns.api.reply cimport Reply
 
 cdef enum:
     ORIGINAL_TTL = 3600         # seconds, in every RRSIG, whatever the records say (as CoreDNS)

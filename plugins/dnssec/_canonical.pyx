@@ -2,9 +2,8 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcmp, memcpy
-from fastdns.message.reply cimport Record, Reply, reply_alloc
-from fastdns._wire cimport store16, store32
-from fastdns.protocol.rrtypes cimport RR_CANONICAL, rrtype_get, rrtype_lower, rrtype_names
+from fastdns.api.reply cimport Record, Reply, reply_alloc
+from fastdns.api.wire cimport RR_CANONICAL, rrtype_get, rrtype_lower, rrtype_names, store16, store32
 
 cdef struct Data:
     const uint8_t *octets

@@ -1,6 +1,6 @@
 """NSEC records that are made for the query: "black lies", which say that the name is there and has neither the type nor anything behind it."""
 from libc.stdint cimport uint16_t, uint32_t
-from fastdns.walk.query cimport Query
+from fastdns.api.query cimport Query
 
 cdef enum DenialKind:
     DENIAL_APEX                 # of a type at a zone's own name

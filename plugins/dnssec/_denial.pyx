@@ -1,11 +1,11 @@
 """Black lies. The contract is in _denial.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
-from fastdns.walk.query cimport Query
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_AUTHORITY, Record, reply_add, reply_alloc
-from fastdns._wire cimport CLASS_IN, NAME_MAX
-from fastdns.protocol.rrtypes cimport (TYPE_A, TYPE_AAAA, TYPE_CERT, TYPE_DNSKEY, TYPE_HINFO, TYPE_HIP, TYPE_LOC, TYPE_MX, TYPE_NS, TYPE_NSEC,
-                                       TYPE_OPENPGPKEY, TYPE_RRSIG, TYPE_SOA, TYPE_SPF, TYPE_SRV, TYPE_SSHFP, TYPE_TLSA, TYPE_TXT)
+from fastdns.api.query cimport Query
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_AUTHORITY, Record, reply_add, reply_alloc
+from fastdns.api.names cimport NAME_MAX
+from fastdns.api.wire cimport (CLASS_IN, TYPE_A, TYPE_AAAA, TYPE_CERT, TYPE_DNSKEY, TYPE_HINFO, TYPE_HIP, TYPE_LOC, TYPE_MX, TYPE_NS, TYPE_NSEC,
+                               TYPE_OPENPGPKEY, TYPE_RRSIG, TYPE_SOA, TYPE_SPF, TYPE_SRV, TYPE_SSHFP, TYPE_TLSA, TYPE_TXT)
 
 cdef enum:
     COMMON = 14                 # types that every NSEC has

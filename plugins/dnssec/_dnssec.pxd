@@ -1,5 +1,5 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.index.zone_list cimport Zones
+from fastdns.api.names cimport Zones
 from fastdns.plugins.dnssec._signatures cimport Signatures
 
 cdef struct KeyRecord:          # a DNSKEY

@@ -3,18 +3,15 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 from libc.time cimport time
-from fastdns.system.atomic cimport atomic_peek_ns, atomic_swap_ns
-from fastdns.system.epoch cimport epoch_wait
-from fastdns.system.eviction cimport SieveLink
-from fastdns.telemetry.metrics cimport Metric, metric_add
-from fastdns.walk.query cimport ANSWERED, NEXT, PARKED, UP, Handler, Query, Verdict, query_do, query_scratch
-from fastdns._mux cimport NativeHandler, query_answer, query_fail, query_park
-from fastdns.message.reply cimport RECORDS_MAX, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_add, reply_add_record, reply_copy
-from fastdns.message.typify cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, ReplyKind, reply_kind
-from fastdns._wire cimport (CLASS_IN, FLAG_AA, MESSAGE_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_DNSKEY, TYPE_DS, TYPE_NSEC, TYPE_OPT, TYPE_RRSIG,
-                            TYPE_SOA, load16)
-from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_match
-from fastdns.protocol.header cimport flags_opcode
+from fastdns.api.query cimport (ANSWERED, NEXT, PARKED, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_do, query_fail,
+                                query_park, query_scratch)
+from fastdns.api.reply cimport (KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, RECORDS_MAX, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply,
+                                ReplyKind, reply_add, reply_add_record, reply_copy, reply_kind)
+from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_match
+from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, MESSAGE_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_DNSKEY, TYPE_DS, TYPE_NSEC, TYPE_OPT, TYPE_RRSIG,
+                               TYPE_SOA, flags_opcode, load16)
+from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.memory cimport SieveLink, atomic_peek_ns, atomic_swap_ns, epoch_wait
 from fastdns.plugins.dnssec._canonical cimport canonical_write
 from fastdns.plugins.dnssec._denial cimport DENIAL_APEX, DENIAL_CUT, DENIAL_NAME, DenialKind, denial_add
 from fastdns.plugins.dnssec._jobs cimport Job, Set, job_free, job_make, job_send
@@ -376,6 +373,7 @@ cdef class DnssecHandler(NativeHandler):
     cdef list watched
 
     def __init__(self, str name, ZoneList zones not None, uint64_t number, list keys not None, uint32_t capacity, uint32_t pace):
+        handler_init(self)
         cdef bytes rdata
         NativeHandler.__init__(self, name)
         self.zones = zones

@@ -3,8 +3,8 @@
 A job is made by a worker for a query that it parks, belongs to the signing thread until it comes back, and then to the worker again.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.engine.offload cimport OffloadRequest
-from fastdns.walk.query cimport Query
+from fastdns.api.query cimport Query
+from fastdns.api.worker cimport OffloadRequest
 
 cdef struct Set:                # an RRset of a reply, to be signed
     uint16_t first              # place of its first record in the reply's table

@@ -2,8 +2,8 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
-from fastdns.engine.offload cimport OffloadQueue, OffloadRequest, offload_next, offload_open, offload_return, offload_send, offload_wait
-from fastdns.walk.query cimport Query
+from fastdns.api.query cimport Query
+from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_next, offload_open, offload_return, offload_send, offload_wait
 
 cdef enum:
     WAITING_MAX = 2048          # jobs in the process that are not back

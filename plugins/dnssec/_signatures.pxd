@@ -4,7 +4,7 @@ A key is the signer's name and the canonical form of an RRset, compared as a who
 room, SIEVE says which of them go (_eviction). What was taken out is freed by `signatures_settle`, after a grace period.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from fastdns.system.eviction cimport Sieve, SieveLink
+from fastdns.api.memory cimport Sieve, SieveLink
 
 cdef struct Entry:
     SieveLink link              # first; once taken out: `older` is the next of those that wait to be freed

@@ -2,9 +2,9 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
-from fastdns.system.atomic cimport atomic_load_pointer, atomic_store_pointer
-from fastdns.system.eviction cimport SieveLink, sieve_add, sieve_advance, sieve_hand, sieve_hit, sieve_passes, sieve_remove
-from fastdns._wire cimport wire_multiplier, wire_seed
+from fastdns.api.names cimport wire_multiplier, wire_seed
+from fastdns.api.memory cimport (SieveLink, atomic_load_pointer, atomic_store_pointer, sieve_add, sieve_advance, sieve_hand, sieve_hit, sieve_passes,
+                                 sieve_remove)
 
 cdef enum:
     OCTETS_EACH = 1024          # of memory for each entry of the capacity

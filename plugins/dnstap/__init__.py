@@ -10,9 +10,12 @@ from fastdns.plugins.dnstap._dnstap import DnstapHandler
 from fastdns.plugins.dnstap._sender import Sender
 from fastdns.plugins.dnstap.endpoint import Endpoint
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.walk.placeholders import Format
 
 __all__ = ["setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 MIB = 1 << 20
 #: Octets of the queue for each 10,000 messages.

@@ -3,9 +3,9 @@ from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from fastdns.walk.query cimport CHILD_MUX, NEXT, TRANSPORT_NONE, Handler, Query, Stream, Verdict, Worker, query_is_udp, query_scratch
-from fastdns.system.address cimport Address
-from fastdns._mux cimport NativeHandler
+from fastdns.api.query cimport CHILD_MUX, NEXT, TRANSPORT_NONE, Handler, NativeHandler, Query, Stream, Verdict, handler_init, query_is_udp, query_scratch
+from fastdns.api.worker cimport Worker
+from fastdns.api.network cimport Address
 from fastdns.plugins.dnstap._sender cimport Sender, tap_clock, tap_put
 from fastdns.plugins.dnstap._tap cimport TAP_CLIENT_QUERY, TAP_CLIENT_RESPONSE, Tap, Tapped, TapType
 
@@ -116,6 +116,7 @@ cdef class DnstapHandler(NativeHandler):
     cdef public object connection
 
     def __cinit__(self, *args):
+        handler_init(self)
         self.handler.query = tell_query
         self.handler.done = tell_response
         self.handler.stream = tell_stream

@@ -1,7 +1,7 @@
 """What puts messages into the rings of a tap, and what takes them out."""
 from libc.stdint cimport int64_t
-from fastdns.walk.query cimport Worker
-from fastdns.walk.placeholders cimport Format
+from fastdns.api.worker cimport Worker
+from fastdns.api.metadata cimport Format
 from fastdns.plugins.dnstap._tap cimport Tap, Tapped
 
 # Puts a message; where there is no room it is dropped and counted.

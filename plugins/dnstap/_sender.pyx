@@ -9,17 +9,16 @@ from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_NORESERVE, MAP_PRIVATE, P
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 from posix.unistd cimport usleep
 
-from fastdns.system.atomic cimport (atomic_exchange32, atomic_fence, atomic_load64, atomic_load_pointer, atomic_peek8, atomic_peek32, atomic_poke8,
-                                    atomic_store32, atomic_store64, atomic_store_pointer)
-from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
-from fastdns.walk.query cimport WORKERS_MAX, Worker
-from fastdns.system.address cimport Address
-from fastdns._mux cimport query_write
-from fastdns.walk.placeholders cimport Format, format_write
-from fastdns.system.socket cimport (EFD_CLOEXEC, EFD_NONBLOCK, MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, close, eventfd, poll, pollfd, read, recv,
-                                    send, socket_clock, write)
-from fastdns.message.text cimport Text
-from fastdns._wire cimport load32, store32
+from fastdns.api.worker cimport WORKERS_MAX, Worker
+from fastdns.api.reply cimport query_write
+from fastdns.api.wire cimport load32, store32
+from fastdns.api.metrics cimport METRIC_CONTROL, Metric, metric_add
+from fastdns.api.metadata cimport Format, format_write
+from fastdns.api.text cimport Text
+from fastdns.api.memory cimport (atomic_exchange32, atomic_fence, atomic_load64, atomic_load_pointer, atomic_peek32, atomic_peek8, atomic_poke8,
+                                 atomic_store32, atomic_store64, atomic_store_pointer)
+from fastdns.api.network cimport (EFD_CLOEXEC, EFD_NONBLOCK, MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, Address, close, eventfd, poll, pollfd, read,
+                                  recv, send, socket_clock, write)
 from fastdns.plugins.dnstap._tap cimport (TAP_CLIENT_RESPONSE, TAP_EXTRA_MAX, TAP_FORWARDER_RESPONSE, TAP_HEAD_MAX, TAP_OVERHANG, TAP_RING_LEAST,
                                           Ring, Tap, Tapped)
 

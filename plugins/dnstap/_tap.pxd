@@ -4,9 +4,10 @@ A ring holds frames as they go over the wire: four octets of length, then a prot
 one that reaches the end of the ring runs over into the room behind it, and the next one begins as much further.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
-from fastdns.system.address cimport Address
-from fastdns.walk.query cimport Query, Worker, WORKERS_MAX
-from fastdns.walk.placeholders cimport Operation
+from fastdns.api.query cimport Query
+from fastdns.api.worker cimport WORKERS_MAX, Worker
+from fastdns.api.metadata cimport Operation
+from fastdns.api.network cimport Address
 
 cdef enum:
     TAP_RING_LEAST = 262144         # octets: more than any frame has

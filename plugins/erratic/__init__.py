@@ -8,8 +8,11 @@ from fastdns.corefile import CorefileError
 from fastdns.corefile.duration import MILLISECOND, parse_int
 from fastdns.corefile.errors import quoted
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Settings", "parse", "setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 AMOUNT = 2
 

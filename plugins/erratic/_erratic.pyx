@@ -1,11 +1,13 @@
 """The native handler of erratic: fixed answers, and a counter that decides what goes wrong with them."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from fastdns.system.atomic cimport atomic_count64, atomic_peek64
-from fastdns.walk.query cimport ANSWERED, DROPPED, PARKED, QUERY_DEADLINE, Handler, Query, Timer, Verdict, Worker, query_scratch
-from fastdns._mux cimport NativeHandler, query_answer, query_fail, query_park, query_resume
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add, reply_alloc
-from fastdns._wire cimport CLASS_IN, FLAG_AA, FLAG_TC, NAME_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_NS, TYPE_SOA
+from fastdns.api.query cimport (ANSWERED, DROPPED, PARKED, QUERY_DEADLINE, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_fail,
+                                query_park, query_resume, query_scratch)
+from fastdns.api.worker cimport Timer, Worker
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add, reply_alloc
+from fastdns.api.names cimport NAME_MAX
+from fastdns.api.wire cimport CLASS_IN, FLAG_AA, FLAG_TC, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_NS, TYPE_SOA
+from fastdns.api.memory cimport atomic_count64, atomic_peek64
 from fastdns.plugins.autopath._autopath cimport SearchPath, SearchPathHandle
 
 cdef enum:
@@ -139,6 +141,7 @@ cdef class ErraticHandler(NativeHandler):
     cdef Erratic erratic
 
     def __init__(self, str name, uint32_t drop, uint32_t delay, uint32_t truncate, int64_t duration, bint large):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         self.erratic.path.element = element
         self.erratic.drop = drop

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fastdns.plugins.errors._errors import ErrorLog
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["ErrorLog", "setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 LEVELS = ("warning", "error", "info", "debug")
 REGEXP_MAX = 10000

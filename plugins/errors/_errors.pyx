@@ -2,13 +2,12 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
 
-from fastdns.system.atomic cimport atomic_count64, atomic_exchange64, atomic_load64, atomic_store64, atomic_swap64
-from fastdns.system.futex cimport sleeper_begin, sleeper_end, sleeper_wait_for, sleeper_wake
-from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
-from fastdns.walk.query cimport ERROR_MAX, Handler, Query
-from fastdns._mux cimport NativeHandler
-from fastdns.message.text cimport Text, text_char, text_name, text_number, text_printable, text_put, text_type
-from fastdns._wire cimport NAME_MAX
+from fastdns.api.query cimport ERROR_MAX, Handler, NativeHandler, Query, handler_init
+from fastdns.api.names cimport NAME_MAX
+from fastdns.api.log cimport LOG_LINE_MAX, log_put
+from fastdns.api.text cimport Text, text_char, text_name, text_number, text_printable, text_put, text_type
+from fastdns.api.memory cimport (atomic_count64, atomic_exchange64, atomic_load64, atomic_store64, atomic_swap64, sleeper_begin, sleeper_end,
+                                 sleeper_wait_for, sleeper_wake)
 
 cdef enum:
     WAITING = 512               # entries; a power of two
@@ -120,6 +119,7 @@ cdef class ErrorLog(NativeHandler):
     """ErrorLog(name, number): number 0 logs each error at once, any other is what `take` tells of errors to be consolidated."""
 
     def __cinit__(self, name, uint64_t number):
+        handler_init(self)
         self.handler.done = report_done
         self.handler.state = <void *>number
 

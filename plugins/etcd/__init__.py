@@ -15,8 +15,11 @@ from fastdns.plugins.etcd.follower import Follower
 from fastdns.plugins.etcd.gateway import EtcdError, Gateway
 from fastdns.plugins.etcd.message import path_of
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Settings", "parse", "setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 #: Seconds that a start waits for the first list.
 PATIENCE = 5.0

@@ -1,7 +1,7 @@
 """Addresses and texts of a name, through the host names among its services: inside the zone by itself, outside through the server."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
-from fastdns.walk.query cimport Handler, Query, Verdict
-from fastdns.index.zone_list cimport ZoneName, Zones
+from fastdns.api.query cimport Handler, Query, Verdict
+from fastdns.api.names cimport ZoneName, Zones
 from fastdns.plugins.etcd._lookup cimport Found, Lookup
 from fastdns.plugins.etcd._snapshot cimport Service, Snapshot, Source
 

@@ -1,13 +1,11 @@
 """Addresses and texts of a name through host names; see _chase.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
-from fastdns.system.atomic cimport atomic_load_pointer
-from fastdns.walk.query cimport ANSWERED, CHILD_MUX, FAILED, PARKED, query_scratch
-from fastdns._mux cimport query_child, query_fail, query_park
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, reply_alloc, reply_append, reply_copy
-from fastdns.message.dedup cimport Seen, reply_put, seen_add, seen_begin
-from fastdns._wire cimport FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_TXT, Name, wire_name_copy, wire_name_equal
-from fastdns.index.zone_list cimport wire_is_below
+from fastdns.api.query cimport ANSWERED, CHILD_MUX, FAILED, PARKED, query_child, query_fail, query_park, query_scratch
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Seen, reply_alloc, reply_append, reply_copy, reply_put, seen_add, seen_begin
+from fastdns.api.names cimport NAME_MAX, Name, wire_is_below, wire_name_copy, wire_name_equal
+from fastdns.api.wire cimport FLAG_TC, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_TXT
+from fastdns.api.memory cimport atomic_load_pointer
 from fastdns.plugins.etcd._lookup cimport FOUND_NOTHING, FOUND_SOME, lookup_again, lookup_begin, lookup_next, service_ttl
 from fastdns.plugins.etcd._snapshot cimport HOST_4, HOST_6, HOST_NAME, HOST_TEXT
 

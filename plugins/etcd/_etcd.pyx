@@ -3,14 +3,13 @@ from libc.math cimport floor
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, strncpy
-from fastdns.system.atomic cimport atomic_load_pointer
-from fastdns.walk.query cimport ANSWERED, ERROR_MAX, NEXT, Handler, Query, Verdict, query_scratch
-from fastdns._mux cimport NativeHandler, query_answer
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, reply_alloc, reply_clear, reply_copy
-from fastdns.message.dedup cimport Seen, reply_put, seen_add, seen_begin
-from fastdns._wire cimport (FLAG_AA, NAME_MAX, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_MX, TYPE_NS,
-                            TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT, store16, store32, wire_name_equal, wire_name_text)
-from fastdns.index.zone_list cimport ZoneList, ZoneName, zones_hold, zones_match
+from fastdns.api.query cimport ANSWERED, ERROR_MAX, NEXT, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_scratch
+from fastdns.api.reply cimport (RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Seen, reply_alloc, reply_clear, reply_copy,
+                                reply_put, seen_add, seen_begin)
+from fastdns.api.names cimport NAME_MAX, ZoneList, ZoneName, wire_name_equal, wire_name_text, zones_hold, zones_match
+from fastdns.api.wire cimport (FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_MX, TYPE_NS, TYPE_PTR,
+                               TYPE_SOA, TYPE_SRV, TYPE_TXT, store16, store32)
+from fastdns.api.memory cimport atomic_load_pointer
 from fastdns.plugins.etcd._chase cimport Chase, Etcd, Extras, Target, chase_go, chase_push, chase_resume, lookup_data, ttl_of
 from fastdns.plugins.etcd._lookup cimport FOUND_BROKEN, FOUND_NOTHING, FOUND_SOME, Found, Lookup, lookup_again, lookup_begin, lookup_next
 from fastdns.plugins.etcd._snapshot cimport HOST_4, HOST_6, HOST_NAME, Records, Service, Snapshot
@@ -343,6 +342,7 @@ cdef class EtcdHandler(NativeHandler):
     cdef ZoneList fall
 
     def __cinit__(self, *args, **options):
+        handler_init(self)
         self.handler.query = on_query
         self.handler.resume = on_resume
         self.handler.scratch_size = sizeof(Chase)

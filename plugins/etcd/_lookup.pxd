@@ -1,6 +1,6 @@
 """The services that a name asks for."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
-from fastdns._wire cimport NAME_MAX
+from fastdns.api.names cimport NAME_MAX
 from fastdns.plugins.etcd._snapshot cimport Service, Snapshot
 
 cdef enum Found:

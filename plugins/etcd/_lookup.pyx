@@ -1,8 +1,9 @@
 """The services that a name asks for; see _lookup.pxd."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
-from fastdns.system.atomic cimport atomic_load_ns
-from fastdns._wire cimport LABELS_MAX, TYPE_TXT
+from fastdns.api.names cimport LABELS_MAX
+from fastdns.api.wire cimport TYPE_TXT
+from fastdns.api.memory cimport atomic_load_ns
 from fastdns.plugins.etcd._snapshot cimport HOST_BROKEN, snapshot_bound
 
 cdef enum:

@@ -2,8 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns.system.atomic cimport atomic_load_pointer, atomic_poke_ns, atomic_store_pointer
-from fastdns.system.epoch cimport epoch_wait
+from fastdns.api.memory cimport atomic_load_pointer, atomic_poke_ns, atomic_store_pointer, epoch_wait
 
 import time
 

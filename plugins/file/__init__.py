@@ -9,9 +9,12 @@ from fastdns.index.zone import Zone, ZoneSet
 from fastdns.plugins.file._file import FileHandler
 from fastdns.plugins.file.source import SECOND, ZoneFile, notifier
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 
 __all__ = ["Settings", "parse", "setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 log = Log("plugin/file")
 

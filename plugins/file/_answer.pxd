@@ -4,10 +4,9 @@ A handler calls zone_query from its `query` hook and zone_resume from `resume`; 
 an answer, so it is of one version (what is found through the server, after parking, is followed by authority of the version of that moment).
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns.walk.query cimport Prefetch, Handler, Query, Verdict
-from fastdns.index.nodes cimport IndexNode, IndexTable, RRset
-from fastdns.index.zone cimport ZoneState, ZoneVersion
-from fastdns.index.zone_list cimport Zones
+from fastdns.api.query cimport Handler, Prefetch, Query, Verdict
+from fastdns.api.names cimport Zones
+from fastdns.api.records cimport IndexNode, IndexTable, RRset, ZoneState, ZoneVersion
 
 cdef enum:                      # options
     ANSWER_PLAIN_REFERRALS = 1  # auto: AA is cleared even when an alias leads to the delegation

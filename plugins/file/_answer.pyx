@@ -1,20 +1,19 @@
 """From a question to the records of a zone. The contract is in _answer.pxd; the order of decisions is that of spec/plugins-a-k.md, file."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
-from fastdns.system.atomic cimport atomic_peek8
-from fastdns.index.index cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, IndexOutcome, IndexResult,
-                                  index_current, reply_add_rrset, table_exact, table_fetch_node, table_fetch_slot, table_find, table_wildcard)
-from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
-from fastdns.walk.query cimport PREFETCH_NEXT, PREFETCH_END, PREFETCH_PASS, ANSWERED, NEXT, Prefetch, Handler, Query, Verdict, query_do
-from fastdns._mux cimport query_answer, query_fail
-from fastdns.index.nodes cimport NODE_CNAME, NODE_DNAME, NODE_HASHED, NODE_WILDCARD, IndexNode, IndexRecord, RRset, node_rrset, rrset_record
-from fastdns.message.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record, reply_clear
-from fastdns.message.text cimport Text, text_name, text_put
-from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_ANY, TYPE_AXFR,
-                            TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, Name, load16, wire_name_copy, wire_name_length)
-from fastdns.index.zone cimport ZoneState, ZoneVersion, zone_match, zone_slots, zone_version
-from fastdns.index.zone_list cimport Zones, wire_is_below, zones_hold
-from fastdns.protocol.rrtypes cimport RR_ADDITIONAL, rrtype_get, rrtype_name_offset
+from fastdns.api.query cimport ANSWERED, NEXT, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query, Verdict, query_answer, query_do, query_fail
+from fastdns.api.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record, reply_clear
+from fastdns.api.names cimport Name, Zones, wire_is_below, wire_name_copy, wire_name_length, zones_hold
+from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, RR_ADDITIONAL, TYPE_A, TYPE_AAAA,
+                               TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, load16, rrtype_get,
+                               rrtype_name_offset)
+from fastdns.api.records cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_CNAME, NODE_DNAME,
+                                  NODE_HASHED, NODE_WILDCARD, IndexNode, IndexOutcome, IndexRecord, IndexResult, RRset, ZoneState, ZoneVersion,
+                                  index_current, node_rrset, reply_add_rrset, rrset_record, table_exact, table_fetch_node, table_fetch_slot, table_find,
+                                  table_wildcard, zone_match, zone_slots, zone_version)
+from fastdns.api.log cimport LOG_LINE_MAX, log_put
+from fastdns.api.text cimport Text, text_name, text_put
+from fastdns.api.memory cimport atomic_peek8
 from fastdns.plugins.file._chase cimport chase_alias, chase_dname, chase_resume
 from fastdns.plugins.file._proof cimport prove_absent_name, prove_absent_type, prove_expansion, prove_referral
 

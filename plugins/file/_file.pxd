@@ -1,8 +1,7 @@
 """The native handler of file; auto and secondary have handlers of the same kind."""
-from fastdns.walk.query cimport Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler
-from fastdns.index.zone cimport ZoneSet
-from fastdns.index.zone_list cimport ZoneList, Zones
+from fastdns.api.query cimport Handler, NativeHandler, Query, Verdict
+from fastdns.api.names cimport ZoneList, Zones
+from fastdns.api.records cimport ZoneSet
 
 cdef struct FileState:
     void **zones                # of the ZoneSet

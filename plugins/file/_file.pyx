@@ -1,13 +1,11 @@
 """The native handler of file: which zone, and what it says."""
 from libc.stdint cimport uint32_t
-from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
-from fastdns.walk.query cimport DROPPED, NEXT, Prefetch, Handler, Query, Verdict, query_scratch
-from fastdns._mux cimport NativeHandler, query_fail
-from fastdns.message.text cimport Text, text_address, text_name, text_put
-from fastdns._wire cimport OPCODE_NOTIFY, RCODE_REFUSED, TYPE_AXFR, TYPE_IXFR
-from fastdns.index.zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
-from fastdns.index.zone_list cimport ZoneList
-from fastdns.protocol.header cimport flags_opcode
+from fastdns.api.query cimport DROPPED, NEXT, Handler, NativeHandler, Prefetch, Query, Verdict, handler_init, query_fail, query_scratch
+from fastdns.api.names cimport ZoneList
+from fastdns.api.wire cimport OPCODE_NOTIFY, RCODE_REFUSED, TYPE_AXFR, TYPE_IXFR, flags_opcode
+from fastdns.api.records cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns.api.log cimport LOG_LINE_MAX, log_put
+from fastdns.api.text cimport Text, text_address, text_name, text_put
 from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.transfer.journal import give
 
@@ -54,6 +52,7 @@ cdef Verdict file_resume(Handler *self, Query *q) noexcept nogil:
 cdef class FileHandler(NativeHandler):
 
     def __cinit__(self, name, ZoneSet zones not None, fall=(), **_):
+        handler_init(self)
         self.zones = zones
         self.fall = ZoneList(fall)
         self.state.zones = &zones.slots

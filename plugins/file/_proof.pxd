@@ -1,7 +1,6 @@
 """Proofs of denial in the authority section: NSEC (RFC 4035 3.1.3) or NSEC3 (RFC 5155 7.2), as the zone has them; nothing where it is not signed."""
-from fastdns.index.index cimport IndexResult
-from fastdns.index.nodes cimport IndexNode
-from fastdns._wire cimport Name
+from fastdns.api.names cimport Name
+from fastdns.api.records cimport IndexNode, IndexResult
 from fastdns.plugins.file._answer cimport Ask
 
 # The name is not there, nor a wildcard for it; encloser is its closest one.

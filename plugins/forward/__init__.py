@@ -12,9 +12,12 @@ from fastdns.plugins.forward._forward import ForwardHandler
 from fastdns.plugins.forward.options import parse
 from fastdns.plugins.forward.upstreams import pack_address, targets
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 
 __all__ = ["setup"]
+
+TRAITS = Traits(any_class=True, runs_in_check=True)
 
 log = Log()
 

@@ -4,13 +4,13 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
-from fastdns.system.atomic cimport atomic_load32, atomic_peek_ns, atomic_poke_ns, atomic_store32
-from fastdns.telemetry.metrics cimport metric_add
-from fastdns.walk.query cimport ERROR_MAX, Flush, Source, Timer, Worker, worker_flush
-from fastdns.system.random cimport random_next
-from fastdns._wire cimport HEADER_SIZE, load16, store16, wire_answers
-from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_STREAM, TCP_NODELAY, close, connect, recv, send,
-                                    sockaddr)
+from fastdns.api.query cimport ERROR_MAX
+from fastdns.api.worker cimport Flush, Source, Timer, Worker, worker_flush
+from fastdns.api.wire cimport HEADER_SIZE, load16, store16, wire_answers
+from fastdns.api.metrics cimport metric_add
+from fastdns.api.memory cimport atomic_load32, atomic_peek_ns, atomic_poke_ns, atomic_store32
+from fastdns.api.random cimport random_next
+from fastdns.api.network cimport EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_STREAM, TCP_NODELAY, close, connect, recv, send, sockaddr
 from fastdns.plugins.forward._system cimport socket_connected, socket_error, socket_option
 from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, CONNECTION_DEPTH, CONNECTIONS, CONNECTIONS_MAX, CONNECTION_SLOTS, Connection, Exchange,
                                                 Peer, Settings, Share, Stock, Upstream, WAY_NONE, WAY_TCP, stock_exchange, stock_of, stocks,

@@ -1,6 +1,6 @@
 """Questions over UDP: connected sockets with random ports, renewed all the time; batches both ways."""
 from libc.stdint cimport uint32_t, int64_t
-from fastdns.walk.query cimport Flush, Worker
+from fastdns.api.worker cimport Flush, Worker
 from fastdns.plugins.forward._upstream cimport Exchange, Peer
 
 # Queues the request for the end of the batch, under a new id. BEGUN, or BROKEN with e.error set.

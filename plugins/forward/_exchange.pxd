@@ -1,6 +1,7 @@
 """One question on its way: attempts, the order of upstreams, failover, and the queries that wait for it."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
-from fastdns.walk.query cimport Handler, Query, Verdict, Worker, WORKERS_MAX
+from fastdns.api.query cimport Handler, Query, Verdict
+from fastdns.api.worker cimport WORKERS_MAX, Worker
 from fastdns.plugins.dnstap._tap cimport Tap
 from fastdns.plugins.forward._upstream cimport Exchange, Settings, Share, Upstream
 

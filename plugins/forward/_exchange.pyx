@@ -7,14 +7,15 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
-from fastdns.system.atomic cimport atomic_add32, atomic_load32, atomic_load_ns, atomic_store32
-from fastdns.telemetry.metrics cimport metric_add, metric_observe
-from fastdns.walk.query cimport ANSWERED, FAILED, NEXT, PARKED, Query, Timer, Verdict, Worker, query_is_udp, query_scratch, query_size
-from fastdns._mux cimport query_answer, query_fail, query_park, query_resume
-from fastdns.system.random cimport random_below
-from fastdns.message.reply cimport Record, reply_clear, reply_parse
-from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, load16
-from fastdns.protocol.header cimport flags_rcode
+from fastdns.api.query cimport (ANSWERED, FAILED, NEXT, PARKED, Query, Verdict, query_answer, query_fail, query_is_udp, query_park, query_resume,
+                                query_scratch, query_size)
+from fastdns.api.worker cimport Timer, Worker
+from fastdns.api.reply cimport Record, reply_clear, reply_parse
+from fastdns.api.wire cimport (FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL,
+                               flags_rcode, load16)
+from fastdns.api.metrics cimport metric_add, metric_observe
+from fastdns.api.memory cimport atomic_add32, atomic_load32, atomic_load_ns, atomic_store32
+from fastdns.api.random cimport random_below
 from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
 from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat, datagram_sweep
 from fastdns.plugins.forward._guest cimport guest_begin, guest_end, guest_forget, guest_wanted

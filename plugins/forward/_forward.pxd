@@ -1,6 +1,5 @@
 from libc.stdint cimport uint32_t, uint64_t
-from fastdns.walk.query cimport Handler, Query
-from fastdns._mux cimport NativeHandler
+from fastdns.api.query cimport Handler, NativeHandler, Query
 from fastdns.plugins.forward._exchange cimport Forward, Rcodes
 
 # The upstream (address:port) that a query was sent to last, "" if it was not: metadata forward/upstream.

@@ -2,18 +2,17 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns.system.atomic cimport atomic_add32
-from fastdns.walk.metadata cimport Label, LabelHandle
-from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
-from fastdns.walk.query cimport NEXT, Handler, Query, Verdict, Worker, query_scratch
-from fastdns._mux cimport NativeHandler
-from fastdns.message.text cimport Text, text_string
-from fastdns._wire cimport Name
-from fastdns.index.zone_list cimport name_is_below
+from fastdns.api.query cimport NEXT, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_scratch
+from fastdns.api.worker cimport Worker
+from fastdns.api.names cimport Name, name_is_below
+from fastdns.api.metrics cimport METRIC_CONTROL, Metric, metric_add
+from fastdns.api.metadata cimport Label, LabelHandle
+from fastdns.api.text cimport Text, text_string
+from fastdns.api.memory cimport atomic_add32
+from fastdns.api.network cimport socket_clock
 from fastdns.plugins.dnstap._tap cimport Tap
 from fastdns.plugins.forward._exchange cimport (POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting, exchange_abandon,
                                                 exchange_ask, exchange_close)
-from fastdns.system.socket cimport socket_clock
 from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream, upstream_alive
 from fastdns._wire import name_wire
 
@@ -68,6 +67,12 @@ cdef const char *forward_upstream(Handler *self, Query *q) noexcept nogil:
     return upstream.text
 
 
+cdef void forward_explain(Handler *self, Query *q, Explanation *out) noexcept nogil:
+    cdef const Upstream *upstream = (<Waiting *>query_scratch(self, q)).upstream
+    if upstream != NULL:
+        memcpy(out.upstream, upstream.text, sizeof(out.upstream))
+
+
 cdef bint publish_upstream(const Label *label, Query *q, Text *out) noexcept nogil:
     cdef const char *text
     if q.chain != label.handler.chain:          # it is no query of this block yet
@@ -84,6 +89,7 @@ cdef bint publish_upstream(const Label *label, Query *q, Text *out) noexcept nog
 cdef class ForwardHandler(NativeHandler):
 
     def __cinit__(self, *args):
+        handler_init(self)
         self.forward = <Forward *>calloc(1, sizeof(Forward))
         if self.forward == NULL:
             raise MemoryError
@@ -91,6 +97,7 @@ cdef class ForwardHandler(NativeHandler):
         self.handler.resume = forward_resume
         self.handler.abandon = forward_abandon
         self.handler.detach = forward_detach
+        self.handler.explain = forward_explain
         self.handler.scratch_size = sizeof(Waiting)
         self.handler.state = self.forward
         self.forward.handler = &self.handler

@@ -1,6 +1,6 @@
 """Questions over a connection that another worker has: at everyday rates one connection to an upstream does for the whole process."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns.walk.query cimport Worker
+from fastdns.api.worker cimport Worker
 from fastdns.plugins.forward._upstream cimport Exchange, Peer, Share
 
 ctypedef Share *(*guest_share_func)(void *owner, Worker *worker) noexcept nogil

@@ -7,9 +7,9 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
-from fastdns.system.atomic cimport atomic_load32
-from fastdns.walk.query cimport ERROR_MAX, Mail, Worker
-from fastdns._mux cimport mux_worker_count, mux_workers
+from fastdns.api.query cimport ERROR_MAX
+from fastdns.api.worker cimport Mail, Worker, mux_worker_count, mux_workers
+from fastdns.api.memory cimport atomic_load32
 from fastdns.plugins.forward._connection cimport connection_begin
 from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, REQUEST_INLINE, Exchange, Peer, Share, WAY_GUEST, WAY_NONE, exchange_give,
                                                 exchange_returned, exchange_take, upstream_peer)

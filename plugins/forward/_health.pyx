@@ -6,13 +6,13 @@ TLS and HTTPS upstreams.
 from libc.errno cimport EAGAIN, EINPROGRESS, errno
 from libc.stdint cimport uint16_t, uint32_t, int64_t
 from libc.string cimport memcpy, memset
-from fastdns.system.atomic cimport atomic_add32, atomic_exchange32, atomic_store32
-from fastdns.telemetry.metrics cimport metric_add
-from fastdns.walk.query cimport Source, Timer, Worker
-from fastdns.system.random cimport random_next
-from fastdns._wire cimport CLASS_IN, HEADER_SIZE, TYPE_NS, load16, store16
+from fastdns.api.worker cimport Source, Timer, Worker
+from fastdns.api.wire cimport CLASS_IN, HEADER_SIZE, TYPE_NS, load16, store16
+from fastdns.api.metrics cimport metric_add
+from fastdns.api.memory cimport atomic_add32, atomic_exchange32, atomic_store32
+from fastdns.api.random cimport random_next
+from fastdns.api.network cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_DGRAM, SOCK_STREAM, close, connect, recv, send, sockaddr
 from fastdns.plugins.forward._lane cimport lane_probe
-from fastdns.system.socket cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_DGRAM, SOCK_STREAM, close, connect, recv, send, sockaddr
 from fastdns.plugins.forward._system cimport socket_connected, socket_error
 from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, Peer, Probe, Settings, upstream_alive, upstream_socket
 

@@ -7,9 +7,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, strncpy
-from fastdns.engine.offload cimport OffloadQueue, OffloadRequest, offload_collect, offload_next, offload_open, offload_return, offload_send
-from fastdns.walk.query cimport ERROR_MAX
-from fastdns._wire cimport HEADER_SIZE
+from fastdns.api.query cimport ERROR_MAX
+from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_collect, offload_next, offload_open, offload_return, offload_send
+from fastdns.api.wire cimport HEADER_SIZE
 from fastdns.plugins.forward._upstream cimport BEGUN, BROKEN, Exchange, Peer, WAY_LANE, WAY_NONE, exchange_returned
 
 cdef enum:

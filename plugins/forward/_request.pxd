@@ -1,5 +1,5 @@
 """The message that goes upstream for a query."""
-from fastdns.walk.query cimport Query
+from fastdns.api.query cimport Query
 from fastdns.plugins.forward._upstream cimport Exchange
 
 # Writes the request into the exchange, id 0: the client's octets as they are, or, where handlers above changed name, type, class or EDNS,

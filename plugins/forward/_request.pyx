@@ -2,9 +2,10 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memset
-from fastdns.walk.query cimport Query
-from fastdns._wire cimport (HEADER_SIZE, MESSAGE_MAX, NAME_MAX, Section, TYPE_OPT, TYPE_TSIG, WireRecord, store16, store32, wire_begin_records,
-                            wire_expand_name, wire_expand_rdata, wire_name_equal, wire_next_record)
+from fastdns.api.query cimport Query
+from fastdns.api.names cimport NAME_MAX, wire_name_equal
+from fastdns.api.wire cimport (HEADER_SIZE, MESSAGE_MAX, TYPE_OPT, TYPE_TSIG, Section, WireRecord, store16, store32, wire_begin_records, wire_expand_name,
+                               wire_expand_rdata, wire_next_record)
 from fastdns.plugins.forward._upstream cimport Exchange, REQUEST_INLINE
 
 

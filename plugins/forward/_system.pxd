@@ -1,6 +1,6 @@
 """What forward alone asks of the kernel: options, states and texts of sockets, and which datagram an ICMP error is about. The rest is in _socket."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns.system.socket cimport sockaddr
+from fastdns.api.network cimport sockaddr
 
 cdef extern from * nogil:
     """

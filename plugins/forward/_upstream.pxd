@@ -5,9 +5,10 @@ sockets and connections. An `Exchange` is one question under way; the queries th
 ways to an upstream (_datagram, _connection, _lane), which know nothing of policies and report through `Share.answered` and `Share.failed`.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
-from fastdns.walk.query cimport Query, Worker, Source, Timer, Flush, ERROR_MAX, WORKERS_MAX
-from fastdns.telemetry.metrics cimport Buckets
-from fastdns.system.socket cimport iovec, mmsghdr
+from fastdns.api.query cimport ERROR_MAX, Query
+from fastdns.api.worker cimport WORKERS_MAX, Flush, Source, Timer, Worker
+from fastdns.api.metrics cimport Buckets
+from fastdns.api.network cimport iovec, mmsghdr
 
 cdef enum:
     UPSTREAMS_MAX = 64

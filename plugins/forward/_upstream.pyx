@@ -4,10 +4,11 @@ from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strerror
-from fastdns.system.atomic cimport atomic_store32, atomic_store_ns
-from fastdns.walk.query cimport ERROR_MAX, Worker
-from fastdns.system.socket cimport SOCK_CLOEXEC, SOCK_NONBLOCK, bind, close, sockaddr, socket
-from fastdns._wire cimport wire_answers
+from fastdns.api.query cimport ERROR_MAX
+from fastdns.api.worker cimport Worker
+from fastdns.api.wire cimport wire_answers
+from fastdns.api.memory cimport atomic_store32, atomic_store_ns
+from fastdns.api.network cimport SOCK_CLOEXEC, SOCK_NONBLOCK, bind, close, sockaddr, socket
 from fastdns.plugins.forward._system cimport error_number_set, socket_address_text, socket_local_text
 
 cdef enum:

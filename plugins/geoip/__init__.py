@@ -10,8 +10,11 @@ from fastdns.corefile.errors import quoted, system_error
 from fastdns.plugins.geoip._geoip import GeoipHandler
 from fastdns.plugins.geoip._mmdb import Database
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Settings", "parse", "provides", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 #: ``database_type`` of the databases that have places, and of those that have autonomous systems, as the library of CoreDNS knows them.
 CITY = {

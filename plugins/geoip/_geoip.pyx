@@ -3,11 +3,10 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport atoi, strtod
 from libc.string cimport strchr
-from fastdns.walk.metadata cimport Label, LabelHandle
-from fastdns._mux cimport NativeHandler
-from fastdns.walk.query cimport Query
-from fastdns.message.text cimport Text, text_char, text_number, text_put, text_string
-from fastdns._wire cimport wire_subnet
+from fastdns.api.query cimport NativeHandler, Query, handler_init
+from fastdns.api.wire cimport wire_subnet
+from fastdns.api.metadata cimport Label, LabelHandle
+from fastdns.api.text cimport Text, text_char, text_number, text_put, text_string
 from fastdns.plugins.geoip._mmdb cimport (KIND_ARRAY, KIND_BOOLEAN, KIND_TEXT, LOOKUP_BROKEN, LOOKUP_FOUND, Database, Lookup, Mmdb, Value, mmdb_find,
                                           mmdb_float, mmdb_member, mmdb_skip, mmdb_unsigned, mmdb_value)
 
@@ -176,6 +175,7 @@ cdef class GeoipHandler(NativeHandler):
     cdef bint subnet
 
     def __init__(self, Database database not None, *, bint city, bint asn, bint subnet=False):
+        handler_init(self)
         NativeHandler.__init__(self, "geoip")
         self.database = database
         self.subnet = subnet

@@ -17,12 +17,15 @@ from fastdns.plugin import PASS, Next, Plugin, Query
 from fastdns.protocol.header import FLAG_CD, FLAG_QR, FLAG_RD, FLAGS_OPCODE, OPCODE_QUERY, flags_opcode, flags_rcode, message_flags
 from fastdns.protocol.parameters import rcode_text
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
     from fastdns.plugins.grpc.client import Client, Target
 
 __all__ = ["Grpc", "Options", "parse", "setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 UPSTREAMS_MAX = 15
 #: Seconds for all attempts together.

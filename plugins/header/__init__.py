@@ -7,8 +7,11 @@ from typing import NamedTuple
 from fastdns.corefile import CorefileError
 from fastdns.protocol.header import FLAG_AA, FLAG_RA, FLAG_RD
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["FLAGS", "Rules", "parse", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 #: Bits of a header (RFC 1035 4.1.1).
 FLAGS = {"aa": FLAG_AA, "ra": FLAG_RA, "rd": FLAG_RD}

@@ -1,8 +1,7 @@
 """The native handler of header: two masks for queries and two for replies."""
 from libc.stdint cimport uint16_t
-from fastdns.walk.query cimport NEXT, UP, Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler
-from fastdns.protocol.header cimport FLAG_CD, FLAG_RD, OPCODE_QUERY, flags_opcode
+from fastdns.api.query cimport NEXT, UP, Handler, NativeHandler, Query, Verdict, handler_init
+from fastdns.api.wire cimport FLAG_CD, FLAG_RD, OPCODE_QUERY, flags_opcode
 
 cdef struct HeaderState:
     uint16_t query_set
@@ -40,6 +39,7 @@ cdef class HeaderHandler(NativeHandler):
     cdef HeaderState state
 
     def __init__(self, str name, tuple query, tuple response):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         self.state.query_set, self.state.query_clear = query
         self.state.response_set, self.state.response_clear = response

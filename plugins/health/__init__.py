@@ -10,10 +10,13 @@ from fastdns.corefile import CorefileError
 from fastdns.corefile.address import join_host_port, split_address
 from fastdns.httpd.endpoint import HEALTH, Endpoint, page_address
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 
 __all__ = ["setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 log = Log("plugin/health")
 

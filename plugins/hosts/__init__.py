@@ -12,10 +12,13 @@ from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.hosts._hosts import HostsHandler
 from fastdns.plugins.hosts.table import Entries, records
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 
 __all__ = ["Hosts", "Settings", "parse", "setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 log = Log("plugin/hosts")
 

@@ -1,13 +1,11 @@
 """The native handler of hosts: one look-up in a flat index, a second one where there are wildcards."""
 from libc.stdint cimport uint8_t
-from fastdns.system.atomic cimport atomic_peek8, atomic_poke8
-from fastdns.index.index cimport Index, index_exact, index_wildcard, reply_add_rrset
-from fastdns.walk.query cimport ANSWERED, NEXT, Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler, query_answer, query_fail
-from fastdns.index.nodes cimport IndexCore, IndexNode, RRset, node_rrset
-from fastdns.message.reply cimport SECTION_ANSWER
-from fastdns._wire cimport FLAG_AA, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_PTR
-from fastdns.index.zone_list cimport ZoneList, Zones, zones_hold
+from fastdns.api.query cimport ANSWERED, NEXT, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_fail
+from fastdns.api.reply cimport SECTION_ANSWER
+from fastdns.api.names cimport ZoneList, Zones, zones_hold
+from fastdns.api.wire cimport FLAG_AA, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_PTR
+from fastdns.api.records cimport Index, IndexCore, IndexNode, RRset, index_exact, index_wildcard, node_rrset, reply_add_rrset
+from fastdns.api.memory cimport atomic_peek8, atomic_poke8
 
 cdef struct HostsState:
     const IndexCore *index
@@ -58,6 +56,7 @@ cdef class HostsHandler(NativeHandler):
     cdef ZoneList fall
 
     def __init__(self, str name, Index index not None, ZoneList zones not None, ZoneList fall not None, bint unsupported):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         self.index = index
         self.zones = zones

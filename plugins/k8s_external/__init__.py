@@ -8,8 +8,11 @@ from fastdns.corefile import CorefileError
 from fastdns.plugins.k8s_external._k8s_external import ExternalHandler
 from fastdns.plugins.kubernetes._kubernetes import Kubernetes
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Settings", "parse", "setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 TTL_MAX = 3600
 

@@ -1,10 +1,9 @@
 """Records of services that can be reached from outside; see _answer.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Reply, reply_alloc, reply_copy
-from fastdns.message.dedup cimport Seen, reply_put, seen_add, seen_begin
-from fastdns._wire cimport NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, store16, store32, wire_name_equal
-from fastdns.index.zone_list cimport ZoneName
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Reply, Seen, reply_alloc, reply_copy, reply_put, seen_add, seen_begin
+from fastdns.api.names cimport NAME_MAX, ZoneName, wire_name_equal
+from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, store16, store32
 from fastdns.plugins.k8s_external._external cimport SOA_NUMBERS
 from fastdns.plugins.kubernetes.answer.records cimport target_of, weight_of
 from fastdns.plugins.kubernetes.answer.chase cimport from_text

@@ -1,6 +1,6 @@
 """How one server block's external zones look. Never changed once the handler is in a chain."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns.index.zone_list cimport ZoneName, Zones
+from fastdns.api.names cimport ZoneName, Zones
 from fastdns.plugins.kubernetes.answer.view cimport View
 
 cdef struct Apex:                   # what a zone needs besides its services

@@ -1,7 +1,7 @@
 """The native handler of k8s_external."""
 from libc.stdint cimport uint32_t
-from fastdns._mux cimport NativeHandler
-from fastdns.index.zone_list cimport ZoneList
+from fastdns.api.query cimport NativeHandler
+from fastdns.api.names cimport ZoneList
 from fastdns.plugins.k8s_external._external cimport External
 from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
 

@@ -2,13 +2,12 @@
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns.walk.query cimport ANSWERED, CHILD_MUX, FAILED, Handler, NEXT, PARKED, Query, Verdict, query_scratch
-from fastdns._mux cimport query_answer, query_child, query_fail, query_park
-from fastdns.message.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, reply_append, reply_clear
-from fastdns._wire cimport (FLAG_AA, FLAG_TC, NAME_MAX, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV,
-                            Name, store32, wire_name_copy)
+from fastdns.api.query cimport (ANSWERED, CHILD_MUX, FAILED, NEXT, PARKED, Handler, Query, Verdict, handler_init, query_answer, query_child, query_fail,
+                                query_park, query_scratch)
+from fastdns.api.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, reply_append, reply_clear
+from fastdns.api.names cimport NAME_MAX, Name, ZoneName, name_is_below, wire_name_copy, zones_hold, zones_match
+from fastdns.api.wire cimport FLAG_AA, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store32
 from fastdns._wire import name_wire
-from fastdns.index.zone_list cimport ZoneName, name_is_below, zones_hold, zones_match
 from fastdns.plugins.k8s_external._answer cimport ANSWER_NAME_ERROR, Host, Hosts, answer_server, answer_server_addresses, answer_soa, external_answer
 from fastdns.plugins.k8s_external._external cimport Apex, SOA_NUMBERS
 from fastdns.plugins.kubernetes.answer.records cimport Ask
@@ -139,6 +138,7 @@ cdef Verdict on_resume(Handler *self, Query *q) noexcept nogil:
 cdef class ExternalHandler(NativeHandler):
 
     def __cinit__(self, *args, **options):
+        handler_init(self)
         self.handler.query = on_query
         self.handler.resume = on_resume
         self.handler.scratch_size = sizeof(Lookup)

@@ -5,8 +5,9 @@ They are as many as CoreDNS sends: an address comes once for each port, and SRV 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
-from fastdns.system.hash cimport hash_octets, hash_seed
-from fastdns._wire cimport NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, store16
+from fastdns.api.names cimport NAME_MAX
+from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, store16
+from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.plugins.k8s_external._answer cimport Entries, Entry, entries_begin, entries_next, soa_write, target_write
 from fastdns.plugins.k8s_external._external cimport Apex, External
 from fastdns.plugins.k8s_external._k8s_external cimport ExternalHandler

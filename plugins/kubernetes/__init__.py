@@ -16,12 +16,15 @@ from fastdns.plugins.kubernetes.watch.connection import ApiConfigError, Endpoint
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
 from fastdns.plugins.kubernetes.watch.selectors import Selector
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.system import interfaces
 
 if TYPE_CHECKING:
     from fastdns.plugins.kubernetes.watch.cluster import Origin
 
 __all__ = ["setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:

@@ -2,13 +2,13 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns.walk.query cimport PREFETCH_NEXT, PREFETCH_END, PREFETCH_PASS, ANSWERED, FAILED, NEXT, PARKED, Prefetch, Handler, Query, Verdict, query_scratch
-from fastdns.system.memory cimport fetch_line
-from fastdns._mux cimport query_answer, query_fail
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, reply_add, reply_clear, Record
-from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_CNAME,
-                            TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT, Name)
-from fastdns.index.zone_list cimport ZoneList, ZoneName, zones_hold, zones_match
+from fastdns.api.query cimport (ANSWERED, FAILED, NEXT, PARKED, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query, Verdict,
+                                handler_init, query_answer, query_fail, query_scratch)
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_clear
+from fastdns.api.names cimport Name, ZoneList, ZoneName, zones_hold, zones_match
+from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_CNAME,
+                               TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT)
+from fastdns.api.memory cimport fetch_line
 from fastdns.plugins.kubernetes.answer.records cimport (Ask, Candidates, answer_addresses, answer_exists, answer_servers, answer_soa, answer_srv,
                                                         ask_resolve)
 from fastdns.plugins.kubernetes.answer.chase cimport Chase, chase_begin, chase_resume
@@ -236,6 +236,7 @@ cdef bytes wire(str name):
 cdef class Kubernetes(NativeHandler):
 
     def __cinit__(self, *args, **options):
+        handler_init(self)
         self.handler.prefetch = kubernetes_prefetch
         self.handler.prefetch_next = kubernetes_prefetch_next
         self.handler.query = kubernetes_query

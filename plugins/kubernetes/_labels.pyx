@@ -1,10 +1,10 @@
 """Metadata of kubernetes: the parts of the client's question, and whose pod asks. Computed when somebody reads it."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
-from fastdns.walk.metadata cimport Label as MetadataLabel, LabelHandle
-from fastdns.walk.query cimport Query
-from fastdns.message.text cimport Text, text_put
-from fastdns.index.zone_list cimport ZoneName, zones_match
+from fastdns.api.query cimport Query
+from fastdns.api.names cimport ZoneName, zones_match
+from fastdns.api.metadata cimport Label as MetadataLabel, LabelHandle
+from fastdns.api.text cimport Text, text_put
 from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_pod, next_pod, probe_begin
 from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
 from fastdns.plugins.kubernetes.answer.name cimport (FORM_APEX, FORM_NAMESPACE, FORM_NONE, FORM_POD, FORM_SERVICE, GRAMMAR_IMPORTED, GRAMMAR_ZONAL,

@@ -2,10 +2,9 @@
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns.walk.query cimport Query
-from fastdns._wire cimport NAME_MAX, Name
+from fastdns.api.query cimport Query
+from fastdns.api.names cimport NAME_MAX, Name, ZoneName, zones_match
 from fastdns._wire import name_wire
-from fastdns.index.zone_list cimport ZoneName, zones_match
 from fastdns.plugins.autopath._autopath cimport SearchPath, SearchPathHandle
 from fastdns.plugins.kubernetes.store.find cimport find_namespace, find_pod, find_service
 from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes

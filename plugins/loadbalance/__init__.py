@@ -8,8 +8,11 @@ from fastdns.corefile import CorefileError
 from fastdns.corefile.address import packed
 from fastdns.plugins.loadbalance._loadbalance import LoadbalanceHandler
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Settings", "parse", "parse_network", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 SECOND = 10**9
 RELOAD = 30 * SECOND

@@ -5,13 +5,12 @@ Only the table of records changes place; what they point at (index, cache) is sh
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns.system.atomic cimport atomic_load_pointer, atomic_store_pointer
-from fastdns.system.epoch cimport epoch_wait
-from fastdns.walk.query cimport UP, Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler
-from fastdns.system.random cimport Random, random_below
-from fastdns.message.reply cimport RECORDS_MAX, SECTION_ADDITIONAL, SECTION_ANSWER, Record, Reply
-from fastdns._wire cimport RCODE_NOERROR, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_CNAME, TYPE_IXFR, TYPE_MX, TYPE_SRV, wire_name_hash
+from fastdns.api.query cimport UP, Handler, NativeHandler, Query, Verdict, handler_init
+from fastdns.api.reply cimport RECORDS_MAX, SECTION_ADDITIONAL, SECTION_ANSWER, Record, Reply
+from fastdns.api.names cimport wire_name_hash
+from fastdns.api.wire cimport RCODE_NOERROR, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_CNAME, TYPE_IXFR, TYPE_MX, TYPE_SRV
+from fastdns.api.memory cimport atomic_load_pointer, atomic_store_pointer, epoch_wait
+from fastdns.api.random cimport Random, random_below
 
 cdef enum:
     PREFIXES_MAX = 64           # of `prefer`: each is a pass over the addresses of a reply
@@ -316,6 +315,7 @@ cdef class LoadbalanceHandler(NativeHandler):
     cdef LoadbalanceState state
 
     def __init__(self, str name, bint weighted, list networks):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         cdef bytes octets
         if len(networks) > PREFIXES_MAX:

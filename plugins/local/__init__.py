@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fastdns.corefile.errors import quoted
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["parse", "setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:

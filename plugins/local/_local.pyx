@@ -1,14 +1,13 @@
 """The native handler of local: four zones whose records stand here."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp
-from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_debug, log_put
-from fastdns.telemetry.metrics cimport Metric, metric_add
-from fastdns.walk.query cimport ANSWERED, NEXT, Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler, query_answer
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add
-from fastdns.message.text cimport Text, text_address, text_name, text_string, text_type
-from fastdns._wire cimport CLASS_IN, Name, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_PTR, TYPE_SOA
-from fastdns.index.zone_list cimport ZoneList, ZoneName, zones_match
+from fastdns.api.query cimport ANSWERED, NEXT, Handler, NativeHandler, Query, Verdict, handler_init, query_answer
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add
+from fastdns.api.names cimport Name, ZoneList, ZoneName, zones_match
+from fastdns.api.wire cimport CLASS_IN, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_PTR, TYPE_SOA
+from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.log cimport LOG_LINE_MAX, log_debug, log_put
+from fastdns.api.text cimport Text, text_address, text_name, text_string, text_type
 
 cdef enum:
     TTL = 604800                # seconds: a week
@@ -128,6 +127,7 @@ cdef class LocalHandler(NativeHandler):
     cdef LocalState state
 
     def __init__(self, str name, bint prefix):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         self.state.prefix = prefix
         self.state.cell = REQUESTS.cell(())

@@ -7,10 +7,13 @@ from fastdns.corefile import CorefileError
 from fastdns.corefile.zone import origins
 from fastdns.plugins.log._log import CLASSES, QueryLog
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 from fastdns.walk.placeholders import Format
 
 __all__ = ["QueryLog", "setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 log = Log("plugin/log")
 

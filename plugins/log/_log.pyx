@@ -3,15 +3,13 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
-from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
-from fastdns.walk.metadata cimport Label, LabelHandle
-from fastdns.walk.query cimport Handler, Query
-from fastdns._mux cimport NativeHandler
-from fastdns.walk.placeholders cimport Format, Operation, format_write, query_was_dropped
-from fastdns.message.text cimport Text, text_put, text_string
-from fastdns.message.typify cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, ReplyKind, reply_kind
-from fastdns._wire cimport NAME_MAX
-from fastdns.protocol.header cimport flags_opcode
+from fastdns.api.query cimport Handler, NativeHandler, Query, handler_init, query_was_dropped
+from fastdns.api.reply cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, ReplyKind, reply_kind
+from fastdns.api.names cimport NAME_MAX
+from fastdns.api.wire cimport flags_opcode
+from fastdns.api.log cimport LOG_LINE_MAX, log_put
+from fastdns.api.metadata cimport Format, Label, LabelHandle, Operation, format_write
+from fastdns.api.text cimport Text, text_put, text_string
 
 from fastdns._wire import name_wire
 
@@ -101,6 +99,7 @@ cdef class QueryLog(NativeHandler):
     cdef list _formats
 
     def __cinit__(self, name, list rules):
+        handler_init(self)
         cdef Rule *rule
         cdef Format form
         self._formats = []

@@ -11,9 +11,12 @@ from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import origins
 from fastdns.plugins.loop._loop import Loop
 from fastdns.setup import Config, Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 
 __all__ = ["Prober", "probe_name", "setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 log = Log("plugin/loop")
 

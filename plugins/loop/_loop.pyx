@@ -1,12 +1,11 @@
 """loop: counts how often the probe that the server sent to itself comes in."""
 from libc.stdint cimport uint32_t
 from libc.string cimport memcmp
-from fastdns.system.atomic cimport atomic_add32, atomic_load32, atomic_store32
-from fastdns._wire cimport TYPE_HINFO, Name, wire_name_copy
+from fastdns.api.query cimport handler_init
+from fastdns.api.names cimport Name, wire_name_copy
+from fastdns.api.wire cimport TYPE_HINFO
+from fastdns.api.memory cimport atomic_add32, atomic_load32, atomic_store32
 from fastdns._wire import name_wire
-from fastdns.walk.query cimport NEXT, Handler, Query, Verdict
-from fastdns.system.address cimport Address
-from fastdns._mux cimport NativeHandler
 
 cdef enum:
     SIGHTINGS = 3               # of one probe: nothing but a loop brings it back twice
@@ -34,6 +33,7 @@ cdef class Loop(NativeHandler):
     cdef Probe probe
 
     def __cinit__(self, *args, **kwargs):
+        handler_init(self)
         self.handler.query = loop_query
         self.handler.state = &self.probe
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fastdns.index.zone_list import ZoneList
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:

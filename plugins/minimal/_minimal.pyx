@@ -1,12 +1,10 @@
 """The native handler of minimal: takes records out of the reply's table."""
 from libc.stdint cimport uint16_t
 from libc.stdio cimport snprintf
-from fastdns.walk.query cimport ERROR_MAX, UP, Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler
-from fastdns.message.reply cimport SECTION_ANSWER, Reply
-from fastdns.message.typify cimport KIND_META, KIND_NOERROR, ReplyKind, reply_kind
-from fastdns._wire cimport wire_name_text
-from fastdns.protocol.header cimport flags_opcode
+from fastdns.api.query cimport ERROR_MAX, UP, Handler, NativeHandler, Query, Verdict, handler_init
+from fastdns.api.reply cimport KIND_META, KIND_NOERROR, SECTION_ANSWER, Reply, ReplyKind, reply_kind
+from fastdns.api.names cimport wire_name_text
+from fastdns.api.wire cimport flags_opcode
 
 cdef enum:
     NAME_SHOWN = 130            # characters of a name: the text ends at ERROR_MAX
@@ -45,4 +43,5 @@ cdef Verdict minimal_reply(Handler *self, Query *q) noexcept nogil:
 cdef class MinimalHandler(NativeHandler):
 
     def __cinit__(self, *args):
+        handler_init(self)
         self.handler.reply = minimal_reply

@@ -6,8 +6,11 @@ import os
 
 from fastdns.corefile import CorefileError
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["parse", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 MOST = 1024
 

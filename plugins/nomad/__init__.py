@@ -13,10 +13,13 @@ from fastdns.corefile.zone import fqdn
 from fastdns.plugin import PASS, Next, Plugin, Query, Record
 from fastdns.plugins.nomad.api import Api, NomadError, Service
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 
 __all__ = ["Nomad", "Options", "parse", "setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 log = Log("plugin/nomad")
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from fastdns.plugins.nsid._nsid import NsidHandler
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.system.host import host_name
 
 __all__ = ["parse", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:

@@ -1,10 +1,9 @@
 """The native handler of nsid: one option in the OPT of a reply (RFC 5001)."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
-from fastdns.walk.query cimport NEXT, UP, Handler, Query, Verdict, query_scratch
-from fastdns._mux cimport NativeHandler
-from fastdns.message.reply cimport reply_alloc
-from fastdns._wire cimport EDNS_DO, Edns, load16, store16
+from fastdns.api.query cimport NEXT, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_scratch
+from fastdns.api.reply cimport reply_alloc
+from fastdns.api.wire cimport EDNS_DO, Edns, load16, store16
 
 cdef enum:
     OPTION_NSID = 3
@@ -84,6 +83,7 @@ cdef class NsidHandler(NativeHandler):
     MOST = DATA_MAX
 
     def __init__(self, str name, bytes data not None):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         if len(data) > DATA_MAX:
             raise ValueError(f"an identifier of more than {DATA_MAX} octets")

@@ -11,9 +11,12 @@ from typing import NamedTuple
 
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log, write
 
 __all__ = ["EVENTS", "Command", "parse", "setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 log = Log()
 

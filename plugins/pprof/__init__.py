@@ -5,9 +5,12 @@ from __future__ import annotations
 from fastdns.corefile import CorefileError
 from fastdns.corefile.address import split_address
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 
 __all__ = ["setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 log = Log("plugin/pprof")
 

@@ -8,8 +8,11 @@ from fastdns.httpd.endpoint import Endpoint, Reply, Request, page_address
 from fastdns.plugins.prometheus import process
 from fastdns.plugins.prometheus._prometheus import Recorder
 from fastdns.setup import Config, Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Recorder", "page", "setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 ADDRESS = "localhost:9153"
 #: Pages below this many octets are not worth packing.

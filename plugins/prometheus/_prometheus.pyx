@@ -2,13 +2,11 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from fastdns cimport _mux
-from fastdns.system.atomic cimport atomic_bump64
-from fastdns.telemetry.metrics cimport Buckets, Metric, metric_row, metric_width, row_observe
-from fastdns.walk.query cimport Handler, Query, query_do, query_is_udp
-from fastdns._mux cimport NativeHandler
-from fastdns.system.socket cimport socket_clock
-from fastdns.index.zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns.api.query cimport Handler, NativeHandler, Query, handler_init, query_do, query_is_udp
+from fastdns.api.records cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns.api.metrics cimport Buckets, Metric, metric_row, metric_width, mux_count_dropped, row_observe
+from fastdns.api.memory cimport atomic_bump64
+from fastdns.api.network cimport socket_clock
 
 from fastdns.protocol.parameters import TYPES, rcode_text
 
@@ -149,6 +147,7 @@ cdef class Recorder(NativeHandler):
     cdef tuple _writers
 
     def __cinit__(self, *args, **kwargs):
+        handler_init(self)
         self.state.cells = NULL
         self.state.count = 0
         self._enabled = []
@@ -196,7 +195,7 @@ cdef class Recorder(NativeHandler):
         for label, address in servers:
             if label < SERVERS:
                 make_cells(&dropped_cells[<uint32_t>label], address, "dropped", "", ("",))
-        _mux.mux_dropped = count_dropped
+        mux_count_dropped(count_dropped)
 
     cpdef attach_zones(self, list zones):
         cdef uint32_t i

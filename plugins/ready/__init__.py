@@ -7,9 +7,12 @@ from collections.abc import Callable
 from fastdns.corefile import CorefileError
 from fastdns.httpd.endpoint import Endpoint, Reply, Request, page_address
 from fastdns.setup import Config, Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 
 __all__ = ["Readiness", "setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 log = Log("plugin/ready")
 

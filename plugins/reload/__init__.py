@@ -9,10 +9,13 @@ from fastdns.corefile import CorefileError
 from fastdns.server.configuration import blocks_of, checksum
 from fastdns.server.process import Process, RestartError
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 
 __all__ = ["setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 log = Log("plugin/reload")
 

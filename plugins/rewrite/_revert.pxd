@@ -1,7 +1,7 @@
 """What a query's rules leave behind for its answer, and how the answer is made of it."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns.walk.query cimport Handler, Query, Verdict
-from fastdns.message.reply cimport Record
+from fastdns.api.query cimport Handler, Query, Verdict
+from fastdns.api.reply cimport Record
 from fastdns.plugins.rewrite._rules cimport Answer, Rule
 
 cdef enum Kind:

@@ -6,15 +6,13 @@ a list of what is to be done to the answer.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
-from fastdns.system.blocks cimport Blocks, blocks_free, blocks_take
-from fastdns.walk.finish cimport finish_echo
-from fastdns.walk.metadata cimport LabelHandle
-from fastdns.walk.query cimport ERROR_MAX, NEXT, UP, Handler, Query, Verdict, query_scratch
-from fastdns._mux cimport NativeHandler, query_fail
-from fastdns.expression.matcher cimport GROUPS_MAX, Regex, Span
-from fastdns.message.reply cimport reply_copy
-from fastdns.message.text cimport text_read_name
-from fastdns._wire cimport NAME_MAX, RCODE_SERVFAIL, Name, wire_name_copy, wire_name_text
+from fastdns.api.query cimport ERROR_MAX, NEXT, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_fail, query_scratch
+from fastdns.api.reply cimport finish_echo, reply_copy
+from fastdns.api.names cimport NAME_MAX, Name, text_read_name, wire_name_copy, wire_name_text
+from fastdns.api.wire cimport RCODE_SERVFAIL
+from fastdns.api.metadata cimport LabelHandle
+from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
+from fastdns.api.expression cimport GROUPS_MAX, Regex, Span
 import re
 
 from fastdns.walk.metadata import resolve
@@ -223,6 +221,7 @@ cdef class RewriteHandler(NativeHandler):
     cdef list variables         # (number of the rule, label of metadata)
 
     def __cinit__(self, *args):
+        handler_init(self)
         self.kept = []
         self.variables = []
         self.handler.query = rewrite_query

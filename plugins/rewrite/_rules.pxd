@@ -1,9 +1,9 @@
 """Rules of rewrite in native form, and matching names by them."""
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memchr, memcmp
-from fastdns.walk.metadata cimport Label
-from fastdns.expression.matcher cimport GROUPS_MAX, Pattern, Span, regex_match
-from fastdns._wire cimport Name, NAME_MAX
+from fastdns.api.names cimport NAME_MAX, Name
+from fastdns.api.metadata cimport Label
+from fastdns.api.expression cimport GROUPS_MAX, Pattern, Span, regex_match
 
 cdef enum:
     TEXT_MAX = 1100             # characters of a name in presentation form: four for each octet, and slack

@@ -1,8 +1,9 @@
 """Matching names by rules, and what becomes of them."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
-from fastdns.expression.matcher cimport Span
-from fastdns._wire cimport NAME_MAX, Name, copy_octets, wire_name_text
+from fastdns.api.names cimport NAME_MAX, Name, wire_name_text
+from fastdns.api.wire cimport copy_octets
+from fastdns.api.expression cimport Span
 
 cdef uint8_t escaped[256]       # octets that stand in a name's presentation form with a backslash
 cdef int _octet

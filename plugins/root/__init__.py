@@ -6,9 +6,12 @@ import os
 
 from fastdns.corefile.errors import system_error
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 
 __all__ = ["setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 log = Log("plugin/root")
 

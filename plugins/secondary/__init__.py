@@ -13,8 +13,11 @@ from fastdns.plugins.secondary.group import Group
 from fastdns.plugins.secondary.keeper import file_log
 from fastdns.plugins.secondary.settings import parse
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:

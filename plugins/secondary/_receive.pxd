@@ -1,6 +1,6 @@
 """Zone transfers in: messages of AXFR and IXFR (RFC 5936, RFC 1995) into the draft of a zone."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.index.zone cimport Zone, ZoneDraft
+from fastdns.api.records cimport Zone, ZoneDraft
 
 cdef enum Stage:
     BEGIN                       # nothing came

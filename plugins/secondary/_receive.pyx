@@ -5,13 +5,11 @@ Differences are gathered, and in the end the zone is built anew from the version
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
-from fastdns.index.index cimport IndexSnapshot, index_snapshot, snapshot_release
-from fastdns.index.nodes cimport IndexNode, IndexRecord, RRset, node_rrsets, rrset_record
-from fastdns.zonefile.rdata cimport rdata_lower, rdata_valid
-from fastdns._wire cimport (CLASS_IN, FLAG_QR, MESSAGE_MAX, TYPE_AXFR, TYPE_IXFR, TYPE_SOA, Message, Name, Section, WireRecord, load32,
-                            wire_begin_records, wire_expand_rdata, wire_name_copy, wire_next_record, wire_parse_reply, wire_read_name)
-from fastdns.index.zone cimport ZoneBuilder, zone_add
-from fastdns.protocol.header cimport flags_rcode
+from fastdns.api.names cimport Name, wire_name_copy
+from fastdns.api.wire cimport (CLASS_IN, FLAG_QR, MESSAGE_MAX, TYPE_AXFR, TYPE_IXFR, TYPE_SOA, Message, Section, WireRecord, flags_rcode, load32,
+                               rdata_lower, rdata_valid, wire_begin_records, wire_expand_rdata, wire_next_record, wire_parse_reply, wire_read_name)
+from fastdns.api.records cimport (IndexNode, IndexRecord, IndexSnapshot, RRset, ZoneBuilder, index_snapshot, node_rrsets, rrset_record, snapshot_release,
+                                  zone_add)
 
 
 cdef enum:                      # what taking a record comes to

@@ -5,13 +5,12 @@ A NOTIFY parks and goes to a thread of the control side, which knows who may sen
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns.engine.offload cimport OffloadQueue, OffloadRequest, offload_full, offload_next, offload_open, offload_return, offload_send, offload_wait
-from fastdns.walk.query cimport ANSWERED, DROPPED, PARKED, Prefetch, Handler, Query, Verdict, query_scratch
-from fastdns.system.address cimport Address
-from fastdns._mux cimport query_answer, query_park
-from fastdns._wire cimport FLAG_AA, NAME_MAX, OPCODE_NOTIFY, RCODE_NOERROR, TYPE_AXFR, TYPE_IXFR
-from fastdns.index.zone cimport ZoneSet, ZoneState, zone_match, zone_slots
-from fastdns.protocol.header cimport flags_opcode
+from fastdns.api.query cimport ANSWERED, DROPPED, PARKED, Handler, Prefetch, Query, Verdict, query_answer, query_park, query_scratch
+from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_full, offload_next, offload_open, offload_return, offload_send, offload_wait
+from fastdns.api.names cimport NAME_MAX
+from fastdns.api.wire cimport FLAG_AA, OPCODE_NOTIFY, RCODE_NOERROR, TYPE_AXFR, TYPE_IXFR, flags_opcode
+from fastdns.api.records cimport ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns.api.network cimport Address
 from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.file._file cimport FileState, FileHandler, pass_on
 

@@ -1,10 +1,9 @@
 """The native handler of shed: the replies that wait are `_udp`'s; here queries are dropped as long as there is no room for one more."""
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
-from fastdns.telemetry.metrics cimport Metric, metric_add
-from fastdns.walk.query cimport DROPPED, NEXT, TRANSPORT_UDP, Handler, Query, Verdict
-from fastdns._mux cimport NativeHandler
-from fastdns.engine.io.udp cimport BACKLOG_MAX, UdpSocket, udp_hold
+from fastdns.api.query cimport DROPPED, NEXT, TRANSPORT_UDP, Handler, NativeHandler, Query, Verdict, handler_init
+from fastdns.api.worker cimport BACKLOG_MAX, UdpSocket, udp_hold
+from fastdns.api.metrics cimport Metric, metric_add
 
 cdef struct Cells:              # of metrics, for one server
     uint32_t queries
@@ -33,6 +32,7 @@ cdef class ShedHandler(NativeHandler):
     cdef Cells *cells           # by server label
 
     def __init__(self, str name):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         self.handler.query = shed_query
 

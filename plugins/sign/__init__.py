@@ -9,9 +9,12 @@ from fastdns.plugins.dnssec.keys import Key, base_name, read_key
 from fastdns.plugins.sign.signer import REFRESH, Signer
 from fastdns.protocol.parameters import TYPE_DNSKEY
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.zonefile import parser
 
 __all__ = ["parse", "setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 DIRECTORY = "/var/lib/coredns"
 

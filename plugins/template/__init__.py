@@ -15,6 +15,7 @@ from fastdns.expression.regex import LENGTH_MAX
 from fastdns.plugins.template.language import TemplateError
 from fastdns.protocol.parameters import CLASSES, RCODES, TYPES
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 if TYPE_CHECKING:
     from fastdns.expression.evaluate import Code
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from fastdns.plugins.template._render import Source
 
 __all__ = ["Template", "parse", "setup"]
+
+TRAITS = Traits(runs_in_check=True)
 
 #: What a template may ask of its match, beside the functions of every expression.
 GROUP: dict[str, tuple[tuple[expression.Type, ...], expression.Type]] = {"group": (("unknown",), "string")}

@@ -1,9 +1,8 @@
 """What templates see of a query: the fields and methods of their data."""
 from libc.stdint cimport int32_t, uint16_t, uint32_t
-from fastdns.walk.metadata cimport Label
-from fastdns.walk.query cimport Query
-from fastdns.expression.value cimport Room, Value
-from fastdns.expression.question cimport Groups
+from fastdns.api.query cimport Query
+from fastdns.api.metadata cimport Label
+from fastdns.api.expression cimport Groups, Room, Value
 
 cdef enum Object:               # Value.number of VALUE_OBJECT
     OBJECT_ROOT

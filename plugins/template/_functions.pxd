@@ -1,6 +1,6 @@
 """The functions of Go's templates."""
 from libc.stdint cimport uint32_t
-from fastdns.expression.value cimport Room, Value
+from fastdns.api.expression cimport Room, Value
 
 cdef enum:
     REASON_SIZE = 160

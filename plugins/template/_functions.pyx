@@ -1,9 +1,9 @@
 """The functions of Go's templates, by their numbers in language.FUNCTIONS."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
-from fastdns.expression.value cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_BOOL, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_OBJECT,
-                                       VALUE_STRING, VALUE_UINT, Output, Room, Value, map_find, output_begin, output_end, output_float, output_put,
-                                       output_quoted, output_value, output_word, set_bool, set_int, set_nil, set_text, value_compare, value_equal)
+from fastdns.api.expression cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_BOOL, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_OBJECT, VALUE_STRING,
+                                     VALUE_UINT, Output, Room, Value, map_find, output_begin, output_end, output_float, output_put, output_quoted,
+                                     output_value, output_word, set_bool, set_int, set_nil, set_text, value_compare, value_equal)
 
 cdef enum:
     WIDTH_MAX = 16384

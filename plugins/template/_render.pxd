@@ -1,7 +1,7 @@
 """Templates in native form, and writing their text."""
 from libc.stdint cimport int32_t, uint16_t, uint32_t
-from fastdns.walk.metadata cimport Label
-from fastdns.expression.value cimport Output, Room, Value
+from fastdns.api.metadata cimport Label
+from fastdns.api.expression cimport Output, Room, Value
 from fastdns.plugins.template._fields cimport Data
 
 cdef enum:

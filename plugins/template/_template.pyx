@@ -1,18 +1,16 @@
 """The native handler of template: matches, writes the text of records, and reads them as a master file's (fastdns.zonefile.parser)."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
-from fastdns.system.blocks cimport Blocks, blocks_free, blocks_take
-from fastdns.telemetry.metrics cimport Metric, metric_add
-from fastdns.walk.query cimport ANSWERED, CHILD_MUX, ERROR_MAX, NEXT, PARKED, Handler, Query, Verdict, query_scratch
-from fastdns._mux cimport NativeHandler, query_answer, query_child, query_fail, query_park
-from fastdns.expression.matcher cimport GROUPS_MAX, Pattern, Regex, Span, regex_match
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_add, reply_append, reply_copy
-from fastdns.expression.value cimport VALUE_BOOL, Output, Room, Value, room_open, set_int, set_text
-from fastdns._wire cimport EDNS_DO, FLAG_AA, FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, Name, wire_name_copy, wire_name_text
-from fastdns.zonefile.parser cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_parse
-from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_hold, zones_match
-from fastdns.expression.evaluate cimport Code, Program, evaluate
-from fastdns.expression.question cimport Groups
+from fastdns.api.query cimport (ANSWERED, CHILD_MUX, ERROR_MAX, NEXT, PARKED, Handler, NativeHandler, Query, Verdict, handler_init, query_answer,
+                                query_child, query_fail, query_park, query_scratch)
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_add, reply_append, reply_copy
+from fastdns.api.names cimport NAME_MAX, Name, ZoneList, ZoneName, Zones, wire_name_copy, wire_name_text, zones_hold, zones_match
+from fastdns.api.wire cimport EDNS_DO, FLAG_AA, FLAG_TC, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME
+from fastdns.api.records cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_parse
+from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
+from fastdns.api.expression cimport (GROUPS_MAX, VALUE_BOOL, Code, Groups, Output, Pattern, Program, Regex, Room, Span, Value, evaluate, regex_match,
+                                     room_open, set_int, set_text)
 from fastdns.plugins.template._fields cimport Data
 from fastdns.plugins.template._render cimport Source, Tree, render
 
@@ -340,6 +338,7 @@ cdef class TemplateHandler(NativeHandler):
     cdef list givens
 
     def __cinit__(self, *args):
+        handler_init(self)
         self.kept = []
         self.handler.query = template_query
         self.handler.resume = template_resume

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fastdns.server.expectations import VALUES, Expectation, check_answer, parse_question
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["parse", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:

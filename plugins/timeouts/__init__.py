@@ -5,8 +5,11 @@ from __future__ import annotations
 from fastdns.corefile import CorefileError
 from fastdns.corefile.duration import HOUR, SECOND, format_duration
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:

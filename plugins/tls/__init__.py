@@ -9,9 +9,12 @@ from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.fronts.credentials import CLIENT_AUTH, Credentials
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 
 __all__ = ["setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 log = Log("plugin/tls")
 

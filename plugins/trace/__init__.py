@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fastdns.plugins.trace._trace import TraceHandler
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Options", "parse", "setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 #: Types of endpoints, and where they are by default.
 ENDPOINTS = {"zipkin": "localhost:9411", "datadog": "localhost:8126"}

@@ -4,17 +4,15 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
-from fastdns.system.atomic cimport atomic_count64, atomic_load64, atomic_load_pointer, atomic_store64, atomic_store_pointer
-from fastdns.walk.metadata cimport Label, LabelHandle
-from fastdns.telemetry.metrics cimport Metric, metric_add
-from fastdns.walk.query cimport CHAIN_MAX, ERROR_MAX, NEXT, WORKERS_MAX, Handler, Query, Verdict, query_is_udp, query_scratch
-from fastdns.system.address cimport Address
-from fastdns._mux cimport NativeHandler
-from fastdns.system.random cimport random_next
-from fastdns.system.address cimport address_text
-from fastdns.system.socket cimport socket_clock
-from fastdns.message.text cimport Text, text_put
-from fastdns._wire cimport NAME_MAX, wire_name_text
+from fastdns.api.query cimport CHAIN_MAX, ERROR_MAX, NEXT, Handler, NativeHandler, Query, Verdict, handler_init, query_is_udp, query_scratch
+from fastdns.api.worker cimport WORKERS_MAX
+from fastdns.api.names cimport NAME_MAX, wire_name_text
+from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.metadata cimport Label, LabelHandle
+from fastdns.api.text cimport Text, text_put
+from fastdns.api.memory cimport atomic_count64, atomic_load64, atomic_load_pointer, atomic_store64, atomic_store_pointer
+from fastdns.api.random cimport random_next
+from fastdns.api.network cimport Address, address_text, socket_clock
 
 cdef enum:
     RING_SIZE = 1024                # records that a worker may be ahead
@@ -118,6 +116,7 @@ cdef class TraceHandler(NativeHandler):
     cdef list _names                # of the chain
 
     def __cinit__(self, *args):
+        handler_init(self)
         self.handler.query = begin_trace
         self.handler.done = end_trace
         self.handler.scratch_size = sizeof(Scratch)

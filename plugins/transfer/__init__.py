@@ -14,8 +14,11 @@ from fastdns.plugins.transfer._handler import TransferHandler, open_queue, serve
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.plugins.transfer.notify import Notifier
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 __all__ = ["Provider", "Stanza", "Transfer", "parse", "setup"]
+
+TRAITS = Traits(answers=False, side_effects=True)
 
 #: A scope that no client has: its interface does not exist.
 NO_SCOPE = 0xFFFFFFFF

@@ -2,9 +2,10 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
-from fastdns.index.index cimport Index, IndexSnapshot, index_snapshot, snapshot_release
-from fastdns.index.nodes cimport NODE_APEX, IndexNode, IndexRecord, RRset, node_rrset, node_rrsets, rrset_record
-from fastdns._wire cimport TYPE_SOA, wire_name_hash
+from fastdns.api.names cimport wire_name_hash
+from fastdns.api.wire cimport TYPE_SOA
+from fastdns.api.records cimport (NODE_APEX, Index, IndexNode, IndexRecord, IndexSnapshot, RRset, index_snapshot, node_rrset, node_rrsets, rrset_record,
+                                  snapshot_release)
 
 cdef struct Slot:
     const IndexNode *node       # NULL: free

@@ -6,14 +6,14 @@ back the query's worker begins the stream.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, strncpy
-from fastdns.system.atomic cimport atomic_load32
-from fastdns.engine.offload cimport OffloadQueue, OffloadRequest, offload_next, offload_open, offload_return, offload_send, offload_wait
-from fastdns.walk.query cimport ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANSPORT_TCP, TRANSPORT_TLS, Handler, Query, Verdict, query_scratch
-from fastdns.system.address cimport Address
-from fastdns._mux cimport NativeHandler, query_answer, query_fail, query_park
-from fastdns.message.reply cimport SECTION_ANSWER, reply_add_record, reply_copy
-from fastdns._wire cimport CLASS_IN, NAME_MAX, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, TYPE_SOA
-from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_match
+from fastdns.api.query cimport (ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANSPORT_TCP, TRANSPORT_TLS, Handler, NativeHandler, Query, Verdict,
+                                handler_init, query_answer, query_fail, query_park, query_scratch)
+from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_next, offload_open, offload_return, offload_send, offload_wait
+from fastdns.api.reply cimport SECTION_ANSWER, reply_add_record, reply_copy
+from fastdns.api.names cimport NAME_MAX, ZoneList, ZoneName, Zones, zones_match
+from fastdns.api.wire cimport CLASS_IN, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, TYPE_SOA
+from fastdns.api.memory cimport atomic_load32
+from fastdns.api.network cimport Address
 from fastdns.plugins.transfer._stream cimport SOA_OCTETS, stream_count, stream_log_current, stream_make
 from fastdns.plugins.transfer._transfer cimport Transfer, TransferRecord, TransferSource
 
@@ -230,6 +230,7 @@ cdef class TransferHandler(NativeHandler):
 
     def __init__(self, str name, dict zones not None, uint64_t number, notifier):
         """zones: {zone: [(packed address or None for anybody, scope)]}"""
+        handler_init(self)
         cdef uint32_t i
         NativeHandler.__init__(self, name)
         self.zones = ZoneList(zones)

@@ -16,6 +16,8 @@ from fastdns.telemetry.log import Log
 
 __all__ = ["Settings", "parse", "setup"]
 
+TRAITS = Traits(answers=False, runs_in_check=True)
+
 log = Log("plugin/tsig")
 
 OPCODES = {"QUERY": 0, "IQUERY": 1, "STATUS": 2, "NOTIFY": 4, "UPDATE": 5}

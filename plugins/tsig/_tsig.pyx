@@ -3,18 +3,15 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 from libc.time cimport time
-from fastdns.system.digest cimport (DIGEST_MAX, HASH_SHA1, HASH_SHA224, HASH_SHA256, HASH_SHA384, HASH_SHA512, Hash, Hmac, hash_octets, hmac_add,
-                                    hmac_begin, hmac_end, same_digest)
-from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_debug, log_put
-from fastdns.walk.query cimport ANSWERED, NEXT, UP, Handler, Query, Stream, Verdict, query_scratch
-from fastdns._mux cimport NativeHandler, query_answer, query_fail
-from fastdns.message.reply cimport RECORD_OWNED, RECORD_SIGNER, SECTION_ADDITIONAL, Record, Signer, reply_add, reply_alloc
-from fastdns.message.text cimport Text, text_printable, text_string, text_type
-from fastdns.message.tsig cimport Tsig, tsig_read
-from fastdns._wire cimport (CLASS_ANY, HEADER_SIZE, NAME_MAX, RCODE_FORMERR, RCODE_NOTAUTH, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_TSIG, load16, store16,
-                            store32, wire_name_hash)
-from fastdns.index.zone_list cimport ZoneList, Zones, zones_hold
-from fastdns.protocol.header cimport flags_opcode
+from fastdns.api.query cimport ANSWERED, NEXT, UP, Handler, NativeHandler, Query, Stream, Verdict, handler_init, query_answer, query_fail, query_scratch
+from fastdns.api.reply cimport RECORD_OWNED, RECORD_SIGNER, SECTION_ADDITIONAL, Record, Signer, Tsig, reply_add, reply_alloc, tsig_read
+from fastdns.api.names cimport NAME_MAX, ZoneList, Zones, wire_name_hash, zones_hold
+from fastdns.api.wire cimport (CLASS_ANY, HEADER_SIZE, RCODE_FORMERR, RCODE_NOTAUTH, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_TSIG, flags_opcode, load16,
+                               store16, store32)
+from fastdns.api.log cimport LOG_LINE_MAX, log_debug, log_put
+from fastdns.api.text cimport Text, text_printable, text_string, text_type
+from fastdns.api.digest cimport (DIGEST_MAX, HASH_SHA1, HASH_SHA224, HASH_SHA256, HASH_SHA384, HASH_SHA512, Hash, Hmac, hash_octets, hmac_add, hmac_begin,
+                                 hmac_end, same_digest)
 
 from fastdns._wire import name_wire
 
@@ -449,6 +446,7 @@ cdef class TsigHandler(NativeHandler):
 
     def __init__(self, str name, ZoneList zones not None, dict secrets not None, list blocks not None, types=(), opcodes=(), bint all_types=False,
                  bint all_opcodes=False):
+        handler_init(self)
         NativeHandler.__init__(self, name)
         self.zones = zones
         self.secrets = secrets

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from fastdns import expression
 from fastdns.corefile import CorefileError
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 
 if TYPE_CHECKING:
     from fastdns.expression.evaluate import Code
 
 __all__ = ["parse", "setup"]
+
+TRAITS = Traits(answers=False, runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:

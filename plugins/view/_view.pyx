@@ -1,11 +1,10 @@
 """The filter of view: runs its expressions on the worker, before the block is chosen."""
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
-from fastdns.walk.metadata cimport Label, LabelHandle
-from fastdns.walk.query cimport Handler, Query
-from fastdns._mux cimport NativeHandler
-from fastdns.message.text cimport Text, text_put
-from fastdns.expression.evaluate cimport Code, Program, evaluate_truth
+from fastdns.api.query cimport Handler, NativeHandler, Query, handler_init
+from fastdns.api.metadata cimport Label, LabelHandle
+from fastdns.api.text cimport Text, text_put
+from fastdns.api.expression cimport Code, Program, evaluate_truth
 
 cdef struct State:
     uint32_t count
@@ -33,6 +32,7 @@ cdef class ViewFilter(NativeHandler):
     cdef bytes view
 
     def __cinit__(self, str view, list codes):
+        handler_init(self)
         cdef Code code
         self.codes = codes
         self.view = view.encode("utf-8", "surrogateescape")

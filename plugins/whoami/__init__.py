@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fastdns.plugins.whoami._whoami import Whoami
 from fastdns.setup.controller import Controller
+from fastdns.setup.traits import Traits
+
+TRAITS = Traits(runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:

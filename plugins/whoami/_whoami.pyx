@@ -1,10 +1,10 @@
 """The native handler of whoami: two records in the additional section, made in the query's own memory."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
-from fastdns._wire cimport FLAG_AA, NAME_MAX, RCODE_NOERROR, TYPE_A, TYPE_AAAA, TYPE_SRV, store16
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, Record, reply_add, reply_alloc
-from fastdns.walk.query cimport ANSWERED, Handler, Query, Verdict, query_is_udp
-from fastdns._mux cimport NativeHandler, query_answer
+from fastdns.api.query cimport ANSWERED, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_is_udp
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, Record, reply_add, reply_alloc
+from fastdns.api.names cimport NAME_MAX
+from fastdns.api.wire cimport FLAG_AA, RCODE_NOERROR, TYPE_A, TYPE_AAAA, TYPE_SRV, store16
 
 cdef enum:
     PROTO_LABEL = 5             # octets of "_udp" or "_tcp" with its length
@@ -68,4 +68,5 @@ cdef Verdict whoami_query(Handler *self, Query *q) noexcept nogil:
 cdef class Whoami(NativeHandler):
 
     def __cinit__(self, *args):
+        handler_init(self)
         self.handler.query = whoami_query

@@ -297,8 +297,112 @@ def test_readable_words(serve: Callable[..., Server]) -> None:
     assert "-> whoami        answered" in out
 
 
-def test_every_directive_of_the_page_exists() -> None:
-    from fastdns.server.inspection import ANSWERING
-    from fastdns.server.trial import ASIDE
+# ---- plugins from elsewhere ----
 
-    assert registry.in_tree().keys() >= ANSWERING | ASIDE
+ELSEWHERE = """
+import pathlib
+from fastdns.plugin import Plugin, Traits
+
+{traits}
+
+class Elsewhere(Plugin):
+    def serve(self, query):
+        pathlib.Path({asked!r}).touch()
+        return query.reply("A 192.0.2.9")
+
+def setup(controller):
+    controller.next()
+    controller.on_first_startup(pathlib.Path({started!r}).touch)
+    controller.on_startup(pathlib.Path({started!r}).touch)
+    controller.on_shutdown(pathlib.Path({ended!r}).touch)
+    return Elsewhere()
+"""
+
+
+def elsewhere(folder: Path, traits: str = "") -> Path:
+    paths = {name: str(folder / name) for name in ("asked", "started", "ended")}
+    (folder / "elsewhere.py").write_text(ELSEWHERE.format(traits=traits, **paths))
+    path = folder / "Corefile"
+    path.write_text('.:53 {\n plugin elsewhere.py\n whoami\n test "a.test A" expects 192.0.2.9\n}\n')
+    return path
+
+
+def touched(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} & {"asked", "started", "ended"}
+
+
+def test_a_plugin_that_declares_nothing_is_set_up_and_not_asked(tmp_path: Path) -> None:
+    path = elsewhere(tmp_path)
+    status, out, _ = run("check", "-json", str(path), cwd=tmp_path)
+    problems = json.loads(out)["problems"]
+    assert (status, touched(tmp_path)) == (1, set())
+    assert [problem["message"] for problem in problems] == [
+        "plugin/elsewhere: it is set up and not asked by `test` lines",
+        'test "a.test. A": expected 192.0.2.9, got NODATA',
+    ]
+    found = json.loads(run("explain", "a.test", "-json", "-conf", str(path), cwd=tmp_path)[1])
+    assert [(step["handler"], step["says"], step["note"]) for step in found["steps"]] == [
+        ("elsewhere", "passed it on", "not asked: does not declare runs_in_check"),
+        ("whoami", "answered", ""),
+    ]
+    assert touched(tmp_path) == set()
+
+
+def test_a_plugin_that_runs_in_check(tmp_path: Path) -> None:
+    words = '"query parked": "thinks"'
+    path = elsewhere(tmp_path, f"TRAITS = Traits(runs_in_check=True, explain={{{words}}})")
+    status, out, _ = run("check", "-json", str(path), cwd=tmp_path)
+    assert (status, json.loads(out)["problems"], touched(tmp_path)) == (0, [], {"asked", "started", "ended"})
+    found = json.loads(run("explain", "a.test", "-json", "-conf", str(path), cwd=tmp_path)[1])
+    assert (found["answers"], steps(found)[0]) == (["192.0.2.9"], ("elsewhere", "query", "thinks"))
+
+
+def test_a_plugin_with_side_effects_is_left_out(tmp_path: Path) -> None:
+    path = elsewhere(tmp_path, "TRAITS = Traits(side_effects=True)")
+    found = json.loads(run("explain", "a.test", "-json", "-conf", str(path), cwd=tmp_path)[1])
+    assert steps(found) == [("whoami", "query", "answered")]
+    assert touched(tmp_path) == set()
+
+
+def test_a_plugin_that_does_not_answer_is_told_so(tmp_path: Path) -> None:
+    path = elsewhere(tmp_path, "TRAITS = Traits(answers=False)")
+    path.write_text(".:53 {\n plugin elsewhere.py\n}\n")
+    _, out, _ = run("check", "-json", str(path), cwd=tmp_path)
+    assert [problem["message"] for problem in json.loads(out)["problems"]] == ["no plugin of the block `.:53` answers queries: clients get SERVFAIL"]
+
+
+@pytest.mark.parametrize("wrong", ["TRAITS = True", "TRAITS = Traits(side_effects=True, runs_in_check=True)"])
+def test_wrong_traits(tmp_path: Path, wrong: str) -> None:
+    status, out, _ = run("check", str(elsewhere(tmp_path, wrong)), cwd=tmp_path)
+    assert status == 1
+    assert "TypeError: TRAITS is bool" in out or "ValueError: a plugin with side effects does not run in check" in out
+
+
+@pytest.mark.parametrize(("traits", "rcode"), [("", "REFUSED"), ("TRAITS = Traits(any_class=True)", "NOERROR")])
+def test_a_plugin_that_takes_any_class_gets_chaos(serve: Callable[..., Server], tmp_path: Path, traits: str, rcode: str) -> None:
+    import dns.message
+    import dns.query
+    import dns.rcode
+
+    elsewhere(tmp_path, traits)
+    server = serve(f".:{{port}} {{\n plugin {tmp_path}/elsewhere.py\n}}")
+    reply = dns.query.udp(dns.message.make_query("version.bind", "TXT", "CH"), "127.0.0.1", port=server.port, timeout=LIMIT)
+    assert dns.rcode.to_text(reply.rcode()) == rcode
+    assert ("asked" in touched(tmp_path)) == (rcode == "NOERROR")
+
+
+def test_traits_of_our_plugins() -> None:
+    """Each declares its own; directives without a folder have none."""
+    import importlib
+
+    declared = {}
+    for name, folder in registry.in_tree().items():
+        if registry.folder_of(folder):
+            declared[name] = importlib.import_module(f"fastdns.plugins.{folder}").TRAITS
+            assert declared[name] is registry.traits(name)
+    answering = "any auto chaos erratic etcd file forward grpc hosts k8s_external kubernetes local nomad proxy secondary template whoami"
+    aside = "dnstap errors health log loop on pprof prometheus ready reload sign trace transfer"
+    assert {name for name, traits in declared.items() if traits.answers} == set(answering.split())
+    assert {name for name, traits in declared.items() if traits.side_effects} == set(aside.split())
+    assert {name for name, traits in declared.items() if traits.any_class} == {"chaos", "forward", "proxy"}
+    assert {name for name, traits in declared.items() if not traits.runs_in_check} == set(aside.split())

@@ -1,6 +1,6 @@
 """Following aliases: ExternalName services (and slices of host names), inside the zone by itself and outside through the server."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns.walk.query cimport Handler, Verdict
+from fastdns.api.query cimport Handler, Verdict
 from fastdns.plugins.kubernetes.answer.records cimport Ask, Candidates
 
 cdef enum:

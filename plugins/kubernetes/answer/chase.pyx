@@ -5,11 +5,10 @@ taken away again if nothing was found there. Everything a frame points to lies i
 """
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy
-from fastdns.walk.query cimport ANSWERED, CHILD_MUX, PARKED, Query, query_scratch
-from fastdns._mux cimport query_child, query_fail, query_park
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add, reply_alloc, reply_append
-from fastdns._wire cimport CLASS_IN, FLAG_TC, NAME_MAX, RCODE_SERVFAIL, TYPE_CNAME, Name, wire_name_copy, wire_name_equal
-from fastdns.index.zone_list cimport wire_is_below
+from fastdns.api.query cimport ANSWERED, CHILD_MUX, PARKED, Query, query_child, query_fail, query_park, query_scratch
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add, reply_alloc, reply_append
+from fastdns.api.names cimport NAME_MAX, Name, wire_is_below, wire_name_copy, wire_name_equal
+from fastdns.api.wire cimport CLASS_IN, FLAG_TC, RCODE_SERVFAIL, TYPE_CNAME
 from fastdns.plugins.kubernetes.answer.records cimport answer_addresses, ask_resolve
 
 # ---- names ----

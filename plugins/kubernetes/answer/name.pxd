@@ -1,6 +1,6 @@
 """The names of a cluster's zone: what the labels left of the zone mean (Kubernetes DNS specification 1.1.0, CoreDNS's extensions)."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns._wire cimport Name
+from fastdns.api.names cimport Name
 
 cdef enum Form:
     FORM_NONE                       # no name of the grammar

@@ -1,8 +1,8 @@
 """Records from objects: what a resolved name puts into a reply."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.walk.query cimport Query
-from fastdns.message.reply cimport Reply
-from fastdns._wire cimport Name
+from fastdns.api.query cimport Query
+from fastdns.api.reply cimport Reply
+from fastdns.api.names cimport Name
 from fastdns.plugins.kubernetes.answer.name cimport Wanted
 from fastdns.plugins.kubernetes.store.records cimport SliceRecord, EndpointRecord
 from fastdns.plugins.kubernetes.answer.view cimport Result, View

@@ -1,9 +1,9 @@
 """Records from objects; see _answer.pxd."""
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Record, reply_alloc, reply_copy
-from fastdns.message.dedup cimport Seen, reply_put, seen_add, seen_begin
-from fastdns._wire cimport NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store16, store32
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Record, Seen, reply_alloc, reply_copy, reply_put, seen_add, seen_begin
+from fastdns.api.names cimport NAME_MAX
+from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store16, store32
 from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.name cimport name_parse, name_port
 from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, PortRecord, ServiceRecord, service_alias, service_ip4, service_ip6, service_ports,

@@ -1,7 +1,7 @@
 """Reading the store: what workers call between two announcements of theirs (fastdns.system.epoch). Results are valid until the batch ends."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from fastdns.system.hash cimport hash_octets, hash_seed
-from fastdns._wire cimport octets_equal
+from fastdns.api.wire cimport octets_equal
+from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.plugins.kubernetes.store.memory cimport Slots, Table, load_word, slot_agrees, slot_entry, table_slots
 from fastdns.plugins.kubernetes.store.records cimport Cluster, NamespaceNode, PodRecord, ServiceNode, ServiceRecord, SliceRecord
 

@@ -4,9 +4,8 @@ A table's slot is one word: the upper 16 bits of an entry's hash, and the entry'
 reader follows a pointer only where the hash agrees. What is unlinked is freed after the grace period of fastdns.system.epoch.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.system.atomic cimport atomic_load32 as load_count, atomic_load64 as load_word, atomic_load_pointer as load_pointer
-from fastdns.system.atomic cimport atomic_store32 as store_count, atomic_store64 as store_word, atomic_store_pointer as store_pointer
-from fastdns.system.epoch cimport EpochTicket
+from fastdns.api.memory cimport (EpochTicket, atomic_load32 as load_count, atomic_load64 as load_word, atomic_load_pointer as load_pointer,
+                                 atomic_store32 as store_count, atomic_store64 as store_word, atomic_store_pointer as store_pointer)
 
 cdef enum:
     CLASS_STEP = 8                  # octets between two size classes

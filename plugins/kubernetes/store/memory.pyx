@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
-from fastdns.system.epoch cimport epoch_passed, epoch_ticket, epoch_wait
+from fastdns.api.memory cimport epoch_passed, epoch_ticket, epoch_wait
 
 cdef extern from *:
     """

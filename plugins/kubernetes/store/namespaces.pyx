@@ -1,7 +1,7 @@
 """Writing the store: namespaces, services and service imports; see _nodes.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
-from fastdns.system.hash cimport hash_octets, hash_seed
+from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.plugins.kubernetes.store.build cimport build_import, build_key, build_label, build_service, external_alike, service_alike
 from fastdns.plugins.kubernetes.store.find cimport address_hash, find_namespace, find_service, service_has_external
 from fastdns.plugins.kubernetes.store.memory cimport (Slots, Table, lines, memory_alloc, memory_free, memory_retire, slots_new, slots_put,

@@ -1,7 +1,7 @@
 """Writing the store: endpoint slices, and pods; see _slices.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
-from fastdns.system.hash cimport hash_octets, hash_seed
+from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.plugins.kubernetes.store.build cimport build_key, build_label, build_pod, build_slice
 from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, probe_begin, probe_next
 from fastdns.plugins.kubernetes.store.memory cimport (Slots, Table, memory_alloc, memory_free, memory_retire, slots_new, slots_put, store_pointer,

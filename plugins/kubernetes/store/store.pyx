@@ -2,8 +2,8 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
-from fastdns.system.epoch cimport epoch_wait
-from fastdns.telemetry.metrics cimport METRIC_CONTROL, Buckets, Metric, metric_observe
+from fastdns.api.metrics cimport METRIC_CONTROL, Buckets, Metric, metric_observe
+from fastdns.api.memory cimport epoch_wait
 from fastdns.plugins.kubernetes.store.memory cimport Table, load_count, memory_end, memory_free, memory_reclaim, store_count
 from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, MOVES_EXTERNAL, MOVES_INTERNAL, NO_MEMORY, REMOVED, UNCHANGED, Outcome,
                                                           import_upsert, namespace_remove, namespace_sweep, namespace_upsert, nodes_begin, nodes_end,

@@ -1,0 +1,43 @@
+"""The query and its handlers: hooks, verdicts, parking, children.
+
+A plugin's handler is a subclass of `NativeHandler`. Its `__cinit__` calls `handler_init(self)` first, then sets the hooks of `self.handler`:
+
+    cdef Verdict hello_query(Handler *self, Query *q) noexcept nogil:
+        query_answer(q, RCODE_NOERROR, FLAG_AA)
+        return ANSWERED
+
+    cdef class Hello(NativeHandler):
+        def __cinit__(self, *arguments):
+            handler_init(self)
+            self.handler.query = hello_query
+
+Hooks run on a worker's thread without the GIL. They do not block, and allocate only from the query (api/reply.pxd). What a hook may read and set
+is described in fastdns/walk/query.pxd, what it may call in fastdns/_mux.pxd.
+"""
+
+# The handler: its struct with the hooks, its Python object, and the check that plugin and server were built against the same headers.
+from fastdns._mux cimport NativeHandler, handler_init
+from fastdns.walk.query cimport (Explanation, Handler, filter_func, handler_abandon_func, handler_detach_func,
+                                 handler_done_func, handler_explain_func, handler_query_func, handler_reply_func, handler_resume_func,
+                                 handler_prefetch_func, handler_prefetch_next_func, handler_stream_func)
+
+# Results of hooks.
+from fastdns.walk.query cimport AGAIN, ANSWERED, DROPPED, FAILED, NEXT, PARKED, STREAM, UP, Verdict
+from fastdns.walk.query cimport PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Prefetch
+
+# The query, and the transport that it came by.
+from fastdns.walk.query cimport (TRANSPORT_GRPC, TRANSPORT_HTTPS, TRANSPORT_HTTPS3, TRANSPORT_NONE, TRANSPORT_QUIC, TRANSPORT_TCP, TRANSPORT_TLS,
+                                 TRANSPORT_UDP, Query, ServerTable, Stream, Transport, Zone)
+from fastdns.walk.query cimport query_do, query_is_udp, query_scratch, query_size, transport_is_udp
+# Limits: handlers in a chain, octets of scratch in all, of an error's text, depth of children, milliseconds that a query may be parked.
+from fastdns.walk.query cimport CHAIN_MAX, CHILD_DEPTH, ERROR_MAX, QUERY_DEADLINE, SCRATCH_MAX
+
+# Answering and failing.
+from fastdns._mux cimport query_answer, query_fail
+# Whether the server will send nothing.
+from fastdns.walk.placeholders cimport query_was_dropped
+# Parking: the query waits and its worker goes on; `resume` is called once it is told to.
+from fastdns._mux cimport query_park, query_resume
+# Children: questions of the handler's own, which the server or the handlers below answer.
+from fastdns._mux cimport query_child, query_detached
+from fastdns.walk.query cimport CHILD_CHAIN, CHILD_DETACHED, CHILD_MUX, ChildKind

@@ -1,0 +1,18 @@
+"""The worker that runs a hook, and its services: timers, descriptors in its epoll, messages from other threads, work at the end of a batch.
+
+A worker's structs are used on its own thread only. Any other thread posts a Mail to it (`worker.ops.post`), or sends the query to a control
+thread and back through an offload queue (`OffloadQueue`).
+"""
+# A list that any thread pushes to and one takes whole.
+from fastdns.system.mailbox cimport (Mailbox, MailboxItem, mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open,
+                                     mailbox_post, mailbox_take)
+from fastdns.walk.query cimport WORKERS_MAX, Flush, Mail, Source, Timer, Worker, WorkerOps, worker_flush
+# All workers that run, by id.
+from fastdns._mux cimport mux_worker_count, mux_workers
+
+# Offload queues: parked queries that a control thread works on.
+from fastdns.engine.offload cimport (OffloadQueue, OffloadRequest, offload_collect, offload_full, offload_next, offload_open, offload_return,
+                                     offload_send, offload_wait)
+
+# UDP replies that the kernel does not take at once: kept, and given up after so many.
+from fastdns.engine.io.udp cimport BACKLOG_MAX, UdpSocket, udp_hold
