@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import dns.exception
 import dns.message
 import dns.query
 import pytest
@@ -42,7 +43,7 @@ def ask(port: int, name: str, kind: str) -> list[str]:
         try:
             reply = dns.query.udp(dns.message.make_query(name, kind), "127.0.0.1", port=port, timeout=1)
             return [line for rrset in reply.answer for line in str(rrset).split("\n")]
-        except OSError:
+        except (OSError, dns.exception.Timeout):
             if time.monotonic() > limit:
                 raise
             time.sleep(0.05)
