@@ -5,7 +5,12 @@ A writer unlinks, takes a ticket, and frees once the ticket has passed (quiescen
 from fastdns.system.epoch cimport EpochTicket, epoch_passed, epoch_ticket, epoch_wait
 
 # Atomic operations; see fastdns/system/atomic.pxd for the order that each gives.
-from fastdns.system.atomic cimport (atomic_add32, atomic_add_count, atomic_bump32, atomic_bump64, atomic_bump_count, atomic_compare_exchange_n, atomic_count64, atomic_exchange32, atomic_exchange64, atomic_fence, atomic_load32, atomic_load64, atomic_load_ns, atomic_load_pointer, atomic_peek32, atomic_peek64, atomic_peek8, atomic_peek_count, atomic_peek_fd, atomic_peek_ns, atomic_poke32, atomic_poke64, atomic_poke8, atomic_poke_fd, atomic_poke_ns, atomic_store32, atomic_store64, atomic_store_ns, atomic_store_pointer, atomic_swap64, atomic_swap_ns, atomic_swap_pointer, atomic_take_pointer)
+from fastdns.system.atomic cimport (atomic_add32, atomic_add_count, atomic_bump32, atomic_bump64, atomic_bump_count, atomic_count64,
+                                    atomic_exchange32, atomic_exchange64, atomic_fence, atomic_load32, atomic_load64, atomic_load_ns,
+                                    atomic_load_pointer, atomic_peek32, atomic_peek64, atomic_peek8, atomic_peek_count, atomic_peek_fd,
+                                    atomic_peek_ns, atomic_poke32, atomic_poke64, atomic_poke8, atomic_poke_fd, atomic_poke_ns, atomic_store32,
+                                    atomic_store64, atomic_store_ns, atomic_store_pointer, atomic_swap64, atomic_swap_ns, atomic_swap_pointer,
+                                    atomic_take_pointer)
 # A lock for a few instructions, a thread that sleeps until it is woken, blocks of memory that are freed together.
 from fastdns.system.spinlock cimport spin_free, spin_try
 from fastdns.system.futex cimport sleeper_begin, sleeper_end, sleeper_wait_for, sleeper_wake

@@ -4,9 +4,9 @@ from fastdns.system.address cimport Address, address_from_octets, address_from_s
 from fastdns.index.prefixes cimport PrefixKey, PrefixNode, PrefixTree, Prefixes, prefixes_first, prefixes_next
 
 # Sockets of a handler's own are non-blocking and stand in its worker's epoll (api/worker.pxd).
-from fastdns.system.socket cimport (AF_INET, AF_INET6, EFD_CLOEXEC, EFD_NONBLOCK, EPOLLIN, EPOLLOUT, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, MSG_DONTWAIT,
-                                    MSG_NOSIGNAL, MSG_TRUNC, POLLIN, POLLOUT, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET,
-                                    SO_RCVBUF, TCP_NODELAY, bind, close, connect, eventfd, getsockname, iovec, mmsghdr, poll, pollfd, read, recv,
-                                    recvmmsg, send, sendmmsg, sockaddr, sockaddr_in, sockaddr_in6, socket, socklen_t, write)
+from fastdns.system.socket cimport (AF_INET, AF_INET6, EFD_CLOEXEC, EFD_NONBLOCK, EPOLLIN, EPOLLOUT, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP,
+                                    MSG_DONTWAIT, MSG_NOSIGNAL, MSG_TRUNC, POLLIN, POLLOUT, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM,
+                                    SOL_SOCKET, SO_RCVBUF, TCP_NODELAY, bind, close, connect, eventfd, getsockname, iovec, mmsghdr, poll, pollfd,
+                                    read, recv, recvmmsg, send, sendmmsg, sockaddr, sockaddr_in, sockaddr_in6, socket, socklen_t, write)
 # Nanoseconds, monotonic.
 from fastdns.system.socket cimport socket_clock

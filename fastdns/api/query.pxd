@@ -17,9 +17,9 @@ is described in fastdns/walk/query.pxd, what it may call in fastdns/_mux.pxd.
 
 # The handler: its struct with the hooks, its Python object, and the check that plugin and server were built against the same headers.
 from fastdns._mux cimport NativeHandler, handler_init
-from fastdns.walk.query cimport (Explanation, Handler, filter_func, handler_abandon_func, handler_detach_func,
-                                 handler_done_func, handler_explain_func, handler_query_func, handler_reply_func, handler_resume_func,
-                                 handler_prefetch_func, handler_prefetch_next_func, handler_stream_func)
+from fastdns.walk.query cimport (Explanation, Handler, filter_func, handler_abandon_func, handler_detach_func, handler_done_func,
+                                 handler_explain_func, handler_query_func, handler_reply_func, handler_resume_func, handler_prefetch_func,
+                                 handler_prefetch_next_func, handler_stream_func)
 
 # Results of hooks.
 from fastdns.walk.query cimport AGAIN, ANSWERED, DROPPED, FAILED, NEXT, PARKED, STREAM, UP, Verdict

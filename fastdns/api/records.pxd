@@ -3,12 +3,12 @@
 What a reader gets from an index is borrowed until its worker's batch ends; a parked query copies what it keeps (api/reply.pxd).
 """
 # Nodes: a name and its RRsets.
-from fastdns.index.nodes cimport (NODE_APEX, NODE_CNAME, NODE_CUT, NODE_DNAME, NODE_HASHED, NODE_WILDCARD, IndexCore, IndexNode, IndexRecord, IndexTable,
-                                  RRset, node_rrset, node_rrsets, rrset_record)
+from fastdns.index.nodes cimport (NODE_APEX, NODE_CNAME, NODE_CUT, NODE_DNAME, NODE_HASHED, NODE_WILDCARD, IndexCore, IndexNode, IndexRecord,
+                                  IndexTable, RRset, node_rrset, node_rrsets, rrset_record)
 # Look-ups (RFC 1034 4.3.2).
-from fastdns.index.index cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, FOUND_OUTSIDE, Index, IndexOutcome,
-                                  IndexResult, index_current, index_exact, index_find, index_wildcard, reply_add_rrset, table_exact, table_find,
-                                  table_wildcard)
+from fastdns.index.index cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, FOUND_OUTSIDE, Index,
+                                  IndexOutcome, IndexResult, index_current, index_exact, index_find, index_wildcard, reply_add_rrset, table_exact,
+                                  table_find, table_wildcard)
 from fastdns.index.publish cimport index_holds
 # For `prefetch` hooks.
 from fastdns.index.index cimport table_fetch_node, table_fetch_slot

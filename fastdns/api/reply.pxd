@@ -9,8 +9,8 @@ from fastdns.message.reply cimport reply_alloc, reply_copy
 from fastdns.message.dedup cimport Seen, reply_put, seen_add, seen_begin
 
 # What kind of reply it is (NODATA, delegation ...), as cache and dnssec tell them apart.
-from fastdns.message.typify cimport (KIND_DELEGATION, KIND_META, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, KIND_OTHERERROR, KIND_SERVERERROR, KIND_UPDATE,
-                                    ReplyKind, Tally, reply_kind, reply_kind_of, reply_tally)
+from fastdns.message.typify cimport (KIND_DELEGATION, KIND_META, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, KIND_OTHERERROR, KIND_SERVERERROR,
+                                     KIND_UPDATE, ReplyKind, Tally, reply_kind, reply_kind_of, reply_tally)
 # TTLs.
 from fastdns.message.reply cimport reply_limit_ttl
 

@@ -9,8 +9,8 @@ from fastdns.system.atomic cimport atomic_load32, atomic_load_pointer, atomic_st
 from fastdns._mux cimport NativeHandler, handler_init, mux_match, query_release, query_run, query_streamed, query_take, query_write
 from fastdns.engine.chains cimport Chains
 from fastdns.engine.engine cimport Engine
-from fastdns.walk.query cimport (CHAIN_MAX, ERROR_MAX, NEXT, TRANSPORT_TCP, TRANSPORT_UDP, Carrier, Chain, ChainSet, Explanation, Handler, Mail, Query, Verdict, Worker,
-                                 Zone, handler_query_func, LISTENERS_MAX, ServerTable)
+from fastdns.walk.query cimport (CHAIN_MAX, ERROR_MAX, NEXT, TRANSPORT_TCP, TRANSPORT_UDP, Carrier, Chain, ChainSet, Explanation, Handler, Mail,
+                                 Query, Verdict, Worker, Zone, handler_query_func, LISTENERS_MAX, ServerTable)
 from fastdns.system.address cimport Address
 from fastdns._mux cimport mux_match, query_accept, query_release, query_run, query_streamed, query_take, query_write
 from fastdns.system.socket cimport socket_clock

@@ -6,8 +6,8 @@ from libc.stdint cimport uint64_t
 from fastdns._wire cimport Edns, Message, Name
 from fastdns.message.reply cimport Record, Reply
 from fastdns.system.address cimport Address
-from fastdns.walk.query cimport (ANSWERED, PHASE_DONE, TRANSPORT_NONE, Explanation, Flush, Handler, Mail, Query, ServerTable, Source, Stream, Timer, Verdict,
-                                 Worker, WorkerOps, Zone)
+from fastdns.walk.query cimport (ANSWERED, PHASE_DONE, TRANSPORT_NONE, Explanation, Flush, Handler, Mail, Query, ServerTable, Source, Stream, Timer,
+                                 Verdict, Worker, WorkerOps, Zone)
 
 cdef extern from "fastdns_api.h":
     const char *FASTDNS_API_VERSION         # of fastdns, whose headers these are

@@ -7,8 +7,8 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove, memset
 from libc.stdio cimport snprintf
-from fastdns.api.query cimport (CHILD_CHAIN, ERROR_MAX, NEXT, PARKED, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_child,
-                                query_fail, query_park, query_scratch)
+from fastdns.api.query cimport (CHILD_CHAIN, ERROR_MAX, NEXT, PARKED, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_answer,
+                                query_child, query_fail, query_park, query_scratch)
 from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, Reply, reply_add, reply_alloc, reply_append
 from fastdns.api.names cimport NAME_MAX, Name, ZoneList, wire_name_copy, wire_name_equal, wire_name_text, zones_hold
 from fastdns.api.wire cimport CLASS_IN, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_CNAME

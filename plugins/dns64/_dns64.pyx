@@ -5,8 +5,8 @@ Those are asked for from the top of the server, so that they come from wherever 
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns.api.query cimport (CHILD_MUX, NEXT, PARKED, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_child, query_fail,
-                                query_park, query_scratch)
+from fastdns.api.query cimport (CHILD_MUX, NEXT, PARKED, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_child,
+                                query_fail, query_park, query_scratch)
 from fastdns.api.reply cimport KIND_NAMEERROR, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_alloc, reply_append, reply_copy, reply_kind
 from fastdns.api.names cimport Name, wire_name_copy
 from fastdns.api.wire cimport CLASS_IN, FLAG_TC, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_SOA, flags_opcode

@@ -5,8 +5,8 @@ from libc.string cimport memcmp, memcpy, memset
 from libc.time cimport time
 from fastdns.api.query cimport (ANSWERED, NEXT, PARKED, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_do, query_fail,
                                 query_park, query_scratch)
-from fastdns.api.reply cimport (KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, RECORDS_MAX, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply,
-                                ReplyKind, reply_add, reply_add_record, reply_copy, reply_kind)
+from fastdns.api.reply cimport (KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, RECORDS_MAX, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record,
+                                Reply, ReplyKind, reply_add, reply_add_record, reply_copy, reply_kind)
 from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_match
 from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, MESSAGE_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_DNSKEY, TYPE_DS, TYPE_NSEC, TYPE_OPT, TYPE_RRSIG,
                                TYPE_SOA, flags_opcode, load16)

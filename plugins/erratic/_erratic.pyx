@@ -1,8 +1,8 @@
 """The native handler of erratic: fixed answers, and a counter that decides what goes wrong with them."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from fastdns.api.query cimport (ANSWERED, DROPPED, PARKED, QUERY_DEADLINE, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_fail,
-                                query_park, query_resume, query_scratch)
+from fastdns.api.query cimport (ANSWERED, DROPPED, PARKED, QUERY_DEADLINE, Handler, NativeHandler, Query, Verdict, handler_init, query_answer,
+                                query_fail, query_park, query_resume, query_scratch)
 from fastdns.api.worker cimport Timer, Worker
 from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add, reply_alloc
 from fastdns.api.names cimport NAME_MAX

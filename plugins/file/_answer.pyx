@@ -9,8 +9,8 @@ from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN,
                                rrtype_name_offset)
 from fastdns.api.records cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_CNAME, NODE_DNAME,
                                   NODE_HASHED, NODE_WILDCARD, IndexNode, IndexOutcome, IndexRecord, IndexResult, RRset, ZoneState, ZoneVersion,
-                                  index_current, node_rrset, reply_add_rrset, rrset_record, table_exact, table_fetch_node, table_fetch_slot, table_find,
-                                  table_wildcard, zone_match, zone_slots, zone_version)
+                                  index_current, node_rrset, reply_add_rrset, rrset_record, table_exact, table_fetch_node, table_fetch_slot,
+                                  table_find, table_wildcard, zone_match, zone_slots, zone_version)
 from fastdns.api.log cimport LOG_LINE_MAX, log_put
 from fastdns.api.text cimport Text, text_name, text_put
 from fastdns.api.memory cimport atomic_peek8

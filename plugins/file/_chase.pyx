@@ -4,8 +4,8 @@ from libc.string cimport memcmp, memcpy
 from fastdns.api.query cimport ANSWERED, CHILD_MUX, PARKED, Handler, Query, Verdict, query_child, query_fail, query_park
 from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_alloc, reply_append
 from fastdns.api.names cimport NAME_MAX, Name, wire_name_copy
-from fastdns.api.wire cimport (CLASS_IN, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, RCODE_YXDOMAIN, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_NS,
-                               TYPE_SOA)
+from fastdns.api.wire cimport (CLASS_IN, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, RCODE_YXDOMAIN, TYPE_CNAME, TYPE_DNAME, TYPE_DS,
+                               TYPE_NS, TYPE_SOA)
 from fastdns.api.records cimport NODE_CNAME, NODE_CUT, IndexNode, IndexRecord, IndexResult, RRset, index_holds, node_rrset, rrset_record, table_exact
 from fastdns.api.memory cimport atomic_peek8
 from fastdns.plugins.file._answer cimport ANSWER_PLAIN_REFERRALS, add_referral, add_servers, add_set, add_signatures, add_soa, add_targets, is_name

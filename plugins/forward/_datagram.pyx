@@ -11,8 +11,8 @@ from fastdns.api.worker cimport Flush, Source, Worker, worker_flush
 from fastdns.api.wire cimport HEADER_SIZE, load16, store16, wire_answers
 from fastdns.api.metrics cimport metric_add
 from fastdns.api.random cimport random_below, random_next
-from fastdns.api.network cimport (AF_INET6, EPOLLIN, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, MSG_TRUNC, SOCK_DGRAM, SOL_SOCKET, SO_RCVBUF, close, connect,
-                                  recv, recvmmsg, send, sendmmsg, sockaddr)
+from fastdns.api.network cimport (AF_INET6, EPOLLIN, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, MSG_TRUNC, SOCK_DGRAM, SOL_SOCKET, SO_RCVBUF, close,
+                                  connect, recv, recvmmsg, send, sendmmsg, sockaddr)
 from fastdns.plugins.forward._system cimport IPV6_RECVERR, IP_RECVERR, error_number_set, icmp_error, socket_option
 from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, RECEIVE_BATCH, RECEIVE_SIZE, RETIRED_MAX, SEND_BATCH, SOCKETS, SOCKET_AGE,
                                                 SOCKET_SLOTS, SOCKET_USES, Exchange, Peer, Settings, Share, Socket, Stock, WAY_NONE, WAY_UDP,

@@ -4,8 +4,8 @@ from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.query cimport Query
 from fastdns.api.names cimport NAME_MAX, wire_name_equal
-from fastdns.api.wire cimport (HEADER_SIZE, MESSAGE_MAX, TYPE_OPT, TYPE_TSIG, Section, WireRecord, store16, store32, wire_begin_records, wire_expand_name,
-                               wire_expand_rdata, wire_next_record)
+from fastdns.api.wire cimport (HEADER_SIZE, MESSAGE_MAX, TYPE_OPT, TYPE_TSIG, Section, WireRecord, store16, store32, wire_begin_records,
+                               wire_expand_name, wire_expand_rdata, wire_next_record)
 from fastdns.plugins.forward._upstream cimport Exchange, REQUEST_INLINE
 
 

@@ -2,8 +2,8 @@
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns.api.query cimport (ANSWERED, CHILD_MUX, FAILED, NEXT, PARKED, Handler, Query, Verdict, handler_init, query_answer, query_child, query_fail,
-                                query_park, query_scratch)
+from fastdns.api.query cimport (ANSWERED, CHILD_MUX, FAILED, NEXT, PARKED, Handler, Query, Verdict, handler_init, query_answer, query_child,
+                                query_fail, query_park, query_scratch)
 from fastdns.api.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, reply_append, reply_clear
 from fastdns.api.names cimport NAME_MAX, Name, ZoneName, name_is_below, wire_name_copy, zones_hold, zones_match
 from fastdns.api.wire cimport FLAG_AA, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store32

@@ -6,8 +6,8 @@ from fastdns.api.query cimport (ANSWERED, FAILED, NEXT, PARKED, PREFETCH_END, PR
                                 handler_init, query_answer, query_fail, query_scratch)
 from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_clear
 from fastdns.api.names cimport Name, ZoneList, ZoneName, zones_hold, zones_match
-from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_CNAME,
-                               TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT)
+from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR,
+                               TYPE_CNAME, TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT)
 from fastdns.api.memory cimport fetch_line
 from fastdns.plugins.kubernetes.answer.records cimport (Ask, Candidates, answer_addresses, answer_exists, answer_servers, answer_soa, answer_srv,
                                                         ask_resolve)

@@ -1,9 +1,10 @@
 """loop: counts how often the probe that the server sent to itself comes in."""
 from libc.stdint cimport uint32_t
 from libc.string cimport memcmp
-from fastdns.api.query cimport handler_init
+from fastdns.api.query cimport NEXT, Handler, NativeHandler, Query, Verdict, handler_init
 from fastdns.api.names cimport Name, wire_name_copy
 from fastdns.api.wire cimport TYPE_HINFO
+from fastdns.api.network cimport Address
 from fastdns.api.memory cimport atomic_add32, atomic_load32, atomic_store32
 from fastdns._wire import name_wire
 

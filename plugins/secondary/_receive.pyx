@@ -8,8 +8,8 @@ from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.names cimport Name, wire_name_copy
 from fastdns.api.wire cimport (CLASS_IN, FLAG_QR, MESSAGE_MAX, TYPE_AXFR, TYPE_IXFR, TYPE_SOA, Message, Section, WireRecord, flags_rcode, load32,
                                rdata_lower, rdata_valid, wire_begin_records, wire_expand_rdata, wire_next_record, wire_parse_reply, wire_read_name)
-from fastdns.api.records cimport (IndexNode, IndexRecord, IndexSnapshot, RRset, ZoneBuilder, index_snapshot, node_rrsets, rrset_record, snapshot_release,
-                                  zone_add)
+from fastdns.api.records cimport (IndexNode, IndexRecord, IndexSnapshot, RRset, ZoneBuilder, index_snapshot, node_rrsets, rrset_record,
+                                  snapshot_release, zone_add)
 
 
 cdef enum:                      # what taking a record comes to

@@ -5,8 +5,8 @@ from fastdns.api.query cimport Query
 from fastdns.api.wire cimport EDNS_DO, FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z, flags_opcode, flags_rcode
 from fastdns.api.metadata cimport Label, label_read
 from fastdns.api.text cimport Text, text_address, text_char, text_class, text_name, text_number, text_string, text_type
-from fastdns.api.expression cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_MAP, VALUE_OBJECT, Groups, Room, Value, copy_text, map_settle, room_take, set_bool,
-                                     set_int, set_nil, set_text)
+from fastdns.api.expression cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_MAP, VALUE_OBJECT, Groups, Room, Value, copy_text, map_settle, room_take,
+                                     set_bool, set_int, set_nil, set_text)
 
 cdef enum Field:
     FIELD_OTHER

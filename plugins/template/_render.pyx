@@ -4,8 +4,8 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from fastdns.api.metadata cimport LabelHandle
-from fastdns.api.expression cimport (VALUE_ARRAY, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_OBJECT, VALUE_STRING, Output, Room, Value, map_find,
-                                     output_put, output_value, output_word, room_step, set_bool, set_int, set_nil)
+from fastdns.api.expression cimport (VALUE_ARRAY, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_OBJECT, VALUE_STRING, Output, Room, Value,
+                                     map_find, output_put, output_value, output_word, room_step, set_bool, set_int, set_nil)
 from fastdns.plugins.template._fields cimport (NIL_POINTER, OBJECT_QUESTION, OBJECT_ROOT, OBJECT_TYPES, Data, field_number, object_field,
                                                question_struct, question_text)
 from fastdns.plugins.template._functions cimport REASON_SIZE, call_function, is_true, type_name

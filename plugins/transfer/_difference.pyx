@@ -4,8 +4,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 from fastdns.api.names cimport wire_name_hash
 from fastdns.api.wire cimport TYPE_SOA
-from fastdns.api.records cimport (NODE_APEX, Index, IndexNode, IndexRecord, IndexSnapshot, RRset, index_snapshot, node_rrset, node_rrsets, rrset_record,
-                                  snapshot_release)
+from fastdns.api.records cimport (NODE_APEX, Index, IndexNode, IndexRecord, IndexSnapshot, RRset, index_snapshot, node_rrset, node_rrsets,
+                                  rrset_record, snapshot_release)
 
 cdef struct Slot:
     const IndexNode *node       # NULL: free

@@ -10,8 +10,8 @@ from fastdns.api.wire cimport (CLASS_ANY, HEADER_SIZE, RCODE_FORMERR, RCODE_NOTA
                                store16, store32)
 from fastdns.api.log cimport LOG_LINE_MAX, log_debug, log_put
 from fastdns.api.text cimport Text, text_printable, text_string, text_type
-from fastdns.api.digest cimport (DIGEST_MAX, HASH_SHA1, HASH_SHA224, HASH_SHA256, HASH_SHA384, HASH_SHA512, Hash, Hmac, hash_octets, hmac_add, hmac_begin,
-                                 hmac_end, same_digest)
+from fastdns.api.digest cimport (DIGEST_MAX, HASH_SHA1, HASH_SHA224, HASH_SHA256, HASH_SHA384, HASH_SHA512, Hash, Hmac, hash_octets, hmac_add,
+                                 hmac_begin, hmac_end, same_digest)
 
 from fastdns._wire import name_wire
 
