@@ -1,7 +1,7 @@
 """What proves that a name or type is not there: NSEC (RFC 4034, 4035 3.1.3) and NSEC3 (RFC 5155) records of a zone's version."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns.index.nodes cimport IndexNode, IndexTable
-from fastdns.index.zone cimport ZoneVersion
+from fastdns.index.version cimport ZoneVersion
 
 # Collects and sorts the version's NSEC and NSEC3 records. ZONE_OK, INDEX_MEMORY, ZONE_ITERATIONS or ZONE_NO_SHA1.
 cdef int denial_build(ZoneVersion *version, const IndexTable *table) noexcept nogil

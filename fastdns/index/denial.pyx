@@ -6,7 +6,7 @@ from fastdns.system.digest cimport HASH_SHA1, digest_of, digest_offered
 from fastdns.index.index cimport compare_names
 from fastdns.index.nodes cimport INDEX_MEMORY, IndexNode, IndexRecord, IndexTable, RRset, is_node, node_rrset, rrset_record
 from fastdns._wire cimport load16
-from fastdns.index.zone cimport NSEC3_ITERATIONS, ZONE_ITERATIONS, ZONE_NO_SHA1, ZONE_OK, HashedNode, OrderedNode, ZoneVersion
+from fastdns.index.version cimport NSEC3_ITERATIONS, ZONE_ITERATIONS, ZONE_NO_SHA1, ZONE_OK, HashedNode, OrderedNode, ZoneVersion
 from fastdns.protocol.rrtypes cimport TYPE_NSEC, TYPE_NSEC3, TYPE_NSEC3PARAM
 
 cdef enum:
