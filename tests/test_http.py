@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fastdns.httpd.endpoint import HEALTH, Endpoint, Page, Reply, Request
+from fastdns.httpd.endpoint import HEALTH, Endpoint, Page
+from fastdns.httpd.message import Reply, Request
 from fastdns.setup import Controller
 from fastdns.system import epoch
 from tests.server import free_port

@@ -9,47 +9,18 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastdns.corefile.address import join_host_port, split_address
 from fastdns.httpd import listener as native
+from fastdns.httpd.message import Reply, Request, parse_head
 from fastdns.telemetry.log import Log
 
-__all__ = ["HEALTH", "Endpoint", "Reply", "Request", "bind", "page_address", "parse_head"]
+__all__ = ["HEALTH", "Endpoint", "bind", "page_address"]
 
 log = Log("http")
 
-#: Seconds to read a request, to write a reply, and to idle.
-TIMEOUT = 5.0
 BACKLOG = 128
-
-REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 500: "Internal Server Error", 503: "Service Unavailable"}
-TEXT = "text/plain; charset=utf-8"
-
-
-class Request(NamedTuple):
-    """What a page may want to know."""
-
-    method: str
-    path: str
-    #: By name in lower case.
-    fields: dict[str, str]
-
-
-class Reply(NamedTuple):
-    """A page's text and how to send it."""
-
-    status: int = 200
-    body: bytes = b""
-    kind: str = TEXT
-    fields: tuple[tuple[str, str], ...] = ()
-
-    def head(self) -> bytes:
-        """Status line and fields, without those of the connection and the blank line."""
-        lines = [f"HTTP/1.1 {self.status} {REASONS.get(self.status, '')}", f"Content-Type: {self.kind}"]
-        lines += [f"{name}: {value}" for name, value in self.fields]
-        return "".join(line + "\r\n" for line in lines).encode("latin-1")
-
 
 Page = Callable[[Request], Reply]
 
@@ -239,17 +210,3 @@ def _run() -> None:
             native.reply(number, reply.head(), reply.body)
         except Exception as error:  # out of memory: the connection ends in time, the thread goes on
             log.error(f"HTTP: {type(error).__name__}: {error}")
-
-
-def parse_head(head: bytes) -> Request:
-    """A request from its head, whose first line is known to be well formed."""
-    first, *lines = head.decode("latin-1").split("\r\n")
-    method, target, _ = first.split(" ", 2)
-    if not target.startswith("/"):
-        target = "/" + target.partition("://")[2].partition("/")[2]
-    fields = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if colon:
-            fields[name.strip().lower()] = value.strip()
-    return Request(method, target.partition("?")[0], fields)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from fastdns.httpd.endpoint import TIMEOUT, Reply, Request, parse_head
+from fastdns.httpd.message import TIMEOUT, Reply, Request, parse_head
 
 __all__ = ["SecureListener"]
 

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from fastdns.httpd import endpoint
+from fastdns.httpd.message import Reply, Request
 from fastdns.node import link
 from fastdns.node.flags import Flags
 from fastdns.node.rules import Rules, RulesError
@@ -238,10 +239,10 @@ class NodeCache:
     def _count(self, kind: str) -> None:
         self.errors[kind] += 1
 
-    def _page(self, request: endpoint.Request) -> endpoint.Reply:
+    def _page(self, request: Request) -> Reply:
         lines = [f"# HELP {METRIC} Errors while the network and the Corefile of the node were set up.", f"# TYPE {METRIC} counter"]
         lines += [f'{METRIC}{{errortype="{kind}"}} {count}' for kind, count in self.errors.items()]
-        return endpoint.Reply(200, ("\n".join(lines) + "\n").encode(), "text/plain; version=0.0.4; charset=utf-8")
+        return Reply(200, ("\n".join(lines) + "\n").encode(), "text/plain; version=0.0.4; charset=utf-8")
 
 
 def _child() -> None:

@@ -12,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from fastdns.httpd.endpoint import TIMEOUT, bind
+from fastdns.httpd.endpoint import bind
+from fastdns.httpd.message import TIMEOUT
 from fastdns.plugins.pprof import sampling
 from fastdns.plugins.pprof.profile import Profile
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastdns.httpd.endpoint import Endpoint, Reply, Request, page_address
+from fastdns.httpd.endpoint import Endpoint, page_address
+from fastdns.httpd.message import Reply, Request
 from fastdns.plugins.prometheus import process
 from fastdns.plugins.prometheus._prometheus import Recorder
 from fastdns.setup import Config, Controller

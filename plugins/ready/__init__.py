@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fastdns.corefile import CorefileError
-from fastdns.httpd.endpoint import Endpoint, Reply, Request, page_address
+from fastdns.httpd.endpoint import Endpoint, page_address
+from fastdns.httpd.message import Reply, Request
 from fastdns.setup import Config, Controller
 from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log

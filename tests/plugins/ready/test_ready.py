@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from fastdns.corefile import CorefileError
-from fastdns.httpd.endpoint import Request
+from fastdns.httpd.message import Request
 from fastdns.plugins.ready import Readiness, parse
 from fastdns.setup import Controller
 from tests.server import Server
