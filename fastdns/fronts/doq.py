@@ -9,15 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fastdns.fronts.queries import QUIC, Rejected
-from fastdns.fronts.quic import STREAMS_MAX, Limits, QuicFront
-from fastdns.fronts.quic_peer import Peer
+from fastdns.fronts.quic import STREAMS_MAX, QuicFront
+from fastdns.fronts.quic_peer import Limits, Peer
 from fastdns.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
     from aioquic.quic.events import StreamDataReceived
 
+    from fastdns.fronts.datagrams import Way
     from fastdns.fronts.front import Settings
-    from fastdns.fronts.quic import Way
     from fastdns.fronts.quic_transport import Transport
 
 __all__ = ["DoqFront"]

@@ -12,10 +12,10 @@ from typing import Any
 
 from fastdns.fronts import queries
 from fastdns.fronts.dnspacket import BODY_MAX, METHOD, PACKET_MAX, RESOURCE_EXHAUSTED, UNIMPLEMENTED, UNKNOWN, StatusError, pack, percent_encoded, unpack
-from fastdns.fronts.doh import DohConnection
 from fastdns.fronts.http2 import Http2, Stream
+from fastdns.fronts.http_connection import HttpConnection
 from fastdns.fronts.response import HEAD_MAX, Response
-from fastdns.fronts.stream import Connection, StreamFront
+from fastdns.fronts.stream import StreamFront
 from fastdns.protocol.header import FLAG_QR, OPCODE_NOTIFY, OPCODE_QUERY, flags_opcode, message_flags
 
 __all__ = ["GrpcConnection", "GrpcFront"]
@@ -58,7 +58,7 @@ class GrpcStreams(Http2):
         return connection.front.call(connection.client, connection.local, stream, body, respond)
 
 
-class GrpcConnection(DohConnection):
+class GrpcConnection(HttpConnection):
     """A client's connection. Whether its handshake has named HTTP/2 or not, it speaks nothing else."""
 
     front: GrpcFront  # type: ignore[assignment]
@@ -67,7 +67,7 @@ class GrpcConnection(DohConnection):
         super().__init__(front)  # type: ignore[arg-type]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        Connection.connection_made(self, transport)
+        super().connection_made(transport)
         self.http = GrpcStreams(self)
 
 

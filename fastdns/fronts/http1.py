@@ -11,7 +11,7 @@ import h11
 from fastdns.fronts.response import BODY_MAX, HEAD_MAX, HEAD_WITH_TARGET_MAX, Response, date
 
 if TYPE_CHECKING:
-    from fastdns.fronts.doh import DohConnection
+    from fastdns.fronts.http_connection import HttpConnection
 
 __all__ = ["Http1"]
 
@@ -57,7 +57,7 @@ def plain_request(octets: bytes) -> tuple[bytes, bytes, bytes] | None:
 class Http1:
     """The requests of one connection."""
 
-    def __init__(self, connection: DohConnection) -> None:
+    def __init__(self, connection: HttpConnection) -> None:
         self.connection = connection
         self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_WITH_TARGET_MAX)
         self.request: h11.Request | None = None

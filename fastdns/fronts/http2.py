@@ -11,7 +11,7 @@ from fastdns.fronts.hpack import Encoder
 from fastdns.fronts.response import BODY_MAX, HEAD_MAX, HEAD_WITH_TARGET_MAX, Response, date
 
 if TYPE_CHECKING:
-    from fastdns.fronts.doh import DohConnection
+    from fastdns.fronts.http_connection import HttpConnection
 
 __all__ = ["Http2"]
 
@@ -71,7 +71,7 @@ class Http2:
         connection = self.connection
         return connection.front.answer(connection.client, connection.local, stream.method, stream.target, body, respond)
 
-    def __init__(self, connection: DohConnection) -> None:
+    def __init__(self, connection: HttpConnection) -> None:
         self.connection = connection
         self.heads = Heads(self.head_list_max, self.noted)
         self.encoder = Encoder()

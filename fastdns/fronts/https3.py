@@ -14,15 +14,15 @@ from aioquic.h3.events import DataReceived, H3Event, HeadersReceived
 from aioquic.quic.events import StopSendingReceived, StreamDataReceived, StreamReset
 
 from fastdns.fronts.queries import HTTPS3
-from fastdns.fronts.quic import STREAMS_MAX, Limits, QuicFront
-from fastdns.fronts.quic_peer import Peer
+from fastdns.fronts.quic import STREAMS_MAX, QuicFront
+from fastdns.fronts.quic_peer import Limits, Peer
 from fastdns.fronts.request import HttpFront, is_for_us
 from fastdns.fronts.response import BODY_MAX, Response, date
 from fastdns.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
+    from fastdns.fronts.datagrams import Way
     from fastdns.fronts.front import Settings
-    from fastdns.fronts.quic import Way
     from fastdns.fronts.quic_transport import Transport
 
 __all__ = ["Https3Front"]

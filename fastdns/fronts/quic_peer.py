@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from asyncio import Future, TimerHandle
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from aioquic.quic import events
 from aioquic.quic.packet import QuicErrorCode, QuicFrameType
@@ -14,9 +15,11 @@ from aioquic.quic.packet import QuicErrorCode, QuicFrameType
 from fastdns.fronts.quic_transport import ACK_DELAY, Transport
 
 if TYPE_CHECKING:
-    from fastdns.fronts.quic import QuicFront, Way
+    from asyncio import AbstractEventLoop
 
-__all__ = ["LIVING", "Peer", "Stage"]
+    from fastdns.fronts.datagrams import Way
+
+__all__ = ["LIVING", "Limits", "Peer", "Stage"]
 
 #: Seconds for a handshake, whatever the idle timeout is.
 HANDSHAKE_TIMEOUT = 5.0
@@ -38,6 +41,52 @@ class Stage(Enum):
 LIVING = (Stage.HANDSHAKE, Stage.SERVED)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a front allows its clients."""
+
+    #: Streams of each kind that a connection may have open.
+    streams: int
+    #: Connections; 0 for any number.
+    connections: int
+    #: Seconds for a request to be complete, from when its stream was opened.
+    read_timeout: float
+    #: Queries that wait for their answers at a time, for all connections; further ones wait their turn. 0 for any number.
+    workers: int = 0
+
+
+class PeerFront(Protocol):
+    """What a connection needs of its front end."""
+
+    loop: AbstractEventLoop
+    limits: Limits
+
+    @property
+    def excessive_load(self) -> int:
+        """Error code with which a connection is closed that costs too much."""
+
+    def touch(self, peer: Peer) -> None:
+        """Flush a connection once what goes on now is done."""
+
+    def flush(self, peer: Peer, now: float) -> None:
+        """Let a connection act."""
+
+    def admit(self, peer: Peer) -> bool:
+        """Count a connection among those served; False, and it is closed, when it is one too many."""
+
+    def leave(self, peer: Peer) -> None:
+        """It is served no more."""
+
+    def learn(self, peer: Peer, name: bytes) -> None:
+        """Datagrams with this connection id are its."""
+
+    def unlearn(self, peer: Peer, name: bytes) -> None:
+        """The client uses this connection id no more."""
+
+    def forget(self, peer: Peer) -> None:
+        """Nothing leads to it any more."""
+
+
 class Peer(ABC):
     """A client's connection. All methods run on the front's loop.
 
@@ -45,7 +94,7 @@ class Peer(ABC):
     happened to a connection, not for each thing that happens, so that replies leave together.
     """
 
-    def __init__(self, front: QuicFront, transport: Transport, way: Way) -> None:
+    def __init__(self, front: PeerFront, transport: Transport, way: Way) -> None:
         self.front = front
         self.transport = transport
         transport.kept_above = self.kept
