@@ -11,12 +11,10 @@ import socket
 import struct
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from fastdns.telemetry.log import Log
-
-if TYPE_CHECKING:
-    from fastdns.server.process import Process
 
 __all__ = ["ask", "serve"]
 
@@ -27,9 +25,12 @@ NAME = "\0fastdns-control/"
 MOST = 1 << 20
 PATIENCE = 15.0
 
+#: What becomes of a request, as its reply. ValueError, KeyError and TypeError are told to the client.
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
-def serve(process: Process) -> None:
-    """Answer on a thread of its own from now on. A name that is taken or not allowed costs the socket only."""
+
+def serve(answer: Answer) -> None:
+    """Give each request to ``answer``, on a thread of its own, from now on. A name that is taken or not allowed costs the socket only."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         listener.bind(f"{NAME}{os.getpid()}")
@@ -38,10 +39,10 @@ def serve(process: Process) -> None:
         listener.close()
         log.debug(f"no control socket: {error}")
         return
-    threading.Thread(target=_accept, args=(listener, process), name="control", daemon=True).start()
+    threading.Thread(target=_accept, args=(listener, answer), name="control", daemon=True).start()
 
 
-def _accept(listener: socket.socket, process: Process) -> None:
+def _accept(listener: socket.socket, answer: Answer) -> None:
     # A thread that waits in accept holds the number of a descriptor, which is a client's where they are scarce.
     listener.setblocking(False)
     wait = select.poll()
@@ -58,33 +59,22 @@ def _accept(listener: socket.socket, process: Process) -> None:
         with connection:
             try:
                 connection.settimeout(PATIENCE)
-                _serve_one(connection, process)
+                _serve_one(connection, answer)
             except (OSError, ValueError):
                 pass
 
 
-def _serve_one(connection: socket.socket, process: Process) -> None:
+def _serve_one(connection: socket.socket, answer: Answer) -> None:
     import json
 
     _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     if user not in (0, os.getuid()):
         return
     try:
-        told = _explain(json.loads(_read(connection)), process)
+        told = answer(json.loads(_read(connection)))
     except (ValueError, KeyError, TypeError) as error:
         told = {"problem": str(error)}
     connection.sendall(json.dumps(told).encode())
-
-
-def _explain(request: dict[str, Any], process: Process) -> dict[str, Any]:
-    from fastdns.server.commands import describe
-    from fastdns.server.trial import ask_of
-
-    instance, engine = process.instance, process.engine
-    if instance is None or engine is None:
-        raise ValueError("the server is starting")
-    packet, client = bytes.fromhex(request["packet"]), bytes.fromhex(request["client"])
-    return describe(ask_of(engine, instance, instance.chains, request["address"], packet, client, bool(request["tcp"])), int(request["type"]))
 
 
 def _read(connection: socket.socket) -> bytes:

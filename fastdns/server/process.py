@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile.errors import CorefileError, defect, system_error
 from fastdns.server import banner, control, upgrade
@@ -108,9 +108,20 @@ class Process:
         self._write_pidfile()
         run_hooks(instance.hooks.started, "startup")
         self._print(banner.version())
-        control.serve(self)
+        control.serve(self._explain)
         if inherited:
             inherited.succeeded()
+
+    def _explain(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer a request of the control socket. Raises ValueError, KeyError and TypeError."""
+        from fastdns.server.commands import describe
+        from fastdns.server.trial import ask_of
+
+        instance, engine = self.instance, self.engine
+        if instance is None or engine is None:
+            raise ValueError("the server is starting")
+        packet, client = bytes.fromhex(request["packet"]), bytes.fromhex(request["client"])
+        return describe(ask_of(engine, instance, instance.chains, request["address"], packet, client, bool(request["tcp"])), int(request["type"]))
 
     def _print(self, lines: list[str]) -> None:
         if not self.flags.quiet:

@@ -7,12 +7,9 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn, Protocol
 
 from fastdns.telemetry.log import Log
-
-if TYPE_CHECKING:
-    from fastdns.server.process import Process
 
 __all__ = ["install", "wait"]
 
@@ -28,7 +25,16 @@ _wake: tuple[int, int] = (-1, -1)
 _reaper: threading.Timer | None = None
 
 
-def install(process: Process) -> None:
+class Signalled(Protocol):
+    """The process that signals act on. Methods may be called from any thread."""
+
+    def stop(self, name: str, graceful: bool) -> None: ...
+    def reload(self) -> None: ...
+    def upgrade(self) -> None: ...
+    def exit(self, status: int) -> None: ...
+
+
+def install(process: Signalled) -> None:
     """Take over the signals of the process. Only from the main thread."""
     global _wake
     interrupted = threading.Event()
