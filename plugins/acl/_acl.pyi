@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fastdns._mux import NativeHandler
-from fastdns.plugins.acl import Rule
+from fastdns.plugins.acl.rules import Rule
 from fastdns.walk.metadata import LabelHandle
 
 class AclHandler(NativeHandler):

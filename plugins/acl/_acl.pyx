@@ -10,7 +10,7 @@ from fastdns.api.metadata cimport Label, LabelHandle, label_read
 from fastdns.api.text cimport Text
 from fastdns.api.network cimport PrefixKey, PrefixNode, PrefixTree, Prefixes, prefixes_first, prefixes_next
 from fastdns._wire import name_text
-from fastdns.plugins.acl import ACTIONS, NAMES_MAX, VALUE_MAX, names_of
+from fastdns.plugins.acl.rules import ACTIONS, NAMES_MAX, VALUE_MAX, names_of
 
 cdef enum:
     EDNS_SIZE = 4096            # of the OPT where the client sent none

@@ -13,7 +13,7 @@ import pytest
 
 from fastdns.corefile import CorefileError
 from fastdns.corefile.address import network_of
-from fastdns.plugins.acl import EVERYWHERE, Policy, Rule, parse
+from fastdns.plugins.acl.rules import EVERYWHERE, Policy, Rule, parse
 from fastdns.setup import Controller
 from tests.server import Server
 

@@ -13,7 +13,7 @@ import yaml
 
 from fastdns.corefile import CorefileError
 from fastdns.corefile.lexer import Token
-from fastdns.plugins.acl import NAMESPACE, Policy, parse
+from fastdns.plugins.acl.rules import NAMESPACE, Policy, parse
 from fastdns.setup import Controller
 from tests.plugins.acl.test_acl import BLOCKED, FILTERED, PASSES, TEN, ZONE, outcome
 from tests.server import Server, command
