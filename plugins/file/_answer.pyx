@@ -1,139 +1,25 @@
 """From a question to the records of a zone. The contract is in _answer.pxd; the order of decisions is that of spec/plugins-a-k.md, file."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from libc.string cimport memset
-from fastdns.api.query cimport ANSWERED, NEXT, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query, Verdict, query_answer, query_do, query_fail
-from fastdns.api.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record, reply_clear
-from fastdns.api.names cimport Name, Zones, wire_is_below, wire_name_copy, wire_name_length, zones_hold
-from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, RR_ADDITIONAL, TYPE_A, TYPE_AAAA,
-                               TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, load16, rrtype_get,
-                               rrtype_name_offset)
-from fastdns.api.records cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_CNAME, NODE_DNAME,
-                                  NODE_HASHED, NODE_WILDCARD, IndexNode, IndexOutcome, IndexRecord, IndexResult, RRset, ZoneState, ZoneVersion,
-                                  index_current, node_rrset, reply_add_rrset, rrset_record, table_exact, table_fetch_node, table_fetch_slot,
-                                  table_find, table_wildcard, zone_match, zone_slots, zone_version)
-from fastdns.api.log cimport LOG_LINE_MAX, log_put
-from fastdns.api.text cimport Text, text_name, text_put
-from fastdns.api.memory cimport atomic_peek8
+from libc.stdint cimport uint8_t, uint32_t
+from fastdns.system.atomic cimport atomic_peek8
+from fastdns.index.index cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, IndexOutcome, IndexResult,
+                                  index_current, table_exact, table_fetch_node, table_fetch_slot, table_find, table_wildcard)
+from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
+from fastdns.walk.query cimport AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, NEXT, Ahead, Handler, Query, Verdict, query_do
+from fastdns._mux cimport query_answer, query_fail
+from fastdns.index.nodes cimport NODE_CNAME, NODE_DNAME, NODE_HASHED, NODE_WILDCARD, IndexNode, IndexRecord, RRset, node_rrset, rrset_record
+from fastdns.message.reply cimport SECTION_ANSWER, SECTION_AUTHORITY, reply_add_record, reply_clear
+from fastdns.message.text cimport Text, text_name, text_put
+from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_DNAME,
+                            TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, Name, load16)
+from fastdns.index.version cimport ZoneVersion, zone_version
+from fastdns.index.zone cimport ZoneState, zone_match, zone_slots
+from fastdns.index.zone_list cimport Zones, zones_hold
+from fastdns.plugins.file._sections cimport Ask, add_glue, add_servers, add_set, add_signatures, add_soa, add_targets, add_whole, has_target
 from fastdns.plugins.file._chase cimport chase_alias, chase_dname, chase_resume
-from fastdns.plugins.file._proof cimport prove_absent_name, prove_absent_type, prove_expansion, prove_referral
+from fastdns.plugins.file._proof cimport add_referral, prove_absent_name, prove_absent_type, prove_expansion
 
 cdef enum:
     LOOKUPS_NESTED = 8          # lookups through the server inside of each other: more are a loop
-    TARGETS_MAX = 768           # different targets whose addresses one answer shows
-    TARGET_SLOTS = 1024
-
-
-# ---- parts ----
-
-cdef void add_set(Ask *ask, int section, const uint8_t *owner, uint8_t owner_length, const IndexNode *node, const RRset *rrset) noexcept nogil:
-    reply_add_rrset(&ask.q.reply, section, owner, owner_length, node, rrset)
-
-
-cdef void add_signatures(Ask *ask, int section, const uint8_t *owner, uint8_t owner_length, const IndexNode *node, uint16_t type) noexcept nogil:
-    cdef const RRset *rrset = node_rrset(node, TYPE_RRSIG)
-    cdef const uint8_t *entry = NULL
-    cdef IndexRecord record
-    cdef uint32_t _i
-    if rrset == NULL:
-        return
-    for _i in range(rrset.count):
-        entry = rrset_record(node, rrset, entry, &record)
-        if load16(record.rdata) == type:
-            reply_add_record(&ask.q.reply, section, owner, owner_length, TYPE_RRSIG, CLASS_IN, record.ttl, record.rdata, record.rdlength)
-
-
-cdef void add_whole(Ask *ask, int section, const IndexNode *node, const RRset *rrset) noexcept nogil:
-    """An RRset under its own name, with its signatures when they are wanted."""
-    if rrset == NULL:
-        return
-    add_set(ask, section, node.name, node.length, node, rrset)
-    if ask.signed:
-        add_signatures(ask, section, node.name, node.length, node, rrset.type)
-
-
-cdef void add_soa(Ask *ask) noexcept nogil:
-    add_whole(ask, SECTION_AUTHORITY, ask.version.apex, ask.version.soa)
-
-
-cdef void add_servers(Ask *ask, int section) noexcept nogil:
-    add_whole(ask, section, ask.version.apex, ask.version.ns)
-
-
-cdef bint is_name(const Ask *ask, const IndexNode *node) noexcept nogil:
-    return node != NULL and node.rrsets != 0 and not atomic_peek8(&node.flags) & NODE_HASHED and (node != ask.version.apex or not ask.version.bare)
-
-
-cdef void add_addresses(Ask *ask, const IndexNode *node) noexcept nogil:
-    add_whole(ask, SECTION_ADDITIONAL, node, node_rrset(node, TYPE_A))
-    add_whole(ask, SECTION_ADDITIONAL, node, node_rrset(node, TYPE_AAAA))
-
-
-cdef void add_glue(Ask *ask, const IndexNode *node, const RRset *ns) noexcept nogil:
-    """Addresses of the servers whose names are at or below the delegated one."""
-    cdef const uint8_t *entry = NULL
-    cdef const IndexNode *server
-    cdef IndexRecord record
-    cdef Name name
-    cdef uint32_t _i
-    for _i in range(ns.count):
-        entry = rrset_record(node, ns, entry, &record)
-        if wire_is_below(record.rdata, record.rdlength, node.name, node.length):
-            wire_name_copy(&name, record.rdata, record.rdlength)
-            server = table_exact(ask.table, name.lower, name.length, name.hash[0])
-            if is_name(ask, server):
-                add_addresses(ask, server)
-
-
-cdef void add_referral(Ask *ask, const IndexNode *cut) noexcept nogil:
-    cdef const RRset *ns = node_rrset(cut, TYPE_NS)
-    cdef const RRset *ds
-    add_set(ask, SECTION_AUTHORITY, cut.name, cut.length, cut, ns)
-    if ask.signed:
-        ds = node_rrset(cut, TYPE_DS)
-        if ds != NULL:
-            add_whole(ask, SECTION_AUTHORITY, cut, ds)
-        else:
-            prove_referral(ask, cut)
-    add_glue(ask, cut, ns)
-
-
-# ---- targets ----
-
-cdef inline bint has_target(uint16_t type) noexcept nogil:
-    """Does a record of the type name a host whose addresses belong into the additional section?"""
-    return rrtype_get(type).flags & RR_ADDITIONAL != 0
-
-
-cdef void add_targets(Ask *ask) noexcept nogil:
-    cdef const IndexNode *seen[TARGET_SLOTS]
-    cdef uint32_t i, slot, found = 0, answers = ask.q.reply.count
-    cdef const Record *record
-    cdef const IndexNode *node
-    cdef Name name
-    cdef int at
-    for i in range(answers):
-        record = &ask.q.reply.records[i]
-        if not has_target(record.type) or record.section != SECTION_ANSWER or found == TARGETS_MAX:
-            continue
-        at = rrtype_name_offset(record.type, record.rdata, record.rdlength)
-        if at < 0:
-            continue
-        wire_name_copy(&name, record.rdata + at, wire_name_length(record.rdata + at))
-        if not wire_is_below(name.lower, name.length, ask.version.apex.name, ask.version.apex.length):
-            continue
-        node = table_exact(ask.table, name.lower, name.length, name.hash[0])
-        if not is_name(ask, node):
-            continue
-        if found == 0:
-            memset(seen, 0, sizeof(seen))
-        slot = name.hash[0] % TARGET_SLOTS
-        while seen[slot] != NULL and seen[slot] != node:
-            slot = (slot + 1) % TARGET_SLOTS
-        if seen[slot] == node:
-            continue
-        seen[slot] = node
-        found += 1
-        add_addresses(ask, node)
 
 
 # ---- outcomes ----

@@ -1,7 +1,7 @@
 """Where aliases lead: inside the zone by itself, outside of it through the server."""
-from fastdns.api.query cimport Handler, Verdict
-from fastdns.api.records cimport IndexResult
-from fastdns.plugins.file._answer cimport Ask
+from fastdns.index.index cimport IndexResult
+from fastdns.walk.query cimport Handler, Verdict
+from fastdns.plugins.file._sections cimport Ask
 
 # Follows the CNAME in found.rrset, whose owner is the query's name.
 cdef Verdict chase_alias(Handler *self, Ask *ask, const IndexResult *found) noexcept nogil

@@ -1,7 +1,9 @@
 """Proofs of denial in the authority section: NSEC (RFC 4035 3.1.3) or NSEC3 (RFC 5155 7.2), as the zone has them; nothing where it is not signed."""
-from fastdns.api.names cimport Name
-from fastdns.api.records cimport IndexNode, IndexResult
-from fastdns.plugins.file._answer cimport Ask
+from fastdns.index.index cimport IndexResult
+from fastdns.index.nodes cimport IndexNode, RRset, node_rrset
+from fastdns.message.reply cimport SECTION_AUTHORITY
+from fastdns._wire cimport TYPE_DS, TYPE_NS, Name
+from fastdns.plugins.file._sections cimport Ask, add_glue, add_set, add_whole
 
 # The name is not there, nor a wildcard for it; encloser is its closest one.
 cdef void prove_absent_name(Ask *ask, const Name *name, const IndexNode *encloser) noexcept nogil
@@ -11,3 +13,16 @@ cdef void prove_absent_type(Ask *ask, const IndexResult *found) noexcept nogil
 cdef void prove_expansion(Ask *ask, const Name *name, const IndexResult *found) noexcept nogil
 # The delegation has no DS. With NSEC nothing is shown, as in CoreDNS: who needs it asks for DS.
 cdef void prove_referral(Ask *ask, const IndexNode *cut) noexcept nogil
+
+cdef inline void add_referral(Ask *ask, const IndexNode *cut) noexcept nogil:
+    """A delegation: its servers, DS records or the proof that there are none, glue."""
+    cdef const RRset *ns = node_rrset(cut, TYPE_NS)
+    cdef const RRset *ds
+    add_set(ask, SECTION_AUTHORITY, cut.name, cut.length, cut, ns)
+    if ask.signed:
+        ds = node_rrset(cut, TYPE_DS)
+        if ds != NULL:
+            add_whole(ask, SECTION_AUTHORITY, cut, ds)
+        else:
+            prove_referral(ask, cut)
+    add_glue(ask, cut, ns)

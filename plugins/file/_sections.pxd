@@ -1,0 +1,117 @@
+"""Parts of answers from a zone: RRsets with their signatures, glue, addresses of targets."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.string cimport memset
+from fastdns.system.atomic cimport atomic_peek8
+from fastdns.index.index cimport reply_add_rrset, table_exact
+from fastdns.walk.query cimport Query
+from fastdns.index.nodes cimport NODE_HASHED, IndexNode, IndexRecord, IndexTable, RRset, node_rrset, rrset_record
+from fastdns.message.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record
+from fastdns._wire cimport CLASS_IN, TYPE_A, TYPE_AAAA, TYPE_RRSIG, Name, load16, wire_name_copy, wire_name_length
+from fastdns.index.version cimport ZoneVersion
+from fastdns.index.zone cimport ZoneState
+from fastdns.index.zone_list cimport wire_is_below
+from fastdns.protocol.rrtypes cimport RR_ADDITIONAL, rrtype_get, rrtype_name_offset
+
+cdef enum:
+    TARGETS_MAX = 768           # different targets whose addresses one answer shows
+    TARGET_SLOTS = 1024
+
+cdef enum:                      # Ask.options
+    ANSWER_PLAIN_REFERRALS = 1  # auto: AA is cleared even when an alias leads to the delegation
+
+cdef struct Ask:                # a question and what is looked at for it
+    Query *q
+    const ZoneState *zone
+    const IndexTable *table
+    const ZoneVersion *version
+    uint8_t signed              # DO: signatures and proofs too
+    uint8_t options
+
+cdef inline void add_set(Ask *ask, int section, const uint8_t *owner, uint8_t owner_length, const IndexNode *node, const RRset *rrset) noexcept nogil:
+    reply_add_rrset(&ask.q.reply, section, owner, owner_length, node, rrset)
+
+cdef inline void add_signatures(Ask *ask, int section, const uint8_t *owner, uint8_t owner_length, const IndexNode *node, uint16_t type) noexcept nogil:
+    """The signatures of a type at a node."""
+    cdef const RRset *rrset = node_rrset(node, TYPE_RRSIG)
+    cdef const uint8_t *entry = NULL
+    cdef IndexRecord record
+    cdef uint32_t _i
+    if rrset == NULL:
+        return
+    for _i in range(rrset.count):
+        entry = rrset_record(node, rrset, entry, &record)
+        if load16(record.rdata) == type:
+            reply_add_record(&ask.q.reply, section, owner, owner_length, TYPE_RRSIG, CLASS_IN, record.ttl, record.rdata, record.rdlength)
+
+cdef inline void add_whole(Ask *ask, int section, const IndexNode *node, const RRset *rrset) noexcept nogil:
+    """An RRset under its own name, with its signatures when they are wanted."""
+    if rrset == NULL:
+        return
+    add_set(ask, section, node.name, node.length, node, rrset)
+    if ask.signed:
+        add_signatures(ask, section, node.name, node.length, node, rrset.type)
+
+cdef inline void add_soa(Ask *ask) noexcept nogil:
+    add_whole(ask, SECTION_AUTHORITY, ask.version.apex, ask.version.soa)
+
+cdef inline void add_servers(Ask *ask, int section) noexcept nogil:
+    add_whole(ask, section, ask.version.apex, ask.version.ns)
+
+cdef inline bint is_name(const Ask *ask, const IndexNode *node) noexcept nogil:
+    """Has the node records that CoreDNS's tree would have?"""
+    return node != NULL and node.rrsets != 0 and not atomic_peek8(&node.flags) & NODE_HASHED and (node != ask.version.apex or not ask.version.bare)
+
+cdef inline void add_addresses(Ask *ask, const IndexNode *node) noexcept nogil:
+    add_whole(ask, SECTION_ADDITIONAL, node, node_rrset(node, TYPE_A))
+    add_whole(ask, SECTION_ADDITIONAL, node, node_rrset(node, TYPE_AAAA))
+
+cdef inline void add_glue(Ask *ask, const IndexNode *node, const RRset *ns) noexcept nogil:
+    """Addresses of the servers whose names are at or below the delegated one."""
+    cdef const uint8_t *entry = NULL
+    cdef const IndexNode *server
+    cdef IndexRecord record
+    cdef Name name
+    cdef uint32_t _i
+    for _i in range(ns.count):
+        entry = rrset_record(node, ns, entry, &record)
+        if wire_is_below(record.rdata, record.rdlength, node.name, node.length):
+            wire_name_copy(&name, record.rdata, record.rdlength)
+            server = table_exact(ask.table, name.lower, name.length, name.hash[0])
+            if is_name(ask, server):
+                add_addresses(ask, server)
+
+cdef inline bint has_target(uint16_t type) noexcept nogil:
+    """Does a record of the type name a host whose addresses belong into the additional section?"""
+    return rrtype_get(type).flags & RR_ADDITIONAL != 0
+
+cdef inline void add_targets(Ask *ask) noexcept nogil:
+    """A and AAAA of the targets of the answer's SRV, MX, SVCB and HTTPS records that are in the zone, each target once."""
+    cdef const IndexNode *seen[TARGET_SLOTS]
+    cdef uint32_t i, slot, found = 0, answers = ask.q.reply.count
+    cdef const Record *record
+    cdef const IndexNode *node
+    cdef Name name
+    cdef int at
+    for i in range(answers):
+        record = &ask.q.reply.records[i]
+        if not has_target(record.type) or record.section != SECTION_ANSWER or found == TARGETS_MAX:
+            continue
+        at = rrtype_name_offset(record.type, record.rdata, record.rdlength)
+        if at < 0:
+            continue
+        wire_name_copy(&name, record.rdata + at, wire_name_length(record.rdata + at))
+        if not wire_is_below(name.lower, name.length, ask.version.apex.name, ask.version.apex.length):
+            continue
+        node = table_exact(ask.table, name.lower, name.length, name.hash[0])
+        if not is_name(ask, node):
+            continue
+        if found == 0:
+            memset(seen, 0, sizeof(seen))
+        slot = name.hash[0] % TARGET_SLOTS
+        while seen[slot] != NULL and seen[slot] != node:
+            slot = (slot + 1) % TARGET_SLOTS
+        if seen[slot] == node:
+            continue
+        seen[slot] = node
+        found += 1
+        add_addresses(ask, node)
