@@ -392,7 +392,7 @@ cdef void leave(Exchange *e) noexcept nogil:
 cdef void on_failed(Exchange *e) noexcept nogil:
     cdef Forward *forward = <Forward *>e.share.owner
     if forward.tap_count:
-        taps_tell(forward, e, NULL, 0)
+        taps_tell(forward.taps, forward.tap_count, e, NULL, 0)
     leave(e)
     if e.guest != NULL:
         guest_end(e, NULL, 0)
@@ -534,7 +534,7 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
     cdef int status
     if e.guest != NULL:
         if forward.tap_count:
-            taps_tell(forward, e, packet, length)
+            taps_tell(forward.taps, forward.tap_count, e, packet, length)
         leave(e)
         guest_end(e, packet, length)
         return True
@@ -546,7 +546,7 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
         cut = status < 0                # no room for it
         rcode = q.reply.rcode
     if forward.tap_count:
-        taps_tell(forward, e, packet, length)
+        taps_tell(forward.taps, forward.tap_count, e, packet, length)
     peer.replied = e.share.worker.now
     peer.quiet = 0
     if atomic_load32(&e.upstream.fails):

@@ -3,13 +3,14 @@ from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.string cimport memset
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
-from fastdns.api.network cimport Address, address_from_socket, getsockname, sockaddr, sockaddr_in6, socket_clock, socklen_t
-from fastdns.plugins.dnstap._tap cimport TAP_FORWARDER_QUERY, TAP_FORWARDER_RESPONSE, Tapped
-from fastdns.plugins.forward._exchange cimport Forward
+from fastdns.system.address cimport Address
+from fastdns.system.address cimport address_from_socket
+from fastdns.system.socket cimport getsockname, sockaddr, sockaddr_in6, socket_clock, socklen_t
+from fastdns.plugins.dnstap._tap cimport TAP_FORWARDER_QUERY, TAP_FORWARDER_RESPONSE, Tap, Tapped
 from fastdns.plugins.forward._upstream cimport Exchange, WAY_GUEST, WAY_LANE, WAY_NONE, WAY_PAUSE, WAY_UDP
 
 
-cdef void taps_tell(Forward *forward, Exchange *e, const uint8_t *packet, uint32_t length) noexcept nogil:
+cdef void taps_tell(Tap **taps, uint32_t count, Exchange *e, const uint8_t *packet, uint32_t length) noexcept nogil:
     """A connection of the lane does not tell its own address; one of another worker is told of there."""
     cdef Address own
     cdef Address upstream
@@ -32,14 +33,14 @@ cdef void taps_tell(Forward *forward, Exchange *e, const uint8_t *packet, uint32
     response = query
     response.type = TAP_FORWARDER_RESPONSE
     response.response_time = <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
-    for i in range(forward.tap_count):
-        query.message = e.request if forward.taps[i].full else NULL
+    for i in range(count):
+        query.message = e.request if taps[i].full else NULL
         query.length = e.size
-        response.message = packet if forward.taps[i].full else NULL
+        response.message = packet if taps[i].full else NULL
         response.length = length
-        forward.taps[i].put(forward.taps[i], e.share.worker, &query)
+        taps[i].put(taps[i], e.share.worker, &query)
         if packet != NULL:
-            forward.taps[i].put(forward.taps[i], e.share.worker, &response)
+            taps[i].put(taps[i], e.share.worker, &response)
 
 
 cdef bint own_address(int fd, Address *own) noexcept nogil:
