@@ -1,8 +1,8 @@
 """EDNS options of a request (RFC 6891 6.1.2), rewritten in the query's own memory."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns.api.query cimport Query
-from fastdns.api.wire cimport Edns
-from fastdns.plugins.rewrite._revert cimport Work
+from fastdns.walk.query cimport Query
+from fastdns._wire cimport Edns
+from fastdns.plugins.rewrite._work cimport Work
 from fastdns.plugins.rewrite._rules cimport Plain, Rule
 
 # Applies a rule to q.edns. True: the rule matched. `plain` is the question's name as it stands.

@@ -1,48 +1,6 @@
-"""What a query's rules leave behind for its answer, and how the answer is made of it."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns.api.query cimport Handler, Query, Verdict
-from fastdns.api.reply cimport Record
-from fastdns.plugins.rewrite._rules cimport Answer, Rule
+"""How the answer of a rewritten query is made of what its rules left behind."""
+from fastdns.walk.query cimport Handler, Query, Verdict
+from fastdns.plugins.rewrite._work cimport Work
 
-cdef enum Kind:
-    REVERT_NAME                 # owners and values at or below `from_` lead to `to`
-    REVERT_SUFFIX               # owners and values that end in the rule's TO get its FROM
-    REVERT_ANSWER               # an explicit answer rule
-    REVERT_TTL
-    REVERT_RCODE
-    REVERT_CNAME
-    REVERT_OPTION               # of `code`: removed (data NULL) or given back
-
-cdef struct Revert:             # in the query's arena; a list, the last collected first: that is their order
-    Revert *next
-    const Rule *rule
-    const Answer *answer
-    const uint8_t *from_        # names in wire form
-    const uint8_t *to
-    const uint8_t *data
-    uint16_t data_length
-    uint16_t code
-    uint8_t from_length
-    uint8_t to_length
-    uint8_t kind
-
-cdef enum:
-    NOWHERE = 0xFFFF
-
-cdef struct Work:               # a query's scratch
-    Revert *newest
-    Revert *at                  # of the alias that waits for its new target
-    Record *former              # the answer section as it was before the first alias changed, in the arena
-    uint32_t former_count
-    uint32_t index              # of the record at work: in the table, or in `former`
-    uint32_t place              # in the table, of the alias at work once it has its new target; else NOWHERE
-    uint8_t active              # the answer passes through the reverts, failures too
-    uint8_t renamed             # q.name is q.second_name
-    uint8_t options             # q.edns is not the client's
-    uint8_t aliases             # some revert is REVERT_CNAME
-    uint8_t messages            # some revert is REVERT_RCODE or REVERT_OPTION
-
-# A new one on top of the list, zeroed; NULL when the query's memory is full.
-cdef Revert *revert_add(Query *q, Work *work, Kind kind, const Rule *rule) noexcept nogil
 cdef Verdict revert_reply(Handler *self, Query *q, Work *work) noexcept nogil
 cdef Verdict revert_resume(Handler *self, Query *q, Work *work) noexcept nogil
