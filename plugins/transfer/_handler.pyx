@@ -15,7 +15,8 @@ from fastdns.api.wire cimport CLASS_IN, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERV
 from fastdns.api.memory cimport atomic_load32
 from fastdns.api.network cimport Address
 from fastdns.plugins.transfer._stream cimport SOA_OCTETS, stream_count, stream_log_current, stream_make
-from fastdns.plugins.transfer._transfer cimport Transfer, TransferRecord, TransferSource
+from fastdns.plugins.transfer._source cimport TransferRecord, TransferSource
+from fastdns.plugins.transfer._transfer cimport Transfer
 
 from fastdns._wire import name_wire
 

@@ -1,6 +1,6 @@
 """Records of a transfer as copied rows: a source for providers whose store goes on changing."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns.plugins.transfer._transfer cimport TransferSource
+from fastdns.plugins.transfer._source cimport TransferSource
 
 cdef struct Rows
 

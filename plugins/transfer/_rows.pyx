@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
-from fastdns.plugins.transfer._transfer cimport TransferRecord, TransferSource
+from fastdns.plugins.transfer._source cimport TransferRecord, TransferSource
 
 cdef enum:
     CHUNK_OCTETS = 65536
