@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 
 from fastdns.corefile import CorefileError
 from fastdns.plugins.kubernetes._kubernetes import Kubernetes
@@ -12,15 +11,14 @@ from fastdns.plugins.kubernetes.settings import Settings, parse
 from fastdns.plugins.kubernetes.store.gauges import make_store
 from fastdns.plugins.kubernetes.store.store import Store
 from fastdns.plugins.kubernetes.watch import cluster
-from fastdns.plugins.kubernetes.watch.connection import ApiConfigError, Endpoint, InCluster
+from fastdns.plugins.kubernetes.watch.address import ApiConfigError
+from fastdns.plugins.kubernetes.watch.connection import Endpoint, InCluster
+from fastdns.plugins.kubernetes.watch.informers import Options, Origin
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
 from fastdns.plugins.kubernetes.watch.selectors import Selector
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 from fastdns.system import interfaces
-
-if TYPE_CHECKING:
-    from fastdns.plugins.kubernetes.watch.cluster import Origin
 
 __all__ = ["setup"]
 
@@ -97,11 +95,11 @@ def origin(settings: Settings) -> Origin:
     return InCluster()
 
 
-def options(settings: Settings, *, pod_labels: bool) -> cluster.Options:
+def options(settings: Settings, *, pod_labels: bool) -> Options:
     """What tells this use of the API server apart from others. Labels of pods are kept where somebody may read them as metadata."""
     everything = Selector()
     selectors = Selectors(settings.labels or everything, settings.namespace_labels or everything)
-    return cluster.Options(selectors, settings.limits, pod_labels, settings.snapshot)
+    return Options(selectors, settings.limits, pod_labels, settings.snapshot)
 
 
 def own_addresses(controller: Controller) -> list[str]:

@@ -1,17 +1,5 @@
 """The native handler of kubernetes."""
-from libc.stdint cimport uint8_t
-from fastdns.api.query cimport NativeHandler
-from fastdns.api.names cimport ZoneList
-from fastdns.plugins.kubernetes.store.store cimport Store
-from fastdns.plugins.kubernetes.answer.view cimport View
+from fastdns.plugins.kubernetes._handler cimport ViewHandler
 
-cdef class Kubernetes(NativeHandler):
-    cdef View view
-    cdef readonly Store store
-    cdef object zones               # ZoneLists that the view borrows from
-    cdef object fall
-    cdef object __weakref__         # the lease on the store ends with the handler
-    cdef _set_zones(self, ZoneList listed, list imported)
-    cdef _set_namespaces(self, list labels)
-    cdef _set_addresses(self, list packed)
+cdef class Kubernetes(ViewHandler):
     cdef _search_path(self, bint by_question)

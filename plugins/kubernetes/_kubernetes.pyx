@@ -1,26 +1,21 @@
 """The native handler of kubernetes: from a query to the records of the store."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy
-from fastdns.api.query cimport (ANSWERED, FAILED, NEXT, PARKED, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query, Verdict,
-                                handler_init, query_answer, query_fail, query_scratch)
-from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_clear
-from fastdns.api.names cimport Name, ZoneList, ZoneName, zones_hold, zones_match
-from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR,
-                               TYPE_CNAME, TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT)
-from fastdns.api.memory cimport fetch_line
-from fastdns.plugins.kubernetes.answer.records cimport (Ask, Candidates, answer_addresses, answer_exists, answer_servers, answer_soa, answer_srv,
-                                                        ask_resolve)
+from libc.string cimport memcmp
+from fastdns.walk.query cimport AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, FAILED, NEXT, PARKED, Ahead, Handler, Query, Verdict, query_scratch
+from fastdns.system.memory cimport fetch_line
+from fastdns._mux cimport query_answer, query_fail
+from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, reply_add, reply_clear, Record
+from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_CNAME,
+                            TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT, Name)
+from fastdns.index.zone_list cimport ZoneName, zones_hold, zones_match
+from fastdns.plugins.kubernetes.answer.records cimport Ask, Candidates, answer_addresses, answer_exists, answer_servers, answer_soa, answer_srv, ask_resolve
 from fastdns.plugins.kubernetes.answer.chase cimport Chase, chase_begin, chase_resume
 from fastdns.plugins.kubernetes.store.find cimport Probe, probe_begin, probe_next, service_key_hash
 from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.name cimport EVERYWHERE, FORM_SERVERS, FORM_VERSION, name_reverse
 from fastdns.plugins.kubernetes.store.records cimport IMPORTED, LOCAL, ServiceNode, node_service, service_alias
 from fastdns.plugins.kubernetes.answer.reverse cimport answer_reverse
-from fastdns.plugins.kubernetes.answer.view cimport FOUND_ALIAS, LocalAddress, PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED, ZONE_IMPORTED, ZONE_REVERSE
-
-from ipaddress import ip_address
-
+from fastdns.plugins.kubernetes.answer.view cimport FOUND_ALIAS, View, ZONE_IMPORTED
 
 cdef enum:
     VERSION_TTL = 28800
@@ -227,13 +222,7 @@ cdef Verdict kubernetes_resume(Handler *self, Query *q) noexcept nogil:
 
 # ---- set-up ----
 
-cdef bytes wire(str name):
-    """Wire form of a zone in lower case."""
-    cdef ZoneList listed = ZoneList([name])
-    return listed.zones.names[0].wire[: listed.zones.names[0].length]
-
-
-cdef class Kubernetes(NativeHandler):
+cdef class Kubernetes(ViewHandler):
 
     def __cinit__(self, *args, **options):
         handler_init(self)
@@ -242,75 +231,6 @@ cdef class Kubernetes(NativeHandler):
         self.handler.query = kubernetes_query
         self.handler.resume = kubernetes_resume
         self.handler.scratch_size = sizeof(Scratch)
-        self.handler.state = &self.view
-
-    def __init__(self, str name, Store store not None, zones, str primary, *, multicluster=(), namespaces=(), fallthrough=None, uint32_t ttl=5,
-                 uint32_t kinds=0, str pods="disabled", bint pod_names=False, bint no_endpoints=False, bint ignore_empty=False, bint zonal=False,
-                 addresses=()):
-        cdef ZoneList listed = ZoneList(zones)
-        cdef ZoneList fall
-        cdef View *view = &self.view
-        cdef bytes octets
-        super().__init__(name)
-        self.store = store
-        self.zones = listed
-        view.cluster = &store.cluster
-        view.zones = &listed.zones
-        if fallthrough is not None:
-            fall = ZoneList(fallthrough)
-            self.fall = fall
-            view.fallthrough = &fall.zones
-        view.ttl = ttl
-        view.kinds = kinds
-        view.pods = {"disabled": PODS_DISABLED, "insecure": PODS_INSECURE, "verified": PODS_VERIFIED}[pods]
-        view.pod_names = pod_names
-        view.no_endpoints = no_endpoints
-        view.ignore_empty = ignore_empty
-        view.zonal = zonal
-        octets = wire(primary)
-        view.primary_length = <uint8_t>len(octets)
-        memcpy(view.primary, <const uint8_t *>octets, len(octets))
-        self._set_zones(listed, [wire(zone) for zone in multicluster])
-        self._set_namespaces([wire(namespace + ".") for namespace in namespaces])
-        self._set_addresses([ip_address(text.partition("%")[0]).packed for text in addresses])
-
-    cdef _set_zones(self, ZoneList listed, list imported):
-        cdef uint32_t i
-        self.view.zone_flags = <uint8_t *>calloc(listed.zones.count + 1, 1)
-        if self.view.zone_flags == NULL:
-            raise MemoryError
-        for i in range(listed.zones.count):
-            octets = <bytes>listed.zones.names[i].wire[: listed.zones.names[i].length]
-            if octets in imported:
-                self.view.zone_flags[i] |= ZONE_IMPORTED
-            if octets == b"\0" or octets.endswith(b"\x04arpa\0"):
-                self.view.zone_flags[i] |= ZONE_REVERSE
-
-    cdef _set_namespaces(self, list labels):
-        cdef uint32_t i = 0
-        self.view.namespaces = <uint8_t *>calloc(len(labels) + 1, 64)
-        if self.view.namespaces == NULL:
-            raise MemoryError
-        for label in labels:
-            # Names of several labels are names of no namespace: they match nothing, but they do count as a choice.
-            if len(label) == label[0] + 2:
-                memcpy(self.view.namespaces + 64 * i, <const uint8_t *><bytes>label, len(label) - 1)
-            i += 1
-        self.view.namespace_count = i
-
-    cdef _set_addresses(self, list packed):
-        cdef uint32_t i = 0
-        self.view.locals = <LocalAddress *>calloc(len(packed) + 1, sizeof(LocalAddress))
-        if self.view.locals == NULL:
-            raise MemoryError
-        for octets in packed:
-            memcpy(self.view.locals[i].ip, <const uint8_t *><bytes>octets, len(octets))
-            self.view.locals[i].family = 4 if len(octets) == 4 else 6
-            i += 1
-        self.view.local_count = i
-
-    def ready(self) -> bool:
-        return load_count(&self.view.cluster.synced) & self.view.kinds == self.view.kinds
 
     def transfer(self, bytes zone, serial):
         from fastdns.plugins.kubernetes._transfer import zone_transfer
@@ -343,8 +263,3 @@ cdef class Kubernetes(NativeHandler):
         except OSError:
             search = []
         return search_path(self, search, by_question)
-
-    def __dealloc__(self):
-        free(self.view.zone_flags)
-        free(self.view.namespaces)
-        free(self.view.locals)

@@ -1,10 +1,10 @@
-from fastdns.plugins.kubernetes._kubernetes import Kubernetes
+from fastdns.plugins.kubernetes._handler import ViewHandler
 from fastdns.walk.metadata import LabelHandle
 
-def publish(handler: Kubernetes, name: str) -> LabelHandle | None:
+def publish(handler: ViewHandler, name: str) -> LabelHandle | None:
     """The label of metadata ``kubernetes/NAME``, or None."""
 
-def certain(handler: Kubernetes, name: str) -> LabelHandle | None:
+def certain(handler: ViewHandler, name: str) -> LabelHandle | None:
     """``client-namespace`` and ``client-label/KEY`` for those who decide by them what a client may do; None where pods are not verified.
 
     Unset for clients that are no pod, that share their node's network, or whose address several pods have that differ in it.

@@ -6,7 +6,7 @@ from fastdns.api.names cimport ZoneName, zones_match
 from fastdns.api.metadata cimport Label as MetadataLabel, LabelHandle
 from fastdns.api.text cimport Text, text_put
 from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_pod, next_pod, probe_begin
-from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
+from fastdns.plugins.kubernetes._handler cimport ViewHandler
 from fastdns.plugins.kubernetes.answer.name cimport (FORM_APEX, FORM_NAMESPACE, FORM_NONE, FORM_POD, FORM_SERVICE, GRAMMAR_IMPORTED, GRAMMAR_ZONAL,
                                                      Wanted, name_parse)
 from fastdns.plugins.kubernetes.store.records cimport PodLabel, PodRecord, pod_label_next
@@ -138,7 +138,7 @@ cdef bint write_certain(const MetadataLabel *label, Query *q, Text *out) noexcep
             return False
 
 
-cdef LabelHandle keyed(Kubernetes handler, str key):
+cdef LabelHandle keyed(ViewHandler handler, str key):
     cdef LabelHandle handle = LabelHandle()
     cdef bytes octets = key.encode("utf-8", "surrogateescape")
     handle.kept = (octets, handler)
@@ -148,7 +148,7 @@ cdef LabelHandle keyed(Kubernetes handler, str key):
     return handle
 
 
-def certain(Kubernetes handler not None, str name not None):
+def certain(ViewHandler handler not None, str name not None):
     """``client-namespace`` and ``client-label/KEY`` for those who decide by them what a client may do; None where pods are not verified."""
     cdef LabelHandle handle
     kind, _, key = name.partition("/")
@@ -159,7 +159,7 @@ def certain(Kubernetes handler not None, str name not None):
     return handle
 
 
-def publish(Kubernetes handler not None, str name not None):
+def publish(ViewHandler handler not None, str name not None):
     """The label of metadata ``kubernetes/NAME``, or None."""
     cdef LabelHandle handle
     if name.startswith(CLIENT_LABEL):

@@ -7,7 +7,7 @@ from fastdns.api.names cimport NAME_MAX, Name, ZoneName, zones_match
 from fastdns._wire import name_wire
 from fastdns.plugins.autopath._autopath cimport SearchPath, SearchPathHandle
 from fastdns.plugins.kubernetes.store.find cimport find_namespace, find_pod, find_service
-from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
+from fastdns.plugins.kubernetes._handler cimport ViewHandler
 from fastdns.plugins.kubernetes.store.records cimport LOCAL, NamespaceNode, PodRecord, ServiceNode, node_service
 from fastdns.plugins.kubernetes.answer.view cimport PODS_VERIFIED, View, ZONE_IMPORTED, ZONE_REVERSE, view_exposes
 
@@ -94,9 +94,9 @@ cdef int own_element(const NamespaceNode *namespace, const ZoneName *zone, uint3
 cdef class Path:
     """Owns a Search and keeps the handler that its view belongs to."""
     cdef Search search
-    cdef Kubernetes handler
+    cdef ViewHandler handler
 
-    def __cinit__(self, Kubernetes handler not None, list names, bint by_question):
+    def __cinit__(self, ViewHandler handler not None, list names, bint by_question):
         cdef uint32_t i
         cdef bytes octets
         self.handler = handler
@@ -116,7 +116,7 @@ cdef class Path:
         free(self.search.names)
 
 
-def search_path(Kubernetes handler not None, search, bint by_question):
+def search_path(ViewHandler handler not None, search, bint by_question):
     cdef Path path = Path(handler, [name_wire(name.lower()) for name in search], by_question)
     cdef SearchPathHandle handle = SearchPathHandle.__new__(SearchPathHandle)
     handle.path = &path.search.path

@@ -1,9 +1,9 @@
 """The records of a zone, for plugin transfer."""
 
-from fastdns.plugins.kubernetes._kubernetes import Kubernetes
+from fastdns.plugins.kubernetes._handler import ViewHandler
 from fastdns.plugins.transfer._transfer import Transfer
 
-def zone_transfer(handler: Kubernetes, zone: bytes, serial: int | None) -> Transfer | None:
+def zone_transfer(handler: ViewHandler, zone: bytes, serial: int | None) -> Transfer | None:
     """All records of a zone in lower-case wire form, copied from the store at one moment; None when the handler has no such zone.
 
     As in CoreDNS any name in one of the handler's zones counts as a zone. Raises MemoryError.

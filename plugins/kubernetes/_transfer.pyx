@@ -2,17 +2,18 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp, memcpy
-from fastdns.api.names cimport NAME_MAX, Name, ZoneName, wire_name_copy, zones_match
-from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, store16
-from fastdns.plugins.kubernetes.answer.records cimport endpoint_write, name_write, soa_write
-from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
+from fastdns._wire cimport NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, Name, store16, wire_name_copy
+from fastdns.index.zone_list cimport ZoneName, zones_match
+from fastdns.plugins.kubernetes.answer.name cimport name_write
+from fastdns.plugins.kubernetes.answer.records cimport soa_write
+from fastdns.plugins.kubernetes._handler cimport ViewHandler
 from fastdns.plugins.kubernetes.store.memory cimport Table, table_next
 from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS, EndpointRecord, PortRecord,
                                                        ServiceNode, ServiceRecord, SliceRecord, service_alias, service_ip4, service_ip6,
                                                        service_ports, service_text, slice_endpoints, slice_ports, slice_text)
 from fastdns.plugins.kubernetes.answer.servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
 from fastdns.plugins.kubernetes.store.store cimport cluster_lock, cluster_unlock
-from fastdns.plugins.kubernetes.answer.view cimport View, ZONE_IMPORTED, view_exposes
+from fastdns.plugins.kubernetes.answer.view cimport View, ZONE_IMPORTED, endpoint_write, view_exposes
 from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
 from fastdns.plugins.transfer._transfer cimport transfer_of
 
@@ -214,7 +215,7 @@ cdef void make(Making *making, bint current, uint32_t serial) noexcept nogil:
     rows_put(making.rows, TYPE_SOA, ttl, making.zone, making.zone_length, soa, length)
 
 
-def zone_transfer(Kubernetes handler not None, bytes zone not None, serial):
+def zone_transfer(ViewHandler handler not None, bytes zone not None, serial):
     cdef View *view = &handler.view
     cdef const uint8_t *wire = zone
     cdef int length = <int>len(zone)

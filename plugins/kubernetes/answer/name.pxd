@@ -1,6 +1,7 @@
 """The names of a cluster's zone: what the labels left of the zone mean (Kubernetes DNS specification 1.1.0, CoreDNS's extensions)."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns.api.names cimport Name
+from libc.string cimport memcpy
+from fastdns._wire cimport NAME_MAX, Name
 
 cdef enum Form:
     FORM_NONE                       # no name of the grammar
@@ -61,3 +62,23 @@ cdef uint8_t name_pod(const uint8_t *label, uint32_t length, uint8_t *ip, bint *
 cdef uint8_t name_reverse(const Name *name, uint8_t *ip) noexcept nogil
 # Does the name lie below in-addr.arpa or ip6.arpa?
 cdef bint name_is_reverse(const Name *name) noexcept nogil
+
+cdef inline uint32_t name_write(uint8_t *out, const char *label, uint32_t label_length, const char *cluster, uint32_t cluster_length,
+                                const uint8_t *key, uint32_t key_length, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
+    """An endpoint's or service's name in a zone, in wire form: label and cluster may be empty. out has room for 255 octets; 0 when it is too long."""
+    cdef uint32_t used = 0
+    if label_length + cluster_length + key_length + zone_length + 6 > NAME_MAX:
+        return 0
+    if label_length:
+        out[0] = <uint8_t>label_length
+        memcpy(out + 1, label, label_length)
+        used = label_length + 1
+    if cluster_length:
+        out[used] = <uint8_t>cluster_length
+        memcpy(out + used + 1, cluster, cluster_length)
+        used += cluster_length + 1
+    memcpy(out + used, key, key_length)
+    used += key_length
+    memcpy(out + used, b"\x03svc", 4)
+    memcpy(out + used + 4, zone, zone_length)
+    return used + 4 + zone_length

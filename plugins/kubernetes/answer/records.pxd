@@ -4,7 +4,6 @@ from fastdns.api.query cimport Query
 from fastdns.api.reply cimport Reply
 from fastdns.api.names cimport Name
 from fastdns.plugins.kubernetes.answer.name cimport Wanted
-from fastdns.plugins.kubernetes.store.records cimport SliceRecord, EndpointRecord
 from fastdns.plugins.kubernetes.answer.view cimport Result, View
 
 cdef enum:
@@ -44,10 +43,4 @@ cdef bint answer_exists(Ask *ask, bint entries) noexcept nogil
 cdef void answer_soa(Ask *ask, int section) noexcept nogil
 # NS records of the zone, addresses in the additional section.
 cdef void answer_servers(Ask *ask) noexcept nogil
-# Text of an endpoint's or service's name in a zone, in wire form: label and cluster may be empty. out has room for 255 octets; 0 when it is too long.
-cdef uint32_t name_write(uint8_t *out, const char *label, uint32_t label_length, const char *cluster, uint32_t cluster_length, const uint8_t *key,
-                         uint32_t key_length, const uint8_t *zone, uint32_t zone_length) noexcept nogil
-# The same for an endpoint of a slice.
-cdef uint32_t endpoint_write(uint8_t *out, const View *view, const SliceRecord *slice, const EndpointRecord *endpoint, const uint8_t *zone,
-                             uint32_t zone_length) noexcept nogil
 cdef uint32_t soa_write(uint8_t *out, const View *view, int zone_flags, const uint8_t *zone, uint32_t zone_length) noexcept nogil

@@ -5,13 +5,13 @@ from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER,
 from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store16, store32
 from fastdns.plugins.kubernetes.store.memory cimport load_count
-from fastdns.plugins.kubernetes.answer.name cimport name_parse, name_port
-from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, PortRecord, ServiceRecord, service_alias, service_ip4, service_ip6, service_ports,
-                                                       service_text, slice_cluster, slice_ports, slice_text)
+from fastdns.plugins.kubernetes.answer.name cimport name_parse, name_port, name_write
+from fastdns.plugins.kubernetes.store.records cimport (PortRecord, ServiceRecord, service_alias, service_ip4, service_ip6, service_ports, service_text,
+                                                       slice_ports, slice_text)
 from fastdns.plugins.kubernetes.answer.name cimport GRAMMAR_IMPORTED, GRAMMAR_ZONAL
 from fastdns.plugins.kubernetes.answer.servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
 from fastdns.plugins.kubernetes.answer.view cimport (FOUND_ALIAS, FOUND_CLUSTER_IP, FOUND_ENDPOINTS, FOUND_NOTHING, FOUND_POD, FOUND_SERVERS, Walk,
-                                                     ZONE_IMPORTED, endpoint_label, view_resolve, walk_begin, walk_count, walk_next)
+                                                     ZONE_IMPORTED, endpoint_write, view_resolve, walk_begin, walk_count, walk_next)
 
 cdef enum:
     TRIED_MAX = 32                  # records that are looked at for a target that one of them may have
@@ -20,36 +20,6 @@ cdef enum:
     REFRESH = 7200
     RETRY = 1800
     EXPIRE = 86400
-
-
-# ---- names ----
-
-cdef uint32_t name_write(uint8_t *out, const char *label, uint32_t label_length, const char *cluster, uint32_t cluster_length, const uint8_t *key,
-                         uint32_t key_length, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
-    cdef uint32_t used = 0
-    if label_length + cluster_length + key_length + zone_length + 6 > NAME_MAX:
-        return 0
-    if label_length:
-        out[0] = <uint8_t>label_length
-        memcpy(out + 1, label, label_length)
-        used = label_length + 1
-    if cluster_length:
-        out[used] = <uint8_t>cluster_length
-        memcpy(out + used + 1, cluster, cluster_length)
-        used += cluster_length + 1
-    memcpy(out + used, key, key_length)
-    used += key_length
-    memcpy(out + used, b"\x03svc", 4)
-    memcpy(out + used + 4, zone, zone_length)
-    return used + 4 + zone_length
-
-
-cdef uint32_t endpoint_write(uint8_t *out, const View *view, const SliceRecord *slice, const EndpointRecord *endpoint, const uint8_t *zone,
-                             uint32_t zone_length) noexcept nogil:
-    cdef char label[64]
-    cdef uint32_t length = endpoint_label(view, slice, endpoint, label)
-    return name_write(out, label, length, slice_cluster(slice), slice.cluster_length if slice.service.world == IMPORTED else 0, slice.service.key,
-                      slice.service.length, zone, zone_length)
 
 
 cdef void ask_resolve(Ask *ask, uint32_t zone_label, uint64_t key_hash) noexcept nogil:

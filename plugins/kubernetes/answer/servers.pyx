@@ -1,8 +1,9 @@
 """The zone's name servers; see _servers.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
-from fastdns.api.names cimport NAME_MAX
-from fastdns.plugins.kubernetes.answer.records cimport endpoint_write, name_write
+from fastdns._wire cimport NAME_MAX
+from fastdns.plugins.kubernetes.answer.name cimport name_write
+from fastdns.plugins.kubernetes.answer.view cimport endpoint_write
 from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, next_slice, probe_begin
 from fastdns.plugins.kubernetes.store.records cimport (AddressRecord, SERVICE_HEADLESS, ServiceRecord, node_service, service_externals, service_ip4,
                                                        service_ip6, slice_endpoints)

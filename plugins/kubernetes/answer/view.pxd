@@ -1,8 +1,10 @@
 """How one server block sees a store: its zones and properties. Never changed once the handler is in a chain."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from fastdns.api.names cimport Name, Zones
-from fastdns.plugins.kubernetes.store.records cimport Cluster, EndpointRecord, NamespaceNode, ServiceNode, ServiceRecord, SliceRecord
-from fastdns.plugins.kubernetes.answer.name cimport Wanted
+from fastdns._wire cimport Name
+from fastdns.index.zone_list cimport Zones
+from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, Cluster, EndpointRecord, NamespaceNode, ServiceNode, ServiceRecord, SliceRecord,
+                                                       slice_cluster)
+from fastdns.plugins.kubernetes.answer.name cimport Wanted, name_write
 
 cdef enum PodsMode:
     PODS_DISABLED
@@ -74,3 +76,11 @@ cdef bint walk_next(Walk *walk) noexcept nogil
 cdef uint32_t walk_count(const View *view, const Wanted *wanted, const Result *result, uint32_t limit, bint hosts) noexcept nogil
 # The label of an endpoint's name. out has 64 octets; returns the length.
 cdef uint32_t endpoint_label(const View *view, const SliceRecord *slice, const EndpointRecord *endpoint, char *out) noexcept nogil
+
+cdef inline uint32_t endpoint_write(uint8_t *out, const View *view, const SliceRecord *slice, const EndpointRecord *endpoint, const uint8_t *zone,
+                                    uint32_t zone_length) noexcept nogil:
+    """The name of an endpoint of a slice in a zone, as `name_write` has it."""
+    cdef char label[64]
+    cdef uint32_t length = endpoint_label(view, slice, endpoint, label)
+    return name_write(out, label, length, slice_cluster(slice), slice.cluster_length if slice.service.world == IMPORTED else 0, slice.service.key,
+                      slice.service.length, zone, zone_length)

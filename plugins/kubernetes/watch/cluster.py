@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from fastdns import control
 from fastdns.control.eventloop import Task, TaskGroup
-from fastdns.plugins.kubernetes.watch.client import Limits
-from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
+from fastdns.plugins.kubernetes.watch.informers import Cluster, Feed, Options, Origin
+from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
@@ -35,108 +32,6 @@ LOOK = 0.1
 SAY = 0.5
 
 log = Log("plugin/kubernetes")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What tells two sets of informers of one API server apart, and how they behave."""
-
-    selectors: Selectors = field(default_factory=Selectors)
-    limits: Limits = field(default_factory=Limits)
-    #: Whether pods are handed over with their labels (for metadata and acl).
-    pod_labels: bool = False
-    #: File of the snapshot, "" for none.
-    snapshot: str = ""
-
-
-class Origin(Protocol):
-    """Where objects come from: an API server or manifests."""
-
-    @property
-    def key(self) -> tuple[object, ...]: ...
-
-
-class Cluster:
-    """The informers of one origin, their tasks and their store."""
-
-    def __init__(self, origin: Origin, options: Options, sink: Sink) -> None:
-        self.origin = origin
-        self.options = options
-        self.sink = sink
-        self.wanted: Counter[Kind] = Counter()
-        self.changed = threading.Condition()
-        #: Kinds that were listed whole by this process.
-        self.listed: set[Kind] = set()
-        #: Kinds that the store can answer from: listed, or loaded from a snapshot.
-        self.served: set[Kind] = set()
-        self.leases = 0
-        self.tasks: TaskGroup | None = None
-        self.feed: Feed | None = None
-
-    def want(self, kinds: Iterable[Kind]) -> None:
-        """Start what is not running yet. From any thread."""
-        self.wanted.update(kinds)
-        if self.tasks is None:
-            self.tasks = TaskGroup(control.loop(urgent=self))
-            self.feed = self._make_feed(self.tasks)
-        self._tell()
-
-    def unwant(self, kinds: Iterable[Kind]) -> None:
-        """Stop what nobody else wants."""
-        self.wanted.subtract(kinds)
-        self.wanted += Counter()
-        if self.tasks is not None and self.leases:
-            self._tell()
-
-    def _tell(self) -> None:
-        kinds = frozenset(self.wanted)
-        tasks, feed = self.tasks, self.feed
-        if tasks is not None and feed is not None:
-            tasks.loop.call_soon(feed.watch, kinds)
-
-    def _make_feed(self, tasks: TaskGroup) -> Feed:
-        from fastdns.plugins.kubernetes.watch.connection import Api
-
-        if isinstance(self.origin, Api):
-            return ApiFeed(self, self.origin, tasks)
-        from fastdns.plugins.kubernetes.watch.manifests import ManifestFeed, Manifests
-
-        assert isinstance(self.origin, Manifests)  # noqa: S101 - there is no third kind
-        return ManifestFeed(self, self.origin, tasks)
-
-    def mark(self, kind: Kind, listed: bool = True) -> None:
-        """A kind has arrived in the store. Once all are there the workers come first; until then, being late would be worse."""
-        with self.changed:
-            self.served.add(kind)
-            if listed:
-                self.listed.add(kind)
-            self.changed.notify_all()
-        tasks = self.tasks
-        if tasks is not None and self.served >= set(self.wanted):
-            tasks.loop.end_urgent(self)
-
-    def unmark(self, kind: Kind) -> None:
-        """A kind was dropped."""
-        with self.changed:
-            self.served.discard(kind)
-            self.listed.discard(kind)
-
-    def stop(self) -> None:
-        """End the tasks. The store stays as it is."""
-        if self.tasks is not None:
-            self.tasks.stop(self.feed.finish if self.feed is not None else None)
-            self.tasks.loop.end_urgent(self)
-            self.tasks = None
-
-
-class Feed(Protocol):
-    """What runs on the loop for a cluster. All calls on its thread."""
-
-    def watch(self, kinds: frozenset[Kind]) -> None:
-        """From now on these kinds."""
-
-    def finish(self) -> None:
-        """The end is near."""
 
 
 class ApiFeed:
@@ -189,6 +84,18 @@ class ApiFeed:
         if self.snapshot is not None:
             self.snapshot.save()
         self.client.close()
+
+
+def make_feed(cluster: Cluster, tasks: TaskGroup) -> Feed:
+    """What brings the objects of a cluster's origin."""
+    from fastdns.plugins.kubernetes.watch.connection import Api
+
+    if isinstance(cluster.origin, Api):
+        return ApiFeed(cluster, cluster.origin, tasks)
+    from fastdns.plugins.kubernetes.watch.manifests import ManifestFeed, Manifests
+
+    assert isinstance(cluster.origin, Manifests)  # noqa: S101 - there is no third kind
+    return ManifestFeed(cluster, cluster.origin, tasks)
 
 
 class Lease:
@@ -267,6 +174,6 @@ def acquire(origin: Origin, options: Options, kinds: Iterable[Kind], make_sink: 
         key = (origin.key, options)
         cluster = registry.get(key)
         if cluster is None:
-            cluster = registry[key] = Cluster(origin, options, make_sink())
+            cluster = registry[key] = Cluster(origin, options, make_sink(), make_feed)
         cluster.leases += 1
         return Lease(cluster, frozenset(kinds))

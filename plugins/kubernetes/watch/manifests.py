@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from fastdns.control import Signal, blocking, sleep
 from fastdns.plugins.kubernetes.decode.stream import Splitter, Stream, StreamError
-from fastdns.plugins.kubernetes.watch.connection import ApiConfigError, stamps
+from fastdns.plugins.kubernetes.watch.address import ApiConfigError
+from fastdns.plugins.kubernetes.watch.connection import stamps
 from fastdns.plugins.kubernetes.watch.resources import SERVICE_NAME, Kind
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
     from fastdns.control.eventloop import TaskGroup
-    from fastdns.plugins.kubernetes.watch.cluster import Cluster
+    from fastdns.plugins.kubernetes.watch.informers import Cluster
 
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl", ".ndjson")
 #: Seconds between two looks at the files.

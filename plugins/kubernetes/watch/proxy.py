@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from fastdns.plugins.kubernetes.watch.connection import Address
+from fastdns.plugins.kubernetes.watch.address import Address
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -21,7 +21,7 @@ from fastdns.telemetry.log import Log
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fastdns.plugins.kubernetes.watch.cluster import Cluster
+    from fastdns.plugins.kubernetes.watch.informers import Cluster
 
 #: Seconds between two writes, where something changed.
 EVERY = 60.0

@@ -17,7 +17,8 @@ import pytest
 
 from fastdns import control
 from fastdns.plugins.kubernetes.watch import cluster as clusters
-from fastdns.plugins.kubernetes.watch.cluster import Cluster, Lease, Options
+from fastdns.plugins.kubernetes.watch.cluster import Lease
+from fastdns.plugins.kubernetes.watch.informers import Cluster, Options
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from tests.apiserver.process import ApiServer
 from tests.conformance.kube_api import KubeAPI

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from fastdns.plugins.kubernetes.watch.address import ApiConfigError
 from fastdns.plugins.kubernetes.watch.clientcmd import load
-from fastdns.plugins.kubernetes.watch.connection import ApiConfigError
 from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
 from tests.plugins.kubernetes.conftest import run
 

@@ -9,8 +9,9 @@ import pytest
 
 from fastdns import control
 from fastdns.plugins.kubernetes.watch import cluster as clusters
-from fastdns.plugins.kubernetes.watch.cluster import Options, acquire
+from fastdns.plugins.kubernetes.watch.cluster import acquire
 from fastdns.plugins.kubernetes.watch.connection import Endpoint
+from fastdns.plugins.kubernetes.watch.informers import Options
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors, kinds
 from fastdns.plugins.kubernetes.watch.selectors import Selector
 from tests.native.recorder import Recorder

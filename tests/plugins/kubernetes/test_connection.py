@@ -13,8 +13,9 @@ import pytest
 
 from fastdns.control.connection import HttpError, parse_head
 from fastdns.plugins.kubernetes.watch import metrics, reflector
+from fastdns.plugins.kubernetes.watch.address import Address, ApiConfigError
 from fastdns.plugins.kubernetes.watch.client import Limiter, Limits
-from fastdns.plugins.kubernetes.watch.connection import Address, ApiConfigError, Endpoint, InCluster
+from fastdns.plugins.kubernetes.watch.connection import Endpoint, InCluster
 from tests.plugins.kubernetes.conftest import STREAM, addresses, chunk, pair, reply, service, status
 from tests.programs import program
 from tests.waiting import LIMIT, until

@@ -15,8 +15,8 @@ from fastdns.control import Signal, sleep
 from fastdns.plugins.kubernetes.decode.objects import Sink
 from fastdns.plugins.kubernetes.decode.stream import Stream
 from fastdns.plugins.kubernetes.watch import kubeconfig, reflector
+from fastdns.plugins.kubernetes.watch.address import ApiConfigError
 from fastdns.plugins.kubernetes.watch.client import Client, Limits
-from fastdns.plugins.kubernetes.watch.connection import ApiConfigError
 from fastdns.plugins.kubernetes.watch.exec_plugin import Credential
 from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig, Renewed
 from tests.plugins.kubernetes.conftest import addresses, pair, run

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fastdns.plugins.kubernetes.watch import manifests
-from fastdns.plugins.kubernetes.watch.connection import ApiConfigError
+from fastdns.plugins.kubernetes.watch.address import ApiConfigError
 from fastdns.plugins.kubernetes.watch.manifests import ManifestError, Manifests, read
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
 from fastdns.plugins.kubernetes.watch.selectors import Selector

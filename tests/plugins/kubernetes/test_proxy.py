@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fastdns.plugins.kubernetes.watch import reflector
-from fastdns.plugins.kubernetes.watch.connection import Address
+from fastdns.plugins.kubernetes.watch.address import Address
 from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
 from fastdns.plugins.kubernetes.watch.proxy import Proxy, socks_address
 from tests.plugins.kubernetes.conftest import addresses, pair

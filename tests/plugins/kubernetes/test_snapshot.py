@@ -19,8 +19,9 @@ from fastdns.plugins.kubernetes.decode.stream import JSON, Stream
 from fastdns.plugins.kubernetes.store import snapshot as file_format
 from fastdns.plugins.kubernetes.store.store import Store
 from fastdns.plugins.kubernetes.watch import metrics, snapshot
-from fastdns.plugins.kubernetes.watch.cluster import Options, acquire
+from fastdns.plugins.kubernetes.watch.cluster import acquire
 from fastdns.plugins.kubernetes.watch.connection import Endpoint
+from fastdns.plugins.kubernetes.watch.informers import Options
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors, kinds
 from fastdns.plugins.kubernetes.watch.selectors import Selector
 from tests.native.recorder import Recorder

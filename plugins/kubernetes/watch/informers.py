@@ -1,0 +1,114 @@
+"""The informers of one API server or of manifests: what is wanted of them, and what has arrived in the store."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from fastdns import control
+from fastdns.control.eventloop import TaskGroup
+from fastdns.plugins.kubernetes.watch.client import Limits
+from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
+
+if TYPE_CHECKING:
+    from fastdns.plugins.kubernetes.decode.objects import Sink
+
+
+@dataclass(frozen=True)
+class Options:
+    """What tells two sets of informers of one API server apart, and how they behave."""
+
+    selectors: Selectors = field(default_factory=Selectors)
+    limits: Limits = field(default_factory=Limits)
+    #: Whether pods are handed over with their labels (for metadata and acl).
+    pod_labels: bool = False
+    #: File of the snapshot, "" for none.
+    snapshot: str = ""
+
+
+class Origin(Protocol):
+    """Where objects come from: an API server or manifests."""
+
+    @property
+    def key(self) -> tuple[object, ...]: ...
+
+
+class Feed(Protocol):
+    """What runs on the loop for a cluster. All calls on its thread."""
+
+    def watch(self, kinds: frozenset[Kind]) -> None:
+        """From now on these kinds."""
+
+    def finish(self) -> None:
+        """The end is near."""
+
+
+class Cluster:
+    """The informers of one origin, their tasks and their store."""
+
+    def __init__(self, origin: Origin, options: Options, sink: Sink, make_feed: MakeFeed) -> None:
+        self.origin = origin
+        self.options = options
+        self.sink = sink
+        self.make_feed = make_feed
+        self.wanted: Counter[Kind] = Counter()
+        self.changed = threading.Condition()
+        #: Kinds that were listed whole by this process.
+        self.listed: set[Kind] = set()
+        #: Kinds that the store can answer from: listed, or loaded from a snapshot.
+        self.served: set[Kind] = set()
+        self.leases = 0
+        self.tasks: TaskGroup | None = None
+        self.feed: Feed | None = None
+
+    def want(self, kinds: Iterable[Kind]) -> None:
+        """Start what is not running yet. From any thread."""
+        self.wanted.update(kinds)
+        if self.tasks is None:
+            self.tasks = TaskGroup(control.loop(urgent=self))
+            self.feed = self.make_feed(self, self.tasks)
+        self._tell()
+
+    def unwant(self, kinds: Iterable[Kind]) -> None:
+        """Stop what nobody else wants."""
+        self.wanted.subtract(kinds)
+        self.wanted += Counter()
+        if self.tasks is not None and self.leases:
+            self._tell()
+
+    def _tell(self) -> None:
+        kinds = frozenset(self.wanted)
+        tasks, feed = self.tasks, self.feed
+        if tasks is not None and feed is not None:
+            tasks.loop.call_soon(feed.watch, kinds)
+
+    def mark(self, kind: Kind, listed: bool = True) -> None:
+        """A kind has arrived in the store. Once all are there the workers come first; until then, being late would be worse."""
+        with self.changed:
+            self.served.add(kind)
+            if listed:
+                self.listed.add(kind)
+            self.changed.notify_all()
+        tasks = self.tasks
+        if tasks is not None and self.served >= set(self.wanted):
+            tasks.loop.end_urgent(self)
+
+    def unmark(self, kind: Kind) -> None:
+        """A kind was dropped."""
+        with self.changed:
+            self.served.discard(kind)
+            self.listed.discard(kind)
+
+    def stop(self) -> None:
+        """End the tasks. The store stays as it is."""
+        if self.tasks is not None:
+            self.tasks.stop(self.feed.finish if self.feed is not None else None)
+            self.tasks.loop.end_urgent(self)
+            self.tasks = None
+
+
+#: Makes the feed of a cluster, whose tasks belong to the group.
+MakeFeed = Callable[[Cluster, TaskGroup], Feed]
