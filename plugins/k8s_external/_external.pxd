@@ -1,6 +1,8 @@
 """How one server block's external zones look. Never changed once the handler is in a chain."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns.api.names cimport ZoneName, Zones
+from fastdns._mux cimport NativeHandler
+from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones
+from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
 from fastdns.plugins.kubernetes.answer.view cimport View
 
 cdef struct Apex:                   # what a zone needs besides its services
@@ -23,3 +25,10 @@ cdef struct External:
 
 cdef enum:
     SOA_NUMBERS = 20                # octets of the five numbers at the end of an SOA's rdata
+
+cdef class ExternalZones(NativeHandler):
+    cdef External external
+    cdef ZoneList zones
+    cdef ZoneList fall              # or None
+    cdef Kubernetes kubernetes      # None until the block is set up
+    cdef int _set_zone(self, bytes zone, bytes label, uint32_t number) except -1

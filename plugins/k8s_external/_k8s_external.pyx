@@ -1,21 +1,15 @@
 """The native handler of k8s_external: from a query to the external addresses in the store of the block's kubernetes."""
 from libc.stdint cimport uint8_t, uint32_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy
-from fastdns.api.query cimport (ANSWERED, CHILD_MUX, FAILED, NEXT, PARKED, Handler, Query, Verdict, handler_init, query_answer, query_child,
-                                query_fail, query_park, query_scratch)
-from fastdns.api.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, reply_append, reply_clear
-from fastdns.api.names cimport NAME_MAX, Name, ZoneName, name_is_below, wire_name_copy, zones_hold, zones_match
-from fastdns.api.wire cimport FLAG_AA, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store32
-from fastdns._wire import name_wire
+from libc.string cimport memcmp
+from fastdns.walk.query cimport ANSWERED, CHILD_MUX, FAILED, Handler, NEXT, PARKED, Query, Verdict, query_scratch
+from fastdns._mux cimport query_answer, query_child, query_fail, query_park
+from fastdns.message.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, reply_append, reply_clear
+from fastdns._wire cimport (FLAG_AA, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, Name,
+                            wire_name_copy)
+from fastdns.index.zone_list cimport ZoneName, name_is_below, zones_hold, zones_match
 from fastdns.plugins.k8s_external._answer cimport ANSWER_NAME_ERROR, Host, Hosts, answer_server, answer_server_addresses, answer_soa, external_answer
-from fastdns.plugins.k8s_external._external cimport Apex, SOA_NUMBERS
+from fastdns.plugins.k8s_external._external cimport Apex, External
 from fastdns.plugins.kubernetes.answer.records cimport Ask
-
-cdef enum:
-    REFRESH = 7200
-    RETRY = 1800
-    EXPIRE = 86400
 
 cdef struct Lookup:                 # in the query's scratch
     Hosts *hosts                    # in the query's arena
@@ -135,71 +129,15 @@ cdef Verdict on_resume(Handler *self, Query *q) noexcept nogil:
 
 # ---- set-up ----
 
-cdef class ExternalHandler(NativeHandler):
+cdef class ExternalHandler(ExternalZones):
 
     def __cinit__(self, *args, **options):
         handler_init(self)
         self.handler.query = on_query
         self.handler.resume = on_resume
         self.handler.scratch_size = sizeof(Lookup)
-        self.handler.state = &self.external
-
-    def __init__(self, zones, str apex, uint32_t ttl, *, bint headless=False, fallthrough=None):
-        cdef External *external = &self.external
-        cdef uint32_t number = 0
-        NativeHandler.__init__(self, "k8s_external")
-        self.zones = ZoneList(zones)
-        external.zones = &self.zones.zones
-        if fallthrough is not None:
-            self.fall = ZoneList(fallthrough)
-            external.fallthrough = &self.fall.zones
-        external.ttl = ttl
-        external.headless = headless
-        external.apexes = <Apex *>calloc(external.zones.count, sizeof(Apex))
-        external.order = <uint32_t *>calloc(external.zones.count, sizeof(uint32_t))
-        if external.apexes == NULL or external.order == NULL:
-            raise MemoryError
-        label = name_wire(apex)
-        for zone in dict.fromkeys([name_wire(text.lower()) for text in zones]):
-            self._set_zone(zone, label[: len(label) - 1], number)
-            number += 1
-
-    cdef int _set_zone(self, bytes zone, bytes label, uint32_t number) except -1:
-        """The records of the zone that stands at this place in the Corefile."""
-        cdef External *external = &self.external
-        cdef uint32_t i
-        cdef Apex *apex
-        cdef bytes under = label.lower() + zone
-        cdef bytes server = b"\x03ns1" + label + zone
-        cdef bytes names = server + b"\x0ahostmaster" + label + zone
-        if len(names) - len(server) > NAME_MAX:
-            raise ValueError("the zone's name is too long for those in front of it")
-        for i in range(external.zones.count):
-            if external.zones.names[i].wire[: external.zones.names[i].length] == zone:
-                external.order[number] = i
-                apex = &external.apexes[i]
-                apex.zone = &external.zones.names[i]
-                apex.under_length = <uint8_t>len(under)
-                memcpy(apex.under, <const uint8_t *>under, len(under))
-                apex.server_length = <uint8_t>len(server)
-                memcpy(apex.server, <const uint8_t *>server, len(server))
-                apex.soa_length = <uint32_t>len(names) + SOA_NUMBERS
-                memcpy(apex.soa, <const uint8_t *>names, len(names))
-                store32(apex.soa + len(names) + 4, REFRESH)
-                store32(apex.soa + len(names) + 8, RETRY)
-                store32(apex.soa + len(names) + 12, EXPIRE)
-                store32(apex.soa + len(names) + 16, external.ttl)
-        return 0
-
-    def use(self, Kubernetes kubernetes not None):
-        self.kubernetes = kubernetes
-        self.external.view = &kubernetes.view
 
     def transfer(self, bytes zone, serial):
         from fastdns.plugins.k8s_external._transfer import zone_transfer
 
         return zone_transfer(self, zone, serial)
-
-    def __dealloc__(self):
-        free(self.external.apexes)
-        free(self.external.order)

@@ -9,8 +9,7 @@ from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, store16
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.plugins.k8s_external._answer cimport Entries, Entry, entries_begin, entries_next, soa_write, target_write
-from fastdns.plugins.k8s_external._external cimport Apex, External
-from fastdns.plugins.k8s_external._k8s_external cimport ExternalHandler
+from fastdns.plugins.k8s_external._external cimport Apex, External, ExternalZones
 from fastdns.plugins.kubernetes.answer.chase cimport from_text
 from fastdns.plugins.kubernetes.answer.name cimport Wanted
 from fastdns.plugins.kubernetes.store.records cimport LOCAL, SERVICE_HEADLESS, ServiceNode
@@ -230,7 +229,7 @@ cdef void make(Making *making, uint32_t serial) noexcept nogil:
     rows_put(making.rows, TYPE_SOA, external.ttl, apex.zone.wire, apex.zone.length, soa, apex.soa_length)
 
 
-def zone_transfer(ExternalHandler handler not None, bytes zone not None, serial):
+def zone_transfer(ExternalZones handler not None, bytes zone not None, serial):
     cdef External *external = &handler.external
     cdef uint32_t number = serial if serial is not None else 0
     cdef uint32_t i
