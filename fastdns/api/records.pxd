@@ -16,10 +16,11 @@ from fastdns.index.index cimport table_fetch_node, table_fetch_slot
 from fastdns.index.index cimport IndexSnapshot, index_snapshot, snapshot_release
 
 # Zones of authoritative plugins: which zone holds a name, its current version, and building the next one.
-from fastdns.index.zone cimport (Zone, ZoneBuilder, ZoneDraft, ZoneSet, ZoneSlots, ZoneState, ZoneVersion, zone_add, zone_match, zone_slots,
-                                 zone_version)
+from fastdns.index.zone cimport Zone, ZoneBuilder, ZoneDraft, ZoneSet, ZoneSlots, ZoneState, zone_add, zone_match, zone_slots
 # Denial of existence: NSEC (RFC 4034) and NSEC3 (RFC 5155).
 from fastdns.index.denial cimport denial_before, denial_hash, denial_hashed
 
 # Master files (RFC 1035 5).
 from fastdns.zonefile.parser cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_end, zonefile_error, zonefile_parse, zonefile_read
+# A version of a zone.
+from fastdns.index.version cimport ZoneVersion, zone_version

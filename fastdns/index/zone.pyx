@@ -9,8 +9,8 @@ from fastdns.index.index cimport Index, table_exact
 from fastdns.index.nodes cimport (INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, IndexCore, IndexNode, IndexRecord, IndexTable,
                                   RRset, node_rrset, node_rrsets, rrset_record)
 from fastdns.index.publish cimport index_holds, index_lock, index_release, index_swap, index_table, index_table_free, index_table_put, index_unlock
-from fastdns.index.version cimport (NSEC3_ITERATIONS, ZONE_BAD_RDATA, ZONE_ITERATIONS, ZONE_NO_SHA1, ZONE_NO_SOA, ZONE_OK, ZONE_UNCHANGED, ZoneVersion,
-                                    zone_version)
+from fastdns.index.version cimport (NSEC3_ITERATIONS, ZONE_BAD_RDATA, ZONE_ITERATIONS, ZONE_NO_SHA1, ZONE_NO_SOA, ZONE_OK, ZONE_UNCHANGED,
+                                    ZoneVersion, zone_version)
 from fastdns._wire cimport CLASS_IN, TYPE_NS, TYPE_RRSIG, TYPE_SOA, Name, load16, load32, wire_name_copy, wire_read_name
 
 from fastdns.zonefile.parser cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_end, zonefile_error, zonefile_read

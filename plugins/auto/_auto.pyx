@@ -1,11 +1,10 @@
 """The native handler of auto: the answers of file, from zones that come and go."""
 from libc.stdint cimport uint32_t
-from fastdns.walk.query cimport NEXT, Ahead, Handler, Query, Verdict, query_scratch
-from fastdns._mux cimport NativeHandler
-from fastdns.index.zone cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
-from fastdns.index.zone_list cimport ZoneList, Zones, zones_hold
+from fastdns.api.query cimport NEXT, Handler, NativeHandler, Prefetch, Query, Verdict, handler_init, query_scratch
+from fastdns.api.names cimport ZoneList, Zones, zones_hold
+from fastdns.api.records cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns.plugins.file._sections cimport ANSWER_PLAIN_REFERRALS
-from fastdns.plugins.file._answer cimport ZoneLook, zone_again, zone_ahead, zone_query, zone_resume
+from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.file._file cimport pass_on
 from fastdns.plugins.transfer.journal import give
 

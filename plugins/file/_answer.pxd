@@ -4,10 +4,9 @@ A handler calls zone_query from its `query` hook and zone_resume from `resume`; 
 an answer, so it is of one version (what is found through the server, after parking, is followed by authority of the version of that moment).
 """
 from libc.stdint cimport uint8_t
-from fastdns.walk.query cimport Ahead, Handler, Query, Verdict
-from fastdns.index.nodes cimport IndexTable
-from fastdns.index.zone cimport ZoneState
-from fastdns.index.zone_list cimport Zones
+from fastdns.api.query cimport Handler, Prefetch, Query, Verdict
+from fastdns.api.names cimport Zones
+from fastdns.api.records cimport IndexTable, ZoneState
 
 cdef struct ZoneLook:           # what looking ahead keeps in the scratch from one round to the next
     const IndexTable *table

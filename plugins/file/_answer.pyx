@@ -1,19 +1,17 @@
 """From a question to the records of a zone. The contract is in _answer.pxd; the order of decisions is that of spec/plugins-a-k.md, file."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns.system.atomic cimport atomic_peek8
-from fastdns.index.index cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, IndexOutcome, IndexResult,
-                                  index_current, table_exact, table_fetch_node, table_fetch_slot, table_find, table_wildcard)
-from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
-from fastdns.walk.query cimport AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, NEXT, Ahead, Handler, Query, Verdict, query_do
-from fastdns._mux cimport query_answer, query_fail
-from fastdns.index.nodes cimport NODE_CNAME, NODE_DNAME, NODE_HASHED, NODE_WILDCARD, IndexNode, IndexRecord, RRset, node_rrset, rrset_record
-from fastdns.message.reply cimport SECTION_ANSWER, SECTION_AUTHORITY, reply_add_record, reply_clear
-from fastdns.message.text cimport Text, text_name, text_put
-from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_DNAME,
-                            TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, Name, load16)
-from fastdns.index.version cimport ZoneVersion, zone_version
-from fastdns.index.zone cimport ZoneState, zone_match, zone_slots
-from fastdns.index.zone_list cimport Zones, zones_hold
+from fastdns.api.query cimport ANSWERED, NEXT, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query, Verdict, query_answer, query_do, query_fail
+from fastdns.api.reply cimport SECTION_ANSWER, SECTION_AUTHORITY, reply_add_record, reply_clear
+from fastdns.api.names cimport Name, Zones, zones_hold
+from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR, TYPE_CNAME,
+                               TYPE_DNAME, TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, load16)
+from fastdns.api.records cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_CNAME, NODE_DNAME,
+                                  NODE_HASHED, NODE_WILDCARD, IndexNode, IndexOutcome, IndexRecord, IndexResult, RRset, ZoneState, ZoneVersion,
+                                  index_current, node_rrset, rrset_record, table_exact, table_fetch_node, table_fetch_slot, table_find,
+                                  table_wildcard, zone_match, zone_slots, zone_version)
+from fastdns.api.log cimport LOG_LINE_MAX, log_put
+from fastdns.api.text cimport Text, text_name, text_put
+from fastdns.api.memory cimport atomic_peek8
 from fastdns.plugins.file._sections cimport Ask, add_glue, add_servers, add_set, add_signatures, add_soa, add_targets, add_whole, has_target
 from fastdns.plugins.file._chase cimport chase_alias, chase_dname, chase_resume
 from fastdns.plugins.file._proof cimport add_referral, prove_absent_name, prove_absent_type, prove_expansion

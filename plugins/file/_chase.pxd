@@ -1,6 +1,6 @@
 """Where aliases lead: inside the zone by itself, outside of it through the server."""
-from fastdns.index.index cimport IndexResult
-from fastdns.walk.query cimport Handler, Verdict
+from fastdns.api.query cimport Handler, Verdict
+from fastdns.api.records cimport IndexResult
 from fastdns.plugins.file._sections cimport Ask
 
 # Follows the CNAME in found.rrset, whose owner is the query's name.

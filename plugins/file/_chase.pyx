@@ -1,16 +1,13 @@
 """Following aliases; see _chase.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
-from fastdns.system.atomic cimport atomic_peek8
-from fastdns.index.index cimport IndexResult, table_exact
-from fastdns.walk.query cimport ANSWERED, CHILD_MUX, PARKED, Handler, Query, Verdict
-from fastdns._mux cimport query_child, query_fail, query_park
-from fastdns.index.nodes cimport NODE_CNAME, NODE_CUT, IndexNode, IndexRecord, RRset, node_rrset, rrset_record
-from fastdns.index.publish cimport index_holds
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_alloc, reply_append
-from fastdns._wire cimport (CLASS_IN, FLAG_TC, NAME_MAX, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_NS,
-                            TYPE_SOA, Name, wire_name_copy)
-from fastdns.protocol.header cimport RCODE_YXDOMAIN
+from fastdns.api.query cimport ANSWERED, CHILD_MUX, PARKED, Handler, Query, Verdict, query_child, query_fail, query_park
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_alloc, reply_append
+from fastdns.api.names cimport NAME_MAX, Name, wire_name_copy
+from fastdns.api.wire cimport (CLASS_IN, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, RCODE_YXDOMAIN, TYPE_CNAME, TYPE_DNAME, TYPE_DS,
+                               TYPE_NS, TYPE_SOA)
+from fastdns.api.records cimport NODE_CNAME, NODE_CUT, IndexNode, IndexRecord, IndexResult, RRset, index_holds, node_rrset, rrset_record, table_exact
+from fastdns.api.memory cimport atomic_peek8
 from fastdns.plugins.file._sections cimport ANSWER_PLAIN_REFERRALS, add_servers, add_set, add_signatures, add_soa, add_targets, is_name
 from fastdns.plugins.file._proof cimport add_referral, prove_expansion
 

@@ -1,8 +1,8 @@
 """Proofs of denial in the authority section: NSEC (RFC 4035 3.1.3) or NSEC3 (RFC 5155 7.2), as the zone has them; nothing where it is not signed."""
-from fastdns.index.index cimport IndexResult
-from fastdns.index.nodes cimport IndexNode, RRset, node_rrset
-from fastdns.message.reply cimport SECTION_AUTHORITY
-from fastdns._wire cimport TYPE_DS, TYPE_NS, Name
+from fastdns.api.reply cimport SECTION_AUTHORITY
+from fastdns.api.names cimport Name
+from fastdns.api.wire cimport TYPE_DS, TYPE_NS
+from fastdns.api.records cimport IndexNode, IndexResult, RRset, node_rrset
 from fastdns.plugins.file._sections cimport Ask, add_glue, add_set, add_whole
 
 # The name is not there, nor a wildcard for it; encloser is its closest one.

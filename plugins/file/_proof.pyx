@@ -1,11 +1,10 @@
 """Which records prove what. The contract is in _proof.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
-from fastdns.index.denial cimport denial_before, denial_hash, denial_hashed
-from fastdns.index.index cimport IndexResult
-from fastdns.index.nodes cimport IndexNode, node_rrset
-from fastdns.message.reply cimport SECTION_AUTHORITY
-from fastdns._wire cimport NAME_MAX, TYPE_NSEC, TYPE_NSEC3, Name
+from fastdns.api.reply cimport SECTION_AUTHORITY
+from fastdns.api.names cimport NAME_MAX, Name
+from fastdns.api.wire cimport TYPE_NSEC, TYPE_NSEC3
+from fastdns.api.records cimport IndexNode, IndexResult, denial_before, denial_hash, denial_hashed, node_rrset
 from fastdns.plugins.file._sections cimport add_set, add_signatures
 
 cdef enum:

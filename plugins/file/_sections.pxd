@@ -1,16 +1,13 @@
 """Parts of answers from a zone: RRsets with their signatures, glue, addresses of targets."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
-from fastdns.system.atomic cimport atomic_peek8
-from fastdns.index.index cimport reply_add_rrset, table_exact
-from fastdns.walk.query cimport Query
-from fastdns.index.nodes cimport NODE_HASHED, IndexNode, IndexRecord, IndexTable, RRset, node_rrset, rrset_record
-from fastdns.message.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record
-from fastdns._wire cimport CLASS_IN, TYPE_A, TYPE_AAAA, TYPE_RRSIG, Name, load16, wire_name_copy, wire_name_length
-from fastdns.index.version cimport ZoneVersion
-from fastdns.index.zone cimport ZoneState
-from fastdns.index.zone_list cimport wire_is_below
-from fastdns.protocol.rrtypes cimport RR_ADDITIONAL, rrtype_get, rrtype_name_offset
+from fastdns.api.query cimport Query
+from fastdns.api.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record
+from fastdns.api.names cimport Name, wire_is_below, wire_name_copy, wire_name_length
+from fastdns.api.wire cimport CLASS_IN, RR_ADDITIONAL, TYPE_A, TYPE_AAAA, TYPE_RRSIG, load16, rrtype_get, rrtype_name_offset
+from fastdns.api.records cimport (NODE_HASHED, IndexNode, IndexRecord, IndexTable, RRset, ZoneState, ZoneVersion, node_rrset, reply_add_rrset,
+                                  rrset_record, table_exact)
+from fastdns.api.memory cimport atomic_peek8
 
 cdef enum:
     TARGETS_MAX = 768           # different targets whose addresses one answer shows

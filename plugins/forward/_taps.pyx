@@ -3,9 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.string cimport memset
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
-from fastdns.system.address cimport Address
-from fastdns.system.address cimport address_from_socket
-from fastdns.system.socket cimport getsockname, sockaddr, sockaddr_in6, socket_clock, socklen_t
+from fastdns.api.network cimport Address, address_from_socket, getsockname, sockaddr, sockaddr_in6, socket_clock, socklen_t
 from fastdns.plugins.dnstap._tap cimport TAP_FORWARDER_QUERY, TAP_FORWARDER_RESPONSE, Tap, Tapped
 from fastdns.plugins.forward._upstream cimport Exchange, WAY_GUEST, WAY_LANE, WAY_NONE, WAY_PAUSE, WAY_UDP
 

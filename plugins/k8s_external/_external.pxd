@@ -1,7 +1,7 @@
 """How one server block's external zones look. Never changed once the handler is in a chain."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns._mux cimport NativeHandler
-from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones
+from fastdns.api.query cimport NativeHandler
+from fastdns.api.names cimport ZoneList, ZoneName, Zones
 from fastdns.plugins.kubernetes._kubernetes cimport Kubernetes
 from fastdns.plugins.kubernetes.answer.view cimport View
 

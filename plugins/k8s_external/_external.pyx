@@ -2,7 +2,9 @@
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns._wire cimport NAME_MAX, store32
+from fastdns.api.query cimport handler_init
+from fastdns.api.names cimport NAME_MAX
+from fastdns.api.wire cimport store32
 from fastdns._wire import name_wire
 
 cdef enum:
@@ -14,6 +16,7 @@ cdef enum:
 cdef class ExternalZones(NativeHandler):
 
     def __cinit__(self, *args, **options):
+        handler_init(self)
         self.handler.state = &self.external
 
     def __init__(self, zones, str apex, uint32_t ttl, *, bint headless=False, fallthrough=None):

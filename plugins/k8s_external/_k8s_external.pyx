@@ -1,12 +1,11 @@
 """The native handler of k8s_external: from a query to the external addresses in the store of the block's kubernetes."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
-from fastdns.walk.query cimport ANSWERED, CHILD_MUX, FAILED, Handler, NEXT, PARKED, Query, Verdict, query_scratch
-from fastdns._mux cimport query_answer, query_child, query_fail, query_park
-from fastdns.message.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, reply_append, reply_clear
-from fastdns._wire cimport (FLAG_AA, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, Name,
-                            wire_name_copy)
-from fastdns.index.zone_list cimport ZoneName, name_is_below, zones_hold, zones_match
+from fastdns.api.query cimport (handler_init, ANSWERED, CHILD_MUX, FAILED, NEXT, PARKED, Handler, Query, Verdict, query_answer, query_child,
+                                query_fail, query_park, query_scratch)
+from fastdns.api.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, reply_append, reply_clear
+from fastdns.api.names cimport Name, ZoneName, name_is_below, wire_name_copy, zones_hold, zones_match
+from fastdns.api.wire cimport FLAG_AA, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV
 from fastdns.plugins.k8s_external._answer cimport ANSWER_NAME_ERROR, Host, Hosts, answer_server, answer_server_addresses, answer_soa, external_answer
 from fastdns.plugins.k8s_external._external cimport Apex, External
 from fastdns.plugins.kubernetes.answer.records cimport Ask

@@ -1,7 +1,7 @@
 """The view that a handler of kubernetes answers from: what its transfers, metadata and search paths need of it."""
 from libc.stdint cimport uint8_t
-from fastdns._mux cimport NativeHandler
-from fastdns.index.zone_list cimport ZoneList
+from fastdns.api.query cimport NativeHandler
+from fastdns.api.names cimport ZoneList
 from fastdns.plugins.kubernetes.store.store cimport Store
 from fastdns.plugins.kubernetes.answer.view cimport View
 

@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
+from fastdns.api.query cimport handler_init
 from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.view cimport LocalAddress, PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED, ZONE_IMPORTED, ZONE_REVERSE
 
@@ -17,6 +18,7 @@ cdef bytes wire(str name):
 cdef class ViewHandler(NativeHandler):
 
     def __cinit__(self, *args, **options):
+        handler_init(self)
         self.handler.state = &self.view
 
     def __init__(self, str name, Store store not None, zones, str primary, *, multicluster=(), namespaces=(), fallthrough=None, uint32_t ttl=5,

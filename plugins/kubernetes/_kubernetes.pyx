@@ -1,13 +1,13 @@
 """The native handler of kubernetes: from a query to the records of the store."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp
-from fastdns.walk.query cimport AHEAD_AGAIN, AHEAD_END, AHEAD_PASS, ANSWERED, FAILED, NEXT, PARKED, Ahead, Handler, Query, Verdict, query_scratch
-from fastdns.system.memory cimport fetch_line
-from fastdns._mux cimport query_answer, query_fail
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, reply_add, reply_clear, Record
-from fastdns._wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR, TYPE_CNAME,
-                            TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT, Name)
-from fastdns.index.zone_list cimport ZoneName, zones_hold, zones_match
+from fastdns.api.query cimport (handler_init, ANSWERED, FAILED, NEXT, PARKED, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query,
+                                Verdict, query_answer, query_fail, query_scratch)
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_clear
+from fastdns.api.names cimport Name, ZoneName, zones_hold, zones_match
+from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR,
+                               TYPE_CNAME, TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT)
+from fastdns.api.memory cimport fetch_line
 from fastdns.plugins.kubernetes.answer.records cimport Ask, Candidates, answer_addresses, answer_exists, answer_servers, answer_soa, answer_srv, ask_resolve
 from fastdns.plugins.kubernetes.answer.chase cimport Chase, chase_begin, chase_resume
 from fastdns.plugins.kubernetes.store.find cimport Probe, probe_begin, probe_next, service_key_hash

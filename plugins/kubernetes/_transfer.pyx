@@ -2,8 +2,8 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp, memcpy
-from fastdns._wire cimport NAME_MAX, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, Name, store16, wire_name_copy
-from fastdns.index.zone_list cimport ZoneName, zones_match
+from fastdns.api.names cimport NAME_MAX, Name, ZoneName, wire_name_copy, zones_match
+from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, store16
 from fastdns.plugins.kubernetes.answer.name cimport name_write
 from fastdns.plugins.kubernetes.answer.records cimport soa_write
 from fastdns.plugins.kubernetes._handler cimport ViewHandler

@@ -1,7 +1,7 @@
 """EDNS options of a request (RFC 6891 6.1.2), rewritten in the query's own memory."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from fastdns.walk.query cimport Query
-from fastdns._wire cimport Edns
+from fastdns.api.query cimport Query
+from fastdns.api.wire cimport Edns
 from fastdns.plugins.rewrite._work cimport Work
 from fastdns.plugins.rewrite._rules cimport Plain, Rule
 

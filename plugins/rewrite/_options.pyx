@@ -1,12 +1,12 @@
 """EDNS options of a request, rewritten in the query's own memory."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
-from fastdns.walk.metadata cimport label_read
-from fastdns.system.address cimport Address
-from fastdns.walk.query cimport Query, query_is_udp
-from fastdns.message.reply cimport reply_alloc, reply_copy
-from fastdns.message.text cimport Text
-from fastdns._wire cimport Edns, load16, store16
+from fastdns.api.query cimport Query, query_is_udp
+from fastdns.api.reply cimport reply_alloc, reply_copy
+from fastdns.api.wire cimport Edns, load16, store16
+from fastdns.api.metadata cimport label_read
+from fastdns.api.text cimport Text
+from fastdns.api.network cimport Address
 from fastdns.plugins.rewrite._work cimport REVERT_OPTION, Revert, Work, revert_add
 from fastdns.plugins.rewrite._rules cimport (ACTION_APPEND, ACTION_REPLACE, ACTION_UNSET, SOURCE_CLIENT_IP, SOURCE_CLIENT_PORT, SOURCE_DATA,
                                              SOURCE_PROTOCOL, SOURCE_QNAME, SOURCE_QTYPE, SOURCE_SERVER_IP, SOURCE_SERVER_PORT, SOURCE_SUBNET,

@@ -4,18 +4,16 @@ Records point into caches and indexes that others read, so what changes is writt
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
-from fastdns.telemetry.log_writer cimport log_put
-from fastdns.walk.query cimport CHILD_MUX, PARKED, UP, Handler, Query, Verdict
-from fastdns._mux cimport query_child, query_park
-from fastdns.expression.matcher cimport GROUPS_MAX, Span, regex_match
-from fastdns.message.reply cimport SECTION_ANSWER, Record, Reply, reply_alloc, reply_append, reply_copy
-from fastdns.message.text cimport text_read_name
-from fastdns._wire cimport (FLAG_TC, NAME_MAX, RCODE_NOERROR, TYPE_CNAME, TYPE_DNAME, TYPE_MX, TYPE_NAPTR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV,
-                            TYPE_TSIG, Name, copy_octets, wire_name_copy)
-from fastdns.protocol.rrtypes cimport rrtype_name_offset
+from fastdns.api.query cimport CHILD_MUX, PARKED, UP, Handler, Query, Verdict, query_child, query_park
+from fastdns.api.reply cimport SECTION_ANSWER, Record, Reply, reply_alloc, reply_append, reply_copy
+from fastdns.api.names cimport NAME_MAX, Name, text_read_name, wire_name_copy
+from fastdns.api.wire cimport (FLAG_TC, RCODE_NOERROR, TYPE_CNAME, TYPE_DNAME, TYPE_MX, TYPE_NAPTR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TSIG,
+                               copy_octets, rrtype_name_offset)
+from fastdns.api.log cimport log_put
+from fastdns.api.expression cimport GROUPS_MAX, Span, regex_match
 from fastdns.plugins.rewrite._options cimport options_remove, options_replace
-from fastdns.plugins.rewrite._work cimport (NOWHERE, REVERT_ANSWER, REVERT_CNAME, REVERT_NAME, REVERT_OPTION, REVERT_RCODE, REVERT_SUFFIX, REVERT_TTL, Revert,
-                                            Work)
+from fastdns.plugins.rewrite._work cimport (NOWHERE, REVERT_ANSWER, REVERT_CNAME, REVERT_NAME, REVERT_OPTION, REVERT_RCODE, REVERT_SUFFIX, REVERT_TTL,
+                                            Revert, Work)
 from fastdns.plugins.rewrite._rules cimport Plain, Rule, plain_name, rule_apply, rule_matches, template_fill
 
 

@@ -19,8 +19,7 @@ from fastdns.walk.metadata import resolve
 from fastdns._wire import name_wire
 from fastdns.plugins.rewrite._options cimport options_apply
 from fastdns.plugins.rewrite._revert cimport revert_reply, revert_resume
-from fastdns.plugins.rewrite._work cimport (REVERT_ANSWER, REVERT_CNAME, REVERT_NAME, REVERT_RCODE, REVERT_SUFFIX, REVERT_TTL, Revert, Work,
-                                            revert_add)
+from fastdns.plugins.rewrite._work cimport REVERT_ANSWER, REVERT_CNAME, REVERT_NAME, REVERT_RCODE, REVERT_SUFFIX, REVERT_TTL, Revert, Work, revert_add
 from fastdns.plugins.rewrite._rules cimport (ACTION_APPEND, ACTION_REPLACE, ACTION_SET, ACTION_UNSET, FIELD_CLASS, FIELD_CNAME, FIELD_EDNS0,
                                              FIELD_NAME, FIELD_RCODE, FIELD_TTL, FIELD_TYPE, MATCH_EXACT, MATCH_PREFIX, MATCH_REGEX, MATCH_SUBSTRING,
                                              MATCH_SUFFIX, SOURCE_CLIENT_IP, SOURCE_CLIENT_PORT, SOURCE_DATA, SOURCE_LABEL, SOURCE_PROTOCOL,

@@ -1,8 +1,8 @@
 """What a query's rules leave behind for its answer: the list of what is to be undone in it."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
-from fastdns.walk.query cimport Query
-from fastdns.message.reply cimport Record, reply_alloc
+from fastdns.api.query cimport Query
+from fastdns.api.reply cimport Record, reply_alloc
 from fastdns.plugins.rewrite._rules cimport Answer, Rule
 
 cdef enum Kind:

@@ -1,7 +1,7 @@
 """The messages of a transfer, written as the connection takes them."""
 from libc.stdint cimport uint32_t
-from fastdns.walk.query cimport Query, Stream
-from fastdns._wire cimport NAME_MAX
+from fastdns.api.query cimport Query, Stream
+from fastdns.api.names cimport NAME_MAX
 from fastdns.plugins.transfer._source cimport TransferRecord, TransferSource
 
 cdef enum:

@@ -3,11 +3,12 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
-from fastdns.telemetry.log_writer cimport LOG_LINE_MAX, log_put
-from fastdns.system.address cimport Address
-from fastdns.walk.query cimport Query, Stream
-from fastdns._wire cimport (CLASS_IN, EDNS_DO, FLAG_AA, FLAG_CD, FLAG_QR, FLAG_RD, HEADER_SIZE, NAME_MAX, TYPE_OPT, load32, store16, store32,
-                            wire_name_text)
+from fastdns.api.query cimport Query, Stream
+from fastdns.api.names cimport NAME_MAX, wire_name_text
+from fastdns.api.wire cimport CLASS_IN, EDNS_DO, FLAG_AA, FLAG_CD, FLAG_QR, FLAG_RD, HEADER_SIZE, TYPE_OPT, load32, store16, store32
+from fastdns.api.log cimport LOG_LINE_MAX, log_put
+from fastdns.api.memory cimport atomic_add32, atomic_load32
+from fastdns.api.network cimport Address
 from fastdns.plugins.transfer._source cimport TransferRecord, TransferSource
 
 cdef extern from "<arpa/inet.h>" nogil:

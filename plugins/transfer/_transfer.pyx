@@ -1,9 +1,10 @@
 """Where the records of transfers come from: rows from Python, snapshots of an index. The contract is in _transfer.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
-from fastdns.index.index cimport Index, IndexSnapshot, index_snapshot, snapshot_release
-from fastdns.index.nodes cimport NODE_APEX, IndexCore, IndexNode, IndexRecord, RRset, node_rrset, node_rrsets, rrset_record
-from fastdns._wire cimport TYPE_SOA, Name, load32, wire_read_name
+from fastdns.api.names cimport Name
+from fastdns.api.wire cimport TYPE_SOA, load32, wire_read_name
+from fastdns.api.records cimport (NODE_APEX, Index, IndexCore, IndexNode, IndexRecord, IndexSnapshot, RRset, index_snapshot, node_rrset, node_rrsets,
+                                  rrset_record, snapshot_release)
 from fastdns.plugins.transfer._source cimport TransferRecord, TransferSource
 from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
 

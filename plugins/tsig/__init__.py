@@ -11,6 +11,7 @@ from fastdns.plugins.tsig._tsig import TsigHandler
 from fastdns.plugins.tsig.keys import decoded, normal, parse_keys
 from fastdns.protocol.parameters import TYPES
 from fastdns.setup import Controller
+from fastdns.setup.traits import Traits
 from fastdns.system.digest import KINDS, DigestError, hmac_of
 from fastdns.telemetry.log import Log
 

@@ -1,7 +1,7 @@
 """The names of a cluster's zone: what the labels left of the zone mean (Kubernetes DNS specification 1.1.0, CoreDNS's extensions)."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy
-from fastdns._wire cimport NAME_MAX, Name
+from fastdns.api.names cimport NAME_MAX, Name
 
 cdef enum Form:
     FORM_NONE                       # no name of the grammar

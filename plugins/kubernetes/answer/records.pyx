@@ -6,8 +6,8 @@ from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store16, store32
 from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.name cimport name_parse, name_port, name_write
-from fastdns.plugins.kubernetes.store.records cimport (PortRecord, ServiceRecord, service_alias, service_ip4, service_ip6, service_ports, service_text,
-                                                       slice_ports, slice_text)
+from fastdns.plugins.kubernetes.store.records cimport (PortRecord, ServiceRecord, service_alias, service_ip4, service_ip6, service_ports,
+                                                       service_text, slice_ports, slice_text)
 from fastdns.plugins.kubernetes.answer.name cimport GRAMMAR_IMPORTED, GRAMMAR_ZONAL
 from fastdns.plugins.kubernetes.answer.servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
 from fastdns.plugins.kubernetes.answer.view cimport (FOUND_ALIAS, FOUND_CLUSTER_IP, FOUND_ENDPOINTS, FOUND_NOTHING, FOUND_POD, FOUND_SERVERS, Walk,

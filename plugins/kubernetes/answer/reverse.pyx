@@ -1,9 +1,9 @@
 """Reverse names; see _reverse.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ANSWER, reply_copy
-from fastdns.message.dedup cimport Seen, seen_add, seen_begin
-from fastdns._wire cimport NAME_MAX, TYPE_PTR
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Seen, reply_copy, seen_add, seen_begin
+from fastdns.api.names cimport NAME_MAX
+from fastdns.api.wire cimport TYPE_PTR
 from fastdns.plugins.kubernetes.answer.name cimport name_write
 from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_service_by_address, next_slice, probe_begin
 from fastdns.plugins.kubernetes.store.records cimport EndpointRecord, ServiceNode, SliceRecord, slice_endpoints

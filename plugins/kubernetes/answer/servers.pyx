@@ -1,7 +1,7 @@
 """The zone's name servers; see _servers.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
-from fastdns._wire cimport NAME_MAX
+from fastdns.api.names cimport NAME_MAX
 from fastdns.plugins.kubernetes.answer.name cimport name_write
 from fastdns.plugins.kubernetes.answer.view cimport endpoint_write
 from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, next_slice, probe_begin

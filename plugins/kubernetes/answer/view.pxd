@@ -1,7 +1,6 @@
 """How one server block sees a store: its zones and properties. Never changed once the handler is in a chain."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from fastdns._wire cimport Name
-from fastdns.index.zone_list cimport Zones
+from fastdns.api.names cimport Name, Zones
 from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, Cluster, EndpointRecord, NamespaceNode, ServiceNode, ServiceRecord, SliceRecord,
                                                        slice_cluster)
 from fastdns.plugins.kubernetes.answer.name cimport Wanted, name_write
