@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from fastdns.corefile import CorefileError
-from fastdns.query import DROP, PASS, Answer, Failure, Query, Record, Remembered, Reply, Verdict
+from fastdns.query import DROP, PASS, Answer, Cluster, Endpoint, Failure, Metadata, Pod, Port, Query, Record, Remembered, Reply, Result, Service, Verdict
 from fastdns.setup import Controller
 from fastdns.setup.registry import register
 from fastdns.setup.traits import Traits
@@ -20,61 +20,71 @@ __all__ = [
     "DROP",
     "PASS",
     "Answer",
+    "Cluster",
     "Controller",
     "CorefileError",
+    "Endpoint",
     "Failure",
     "Log",
+    "Metadata",
     "Next",
     "Plugin",
+    "Pod",
+    "Port",
     "Query",
     "Record",
     "Remembered",
     "Reply",
+    "Result",
+    "Service",
     "Traits",
     "Verdict",
     "register",
 ]
 
-#: ``await next(query)`` has the plugins below answer; ``name=`` and ``qtype=`` ask them something else.
-Next = Callable[..., Awaitable[Answer]]
+
+class Next(Protocol):
+    """The argument ``next`` of a coroutine ``serve``: ``await next(query)`` has the plugins below answer."""
+
+    def __call__(self, query: Query | None = None, *, name: str | None = None, qtype: int | None = None) -> Awaitable[Answer]:
+        """``name`` and ``qtype`` (a number) ask them another question than the query's own. Raises ValueError for what is no name."""
 
 
 class Plugin:
     """A plugin in Python. Subclass it, define ``serve``, and return an instance from ``setup(controller)``.
 
-    ``def serve(self, query)`` answers at once; ``async def serve(self, query, next)`` may wait, for the plugins below
-    (``answer = await next(query)``) or for anything else. Either returns a `Reply` (``query.reply("A 192.0.2.1")``), a `dnslib`
-    record, a message's octets, `PASS` (or None: the plugins below answer), `DROP`, or ``query.fail("REFUSED", "why")``. An exception
-    is SERVFAIL for its query, a line in the log and a count.
+    ``def serve(self, query: Query) -> Result`` runs to its end on the plugin's own thread. ``async def serve(self, query: Query, next: Next) -> Result``
+    may wait, for the plugins below (``answer = await next(query)``) or for anything else. An exception is SERVFAIL for its query, a line in the log
+    and a count.
 
-    What holds for more than this query may be said once for all of them, and is then applied without Python:
+    A verdict that holds for more queries than this one can be cached, and is then applied without Python:
     ``query.reply(rcode="NXDOMAIN").remember(300, suffix="ads.example.", all_types=True)``; see `Verdict.remember`.
     """
 
     #: Zones of interest; queries for other names pass by without Python. None: all names.
     zones: Sequence[str] | None = None
 
-    #: Seconds after which the client gets SERVFAIL.
+    #: Seconds after which the client gets SERVFAIL. A call that takes longer is a hang, and its thread is left behind.
     deadline: float = 5.0
 
-    #: Verdicts that are remembered at most, up to 4,194,304 and 256 octets each on average (and 1 MiB); beyond, those not used lately go.
+    #: The most verdicts that are cached, up to 4,194,304; 256 octets each on average and 1 MiB beside. Those not used lately are evicted.
     memory: int = 65_536
 
-    def serve(self, query: Query, *below: Any) -> Any:
-        """Answer a query."""
+    def serve(self, query: Query, *args: Any, **kwargs: Any) -> Result | Awaitable[Result]:
+        """Answer a query. A subclass has one of the two signatures above."""
         return PASS
 
     def forget(self, *, suffix: str | None = None, client: str | None = None) -> int:
-        """Withdraw what is remembered: everything, or what holds for some name at or below ``suffix`` and some client of a prefix.
+        """Withdraw cached verdicts: all, or those that hold for some name at or below ``suffix`` and some client of the prefix ``client``.
 
-        From any thread, as when a list was read anew; what `serve` was thinking of meanwhile is not remembered either. Returns how
-        many verdicts went. All of them are looked at, so this is for changes, not for queries. Raises ValueError for what is no name
-        or no prefix.
+        Call it from any thread, for example when a list was read anew. The verdict of a call that is under way is not cached either. Returns how
+        many verdicts were withdrawn. It looks at all of them: call it for changes, not for queries. Raises ValueError for what is no name or no
+        prefix.
         """
         return sum(verdicts.forget(suffix, client) for verdicts in vars(self).get("_remembered", ()))
 
     def _attach(self, verdicts: Verdicts) -> None:
-        """Of a handler that asks this plugin."""
+        """Of a handler of this plugin."""
         vars(self).setdefault("_remembered", WeakSet()).add(verdicts)
 
     def close(self) -> None:

@@ -4,7 +4,7 @@
         answer = ask(Hello(), "hello.example.org", "TXT")
         check(answer, Case("hello.example.org", "TXT", answer=['hello.example.org. 5 IN TXT "hi"']))
 
-What a plugin wants remembered is applied by a `Lane`, which asks it as a server does.
+An `Executor` asks one plugin several times as a server does: it applies cached verdicts. `configure` runs a plugin's set-up for a Corefile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -26,22 +26,25 @@ import dns.rcode
 import dns.rrset
 
 from fastdns._wire import name_wire
+from fastdns.executor.query import Given
 from fastdns.executor.request import make_query
 from fastdns.executor.verdicts import Verdicts
+from fastdns.index.zone_list import ZoneList
 from fastdns.plugin import Plugin
 from fastdns.protocol.header import FLAG_RD, flags_rcode, message_flags
 from fastdns.protocol.parameters import TYPE_A, TYPE_OPT, type_number
-from fastdns.query import DROP, PASS, Answer, Failure, Query, Remembered, Reply
+from fastdns.query import DROP, PASS, Answer, Cluster, Failure, Query, Remembered, Reply
+from fastdns.setup import registry
 
-__all__ = ["Case", "Dropped", "Failed", "Lane", "Passed", "Upstream", "ask", "check", "make"]
+__all__ = ["Case", "Dropped", "Executor", "Failed", "Lane", "Passed", "Upstream", "ask", "check", "configure", "make"]
 
 
 class Passed(Exception):
-    """The plugin passed the query on, and nothing below it answers."""
+    """The plugin passed the query on, or its name is outside of `Plugin.zones`; and nothing below it answers."""
 
 
 class Dropped(Exception):
-    """The plugin wants nothing sent."""
+    """No reply is sent."""
 
 
 class Failed(Exception):
@@ -57,61 +60,110 @@ class Failed(Exception):
 Below = Callable[[str, int], "bytes | Sequence[str] | None"]
 
 
-def make(name: str, qtype: str = "A", *, client: str = "127.0.0.1", port: int = 40000, tcp: bool = False, dnssec: bool = False) -> Query:
-    """A query as a plugin would get it from ``client``. Raises ValueError for a bad name, type or address."""
+def make(
+    name: str,
+    qtype: str = "A",
+    *,
+    client: str = "127.0.0.1",
+    port: int = 40000,
+    tcp: bool = False,
+    dnssec: bool = False,
+    metadata: Mapping[str, str] | None = None,
+    cluster: Cluster | None = None,
+) -> Query:
+    """A query as a plugin gets it from ``client``. ``metadata`` and ``cluster`` stand for what other plugins of the server block give.
+
+    Raises ValueError for a bad name, type or address.
+    """
     packet = struct.pack("!6H", 4660, FLAG_RD, 1, 0, 0, 1 if dnssec else 0) + name_wire(name) + struct.pack("!2H", type_number(qtype), 1)
     if dnssec:
         packet += b"\0" + struct.pack("!HHIH", TYPE_OPT, 1232, 0x8000, 0)
     family = socket.AF_INET6 if ":" in client else socket.AF_INET
-    return make_query(Query, packet, socket.inet_pton(family, client), port, tcp=tcp)
+    query = make_query(Query, packet, socket.inet_pton(family, client), port, tcp=tcp)
+    query._given = Given(metadata or {}, cluster)
+    return query
 
 
 def ask(plugin: Any, name: str, qtype: str = "A", *, below: Below | None = None, **given: Any) -> dns.message.Message:
-    """What a plugin answers to one query (further arguments as for `make`). Raises Passed, Dropped or Failed, and ValueError for a verdict
-    that is to be remembered for a scope without the query."""
-    return Lane(plugin).ask(name, qtype, below=below, **given)
+    """What a plugin answers to one query (further arguments as for `make`). Raises Passed, Dropped or Failed; ValueError for a verdict that is to be
+    cached for a scope without the query."""
+    return Executor(plugin).ask(name, qtype, below=below, **given)
 
 
-class Lane:
-    """A plugin as a server asks it: a verdict that it wants remembered is applied to later queries of its scope.
+def configure(corefile: str, directive: str = "", setup: registry.Setup | None = None, *, file: str = "Corefile") -> Any:
+    """Set up a Corefile given as text, and return what the set-up of a directive in it returned: its plugin.
 
-    lane = Lane(Blocklist(["ads.example."]))
-    lane.ask("a.ads.example.")
-    lane.ask("b.ads.example.")
-    assert lane.served == 1
+    ``directive`` is by default that of the first handler of the first server block. ``setup`` registers it for the time of the call; without it the directive
+    must be known, as that of an installed package, or ``plugin FILE.py`` (the directive is the file's name then). All set-ups of the Corefile run, but no
+    start-up hook; nothing listens. Raises CorefileError with the text that an operator would read, and LookupError where the directive adds no plugin.
+
+        plugin = configure(". {\\n hello one two\\n}", "hello", setup)
+    """
+    from fastdns.server.configuration import Configuration
+    from fastdns.server.source import Source
+
+    if setup is not None:
+        registry.register(directive, setup)
+    try:
+        configuration = Configuration(Source(corefile.encode(), file), "53")
+    finally:
+        if setup is not None:
+            registry.unregister(directive)
+    for config in configuration.configs:
+        for handler in config.handlers:
+            if handler.name == directive or not directive:
+                return handler.plugin if handler.plugin is not None else handler
+    raise LookupError(f"no server block has a plugin {directive}")
+
+
+class Executor:
+    """A plugin as a server asks it: a verdict that it has cached is applied to later queries of its scope.
+
+    executor = Executor(Blocklist(["ads.example."]))
+    executor.ask("a.ads.example.")
+    executor.ask("b.ads.example.")
+    assert executor.served == 1
     """
 
     def __init__(self, plugin: Any) -> None:
         self.plugin = plugin
-        #: How often the plugin was asked.
+        #: How often the plugin was called.
         self.served = 0
-        self._ahead = 0
+        self._offset = 0
+        zones = getattr(plugin, "zones", None)
+        self._zones = None if zones is None else ZoneList(list(zones))
         self._verdicts = Verdicts(type(plugin).__name__.lower(), getattr(plugin, "memory", Plugin.memory))
         if isinstance(plugin, Plugin):
             plugin._attach(self._verdicts)
 
     def advance(self, seconds: float) -> None:
-        """Let time go by, for what is remembered."""
-        self._ahead += int(seconds * 1e9)
+        """Let time go by, for cached verdicts."""
+        self._offset += int(seconds * 1e9)
 
     def ask(self, name: str, qtype: str = "A", *, below: Below | None = None, **given: Any) -> dns.message.Message:
         """What is answered to a query; as `ask`."""
         query = make(name, qtype, **given)
-        now = time.monotonic_ns() + self._ahead
-        outcome = self._verdicts.find(query, now)
-        if outcome is None:
+        if self._zones is not None and self._zones.match(query.name) is None:
+            return _message(query, PASS, below)
+        now = time.monotonic_ns() + self._offset
+        result = self._verdicts.find(query, now)
+        if result is None:
             self.served += 1
             self._verdicts.begin(query)
-            outcome = _serve(self.plugin, query, below)
-        if not isinstance(outcome, Remembered):
-            return _message(query, outcome, below)
-        verdict = outcome.verdict
-        self._verdicts.put(query, outcome, verdict.to_wire(query) if isinstance(verdict, Reply) else None, now)
+            result = _serve(self.plugin, query, below)
+        if not isinstance(result, Remembered):
+            return _message(query, result, below)
+        verdict = result.verdict
+        self._verdicts.put(query, result, verdict.to_wire(query) if isinstance(verdict, Reply) else None, now)
         message = _message(query, verdict, below)
         if isinstance(verdict, Reply):
             for rrset in [*message.answer, *message.authority, *message.additional]:
-                rrset.ttl = min(rrset.ttl, math.ceil(outcome.seconds))
+                rrset.ttl = min(rrset.ttl, math.ceil(result.seconds))
         return message
+
+
+#: The name of `Executor` until 0.1.
+Lane = Executor
 
 
 def _serve(plugin: Any, query: Query, below: Below | None) -> Any:
@@ -122,19 +174,21 @@ def _serve(plugin: Any, query: Query, below: Below | None) -> Any:
     return asyncio.run(plugin.serve(query, _next(query, below)))
 
 
-def _message(query: Query, outcome: Any, below: Below | None) -> dns.message.Message:
-    if outcome is None or outcome is PASS:
+def _message(query: Query, result: Any, below: Below | None) -> dns.message.Message:
+    if result is None or result is PASS:
         if below is None:
             raise Passed
-        answer = _from_below(query, below, query.name, query.qtype)
-        if answer.message is None:
-            raise Failed(answer.rcode, answer.error)
-        outcome = answer
-    if outcome is DROP:
+        result = _from_below(query, below, query.name, query.qtype)
+    if result is DROP:
         raise Dropped
-    if isinstance(outcome, Failure):
-        raise Failed(outcome.rcode, outcome.error)
-    wire = bytes(outcome) if isinstance(outcome, (bytes, bytearray)) else outcome.to_wire(query) if hasattr(outcome, "to_wire") else outcome.pack()
+    if isinstance(result, Failure) or (isinstance(result, Answer) and result.message is None):
+        raise Failed(result.rcode, result.error)
+    if isinstance(result, (bytes, bytearray)):
+        wire = bytes(result)
+    elif isinstance(result, (Reply, Answer)):
+        wire = result.to_wire(query)
+    else:
+        wire = result.to_wire() if hasattr(result, "to_wire") else bytes(result.pack())
     return dns.message.from_wire(wire, one_rr_per_rrset=True)
 
 

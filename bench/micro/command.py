@@ -26,7 +26,7 @@ YARDSTICKS = ("yardstick clock", "yardstick memory")
 #: What counts as slower: by this share and so many nanoseconds. Where memory happens to lie makes 3 of some runs.
 GROWTH, LEAST = 0.3, 3.0
 #: What wakes another thread depends on the scheduler, too.
-WAKING, WAKING_GROWTH = "lane ", 1.0
+WAKING, WAKING_GROWTH = "executor ", 1.0
 #: How often what seems slower is run again; what is written down, too.
 AGAIN = 3
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import linecache
 import os
+import traceback
+from collections.abc import Sequence
 
-__all__ = ["CorefileError", "defect", "quoted", "system_error"]
+__all__ = ["CorefileError", "defect", "plugin_frames", "quoted", "system_error"]
 
 
 class CorefileError(Exception):
     """A Corefile, or an argument in it, that cannot be served. ``str()`` is the whole text for the operator.
 
-    ``file`` and ``line`` tell where, even if the text does not (line counts from 1; 0: unknown).
+    ``file`` and ``line`` tell where, even if the text does not (line counts from 1; 0: unknown). ``frames`` are the lines of a traceback in the
+    code of a plugin from elsewhere, outermost first; see `plugin_frames`.
     """
 
-    def __init__(self, message: str, file: str = "", line: int = 0) -> None:
+    def __init__(self, message: str, file: str = "", line: int = 0, frames: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.file = file
         self.line = line
+        self.frames = list(frames)
 
 
 def system_error(error: OSError, operation: str = "open", path: str | None = None) -> str:
@@ -27,8 +32,22 @@ def system_error(error: OSError, operation: str = "open", path: str | None = Non
     return f"{operation} {name}: {reason[:1].lower()}{reason[1:]}"
 
 
+def plugin_frames(error: BaseException) -> list[str]:
+    """Where an exception passed through code that is not fastdns's: ``FILE:LINE in FUNCTION: SOURCE``, outermost first."""
+    frames = []
+    linecache.checkcache()
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        module = str(frame.f_globals.get("__name__", ""))
+        if not module.startswith(("fastdns.", "importlib.")) and not code.co_filename.startswith("<"):
+            frames.append(f"{code.co_filename}:{line} in {code.co_name}: {linecache.getline(code.co_filename, line).strip()}")
+    if isinstance(error, SyntaxError) and error.filename:
+        frames.append(f"{error.filename}:{error.lineno}: {(error.text or '').strip()}")
+    return frames
+
+
 def defect(error: BaseException) -> str:
-    """An exception that nobody foresaw, and the line that it came from."""
+    """An unforeseen exception, and the line that raised it."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

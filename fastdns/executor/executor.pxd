@@ -1,34 +1,48 @@
-"""The Python lane: queries that a Python plugin wants wait in a bounded queue; a thread of its own drains it, so workers never meet the GIL.
+"""The executor of a Python plugin: a queue of requests, and the thread that calls the plugin for each.
 
-A `Ticket` carries what the plugin may look at and, on the way back, its verdict. It is the lane's until it is posted to the worker; the query it speaks
-of is touched by its worker only, and a ticket whose query is gone (deadline, eviction) is thrown away there.
+Every plugin object has one, so that a plugin that sleeps or hangs holds up no other one. A plugin whose `serve` is a coroutine function runs on an event
+loop of that thread. A call that takes longer than the plugin's deadline is a hang: its thread is left behind, and another one goes on with the queue.
+After HANGS_MAX hangs within HANGS_TIME the executor refuses: workers answer SERVFAIL at once, until a reload makes another executor.
 """
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
-from fastdns.walk.query cimport Handler, Mail, Query, Verdict
-from fastdns._mux cimport NativeHandler
-from fastdns.executor.verdict_cache cimport MemoTable
-from fastdns.executor.verdicts cimport Verdicts
-from fastdns.index.zone_list cimport ZoneList, Zones
+from libc.stdint cimport uint32_t, int64_t
+from fastdns.executor.request cimport PluginQuery, Request, RequestQueue
 
 cdef enum:
-    TICKETS_MAX = 2048              # queries that may wait for Python at once; one more is answered SERVFAIL
+    HANGS_MAX = 3
+    STUCK_MAX = 3                   # threads of one executor that are left behind
 
-cdef struct PythonHandlerState:  # Handler.state
-    void *owner
-    const Zones *zones
-    int64_t deadline
-    uint32_t queries
-    uint32_t rejects
-    uint32_t deadlines
-    uint32_t hits
-    MemoTable *remembered        # of the handler's Verdicts
-    uint32_t waiting                # atomic: tickets under way, so that the handler outlives them
-
-cdef class PythonHandler(NativeHandler):
-    cdef PythonHandlerState state
-    cdef readonly object serve      # the plugin's method
-    cdef readonly bint waits        # it is a coroutine function
-    cdef readonly object zones      # ZoneList or None
-    cdef ZoneList zone_list
-    cdef readonly Verdicts verdicts  # what it said for more than one query
+cdef class Executor:
+    cdef RequestQueue queue
+    cdef readonly str name          # of the plugin
+    cdef readonly object plugin
+    cdef readonly bint waits        # `serve` is a coroutine function
     cdef readonly int64_t deadline  # ns
+    cdef object __weakref__
+    # ---- under the GIL ----
+    cdef uint32_t users             # handlers
+    cdef Request *taken             # of the queue, oldest first
+    cdef object thread              # that serves; another one than the running one: that is left behind
+    cdef object loop                # of `thread`, where `waits`
+    cdef dict tasks                 # asyncio task -> PluginQuery, of all loops
+    cdef PluginQuery current        # that the plugin is called for, in `thread`
+    cdef int64_t since              # ns, monotonic: the call began; 0: none is under way
+    cdef int64_t probed             # ns, monotonic: the watchdog asked the loop for a sign of life; 0: it has given one
+    cdef list hangs                 # ns, monotonic: times of the last hangs
+    cdef readonly uint32_t stuck    # threads left behind that have not come back
+    cdef readonly str problem       # why the executor refuses, "" while it does not
+    cdef uint32_t stuck_cell        # of metrics
+    cdef uint32_t refusing_cell
+    cdef bint resumes               # it refuses only until a stuck thread comes back
+    cdef bint ended
+    cdef int _start(self) except -1
+    cdef Request *_next(self) noexcept
+    cdef int _refuse(self) except -1
+    cdef int64_t _check(self, int64_t now) except? -2
+    cdef int _hang(self, int64_t now) except -1
+    cdef int _serve(self, Request *request) except -1
+    cdef int _serve_taken(self, thread) except -1
+    cdef void _begin(self, PluginQuery query) noexcept
+    cdef void _end(self, PluginQuery query) noexcept
+
+# Has the worker go on with a query: the plugin is through with it. Frees an abandoned request instead.
+cdef void request_finish(Request *request, int verdict) noexcept

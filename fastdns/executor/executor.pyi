@@ -1,16 +1,21 @@
-"""The Python lane: see executor/executor.pxd, and query.py for what plugins use."""
+"""The executor of a Python plugin: see executor/executor.pxd, and plugin.py for what plugins use."""
 
 from typing import Any
 
-from fastdns._mux import NativeHandler
-from fastdns.executor.verdicts import Verdicts
+class Executor:
+    """The queue and the thread of one plugin object."""
 
-class PythonHandler(NativeHandler):
-    """The chain's handler for a plugin object that has ``serve(query)`` or ``async serve(query, next)``; see plugin.Plugin."""
-
-    serve: Any
+    name: str
+    plugin: Any
     waits: bool
-    zones: Any
+    #: Nanoseconds.
     deadline: int
-    verdicts: Verdicts
-    def __init__(self, name: str, plugin: Any) -> None: ...
+    #: Threads left behind that have not come back.
+    stuck: int
+    #: Why queries get SERVFAIL at once; "" while they do not.
+    problem: str
+    def leave(self) -> None:
+        """One handler less uses it; with the last one its thread ends."""
+
+def executor_of(plugin: Any, name: str, waits: bool, deadline: int) -> Executor:
+    """The running executor of a plugin object, with one user more. Raises OSError without descriptors, RuntimeError without threads."""

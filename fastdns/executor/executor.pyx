@@ -1,437 +1,388 @@
-"""The Python lane. The contract is in executor/executor.pxd, what plugin authors see in plugin.py and query.py."""
-import inspect
+"""The executors of Python plugins. The contract is in executor/executor.pxd; plugin authors use plugin.py and query.py."""
 import os
+import sys
 import threading
-import time as _time
+from weakref import WeakSet, WeakValueDictionary
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
 from libc.errno cimport errno
-from cpython.ref cimport Py_INCREF, Py_DECREF
-from fastdns.system.atomic cimport atomic_add32, atomic_exchange32, atomic_load32, atomic_peek8, atomic_poke8
-from fastdns.system.mailbox cimport (Mailbox, mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open, mailbox_post,
-                                     mailbox_take)
-from fastdns.walk.finish cimport finish_fit, finish_write
-from fastdns.telemetry.metrics cimport Metric, metric_add
-from fastdns.walk.query cimport AGAIN, ANSWERED, CHILD_CHAIN, CHILD_DONE, DROPPED, FAILED, NEXT, PARKED, TRANSPORT_TCP, Worker, query_scratch
-from fastdns._mux cimport handler_init, mux_workers, query_child, query_fail, query_park, query_resume
-from fastdns.message.reply cimport reply_clear, reply_limit_ttl, reply_parse
-from fastdns.system.socket cimport EFD_CLOEXEC, POLLIN, eventfd, poll, pollfd, read, socket_clock, write
-from fastdns._wire cimport FLAG_CD, FLAG_RD, RCODE_SERVFAIL, Name, load16, wire_name_copy
-from fastdns.executor.result cimport outcome_report, outcome_write
-from fastdns.executor.request cimport TICKET_ASK, TICKET_BELOW, TICKET_QUERY, TICKET_VERDICT, PluginQuery, Ticket
-from fastdns.executor.verdict_cache cimport Memo, memos_find
-from fastdns.executor.verdicts cimport MEMORY, flags_remember, verdicts_apply
-from fastdns.index.zone_list cimport zones_hold
+from libc.stdint cimport uint8_t, uint64_t, int64_t
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from fastdns.system.atomic cimport atomic_exchange32, atomic_load32, atomic_peek8, atomic_poke8, atomic_store32
+from fastdns.system.mailbox cimport mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open, mailbox_take
+from fastdns.system.socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, close, eventfd, poll, pollfd, read, socket_clock
+from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
+from fastdns.telemetry.log import Log
+from fastdns.walk.query cimport AGAIN, ERROR_MAX, FAILED, Verdict, Worker
+from fastdns._mux cimport mux_workers
+from fastdns._wire cimport RCODE_SERVFAIL, wire_name_copy
 from fastdns._wire import name_wire
-from fastdns.executor.query import PASS, Answer, Failure, Query as PythonQuery
+from fastdns.executor.hooks cimport RequestHandler, on_request
+from fastdns.executor.request cimport (REQUEST_ABANDONED, REQUEST_ANSWER, REQUEST_NEXT, REQUEST_POSTED, REQUEST_RESULT, PluginQuery, Request,
+                                       request_free)
+from fastdns.executor.result cimport result_report, result_write
+from fastdns.executor.verdicts cimport flags_remember
+from fastdns.executor.query import PASS, Answer, Failure, Query
+
+cdef extern from "<pthread.h>" nogil:
+    ctypedef unsigned long pthread_t
+    pthread_t pthread_self()
+    int pthread_setname_np(pthread_t thread, const char *name)
+
+cdef extern from "<string.h>" nogil:
+    char *strncpy(char *out, const char *text, size_t size)
 
 cdef enum:
     FRAMES_MAX = 50                 # of a traceback in the log, the innermost
-    HANG = 500000000                # ns at one ticket, with a deadline passing meanwhile, that make a thread a hung one
+    OS_NAME_MAX = 15                # octets of a thread's name
 
-cdef struct Lane:                   # the one queue of the process
-    Mailbox mailbox                 # of tickets; the lane's thread consumes it
-    uint32_t waiting                # tickets out of a worker's hands
-    uint32_t expired                # deadlines that passed since the watchman last looked
-    int alarm                       # eventfd of the watchman
+cdef int64_t HANGS_TIME = 60 * 1000000000   # ns
 
-cdef Lane lane
-lane.mailbox.wake = -1
-lane.alarm = -1
+cdef Metric HANGS = Metric("fastdns_plugin_hangs_total", "Counter of calls of a Python plugin that took longer than its deadline.", "counter", ("plugin",))
+cdef Metric REFUSING = Metric("fastdns_plugin_refusing", "Instances of a Python plugin that hang, and whose queries are answered SERVFAIL at once.", "gauge",
+                              ("plugin",))
+cdef Metric STUCK = Metric("fastdns_plugin_stuck_threads", "Threads of a Python plugin that hang.", "gauge", ("plugin",))
+cdef Metric PANICS = Metric("coredns_panics_total", "A metrics that counts the number of panics.", "counter")
+#: The name of HANGS until 0.1, without its label.
+cdef Metric REPLACED = Metric("fastdns_lane_replaced_total", "Deprecated: use fastdns_plugin_hangs_total.", "counter", ())
 
-cdef struct LaneScratch:            # in each query, for the handler that parked it
-    Ticket *ticket
-    uint8_t ready                   # `ticket` carries a verdict or a wish: resume was called for it
-
-
-# ---- on the worker ----
-
-cdef Verdict lane_query(Handler *self, Query *q) noexcept nogil:
-    cdef PythonHandlerState *state = <PythonHandlerState *>self.state
-    cdef LaneScratch *scratch = <LaneScratch *>query_scratch(self, q)
-    cdef Ticket *ticket
-    cdef Memo *memo
-    if state.zones != NULL and not zones_hold(state.zones, q.name):
-        return NEXT
-    memo = recall(state, q)
-    if memo != NULL:
-        return verdicts_apply(memo, q)
-    metric_add(state.queries, q.worker.id, 1)
-    if atomic_add32(&lane.waiting, 1) > TICKETS_MAX:
-        atomic_add32(&lane.waiting, <uint32_t>-1)
-        metric_add(state.rejects, q.worker.id, 1)
-        return query_fail(q, RCODE_SERVFAIL, b"too many queries wait for Python")
-    ticket = take_ticket(self, q)
-    if ticket == NULL:
-        atomic_add32(&lane.waiting, <uint32_t>-1)
-        return query_fail(q, RCODE_SERVFAIL, b"out of memory")
-    atomic_add32(&state.waiting, 1)
-    if query_park(q, q.worker.now + state.deadline) < 0:
-        give_ticket(ticket)
-        return query_fail(q, RCODE_SERVFAIL, b"out of memory")
-    scratch.ticket = ticket
-    scratch.ready = 0
-    push(ticket)
-    return PARKED
-
-
-cdef inline Memo *recall(PythonHandlerState *state, Query *q) noexcept nogil:
-    """What the plugin said already, for as long as it said."""
-    cdef Memo *memo = NULL
-    if flags_remember(q.flags):
-        memo = memos_find(state.remembered, q.name, q.qtype, q.qclass, &q.client, q.worker.now)
-        if memo != NULL:
-            metric_add(state.hits, q.worker.id, 1)
-    return memo
-
-
-cdef Ticket *take_ticket(Handler *self, Query *q) noexcept nogil:
-    cdef Ticket *ticket = <Ticket *>malloc(sizeof(Ticket) + q.packet_length + q.edns.options_length)
-    if ticket == NULL:
-        return NULL
-    memset(ticket, 0, sizeof(Ticket) - sizeof(Name) - 8)
-    ticket.kind = TICKET_QUERY
-    ticket.transport = q.transport
-    ticket.qtype = q.qtype
-    ticket.qclass = q.qclass
-    ticket.flags = q.flags
-    ticket.debug = q.server.debug
-    ticket.stacktrace = q.server.stacktrace
-    ticket.worker = q.worker.id
-    ticket.generation = q.generation
-    ticket.query = q
-    ticket.handler = self
-    ticket.owner = (<PythonHandlerState *>self.state).owner
-    ticket.client = q.client
-    ticket.local = q.local
-    ticket.received = q.received
-    ticket.packet = <uint8_t *>(ticket + 1)
-    ticket.packet_length = q.packet_length
-    memcpy(ticket.packet, q.packet, q.packet_length)
-    ticket.edns = q.edns
-    if q.edns.options_length:
-        ticket.edns.options = ticket.packet + q.packet_length
-        memcpy(ticket.packet + q.packet_length, q.edns.options, q.edns.options_length)
-    wire_name_copy(&ticket.name, q.name.wire, q.name.length)
-    ticket.task = NULL
-    return ticket
-
-
-cdef void give_ticket(Ticket *ticket) noexcept nogil:
-    atomic_add32(&lane.waiting, <uint32_t>-1)
-    atomic_add32(&(<PythonHandlerState *>ticket.handler.state).waiting, <uint32_t>-1)
-    free(ticket.message)
-    free(ticket)
-
-
-cdef void push(Ticket *ticket) noexcept nogil:
-    """Hands a ticket to the lane."""
-    mailbox_post(&lane.mailbox, &ticket.mail.item)
-
-
-cdef void on_ticket(Mail *mail, Worker *worker) noexcept nogil:
-    """The lane is through with a ticket, or wants the handlers below to answer."""
-    cdef Ticket *ticket = <Ticket *>mail
-    cdef Query *q = ticket.query
-    if atomic_peek8(&ticket.abandoned) or q.generation != ticket.generation:
-        atomic_poke8(&ticket.abandoned, 1)
-        if ticket.kind == TICKET_ASK:       # a coroutine waits for this: it hears that nobody else does
-            ticket.kind = TICKET_BELOW
-            ticket.answered = 0
-            push(ticket)
-        else:
-            give_ticket(ticket)
-        return
-    (<LaneScratch *>query_scratch(ticket.handler, q)).ready = 1
-    query_resume(q)
-
-
-cdef Verdict lane_resume(Handler *self, Query *q) noexcept nogil:
-    cdef LaneScratch *scratch = <LaneScratch *>query_scratch(self, q)
-    cdef PythonHandlerState *state = <PythonHandlerState *>self.state
-    cdef Ticket *ticket = scratch.ticket
-    cdef int status
-    if q.in_child == CHILD_DONE and not scratch.ready:
-        if carry_child(ticket, q.child) < 0 or query_park(q, q.worker.now + state.deadline) < 0:
-            atomic_poke8(&ticket.abandoned, 1)      # the lane still waits for an answer from below: it finds out there
-            push(ticket)
-            scratch.ticket = NULL
-            return query_fail(q, RCODE_SERVFAIL, b"out of memory")
-        push(ticket)
-        return PARKED
-    scratch.ready = 0
-    if ticket.kind == TICKET_ASK:
-        if query_park(q, q.worker.now + state.deadline) < 0 or query_child(self, q, CHILD_CHAIN, &ticket.name, ticket.qtype) < 0:
-            ticket.kind = TICKET_BELOW
-            ticket.answered = 0
-            ticket.rcode = RCODE_SERVFAIL
-            push(ticket)
-        return PARKED
-    if ticket.verdict == AGAIN:
-        return resume_again(self, q, ticket)
-    scratch.ticket = NULL
-    if ticket.verdict == NEXT:
-        give_ticket(ticket)
-        return NEXT
-    if ticket.verdict == ANSWERED:
-        reply_clear(&q.reply)
-        status = reply_parse(&q.reply, ticket.message, ticket.message_length)
-        if ticket.verbatim and status == 0:
-            q.reply.flags |= load16(ticket.message + 2) & (FLAG_RD | FLAG_CD)
-            q.reply.verbatim = 1
-        if ticket.ttl_most:
-            reply_limit_ttl(&q.reply, ticket.ttl_most)
-        give_ticket(ticket)
-        if status < 0:
-            return query_fail(q, RCODE_SERVFAIL, b"the plugin's reply is malformed")
-        return ANSWERED
-    if ticket.verdict == DROPPED:
-        give_ticket(ticket)
-        return DROPPED
-    query_fail(q, ticket.rcode, ticket.error)
-    give_ticket(ticket)
-    return FAILED
-
-
-cdef Verdict resume_again(Handler *self, Query *q, Ticket *ticket) noexcept nogil:
-    """A query before this one had the plugin say what holds for both; unless that has gone in the meantime."""
-    cdef PythonHandlerState *state = <PythonHandlerState *>self.state
-    cdef LaneScratch *scratch = <LaneScratch *>query_scratch(self, q)
-    cdef Memo *memo = recall(state, q)
-    if memo == NULL and query_park(q, q.worker.now + state.deadline) == 0:
-        ticket.kind = TICKET_QUERY
-        ticket.insists = 1
-        push(ticket)
-        return PARKED
-    scratch.ticket = NULL
-    give_ticket(ticket)
-    return query_fail(q, RCODE_SERVFAIL, b"out of memory") if memo == NULL else verdicts_apply(memo, q)
-
-
-cdef int carry_child(Ticket *ticket, Query *child) noexcept nogil:
-    """Puts what the handlers below answered into the ticket, as a message."""
-    ticket.kind = TICKET_BELOW
-    ticket.answered = child.reply.written
-    ticket.rcode = child.reply.rcode
-    free(ticket.message)
-    ticket.message = NULL
-    ticket.message_length = 0
-    if not child.reply.written:
-        memcpy(ticket.error, child.error, sizeof(ticket.error))
-        return 0
-    child.transport = TRANSPORT_TCP         # whole, whatever the client takes
-    if finish_fit(child) < 0:
-        ticket.answered = 0
-        return 0
-    ticket.message = <uint8_t *>malloc(child.reply.message_size)
-    if ticket.message == NULL:
-        return -1
-    ticket.message_length = finish_write(child, ticket.message)
-    return 0
-
-
-cdef void lane_abandon(Handler *self, Query *q) noexcept nogil:
-    """The deadline: the ticket stays with the lane, which learns here that nobody waits."""
-    cdef LaneScratch *scratch = <LaneScratch *>query_scratch(self, q)
-    cdef PythonHandlerState *state = <PythonHandlerState *>self.state
-    cdef uint64_t one = 1
-    metric_add(state.deadlines, q.worker.id, 1)
-    if scratch.ticket == NULL:
-        return
-    atomic_poke8(&scratch.ticket.abandoned, 1)
-    if q.child != NULL:                     # the lane waits for the handlers below: nobody will tell it any more but this
-        scratch.ticket.kind = TICKET_BELOW
-        scratch.ticket.answered = 0
-        scratch.ticket.rcode = RCODE_SERVFAIL
-        push(scratch.ticket)
-    scratch.ticket = NULL
-    atomic_add32(&lane.expired, 1)
-    write(lane.alarm, &one, 8)
-
-
-# ---- handlers ----
-
-cdef class PythonHandler(NativeHandler):
-    """The chain's handler for a plugin object that has `serve(query)` or `async serve(query, next)`; see plugin.Plugin.
-
-    A plugin may say `zones` (names outside of them pass by without Python), `deadline` (seconds; default 5) and `memory` (verdicts that are
-    remembered at most; default 65,536)."""
-
-    def __init__(self, str name, plugin):
-        handler_init(self)
-        NativeHandler.__init__(self, name)
-        self.plugin = plugin
-        self.serve = plugin.serve
-        self.waits = inspect.iscoroutinefunction(self.serve)
-        self.deadline = <int64_t>(float(getattr(plugin, "deadline", 5.0)) * 1e9)
-        zones = getattr(plugin, "zones", None)
-        if zones is not None:
-            self.zone_list = ZoneList(list(zones))
-            self.state.zones = &self.zone_list.zones
-        self.zones = self.zone_list
-        self.verdicts = Verdicts(name, getattr(plugin, "memory", MEMORY))
-        attach = getattr(plugin, "_attach", None)
-        if attach is not None:          # what it may withdraw
-            attach(self.verdicts)
-        self.state.remembered = &self.verdicts.table
-        self.state.hits = HITS.cell((name,))
-        self.state.owner = <void *>self
-        self.state.deadline = self.deadline
-        self.state.queries = QUERIES.cell((name,))
-        self.state.rejects = REJECTS.cell((name,))
-        self.state.deadlines = DEADLINES.cell((name,))
-        self.handler.scratch_size = sizeof(LaneScratch)
-        self.handler.query = lane_query
-        self.handler.resume = lane_resume
-        self.handler.abandon = lane_abandon
-        self.handler.detach = lane_detach
-        self.handler.state = &self.state
-        begin()
-
-    cpdef close(self):
-        self.verdicts.forget()
-        closing = getattr(self.plugin, "close", None)
-        if closing is not None:
-            closing()
-
-
-cdef bint lane_detach(Handler *self, Worker *worker) noexcept nogil:
-    """No query is in the chain any more, but the lane may still be at a ticket of this handler."""
-    return atomic_load32(&(<PythonHandlerState *>self.state).waiting) == 0
-
-QUERIES = Metric("fastdns_plugin_queries_total", "Counter of queries that a Python plugin was asked.", "counter", ("plugin",))
-REJECTS = Metric("fastdns_plugin_rejects_total", "Counter of queries refused because too many waited for Python.", "counter", ("plugin",))
-DEADLINES = Metric("fastdns_plugin_deadlines_total", "Counter of queries that a Python plugin did not answer in time.", "counter", ("plugin",))
-HITS = Metric("fastdns_plugin_remembered_hits_total", "Counter of queries that a remembered verdict of a Python plugin was applied to.", "counter",
-              ("plugin",))
-PANICS = Metric("coredns_panics_total", "A metrics that counts the number of panics.", "counter")
-REPLACED = Metric("fastdns_lane_replaced_total", "Counter of lane threads that hung and were replaced.", "counter", ())
-
-
-# ---- the lane's thread ----
-
-cdef object _thread = None          # that drains; another one means this one was replaced
-cdef object _watchman = None
+cdef object _by_plugin = WeakValueDictionary()      # id of a plugin -> its executor, which keeps the plugin
+cdef object _live = WeakSet()                       # executors that the watchdog looks after
 cdef object _starting = threading.Lock()
-cdef int64_t _busy_since = 0        # ns; the drainer has been at one ticket since then
-cdef object _loop = None            # asyncio's, once a plugin has a coroutine
-cdef dict _tasks = {}               # asyncio task -> PluginQuery
+cdef int _alarm = -1                                # eventfd of the watchdog
 
 
-cdef int begin() except -1:
-    """Starts the lane with its first handler."""
-    global _watchman
+def executor_of(plugin, str name not None, bint waits, int64_t deadline):
+    """The running executor of a plugin object, with one user more. Raises OSError without descriptors, RuntimeError without threads."""
+    cdef Executor executor
     with _starting:
-        if lane.mailbox.wake < 0:
-            lane.alarm = eventfd(0, EFD_CLOEXEC)
-            if mailbox_open(&lane.mailbox) < 0 or lane.alarm < 0:
-                raise OSError(errno, os.strerror(errno))
-            start_thread()
-            _watchman = threading.Thread(target=watch, name="lane-watch", daemon=True)
-            _watchman.start()
-    return 0
+        start_watchdog()
+        executor = _by_plugin.get(id(plugin))
+        if executor is None or executor.ended:
+            executor = Executor(plugin, name, waits, deadline)
+            executor._start()
+            _by_plugin[id(plugin)] = executor
+            _live.add(executor)
+        executor.users += 1
+        return executor
 
 
-cdef int start_thread() except -1:
-    global _thread
-    _thread = threading.Thread(target=drain, name="lane", daemon=True)
-    _thread.start()
-    return 0
+cdef class Executor:
+    """See executor/executor.pxd."""
 
+    def __cinit__(self):
+        self.queue.mailbox.wake = -1
 
-def drain():
-    """The lane: serves tickets in the order in which they came, until it is replaced."""
-    cdef Ticket *ticket
-    cdef pollfd watched
-    me = threading.current_thread()
-    while _thread is None:
-        _time.sleep(0.0001)
-    watched.fd = lane.mailbox.wake
-    watched.events = POLLIN
-    while _thread is me and _loop is None:
-        ticket = <Ticket *>mailbox_take(&lane.mailbox)
-        if ticket == NULL:
+    def __init__(self, plugin, str name, bint waits, int64_t deadline):
+        self.plugin = plugin
+        self.name = name
+        self.waits = waits
+        self.deadline = deadline
+        self.tasks = {}
+        self.hangs = []
+        self.problem = ""
+        HANGS.cell((name,), True)
+        self.stuck_cell = STUCK.cell((name,))
+        self.refusing_cell = REFUSING.cell((name,))
+        self.queue.alarm = _alarm
+        if mailbox_open(&self.queue.mailbox) < 0:
+            raise OSError(errno, os.strerror(errno))
+
+    def __dealloc__(self):
+        if self.queue.mailbox.wake >= 0:
+            close(self.queue.mailbox.wake)
+
+    cdef int _start(self) except -1:
+        """Another thread serves from now on."""
+        self.loop = None
+        self.current = None
+        self.since = self.probed = 0
+        self.thread = threading.Thread(target=self.run, name=f"plugin/{self.name}", daemon=True)
+        self.thread.start()
+        return 0
+
+    def leave(self):
+        """One handler less uses it: the last one's end is the thread's."""
+        with _starting:
+            self.users -= 1
+            if self.users:
+                return
+            self.ended = True
+            _live.discard(self)
+        if self.problem:
+            metric_add(self.refusing_cell, METRIC_CONTROL, <uint64_t>-1)
+        if self.thread is None:
+            self._refuse()              # abandoned requests
+        mailbox_interrupt(&self.queue.mailbox)
+
+    # ---- the thread ----
+
+    def run(self):
+        """Serves until the executor ends or this thread is left behind."""
+        pthread_setname_np(pthread_self(), self.name.encode("utf-8", "replace")[:OS_NAME_MAX])
+        me = threading.current_thread()
+        try:
+            if self.waits:
+                self._run_loop(me)
+            else:
+                self._run_calls(me)
+        finally:
+            if self.thread is not me:
+                self._come_back()
+            elif self.ended:
+                self._refuse()          # abandoned requests that nobody took
+
+    def _run_calls(self, me):
+        cdef pollfd watched
+        watched.fd = self.queue.mailbox.wake
+        watched.events = POLLIN
+        while self.thread is me and not self.ended:
+            self._serve_taken(me)
+            if self.thread is not me:
+                mailbox_interrupt(&self.queue.mailbox)            # it may have been meant for the thread that goes on
+                return
             with nogil:
-                if mailbox_begin_sleep(&lane.mailbox):
+                if mailbox_begin_sleep(&self.queue.mailbox):
                     poll(&watched, 1, -1)
-                mailbox_end_sleep(&lane.mailbox)
-                mailbox_clear(&lane.mailbox)
-            continue
-        serve_all(ticket, me)
-    if _thread is me and _loop is not None:
-        run_loop()
+                mailbox_end_sleep(&self.queue.mailbox)
+                mailbox_clear(&self.queue.mailbox)
 
+    cdef Request *_next(self) noexcept:
+        """The oldest request, or NULL. What was taken from the queue at once is kept here, for the next thread if this one hangs."""
+        cdef Request *request
+        if self.taken == NULL:
+            self.taken = <Request *>mailbox_take(&self.queue.mailbox)
+        request = self.taken
+        if request != NULL:
+            self.taken = <Request *>request.mail.item.next
+        return request
 
-cdef int serve_all(Ticket *ticket, me) except -1:
-    """Serves tickets, the oldest first. When this thread is replaced midway its successor gets the rest."""
-    global _busy_since
-    cdef Ticket *ordered = ticket
-    cdef Ticket *following
-    while ordered != NULL:
-        if _thread is not me:
-            while ordered != NULL:
-                following = <Ticket *>ordered.mail.item.next
-                push(ordered)
-                ordered = following
+    cdef int _serve_taken(self, thread) except -1:
+        """Serves what waits, until nothing does or the thread is left behind."""
+        cdef Request *request
+        while self.thread is thread:
+            request = self._next()
+            if request == NULL:
+                break
+            self._serve(request)
+        return 0
+
+    cdef int _serve(self, Request *request) except -1:
+        cdef RequestHandler handler
+        cdef PluginQuery query
+        if request.kind == REQUEST_ANSWER:
+            settle_answer(<PluginQuery>request.task)
             return 0
-        following = <Ticket *>ordered.mail.item.next
-        _busy_since = socket_clock()
-        serve_one(ordered)
-        if _thread is me:           # or this thread was left behind, and the clock is its successor's
-            _busy_since = 0
-        ordered = following
-    return 0
+        if atomic_load32(&request.state) == REQUEST_ABANDONED:
+            request_free(request)
+            return 0
+        # A handler is freed with the GIL held, and not while it counts a request that is not abandoned.
+        handler = <RequestHandler>request.owner
+        if handler.verdicts.table.count and not request.call and flags_remember(request.flags) and (
+                handler.verdicts.holds(&request.name, request.qtype, request.qclass, &request.client)):
+            request_finish(request, AGAIN)
+            return 0
+        query = Query.__new__(Query)
+        query.request = request
+        query.debug = request.debug
+        query.stacktrace = request.stacktrace
+        query.handler = handler
+        query.forgets = handler.verdicts.table.forgets
+        if self.waits:
+            task = self.loop.create_task(serve_coroutine(self, handler, query))
+            self.tasks[task] = query
+            task.add_done_callback(self._forget)
+            return 0
+        self._begin(query)
+        try:
+            conclude(query, handler.serve(query))
+        except BaseException as error:
+            fail(query, error)
+        finally:
+            self._end(query)
+        return 0
+
+    cdef void _begin(self, PluginQuery query) noexcept:
+        """The plugin's code runs from now on."""
+        self.current = query
+        self.since = socket_clock()
+
+    cdef void _end(self, PluginQuery query) noexcept:
+        if self.current is query:       # else the thread was left behind, and both are those of the next one
+            self.current = None
+            self.since = 0
+
+    # ---- coroutines ----
+
+    def _run_loop(self, me):
+        loop = new_loop()
+        self.loop = loop
+        loop.add_reader(self.queue.mailbox.wake, self._on_wake, me, loop)
+        loop.call_soon(self._on_wake, me, loop)
+        try:
+            loop.run_forever()
+        finally:
+            loop.remove_reader(self.queue.mailbox.wake)
+            import asyncio
+            left = asyncio.all_tasks(loop)
+            for task in left:
+                task.cancel()
+            if left:
+                loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+            loop.close()
+
+    def _on_wake(self, me, loop):
+        """Serves what waits; the loop of a thread that was left behind ends."""
+        self.probed = 0 if self.thread is me else self.probed
+        if self.thread is not me or self.ended:
+            if not self.ended:
+                mailbox_interrupt(&self.queue.mailbox)            # it may have been meant for the thread that goes on
+            loop.stop()
+            return
+        mailbox_clear(&self.queue.mailbox)
+        for task, query in list(self.tasks.items()):
+            if task.get_loop() is loop and (<PluginQuery>query).abandoned:
+                task.cancel()
+        while True:
+            mailbox_end_sleep(&self.queue.mailbox)
+            self._serve_taken(me)
+            if mailbox_begin_sleep(&self.queue.mailbox):
+                return
+
+    def _forget(self, task):
+        self.tasks.pop(task, None)
+
+    # ---- hangs ----
+
+    cdef int64_t _check(self, int64_t now) except? -2:
+        """The watchdog's look after a deadline has passed. When to look again (ns, monotonic); 0: at the next deadline."""
+        cdef int64_t since
+        cdef bint expired = atomic_exchange32(&self.queue.expired, 0) != 0
+        if atomic_peek8(&self.queue.refuses):
+            self._refuse()
+            return 0
+        if self.loop is not None and expired:
+            if self.probed == 0:
+                self.probed = now
+            self.loop.call_soon_threadsafe(self._on_wake, self.thread, self.loop)
+        since = self.since or self.probed
+        if since == 0 or self.ended:
+            return 0
+        if now - since < self.deadline:
+            return since + self.deadline
+        self._hang(now)
+        return 0
+
+    cdef int _hang(self, int64_t now) except -1:
+        """The thread is left behind. Another one takes over, or the executor refuses."""
+        cdef PluginQuery query = self.current
+        log = Log(f"plugin/{self.name}")
+        question = "outside of a query" if query is None or query.request == NULL else f"on {query.name} {query.type} from {query.client}"
+        HANGS.add((self.name,))
+        REPLACED.add(())
+        self.stuck += 1
+        metric_add(self.stuck_cell, METRIC_CONTROL, 1)
+        self.hangs = [then for then in self.hangs if now - then < HANGS_TIME] + [now]
+        log.error(f"hangs {question}{place_of(self.thread, self.plugin.serve)}: serve has not returned for {self.deadline / 1e9:g}s; "
+                  f"its thread is left behind ({self.stuck} of at most {STUCK_MAX})")
+        if len(self.hangs) < HANGS_MAX and self.stuck < STUCK_MAX:
+            return self._start()
+        self.resumes = len(self.hangs) < HANGS_MAX
+        self.problem = (f"{self.stuck} of its threads hang: queries get SERVFAIL until one comes back" if self.resumes else
+                        f"hung {HANGS_MAX} times within a minute: queries get SERVFAIL until a reload")
+        log.error(self.problem)
+        metric_add(self.refusing_cell, METRIC_CONTROL, 1)
+        self.thread = self.loop = self.current = None
+        self.since = self.probed = 0
+        atomic_poke8(&self.queue.refuses, 1)
+        return self._refuse()
+
+    def _come_back(self):
+        """A thread that was left behind ends."""
+        self.stuck -= 1
+        metric_add(self.stuck_cell, METRIC_CONTROL, <uint64_t>-1)
+        if self.resumes and self.problem and not self.ended:
+            self.problem = ""
+            metric_add(self.refusing_cell, METRIC_CONTROL, <uint64_t>-1)
+            atomic_poke8(&self.queue.refuses, 0)
+            self._start()
+
+    cdef int _refuse(self) except -1:
+        """SERVFAIL for all that waits."""
+        cdef Request *request
+        cdef PluginQuery query
+        text = (self.problem or "the server block is gone").encode("utf-8", "replace")[:ERROR_MAX - 1]
+        while True:
+            request = self._next()
+            if request == NULL:
+                return 0
+            request.rcode = RCODE_SERVFAIL
+            strncpy(request.error, text, ERROR_MAX - 1)
+            if request.task != NULL:        # a coroutine whose loop hangs waits for the answer from below
+                query = <PluginQuery>request.task
+                query._below = None
+                settle(query, FAILED)
+            else:
+                request_finish(request, FAILED)
 
 
-cdef int serve_one(Ticket *ticket) except -1:
-    cdef PythonHandler handler = <PythonHandler>ticket.owner
-    cdef PluginQuery query
-    if ticket.kind == TICKET_BELOW:
-        query = <PluginQuery>ticket.task
-        settle_below(query)
-        return 0
-    if atomic_peek8(&ticket.abandoned):
-        finish(ticket, NEXT)
-        return 0
-    if handler.verdicts.table.count and not ticket.insists and flags_remember(ticket.flags) and (
-            handler.verdicts.holds(&ticket.name, ticket.qtype, ticket.qclass, &ticket.client)):
-        finish(ticket, AGAIN)
-        return 0
-    query = PythonQuery.__new__(PythonQuery)
-    query.ticket = ticket
-    query.debug = ticket.debug
-    query.stacktrace = ticket.stacktrace
-    query.handler = handler
-    query.forgets = handler.verdicts.table.forgets
+cdef object new_loop():
     try:
-        if handler.waits:
-            serve_coroutine(handler, query)
-            return 0
-        conclude(query, handler.serve(query))
-    except BaseException as error:
-        fail(query, error)
-    return 0
+        import uvloop
+        return uvloop.new_event_loop()
+    except ImportError:
+        import asyncio
+        return asyncio.new_event_loop()
 
 
-cdef int conclude(PluginQuery query, outcome) except -1:
-    """Posts what a plugin returned: PASS (or None), DROP, a Reply, a Failure, a dnslib record, a message's octets; or a verdict to be remembered."""
-    cdef PythonHandler handler = query.handler
-    if query.ticket == NULL:
+cdef str place_of(thread, serve):
+    """Where a thread is: `` (FILE:LINE)`` of the innermost frame in the file of `serve`, else of the innermost frame; or ""."""
+    frame = innermost = sys._current_frames().get(thread.ident)
+    file = getattr(getattr(serve, "__code__", None), "co_filename", "")
+    while frame is not None and frame.f_code.co_filename != file:
+        frame = frame.f_back
+    frame = frame or innermost
+    return "" if frame is None else f" ({os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno})"
+
+
+# ---- from the plugin's result to the worker ----
+
+cdef void request_finish(Request *request, int verdict) noexcept:
+    cdef Worker *worker = mux_workers[request.worker]
+    request.kind = REQUEST_RESULT
+    request.verdict = <uint8_t>verdict
+    request.mail.run = on_request
+    if atomic_exchange32(&request.state, REQUEST_POSTED) == REQUEST_ABANDONED:
+        request_free(request)
+    else:
+        worker.ops.post(worker, &request.mail)
+
+
+cdef void settle(PluginQuery query, Verdict verdict):
+    cdef Request *request = query.request
+    query.request = NULL
+    if request.task != NULL:
+        Py_DECREF(<object>request.task)
+        request.task = NULL
+    request_finish(request, verdict)
+
+
+cdef int conclude(PluginQuery query, result) except -1:
+    """Posts what a plugin returned. See query.Result."""
+    cdef RequestHandler handler = query.handler
+    if query.request == NULL:
         return 0
-    if query._below is not None:    # it did not wait for the plugins below, and the ticket is theirs until they are through
-        query._outcome = (outcome,)
+    if query._below is not None:    # it did not await the answer from below, and the worker has the request until that is there
+        query._result = (result,)
         return 0
-    settle(query, outcome_write(query, outcome, handler.verdicts, handler.name))
+    settle(query, result_write(query, result, handler.verdicts, handler.name))
     return 0
 
 
 cdef int fail(PluginQuery query, error) except -1:
     """An exception is SERVFAIL for its query, a line in the log and counts; with debug or stacktrace its traceback is logged too."""
-    cdef PythonHandler handler = query.handler
-    cancelled = type(error).__name__ == "CancelledError"
-    if cancelled and query.ticket != NULL and atomic_peek8(&query.ticket.abandoned):
+    cdef RequestHandler handler = query.handler
+    cancelled = type(error).__name__ == "CancelledError"      # asyncio is loaded for coroutines alone
+    if cancelled and query.abandoned:
         conclude(query, PASS)
         return 0
     if not query.debug and not cancelled:       # CoreDNS counts what it recovers from: with debug nothing, and a cancelled context is no panic
@@ -444,113 +395,68 @@ cdef int fail(PluginQuery query, error) except -1:
     while frame is not None:
         place = f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno})"
         frame = frame.tb_next
-    log = outcome_report(handler.name, f"{text}{place}")
+    log = result_report(handler.name, f"{text}{place}")
     if query.debug or query.stacktrace:
         import traceback
         # Each line as one of ours: an exception's text may come from the network.
         for part in traceback.format_exception(error, limit=-FRAMES_MAX):
             for line in part.splitlines():
                 log.error(line)
-    if query.ticket == NULL:
+    if query.request == NULL:
         return 0
     conclude(query, Failure(RCODE_SERVFAIL, f"plugin/{handler.name}: {text}"))
     return 0
 
 
-cdef void settle(PluginQuery query, Verdict verdict):
-    cdef Ticket *ticket = query.ticket
-    query.ticket = NULL
-    if ticket.task != NULL:
-        Py_DECREF(<object>ticket.task)
-        ticket.task = NULL
-    finish(ticket, verdict)
-
-
-cdef void finish(Ticket *ticket, Verdict verdict) noexcept:
-    """Back to the worker, which frees it."""
-    cdef Worker *worker = mux_workers[ticket.worker]
-    ticket.kind = TICKET_VERDICT
-    ticket.verdict = <uint8_t>verdict
-    ticket.mail.run = on_ticket
-    worker.ops.post(worker, &ticket.mail)
-
-
 # ---- coroutines ----
 
-cdef int serve_coroutine(PythonHandler handler, PluginQuery query) except -1:
-    """Runs `async def serve(query, next)` as a task of the lane's event loop, which starts with the first of them."""
-    global _loop
-    if _loop is None:
-        import asyncio
-        try:
-            import uvloop
-            _loop = uvloop.new_event_loop()
-        except ImportError:
-            _loop = asyncio.new_event_loop()
-    task = _loop.create_task(run_coroutine(handler, query))
-    _tasks[task] = query
-    task.add_done_callback(forget)
-    return 0
-
-
-def forget(task):
-    _tasks.pop(task, None)
-
-
-async def run_coroutine(PythonHandler handler, PluginQuery query):
+async def serve_coroutine(Executor executor, RequestHandler handler, PluginQuery query):
     try:
-        conclude(query, await handler.serve(query, Next(query)))
+        conclude(query, await Steps(executor, query, handler.serve(query, NextHandlers(query))))
     except BaseException as error:
         fail(query, error)
 
 
-def run_loop():
-    """The lane's thread once there are coroutines: asyncio's loop, woken by the same eventfd."""
-    me = threading.current_thread()
-    loop = _loop
-    loop.add_reader(lane.mailbox.wake, on_readable, me, loop)
-    mailbox_begin_sleep(&lane.mailbox)
-    loop.call_soon(on_readable, me, loop)
-    loop.run_forever()
+cdef class Steps:
+    """A coroutine of a plugin, each step of which the watchdog knows of."""
+    cdef Executor executor
+    cdef PluginQuery query
+    cdef object coroutine
+
+    def __init__(self, Executor executor, PluginQuery query, coroutine):
+        self.executor = executor
+        self.query = query
+        self.coroutine = coroutine
+
+    def __await__(self):
+        return self
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self.send(None)
+
+    def send(self, value):
+        self.executor._begin(self.query)
+        try:
+            return self.coroutine.send(value)
+        finally:
+            self.executor._end(self.query)
+
+    def throw(self, *error):
+        self.executor._begin(self.query)
+        try:
+            return self.coroutine.throw(*error)
+        finally:
+            self.executor._end(self.query)
+
+    def close(self):
+        self.coroutine.close()
 
 
-def on_readable(me, loop):
-    """Serves what waits. A thread that was left behind has no more say: it ends its own loop, never its successor's."""
-    cdef Ticket *ticket
-    if _thread is not me:
-        leave(loop)
-        return
-    mailbox_clear(&lane.mailbox)
-    if atomic_exchange32(&lane.expired, 0):
-        for task, query in list(_tasks.items()):
-            if task.get_loop() is loop and (<PluginQuery>query).ticket != NULL and atomic_peek8(&(<PluginQuery>query).ticket.abandoned):
-                task.cancel()
-    while True:
-        mailbox_end_sleep(&lane.mailbox)
-        ticket = <Ticket *>mailbox_take(&lane.mailbox)
-        if ticket != NULL:
-            serve_all(ticket, me)
-        if _thread is not me:
-            leave(loop)
-            return
-        if mailbox_begin_sleep(&lane.mailbox):
-            return
-
-
-def leave(loop):
-    """Ends the loop of a thread that hung: its coroutines are cancelled, and a wake-up it may have taken goes to its successor."""
-    loop.remove_reader(lane.mailbox.wake)
-    mailbox_interrupt(&lane.mailbox)
-    for task in list(_tasks):
-        if task.get_loop() is loop:
-            task.cancel()
-    loop.call_soon(loop.call_soon, loop.stop)
-
-
-class Next:
-    """What ``async def serve(self, query, next)`` awaits to have the plugins below answer: ``answer = await next(query)``.
-
-    Another name (text) or type (number) may be asked instead of the query's own. The answer is a query.Answer."""
+class NextHandlers:
+    """The argument ``next`` of ``async def serve(self, query, next)``: see plugin.Next."""
 
     __slots__ = ("_query",)
 
@@ -562,89 +468,111 @@ class Next:
 
 
 def ask_below(PluginQuery query, name, qtype):
-    """A future for what the handlers below answer."""
-    cdef Ticket *ticket
+    """A future for what the handlers below answer. Raises RuntimeError for a query that is answered, or below already; ValueError for no name."""
+    cdef Request *request
     cdef Worker *worker
     query._check()
     if query._below is not None:
         raise RuntimeError("the query is below already: await one next() after the other")
-    ticket = query.ticket
-    query._asked = (query.name_wire, ticket.qtype)
+    request = query.request
+    query._asked = (query.name_wire, request.qtype)
     if name is not None:
         wire = name_wire(name)
-        wire_name_copy(&ticket.name, wire, <int>len(wire))
+        wire_name_copy(&request.name, wire, <int>len(wire))
     if qtype is not None:
-        ticket.qtype = qtype
+        request.qtype = qtype
     import asyncio
-    query._below = future = asyncio.get_running_loop().create_future()
-    if ticket.task == NULL:
+    future = asyncio.get_running_loop().create_future()
+    request.kind = REQUEST_NEXT
+    request.mail.run = on_request
+    if request.task == NULL:
         Py_INCREF(query)
-        ticket.task = <void *>query
-    ticket.kind = TICKET_ASK
-    ticket.mail.run = on_ticket
-    worker = mux_workers[ticket.worker]
-    worker.ops.post(worker, &ticket.mail)
+        request.task = <void *>query
+    query._below = future
+    if atomic_exchange32(&request.state, REQUEST_POSTED) == REQUEST_ABANDONED:
+        atomic_store32(&request.state, REQUEST_ABANDONED)
+        query._below = None
+        restore_question(query)
+        future.cancel()
+        return future
+    worker = mux_workers[request.worker]
+    worker.ops.post(worker, &request.mail)
     return future
 
 
-cdef int settle_below(PluginQuery query) except -1:
-    cdef Ticket *ticket = query.ticket
+cdef int restore_question(PluginQuery query) except -1:
+    """The query is its own again, whatever the handlers below were asked."""
     cdef bytes asked
-    future, query._below = query._below, None
-    # The query is its own again, whatever was asked below.
-    asked, ticket.qtype = query._asked
-    wire_name_copy(&ticket.name, asked, <int>len(asked))
-    if query._outcome is not None:
-        outcome, query._outcome = query._outcome[0], None
-        if not future.done():
-            future.cancel()
-        try:
-            conclude(query, outcome)
-        except Exception as error:
-            fail(query, error)
-        return 0
-    if atomic_peek8(&ticket.abandoned):
-        if not future.done():
-            future.cancel()
-        return 0
-    message = ticket.message[:ticket.message_length] if ticket.answered else None
-    error = (<bytes>ticket.error).decode("utf-8", "replace")
-    answer = Answer(message, ticket.rcode, error)
-    if future.get_loop() is _loop:
-        hand_over(future, answer)
-    else:                           # of a thread that was left behind
-        future.get_loop().call_soon_threadsafe(hand_over, future, answer)
+    asked, query.request.qtype = query._asked
+    wire_name_copy(&query.request.name, asked, <int>len(asked))
     return 0
 
 
-def hand_over(future, answer):
+cdef int settle_answer(PluginQuery query) except -1:
+    """The request is back with the answer from below."""
+    cdef Request *request = query.request
+    future, query._below = query._below, None
+    restore_question(query)
+    if query._result is not None:
+        result, query._result = query._result[0], None
+        if not future.done():
+            future.cancel()
+        try:
+            conclude(query, result)
+        except Exception as error:
+            fail(query, error)
+        return 0
+    if query.abandoned:
+        if not future.done():
+            future.get_loop().call_soon_threadsafe(future.cancel)
+        return 0
+    message = request.message[:request.message_length] if request.answered else None
+    answer = Answer(message, request.rcode, (<bytes>request.error).decode("utf-8", "replace"))
+    future.get_loop().call_soon_threadsafe(set_answer, future, answer)      # that of a thread that was left behind, perhaps
+    return 0
+
+
+def set_answer(future, answer):
     if not future.done():
         future.set_result(answer)
 
 
-# ---- the watchman ----
+# ---- the watchdog ----
+
+cdef int start_watchdog() except -1:
+    """With the first executor."""
+    global _alarm
+    if _alarm < 0:
+        _alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+        if _alarm < 0:
+            raise OSError(errno, os.strerror(errno))
+        threading.Thread(target=watch, name="plugin-watchdog", daemon=True).start()
+    return 0
+
 
 def watch():
-    """Woken by a deadline that passed: when the lane's thread has been at one ticket for that long, another thread takes over."""
+    """Woken by deadlines that passed, and when a call that was under way then will have taken too long."""
+    cdef pollfd watched
     cdef uint64_t count
-    cdef int64_t since
+    cdef int64_t now, again, next_ = 0
+    cdef int timeout
+    watched.fd = _alarm
+    watched.events = POLLIN
     while True:
+        timeout = -1 if next_ == 0 else <int>max(0, (next_ - socket_clock()) // 1000000 + 1)
         with nogil:
-            read(lane.alarm, &count, 8)
-        loop, thread = _loop, _thread
-        since = _busy_since
-        if since and socket_clock() - since > HANG:
-            REPLACED.add(())
-            replace_thread()
-        elif loop is not None:
-            loop.call_soon_threadsafe(on_readable, thread, loop)
-
-
-cdef int replace_thread() except -1:
-    global _busy_since, _loop
-    from fastdns.telemetry.log import Log
-    Log().error("a Python plugin hangs: its thread is left behind, and another takes the queries that wait")
-    _busy_since = 0
-    _loop = None
-    start_thread()
-    return 0
+            poll(&watched, 1, timeout)
+            read(watched.fd, &count, 8)
+        next_ = 0
+        with _starting:
+            live = list(_live)
+        now = socket_clock()
+        for executor in live:
+            try:
+                again = (<Executor>executor)._check(now)
+            except Exception as error:      # a loop that is just being closed, no more threads
+                Log(f"plugin/{executor.name}").error(f"{type(error).__name__}: {error}")
+                continue
+            if again and (next_ == 0 or again < next_):
+                next_ = again
+        executor = live = None          # those that have ended are to go

@@ -1,12 +1,14 @@
-"""What a Python plugin sees of a query, and the ways in which it may answer."""
+"""What a Python plugin sees of a query, and what it may return."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from fastdns._wire import name_wire, records
+from fastdns.executor.cluster import Cluster, Pod
+from fastdns.executor.labels import client_address, read_label
 from fastdns.executor.request import PluginQuery
 from fastdns.protocol.header import FLAG_AA, FLAG_QR, flags_rcode
 from fastdns.protocol.parameters import TYPE_OPT, rcode_number, type_number, type_text
@@ -15,30 +17,30 @@ from fastdns.zonefile.presentation import CLASS_IN, rdata_wire
 if TYPE_CHECKING:
     import dnslib
 
-__all__ = ["DROP", "PASS", "Answer", "Failure", "Query", "Record", "Remembered", "Reply", "Verdict"]
+__all__ = ["DROP", "PASS", "Answer", "Failure", "Metadata", "Packable", "Query", "Record", "Remembered", "Reply", "Result", "Verdict", "Writable"]
 
 HEADER_SIZE = 12
 OPT, TSIG = 41, 250
 
 
 class Verdict:
-    """What may be said for more than one query: a `Reply`, a `Failure`, `PASS`, `DROP`."""
+    """A result that may hold for more than one query: a `Reply`, a `Failure`, `PASS`, `DROP`."""
 
     __slots__ = ()
 
     def remember(self, seconds: float, *, suffix: str | None = None, all_types: bool = False, client: str | None = None) -> Remembered:
-        """The same verdict, good for all queries of a scope from now on: they are answered without the plugin for so many seconds.
+        """This verdict for all queries of a scope: for ``seconds`` the server applies it without the plugin.
 
-        The scope is the name and the type asked, unless it is made wider: ``suffix`` takes in that name and everything below it,
-        ``all_types`` every type; or narrower: ``client`` is a prefix of addresses (``10.0.0.0/8``), without which all clients are meant.
-        The query at hand has to be in it, else the verdict is used once and the error logged. Records without an owner belong to
-        whatever name is asked. No TTL is longer than what is left of the time.
+        The scope is the name and the type asked. ``suffix`` widens it to that name and all names below it, ``all_types`` to every type.
+        ``client``, a prefix of addresses (``10.0.0.0/8``), narrows it to those clients. The present query must be in the scope; else the
+        verdict is used once and an error is logged. Records without an owner belong to the name asked, whatever it is. No TTL is longer
+        than the time that is left.
         """
         return Remembered(self, seconds, suffix, all_types, client)
 
 
 class Remembered:
-    """A verdict and what it holds for: see `Verdict.remember`."""
+    """A verdict and its scope: see `Verdict.remember`."""
 
     __slots__ = ("all_types", "client", "seconds", "suffix", "verdict")
 
@@ -60,14 +62,14 @@ class _Constant(Verdict):
         return self._name
 
 
-#: Not mine: the plugins below answer. The same as returning None.
+#: The plugins below answer. The same as returning None.
 PASS: Final = _Constant("PASS")
 #: Nothing is sent.
 DROP: Final = _Constant("DROP")
 
 
 class Failure(Verdict):
-    """Nothing was written: the server answers with a bare ``rcode``, and `errors` logs ``error``."""
+    """No message: the server answers with a bare ``rcode``, and *errors* logs ``error``."""
 
     __slots__ = ("error", "rcode")
 
@@ -151,7 +153,7 @@ class Reply(Verdict):
 
 
 class Answer:
-    """What the plugins below answered: ``message`` is None when they only failed, with ``rcode`` and ``error``."""
+    """What the plugins below answered. ``message`` is None after a failure, which ``rcode`` and ``error`` describe."""
 
     __slots__ = ("error", "message", "rcode")
 
@@ -186,9 +188,91 @@ class Answer:
         return self.message is None
 
 
+class Packable(Protocol):
+    """A message that packs itself, as `dnslib.DNSRecord` does."""
+
+    def pack(self) -> bytes | bytearray: ...
+
+
+class Writable(Protocol):
+    """A message that writes itself, as `dns.message.Message` does."""
+
+    def to_wire(self) -> bytes: ...
+
+
+#: What ``serve`` may return. See docs/writing-plugins.md.
+Result: TypeAlias = Verdict | Remembered | Answer | Packable | Writable | bytes | bytearray | None
+
+
+class Metadata:
+    """Labels that plugins of the server block publish about a query, where it has *metadata*: ``metadata["kubernetes/client-namespace"]``.
+
+    Read-only, and not iterable: a value is computed when it is read, by the worker that has the query, as it is at that moment. A read takes some
+    tens of microseconds. Raises KeyError for a label that is unset, and RuntimeError when the query is answered or its deadline has passed.
+    """
+
+    __slots__ = ("_query",)
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+
+    def __getitem__(self, label: str) -> str:
+        value = self._read(label)
+        if value is None:
+            raise KeyError(label)
+        return value
+
+    def get(self, label: str, default: str = "") -> str:
+        """The label's value, or ``default`` where it is unset."""
+        value = self._read(label)
+        return default if value is None else value
+
+    def __contains__(self, label: str) -> bool:
+        return self._read(label) is not None
+
+    def _read(self, label: str) -> str | None:
+        given = self._query._given
+        return read_label(self._query, label) if given is None else given.metadata.get(label)
+
+
+class Given:
+    """What stands for the server block in a test: see `fastdns.testing.make`."""
+
+    __slots__ = ("cluster", "metadata")
+
+    def __init__(self, metadata: Mapping[str, str], cluster: Cluster | None) -> None:
+        self.metadata = metadata
+        self.cluster = cluster
+
+
 class Query(PluginQuery):
     """A query. Attributes: ``name`` (lower case), ``qname`` (as received), ``qtype`` (number), ``type`` (text), ``qclass``, ``flags``,
-    ``client``, ``port``, ``local``, ``proto``, ``packet`` (octets), ``message`` (a `dnslib` record)."""
+    ``client``, ``port``, ``local``, ``proto``, ``packet`` (octets), ``message`` (a `dnslib` record), ``metadata``, ``cluster``, ``client_pod``."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """The labels that plugins of the server block publish about this query."""
+        return Metadata(self)
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The cluster's services, endpoints and pods, as *kubernetes* of the server block has them; None where there is none."""
+        if self._given is not None:
+            cluster: Cluster | None = self._given.cluster
+            return cluster
+        if self.handler is None:
+            return None
+        found: Cluster | None = self.handler.cluster()
+        return found
+
+    @property
+    def client_pod(self) -> Pod | None:
+        """The pod that asks; needs *kubernetes* with ``pods verified``.
+
+        None where no pod has the client's address, where several have it (one ends, another begins), and where it is the node's.
+        """
+        cluster = self.cluster
+        return None if cluster is None else cluster.pod(client_address(self))
 
     @property
     def type(self) -> str:

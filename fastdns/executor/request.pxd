@@ -1,62 +1,86 @@
-"""A query on its way through the Python lane, and what a plugin sees of it.
+"""A request: a query on its way from a worker to the executor of a Python plugin and back; and what the plugin sees of it.
 
-A `Ticket` carries what the plugin may look at and, on the way back, its verdict. It is the lane's until it is posted to the worker; the query it speaks
-of is touched by its worker only, and a ticket whose query is gone (deadline, eviction) is thrown away there.
+A `Request` holds copies of what the plugin may read and, on the way back, the result. One side has it at a time, as `state` says. The query itself is
+touched by its worker only. When the deadline passes while the executor has the request, the worker marks it abandoned and forgets it: from then on it
+belongs to the executor, which frees it and uses no memory of the handler for it.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns.walk.query cimport ERROR_MAX, Handler, Mail, Query
+from fastdns.system.mailbox cimport Mailbox
 from fastdns.system.address cimport Address
 from fastdns._wire cimport Edns, Name
 
-cdef enum TicketKind:
-    TICKET_QUERY                    # worker -> lane: serve this
-    TICKET_BELOW                    # worker -> lane: what the handlers below answered
-    TICKET_VERDICT                  # lane -> worker
-    TICKET_ASK                      # lane -> worker: have the handlers below answer
+cdef enum:
+    REQUESTS_MAX = 2048             # that one executor may have at once; the worker answers a further one SERVFAIL
 
-cdef struct Ticket:
-    Mail mail                       # next serves both queues
-    uint8_t kind
+cdef enum RequestKind:
+    REQUEST_QUERY                   # worker -> executor: call the plugin
+    REQUEST_ANSWER                  # worker -> executor: what the handlers below answered
+    REQUEST_RESULT                  # executor -> worker
+    REQUEST_NEXT                    # executor -> worker: have the handlers below answer
+
+cdef enum RequestState:
+    REQUEST_PENDING                 # the executor has it
+    REQUEST_POSTED                  # it is in the worker's inbox, or the worker has it
+    REQUEST_ABANDONED               # no query waits for it: whoever has it frees it
+
+cdef struct RequestQueue:           # of one executor
+    Mailbox mailbox                 # of requests: workers post, the executor's thread takes all at once
+    uint32_t waiting                # atomic: requests that are not freed
+    uint32_t expired                # atomic: deadlines that passed since the watchdog last looked
+    uint8_t refuses                 # atomic: requests are answered SERVFAIL by the worker
+    int alarm                       # eventfd of the watchdog
+
+cdef struct Request:
+    Mail mail                       # first; in the executor's mailbox or the worker's
+    uint8_t kind                    # RequestKind
     uint8_t verdict                 # Verdict
     uint8_t transport
-    uint8_t abandoned               # set by the worker: nobody waits any more
-    uint8_t answered                # TICKET_BELOW: there is a message
+    uint8_t answered                # REQUEST_ANSWER: there is a message
     uint8_t debug                   # of the server: see ServerTable
     uint8_t stacktrace
-    uint8_t insists                 # the plugin is to be asked, whatever is remembered
+    uint8_t call                    # the plugin is called even where a cached verdict holds
     uint8_t verbatim                # the reply is a whole message: RD and CD are its own
+    uint32_t state                  # atomic: RequestState
     uint16_t rcode
-    uint16_t qtype                  # TICKET_ASK: of the question to ask
+    uint16_t qtype                  # REQUEST_NEXT: of the question for the handlers below
     uint16_t qclass
     uint16_t flags
     uint32_t worker
     uint32_t generation
     Query *query                    # the worker's only
-    Handler *handler
-    void *owner                     # the PythonHandler; it outlives its tickets
+    Handler *handler                # the worker's only
+    RequestQueue *queue
+    void *owner                     # the PythonHandler; not to be used once the request is abandoned
     Address client
     Address local
     int64_t received                # ns, monotonic
     uint32_t packet_length
-    uint8_t *packet                 # the request, malloc'ed with the ticket
+    uint8_t *packet                 # the DNS message of the query; in the request's own block
     uint8_t *message                # malloc'ed: the plugin's reply, or the reply from below
     uint32_t message_length
-    uint32_t ttl_most               # seconds that a verdict to be remembered is good for: no TTL is longer; 0: it is none
-    Edns edns                       # as the handlers see it; its options stand behind the packet
+    uint32_t ttl_max                # seconds; of a verdict to be cached: no TTL is longer. 0: not cached
+    Edns edns                       # as the handlers see it; its options follow the packet
     char error[ERROR_MAX]
     Name name                       # as the handlers see it
-    void *task                      # the lane's: a Python object while the plugin is at it
+    void *task                      # a reference to the PluginQuery while the handlers below answer
+
+# Gives a request to the executor.
+cdef void request_push(RequestQueue *queue, Request *request) noexcept nogil
+# Frees one that no handler counts.
+cdef void request_free(Request *request) noexcept nogil
 
 cdef class PluginQuery:
     cdef int _check(self) except -1
-    cdef Ticket *ticket
+    cdef Request *request           # NULL: the result is on its way
     cdef object _message
     cdef object _name
-    cdef object _below              # future of what the plugins below answer: the ticket is away meanwhile
+    cdef object _below              # future of the answer from below: the worker has the request meanwhile
     cdef object _asked              # (name, type) of the query itself meanwhile
-    cdef object _outcome            # (what the plugin returned,) before it had that answer
-    cdef bint debug                 # of the ticket
+    cdef object _result             # (what the plugin returned,) before that answer came
+    cdef bint debug                 # of the request
     cdef bint stacktrace
-    cdef uint64_t forgets           # of the handler's Verdicts, when the plugin began to think
-    cdef bint alone                 # no lane knows the ticket: it is this object's (tests)
-    cdef readonly object handler
+    cdef uint64_t forgets           # of the handler's Verdicts, when the call began
+    cdef bint alone                 # the request is this object's, and no executor knows it (tests)
+    cdef public object _given       # of `alone`: what stands for the rest of the server, see testing.make
+    cdef readonly object handler    # the PythonHandler

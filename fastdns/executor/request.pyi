@@ -5,9 +5,11 @@ from typing import Any, TypeVar
 View = TypeVar("View", bound=PluginQuery)
 
 class PluginQuery:
-    """The native part of query.Query. Every attribute raises RuntimeError once the query is answered."""
+    """The native part of query.Query. Attributes raise RuntimeError once the query is answered."""
 
     handler: Any
+    #: What stands for the server block in a test; None in a server.
+    _given: Any
     @property
     def name(self) -> str: ...
     @property

@@ -1,9 +1,10 @@
-"""What a plugin's `serve` returned, on its way to the worker."""
+"""From what a plugin's `serve` returned to the request that goes back to the worker."""
 from fastdns.walk.query cimport DROPPED, Verdict
 from fastdns.executor.request cimport PluginQuery
 from fastdns.executor.verdicts cimport Verdicts
 
-# Puts what a plugin returned into the query's ticket, as the worker needs it, and into `verdicts` what is to be remembered. Raises what is no verdict.
-cdef Verdict outcome_write(PluginQuery query, outcome, Verdicts verdicts, str plugin) except? DROPPED
-# A line in the plugin's log and a count; gives the log.
-cdef object outcome_report(str plugin, str text)
+# Puts what a plugin returned (query.Result) into the query's request, and into `verdicts` what is to be cached. Raises TypeError for what is no result,
+# ValueError for a message that is none or too large.
+cdef Verdict result_write(PluginQuery query, result, Verdicts verdicts, str plugin) except? DROPPED
+# An error of a plugin: a line in its log, which is returned, and a count.
+cdef object result_report(str plugin, str text)

@@ -11,9 +11,9 @@ from fastdns._wire cimport Name, load32, wire_seed
 
 cdef extern from *:
     """
-    static inline int memos_highest(uint64_t mask) { return 63 - __builtin_clzll(mask); }
+    static inline int highest_bit(uint64_t mask) { return 63 - __builtin_clzll(mask); }
     """
-    int memos_highest(uint64_t mask) noexcept nogil     # number of the highest bit set; mask is not 0
+    int highest_bit(uint64_t mask) noexcept nogil     # number of the highest bit set; mask is not 0
 
 
 # ---- keys ----
@@ -65,7 +65,7 @@ cdef inline bint key_is(const Key *a, const Key *b) noexcept nogil:
 
 # ---- finding ----
 
-cdef inline Branch *find_branch(const MemoTable *table, Branch **branches, const Name *name, uint32_t label) noexcept nogil:
+cdef inline Branch *find_branch(const VerdictTable *table, Branch **branches, const Name *name, uint32_t label) noexcept nogil:
     cdef uint32_t h = name.hash[label]
     cdef uint32_t length = name.length - name.offset[label]
     cdef Branch *branch = <Branch *>atomic_load_pointer(<void **>&branches[h & table.mask])
@@ -76,21 +76,21 @@ cdef inline Branch *find_branch(const MemoTable *table, Branch **branches, const
     return NULL
 
 
-cdef Memo *find_key(const MemoTable *table, const Key *key) noexcept nogil:
+cdef CachedVerdict *find_key(const VerdictTable *table, const Key *key) noexcept nogil:
     cdef uint64_t h = key_hash(key)
-    cdef Memo *memo = <Memo *>atomic_load_pointer(<void **>&table.memos[h & table.mask])
-    while memo != NULL:
-        if memo.hash == h and key_is(&memo.key, key):
-            return memo
-        memo = <Memo *>atomic_load_pointer(<void **>&memo.next)
+    cdef CachedVerdict *cached = <CachedVerdict *>atomic_load_pointer(<void **>&table.verdicts[h & table.mask])
+    while cached != NULL:
+        if cached.hash == h and key_is(&cached.key, key):
+            return cached
+        cached = <CachedVerdict *>atomic_load_pointer(<void **>&cached.next)
     return NULL
 
 
-cdef inline Memo *find_typed(const MemoTable *table, const Branch *branch, bint exact, uint16_t qtype, uint16_t qclass, const Prefix *client,
-                             int64_t now) noexcept nogil:
-    """What is said for this type, else for all types; to clients of exactly this prefix."""
+cdef inline CachedVerdict *find_typed(const VerdictTable *table, const Branch *branch, bint exact, uint16_t qtype, uint16_t qclass,
+                                      const Prefix *client, int64_t now) noexcept nogil:
+    """The verdict for this type, else that for all types, for clients of exactly this prefix."""
     cdef Key key
-    cdef Memo *memo
+    cdef CachedVerdict *cached
     cdef int typed = 2
     key.branch = branch
     key.high = client.high
@@ -98,17 +98,17 @@ cdef inline Memo *find_typed(const MemoTable *table, const Branch *branch, bint 
     while typed > 0:
         typed -= 1
         key.shape = shape_of(exact, typed, qtype, qclass, client)
-        memo = find_key(table, &key)
-        if memo != NULL and memo.expires > now:
-            return memo
+        cached = find_key(table, &key)
+        if cached != NULL and cached.expires > now:
+            return cached
     return NULL
 
 
-cdef Memo *find_scoped(const MemoTable *table, const Branch *branch, bint exact, uint16_t qtype, uint16_t qclass, const Prefix *client,
-                       int64_t now) noexcept nogil:
-    """What is said to the client: for its longest prefix first, for all clients last."""
+cdef CachedVerdict *find_scoped(const VerdictTable *table, const Branch *branch, bint exact, uint16_t qtype, uint16_t qclass, const Prefix *client,
+                                int64_t now) noexcept nogil:
+    """The verdict for the client: that of its longest prefix first, that for all clients last."""
     cdef Prefix prefix
-    cdef Memo *memo
+    cdef CachedVerdict *cached
     cdef uint64_t mask
     cdef const uint64_t *masks = branch.v6[exact]
     cdef int bit, word = 0
@@ -121,22 +121,22 @@ cdef Memo *find_scoped(const MemoTable *table, const Branch *branch, bint exact,
         word -= 1
         mask = atomic_peek64(&masks[word])
         while mask:
-            bit = memos_highest(mask)
+            bit = highest_bit(mask)
             mask ^= <uint64_t>1 << bit
             prefix = prefix_of(client, <uint32_t>(64 * word + bit))
-            memo = find_typed(table, branch, exact, qtype, qclass, &prefix, now)
-            if memo != NULL:
-                return memo
+            cached = find_typed(table, branch, exact, qtype, qclass, &prefix, now)
+            if cached != NULL:
+                return cached
     if not atomic_peek8(&branch.whole[exact]):
         return NULL
     memset(&prefix, 0, sizeof(Prefix))
     return find_typed(table, branch, exact, qtype, qclass, &prefix, now)
 
 
-cdef Memo *memos_find(MemoTable *table, const Name *name, uint16_t qtype, uint16_t qclass, const Address *client, int64_t now) noexcept nogil:
+cdef CachedVerdict *verdict_find(VerdictTable *table, const Name *name, uint16_t qtype, uint16_t qclass, const Address *client, int64_t now) noexcept nogil:
     cdef Branch **branches = <Branch **>atomic_load_pointer(<void **>&table.branches)
     cdef const Branch *branch
-    cdef Memo *memo = NULL
+    cdef CachedVerdict *cached = NULL
     cdef Prefix address
     cdef uint32_t label, depth
     if branches == NULL or atomic_load32(&table.count) == 0:
@@ -150,12 +150,12 @@ cdef Memo *memos_find(MemoTable *table, const Name *name, uint16_t qtype, uint16
         if branch == NULL:
             continue
         if label == 0:
-            memo = find_scoped(table, branch, True, qtype, qclass, &address, now)
-        if memo == NULL:
-            memo = find_scoped(table, branch, False, qtype, qclass, &address, now)
-        if memo != NULL:
-            sieve_hit(&memo.visited)
-            return memo
+            cached = find_scoped(table, branch, True, qtype, qclass, &address, now)
+        if cached == NULL:
+            cached = find_scoped(table, branch, False, qtype, qclass, &address, now)
+        if cached != NULL:
+            sieve_hit(&cached.visited)
+            return cached
     return NULL
 
 
@@ -166,14 +166,14 @@ cdef inline uint32_t rounded(uint64_t size) noexcept nogil:
     return <uint32_t>((size + 8 + 15) & ~<uint64_t>15)
 
 
-cdef void *memos_block(uint64_t size) noexcept nogil:
+cdef void *verdict_block(uint64_t size) noexcept nogil:
     cdef Block *block = <Block *>calloc(1, size)
     if block != NULL:
         block.size = rounded(size)
     return block
 
 
-cdef void leave(MemoTable *table, Block *block) noexcept nogil:
+cdef void leave(VerdictTable *table, Block *block) noexcept nogil:
     """An unlinked block waits for its readers."""
     table.octets -= block.size
     table.unlinked += block.size
@@ -181,7 +181,7 @@ cdef void leave(MemoTable *table, Block *block) noexcept nogil:
     table.leaving = block
 
 
-cdef void free_blocks(MemoTable *table, Block *block) noexcept nogil:
+cdef void free_blocks(VerdictTable *table, Block *block) noexcept nogil:
     cdef Block *following
     while block != NULL:
         following = block.next
@@ -190,7 +190,7 @@ cdef void free_blocks(MemoTable *table, Block *block) noexcept nogil:
         block = following
 
 
-cdef void reclaim(MemoTable *table) noexcept nogil:
+cdef void reclaim(VerdictTable *table) noexcept nogil:
     """Frees what no worker can read any more."""
     if table.waiting != NULL and epoch_passed(&table.ticket):
         free_blocks(table, table.waiting)
@@ -201,7 +201,7 @@ cdef void reclaim(MemoTable *table) noexcept nogil:
         epoch_ticket(&table.ticket)
 
 
-cdef int open_table(MemoTable *table) noexcept nogil:
+cdef int open_table(VerdictTable *table) noexcept nogil:
     """Its buckets, when something is remembered for the first time. -1: no memory."""
     cdef uint32_t size = 16
     cdef void *branches
@@ -209,36 +209,36 @@ cdef int open_table(MemoTable *table) noexcept nogil:
         return 0
     while size < table.limit:
         size *= 2
-    table.memos = <Memo **>calloc(size, sizeof(Memo *))
+    table.verdicts = <CachedVerdict **>calloc(size, sizeof(CachedVerdict *))
     branches = calloc(size, sizeof(Branch *))
-    if table.memos == NULL or branches == NULL:
-        free(table.memos)
+    if table.verdicts == NULL or branches == NULL:
+        free(table.verdicts)
         free(branches)
-        table.memos = NULL
+        table.verdicts = NULL
         return -1
     table.mask = size - 1
     atomic_store_pointer(<void **>&table.branches, branches)
     return 0
 
 
-cdef void memos_close(MemoTable *table) noexcept nogil:
+cdef void verdict_table_close(VerdictTable *table) noexcept nogil:
     """No worker may be in it any more."""
-    memos_withdraw(table, NULL, NULL)
+    verdicts_withdraw(table, NULL, NULL)
     free_blocks(table, table.leaving)
     free_blocks(table, table.waiting)
-    free(table.memos)
+    free(table.verdicts)
     free(table.branches)
 
 
 # ---- linking (the writer's, locked) ----
 
-cdef Branch *make_branch(MemoTable *table, const Name *name) noexcept nogil:
+cdef Branch *make_branch(VerdictTable *table, const Name *name) noexcept nogil:
     """The name's branch, a new one where there is none. NULL: no memory."""
     cdef Branch *branch = find_branch(table, table.branches, name, 0)
     cdef Branch **head = &table.branches[name.hash[0] & table.mask]
     if branch != NULL:
         return branch
-    branch = <Branch *>memos_block(sizeof(Branch) + name.length)
+    branch = <Branch *>verdict_block(sizeof(Branch) + name.length)
     if branch == NULL:
         return NULL
     branch.hash = name.hash[0]
@@ -253,13 +253,13 @@ cdef Branch *make_branch(MemoTable *table, const Name *name) noexcept nogil:
     return branch
 
 
-cdef inline void set_depth(MemoTable *table, uint32_t labels) noexcept nogil:
+cdef inline void set_depth(VerdictTable *table, uint32_t labels) noexcept nogil:
     cdef uint64_t bit = <uint64_t>1 << (labels & 63)
     cdef uint64_t *mask = &table.depths[labels >> 6]
     atomic_poke64(mask, mask[0] | bit if table.at_depth[labels] else mask[0] & ~bit)
 
 
-cdef void drop_branch(MemoTable *table, Branch *branch) noexcept nogil:
+cdef void drop_branch(VerdictTable *table, Branch *branch) noexcept nogil:
     cdef Branch **at = &table.branches[branch.hash & table.mask]
     while at[0] != branch:
         at = &at[0].next
@@ -279,89 +279,89 @@ cdef void mark_prefix(Branch *branch, bint exact, const Prefix *client) noexcept
     atomic_poke64(mask, mask[0] | <uint64_t>1 << (client.bits & 63))
 
 
-cdef void link(MemoTable *table, Memo *memo) noexcept nogil:
-    cdef Memo **head = &table.memos[memo.hash & table.mask]
-    memo.next = head[0]
-    sieve_add(&table.order, &memo.link)
-    table.octets += memo.block.size
-    (<Branch *>memo.key.branch).memos += 1
-    atomic_store_pointer(<void **>head, memo)
+cdef void link(VerdictTable *table, CachedVerdict *cached) noexcept nogil:
+    cdef CachedVerdict **head = &table.verdicts[cached.hash & table.mask]
+    cached.next = head[0]
+    sieve_add(&table.order, &cached.link)
+    table.octets += cached.block.size
+    (<Branch *>cached.key.branch).verdicts += 1
+    atomic_store_pointer(<void **>head, cached)
     atomic_store32(&table.count, table.count + 1)
 
 
-cdef void unlink(MemoTable *table, Memo *memo) noexcept nogil:
+cdef void unlink(VerdictTable *table, CachedVerdict *cached) noexcept nogil:
     """Readers that stand on it go on through its `next`."""
-    cdef Memo **at = &table.memos[memo.hash & table.mask]
-    cdef Branch *branch = <Branch *>memo.key.branch
-    while at[0] != memo:
+    cdef CachedVerdict **at = &table.verdicts[cached.hash & table.mask]
+    cdef Branch *branch = <Branch *>cached.key.branch
+    while at[0] != cached:
         at = &at[0].next
-    atomic_store_pointer(<void **>at, memo.next)
-    if table.broom == &memo.link:
-        table.broom = memo.link.newer
-    sieve_remove(&table.order, &memo.link)
+    atomic_store_pointer(<void **>at, cached.next)
+    if table.broom == &cached.link:
+        table.broom = cached.link.newer
+    sieve_remove(&table.order, &cached.link)
     atomic_store32(&table.count, table.count - 1)
-    leave(table, &memo.block)
-    branch.memos -= 1
-    if branch.memos == 0:
+    leave(table, &cached.block)
+    branch.verdicts -= 1
+    if branch.verdicts == 0:
         drop_branch(table, branch)
 
 
-cdef void sweep(MemoTable *table, int64_t now) noexcept nogil:
-    """Looks at a few memos, in turn: those whose time is over go."""
-    cdef Memo *memo
+cdef void sweep(VerdictTable *table, int64_t now) noexcept nogil:
+    """Looks at a few verdicts, in turn: those whose time is over go."""
+    cdef CachedVerdict *cached
     cdef int i
     for i in range(SWEEP):
-        memo = memo_of(table.broom if table.broom != NULL else table.order.oldest)
-        if memo == NULL:
+        cached = cached_of(table.broom if table.broom != NULL else table.order.oldest)
+        if cached == NULL:
             return
-        table.broom = memo.link.newer
-        if memo.expires <= now:
-            unlink(table, memo)
+        table.broom = cached.link.newer
+        if cached.expires <= now:
+            unlink(table, cached)
 
 
-cdef bint evict(MemoTable *table, int64_t now) noexcept nogil:
-    """Makes room; True when a verdict had to go before its time. There is at least one memo."""
-    cdef Memo *memo = memo_of(sieve_hand(&table.order))
+cdef bint evict(VerdictTable *table, int64_t now) noexcept nogil:
+    """Makes room; True when a verdict had to go before its time. There is at least one."""
+    cdef CachedVerdict *cached = cached_of(sieve_hand(&table.order))
     cdef bint early
-    while sieve_passes(&memo.visited, memo.expires > now):
-        memo = memo_of(sieve_advance(&table.order))
-    early = memo.expires > now
-    unlink(table, memo)
+    while sieve_passes(&cached.visited, cached.expires > now):
+        cached = cached_of(sieve_advance(&table.order))
+    early = cached.expires > now
+    unlink(table, cached)
     return early
 
 
-cdef int memos_keep(MemoTable *table, Memo *memo, const Scope *scope, int64_t now) noexcept nogil:
-    """Links a memo under its scope, in place of what was said for that. How many others had to go before their time; -1: not kept."""
+cdef int verdict_put(VerdictTable *table, CachedVerdict *cached, const Scope *scope, int64_t now) noexcept nogil:
+    """Links a verdict under its scope, in place of the former one. How many others had to go before their time; -1: not kept."""
     cdef int early = 0
     cdef uint64_t size
     cdef Branch *branch
-    cdef Memo *former
+    cdef CachedVerdict *former
     reclaim(table)
     sweep(table, now)
     # As much again as is in use may wait for the workers, never more.
     if table.limit == 0 or table.unlinked > table.ceiling or open_table(table) < 0:
         return -1
-    size = memo.block.size + rounded(sizeof(Branch) + scope.name.length)
-    while table.count and (table.octets + size > table.ceiling or table.count >= table.limit and find_memo(table, scope) == NULL):
+    size = cached.block.size + rounded(sizeof(Branch) + scope.name.length)
+    while table.count and (table.octets + size > table.ceiling or table.count >= table.limit and find_scope(table, scope) == NULL):
         early += evict(table, now)
     branch = make_branch(table, &scope.name)
     if branch == NULL:
         return -1
-    memo.key.branch = branch
-    memo.key.shape = shape_of(scope.exact, scope.typed, scope.qtype, scope.qclass, &scope.client)
-    memo.key.high = scope.client.high
-    memo.key.low = scope.client.low
-    memo.hash = key_hash(&memo.key)
-    former = find_key(table, &memo.key)
+    cached.key.branch = branch
+    cached.key.shape = shape_of(scope.exact, scope.typed, scope.qtype, scope.qclass, &scope.client)
+    cached.key.high = scope.client.high
+    cached.key.low = scope.client.low
+    cached.hash = key_hash(&cached.key)
+    former = find_key(table, &cached.key)
     mark_prefix(branch, scope.exact, &scope.client)
-    link(table, memo)
+    link(table, cached)
     if former != NULL:
-        memo.visited = atomic_peek8(&former.visited)
+        cached.visited = atomic_peek8(&former.visited)
         unlink(table, former)
     return early
 
 
-cdef Memo *find_memo(MemoTable *table, const Scope *scope) noexcept nogil:
+cdef CachedVerdict *find_scope(VerdictTable *table, const Scope *scope) noexcept nogil:
     """What stands under exactly this scope."""
     cdef Key key
     key.branch = find_branch(table, table.branches, &scope.name, 0)
@@ -375,7 +375,7 @@ cdef Memo *find_memo(MemoTable *table, const Scope *scope) noexcept nogil:
 
 # ---- withdrawing (the writer's, locked) ----
 
-cdef bint memos_below(const uint8_t *name, uint32_t length, const uint8_t *above, uint32_t above_length) noexcept nogil:
+cdef bint name_is_below(const uint8_t *name, uint32_t length, const uint8_t *above, uint32_t above_length) noexcept nogil:
     """Is a name, in lower case, the other one or below it?"""
     while length > above_length:
         length -= name[0] + 1
@@ -383,31 +383,31 @@ cdef bint memos_below(const uint8_t *name, uint32_t length, const uint8_t *above
     return length == above_length and memcmp(name, above, length) == 0
 
 
-cdef bint meets(const Memo *memo, const Name *suffix, const Prefix *client) noexcept nogil:
+cdef bint meets(const CachedVerdict *cached, const Name *suffix, const Prefix *client) noexcept nogil:
     """Is there a question that both scopes hold? NULL: all names, all clients."""
-    cdef const Branch *branch = memo.key.branch
-    cdef uint32_t bits = memo.key.shape >> 8 & 255
-    cdef uint32_t family = memo.key.shape >> 2 & 7
-    if suffix != NULL and not memos_below(branch.name, branch.length, suffix.lower, suffix.length) and (
-            memo.key.shape & 1 or not memos_below(suffix.lower, suffix.length, branch.name, branch.length)):
+    cdef const Branch *branch = cached.key.branch
+    cdef uint32_t bits = cached.key.shape >> 8 & 255
+    cdef uint32_t family = cached.key.shape >> 2 & 7
+    if suffix != NULL and not name_is_below(branch.name, branch.length, suffix.lower, suffix.length) and (
+            cached.key.shape & 1 or not name_is_below(suffix.lower, suffix.length, branch.name, branch.length)):
         return False
     if client == NULL or family == 0:
         return True
     bits = min(bits, client.bits)
-    return family == client.family and front(memo.key.high ^ client.high, bits) == 0 and (
-        bits <= 64 or front(memo.key.low ^ client.low, bits - 64) == 0)
+    return family == client.family and front(cached.key.high ^ client.high, bits) == 0 and (
+        bits <= 64 or front(cached.key.low ^ client.low, bits - 64) == 0)
 
 
-cdef int memos_withdraw(MemoTable *table, const Name *suffix, const Prefix *client) noexcept nogil:
+cdef int verdicts_withdraw(VerdictTable *table, const Name *suffix, const Prefix *client) noexcept nogil:
     cdef int count = 0
-    cdef Memo *memo = memo_of(table.order.oldest)
-    cdef Memo *newer
+    cdef CachedVerdict *cached = cached_of(table.order.oldest)
+    cdef CachedVerdict *newer
     table.forgets += 1
-    while memo != NULL:
-        newer = memo_of(memo.link.newer)
-        if meets(memo, suffix, client):
-            unlink(table, memo)
+    while cached != NULL:
+        newer = cached_of(cached.link.newer)
+        if meets(cached, suffix, client):
+            unlink(table, cached)
             count += 1
-        memo = newer
+        cached = newer
     reclaim(table)
     return count

@@ -1,6 +1,6 @@
-"""Verdicts that Python plugins gave for a scope and a time, as workers apply them and as the lane remembers them; the tables are _memos'."""
+"""The verdicts of one plugin that are cached (verdict_cache): what workers apply, and what the plugin's thread adds and withdraws."""
 from libc.stdint cimport uint16_t, uint32_t, int64_t
-from fastdns.executor.verdict_cache cimport Memo, MemoTable
+from fastdns.executor.verdict_cache cimport CachedVerdict, VerdictTable
 from fastdns.system.address cimport Address
 from fastdns.walk.query cimport Query, Verdict
 from fastdns.executor.request cimport PluginQuery
@@ -8,17 +8,17 @@ from fastdns._wire cimport Name
 from fastdns.protocol.header cimport OPCODE_QUERY, flags_opcode
 
 cdef enum:
-    MEMORY = 65536              # verdicts of a plugin that does not say how many
+    MEMORY = 65536              # the most verdicts, where the plugin gives no number
 
 cdef inline bint flags_remember(uint16_t flags) noexcept nogil:
-    """Only queries are remembered and answered so: a NOTIFY or an UPDATE of the same name is something else."""
+    """Verdicts are for queries alone, not for a NOTIFY or an UPDATE of the same name."""
     return flags_opcode(flags) == OPCODE_QUERY
 
 # Applies it to a query: NEXT, ANSWERED, FAILED or DROPPED, as a handler's query hook returns them.
-cdef Verdict verdicts_apply(Memo *memo, Query *q) noexcept nogil
+cdef Verdict verdicts_apply(CachedVerdict *cached, Query *q) noexcept nogil
 
 cdef class Verdicts:
-    cdef MemoTable table
+    cdef VerdictTable table
     cdef object lock            # of those that write, or read without being workers
     cdef object __weakref__
     cdef uint32_t entries       # cells of metrics

@@ -1,4 +1,4 @@
-"""Remembered verdicts of Python plugins. The contract is in executor/verdicts.pxd, what plugin authors see in query.py and plugin.py."""
+"""Cached verdicts of Python plugins. The contract is in executor/verdicts.pxd; plugin authors use query.py and plugin.py."""
 import threading
 from math import ceil
 from socket import AF_INET, AF_INET6, inet_pton
@@ -6,43 +6,44 @@ from socket import AF_INET, AF_INET6, inet_pton
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
-from fastdns.executor.verdict_cache cimport (MEMOS_MOST, MEMO_OCTETS, OCTETS_LEAST, Prefix, Scope, memo_left, memo_records, memos_below, memos_block,
-                                             memos_close, memos_find, memos_keep, memos_withdraw, prefix_load, prefix_of)
+from fastdns.executor.verdict_cache cimport (OCTETS_MIN, VERDICT_OCTETS, VERDICTS_MAX, CachedVerdict, Prefix, Scope, cached_records, cached_seconds,
+                                             name_is_below, prefix_load, prefix_of, verdict_block, verdict_find, verdict_put, verdict_table_close,
+                                             verdicts_withdraw)
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns.walk.query cimport ANSWERED, DROPPED, ERROR_MAX, FAILED, NEXT
 from fastdns._mux cimport query_answer, query_fail
 from fastdns.message.reply cimport LargePool, Record, Reply, reply_add, reply_begin, reply_end, reply_parse
 from fastdns.system.address cimport address_from_octets
 from fastdns.system.socket cimport socket_clock
-from fastdns.executor.request cimport Ticket
+from fastdns.executor.request cimport Request
 from fastdns._wire cimport FLAG_AA, TYPE_OPT, wire_name_copy, wire_name_equal
 from fastdns._wire import name_text, name_wire
 from fastdns.executor.query import DROP, PASS, Failure, Record as PythonRecord, Reply as PythonReply
 
 cdef enum:
-    SECONDS_MOST = 2147483647   # the longest TTL (RFC 2181 8)
+    SECONDS_MAX = 2147483647   # the longest TTL (RFC 2181 8)
 
 
 # ---- applying ----
 
-cdef Verdict verdicts_apply(Memo *memo, Query *q) noexcept nogil:
-    if memo.verdict == ANSWERED:
-        fill(memo, q)
-    elif memo.verdict == FAILED:
-        return query_fail(q, memo.rcode, <const char *>memo.text)
-    return <Verdict>memo.verdict
+cdef Verdict verdicts_apply(CachedVerdict *cached, Query *q) noexcept nogil:
+    if cached.verdict == ANSWERED:
+        fill(cached, q)
+    elif cached.verdict == FAILED:
+        return query_fail(q, cached.rcode, <const char *>cached.text)
+    return <Verdict>cached.verdict
 
 
-cdef void fill(Memo *memo, Query *q) noexcept nogil:
-    """Records borrow from the memo, or belong to the name as it is asked now. No TTL is longer than the verdict is good for."""
+cdef void fill(CachedVerdict *cached, Query *q) noexcept nogil:
+    """Records borrow from the verdict, or belong to the name as it is asked now. No TTL is longer than the verdict is good for."""
     cdef Reply *reply = &q.reply
-    cdef Record *records = memo_records(memo)
+    cdef Record *records = cached_records(cached)
     cdef Record *record
-    cdef uint32_t i, left = memo_left(memo, q.worker.now)
-    query_answer(q, memo.rcode, memo.flags)
-    if memo.edns.present:
-        reply.edns = memo.edns
-    for i in range(memo.count):
+    cdef uint32_t i, left = cached_seconds(cached, q.worker.now)
+    query_answer(q, cached.rcode, cached.flags)
+    if cached.edns.present:
+        reply.edns = cached.edns
+    for i in range(cached.count):
         record = reply_add(reply, records[i].section)
         if record == NULL:
             return
@@ -87,26 +88,26 @@ cdef int read_client(object given, Prefix *out) except -1:
         raise ValueError(f"{given!r} is no prefix of addresses: {error}") from None
 
 
-cdef int read_scope(const Ticket *ticket, remembered, Scope *scope) except -1:
+cdef int read_scope(const Request *request, remembered, Scope *scope) except -1:
     """Raises ValueError when the query is not in the scope."""
-    cdef const Name *name = &ticket.name
+    cdef const Name *name = &request.name
     cdef Prefix client
     cdef Prefix inside
     memset(&scope.client, 0, sizeof(Prefix))
     scope.exact = remembered.suffix is None
     scope.typed = not remembered.all_types
-    scope.qtype = ticket.qtype if scope.typed else 0
-    scope.qclass = ticket.qclass
+    scope.qtype = request.qtype if scope.typed else 0
+    scope.qclass = request.qclass
     if scope.exact:
         wire_name_copy(&scope.name, name.wire, name.length)
     else:
         wire = name_wire(remembered.suffix)
         wire_name_copy(&scope.name, wire, <int>len(wire))
-        if not memos_below(name.lower, name.length, scope.name.lower, scope.name.length):
+        if not name_is_below(name.lower, name.length, scope.name.lower, scope.name.length):
             raise ValueError(f"{name_text(name.lower[:name.length])} is not at or below {remembered.suffix}")
     if remembered.client is not None:
         read_client(remembered.client, &scope.client)
-        prefix_load(&ticket.client, &client)
+        prefix_load(&request.client, &client)
         inside = prefix_of(&client, scope.client.bits)
         if client.family == 0:
             scope.client.family = 0xFF      # on a link: nothing is kept
@@ -115,9 +116,9 @@ cdef int read_scope(const Ticket *ticket, remembered, Scope *scope) except -1:
     return 0
 
 
-cdef Memo *make_answer(const Scope *scope, bytes message, bytes asked) except NULL:
-    """A memo of a reply; `asked` says for each record whether its owner is the name asked, whatever that is later."""
-    cdef Memo *memo = NULL
+cdef CachedVerdict *make_answer(const Scope *scope, bytes message, bytes asked) except NULL:
+    """A verdict made of a reply. `asked` has an octet for each record: 1 where its owner is the name asked, whatever that is later."""
+    cdef CachedVerdict *cached = NULL
     cdef Reply *reply = <Reply *>malloc(sizeof(Reply))
     cdef LargePool pool
     cdef int status
@@ -129,11 +130,11 @@ cdef Memo *make_answer(const Scope *scope, bytes message, bytes asked) except NU
     try:
         status = reply_parse(reply, message, <uint32_t>len(message))
         if status < 0 or reply.count != len(asked):
-            raise ValueError("the reply is malformed" if status == -1 else "the reply is too big")
-        memo = copy_reply(reply, scope, asked)
-        if memo == NULL:
+            raise ValueError("the reply is malformed" if status == -1 else "the reply is too large to be remembered")
+        cached = copy_reply(reply, scope, asked)
+        if cached == NULL:
             raise MemoryError
-        return memo
+        return cached
     finally:
         reply_end(reply)
         free(pool.free)
@@ -145,24 +146,24 @@ cdef inline bint is_asked(const Record *record, const Scope *scope, uint8_t aske
     return asked or (scope.exact and record.owner_length == scope.name.length and wire_name_equal(record.owner, scope.name.wire, scope.name.length))
 
 
-cdef Memo *copy_reply(const Reply *reply, const Scope *scope, const uint8_t *asked) noexcept nogil:
-    cdef uint64_t size = sizeof(Memo) + reply.count * sizeof(Record) + reply.edns.options_length
-    cdef Memo *memo
+cdef CachedVerdict *copy_reply(const Reply *reply, const Scope *scope, const uint8_t *asked) noexcept nogil:
+    cdef uint64_t size = sizeof(CachedVerdict) + reply.count * sizeof(Record) + reply.edns.options_length
+    cdef CachedVerdict *cached
     cdef Record *record
     cdef uint8_t *at
     cdef uint32_t i
     for i in range(reply.count):
         size += reply.records[i].owner_length + reply.records[i].rdlength
-    memo = <Memo *>memos_block(size)
-    if memo == NULL:
+    cached = <CachedVerdict *>verdict_block(size)
+    if cached == NULL:
         return NULL
-    memo.verdict = ANSWERED
-    memo.rcode = reply.rcode
-    memo.flags = reply.flags
-    memo.count = reply.count
-    at = <uint8_t *>(memo_records(memo) + reply.count)
+    cached.verdict = ANSWERED
+    cached.rcode = reply.rcode
+    cached.flags = reply.flags
+    cached.count = reply.count
+    at = <uint8_t *>(cached_records(cached) + reply.count)
     for i in range(reply.count):
-        record = &memo_records(memo)[i]
+        record = &cached_records(cached)[i]
         record[0] = reply.records[i]
         record.flags = 0
         if is_asked(record, scope, asked[i]):
@@ -175,33 +176,33 @@ cdef Memo *copy_reply(const Reply *reply, const Scope *scope, const uint8_t *ask
         record.rdata = at
         at += record.rdlength
     if reply.edns.present:
-        memo.edns = reply.edns
+        cached.edns = reply.edns
         memcpy(at, reply.edns.options, reply.edns.options_length)
-        memo.edns.options = at
-    return memo
+        cached.edns.options = at
+    return cached
 
 
-cdef Memo *make_memo(const Scope *scope, outcome, bytes message) except NULL:
-    cdef Memo *memo
+cdef CachedVerdict *make_cached(const Scope *scope, verdict, bytes message) except NULL:
+    cdef CachedVerdict *cached
     cdef bytes text = b""
-    if isinstance(outcome, PythonReply):
-        sections = (outcome.answer, outcome.authority, [record for record in outcome.additional if record.qtype != TYPE_OPT])
+    if isinstance(verdict, PythonReply):
+        sections = (verdict.answer, verdict.authority, [record for record in verdict.additional if record.qtype != TYPE_OPT])
         return make_answer(scope, message, bytes([record.owner is None for section in sections for record in section]))
-    if isinstance(outcome, Failure):
-        text = outcome.error.encode("utf-8", "replace")[:ERROR_MAX - 1]
-    memo = <Memo *>memos_block(sizeof(Memo) + len(text) + 1)
-    if memo == NULL:
+    if isinstance(verdict, Failure):
+        text = verdict.error.encode("utf-8", "replace")[:ERROR_MAX - 1]
+    cached = <CachedVerdict *>verdict_block(sizeof(CachedVerdict) + len(text) + 1)
+    if cached == NULL:
         raise MemoryError
-    memcpy(memo + 1, <const uint8_t *>text, len(text))
-    memo.text = <const uint8_t *>(memo + 1)
-    if outcome is PASS:
-        memo.verdict = NEXT
-    elif outcome is DROP:
-        memo.verdict = DROPPED
+    memcpy(cached + 1, <const uint8_t *>text, len(text))
+    cached.text = <const uint8_t *>(cached + 1)
+    if verdict is PASS:
+        cached.verdict = NEXT
+    elif verdict is DROP:
+        cached.verdict = DROPPED
     else:
-        memo.verdict = FAILED
-        memo.rcode = outcome.rcode
-    return memo
+        cached.verdict = FAILED
+        cached.rcode = verdict.rcode
+    return cached
 
 
 cdef Metric ENTRIES = Metric("fastdns_plugin_remembered_entries", "Verdicts of a Python plugin that are remembered.", "gauge", ("plugin",))
@@ -210,20 +211,20 @@ cdef Metric EVICTIONS = Metric("fastdns_plugin_remembered_evictions_total", "Cou
 
 
 cdef class Verdicts:
-    """The verdicts remembered for one handler."""
+    """The cached verdicts of one handler."""
 
     def __cinit__(self, str plugin not None, limit):
-        if not 0 <= limit <= MEMOS_MOST:
-            raise ValueError(f"a plugin may have 0 to {MEMOS_MOST} verdicts remembered, not {limit}")
+        if not 0 <= limit <= VERDICTS_MAX:
+            raise ValueError(f"a plugin may have 0 to {VERDICTS_MAX} verdicts remembered, not {limit}")
         self.lock = threading.Lock()
         self.entries = ENTRIES.cell((plugin,))
         self.evictions = EVICTIONS.cell((plugin,))
         self.table.limit = limit
-        self.table.ceiling = OCTETS_LEAST + <uint64_t>self.table.limit * MEMO_OCTETS
+        self.table.ceiling = OCTETS_MIN + <uint64_t>self.table.limit * VERDICT_OCTETS
 
     def __dealloc__(self):
         metric_add(self.entries, METRIC_CONTROL, <uint64_t>-<int64_t>self.table.count)
-        memos_close(&self.table)
+        verdict_table_close(&self.table)
 
     @property
     def count(self):
@@ -236,47 +237,47 @@ cdef class Verdicts:
     cdef bint holds(self, const Name *name, uint16_t qtype, uint16_t qclass, const Address *client):
         """Is there a verdict for the question now? For threads that are no workers."""
         with self.lock:
-            return memos_find(&self.table, name, qtype, qclass, client, socket_clock()) != NULL
+            return verdict_find(&self.table, name, qtype, qclass, client, socket_clock()) != NULL
 
     def begin(self, PluginQuery query not None):
         query.forgets = self.table.forgets
 
     cpdef bint put(self, PluginQuery query, remembered, bytes message=None, int64_t now=0) except -1:
-        cdef Ticket *ticket = query.ticket
+        cdef Request *request = query.request
         cdef Scope scope
-        cdef Memo *memo
+        cdef CachedVerdict *cached
         cdef uint32_t before
         cdef int early = -1
         query._check()
         seconds = float(remembered.seconds)
-        if not 0 < seconds <= SECONDS_MOST:
-            raise ValueError(f"a verdict is remembered for more than 0 and at most {SECONDS_MOST} seconds, not {remembered.seconds}")
-        read_scope(ticket, remembered, &scope)
-        ticket.ttl_most = <uint32_t>ceil(seconds)
-        if not flags_remember(ticket.flags) or scope.client.family == 0xFF:
+        if not 0 < seconds <= SECONDS_MAX:
+            raise ValueError(f"a verdict is remembered for more than 0 and at most {SECONDS_MAX} seconds, not {remembered.seconds}")
+        read_scope(request, remembered, &scope)
+        request.ttl_max = <uint32_t>ceil(seconds)
+        if not flags_remember(request.flags) or scope.client.family == 0xFF:
             return False
-        memo = make_memo(&scope, remembered.verdict, message)
+        cached = make_cached(&scope, remembered.verdict, message)
         now = now or socket_clock()
-        memo.expires = now + <int64_t>(seconds * 1e9)
+        cached.expires = now + <int64_t>(seconds * 1e9)
         with self.lock:
             before = self.table.count
             if query.forgets == self.table.forgets:
-                early = memos_keep(&self.table, memo, &scope, now)
+                early = verdict_put(&self.table, cached, &scope, now)
             metric_add(self.entries, METRIC_CONTROL, <uint64_t>(<int64_t>self.table.count - before))
             if early < 0:
-                free(memo)
+                free(cached)
                 return False
             metric_add(self.evictions, METRIC_CONTROL, <uint64_t>early)
         return True
 
     def find(self, PluginQuery query not None, int64_t now=0):
-        cdef Ticket *ticket = query.ticket
+        cdef Request *request = query.request
         query._check()
-        if not flags_remember(ticket.flags):
+        if not flags_remember(request.flags):
             return None
         now = now or socket_clock()
         with self.lock:
-            return tell(memos_find(&self.table, &ticket.name, ticket.qtype, ticket.qclass, &ticket.client, now), now)
+            return plugin_verdict(verdict_find(&self.table, &request.name, request.qtype, request.qclass, &request.client, now), now)
 
     cpdef int forget(self, suffix=None, client=None) except -1:
         cdef Name name
@@ -293,28 +294,28 @@ cdef class Verdicts:
             clients = &prefix
         with self.lock:
             with nogil:
-                count = memos_withdraw(&self.table, names, clients)
+                count = verdicts_withdraw(&self.table, names, clients)
             metric_add(self.entries, METRIC_CONTROL, <uint64_t>-<int64_t>count)
         return count
 
 
-cdef object tell(Memo *memo, int64_t now):
-    """A remembered verdict as a plugin would give it now."""
+cdef object plugin_verdict(CachedVerdict *cached, int64_t now):
+    """A cached verdict in the form in which a plugin returns it."""
     cdef Record *record
     cdef uint32_t i
-    if memo == NULL:
+    if cached == NULL:
         return None
-    if memo.verdict == NEXT:
+    if cached.verdict == NEXT:
         return PASS
-    if memo.verdict == DROPPED:
+    if cached.verdict == DROPPED:
         return DROP
-    if memo.verdict == FAILED:
-        return Failure(memo.rcode, (<bytes><const char *>memo.text).decode("utf-8", "replace"))
+    if cached.verdict == FAILED:
+        return Failure(cached.rcode, (<bytes><const char *>cached.text).decode("utf-8", "replace"))
     sections = ([], [], [])
-    for i in range(memo.count):
-        record = &memo_records(memo)[i]
+    for i in range(cached.count):
+        record = &cached_records(cached)[i]
         owner = None if record.owner == NULL else record.owner[:record.owner_length]
-        sections[record.section].append(PythonRecord(record.type, record.rdata[:record.rdlength], min(record.ttl, memo_left(memo, now)), owner))
-    if memo.edns.present:
-        sections[2].append(PythonRecord(TYPE_OPT, memo.edns.options[:memo.edns.options_length], 0, b"\0"))
-    return PythonReply(sections[0], memo.rcode, sections[1], sections[2], memo.flags & FLAG_AA != 0)
+        sections[record.section].append(PythonRecord(record.type, record.rdata[:record.rdlength], min(record.ttl, cached_seconds(cached, now)), owner))
+    if cached.edns.present:
+        sections[2].append(PythonRecord(TYPE_OPT, cached.edns.options[:cached.edns.options_length], 0, b"\0"))
+    return PythonReply(sections[0], cached.rcode, sections[1], sections[2], cached.flags & FLAG_AA != 0)

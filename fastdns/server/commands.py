@@ -196,8 +196,8 @@ def _plan(flags: dict[str, str], rest: list[str]) -> int:
 
 def _chain(config: Config) -> list[dict[str, str]]:
     """The handlers in their order, and who runs each."""
-    python = getattr(sys.modules.get("fastdns.executor.executor"), "PythonHandler", ())
-    return [{"name": handler.name, "runs": "Python lane" if python and isinstance(handler, python) else "native"} for handler in config.handlers]
+    python = getattr(sys.modules.get("fastdns.executor.handler"), "PythonHandler", ())
+    return [{"name": handler.name, "runs": "Python executor" if python and isinstance(handler, python) else "native"} for handler in config.handlers]
 
 
 def _place(inspection: Inspection, config: Config) -> str:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile import CorefileError, ServerBlock, parse
-from fastdns.corefile.errors import defect, system_error
+from fastdns.corefile.errors import defect, plugin_frames, system_error
 from fastdns.corefile.lexer import Token, same_line
 from fastdns.corefile.zone import parse_key
 from fastdns.server.servers import Server, group, validate
@@ -112,7 +112,7 @@ class Configuration:
         try:
             handler = setup(controller)
             if handler is not None:
-                config.add_handler(_native(name, handler))
+                config.add_handler(_native(name, handler, config))
             for added in config.handlers[standing:]:
                 added.set_traits(traits)
         except CorefileError as error:
@@ -120,17 +120,23 @@ class Configuration:
             raise CorefileError(_prefixed(name, str(error)), place.file, place.line) from None
         except Exception as error:
             place = controller.place()
-            raise CorefileError(_prefixed(name, _said(error)), place.file, place.line) from error
+            frames: list[str] = []
+            text = _text(error)
+            if not isinstance(error, (OSError, ValueError)):
+                frames = plugin_frames(error)
+                if frames:
+                    text = f"{place.file}:{place.line} - Error during parsing: {text}"
+            raise CorefileError(_prefixed(name, text), place.file, place.line, frames) from error
 
 
-def _said(error: Exception) -> str:
-    """What a set-up's exception says of the Corefile, or that it is a defect."""
+def _text(error: Exception) -> str:
+    """The text of a set-up's exception: what is wrong with the Corefile, or that the plugin has a defect."""
     if isinstance(error, OSError):
         return system_error(error) if error.filename is not None else str(error)
     return str(error) if isinstance(error, ValueError) else defect(error)
 
 
-def _native(name: str, handler: Any) -> NativeHandler:
+def _native(name: str, handler: Any, config: Config) -> NativeHandler:
     """A set-up's handler, or one that hands queries to its Python plugin."""
     from fastdns._mux import NativeHandler
 
@@ -138,9 +144,9 @@ def _native(name: str, handler: Any) -> NativeHandler:
         return handler
     if not callable(getattr(handler, "serve", None)):
         raise TypeError(f"setup returned {type(handler).__name__}, which has no serve method")
-    from fastdns.executor.executor import PythonHandler
+    from fastdns.executor.handler import PythonHandler
 
-    return PythonHandler(name, handler)
+    return PythonHandler(name, handler, config)
 
 
 def run_hooks(hooks: Iterable[Hook], what: str) -> list[Exception]:
@@ -167,7 +173,11 @@ class _File:
             raise CorefileError(f"plugin/plugin: {place.file}:{place.line} - Error during parsing: {text}", place.file, place.line)
         path = os.path.join(_root(block), words[1].text)
         self.name = os.path.splitext(os.path.basename(path))[0]
-        self.setup, self.before, self.after, self.traits = registry.load_file(path)
+        try:
+            self.setup, self.before, self.after, self.traits = registry.load_file(path)
+        except CorefileError as error:
+            text = f"plugin/plugin: {place.file}:{place.line} - Error during parsing: {error}"
+            raise CorefileError(text, place.file, place.line, error.frames) from None
         self.key = f"plugin {path} {place.file}:{place.line} {id(words)}"
         self.words = [Token(place.file, place.line, self.name), *words[2:]]
 
@@ -178,8 +188,22 @@ def blocks_of(source: Source, quiet: bool = False) -> list[ServerBlock]:
 
 
 def checksum(blocks: list[ServerBlock]) -> str:
-    """SHA-512 in hexadecimal of what the blocks say, whatever their layout."""
-    return hashlib.sha512(repr([block.meaning() for block in blocks]).encode("utf-8", "surrogatepass")).hexdigest()
+    """SHA-512 in hexadecimal of what the blocks say, whatever their layout, and of the files that ``plugin`` loads."""
+    digest = hashlib.sha512(repr([block.meaning() for block in blocks]).encode("utf-8", "surrogatepass"))
+    for block in blocks:
+        for words in _occurrences(block):
+            if len(words) > 1:
+                digest.update(_octets(os.path.join(_root(block), words[1].text)))
+    return digest.hexdigest()
+
+
+def _octets(path: str) -> bytes:
+    """A digest of a file's octets; b"" of one that cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha512(file.read()).digest()
+    except OSError:
+        return b""
 
 
 def config_of(block: ServerBlock, dns_port: str) -> Config:
@@ -208,7 +232,12 @@ def _load(name: str, words: list[Token]) -> registry.Setup:
 
 
 def _files(block: ServerBlock) -> list[_File]:
-    """The occurrences of ``plugin`` in a block: each begins a line outside of braces."""
+    """The files that ``plugin`` loads in a block. Raises CorefileError."""
+    return [_File(block, words) for words in _occurrences(block)]
+
+
+def _occurrences(block: ServerBlock) -> list[list[Token]]:
+    """The words of each ``plugin`` in a block: each begins a line outside of braces."""
     found: list[list[Token]] = []
     depth = 0
     words = block.tokens.get(registry.FILE_DIRECTIVE, [])
@@ -217,7 +246,7 @@ def _files(block: ServerBlock) -> list[_File]:
             found.append([])
         depth += (word.text == "{") - (word.text == "}")
         found[-1].append(word)
-    return [_File(block, some) for some in found]
+    return found
 
 
 def _root(block: ServerBlock) -> str:

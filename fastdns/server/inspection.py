@@ -190,7 +190,7 @@ class Inspection(Configuration):
             message = f"plugin/{word.text}: {message}"
         # Whether this is a pod is not the Corefile's business.
         severity = "warning" if "in-cluster configuration" in text else "error"
-        self._add(severity, file or self.source.file, line, message, _hint(text, word if directive else None))
+        self._add(severity, file or self.source.file, line, message, _hint(text, word if directive else None) or "; ".join(error.frames))
 
     def _add(self, *values: Any) -> None:
         problem = Problem(*values)

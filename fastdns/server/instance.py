@@ -115,11 +115,11 @@ class Instance:
 
     def close_plugins(self) -> None:
         """The process ends: tell the plugins in Python, whose files and connections are theirs to close. Native ones have only memory."""
-        lane = sys.modules.get("fastdns.executor.executor")
-        if lane is None:
+        python = sys.modules.get("fastdns.executor.handler")
+        if python is None:
             return
         handlers = [handler for config in self.configuration.configs for handler in config.handlers]
-        run_hooks([handler.close for handler in handlers if isinstance(handler, lane.PythonHandler)], "Closing plugins")
+        run_hooks([handler.close for handler in handlers if isinstance(handler, python.PythonHandler)], "Closing plugins")
 
     def abandon(self, standing: dict[str, Listener | FrontListener]) -> None:
         """This configuration will not serve after all: close the addresses that it opened, and undo its start."""

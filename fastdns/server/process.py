@@ -77,7 +77,7 @@ class Process:
         except Exception as error:
             foreseen = isinstance(error, (CorefileError, OSError, ValueError, RuntimeError))
             flush()
-            print(_text(error) if foreseen else defect(error), file=sys.stderr, flush=True)
+            print(_text(error) if foreseen else defect(error), *_frames(error), sep="\n", file=sys.stderr, flush=True)
             return 1
         if self.instance is not None:
             signals.wait()
@@ -146,6 +146,8 @@ class Process:
                 run_hooks(old.hooks.restart_failed, "Restart failed callback returned error")
                 set_debug(old.debug)
                 log.error(f"Restart failed: {_text(error)}")
+                for line in _frames(error):
+                    log.error(line)
                 raise RestartError(f"starting with listener file descriptors: {_text(error)}") from error
             old.leave(engine, new)
             run_hooks(old.hooks.shutdown, "Stopping the previous configuration")
@@ -289,3 +291,8 @@ def default_workers() -> int:
 
 def _text(error: Exception) -> str:
     return str(error) or type(error).__name__
+
+
+def _frames(error: Exception) -> list[str]:
+    """The lines of a traceback in the code of a plugin from elsewhere."""
+    return [f"    at {frame}" for frame in error.frames] if isinstance(error, CorefileError) else []

@@ -14,10 +14,24 @@ from collections.abc import Callable
 from typing import Any
 
 import fastdns
-from fastdns.corefile.errors import CorefileError, defect
+from fastdns.corefile.errors import CorefileError, defect, plugin_frames
 from fastdns.setup.traits import Traits
 
-__all__ = ["DEFAULT_ANCHOR", "Setup", "anchored", "built", "folder_of", "in_order", "known", "load", "load_file", "register", "traits", "unloadable"]
+__all__ = [
+    "DEFAULT_ANCHOR",
+    "Setup",
+    "anchored",
+    "built",
+    "folder_of",
+    "in_order",
+    "known",
+    "load",
+    "load_file",
+    "register",
+    "traits",
+    "unloadable",
+    "unregister",
+]
 
 #: A plugin's set-up: takes the controller. None, or a handler to be added to the chain.
 Setup = Callable[[Any], Any]
@@ -60,6 +74,11 @@ def register(name: str, setup: Setup, *, before: str = "", after: str = "", trai
     Raises ValueError when the name is taken or the other directive does not exist.
     """
     _add(Added(name, setup, before, after, "register()", traits or Traits()))
+
+
+def unregister(name: str) -> None:
+    """Take back what `register` added. Raises KeyError."""
+    del _added[name]
 
 
 def in_tree() -> dict[str, str]:
@@ -173,7 +192,7 @@ def folder_of(folder: str) -> str:
 def load_file(path: str) -> tuple[Setup, str, str, Traits]:
     """The ``setup`` of a plugin that is a Python file, and its module attributes ``before``, ``after`` and ``TRAITS``.
 
-    The file is run anew each time, so that a reload takes up what was changed. Raises CorefileError.
+    The file is run anew each time, so that a reload takes up what was changed. Raises CorefileError, without the Corefile's place.
     """
     import importlib.util
     import sys
@@ -182,7 +201,7 @@ def load_file(path: str) -> tuple[Setup, str, str, Traits]:
     name = f"fastdns_file_{stem}"
     specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:
-        raise CorefileError(f"plugin/{FILE_DIRECTIVE}: {path} is no Python file")
+        raise CorefileError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(specification)
     before = sys.modules.get(name)
     sys.modules[name] = module  # as dataclasses and pickle want it
@@ -192,10 +211,10 @@ def load_file(path: str) -> tuple[Setup, str, str, Traits]:
         if not callable(setup):
             raise TypeError("setup is no function")
         declared = _declared(module)
-    except FileNotFoundError:
-        raise CorefileError(f"plugin/{FILE_DIRECTIVE}: open {path}: no such file or directory") from None
     except Exception as error:
-        raise CorefileError(f"plugin/{FILE_DIRECTIVE}: {path}: {unloadable(error)}") from error
+        if isinstance(error, FileNotFoundError) and error.filename == path:
+            raise CorefileError(f"open {path}: no such file or directory") from None
+        raise CorefileError(f"{path}: {unloadable(error)}", frames=plugin_frames(error)) from error
     finally:
         if before is not None and "setup" not in vars(module):
             sys.modules[name] = before

@@ -2,6 +2,7 @@
 
 from fastdns.plugins.autopath._autopath import SearchPathHandle
 from fastdns.plugins.kubernetes._handler import ViewHandler
+from fastdns.plugins.kubernetes._cluster import ClusterView
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.walk.metadata import LabelHandle
 
@@ -16,6 +17,9 @@ class Kubernetes(ViewHandler):
 
     def client_label(self, name: str) -> LabelHandle | None:
         """``client-namespace`` or ``client-label/KEY`` of the pod that asks, where it is certain, for policy; None where pods are not verified."""
+
+    def cluster_view(self) -> ClusterView:
+        """What plugins in Python may look up in the store."""
 
     def search_path(self) -> SearchPathHandle:
         """The search path of each client that is a pod, for plugin autopath."""

@@ -248,6 +248,11 @@ cdef class Kubernetes(ViewHandler):
 
         return certain(self, name)
 
+    def cluster_view(self):
+        from fastdns.plugins.kubernetes._cluster import ClusterView
+
+        return ClusterView(self)
+
     def search_path(self):
         return self._search_path(False)
 

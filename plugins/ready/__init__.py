@@ -51,6 +51,8 @@ class Readiness:
     def __init__(self) -> None:
         #: The later block's plugin stands for all of its name.
         self.checks: dict[str, Callable[[], bool]] = {}
+        #: What a plugin has to say beside its being ready, "" for nothing.
+        self.notes: list[tuple[str, Callable[[], str]]] = []
         self.continuously = False
         self.stopping = False
         self._was_ready: set[str] = set()
@@ -64,8 +66,11 @@ class Readiness:
         controller.on_shutdown(self.shutdown)
 
     def add(self, config: Config) -> None:
-        """Every handler that has a method ``ready``, or whose ``plugin`` has one."""
+        """Every handler that has a method ``ready``, or whose ``plugin`` has one; and notes of those that have a method ``note``."""
         for handler in config.handlers:
+            note = getattr(handler, "note", None)
+            if callable(note):
+                self.notes.append((handler.name, note))
             check = getattr(handler, "ready", None) or getattr(handler.plugin, "ready", None)
             if callable(check):
                 self.checks[handler.name] = check
@@ -93,6 +98,7 @@ class Readiness:
             return Reply(503, b"Shutting down")
         names = ",".join(self.missing())
         if not names:
-            return Reply(body=b"OK")
+            notes = [f"plugin/{name}: {text}" for name, note in self.notes if (text := note())]
+            return Reply(body="\n".join(["OK", *notes]).encode())
         log.info(f'Plugins not ready: "{names}"')
         return Reply(503, names.encode())

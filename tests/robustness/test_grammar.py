@@ -1,4 +1,4 @@
-"""Random Corefiles from a grammar: no server ends, no query stays unanswered, and a rule says the same natively and on the Python lane."""
+"""Random Corefiles from a grammar: no server ends, no query stays unanswered, and a rule says the same natively and in Python."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_plan(tmp_path: Path) -> None:
     assert status == 0
     planned = json.loads(out)
     servers = {server["address"]: server["zones"] for server in planned["servers"]}
-    chain = [("log", "native"), ("mine", "Python lane"), ("forward", "native"), ("whoami", "native")]
+    chain = [("log", "native"), ("mine", "Python executor"), ("forward", "native"), ("whoami", "native")]
     assert set(servers) == {"dns://127.0.0.1:53", "dns://127.0.0.1:1053", "dns://:53"}
     for address, zone in (("dns://127.0.0.1:53", "a.test."), ("dns://127.0.0.1:1053", "b.test.")):
         (found,) = servers[address]
@@ -200,7 +200,7 @@ def test_plan(tmp_path: Path) -> None:
     status, out, _ = run("plan", "-", stdin=text, cwd=tmp_path)
     assert status == 0
     assert out.endswith("dns://:53\n  .  block 2, /dev/stdin:9\n    errors        native\n    whoami        native\n")
-    assert "    mine          Python lane\n" in out
+    assert "    mine          Python executor\n" in out
     assert run("plan", "-", stdin=". {\n erors\n}")[0] == 1
 
 

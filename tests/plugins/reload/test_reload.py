@@ -134,3 +134,36 @@ def test_server_takes_up_changes(serve: Serve) -> None:
     server.write(answer(5))
     until(lambda: served(server, 5))
     assert len(re.findall(r"Restart failed", server.log())) == 1
+
+
+PLUGIN = """
+from fastdns.plugin import Plugin
+
+class Fixed(Plugin):
+    def serve(self, query):
+        return query.reply("A 192.0.2.NUMBER")
+
+def setup(controller):
+    return Fixed()
+"""
+
+
+def test_files_of_plugins_are_watched(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "fixed.py"
+    path.write_text(PLUGIN.replace("NUMBER", "1"))
+    server = serve(".:{port} {\n bind 127.0.0.1\n reload 2s 0s\n\n plugin {dir}/../fixed.py\n}\n")
+    assert server.answers("example.org.") == ["192.0.2.1"]
+    path.write_text(PLUGIN.replace("NUMBER", "2"))
+    server.until("example.org.", "A", ["192.0.2.2"])
+    # A broken one is refused with the place in the Corefile and a traceback of its own frames; the former one goes on.
+    path.write_text(PLUGIN.replace("NUMBER", "3") + "\ndef helper():\n    return nosuch\n\nhelper()\n")
+    server.wait_log(
+        r"^\[ERROR\] Restart failed: plugin/plugin: \S+/Corefile:5 - Error during parsing: \S+/fixed\.py: NameError: name 'nosuch' is not defined"
+        r" \(fixed\.py:12\)\n"
+        r"\[ERROR\]     at \S+/fixed\.py:14 in <module>: helper\(\)\n"
+        r"\[ERROR\]     at \S+/fixed\.py:12 in helper: return nosuch\n"
+        r"\[ERROR\] plugin/reload: Corefile changed but reload failed"
+    )
+    assert server.answers("example.org.") == ["192.0.2.2"]
+    path.write_text(PLUGIN.replace("NUMBER", "4"))
+    server.until("example.org.", "A", ["192.0.2.4"])

@@ -22,7 +22,7 @@ import pytest
 from fastdns._wire import name_wire, suffix_hashes
 from fastdns.executor.verdicts import Verdicts
 from fastdns.plugin import DROP, PASS, Plugin, Query, Record, Reply
-from fastdns.testing import Case, Dropped, Failed, Lane, Passed, ask, check, make
+from fastdns.testing import Case, Dropped, Executor, Failed, Passed, ask, check, make
 from tests.server import Server
 
 Serve = Callable[..., Server]
@@ -388,46 +388,46 @@ class Sink(Plugin):
         return query.reply("A 192.0.2.1", ttl=60, additional=additional).remember(100, suffix="ads.example.")
 
 
-def test_a_lane_applies_what_is_remembered() -> None:
+def test_an_executor_applies_cached_verdicts() -> None:
     plugin = Sink()
-    lane = Lane(plugin)
+    executor = Executor(plugin)
     for name in ("a.ads.example.", "b.ads.example.", "ads.example."):
-        reply = lane.ask(name)
+        reply = executor.ask(name)
         check(reply, Case(name, answer=[f"{name} 60 IN A 192.0.2.1"], additional=["fixed.example. 10 IN A 192.0.2.2"]))
         assert reply.options[0].otype == 15
-    assert lane.served == 1
-    lane.advance(50)
-    assert lane.ask("c.ads.example.").answer[0].ttl == 50
-    lane.advance(49.5)
-    assert lane.ask("c.ads.example.").answer[0].ttl == 1
-    assert lane.served == 1
-    lane.advance(1)
-    assert lane.ask("c.ads.example.").answer[0].ttl == 60
-    assert lane.served == 2
+    assert executor.served == 1
+    executor.advance(50)
+    assert executor.ask("c.ads.example.").answer[0].ttl == 50
+    executor.advance(49.5)
+    assert executor.ask("c.ads.example.").answer[0].ttl == 1
+    assert executor.served == 1
+    executor.advance(1)
+    assert executor.ask("c.ads.example.").answer[0].ttl == 60
+    assert executor.served == 2
     assert plugin.forget(suffix="x.y.ads.example.") == 1
-    lane.ask("c.ads.example.")
-    assert lane.served == 3
+    executor.ask("c.ads.example.")
+    assert executor.served == 3
     for _ in range(3):
-        lane.ask("c.ads.example.", "TXT")
-    assert lane.served == 4
-    assert lane.ask("own.example.").answer[0].ttl == 30
-    reply = lane.ask("OWN.example.")
+        executor.ask("c.ads.example.", "TXT")
+    assert executor.served == 4
+    assert executor.ask("own.example.").answer[0].ttl == 30
+    reply = executor.ask("OWN.example.")
     assert [reply.answer[0].to_text(), reply.answer[1].to_text()] == ["OWN.example. 30 IN A 192.0.2.8", "OWN.example. 30 IN A 192.0.2.9"]
 
 
-def test_a_lane_raises_as_ask_does() -> None:
-    lane = Lane(Sink())
+def test_an_executor_raises_as_ask_does() -> None:
+    executor = Executor(Sink())
     for _ in range(3):
         with pytest.raises(Passed):
-            lane.ask("www.example.")
-        assert lane.ask("www.example.", below=lambda name, qtype: ["A 192.0.2.7"]).answer[0][0].to_text() == "192.0.2.7"
+            executor.ask("www.example.")
+        assert executor.ask("www.example.", below=lambda name, qtype: ["A 192.0.2.7"]).answer[0][0].to_text() == "192.0.2.7"
         with pytest.raises(Failed, match="REFUSED: no"):
-            lane.ask("x.refused.example.", client="2001:db8::1")
+            executor.ask("x.refused.example.", client="2001:db8::1")
         with pytest.raises(Dropped):
-            lane.ask("x.dropped.example.", "MX")
-    assert lane.served == 3
+            executor.ask("x.dropped.example.", "MX")
+    assert executor.served == 3
     with pytest.raises(ValueError, match=r"the client is not in 2001:db8::/32"):
-        lane.ask("x.refused.example.", client="2001:db9::1")
+        executor.ask("x.refused.example.", client="2001:db9::1")
     with pytest.raises(Failed):
         ask(Sink(), "x.refused.example.", client="2001:db8::2")
 

@@ -1,4 +1,4 @@
-"""What a query costs that a Python plugin answers: to the lane's thread and back, a batch at a time."""
+"""What a query costs that a Python plugin answers: to the executor's thread and back, a batch at a time."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from fastdns.bench.micro.replay import Replay
 from fastdns.bench.replay import BATCH, query
 from fastdns.engine.chains import ServerSpec, ZoneSpec
 from fastdns.engine.engine import Engine
-from fastdns.executor.executor import PythonHandler
+from fastdns.executor.handler import PythonHandler
 from fastdns.plugin import PASS, Plugin
-from fastdns.query import Query
+from fastdns.query import Query, Result
 
 #: Batches of a round: processor time of another thread is not known to the microsecond.
 BATCHES = 200
 
 
 class Answers(Plugin):
-    def serve(self, query: Query) -> object:
+    def serve(self, query: Query) -> Result:
         return query.reply("A 192.0.2.1", ttl=5)
 
 
 class Passes(Plugin):
-    def serve(self, query: Query) -> object:
+    def serve(self, query: Query) -> Result:
         return PASS
 
 
