@@ -10,12 +10,15 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import venv
 import zipfile
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+from tests.server import Server
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Installed name of a top folder -> where it lies, as in setup.py.
@@ -220,3 +223,47 @@ def test_a_package_with_a_native_plugin(wheel: Path, tmp_path: Path) -> None:
     assert all(file.startswith(str(environment)) for file in place.split())
     told = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", package / "tests", cwd=tmp_path)
     assert " 4 passed" in f" {told.splitlines()[-1]}"
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the wheel alone, and of this one what the wheel and tests need from elsewhere."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder / "venv", with_pip=False, symlinks=True)
+    others = folder / "others"
+    others.mkdir()
+    for path in map(Path, {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
+        for entry in path.iterdir():
+            if "fastdns" not in entry.name and entry.suffix != ".pth" and not (others / entry.name).exists():
+                (others / entry.name).symlink_to(entry)
+    purelib = folder / "venv" / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    (purelib / "others.pth").write_text(f"{others}\n")
+    install(folder / "venv", wheel)
+    return folder / "venv"
+
+
+def install(environment: Path, wheel: Path) -> None:
+    run(sys.executable, "-m", "pip", f"--python={environment / 'bin' / 'python'}", "install", "-q", "--no-deps", "--no-index", wheel, cwd=environment)
+
+
+def test_a_package_with_a_python_plugin(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Built, installed, found by its entry point; its own tests and mypy pass, and it serves."""
+    tree = tmp_path / "python_plugin"
+    shutil.copytree(ROOT / "tests" / "packages" / "python_plugin", tree)
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", tmp_path, tree, cwd=tmp_path)
+    (made,) = tmp_path.glob("fastdns_sinkhole-*.whl")
+    install(environment, made)
+    python = environment / "bin" / "python"
+    clean = {"PYTHONPATH": "", "MYPYPATH": ""}
+    shutil.rmtree(tree / "src")
+    run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", tree, "tests", cwd=tree, env=clean)
+    run(python, "-m", "mypy", "--strict", "--config-file=", "-p", "fastdns_sinkhole", cwd=tmp_path, env=clean)
+    run(python, "-m", "mypy", "--strict", "--config-file=", tree / "tests" / "test_sinkhole.py", cwd=tmp_path, env=clean)
+    assert "sinkhole" in run(environment / "bin" / "fastdns", "-plugins", cwd=tmp_path, env=clean).split()
+    (tmp_path / "names.txt").write_text("ads.example.\n")
+    monkeypatch.setenv("FASTDNS_BIN", str(environment / "bin" / "fastdns"))
+    folder = tmp_path / "server"
+    folder.mkdir()
+    with Server(folder, ".:{port} {\n bind 127.0.0.1\n sinkhole {dir}/../names.txt {\n  answer 192.0.2.1\n }\n whoami\n}\n", env=clean) as server:
+        assert server.answers("a.ads.example.") == ["192.0.2.1"]
+        assert server.query("other.example.").additional
