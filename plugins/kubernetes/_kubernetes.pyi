@@ -1,8 +1,8 @@
 """The native handler of kubernetes."""
 
 from fastdns.plugins.autopath._autopath import SearchPathHandle
-from fastdns.plugins.kubernetes._handler import ViewHandler
 from fastdns.plugins.kubernetes._cluster import ClusterView
+from fastdns.plugins.kubernetes._handler import ViewHandler
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.walk.metadata import LabelHandle
 
