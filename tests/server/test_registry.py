@@ -130,12 +130,12 @@ def test_plugin_files(tmp_path: Path) -> None:
 
 BAD_FILES: list[tuple[str, Any, str]] = [
     ("plugin", None, r"plugin/plugin: Corefile:2 - Error during parsing: Wrong argument count"),
-    ("plugin {FILE}", None, r"plugin/plugin: open .*x\.py: no such file or directory"),
+    ("plugin {FILE}", None, r"plugin/plugin: Corefile:2 - Error during parsing: open .*x\.py: no such file or directory"),
     ("plugin {FILE}", "def setup(:", r"plugin/plugin: .*x\.py: SyntaxError"),
     ("plugin {FILE}", "a = 1", r"plugin/plugin: .*x\.py: AttributeError"),
     ("plugin {FILE}", "before = 'nowhere'\ndef setup(c): pass", r"no directive nowhere"),
     ("plugin {FILE}", "def setup(c): raise ValueError('no good')", r"^plugin/x: no good$"),
-    ("plugin {FILE}", "def setup(c): 1 / 0", r"^plugin/x: ZeroDivisionError: division by zero \(x\.py:1\)$"),
+    ("plugin {FILE}", "def setup(c): 1 / 0", r"^plugin/x: Corefile:2 - Error during parsing: ZeroDivisionError: division by zero \(x\.py:1\)$"),
     ("plugin {FILE}", "def setup(c): c.next(); raise c.err('bad')", r"^plugin/x: Corefile:2 - Error during parsing: bad$"),
 ]
 
