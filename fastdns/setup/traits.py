@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 __all__ = ["Traits"]
 
 
-@dataclass(frozen=True, slots=True)
 class Traits:
     """A module attribute ``TRAITS`` beside ``setup``. Raises ValueError for traits that exclude each other."""
 
-    #: It answers queries itself. `fastdns check` warns of a block in which no plugin does.
-    answers: bool = True
+    # No dataclass: that module takes a megabyte of others with it.
+    __slots__ = ("answers", "any_class", "explain", "runs_in_check", "side_effects")
 
-    #: Its servers take queries of every class, CH among them; they refuse all but IN where no plugin of theirs has this.
-    any_class: bool = False
-
-    #: It opens pages, runs commands, writes files, logs, counts or sends of its own accord. Where a Corefile is only tried (`fastdns check`, `fastdns
-    #: explain -conf`) it is left out, and its `done` hook does not see the query of `fastdns explain`.
-    side_effects: bool = False
-
-    #: Where a Corefile is only tried, its start-up hooks run and it is asked. Otherwise it is imported and set up there, and queries pass it by.
-    runs_in_check: bool = False
-
-    #: Words of `fastdns explain` for what its handler did: hook and verdict (``query answered``) to text (``hit``).
-    explain: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.side_effects and self.runs_in_check:
+    def __init__(
+        self,
+        *,
+        answers: bool = True,
+        any_class: bool = False,
+        side_effects: bool = False,
+        runs_in_check: bool = False,
+        explain: Mapping[str, str] | None = None,
+    ) -> None:
+        if side_effects and runs_in_check:
             raise ValueError("a plugin with side effects does not run in check")
+        #: It answers queries itself. `fastdns check` warns of a block in which no plugin does.
+        self.answers = answers
+        #: Its servers take queries of every class, CH among them; they refuse all but IN if no plugin of theirs has this.
+        self.any_class = any_class
+        #: It opens pages, runs commands, writes files, logs, counts or sends by itself. It is left out if a Corefile is only checked
+        #: (`fastdns check`, `fastdns explain -conf`), and its `done` hook does not see the query of `fastdns explain`.
+        self.side_effects = side_effects
+        #: If a Corefile is only checked, its start-up hooks run and it is queried. Otherwise it is imported and set up there, and queries pass it by.
+        self.runs_in_check = runs_in_check
+        #: Words of `fastdns explain` for what its handler did: hook and verdict (``query answered``) to text (``hit``).
+        self.explain: Mapping[str, str] = explain or {}
