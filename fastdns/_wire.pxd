@@ -1,12 +1,12 @@
-"""The DNS wire format on raw buffers: the one place where bytes from the network are read.
+"""The DNS wire format: the only module that parses messages from the network.
 
-Every read goes through `Cursor` or through a loop that checks its bound; callers get parsed structs.
-Nothing here allocates or touches Python. RFC 1035 (messages), RFC 6891 (EDNS), RFC 3597 (unknown types).
+Every read goes through `Cursor` or through a loop that checks its bound. Callers get structs whose offsets and lengths are inside the message.
+Nothing here allocates memory or uses Python objects. RFC 1035 (messages), RFC 6891 (EDNS), RFC 3597 (unknown types).
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memcmp
 from fastdns.system.byteorder cimport load16, load32, store16, store32
-# The names that other modules cimport from here.
+# Other modules cimport these names from here.
 from fastdns.protocol.header cimport (FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z, FLAGS_OPCODE, OPCODE_NOTIFY,
                                       OPCODE_QUERY, OPCODE_UPDATE, RCODE_BADVERS, RCODE_FORMERR, RCODE_NOERROR, RCODE_NOTAUTH, RCODE_NOTIMP,
                                       RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, flags_opcode, flags_rcode)
@@ -33,7 +33,7 @@ cdef struct Name:
     uint8_t labels              # labels without the root
     uint8_t offset[LABELS_MAX + 1]  # of each label in wire and lower; offset[labels] is the root's
     uint32_t hash[LABELS_MAX + 1]   # of the suffix that begins at each label; hash[labels] is the root's
-    uint8_t wire[NAME_MAX + 17]     # uncompressed, case as received; the slack lets loads and stores of 16 octets run over
+    uint8_t wire[NAME_MAX + 17]     # uncompressed, case as received; 17 spare octets for loads and stores of 16
     uint8_t lower[NAME_MAX + 17]    # the same in lower case
 
 cdef struct Edns:
@@ -45,7 +45,7 @@ cdef struct Edns:
     uint16_t options_length     # octets
     const uint8_t *options      # borrowed from the packet
 
-cdef struct Message:            # a parsed header and question, with the spans of what follows
+cdef struct Message:            # header and question, and the offsets of what follows
     uint16_t id
     uint16_t flags              # raw, opcode and rcode included
     uint16_t counts[4]          # as in the header
@@ -53,23 +53,23 @@ cdef struct Message:            # a parsed header and question, with the spans o
     uint16_t qclass
     uint16_t question_length    # octets of the question section, from HEADER_SIZE on, as received
     uint16_t records            # offset behind the question
-    uint16_t soa_serial_found   # 1 when the authority holds exactly one SOA (IXFR)
+    uint16_t soa_serial_found   # 1 when the authority section has exactly one SOA (IXFR, RFC 1995 3)
     uint32_t soa_serial
     uint16_t tsig               # offset of the TSIG record, 0 for none
     Edns edns
 
-cdef struct Cursor:             # sticky error: after the first bad read all reads give 0
+cdef struct Cursor:             # after the first read beyond the end `bad` is set, and all reads return 0
     const uint8_t *base
     uint32_t length
     uint32_t offset
     uint8_t bad
 
-cdef struct Section:            # iterates the records of a message; see wire_next_record
+cdef struct Section:            # iterator over the records of a message; see wire_next_record
     Cursor cursor
-    uint16_t left[3]            # records still to come of answer, authority, additional
+    uint16_t left[3]            # records not yet read of answer, authority, additional
     uint8_t index               # 0 answer, 1 authority, 2 additional
 
-cdef struct WireRecord:         # one record of a received message; all spans borrowed
+cdef struct WireRecord:         # one record of a received message; offsets are from the message's first octet
     uint32_t owner              # offset of the owner name
     uint16_t type
     uint16_t klass
@@ -78,12 +78,12 @@ cdef struct WireRecord:         # one record of a received message; all spans bo
     uint32_t rdata              # offset
     uint8_t section             # 0 answer, 1 authority, 2 additional
 
-# Of the name hash; random for each process. Native code that counts instructions sets them before the first name is hashed (bench/_replay).
+# Key of the name hash, random for each process. bench/_replay sets a fixed key before the first name is hashed, so that instruction counts repeat.
 cdef uint64_t wire_seed
 cdef uint64_t wire_multiplier   # odd
 
 cdef inline void copy_octets(uint8_t *out, const uint8_t *octets, uint32_t n) noexcept nogil:
-    """memcpy for what is a few dozen octets long, and not known to the compiler: it makes `rep movs` of those, which takes longer to begin."""
+    """memcpy for a few dozen octets whose number the compiler does not know: gcc would emit `rep movs`, which has a high start-up cost."""
     cdef uint32_t at = 0
     if n >= 16:
         while at + 16 < n:
@@ -102,7 +102,7 @@ cdef inline void copy_octets(uint8_t *out, const uint8_t *octets, uint32_t n) no
             at += 1
 
 cdef inline bint octets_equal(const uint8_t *a, const uint8_t *b, uint32_t n) noexcept nogil:
-    """memcmp for a zone's name or a key: short, mostly equal, and not worth a call."""
+    """memcmp for names and keys: they are short and mostly equal, and a function call would cost more than the comparison."""
     cdef uint64_t x, y
     cdef uint32_t at = 0
     if n < 8:
@@ -131,56 +131,55 @@ cdef inline uint64_t lower8(uint64_t v) noexcept nogil:
 
 # ---- names ----
 
-# Fills labels, offsets, lower case and hashes of a name whose wire form (length octets) stands in name.wire.
-# The wire form must be valid: it comes from a parser or from wire_name_from_text.
+# Fills labels, offsets, lower case and hashes of a name from name.wire and name.length. The wire form must be valid.
 cdef void wire_name_index(Name *name) noexcept nogil
-# Reads the name at *offset of a message, following pointers strictly backwards, into name (indexed), and moves *offset
-# behind it. -1 when it is malformed, else 0.
+# Reads the name at *offset of a message into name, with all its fields, and moves *offset behind it. Compression pointers must point backwards.
+# 0, or -1 when the name is malformed.
 cdef int wire_read_name(const uint8_t *message, uint32_t length, uint32_t *offset, Name *name) noexcept nogil
-# The same, giving only the wire form; out has NAME_MAX octets. Returns its length, or -1.
+# As wire_read_name, but writes the uncompressed wire form only; out has NAME_MAX octets. Returns its length, or -1.
 cdef int wire_expand_name(const uint8_t *message, uint32_t length, uint32_t *offset, uint8_t *out) noexcept nogil
-# The address in the first client-subnet option (RFC 7871), filled up with zeros: its family, 4 or 6; 0 where there is none, or it is malformed. An
-# option that tells nothing (family 0) has the address 0.0.0.0. octets has room for 16.
+# The address of the first client-subnet option (RFC 7871), padded with zeros, into octets (16). Returns 4 or 6; 0 when there is no such option
+# or it is malformed. An option with family 0 gives 0.0.0.0.
 cdef uint8_t wire_subnet(const Edns *edns, uint8_t *octets) noexcept nogil
-# Moves *offset behind a name without expanding it; -1 when it runs out of the message or a label is malformed.
+# Moves *offset behind a name without expanding it. 0, or -1 when the name exceeds the message or a label is malformed.
 cdef int wire_skip_name(const uint8_t *message, uint32_t length, uint32_t *offset) noexcept nogil
-# Sets name from an uncompressed, trusted wire form (an index node, a template) and indexes it.
+# Sets all fields of name from a valid uncompressed wire form, such as that of an index node.
 cdef void wire_name_copy(Name *name, const uint8_t *wire, int length) noexcept nogil
-# Length of a trusted uncompressed name, root included.
+# Length in octets of a valid uncompressed name, root included.
 cdef int wire_name_length(const uint8_t *wire) noexcept nogil
-# True when two uncompressed names are equal without regard to case.
+# True when two uncompressed names of this length are equal without regard to case.
 cdef bint wire_name_equal(const uint8_t *a, const uint8_t *b, int length) noexcept nogil
-# Hash of a lower-case uncompressed name, as in Name.hash[0]; the seed is the process's.
+# Hash of a lower-case uncompressed name, equal to Name.hash[0].
 cdef uint32_t wire_name_hash(const uint8_t *lower) noexcept nogil
 # Presentation form with a final dot and \DDD escapes (RFC 1035 5.1), as CoreDNS prints it; out has 1024 octets. Returns the length.
 cdef int wire_name_text(const uint8_t *wire, char *out) noexcept nogil
 
 # ---- messages ----
 
-cdef enum Acceptance:           # what the server does with a received message (spec/server.md 2)
-    ACCEPT
-    IGNORE                      # too short, or a reply
-    REJECT_HEADER               # bare header back: rcode in *rcode
-    REJECT_QUESTION             # header and question back
+cdef enum Acceptance:           # what the server does with a received message
+    ACCEPT                      # it is a query: the plugins get it
+    IGNORE                      # too short, or a reply: no answer
+    REJECT_HEADER               # the reply is a header only, with *rcode
+    REJECT_QUESTION             # the reply is header and question, with *rcode
 
-# The one accept-and-limit function of every transport. Fills message and name; *rcode for the rejections.
+# Checks a received message, for all transports. Fills message and name; sets *rcode for the two rejections.
 cdef Acceptance wire_accept(const uint8_t *packet, uint32_t length, Message *message, Name *name, uint8_t *rcode) noexcept nogil
-# Writes the rejection of a message: returns the reply's length. out has HEADER_SIZE + 260 octets.
+# Writes the reply for REJECT_HEADER or REJECT_QUESTION. out has HEADER_SIZE + 260 octets. Returns the reply's length.
 cdef uint32_t wire_reject(const uint8_t *packet, const Message *message, Acceptance how, uint8_t rcode, uint8_t *out) noexcept nogil
 
-# Parses a reply (forward, transfers): header, question, EDNS. 0, or -1 when it is malformed. Name may be NULL.
+# Parses a reply from an upstream or a primary: header, question, EDNS. name may be NULL. 0, or -1 when the message is malformed.
 cdef int wire_parse_reply(const uint8_t *packet, uint32_t length, Message *message, Name *name) noexcept nogil
-# Iterates the records of a message that was parsed by one of the two above.
+# Begins to iterate the records of a message that wire_accept or wire_parse_reply has parsed.
 cdef void wire_begin_records(const uint8_t *packet, uint32_t length, const Message *message, Section *section) noexcept nogil
-# 1 with the next record, 0 at the end, -1 when malformed.
+# Reads the next record. 1: record is filled, 0: no more records, -1: malformed.
 cdef int wire_next_record(Section *section, WireRecord *record) noexcept nogil
-# Copies rdata of a record that wire_next_record gave with its embedded names uncompressed (the types of RR_RECEIVED).
-# out has room for `capacity`; returns the length, -1 when malformed, -2 when out is too small.
+# Copies the rdata of a record from wire_next_record, with its names uncompressed (types with RR_RECEIVED). out has `capacity` octets.
+# Returns the length, -1 when the rdata is malformed, -2 when out is too small.
 cdef int wire_expand_rdata(const uint8_t *packet, uint32_t length, const WireRecord *record, uint8_t *out, uint32_t capacity) noexcept nogil
 
 cdef inline bint wire_answers(const uint8_t *packet, uint32_t length, const uint8_t *request, uint32_t question_length) noexcept nogil:
-    """True when a received message replies to a request that begins with header and question: QR, the same id and opcode, the same one
-    question (name without case). Whether the rest is well formed is left to who parses it."""
+    """True when a received message is a reply to a request: QR is set, id and opcode are equal, and so is the one question (the name without
+    regard to case). The request begins with header and question. The caller checks the rest of the message when it parses it."""
     return (length >= HEADER_SIZE + question_length and packet[0] == request[0] and packet[1] == request[1] and packet[2] & 0x80 != 0
             and (load16(packet + 2) ^ load16(request + 2)) & FLAGS_OPCODE == 0 and packet[4] == 0 and packet[5] == 1
             and memcmp(packet + HEADER_SIZE + question_length - 4, request + HEADER_SIZE + question_length - 4, 4) == 0

@@ -45,7 +45,7 @@ cdef uint64_t wire_seed = 0
 cdef uint64_t wire_multiplier = 0
 
 cdef int seed_hash() except -1:
-    """Keys the name hash once for the process, so that nobody outside can aim at one bucket."""
+    """Sets the key of the name hash to random numbers, so that a client cannot choose names that fall into one bucket."""
     global wire_seed, wire_multiplier
     cdef uint64_t words[2]
     if getrandom(words, sizeof(words), 0) != sizeof(words):
@@ -60,7 +60,7 @@ seed_hash()
 # ---- names ----
 
 cdef inline uint64_t hash_label(uint64_t state, const uint8_t *label, bint upper) noexcept nogil:
-    """Folds one label, length octet included, into the state of the labels to its right. Reads up to 7 octets beyond the label."""
+    """Hashes one label, length octet included, with the hash of the labels to its right. Reads up to 7 octets beyond the label."""
     cdef uint32_t left = <uint32_t>label[0] + 1
     cdef uint64_t chunk
     while left > 8:
@@ -69,7 +69,7 @@ cdef inline uint64_t hash_label(uint64_t state, const uint8_t *label, bint upper
         label += 8
         left -= 8
     memcpy(&chunk, label, 8)
-    chunk <<= (0u - 8 * left) & 63  # what is behind the label falls out
+    chunk <<= (0u - 8 * left) & 63  # discards the octets behind the label
     return wire_fold(state ^ (lower8(chunk) if upper else chunk), wire_multiplier)
 
 
@@ -84,7 +84,7 @@ cdef inline void hash_labels(Name *name, const uint8_t *octets, bint upper) noex
 
 
 cdef inline void hash_suffixes(Name *name, const uint8_t *octets, bint upper) noexcept nogil:
-    """The hashes of a name whose labels are known. Its octets are followed by 7 that can be read, and some may be in upper case."""
+    """Fills the hashes of a name whose labels are known. 7 octets behind its wire form are readable. Letters may be in upper case."""
     if upper:
         hash_labels(name, octets, True)
     else:
@@ -130,7 +130,7 @@ cdef int wire_expand_name(const uint8_t *message, uint32_t length, uint32_t *off
                 return -1
             target = ((octet & 0x3F) << 8) | message[at + 1]
             hops += 1
-            # Strictly backwards from where this run of labels began: every name ends, whatever the pointers are.
+            # A pointer must point to before the labels that it follows: the loop ends for any pointers.
             if target >= segment or hops > POINTER_HOPS:
                 return -1
             if not jumped:
@@ -148,7 +148,7 @@ cdef int wire_read_name(const uint8_t *message, uint32_t length, uint32_t *offse
     cdef uint32_t limit = min(left, <uint32_t>NAME_MAX)
     cdef uint32_t at = 0, labels = 0, last, size
     cdef bint upper
-    # A question is not compressed and type and class follow it: one pass over the packet, without reading back what was just written.
+    # Fast path: the name of a question is not compressed, and type and class follow it. One pass over the packet.
     while at < limit:
         size = wire[at]
         if size - 1 >= 63:
@@ -167,7 +167,7 @@ cdef int wire_read_name(const uint8_t *message, uint32_t length, uint32_t *offse
     name.labels = <uint8_t>labels
     offset[0] += at + 1
     upper = wire_lower(wire, name.wire, name.lower, at + 1)
-    # What the last label's last load runs over must be there, too; for the others it is.
+    # The last label's last load reads beyond the name: these octets must be initialised.
     hash_suffixes(name, wire if last + ((at - last + 7) & ~<uint32_t>7) <= left else name.wire, upper)
     return 0
 
@@ -260,7 +260,7 @@ cdef int wire_name_text(const uint8_t *wire, char *out) noexcept nogil:
     return used
 
 
-# ---- reading with a sticky error ----
+# ---- bounded reads ----
 
 cdef inline uint16_t read16(Cursor *cursor) noexcept nogil:
     cdef uint32_t at = cursor.offset
@@ -295,7 +295,7 @@ cdef inline void read_over_name(Cursor *cursor) noexcept nogil:
 # ---- records ----
 
 cdef bint rdata_valid(const uint8_t *message, uint32_t end, uint32_t at, uint16_t type) noexcept nogil:
-    """Does the rdata at [at, end) have its type's shape? Names in it may point back into the message."""
+    """Whether the rdata at [at, end) fits its type's layout. Names in it may be compressed."""
     cdef uint32_t size = end - at, left
     cdef const RRType *known
     cdef const int8_t *block
@@ -353,7 +353,7 @@ cdef int wire_next_record(Section *section, WireRecord *record) noexcept nogil:
     cdef Cursor *cursor = &section.cursor
     while section.index < 3 and section.left[section.index] == 0:
         section.index += 1
-    # Counts that promise more than the message holds are tolerated where it ends between two records.
+    # A message that ends between two records is accepted even if its counts are higher, as CoreDNS does.
     if section.index == 3 or cursor.offset == cursor.length:
         return 0
     section.left[section.index] -= 1
@@ -424,7 +424,7 @@ cdef inline void read_header(const uint8_t *packet, Message *message) noexcept n
 
 
 cdef inline int read_question(const uint8_t *packet, uint32_t length, Message *message, Name *name) noexcept nogil:
-    """The one question, which may end with the message behind its name or its type. 0, 1 when there is none at all, -1 malformed."""
+    """Reads the question; the message may end behind its name or its type. 0, 1: the message ends before the question, -1: malformed."""
     cdef uint32_t at = HEADER_SIZE
     if at == length:
         message.counts[0] = 0
@@ -480,7 +480,7 @@ cdef inline bint has_rest(uint32_t length, const Message *message) noexcept nogi
 
 
 cdef int read_rest(const uint8_t *packet, uint32_t length, Message *message) noexcept nogil:
-    """Checks all records behind the question and keeps what the core needs of them."""
+    """Checks all records behind the question; stores EDNS, TSIG offset and SOA serial in message."""
     cdef Section section
     cdef WireRecord record
     cdef int status
@@ -558,10 +558,10 @@ cdef int wire_parse_reply(const uint8_t *packet, uint32_t length, Message *messa
     return read_rest(packet, length, message) if has_rest(length, message) else 0
 
 
-# ---- the Python side: tests and rare users ----
+# ---- Python ----
 
 def name_text(bytes wire not None) -> str:
-    """Presentation form of an uncompressed wire-form name. ValueError when it is not one."""
+    """Presentation form of an uncompressed name in wire form. Raises ValueError when the octets are not a name."""
     cdef Name name
     cdef char out[1100]
     cdef uint32_t at = 0
@@ -613,7 +613,7 @@ def name_wire(str text not None) -> bytes:
 
 
 def accept(bytes packet not None) -> tuple:
-    """What the server makes of a message: (acceptance, rcode, question name or None, qtype, qclass), acceptance as in _wire.pxd."""
+    """`wire_accept` of a message: (acceptance, rcode, question name or None, qtype, qclass), acceptance as in _wire.pxd."""
     cdef Message message
     cdef Name name
     cdef uint8_t rcode = 0

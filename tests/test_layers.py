@@ -47,7 +47,7 @@ ORDER = [
 #: Modules of a folder, where `.pyx`, `.pxd` and `.pyi` of one name count once.
 MODULES_MAX = 25
 #: Fields `void *`: contexts that their owner hands to a function of its own. Any other one hides a struct.
-CONTEXTS = {"annex", "argument", "connection", "context", "data", "iov_base", "msg_control", "msg_name", "owner", "ptr", "state", "task"}
+CONTEXTS = {"attachment", "argument", "connection", "context", "data", "iov_base", "msg_control", "msg_name", "owner", "ptr", "state", "task"}
 #: Fields `void *` of another kind, none of which hides a struct of a package above: by module and field.
 UNTYPED = {
     "fastdns.expression.matcher.compiled": "an RE2 of C++",

@@ -15,7 +15,7 @@ from fastdns._mux cimport NativeHandler, handler_init, mux_match, query_answer, 
 from fastdns.index.nodes cimport IndexRecord, rrset_record
 from fastdns.message.reply cimport Reply, reply_begin, reply_end, reply_parse
 from fastdns._wire cimport ACCEPT, CLASS_IN, FLAG_AA, MESSAGE_MAX, TYPE_A, Message, Name, wire_accept, wire_name_copy, wire_read_name
-from fastdns.plugins.cache._store cimport SUCCESS, Entry, Key, Outcome, Store, key_set, store_close, store_find, store_open, store_put
+from fastdns.plugins.cache._store cimport SUCCESS, Entry, Key, CacheStoreResult, Store, key_set, store_close, store_find, store_open, store_put
 
 cdef enum:
     MESSAGE_ROOM = 512              # octets of a message in Packets
@@ -302,7 +302,7 @@ cdef class CacheStore:
 
     def put(self, Names names not None, uint32_t times) -> int:
         cdef Key key
-        cdef Outcome outcome
+        cdef CacheStoreResult outcome
         cdef uint32_t i, _turn, stored = 0
         with nogil:
             for _turn in range(times):

@@ -2,7 +2,7 @@
 
 A writer unlinks, takes a ticket, and frees once the ticket has passed (quiescent-state reclamation; fastdns/system/epoch.pxd).
 """
-from fastdns.system.epoch cimport EpochTicket, epoch_passed, epoch_ticket, epoch_wait
+from fastdns.system.epoch cimport EpochMark, epoch_passed, epoch_mark, epoch_wait
 
 # Atomic operations; see fastdns/system/atomic.pxd for the order that each gives.
 from fastdns.system.atomic cimport (atomic_add32, atomic_add_count, atomic_bump32, atomic_bump64, atomic_bump_count, atomic_count64,

@@ -6,11 +6,11 @@ from fastdns.message.reply cimport reply_add, reply_add_record, reply_append, re
 # Octets that live as long as the query.
 from fastdns.message.reply cimport reply_alloc, reply_copy
 # Adding a record unless it is there.
-from fastdns.message.dedup cimport Seen, reply_put, seen_add, seen_begin
+from fastdns.message.dedup cimport Dedup, reply_put, dedup_add, dedup_begin
 
 # What kind of reply it is (NODATA, delegation ...), as cache and dnssec tell them apart.
 from fastdns.message.typify cimport (KIND_DELEGATION, KIND_META, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, KIND_OTHERERROR, KIND_SERVERERROR,
-                                     KIND_UPDATE, ReplyKind, Tally, reply_kind, reply_kind_of, reply_tally)
+                                     KIND_UPDATE, ReplyKind, ReplySummary, reply_kind, reply_kind_of, reply_summarize)
 # TTLs.
 from fastdns.message.reply cimport reply_limit_ttl
 

@@ -1,4 +1,4 @@
-"""The control side: one event loop for all that is not on a query's way. `tasks` says how it is used."""
+"""The control plane: one event loop for everything that does not answer queries. `tasks` has its API."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Client connections of coroutines on the control side's loop: raw non-blocking sockets, with or without TLS, and the head of an HTTP/1.1 reply.
+"""Client connections of coroutines on the control plane's loop: non-blocking sockets, with or without TLS, and the head of an HTTP/1.1 reply.
 
-No connection has buffers of its own: all that belong together read into one.
+All connections of a client read into one buffer, so an idle connection has no buffer.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ CONNECT_TIMEOUT = 3.0
 HANDSHAKE_TIMEOUT = 10.0
 SEND_TIMEOUT = 60.0
 
-#: Octets read at once, into one buffer for all connections of a client: a coroutine uses what it has read before it waits again.
+#: Octets of the buffer that all connections of a client share: a coroutine consumes what it has read before it awaits anything.
 READ = 131072
 #: Octets of the largest TLS record.
 RECORD = 16384
-#: Seconds in which the server may get ahead while a list comes: it writes each object by itself.
+#: Seconds to wait during a list, so that one read returns several objects: the server writes each object by itself.
 GATHER = 0.002
 
 
 class Unreachable(OSError):
-    """No connection to the server, or it broke; `refused` when nobody listened."""
+    """The connection could not be made, or it broke. `refused`: the address has no listener."""
 
     def __init__(self, text: str, refused: bool = False) -> None:
         super().__init__(text)
@@ -46,26 +46,26 @@ class Unreachable(OSError):
 
 
 class HttpError(ValueError):
-    """What came is not HTTP/1.1."""
+    """The reply is not HTTP/1.1."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Whom to connect to."""
+    """A server to connect to."""
 
     host: str
     port: int
-    #: What errors begin with.
+    #: Prefix of error texts.
     dial: str
     #: Makes the TLS context for a connection; None: plain TCP.
     secure: Callable[[], ssl.SSLContext | None] | None = field(default=None, compare=False)
-    #: That the certificate must have.
+    #: Name that the certificate must have.
     name: str = ""
-    #: Asks a proxy, which is the host then, for a tunnel: takes functions that send octets and receive so many. OSError.
+    #: Requests a tunnel from a proxy, whose address `host` is then. Its arguments are functions that send and receive octets. Raises OSError.
     tunnel: Callable[[Send, Receive], Awaitable[None]] | None = field(default=None, compare=False)
-    #: What errors of name resolution begin with.
+    #: Prefix of error texts of name resolution.
     lookup: str = "dial tcp"
-    #: Tells servers behind one proxy apart.
+    #: Distinguishes servers behind one proxy.
     key: object = None
 
 
@@ -83,7 +83,7 @@ class Connection:
 
     @classmethod
     async def connect(cls, peer: Peer, buffer: bytearray) -> Connection:
-        """To the first address of a host that takes it. Unreachable when none does."""
+        """Connect to the first address of the host that accepts. Raises Unreachable."""
         try:
             found = await _resolve(peer.host, peer.port)
         except OSError as error:
@@ -114,7 +114,7 @@ class Connection:
         plain = self.socket
         plain.setblocking(False)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A peer that is gone without a word is noticed within a minute, also by a watch where nothing happens.
+        # Keep-alive: a peer that vanished is detected within a minute, also on a watch without events.
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
@@ -179,7 +179,7 @@ class Connection:
                 raise Unreachable("net/http: TLS handshake timeout")
 
     async def send(self, data: bytes) -> None:
-        """All of the octets. Unreachable."""
+        """Send all octets. Raises Unreachable."""
         left = memoryview(data)
         while left:
             try:
@@ -196,10 +196,10 @@ class Connection:
                 raise Unreachable("write: i/o timeout")
 
     async def receive(self, seconds: float | None, gather: bool = False) -> int:
-        """Octets read into the shared buffer, 0 at the end; ``seconds`` may pass before one comes (None: any time).
+        """Read into the shared buffer; returns the number of octets, 0 at the end. ``seconds``: timeout (None: no limit).
 
-        They must be used before anything else is awaited. With ``gather`` the peer may get ahead when nothing is there, for fewer and larger
-        reads. Unreachable.
+        The caller must consume the octets before it awaits anything. With ``gather`` it waits a moment before it reads when nothing is there, for
+        fewer and larger reads. Raises Unreachable.
         """
         while True:
             try:
@@ -219,7 +219,7 @@ class Connection:
                 raise Unreachable("read: i/o timeout")
 
     def _fill(self) -> int:
-        """Several TLS records at once, for they are as small as the server's writes."""
+        """Read several TLS records: each is as small as the server's write."""
         view = memoryview(self.buffer)
         count = 0
         while count <= READ - RECORD:
@@ -239,7 +239,7 @@ class Connection:
 
 
 def parse_head(head: bytes) -> tuple[int, dict[str, str]]:
-    """Status and headers, names in lower case. HttpError."""
+    """Status and headers of a reply's head, names in lower case. Raises HttpError."""
     first, *lines = head.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
     code = rest[:3]
@@ -255,7 +255,7 @@ def parse_head(head: bytes) -> tuple[int, dict[str, str]]:
 
 
 async def _resolve(host: str, port: int) -> list[tuple[Any, ...]]:
-    """The addresses of a host; only a name takes a thread to ask for. OSError."""
+    """The addresses of a host. A name is resolved on a thread of the pool. Raises OSError."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
@@ -263,7 +263,7 @@ async def _resolve(host: str, port: int) -> list[tuple[Any, ...]]:
 
 
 def _wants(error: OSError) -> str:
-    """Whether TLS must read or write before it goes on."""
+    """The event that TLS needs before it continues: "read" or "write"; "" for any other error."""
     import ssl
 
     if isinstance(error, ssl.SSLWantReadError):

@@ -1,6 +1,6 @@
-"""A thread with an event loop: starting and stopping it, its tasks, what they raise, its niceness.
+"""A thread with an event loop: start and stop, tasks and their exceptions, niceness.
 
-The control side's loop (`fastdns.control`), the front ends' and Python executors' are each an `EventLoop`.
+The loops of the control plane (`fastdns.control`), of the front ends and of the Python executors are `EventLoop`s.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 #: Seconds that tasks have to end.
 STOP_SECONDS = 5.0
-#: Seconds before a loop goes on that raised by itself.
+#: Seconds after which a loop continues that ended with an exception.
 PAUSE = 0.1
 
 log = Log()
@@ -30,20 +30,20 @@ log = Log()
 class EventLoop:
     """A daemon thread that runs an event loop. Methods may be called from any thread.
 
-    With a ``niceness`` the thread is niced while nothing is urgent (`begin_urgent`).
+    With a ``niceness`` the thread is niced, except between `begin_urgent` and `end_urgent`.
     """
 
     def __init__(self, name: str, factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop, niceness: int | None = None) -> None:
         self.name = name
-        #: For readers, transports and the like: to be used on the loop's thread, and before `start`.
+        #: For readers and transports. Used on the loop's thread, and before `start`.
         self.loop = factory()
         self.loop.set_exception_handler(self._failed)
-        #: Those that `spawn` began and that have not ended. Of the loop's thread.
+        #: Tasks of `spawn` that have not ended. Used on the loop's thread only.
         self.tasks: set[Task] = set()
         self.niceness = niceness
         self.niced = False
         self.thread: threading.Thread | None = None
-        #: Of the thread that runs the loop now.
+        #: Identifier of the thread that runs the loop.
         self.native_id = 0
         self._ident = 0
         self._lock = threading.Lock()
@@ -53,13 +53,13 @@ class EventLoop:
         self._ending: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the thread; only the first call does."""
+        """Start the thread. Further calls do nothing."""
         with self._lock:
             if self.thread is None and not self._stopping:
                 self._start_thread()
 
     def stop(self, seconds: float = STOP_SECONDS) -> bool:
-        """Cancel all tasks and end the thread; False when that took longer than so many seconds. Nothing runs on the loop afterwards."""
+        """Cancel all tasks and end the thread. False when that takes longer than this many seconds. Nothing runs on the loop afterwards."""
         with self._lock:
             first, self._stopping = not self._stopping, True
         if self.thread is None:
@@ -78,7 +78,7 @@ class EventLoop:
         return threading.get_ident() == self._ident
 
     def spawn(self, coroutine: Coroutine[Any, Any, object], name: str = "", ended: Callable[[Task], object] | None = None) -> Task:
-        """Begin a coroutine, soon; ``ended`` is called with the task on the loop's thread when it has ended. A stopped loop begins none."""
+        """Schedule a coroutine. ``ended`` is called with the task on the loop's thread when it has ended. On a stopped loop it never runs."""
         task = Task(self, coroutine, name or getattr(coroutine, "__qualname__", "a task"), ended)
         if not self.call_soon(self._begin, task):
             coroutine.close()
@@ -86,19 +86,19 @@ class EventLoop:
         return task
 
     def submit(self, coroutine: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
-        """Begin a coroutine, soon, whose result or exception is the caller's."""
+        """Schedule a coroutine; the future has its result or exception."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def call_soon(self, function: Callable[..., object], *args: Any) -> bool:
-        """Call a short function on the loop's thread. What it raises is logged. False: the loop is stopped, and nothing will be called."""
+        """Call a short function on the loop's thread. Its exceptions are logged. False: the loop is stopped, the function is not called."""
         return not self._stopping and self._post(function, *args)
 
     # ---- priority ----
 
     def begin_urgent(self, holder: object) -> None:
-        """Run at the process's priority until ``holder`` calls `end_urgent`. Not from a niced thread.
+        """Run at the process's priority until ``holder`` calls `end_urgent`. Must not be called from a niced thread.
 
-        A thread may not raise its own priority without CAP_SYS_NICE. A loop whose thread is niced already goes on in a new one.
+        A thread cannot raise its own priority without CAP_SYS_NICE, so a loop whose thread is niced continues in a new thread.
         """
         with self._lock:
             self._urgent.add(holder)
@@ -108,7 +108,7 @@ class EventLoop:
                 self._post(self.loop.stop)
 
     def end_urgent(self, holder: object) -> None:
-        """Nothing is urgent for ``holder`` any more. Again does no harm."""
+        """End what `begin_urgent` began for ``holder``. Further calls do nothing."""
         with self._lock:
             self._urgent.discard(holder)
             wanted = not self._urgent and not self.niced and self.niceness is not None
@@ -117,7 +117,7 @@ class EventLoop:
 
     def _lower(self) -> None:
         with self._lock:
-            # A thread that is about to hand the loop over leaves this to its successor, which does it first of all.
+            # A thread that hands the loop over leaves its niceness as it is; the new thread lowers its own.
             mine = threading.current_thread() is self.thread
             if mine and self.niceness is not None and not self._urgent and not self.niced:
                 lower_priority(self.niceness)
@@ -138,7 +138,7 @@ class EventLoop:
             try:
                 self.loop.run_forever()
                 break
-            except BaseException as error:  # of the loop itself, for want of memory, or SystemExit of a callback
+            except BaseException as error:  # of the loop itself: MemoryError, or SystemExit of a callback
                 log.error(f"{self.name}: {error!r}")
                 time.sleep(PAUSE)
         if self._stopped and not self.loop.is_closed():
@@ -175,13 +175,13 @@ class EventLoop:
 
 
 class Task:
-    """A coroutine on an event loop. What it raises is logged with its name."""
+    """A coroutine on an event loop. Its exceptions are logged with its name."""
 
     __slots__ = ("_cancelled", "_coroutine", "_ended", "_loop", "_task", "done", "name")
 
     def __init__(self, loop: EventLoop, coroutine: Coroutine[Any, Any, object], name: str, ended: Callable[[Task], object] | None) -> None:
         self.name = name
-        #: It has returned, raised or been cancelled.
+        #: The coroutine has returned, raised or been cancelled.
         self.done = False
         self._loop = loop
         self._coroutine = coroutine
@@ -190,7 +190,7 @@ class Task:
         self._cancelled = False
 
     def cancel(self) -> None:
-        """End it where it waits: asyncio.CancelledError is raised there, soon. From any thread."""
+        """Cancel the coroutine: asyncio.CancelledError is raised where it awaits. From any thread."""
         self._cancelled = True
         self._loop.call_soon(self._cancel)
 
@@ -220,7 +220,7 @@ class Task:
 
 
 class TaskGroup:
-    """Tasks of one owner, which end together. From any thread."""
+    """Tasks of one owner, which are stopped together. Methods may be called from any thread."""
 
     def __init__(self, loop: EventLoop) -> None:
         self.loop = loop
@@ -230,7 +230,7 @@ class TaskGroup:
         self._ended = threading.Event()
 
     def spawn(self, coroutine: Coroutine[Any, Any, object], name: str = "") -> Task | None:
-        """Begin a coroutine; None: the group is stopped."""
+        """Schedule a coroutine. None: the group is stopped."""
         with self._lock:
             if self._stopping:
                 coroutine.close()
@@ -240,9 +240,9 @@ class TaskGroup:
             return task
 
     def stop(self, last: Callable[[], object] | None = None, seconds: float = STOP_SECONDS) -> bool:
-        """Cancel all tasks, having called ``last`` on the loop's thread, and wait until they have ended; False when that took longer.
+        """Call ``last`` on the loop's thread, cancel all tasks and wait until they have ended. False when that takes longer.
 
-        Does not wait where the caller runs on the loop's thread: whoever let go of the last share, the garbage collector for one.
+        Does not wait when the caller is on the loop's thread, for example in a destructor that the garbage collector calls.
         """
         if not self.loop.call_soon(self._stop, last) or self.loop.on_thread:
             return True
@@ -270,7 +270,7 @@ class TaskGroup:
 
 
 def lower_priority(niceness: int) -> None:
-    """Nice the calling thread, and only it (on Linux niceness is a thread's own), unless it is nicer already."""
+    """Set the niceness of the calling thread only (on Linux it is an attribute of threads), unless its niceness is higher already."""
     try:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), max(niceness, os.getpriority(os.PRIO_PROCESS, 0)))
     except OSError:  # a sandbox without the system call

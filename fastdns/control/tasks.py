@@ -1,4 +1,4 @@
-"""The control side's event loop: one thread on which all coroutines that are not on a query's way run, and a few threads for what blocks.
+"""The control plane's event loop: one thread for all coroutines that do not answer queries, and a small pool of threads for functions that block.
 
     task = control.spawn(watch())                # a coroutine, from any thread; task.cancel()
     control.call_soon(function)                  # a short function on the loop's thread
@@ -7,8 +7,8 @@
 
 The loop is asyncio's own. A server of two workers with the usual Corefile of a cluster and 300 services has 33.9 MB resident (18.7 MB of them
 its own) with asyncio, and 35.9 MB (19.3 MB) with uvloop; a loop over epoll without either had 30.0 MB (15.3 MB). Nearly all of it is code and
-modules: watches read a raw socket, through `readable`, into one buffer that they share, so that no connection has buffers of its own, and a
-loop that hears a few events a second gains nothing from uvloop. uvloop is for loops with client traffic.
+modules: watches read a socket, through `readable`, into one shared buffer, so no connection has buffers of its own, and a loop with a few events
+per second gains nothing from uvloop. uvloop is for loops with client traffic.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ __all__ = [
 
 Result = TypeVar("Result")
 
-#: Of the loop's thread: workers preempt it at once. On a machine with four busy threads a CPU, changes of a cluster were answered within 11 ms
-#: (p99) at 10 as at 0, but within 115 ms at 19.
+#: Niceness of the loop's thread: workers preempt it at once. On a machine with four busy threads per CPU, changes of a cluster were in answers within
+#: 11 ms (p99) at niceness 10 and 0, and within 115 ms at 19.
 NICENESS = 10
-#: Of threads that run functions that block: files read again, zones transferred.
+#: Niceness of the pool's threads, which run functions that block: reading files, zone transfers.
 POOL_NICENESS = 19
-#: Threads of the control side's pool. A timer's function uses one of them at a time.
+#: Threads of the pool. A timer's function uses one of them at a time.
 POOL_THREADS = 4
 
 log = Log()
@@ -58,7 +58,7 @@ _loop: EventLoop | None = None
 
 
 def loop(urgent: object = None) -> EventLoop:
-    """The control side's loop, which runs from the first call on; at full priority until ``urgent``, if given, is handed to its `end_urgent`."""
+    """The control plane's loop; the first call starts it. With ``urgent`` it runs at the process's priority until `end_urgent` of this holder."""
     global _loop
     with _lock:
         if _loop is None:
@@ -70,7 +70,7 @@ def loop(urgent: object = None) -> EventLoop:
 
 
 def stop(seconds: float = STOP_SECONDS) -> bool:
-    """End the loop, if it runs, with all its tasks and timers; a later call of `loop` begins another one. False when tasks did not end in time."""
+    """End the loop with all its tasks and timers; a later call of `loop` starts another one. False when tasks did not end in time."""
     global _loop
     with _lock:
         ending, _loop = _loop, None
@@ -78,37 +78,37 @@ def stop(seconds: float = STOP_SECONDS) -> bool:
 
 
 def spawn(coroutine: Coroutine[Any, Any, object], name: str = "") -> Task:
-    """Begin a coroutine on the control side's loop."""
+    """Schedule a coroutine on the control plane's loop."""
     return loop().spawn(coroutine, name)
 
 
 def call_soon(function: Callable[..., object], *args: Any) -> None:
-    """Call a short function on the thread of the control side's loop."""
+    """Call a short function on the thread of the control plane's loop."""
     loop().call_soon(function, *args)
 
 
 async def blocking(function: Callable[..., Result], *args: Any) -> Result:
-    """Call a function that blocks, on a thread of the control side's pool. A coroutine that is cancelled does not wait for it."""
+    """Call a function that blocks, on a thread of the pool. A coroutine that is cancelled does not wait for it."""
     return await asyncio.get_running_loop().run_in_executor(_pool, function, *args)
 
 
 def every(seconds: float, function: Callable[[], object]) -> Timer:
-    """Call a function every ``seconds`` (above 0) after the end of the call before, first after that time. ValueError for 0 and less."""
+    """Call a function ``seconds`` from now, and again ``seconds`` after the end of each call. Raises ValueError for 0 and less."""
     if seconds <= 0:
         raise ValueError(f"every {seconds} seconds")
     return Timer(loop(), _pool, seconds, function, True)
 
 
 def after(seconds: float, function: Callable[[], object]) -> Timer:
-    """Call a function once, after so many seconds."""
+    """Call a function once, after this many seconds."""
     return Timer(loop(), _pool, max(seconds, 0.0), function, False)
 
 
-# ---- what coroutines wait for ----
+# ---- waiting in coroutines ----
 
 
 class Signal:
-    """Wakes the coroutines that sleep on it. Only for the loop's own thread."""
+    """Wakes coroutines. Used on the loop's thread only."""
 
     __slots__ = ("waiting",)
 
@@ -116,13 +116,13 @@ class Signal:
         self.waiting: set[asyncio.Future[bool]] = set()
 
     def wake(self) -> None:
-        """Let all sleepers go on."""
+        """Wake all coroutines that are in `sleep`."""
         for future in self.waiting:
             _settle(future, True)
 
 
 async def sleep(seconds: float | None, signal: Signal | None = None) -> bool:
-    """Sleep; None is for ever. True when the signal ended it early."""
+    """Sleep for this many seconds (None: no limit). True when the signal ended the sleep."""
     running = asyncio.get_running_loop()
     future: asyncio.Future[bool] = running.create_future()
     timer = None if seconds is None else running.call_later(max(seconds, 0.0), _settle, future, False)
@@ -138,13 +138,13 @@ async def sleep(seconds: float | None, signal: Signal | None = None) -> bool:
 
 
 async def readable(fd: int, seconds: float | None = None) -> bool:
-    """Wait until a descriptor can be read; False when that took longer than so many seconds."""
+    """Wait until a descriptor can be read. False when that takes longer than this many seconds."""
     running = asyncio.get_running_loop()
     return await _ready(running, fd, seconds, running.add_reader, running.remove_reader)
 
 
 async def writable(fd: int, seconds: float | None = None) -> bool:
-    """Wait until a descriptor can be written; False when that took longer than so many seconds."""
+    """Wait until a descriptor can be written. False when that takes longer than this many seconds."""
     running = asyncio.get_running_loop()
     return await _ready(running, fd, seconds, running.add_writer, running.remove_writer)
 
@@ -154,7 +154,7 @@ async def _ready(running: asyncio.AbstractEventLoop, fd: int, seconds: float | N
     timer = None if seconds is None else running.call_later(max(seconds, 0.0), _settle, future, False)
 
     def ready() -> None:
-        remove(fd)  # here, for else it is reported once more before the coroutine goes on
+        remove(fd)  # otherwise the loop reports it again before the coroutine continues
         _settle(future, True)
 
     add(fd, ready)
@@ -175,7 +175,7 @@ def _settle(future: asyncio.Future[bool], result: bool) -> None:
 
 
 class Timer:
-    """A function that is called after a time, on a thread of the pool; once, or again and again until `cancel`. What it raises is logged."""
+    """A function that is called on a thread of the pool, once or repeatedly until `cancel`. Its exceptions are logged."""
 
     __slots__ = ("_handle", "_loop", "_pool", "cancelled", "function", "repeated", "seconds")
 
@@ -190,7 +190,7 @@ class Timer:
         loop.call_soon(self._arm)
 
     def cancel(self) -> None:
-        """No further calls; one that is under way goes on. From any thread."""
+        """Stop the timer. A call in progress continues. From any thread."""
         self.cancelled = True
         self._loop.call_soon(self._disarm)
 
@@ -212,7 +212,7 @@ class Timer:
             self._arm()
 
     def _call(self) -> None:
-        """On a thread of the pool."""
+        """Runs on a thread of the pool."""
         if self.cancelled:
             return
         try:
@@ -229,9 +229,9 @@ def _name(function: Callable[..., object]) -> str:
 
 
 class Pool(concurrent.futures.Executor):
-    """Niced daemon threads for functions that block: as many as there are functions to run, at most ``most``.
+    """Niced daemon threads for functions that block: one for each function to run, at most ``most``.
 
-    The standard library's executor joins its threads when the interpreter ends; a function that hangs must not hold up the end.
+    The standard library's executor joins its threads when the interpreter ends, so a function that hangs would block the end of the process.
     """
 
     def __init__(self, name: str, most: int) -> None:
@@ -240,11 +240,11 @@ class Pool(concurrent.futures.Executor):
         self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[tuple[concurrent.futures.Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self._threads = 0
-        #: Functions that have not ended.
+        #: Number of functions that have not ended.
         self._left = 0
 
     def submit(self, function: Callable[..., Result], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[Result]:
-        """Run a function as soon as a thread is free. RuntimeError when there is none, and none can be started."""
+        """Run a function as soon as a thread is free. Raises RuntimeError when there is no thread and none can be started."""
         future: concurrent.futures.Future[Result] = concurrent.futures.Future()
         with self._lock:
             if self._left >= self._threads and self._threads < self.most:
@@ -265,9 +265,9 @@ class Pool(concurrent.futures.Executor):
             try:
                 if future.set_running_or_notify_cancel():
                     future.set_result(function())
-            except BaseException as error:  # whoever waits gets it
+            except BaseException as error:  # the waiter gets it
                 future.set_exception(error)
-            del future, function  # what they hold is not kept until the next one
+            del future, function  # releases their references while the thread waits
             with self._lock:
                 self._left -= 1
 

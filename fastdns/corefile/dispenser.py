@@ -1,4 +1,4 @@
-"""The tokens of a directive, handed out one by one: what a plugin's set-up reads its arguments with."""
+"""A cursor over the tokens of a directive, with which a plugin's set-up reads its arguments (CoreDNS's caddyfile.Dispenser)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Dispenser"]
 
 
 class Dispenser:
-    """A cursor over tokens. It stands before the first one until `next` is called.
+    """A cursor over tokens. It is before the first one until `next` is called.
 
     The usual loop of a set-up reads every occurrence of the directive, its arguments, and its block::
 
@@ -86,7 +86,7 @@ class Dispenser:
 
     @property
     def nesting(self) -> int:
-        """Blocks that are open."""
+        """The number of open blocks."""
         return self._nesting
 
     # ---- reading ----
@@ -114,32 +114,32 @@ class Dispenser:
         return self._tokens[self._cursor].file if 0 <= self._cursor < len(self._tokens) else self._file
 
     def place(self) -> Token:
-        """What an error is about that does not say so: the current token, or behind a block the directive's name."""
+        """The token for the position of an error without one: the current token, or behind a block the directive's name."""
         at = max(0, self._cursor)
         if self.val() == "}":
             while at > 0 and not (self._tokens[at].text == self._tokens[0].text and starts_line(self._tokens[at - 1], self._tokens[at])):
                 at -= 1
         return self._tokens[at]
 
-    # ---- errors, to be raised ----
+    # ---- errors: these return the exception ----
 
     def err(self, text: str) -> CorefileError:
         """An error at the current token."""
         return CorefileError(f"{self.file()}:{self.line()} - Error during parsing: {text}", self.file(), self.line())
 
     def arg_err(self) -> CorefileError:
-        """Too few or too many arguments."""
+        """An error for too few or too many arguments."""
         if self.val() == "{":
             return self.err("Unexpected token '{', expecting argument")
         return self.err(f"Wrong argument count or unexpected line ending after '{self.val()}'")
 
     def syntax_err(self, expected: str) -> CorefileError:
-        """Something else was expected here."""
+        """An error for a token that is not the expected one."""
         text = f"{self.file()}:{self.line()} - Syntax error: Unexpected token '{self.val()}', expecting '{expected}'"
         return CorefileError(text, self.file(), self.line())
 
     def eof_err(self) -> CorefileError:
-        """The text ends too early."""
+        """An error for an unexpected end of the file."""
         return self.err("Unexpected EOF")
 
     def _step(self, same: bool) -> bool:

@@ -28,7 +28,7 @@ DIGITS = frozenset("0123456789")
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds of a text such as ``1h30m`` or ``-1.5s``. Raises ValueError with Go's words."""
+    """Nanoseconds of a text such as ``1h30m`` or ``-1.5s``. Raises ValueError with the text of Go's time.ParseDuration."""
     rest = text
     negative = rest[:1] == "-"
     if rest[:1] in ("-", "+"):
@@ -68,7 +68,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """As Go prints it: ``1h0m0s``, ``1.5s``, ``250ms``, ``0s``."""
+    """A number of nanoseconds as Go's Duration.String: ``1h0m0s``, ``1.5s``, ``250ms``, ``0s``."""
     sign = "-" if nanoseconds < 0 else ""
     rest = abs(nanoseconds)
     if rest == 0:
@@ -84,7 +84,7 @@ def format_duration(nanoseconds: int) -> str:
 
 
 def parse_int(text: str, bits: int = 64, function: str = "Atoi") -> int:
-    """A whole number in base 10 with an optional sign. Raises ValueError in the words of ``strconv.FUNCTION``."""
+    """A whole number in base 10 with an optional sign. Raises ValueError with the text of ``strconv.FUNCTION``."""
     digits = text[1:] if text[:1] in ("-", "+") else text
     if not digits or not DIGITS.issuperset(digits):
         raise ValueError(f"strconv.{function}: parsing {quoted(text)}: invalid syntax")
@@ -95,7 +95,7 @@ def parse_int(text: str, bits: int = 64, function: str = "Atoi") -> int:
 
 
 def parse_uint(text: str, bits: int = 64) -> int:
-    """A whole number in base 10 without sign. Raises ValueError in the words of ``strconv.ParseUint``."""
+    """A whole number in base 10 without sign. Raises ValueError with the text of ``strconv.ParseUint``."""
     if not text or not DIGITS.issuperset(text):
         raise ValueError(f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax")
     value = int(text) if len(text) < 40 else 1 << 200
@@ -105,7 +105,7 @@ def parse_uint(text: str, bits: int = 64) -> int:
 
 
 def parse_float(text: str) -> float:
-    """A decimal number. Raises ValueError in the words of ``strconv.ParseFloat``."""
+    """A decimal number. Raises ValueError with the text of ``strconv.ParseFloat``."""
     try:
         if "_" in text or text != text.strip():
             raise ValueError

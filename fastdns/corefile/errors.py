@@ -1,4 +1,4 @@
-"""What can be wrong with a Corefile, and the texts for it."""
+"""Errors of a Corefile and their texts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["CorefileError", "defect", "plugin_frames", "quoted", "system_error"]
 
 
 class CorefileError(Exception):
-    """A Corefile, or an argument in it, that cannot be served. ``str()`` is the whole text for the operator.
+    """A Corefile, or an argument in it, is invalid. ``str()`` is the whole error text.
 
-    ``file`` and ``line`` tell where, even if the text does not (line counts from 1; 0: unknown). ``frames`` are the lines of a traceback in the
-    code of a plugin from elsewhere, outermost first; see `plugin_frames`.
+    ``file`` and ``line`` are the position, also when the text does not have it (lines count from 1; 0: unknown). ``frames`` are the lines of a
+    traceback in the code of a third party's plugin, outermost first; see `plugin_frames`.
     """
 
     def __init__(self, message: str, file: str = "", line: int = 0, frames: Sequence[str] = ()) -> None:
@@ -26,7 +26,7 @@ class CorefileError(Exception):
 
 
 def system_error(error: OSError, operation: str = "open", path: str | None = None) -> str:
-    """The text of a failed system call as operators know it: ``open PATH: no such file or directory``."""
+    """The text of a failed system call as Go prints it: ``open PATH: no such file or directory``."""
     reason = error.strerror or str(error)
     name = path if path is not None else error.filename
     return f"{operation} {name}: {reason[:1].lower()}{reason[1:]}"
@@ -47,7 +47,7 @@ def plugin_frames(error: BaseException) -> list[str]:
 
 
 def defect(error: BaseException) -> str:
-    """An unforeseen exception, and the line that raised it."""
+    """The text of an unexpected exception, with the line that raised it."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

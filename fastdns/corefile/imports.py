@@ -1,4 +1,4 @@
-"""Files that ``import`` brings in: paths, glob patterns and their tokens."""
+"""The files of ``import``: paths, glob patterns and tokens."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from fastdns.corefile.lexer import Token, decode, tokens
 
 __all__ = ["RefusedImportError", "locate", "read"]
 
-#: Octets of one imported file. A device or a log named by mistake must not fill the memory.
+#: Octets of the largest imported file. Importing a device or a log file by mistake must not exhaust the memory.
 MAX_FILE = 64 << 20
 
 
 class RefusedImportError(Exception):
-    """An import that cannot be done; the parser adds file and line."""
+    """An import failed; the parser adds file and line."""
 
 
 def locate(pattern: str, importer: str) -> list[str]:
-    """Absolute paths that ``pattern`` names, in lexical order, seen from the file ``importer``.
+    """Absolute paths that match ``pattern``, in lexical order; a relative pattern starts at the folder of the file ``importer``.
 
     Empty when a pattern with wildcards matches nothing. Raises RefusedImportError.
     """

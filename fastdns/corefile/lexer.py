@@ -33,7 +33,7 @@ def decode(data: bytes) -> str:
 
 
 def tokens(text: str, file: str) -> list[Token]:
-    """All tokens of ``text``; ``file`` is the name that errors show. Every text has tokens: nothing is refused here."""
+    """All tokens of ``text``; ``file`` is its name in errors. Any text is accepted."""
     found: list[Token] = []
     line = 1
     position = 1 if text.startswith("\ufeff") else 0
@@ -59,7 +59,7 @@ def tokens(text: str, file: str) -> list[Token]:
 
 
 def same_line(left: Token, right: Token) -> bool:
-    """Whether ``right`` goes on where ``left`` ends."""
+    """Whether ``right`` is on the line on which ``left`` ends."""
     return left.file == right.file and left.line + left.breaks == right.line
 
 
@@ -95,7 +95,7 @@ def _word(text: str, position: int) -> tuple[str, int]:
 
 
 def _quoted(text: str, position: int) -> tuple[str | None, int]:
-    """What stands up to the closing quote, and the position behind it. The file's end closes too, but an empty rest is no token."""
+    """The text up to the closing quote, and the position behind it. The end of the file closes a quote too, but an empty rest is not a token."""
     parts = []
     begin = position
     end = len(text)

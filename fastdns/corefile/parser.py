@@ -15,7 +15,7 @@ __all__ = ["ServerBlock", "parse"]
 MAX_SNIPPETS = 10000
 #: Files that may be imported. CoreDNS counts them so too, and prints the other number.
 MAX_FILES = 100000
-#: Tokens of a whole Corefile: snippets that double each other end here.
+#: Tokens of a whole Corefile: a limit for snippets that import each other twice.
 MAX_TOKENS = 4_000_000
 
 
@@ -35,22 +35,22 @@ class ServerBlock:
         self.tokens: dict[str, list[Token]] = {}
 
     def meaning(self) -> list[object]:
-        """What the block says, without file names and layout: equal for two texts that mean the same."""
+        """Keys and tokens of the block, without file names and layout, for comparison."""
         return [self.keys, {name: _lines(words) for name, words in sorted(self.tokens.items())}]
 
 
 def parse(data: bytes | str, file: str, known: Callable[[str], bool], warn: Callable[[str, Token], None] | None = None) -> list[ServerBlock]:
     """The server blocks of a Corefile.
 
-    ``file`` is the name in errors, and where relative imports start; ``known`` tells whether a directive exists;
-    ``warn`` takes a text such as that of a glob pattern that matches no file, and the word that it is about. Raises CorefileError.
+    ``file`` is the name in errors and the base of relative imports. ``known`` returns whether a directive exists.
+    ``warn`` gets the text of a warning, such as that a glob pattern matches no file, and the word that it is about. Raises CorefileError.
     """
     text = data if isinstance(data, str) else decode(data)
     return _Parser(tokens(text, file), file, known, warn).blocks()
 
 
 class _Parser:
-    """Walks the tokens once, with a look back at the one before: ``pending`` is what is still to come, last first."""
+    """Reads the tokens once. ``pending`` are the tokens that are not yet read, the last one first."""
 
     def __init__(self, words: list[Token], file: str, known: Callable[[str], bool], warn: Callable[[str, Token], None] | None) -> None:
         self.file = file
@@ -95,7 +95,7 @@ class _Parser:
 
     def keys(self) -> None:
         """Reads keys up to an opening brace, the line's end or the file's."""
-        more = False  # a comma asks for another key
+        more = False  # a comma requires another key
         while True:
             key = self.filled()
             if key == "import" and self.at_line_start():
@@ -183,7 +183,7 @@ class _Parser:
         self.snippets[name] = words
 
     def do_import(self) -> None:
-        """Puts what is imported in place of the two words; the token before them is current again."""
+        """Replaces ``import`` and its argument by the imported tokens; the token before them becomes the current one."""
         before = self.previous
         if not self.next_argument():
             raise self.argument_error()
@@ -276,7 +276,7 @@ class _Parser:
 
 
 def _lines(words: list[Token]) -> list[list[str]]:
-    """Texts by the line that they stand on, which is all of the layout that a directive's set-up can see."""
+    """Texts of the tokens by line: a directive's set-up depends on no other property of the layout."""
     lines: list[list[str]] = []
     for index, word in enumerate(words):
         if index and same_line(words[index - 1], word):

@@ -82,7 +82,7 @@ def split_host_port(text: str) -> tuple[list[str], str]:
 
 
 def parse_key(text: str, dns_port: str) -> list[ZoneAddress]:
-    """What a server-block key stands for; ``dns_port`` is the port of plain DNS without one. Raises ValueError."""
+    """The zones and ports of a server-block key; ``dns_port`` is the port of plain DNS without one. Raises ValueError."""
     transport, rest = split_transport(text)
     hosts, port = split_host_port(rest)
     if not port:

@@ -46,7 +46,7 @@ cdef void on_ask(Mail *mail, Worker *worker) noexcept nogil:
     else:
         text.out = ask.value
         text.used = 0
-        text.room = VALUE_MAX
+        text.capacity = VALUE_MAX
         text.full = 0
         if label_read(ask.label, ask.query, &text):
             ask.found = FOUND_VALUE

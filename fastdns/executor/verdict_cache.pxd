@@ -10,7 +10,7 @@ Neither the record index (no lifetimes, no eviction) nor the cache's store (work
 Eviction is SIEVE (fastdns.system.eviction).
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
-from fastdns.system.epoch cimport EpochTicket
+from fastdns.system.epoch cimport EpochMark
 from fastdns.system.eviction cimport Sieve, SieveLink
 from fastdns.system.address cimport Address
 from fastdns.message.reply cimport Record
@@ -89,9 +89,9 @@ cdef struct VerdictTable:
     uint64_t forgets            # withdrawals so far: the verdict of a call that began before the last one is not kept
     Sieve order                 # of the verdicts
     SieveLink *broom            # where the search for expired ones goes on; NULL: at the oldest
-    Block *leaving              # unlinked since the ticket was taken
-    Block *waiting              # for the ticket
-    EpochTicket ticket
+    Block *leaving              # unlinked since the mark was taken
+    Block *waiting              # for the mark
+    EpochMark mark
 
 cdef inline CachedVerdict *cached_of(SieveLink *link) noexcept nogil:
     """The verdict of a link, which may be NULL."""

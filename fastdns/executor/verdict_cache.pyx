@@ -4,7 +4,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.system.atomic cimport (atomic_load32, atomic_peek8, atomic_peek64, atomic_load_pointer, atomic_store32, atomic_poke8, atomic_poke64,
                                     atomic_store_pointer)
-from fastdns.system.epoch cimport epoch_passed, epoch_ticket
+from fastdns.system.epoch cimport epoch_passed, epoch_mark
 from fastdns.system.eviction cimport sieve_add, sieve_advance, sieve_hand, sieve_hit, sieve_passes, sieve_remove
 from fastdns.system.address cimport Address
 from fastdns._wire cimport Name, load32, wire_seed
@@ -192,13 +192,13 @@ cdef void free_blocks(VerdictTable *table, Block *block) noexcept nogil:
 
 cdef void reclaim(VerdictTable *table) noexcept nogil:
     """Frees what no worker can read any more."""
-    if table.waiting != NULL and epoch_passed(&table.ticket):
+    if table.waiting != NULL and epoch_passed(&table.mark):
         free_blocks(table, table.waiting)
         table.waiting = NULL
     if table.waiting == NULL and table.leaving != NULL:
         table.waiting = table.leaving
         table.leaving = NULL
-        epoch_ticket(&table.ticket)
+        epoch_mark(&table.mark)
 
 
 cdef int open_table(VerdictTable *table) noexcept nogil:

@@ -12,7 +12,7 @@ from fastdns.executor.verdict_cache cimport (OCTETS_MIN, VERDICT_OCTETS, VERDICT
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns.walk.query cimport ANSWERED, DROPPED, ERROR_MAX, FAILED, NEXT
 from fastdns._mux cimport query_answer, query_fail
-from fastdns.message.reply cimport LargePool, Record, Reply, reply_add, reply_begin, reply_end, reply_parse
+from fastdns.message.reply cimport LargeReplyPool, Record, Reply, reply_add, reply_begin, reply_end, reply_parse
 from fastdns.system.address cimport address_from_octets
 from fastdns.system.socket cimport socket_clock
 from fastdns.executor.request cimport Request
@@ -120,7 +120,7 @@ cdef CachedVerdict *make_answer(const Scope *scope, bytes message, bytes asked) 
     """A verdict made of a reply. `asked` has an octet for each record: 1 where its owner is the name asked, whatever that is later."""
     cdef CachedVerdict *cached = NULL
     cdef Reply *reply = <Reply *>malloc(sizeof(Reply))
-    cdef LargePool pool
+    cdef LargeReplyPool pool
     cdef int status
     if reply == NULL:
         raise MemoryError

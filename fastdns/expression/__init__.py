@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILTINS", "FUNCTIONS", "ExpressionError", "Type", "compile", "type_text"]
 
-#: What an expression may ask of a query: types of arguments and result. The language's own `type` gives way to ours.
+#: Functions of an expression that read the query: types of arguments and result. CoreDNS's `type` replaces the language's own.
 FUNCTIONS: dict[str, tuple[tuple[Type, ...], Type]] = {
     "type": ((), "string"), "class": ((), "string"), "name": ((), "string"), "proto": ((), "string"), "size": ((), "int"), "bufsize": ((), "int"),
     "id": ((), "int"), "opcode": ((), "int"), "do": ((), "bool"), "client_ip": ((), "string"), "server_ip": ((), "string"), "port": ((), "string"),
@@ -26,9 +26,10 @@ DISABLED = frozenset(("type",))
 def compile(  # noqa: A001
     source: str, variables: dict[str, Type] | None = None, functions: dict[str, tuple[tuple[Type, ...], Type]] | None = None
 ) -> tuple[Code, Type]:
-    """An expression for the workers, and the type of its value.
+    """Compile an expression; returns its code and the type of its value.
 
-    ``variables`` are those that stand before it, in order, with their types; ``functions`` are added to FUNCTIONS. Raises ExpressionError.
+    ``variables``: names and types, in the order in which the evaluation gets their values. ``functions`` are added to FUNCTIONS.
+    Raises ExpressionError.
     """
     from fastdns.expression.evaluate import Code
 

@@ -1,4 +1,4 @@
-"""Types of expressions, and their code for the workers."""
+"""Type checks of expressions, and generation of their code."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["BUILTINS", "Array", "Instruction", "Type", "check", "type_text"]
 
 
 class Array(NamedTuple):
-    """The type of lists."""
+    """The type of a list."""
 
     element: Any
     text: str = "[]interface {}"
 
 
 class Map(NamedTuple):
-    """The type of mappings."""
+    """The type of a map."""
 
     value: Any
     text: str = "map[string]interface {}"
@@ -40,7 +40,7 @@ STRINGS = Array(STRING, "[]string")
 
 
 def type_text(kind: Type) -> str:
-    """A type as error messages name it."""
+    """The name of a type in error texts."""
     return "unknown" if kind == NIL else kind if isinstance(kind, str) else str(kind.text)
 
 
@@ -49,7 +49,7 @@ def is_array(kind: Type) -> bool:
 
 
 class Instruction(NamedTuple):
-    """One node of the code: what to do (a name of `_evaluate`), with what, and with the results of which other nodes."""
+    """One instruction: an operation by its name in ``evaluate.pyx``, its constant, and the instructions whose results are its operands."""
 
     operation: str
     value: Any = None
@@ -92,7 +92,7 @@ SIGNATURES: dict[str, list[tuple[tuple[Type, ...], Type]]] = {
 
 ONE = "invalid number of arguments (expected 1, got {})"
 
-#: Functions of lists and mappings with one argument: the arguments' kinds, the type of the result, what is said of others.
+#: Functions of lists and maps with one argument: kinds of the argument, type of the result, error text for others.
 COLLECTIONS: dict[str, tuple[str, Callable[[Type], Type], str]] = {
     "first": ("array", lambda t: t.element if is_array(t) else UNKNOWN, "cannot get first element from {}"),
     "last": ("array", lambda t: t.element if is_array(t) else UNKNOWN, "cannot get last element from {}"),
@@ -135,7 +135,7 @@ METHODS: dict[Type, dict[str, tuple[tuple[Type, ...], Type]]] = {
 
 
 def time_zone(name: str) -> Zone | None:
-    """A place for the workers; None for UTC. Raises ValueError."""
+    """The native time zone of a name; None for UTC. Raises ValueError."""
     if name in ("", "UTC"):
         return None
     from fastdns.expression.dates import Zone
@@ -144,7 +144,7 @@ def time_zone(name: str) -> Zone | None:
 
 
 def check(tree: Node, source: str, functions: dict[str, tuple[tuple[Type, ...], Type]], variables: dict[str, Type]) -> tuple[list[Instruction], Type]:
-    """Code for a tree, the last node first to run, and the type of its value. ``variables`` are read by their place. Raises ExpressionError."""
+    """The code of a tree, and the type of its value. ``variables`` are numbered in their order. Raises ExpressionError."""
     checker = _Checker(source, functions, variables)
     kind = checker.visit(tree)
     checker.code.append(Instruction("result", None, (checker.numbers[id(tree)],)))
@@ -176,7 +176,7 @@ class _Checker:
         self.numbers[id(node)] = len(self.code) - 1
 
     def visit(self, node: Node) -> Type:
-        if id(node) in self.numbers:  # shared by two comparisons
+        if id(node) in self.numbers:  # an operand of two comparisons
             return node.type
         node.type = getattr(self, "_" + node.kind)(node)
         return node.type
@@ -397,7 +397,7 @@ class _Checker:
         return result
 
     def place(self, node: Node) -> None:
-        """The time zone that `timezone` and `date` name last; it is looked up here, once."""
+        """The time zone, the last argument of `timezone` and `date`; a constant one is looked up at compile time."""
         if node.value == "timezone" and len(node.parts) != 1:
             raise self.error(node, f"{'too many' if node.parts else 'not enough'} arguments to call timezone")
         name = node.parts[-1]
@@ -446,11 +446,11 @@ class _Checker:
         if not kinds:
             raise self.error(node, f"not enough arguments to call {name}")
         for kind in kinds:
-            if is_array(kind) or kind == UNKNOWN:  # what is in it, or behind it, is not looked at
+            if is_array(kind) or kind == UNKNOWN:  # the types of the elements, and of further arguments, are not checked
                 return UNKNOWN
             if kind not in NUMBERS:
                 raise self.error(node, f"invalid argument for {name} (type {type_text(kind)})")
-        return kinds[0]  # even of means
+        return kinds[0]  # also for mean and median
 
     def list_type(self, node: Node, name: str, kinds: list[Type]) -> Type:
         if name == "concat":

@@ -1,5 +1,5 @@
 class Zone:
-    """A place of the time zone database, for the workers."""
+    """A time zone of the time zone database, which native handlers use."""
 
     def __init__(self, name: str) -> None:
-        """ValueError for a name that the database lacks."""
+        """Raises ValueError when the database has no time zone of this name."""

@@ -1,8 +1,8 @@
-"""Points of time in places; see expression/dates.pxd."""
+"""Times in time zones. The contract is in expression/dates.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
-from fastdns.expression.value cimport VALUE_TIME, Output, Room, Value, output_put, output_word, room_take, set_time_printer
+from fastdns.expression.value cimport VALUE_TIME, Output, ValueArena, Value, output_put, output_word, arena_alloc, set_time_printer
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -26,7 +26,7 @@ cdef enum:
     SECOND = 1000000000         # ns
     DAY = 86400                 # s
 
-cdef int64_t SECONDS_MAX = 9223372036       # what ns can count
+cdef int64_t SECONDS_MAX = 9223372036       # range of a 64-bit number of ns
 
 cdef const char *MONTHS[12]
 MONTHS[:] = [b"January", b"February", b"March", b"April", b"May", b"June", b"July", b"August", b"September", b"October", b"November", b"December"]
@@ -37,7 +37,7 @@ LOCAL.local = 1
 memcpy(LOCAL.title, b"Local", 6)
 
 
-# ---- places ----
+# ---- time zones ----
 
 cdef void set_time(Value *out, int64_t ns, const Location *location) noexcept nogil:
     out.kind = VALUE_TIME
@@ -96,7 +96,7 @@ cdef class Zone:
 
 
 def changes_of(str name) -> list:
-    """(seconds since 1970, offset, abbreviation) of each change of a place's clocks from 1970 to 2100. ValueError."""
+    """(seconds since 1970, offset, abbreviation) of each change of a time zone's offset from 1970 to 2100. Raises ValueError."""
     try:
         place = ZoneInfo(name)
     except (OSError, ValueError, KeyError):
@@ -162,7 +162,7 @@ cdef void moment_of(const Value *time, Moment *out) noexcept nogil:
 
 cdef bint set_moment(Value *out, int64_t year, int64_t month, int64_t day, int64_t hour, int64_t minute, int64_t second, int64_t ns,
                      const Location *location) noexcept nogil:
-    """False where it is beyond what counts in ns."""
+    """False when the time is outside the range of VALUE_TIME."""
     cdef char name[8]
     cdef int64_t seconds
     if not -100000 < year < 100000 or not -1000000 < month < 1000000 or not -100000000 < day < 100000000:
@@ -213,7 +213,7 @@ cdef enum Chunk:
 cdef struct Piece:
     int chunk
     uint32_t size               # octets in the layout
-    bint zulu                   # Z stands for UTC
+    bint zulu                   # UTC is written as Z
 
 
 cdef inline bint begins(const char *text, uint32_t length, const char *word) noexcept nogil:
@@ -226,7 +226,7 @@ cdef inline bint is_digit(char c) noexcept nogil:
 
 
 cdef void piece_at(const char *text, uint32_t length, Piece *piece) noexcept nogil:
-    """What a layout has here (Go's package time); NOTHING: a character that stands for itself."""
+    """The element of a layout (Go's package time) at this position; NOTHING: a literal character."""
     cdef uint32_t i = 1
     piece.chunk, piece.size, piece.zulu = NOTHING, 1, False
     if begins(text, length, b"January"):
@@ -323,7 +323,7 @@ cdef void put_piece(Output *output, const Piece *piece, const Moment *m, const c
 
 
 cdef void put_fraction(Output *output, int nanosecond, uint32_t digits, char point, bint short) noexcept nogil:
-    """short: without zeros at the end, and nothing for none."""
+    """Writes a fraction of a second; short: without trailing zeros, and nothing for 0."""
     cdef char text[16]
     digits = min(digits, <uint32_t>9)
     snprintf(text + 1, sizeof(text) - 1, b"%09d", nanosecond)
@@ -365,7 +365,7 @@ cdef struct Reading:
 
 
 cdef int take_number(Reading *r, uint32_t least, uint32_t most) noexcept nogil:
-    """A number of so many digits, or -1."""
+    """Reads a number of this many digits, or returns -1."""
     cdef uint32_t i = 0
     cdef int number = 0
     while i < most and i < r.length and is_digit(r.text[i]):
@@ -379,7 +379,7 @@ cdef int take_number(Reading *r, uint32_t least, uint32_t most) noexcept nogil:
 
 
 cdef int take_word(Reading *r, const char **words, int count, uint32_t size) noexcept nogil:
-    """The place of one of the words (their first `size` octets; 0: whole), in any case, or -1."""
+    """Index of the word (of its first `size` octets; 0: all) that the text begins with, in any case, or -1."""
     cdef uint32_t length, j
     cdef int i
     for i in range(count):
@@ -397,7 +397,7 @@ cdef int take_word(Reading *r, const char **words, int count, uint32_t size) noe
 
 
 cdef void take_fraction(Reading *r) noexcept nogil:
-    """Behind a point: digits of a second."""
+    """Reads the fraction of a second behind a point."""
     cdef int scale = SECOND // 10
     r.text += 1
     r.length -= 1
@@ -450,7 +450,7 @@ cdef int take_abbreviation(Reading *r) noexcept nogil:
 
 
 cdef int take_piece(Reading *r, const Piece *piece, bint fraction) noexcept nogil:
-    """-1: it is not there. fraction: the layout has one of its own behind the seconds."""
+    """Reads one element of a layout; -1 when the text does not match. fraction: the layout has a fraction behind the seconds."""
     cdef int chunk = piece.chunk, number
     if chunk == LONG_MONTH or chunk == MONTH:
         r.month = take_word(r, MONTHS, 12, 0 if chunk == LONG_MONTH else 3) + 1
@@ -503,7 +503,7 @@ cdef int take_piece(Reading *r, const Piece *piece, bint fraction) noexcept nogi
 
 
 cdef int take_blanks(Reading *r, const char *layout, uint32_t length) noexcept nogil:
-    """Blanks of a layout go with any number of blanks: octets of the layout that are through, or -1."""
+    """Matches literal characters; blanks of the layout match any number of blanks. Returns the octets of the layout matched, or -1."""
     cdef uint32_t used = 0
     if r.length and r.text[0] != c' ':
         return -1
@@ -515,7 +515,7 @@ cdef int take_blanks(Reading *r, const char *layout, uint32_t length) noexcept n
     return <int>used
 
 
-cdef int read_time(Room *room, const Value *text, const char *layout, uint32_t length, const Location *location, Value *out) noexcept nogil:
+cdef int read_time(ValueArena *arena, const Value *text, const char *layout, uint32_t length, const Location *location, Value *out) noexcept nogil:
     cdef Reading r
     cdef Piece piece, following
     cdef uint32_t at = 0
@@ -542,10 +542,10 @@ cdef int read_time(Room *room, const Value *text, const char *layout, uint32_t l
             at += 1
         else:
             return -1
-    return -1 if r.length else finish_reading(room, &r, location, out)
+    return -1 if r.length else finish_reading(arena, &r, location, out)
 
 
-cdef int finish_reading(Room *room, Reading *r, const Location *location, Value *out) noexcept nogil:
+cdef int finish_reading(ValueArena *arena, Reading *r, const Location *location, Value *out) noexcept nogil:
     cdef Location *own
     cdef Value first, last
     if r.noon == 2 and r.hour < 12:
@@ -555,7 +555,7 @@ cdef int finish_reading(Room *room, Reading *r, const Location *location, Value 
     if r.year_day:
         r.month = 1
         r.day = r.year_day
-    else:                       # is there such a day?
+    else:                       # whether the month has this day
         if r.day < 1 or not set_moment(&first, r.year, r.month, 1, 0, 0, 0, 0, NULL) or not set_moment(&last, r.year, r.month + 1, 1, 0, 0, 0, 0, NULL):
             return -1
         if r.day > (last.number - first.number) // (DAY * <int64_t>SECOND):
@@ -563,7 +563,7 @@ cdef int finish_reading(Room *room, Reading *r, const Location *location, Value 
     if r.zulu or r.name[0] and memcmp(r.name, b"UTC", 4) == 0:
         location = NULL
     elif r.has_offset or r.name[0]:
-        own = <Location *>room_take(room, sizeof(Location))
+        own = <Location *>arena_alloc(arena, sizeof(Location))
         if own == NULL:
             return -1
         memset(own, 0, sizeof(Location))

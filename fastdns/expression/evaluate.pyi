@@ -2,13 +2,13 @@ from fastdns.expression.checker import Instruction
 from fastdns.setup.config import Config
 
 class Code:
-    """An expression in native form."""
+    """A compiled expression, which native handlers evaluate."""
 
     @property
     def source(self) -> str: ...
     def __init__(self, source: str, instructions: list[Instruction]) -> None: ...
     def resolve(self, config: Config) -> None:
-        """Looks up the labels of metadata that the expression names; before the chain is published."""
+        """Look up the metadata labels that the expression names. Called by the plugin's start-up hook, before the chain is published."""
 
 def evaluate_text(code: Code) -> str:
-    """The value of an expression that asks nothing of a query, as templates print it. ValueError when it fails."""
+    """The value, as templates print it, of an expression that does not refer to a query. Raises ValueError when the evaluation fails."""

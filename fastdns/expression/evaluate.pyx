@@ -1,11 +1,11 @@
-"""The workers' side of expressions: code run for a query. What it computes lies in the thread's room."""
+"""Evaluation of compiled expressions. Values are allocated in the thread's arena. The contract is in expression/evaluate.pxd."""
 from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from fastdns.walk.metadata cimport LabelHandle
 from fastdns.walk.query cimport Query
 from fastdns.expression.matcher cimport Regex, regex_match
-from fastdns.expression.value cimport (VALUE_ARRAY, VALUE_BOOL, VALUE_LOCATION, VALUE_MAP, VALUE_NIL, VALUE_STRING, Room, Value, map_settle,
-                                       room_open, room_step, room_take, set_bool, set_float, set_int, set_nil, set_text, value_compare, value_equal,
+from fastdns.expression.value cimport (VALUE_ARRAY, VALUE_BOOL, VALUE_LOCATION, VALUE_MAP, VALUE_NIL, VALUE_STRING, ValueArena, Value, map_sort,
+                                       arena_open, arena_count_step, arena_alloc, set_bool, set_float, set_int, set_nil, set_text, value_compare, value_equal,
                                        value_text)
 from fastdns.expression.dates cimport Zone
 from fastdns.expression.functions cimport call_function, function_number
@@ -17,17 +17,17 @@ from fastdns.expression.operators cimport (OP_CONSTANT, OP_LOCAL, OP_VARIABLE, O
                                            OP_CLASS, OP_NAME, OP_PROTO, OP_SIZE, OP_BUFSIZE, OP_ID, OP_OPCODE, OP_DO, OP_CLIENT_IP, OP_SERVER_IP,
                                            OP_PORT, OP_SERVER_PORT, OP_INCIDR, OP_METADATA, OP_GROUP, OP_ALL, OP_NONE, OP_ANY, OP_ONE, OP_FILTER,
                                            OP_EACH, OP_COUNT, OP_SUM, OP_FIND, OP_FIND_LAST, OP_FIND_INDEX, OP_FIND_LAST_INDEX, OP_GROUP_BY,
-                                           OP_SORT_BY, OP_REDUCE, OP_FUNCTION, OUTCOME_ERROR, OUTCOME_OK, arithmetic, group_pairs, make_range,
+                                           OP_SORT_BY, OP_REDUCE, OP_FUNCTION, EVALUATION_ERROR, EVALUATION_OK, arithmetic, group_pairs, make_range,
                                            member_test, sort_pairs, take_member, take_slice, text_test)
 from fastdns.expression.question cimport Groups, ask_group, ask_label, ask_query
 
 from fastdns.walk.metadata import resolve
 from fastdns.expression import lists, notations, numbers, texts, times
 
-FUNCTIONS = (lists, notations, numbers, texts, times)      # modules: each added its own as it was imported
+FUNCTIONS = (lists, notations, numbers, texts, times)      # modules that add their functions to the table when they are imported
 
 cdef enum:
-    DEPTH_MAX = 400             # of nodes within nodes
+    DEPTH_MAX = 400             # nested instructions
 
 #: Operations by the names that the checker gives them; all others are functions.
 NUMBERS = {
@@ -45,16 +45,16 @@ NUMBERS = {
 }
 
 
-cdef int evaluate(const Program *program, Query *q, Room *room, const Value *variables, const Groups *groups, Value *out) noexcept nogil:
+cdef int evaluate(const Program *program, Query *q, ValueArena *arena, const Value *variables, const Groups *groups, Value *out) noexcept nogil:
     cdef Evaluation e
-    e.q, e.room, e.program, e.variables, e.groups, e.loop, e.depth = q, room, program, variables, groups, NULL, 0
+    e.q, e.arena, e.program, e.variables, e.groups, e.loop, e.depth = q, arena, program, variables, groups, NULL, 0
     return run(&e, program.result, out)
 
 
 cdef bint evaluate_truth(const Program *program, Query *q) noexcept nogil:
-    cdef Room room
+    cdef ValueArena arena
     cdef Value value
-    return room_open(&room) and evaluate(program, q, &room, NULL, NULL, &value) == OUTCOME_OK and value.kind == VALUE_BOOL and value.number != 0
+    return arena_open(&arena) and evaluate(program, q, &arena, NULL, NULL, &value) == EVALUATION_OK and value.kind == VALUE_BOOL and value.number != 0
 
 
 cdef int run(Evaluation *e, uint32_t number, Value *out) noexcept nogil:
@@ -65,12 +65,12 @@ cdef int run(Evaluation *e, uint32_t number, Value *out) noexcept nogil:
     cdef int status
     if operation == OP_CONSTANT:
         out[0] = i.value
-        return OUTCOME_OK
-    if e.depth >= DEPTH_MAX or not room_step(e.room):
-        return OUTCOME_ERROR
+        return EVALUATION_OK
+    if e.depth >= DEPTH_MAX or not arena_count_step(e.arena):
+        return EVALUATION_ERROR
     e.depth += 1
     if operation >= OP_TYPE and operation <= OP_SERVER_PORT:
-        status = ask_query(e.q, operation, e.room, out)
+        status = ask_query(e.q, operation, e.arena, out)
     elif operation >= OP_ALL and operation <= OP_REDUCE:
         status = run_predicate(e, i, parts, out)
     elif operation >= OP_NOT and operation <= OP_COALESCE:
@@ -86,50 +86,50 @@ cdef int run_operator(Evaluation *e, const Instruction *i, const uint32_t *parts
     cdef uint16_t operation = i.operation
     cdef int order
     if run(e, parts[0], &a) < 0:
-        return OUTCOME_ERROR
+        return EVALUATION_ERROR
     if operation == OP_AND or operation == OP_OR:
         if a.kind != VALUE_BOOL:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
         if (a.number != 0) != (operation == OP_AND):
             out[0] = a
-            return OUTCOME_OK
+            return EVALUATION_OK
         if run(e, parts[1], out) < 0 or out.kind != VALUE_BOOL:
-            return OUTCOME_ERROR
-        return OUTCOME_OK
+            return EVALUATION_ERROR
+        return EVALUATION_OK
     if operation == OP_COALESCE:
         if a.kind == VALUE_NIL:
             return run(e, parts[1], out)
         out[0] = a
-        return OUTCOME_OK
+        return EVALUATION_OK
     if i.count > 1 and run(e, parts[1], &b) < 0:
-        return OUTCOME_ERROR
+        return EVALUATION_ERROR
     if operation == OP_EQUAL or operation == OP_UNEQUAL:
         set_bool(out, value_equal(&a, &b) == (operation == OP_EQUAL))
-        return OUTCOME_OK
+        return EVALUATION_OK
     if operation >= OP_LESS and operation <= OP_AT_LEAST:
         order = value_compare(&a, &b)
         if order == 2:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
         set_bool(out, order < 0 if operation == OP_LESS else order > 0 if operation == OP_GREATER else order <= 0 if operation == OP_AT_MOST
                  else order >= 0)
-        return OUTCOME_OK
+        return EVALUATION_OK
     if operation == OP_NOT:
         if a.kind != VALUE_BOOL:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
         set_bool(out, a.number == 0)
-        return OUTCOME_OK
+        return EVALUATION_OK
     if operation == OP_MATCHES:
         if a.kind != VALUE_STRING:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
         set_bool(out, regex_match(i.pattern, a.text, a.length, NULL, 0))
-        return OUTCOME_OK
+        return EVALUATION_OK
     if operation == OP_IN:
         return member_test(&a, &b, out)
     if operation == OP_RANGE:
-        return make_range(e.room, &a, &b, out)
+        return make_range(e.arena, &a, &b, out)
     if operation >= OP_MATCH and operation <= OP_ENDS:
         return text_test(operation, &a, &b, out)
-    return arithmetic(e.room, operation, &a, &b, out)
+    return arithmetic(e.arena, operation, &a, &b, out)
 
 
 # ---- variables, parts, calls ----
@@ -154,25 +154,25 @@ cdef int run_other(Evaluation *e, const Instruction *i, const uint32_t *parts, V
         return run_list(e, i, parts, out)
     elif operation == OP_CHOICE:
         if run(e, parts[0], &a) < 0 or a.kind != VALUE_BOOL:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
         return run(e, parts[1 if a.number else 2], out)
     elif operation == OP_LET:
         if run(e, parts[0], &e.locals[i.value.number]) < 0:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
         return run(e, parts[1], out)
     elif operation == OP_SEQUENCE:
         for n in range(i.count):
             if run(e, parts[n], out) < 0:
-                return OUTCOME_ERROR
+                return EVALUATION_ERROR
     elif operation == OP_METADATA and i.label != NULL:
-        return ask_label(i.label, e.q, e.room, out)
+        return ask_label(i.label, e.q, e.arena, out)
     else:
-        # What takes its arguments evaluated.
+        # Operations whose operands are all evaluated first.
         if i.count > 8:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
         for n in range(i.count):
             if run(e, parts[n], &arguments[n]) < 0:
-                return OUTCOME_ERROR
+                return EVALUATION_ERROR
         if operation == OP_MEMBER or operation == OP_OPTIONAL:
             return take_member(&arguments[0], &arguments[1], operation == OP_OPTIONAL, out)
         if operation == OP_SLICE:
@@ -181,21 +181,21 @@ cdef int run_other(Evaluation *e, const Instruction *i, const uint32_t *parts, V
             return in_network(&arguments[0], &arguments[1], out)
         if operation == OP_GROUP:
             return ask_group(e.groups, &arguments[0], out)
-        if operation == OP_METADATA:        # of a label that is not constant: nobody publishes it
+        if operation == OP_METADATA:        # the label is not constant: it has no value
             set_text(out, b"", 0)
-            return OUTCOME_OK
-        return call_function(e.room, <uint32_t>i.value.number, arguments, i.count, out)
-    return OUTCOME_OK
+            return EVALUATION_OK
+        return call_function(e.arena, <uint32_t>i.value.number, arguments, i.count, out)
+    return EVALUATION_OK
 
 
 cdef int run_list(Evaluation *e, const Instruction *i, const uint32_t *parts, Value *out) noexcept nogil:
-    cdef Value *items = <Value *>room_take(e.room, i.count * sizeof(Value))
+    cdef Value *items = <Value *>arena_alloc(e.arena, i.count * sizeof(Value))
     cdef uint32_t n
     if items == NULL:
-        return OUTCOME_ERROR
+        return EVALUATION_ERROR
     for n in range(i.count):
         if run(e, parts[n], &items[n]) < 0:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
     out.items = items
     out.kind = VALUE_ARRAY
     out.length = i.count
@@ -203,14 +203,14 @@ cdef int run_list(Evaluation *e, const Instruction *i, const uint32_t *parts, Va
         out.kind = VALUE_MAP
         out.number = 0
         out.length = i.count // 2
-        map_settle(out)
-    return OUTCOME_OK
+        map_sort(out)
+    return EVALUATION_OK
 
 
 # ---- predicates ----
 
 cdef int run_predicate(Evaluation *e, const Instruction *i, const uint32_t *parts, Value *out) noexcept nogil:
-    """Functions that look at each element of a list, the predicate seeing it as `#`."""
+    """Functions that evaluate a predicate for each element of a list; in the predicate the element is `#`."""
     cdef Value list_, one
     cdef Value *made = NULL
     cdef uint16_t operation = i.operation
@@ -219,18 +219,18 @@ cdef int run_predicate(Evaluation *e, const Instruction *i, const uint32_t *part
     cdef bint backwards = operation == OP_FIND_LAST or operation == OP_FIND_LAST_INDEX
     cdef uint32_t n
     if run(e, parts[0], &list_) < 0 or list_.kind != VALUE_ARRAY:
-        return OUTCOME_ERROR
+        return EVALUATION_ERROR
     if operation == OP_FILTER or operation == OP_EACH or operation == OP_GROUP_BY or operation == OP_SORT_BY:
-        made = <Value *>room_take(e.room, (list_.length + 1) * 2 * sizeof(Value))
+        made = <Value *>arena_alloc(e.arena, (list_.length + 1) * 2 * sizeof(Value))
         if made == NULL:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
     set_int(&loop.accumulated, 0)
     if operation == OP_REDUCE and i.count > 2 and run(e, parts[2], &loop.accumulated) < 0:
-        return OUTCOME_ERROR
+        return EVALUATION_ERROR
     n = 0
     if operation == OP_REDUCE and i.count < 3:
         if list_.length == 0:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
         loop.accumulated = list_.items[0]
         n = 1
     while n < list_.length:
@@ -241,12 +241,12 @@ cdef int run_predicate(Evaluation *e, const Instruction *i, const uint32_t *part
         if i.count < 2:
             one = loop.element[0]
         elif run_within(e, parts[1], &loop, &one) < 0:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
         if operation == OP_REDUCE:
             loop.accumulated = one
         elif operation == OP_SUM:
-            if arithmetic(e.room, OP_ADD, &loop.accumulated, &one, &loop.accumulated) < 0:
-                return OUTCOME_ERROR
+            if arithmetic(e.arena, OP_ADD, &loop.accumulated, &one, &loop.accumulated) < 0:
+                return EVALUATION_ERROR
         elif operation == OP_EACH:
             made[hits] = one
             hits += 1
@@ -255,7 +255,7 @@ cdef int run_predicate(Evaluation *e, const Instruction *i, const uint32_t *part
             made[2 * hits + 1] = list_.items[at]
             hits += 1
         elif one.kind != VALUE_BOOL:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
         elif one.number:
             if operation == OP_FILTER:
                 made[hits] = list_.items[at]
@@ -309,13 +309,13 @@ cdef int finish_predicate(Evaluation *e, const Instruction *i, const uint32_t *p
         out.items = made
         out.length = <uint32_t>hits
     elif operation == OP_GROUP_BY:
-        return group_pairs(e.room, made, <uint32_t>hits, out)
+        return group_pairs(e.arena, made, <uint32_t>hits, out)
     else:
         set_text(&order, b"asc", 3)
         if i.count > 2 and run(e, parts[2], &order) < 0:
-            return OUTCOME_ERROR
+            return EVALUATION_ERROR
         return sort_pairs(made, <uint32_t>hits, &order, out)
-    return OUTCOME_OK
+    return EVALUATION_OK
 
 
 # ---- set-up ----
@@ -354,7 +354,7 @@ cdef class Code:
         free(self.program.parts)
 
     def resolve(self, config):
-        """Looks up the labels of metadata that the expression names; before the chain is published."""
+        """Looks up the metadata labels that the expression names, before the chain is published."""
         cdef LabelHandle handle
         for number, label in self.labels:
             handle = resolve(config, label)
@@ -397,11 +397,11 @@ cdef class Code:
 
 
 def evaluate_text(Code code not None) -> str:
-    cdef Room room
+    cdef ValueArena arena
     cdef Value value
     cdef Value text
-    if not room_open(&room):
+    if not arena_open(&arena):
         raise MemoryError
-    if evaluate(&code.program, NULL, &room, NULL, NULL, &value) < 0 or not value_text(&room, &value, &text):
+    if evaluate(&code.program, NULL, &arena, NULL, NULL, &value) < 0 or not value_text(&arena, &value, &text):
         raise ValueError("the expression fails")
     return text.text[:text.length].decode("utf-8", "replace")

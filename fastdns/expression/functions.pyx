@@ -1,6 +1,6 @@
 """The table of functions; see expression/functions.pxd."""
 from libc.stdint cimport uint32_t
-from fastdns.expression.value cimport Room, Value
+from fastdns.expression.value cimport ValueArena, Value
 
 cdef enum:
     FUNCTIONS_MAX = 120
@@ -9,8 +9,8 @@ cdef function functions[FUNCTIONS_MAX]
 cdef dict numbers = {}
 
 
-cdef int call_function(Room *room, uint32_t number, const Value *arguments, uint32_t count, Value *out) noexcept nogil:
-    return functions[number](room, arguments, count, out)
+cdef int call_function(ValueArena *arena, uint32_t number, const Value *arguments, uint32_t count, Value *out) noexcept nogil:
+    return functions[number](arena, arguments, count, out)
 
 
 cdef uint32_t function_number(str name) except? 0xFFFFFFFF:

@@ -27,7 +27,7 @@ ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be used; tells where, in the words of CoreDNS's library."""
+    """An expression is malformed. The text, with the position, is that of CoreDNS's library."""
 
     def __init__(self, message: str, source: str, at: int) -> None:
         before = source[:at]
@@ -42,7 +42,7 @@ class Token(NamedTuple):
     #: "Identifier", "Number", "String", "Bytes", "Operator", "Bracket" or "EOF".
     kind: str
     value: str
-    #: Characters before it.
+    #: Offset in characters.
     at: int
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ EOF = "EOF"
 
 
 def go_quoted(text: str) -> str:
-    """The text as Go's %#v prints it."""
+    """The token as Go's %#v prints it."""
     out = []
     for char in text:
         if char in '"\\':

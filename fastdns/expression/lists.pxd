@@ -2,5 +2,5 @@
 from libc.stdint cimport uint32_t
 from fastdns.expression.value cimport Value
 
-# Sorts in place: 0, or -1 when two have no order.
+# Sorts in place. 0, or -1 when two elements cannot be compared.
 cdef int sort_values(Value *items, uint32_t count, bint descending) noexcept nogil

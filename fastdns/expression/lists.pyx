@@ -1,14 +1,14 @@
 """Functions of expressions on lists and mappings."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from fastdns.expression.value cimport VALUE_ARRAY, VALUE_INT, VALUE_MAP, VALUE_STRING, Room, Value, map_settle, set_int, set_nil, value_compare, value_equal
+from fastdns.expression.value cimport VALUE_ARRAY, VALUE_INT, VALUE_MAP, VALUE_STRING, ValueArena, Value, map_sort, set_int, set_nil, value_compare, value_equal
 from fastdns.expression.functions cimport add_function, set_array, sort_order, take_values
 
 cdef enum:
-    DEPTH_MAX = 100             # of lists within lists
+    DEPTH_MAX = 100             # nested lists
 
 
-cdef int f_len(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_len(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef uint32_t i
     cdef int64_t n = 0
     if a[0].kind == VALUE_STRING:               # characters
@@ -22,21 +22,21 @@ cdef int f_len(Room *room, const Value *a, uint32_t count, Value *out) noexcept 
     return 0
 
 
-cdef int f_first(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_first(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     set_nil(out)
     if a[0].kind == VALUE_ARRAY and a[0].length:
         out[0] = a[0].items[0]
     return 0
 
 
-cdef int f_last(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_last(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     set_nil(out)
     if a[0].kind == VALUE_ARRAY and a[0].length:
         out[0] = a[0].items[a[0].length - 1]
     return 0
 
 
-cdef int f_get(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_get(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef int64_t at
     cdef uint32_t i
     set_nil(out)
@@ -51,15 +51,15 @@ cdef int f_get(Room *room, const Value *a, uint32_t count, Value *out) noexcept 
     return 0
 
 
-cdef int f_take(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_take(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     if a[0].kind != VALUE_ARRAY or a[1].kind != VALUE_INT or a[1].number < 0:
         return -1
     set_array(out, a[0].items, <uint32_t>min(<int64_t>a[0].length, a[1].number))
     return 0
 
 
-cdef int halves(Room *room, const Value *map, int offset, Value *out) noexcept nogil:
-    cdef Value *items = take_values(room, map.length)
+cdef int halves(ValueArena *arena, const Value *map, int offset, Value *out) noexcept nogil:
+    cdef Value *items = take_values(arena, map.length)
     cdef uint32_t i
     if map.kind != VALUE_MAP or items == NULL:
         return -1
@@ -69,16 +69,16 @@ cdef int halves(Room *room, const Value *map, int offset, Value *out) noexcept n
     return 0
 
 
-cdef int f_keys(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    return halves(room, a, 0, out)
+cdef int f_keys(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    return halves(arena, a, 0, out)
 
 
-cdef int f_values(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    return halves(room, a, 1, out)
+cdef int f_values(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    return halves(arena, a, 1, out)
 
 
-cdef int f_to_pairs(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    cdef Value *items = take_values(room, a[0].length)
+cdef int f_to_pairs(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    cdef Value *items = take_values(arena, a[0].length)
     cdef uint32_t i
     if a[0].kind != VALUE_MAP or items == NULL:
         return -1
@@ -88,12 +88,12 @@ cdef int f_to_pairs(Room *room, const Value *a, uint32_t count, Value *out) noex
     return 0
 
 
-cdef int f_from_pairs(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_from_pairs(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef Value *items
     cdef uint32_t i
     if a[0].kind != VALUE_ARRAY:
         return -1
-    items = take_values(room, 2 * <uint64_t>a[0].length)
+    items = take_values(arena, 2 * <uint64_t>a[0].length)
     if items == NULL:
         return -1
     for i in range(a[0].length):
@@ -105,12 +105,12 @@ cdef int f_from_pairs(Room *room, const Value *a, uint32_t count, Value *out) no
     out.number = 0
     out.items = items
     out.length = a[0].length
-    map_settle(out)
+    map_sort(out)
     return 0
 
 
-cdef int f_reverse(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    cdef Value *items = take_values(room, a[0].length)
+cdef int f_reverse(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    cdef Value *items = take_values(arena, a[0].length)
     cdef uint32_t i
     if a[0].kind != VALUE_ARRAY or items == NULL:
         return -1
@@ -120,8 +120,8 @@ cdef int f_reverse(Room *room, const Value *a, uint32_t count, Value *out) noexc
     return 0
 
 
-cdef int f_uniq(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    cdef Value *items = take_values(room, a[0].length)
+cdef int f_uniq(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    cdef Value *items = take_values(arena, a[0].length)
     cdef uint32_t i, j, n = 0
     if a[0].kind != VALUE_ARRAY or items == NULL:
         return -1
@@ -136,7 +136,7 @@ cdef int f_uniq(Room *room, const Value *a, uint32_t count, Value *out) noexcept
     return 0
 
 
-cdef int f_concat(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_concat(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef uint64_t size = 0
     cdef uint32_t i
     cdef Value *items
@@ -144,7 +144,7 @@ cdef int f_concat(Room *room, const Value *a, uint32_t count, Value *out) noexce
         if a[i].kind != VALUE_ARRAY:
             return -1
         size += a[i].length
-    items = take_values(room, size)
+    items = take_values(arena, size)
     if items == NULL:
         return -1
     set_array(out, items, <uint32_t>size)
@@ -154,15 +154,15 @@ cdef int f_concat(Room *room, const Value *a, uint32_t count, Value *out) noexce
     return 0
 
 
-cdef int flatten(const Value *list_, uint32_t depth, Value *items, uint32_t *used, uint32_t room) noexcept nogil:
+cdef int flatten(const Value *list_, uint32_t depth, Value *items, uint32_t *used, uint32_t arena) noexcept nogil:
     cdef uint32_t i
     if depth > DEPTH_MAX:
         return -1
     for i in range(list_.length):
         if list_.items[i].kind == VALUE_ARRAY:
-            if flatten(&list_.items[i], depth + 1, items, used, room) < 0:
+            if flatten(&list_.items[i], depth + 1, items, used, arena) < 0:
                 return -1
-        elif used[0] == room:
+        elif used[0] == arena:
             return -1
         else:
             items[used[0]] = list_.items[i]
@@ -170,9 +170,9 @@ cdef int flatten(const Value *list_, uint32_t depth, Value *items, uint32_t *use
     return 0
 
 
-cdef int f_flatten(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    cdef uint32_t size = (room.size - room.used) // (2 * sizeof(Value)), used = 0
-    cdef Value *items = take_values(room, size)
+cdef int f_flatten(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    cdef uint32_t size = (arena.size - arena.used) // (2 * sizeof(Value)), used = 0
+    cdef Value *items = take_values(arena, size)
     if a[0].kind != VALUE_ARRAY or items == NULL or flatten(a, 0, items, &used, size) < 0:
         return -1
     set_array(out, items, used)
@@ -198,8 +198,8 @@ cdef int sort_values(Value *items, uint32_t count, bint descending) noexcept nog
     return 0
 
 
-cdef int f_sort(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    cdef Value *items = take_values(room, a[0].length)
+cdef int f_sort(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    cdef Value *items = take_values(arena, a[0].length)
     cdef int descending = sort_order(&a[1]) if count > 1 else 0
     if a[0].kind != VALUE_ARRAY or items == NULL or descending < 0:
         return -1

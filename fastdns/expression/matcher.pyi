@@ -1,22 +1,22 @@
 class Regex:
-    """A compiled expression of RE2's syntax.
+    """A compiled regular expression in RE2's syntax.
 
-    ValueError with Go's reason and the part of the expression that RE2 refuses.
+    Raises ValueError with Go's reason and the part of the expression that RE2 refuses.
     """
 
     @property
     def source(self) -> str:
-        """As the Corefile has it."""
+        """The expression as written in the Corefile."""
     @property
     def names(self) -> dict[str, int]:
         """Numbers of the groups that have names."""
     @property
     def literal(self) -> bytes:
-        """What every text that matches holds, b"" for nothing in particular."""
+        """Octets that every matching text contains; b"" when there are none."""
     def __init__(self, source: str, spelling: str | None = None, literal: tuple[bytes, int] = ...) -> None:
         """``spelling`` is what RE2 compiles, ``source`` where it is None; ``literal`` is what `fastdns.expression.regex.required` gives."""
     def search(self, text: str) -> list[str | None] | None:
-        """All groups of the first match anywhere, the whole match first; None without one."""
+        """All groups of the first match anywhere in the text, the whole match first; None when there is no match."""
     @property
     def groups(self) -> int:
         """Capturing groups, the whole match not counted."""

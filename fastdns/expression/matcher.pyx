@@ -38,7 +38,7 @@ cdef extern from *:
 
     /* NULL with the code and the part of the expression that RE2 refuses, or with code 0 without memory.
        memory: octets that program and states may take. */
-    static void *re2_compile(const char *pattern, uint32_t length, uint32_t memory, int32_t *code, char *argument, uint32_t room) noexcept {
+    static void *re2_compile(const char *pattern, uint32_t length, uint32_t memory, int32_t *code, char *argument, uint32_t capacity) noexcept {
         *code = 0;
         try {
             re2::RE2::Options options;
@@ -47,7 +47,7 @@ cdef extern from *:
             re2::RE2 *compiled = new re2::RE2(re2::StringPiece(pattern, length), options);
             if (compiled->ok()) return compiled;
             *code = compiled->error_code();
-            snprintf(argument, room, "%s", compiled->error_arg().c_str());
+            snprintf(argument, capacity, "%s", compiled->error_arg().c_str());
             delete compiled;
         } catch (...) {
         }
@@ -88,7 +88,7 @@ cdef extern from *:
     }
     """
     const char *re2_reason(int32_t code) noexcept nogil
-    void *re2_compile(const char *pattern, uint32_t length, uint32_t memory, int32_t *code, char *argument, uint32_t room) noexcept nogil
+    void *re2_compile(const char *pattern, uint32_t length, uint32_t memory, int32_t *code, char *argument, uint32_t capacity) noexcept nogil
     void re2_free(void *compiled) noexcept nogil
     uint32_t re2_group_count(const void *compiled) noexcept nogil
     map[int, string] re2_group_names(const void *compiled) except +
@@ -103,30 +103,30 @@ cdef bint regex_search(const void *compiled, const char *text, uint32_t length, 
     return re2_match(compiled, text, length, <int32_t *>spans, count)
 
 
-# ---- expressions that only a query tells ----
+# ---- expressions that are computed for a query ----
 
 cdef enum:
-    RECENT_MAX = 8              # that a thread remembers
-    RECENT_SIZE = 1000          # octets of the longest
-    RECENT_MEMORY = 256 << 10   # octets that one may take: at most two milliseconds to compile
-    SHARE = 4                   # one part in so many of a thread's time may go into compiling...
-    CREDIT_MAX = 50000000       # ...and so many nanoseconds at once, when there was nothing to compile before
+    RECENT_MAX = 8              # compiled expressions that a thread caches
+    RECENT_SIZE = 1000          # octets of the longest such expression
+    RECENT_MEMORY = 256 << 10   # octets of memory of a compiled one: it takes at most two milliseconds to compile
+    SHARE = 4                   # a thread spends at most 1/SHARE of its time on compiling
+    CREDIT_MAX = 50000000       # ns: most time for compiling that a thread saves up
 
 cdef struct Known:
     uint64_t used               # count of matches when it was last used; 0: free
-    void *compiled              # owned; NULL: it is no expression
+    void *compiled              # owned; NULL: the expression is malformed
     uint32_t size
     char expression[RECENT_SIZE]
 
-cdef struct Recent:             # of one thread
+cdef struct Recent:             # cache of one thread
     uint64_t matches
-    int64_t credit              # ns; negative: the last one took more than there was
-    int64_t since               # ns, monotonic, when credit was counted
+    int64_t credit              # ns left for compiling; negative: the last one took more than was left
+    int64_t since               # ns, monotonic, when credit was updated
     Known known[RECENT_MAX]
 
 cdef extern from *:
     """
-    static __thread void *regex_recent;     /* as long as the thread */
+    static __thread void *regex_recent;     /* freed never: workers live as long as the process */
     """
     void *regex_recent
 
@@ -138,7 +138,7 @@ cdef int64_t clock(int kind) noexcept nogil:
 
 
 cdef bint compile_recent(Recent *recent, Known *known, const char *expression, uint32_t size) noexcept nogil:
-    """Puts an expression in the place of another one; False when there is no time for it."""
+    """Compiles an expression into the cache in place of another one. False when the thread has no time left for it."""
     cdef char argument[8]
     cdef int32_t code
     cdef int64_t now = clock(CLOCK_MONOTONIC)
@@ -205,7 +205,7 @@ cdef class Regex:
             raise ValueError((<bytes>re2_reason(code)).decode(), (<bytes>argument).decode("utf-8", "surrogateescape"))
         self.source = source
         names = re2_group_names(self.compiled)
-        self.names = {(<bytes>name.second).decode(): name.first for name in names}   # of equal ones the last
+        self.names = {(<bytes>name.second).decode(): name.first for name in names}   # of groups with one name the last
         self.literal = literal[0]
         self.pattern.literal = self.literal
         self.pattern.literal_length = <uint8_t>len(self.literal)

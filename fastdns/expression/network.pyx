@@ -11,7 +11,7 @@ cdef extern from "<arpa/inet.h>" nogil:
 
 
 cdef uint32_t read_address(const char *text, uint32_t length, uint8_t *out) noexcept nogil:
-    """Octets of an address, 4 or 16; 0 when it is none. One that is mapped from IPv4 counts as IPv4."""
+    """Number of octets of an address, 4 or 16; 0 when it is malformed. An IPv4-mapped address counts as IPv4."""
     cdef char copy[64]
     if length == 0 or length >= sizeof(copy):
         return 0
@@ -48,7 +48,7 @@ cdef int in_network(const Value *address, const Value *network, Value *out) noex
     if network_size == 0 or bits > (128 if colon else 32):
         return -1
     set_bool(out, False)
-    if colon and network_size == 4:             # a prefix over a mapped address
+    if colon and network_size == 4:             # an IPv4-mapped network: the prefix length counts from the IPv6 address
         if bits < 96:
             return 0
         bits -= 96

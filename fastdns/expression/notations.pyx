@@ -3,25 +3,25 @@ from libc.math cimport fabs
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport strtod
 from libc.string cimport memcmp, memcpy
-from fastdns.expression.value cimport (VALUE_ARRAY, VALUE_BOOL, VALUE_FLOAT, VALUE_MAP, VALUE_NIL, VALUE_STRING, Output, Room, Value, map_settle,
-                                       output_begin, output_end, output_float, output_number, output_put, output_word, room_step, set_bool, set_float,
+from fastdns.expression.value cimport (VALUE_ARRAY, VALUE_BOOL, VALUE_FLOAT, VALUE_MAP, VALUE_NIL, VALUE_STRING, Output, ValueArena, Value, map_sort,
+                                       output_begin, output_end, output_float, output_number, output_put, output_word, arena_count_step, set_bool, set_float,
                                        set_nil)
 from fastdns.expression.functions cimport add_function, is_space, take_values
 
 cdef enum:
-    DEPTH_MAX = 100             # of lists within lists
+    DEPTH_MAX = 100             # nested lists
 
 
 cdef const char *BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
-cdef int f_to_base64(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_to_base64(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef uint32_t i = 0, n, word
     cdef char four[4]
     cdef Output output
     if a[0].kind != VALUE_STRING:
         return -1
-    output_begin(&output, room)
+    output_begin(&output, arena)
     while i < a[0].length:
         n = min(a[0].length - i, <uint32_t>3)
         word = <uint32_t>(<uint8_t>a[0].text[i]) << 16
@@ -48,14 +48,14 @@ cdef inline int digit64(char c) noexcept nogil:
     return 62 if c == c'+' else 63 if c == c'/' else -1
 
 
-cdef int f_from_base64(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_from_base64(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef uint32_t i = 0, n, word, j
     cdef char three[3]
     cdef Output output
     cdef int digit
     if a[0].kind != VALUE_STRING or a[0].length & 3:
         return -1
-    output_begin(&output, room)
+    output_begin(&output, arena)
     while i < a[0].length:
         n = 4
         if i + 4 == a[0].length and a[0].text[i + 3] == c'=':
@@ -109,7 +109,7 @@ cdef void put_indent(Output *output, uint32_t depth) noexcept nogil:
 
 
 cdef void put_json(Output *output, const Value *value, uint32_t depth) noexcept nogil:
-    """With Go's MarshalIndent: two blanks a level."""
+    """Line breaks and indentation as Go's MarshalIndent: two blanks for each level."""
     cdef uint32_t i
     if value.kind == VALUE_NIL or depth > DEPTH_MAX:
         output_word(output, b"null")
@@ -138,22 +138,22 @@ cdef void put_json(Output *output, const Value *value, uint32_t depth) noexcept 
         output_number(output, value.number)
 
 
-cdef int f_to_json(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_to_json(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef Output output
-    output_begin(&output, room)
+    output_begin(&output, arena)
     put_json(&output, a, 0)
     return 0 if output_end(&output, out) else -1
 
 
 cdef struct Reader:
-    Room *room
+    ValueArena *arena
     const char *text
     uint32_t at
     uint32_t length
 
 
 cdef char peek(Reader *reader) noexcept nogil:
-    """The next character that is no blank; 0 at the end."""
+    """The next character that is not a blank; 0 at the end."""
     while reader.at < reader.length and is_space(reader.text[reader.at]):
         reader.at += 1
     return reader.text[reader.at] if reader.at < reader.length else 0
@@ -167,13 +167,13 @@ cdef bint read_word(Reader *reader, const char *word, uint32_t length) noexcept 
 
 
 cdef int read_json_text(Reader *reader, Value *out) noexcept nogil:
-    """A text in quotes; `\\u` escapes within the basic plane become UTF-8."""
+    """Reads a quoted string. `\\u` escapes, of the Basic Multilingual Plane only, become UTF-8."""
     cdef Output output
     cdef char c
     cdef char escaped[3]
     cdef uint32_t code, i
     cdef int n
-    output_begin(&output, reader.room)
+    output_begin(&output, reader.arena)
     reader.at += 1
     while reader.at < reader.length and reader.text[reader.at] != c'"':
         c = reader.text[reader.at]
@@ -234,7 +234,7 @@ cdef int read_json(Reader *reader, uint32_t depth, Value *out) noexcept nogil:
     cdef uint32_t begin = reader.at
     cdef char digits[64]
     cdef char *end
-    if depth > DEPTH_MAX or not room_step(reader.room):
+    if depth > DEPTH_MAX or not arena_count_step(reader.arena):
         return -1
     if c == c'"':
         return read_json_text(reader, out)
@@ -261,7 +261,7 @@ cdef int read_json(Reader *reader, uint32_t depth, Value *out) noexcept nogil:
 
 
 cdef int read_json_list(Reader *reader, uint32_t depth, bint pairs, Value *out) noexcept nogil:
-    """A list or a mapping; its elements are gathered in a list that grows in the room."""
+    """Reads a list or a mapping. Its elements are collected in an array that grows in the arena."""
     cdef char close = c'}' if pairs else c']'
     cdef Value *items = NULL
     cdef Value *more
@@ -274,7 +274,7 @@ cdef int read_json_list(Reader *reader, uint32_t depth, bint pairs, Value *out) 
             reader.at += 1
         if used + 2 > size:
             size = 2 * size + 8
-            more = take_values(reader.room, size)
+            more = take_values(reader.arena, size)
             if more == NULL:
                 return -1
             if used:
@@ -294,15 +294,15 @@ cdef int read_json_list(Reader *reader, uint32_t depth, bint pairs, Value *out) 
     out.items = items
     out.length = used // 2 if pairs else used
     if pairs:
-        map_settle(out)
+        map_sort(out)
     return 0
 
 
-cdef int f_from_json(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_from_json(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef Reader reader
     if a[0].kind != VALUE_STRING:
         return -1
-    reader.room, reader.text, reader.at, reader.length = room, a[0].text, 0, a[0].length
+    reader.arena, reader.text, reader.at, reader.length = arena, a[0].text, 0, a[0].length
     if read_json(&reader, 0, out) < 0 or peek(&reader) != 0:
         return -1
     return 0

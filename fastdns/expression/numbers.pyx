@@ -3,15 +3,16 @@ from libc.math cimport ceil, fabs, floor, round as round_away
 from libc.stdint cimport INT64_MIN, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport strtod
 from libc.string cimport memcpy
-from fastdns.expression.value cimport VALUE_ARRAY, VALUE_FLOAT, VALUE_INT, VALUE_NIL, VALUE_STRING, Room, Value, set_float, set_int, set_nil, value_compare
+from fastdns.expression.value cimport (VALUE_ARRAY, VALUE_FLOAT, VALUE_INT, VALUE_NIL, VALUE_STRING, Value, ValueArena, set_float, set_int, set_nil,
+                                       value_compare)
 from fastdns.expression.functions cimport add_function, is_number, is_space, number_of, take_values
 from fastdns.expression.lists cimport sort_values
 
 cdef enum:
-    DEPTH_MAX = 100             # of lists within lists
+    DEPTH_MAX = 100             # nested lists
 
 
-cdef int f_int(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_int(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef uint64_t number = 0
     cdef uint32_t i = 0
     cdef bint negative = False
@@ -37,7 +38,7 @@ cdef int f_int(Room *room, const Value *a, uint32_t count, Value *out) noexcept 
     return 0
 
 
-cdef int f_float(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_float(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef char text[64]
     cdef char *end
     if is_number(&a[0]):
@@ -51,7 +52,7 @@ cdef int f_float(Room *room, const Value *a, uint32_t count, Value *out) noexcep
     return 0 if end == text + a[0].length else -1
 
 
-cdef int f_abs(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_abs(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     if not is_number(&a[0]):
         return -1
     out[0] = a[0]
@@ -60,21 +61,21 @@ cdef int f_abs(Room *room, const Value *a, uint32_t count, Value *out) noexcept 
     return 0
 
 
-cdef int f_ceil(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_ceil(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     if not is_number(&a[0]):
         return -1
     set_float(out, ceil(number_of(&a[0])))
     return 0
 
 
-cdef int f_floor(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_floor(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     if not is_number(&a[0]):
         return -1
     set_float(out, floor(number_of(&a[0])))
     return 0
 
 
-cdef int f_round(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_round(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     if not is_number(&a[0]):
         return -1
     set_float(out, round_away(number_of(&a[0])))
@@ -82,7 +83,7 @@ cdef int f_round(Room *room, const Value *a, uint32_t count, Value *out) noexcep
 
 
 cdef int extreme(const Value *a, uint32_t count, int sign, uint32_t depth, Value *out) noexcept nogil:
-    """The greatest (sign 1) or least of numbers and of lists of them; out is nil before the first."""
+    """The greatest (sign 1) or least of numbers and lists of numbers. *out is nil before the first number."""
     cdef uint32_t i
     cdef int order
     if depth > DEPTH_MAX:
@@ -102,23 +103,23 @@ cdef int extreme(const Value *a, uint32_t count, int sign, uint32_t depth, Value
     return 0
 
 
-cdef int f_max(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_max(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     set_nil(out)
     return extreme(a, count, 1, 0, out)
 
 
-cdef int f_min(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_min(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     set_nil(out)
     return extreme(a, count, -1, 0, out)
 
 
-cdef int gather(const Value *a, uint32_t count, uint32_t depth, Value *numbers_, uint32_t *used, uint32_t room) noexcept nogil:
+cdef int gather(const Value *a, uint32_t count, uint32_t depth, Value *numbers_, uint32_t *used, uint32_t arena) noexcept nogil:
     cdef uint32_t i
     for i in range(count):
         if a[i].kind == VALUE_ARRAY and depth < DEPTH_MAX:
-            if gather(a[i].items, a[i].length, depth + 1, numbers_, used, room) < 0:
+            if gather(a[i].items, a[i].length, depth + 1, numbers_, used, arena) < 0:
                 return -1
-        elif not is_number(&a[i]) or used[0] == room:
+        elif not is_number(&a[i]) or used[0] == arena:
             return -1
         else:
             set_float(&numbers_[used[0]], number_of(&a[i]))
@@ -126,9 +127,9 @@ cdef int gather(const Value *a, uint32_t count, uint32_t depth, Value *numbers_,
     return 0
 
 
-cdef int f_mean(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    cdef uint32_t before = room.used                # what is gathered is needed here only, and most of the room
-    cdef Value *found = take_values(room, 4000)
+cdef int f_mean(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    cdef uint32_t before = arena.used                # restored below: the collected numbers are temporary and can fill most of the arena
+    cdef Value *found = take_values(arena, 4000)
     cdef uint32_t used = 0, i
     cdef double sum = 0
     if found == NULL or gather(a, count, 0, found, &used, 4000) < 0:
@@ -136,13 +137,13 @@ cdef int f_mean(Room *room, const Value *a, uint32_t count, Value *out) noexcept
     for i in range(used):
         sum += found[i].real
     set_float(out, sum / used if used else 0)
-    room.used = before
+    arena.used = before
     return 0
 
 
-cdef int f_median(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    cdef uint32_t before = room.used
-    cdef Value *found = take_values(room, 4000)
+cdef int f_median(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    cdef uint32_t before = arena.used
+    cdef Value *found = take_values(arena, 4000)
     cdef uint32_t used = 0
     if found == NULL or gather(a, count, 0, found, &used, 4000) < 0 or sort_values(found, used, False) < 0:
         return -1
@@ -152,7 +153,7 @@ cdef int f_median(Room *room, const Value *a, uint32_t count, Value *out) noexce
         set_float(out, found[used // 2].real)
     else:
         set_float(out, (found[used // 2 - 1].real + found[used // 2].real) / 2)
-    room.used = before
+    arena.used = before
     return 0
 
 
@@ -185,35 +186,35 @@ cdef int bits(const Value *a, uint32_t count, int what, Value *out) noexcept nog
     return 0
 
 
-cdef int f_bitand(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_bitand(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return bits(a, count, 0, out)
 
 
-cdef int f_bitor(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_bitor(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return bits(a, count, 1, out)
 
 
-cdef int f_bitxor(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_bitxor(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return bits(a, count, 2, out)
 
 
-cdef int f_bitnand(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_bitnand(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return bits(a, count, 3, out)
 
 
-cdef int f_bitnot(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_bitnot(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return bits(a, count, 4, out)
 
 
-cdef int f_bitshl(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_bitshl(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return bits(a, count, 5, out)
 
 
-cdef int f_bitshr(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_bitshr(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return bits(a, count, 6, out)
 
 
-cdef int f_bitushr(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_bitushr(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return bits(a, count, 7, out)
 
 

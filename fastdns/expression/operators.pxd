@@ -1,10 +1,11 @@
-"""Operations of expressions, and the operators among them that take values and give one: OUTCOME_OK, or OUTCOME_ERROR."""
+"""The operations of expressions, and the operators among them that take values and return one. Unless stated otherwise a function returns
+EVALUATION_OK with the value in *out, or EVALUATION_ERROR."""
 from libc.stdint cimport uint16_t, uint32_t
-from fastdns.expression.value cimport Room, Value
+from fastdns.expression.value cimport ValueArena, Value
 
-cdef enum Outcome:
-    OUTCOME_OK = 0
-    OUTCOME_ERROR = -1
+cdef enum EvaluationResult:
+    EVALUATION_OK = 0
+    EVALUATION_ERROR = -1
 
 cdef enum Operation:
     OP_CONSTANT
@@ -75,19 +76,20 @@ cdef enum Operation:
     OP_GROUP_BY
     OP_SORT_BY
     OP_REDUCE
-    OP_FUNCTION                 # of _functions: its number is value.number
+    OP_FUNCTION                 # a function of expression/functions.pxd; value.number is its number
 
-# + - * / % ** and signs; of texts, numbers, times and durations
-cdef int arithmetic(Room *room, uint16_t operation, const Value *a, const Value *b, Value *out) noexcept nogil
-# match (of a pattern that is not constant), contains, startsWith, endsWith
+# + - * / % ** and signs, on strings, numbers, times and durations.
+cdef int arithmetic(ValueArena *arena, uint16_t operation, const Value *a, const Value *b, Value *out) noexcept nogil
+# matches (with a regular expression that is not constant), contains, startsWith, endsWith.
 cdef int text_test(uint16_t operation, const Value *a, const Value *b, Value *out) noexcept nogil
-# Whether a list has an element, or a mapping a key.
+# The operator in: whether a list has an element, or a map a key.
 cdef int member_test(const Value *a, const Value *b, Value *out) noexcept nogil
-cdef int make_range(Room *room, const Value *a, const Value *b, Value *out) noexcept nogil
-# base.name, base[name]; optional: nil of nil
+cdef int make_range(ValueArena *arena, const Value *a, const Value *b, Value *out) noexcept nogil
+# base.name and base[name]; optional: ?., which gives nil for a nil base.
 cdef int take_member(const Value *base, const Value *name, bint optional, Value *out) noexcept nogil
-# base[from:to]; arguments are these three
+# base[from:to]; arguments: base, from, to.
 cdef int take_slice(const Value *arguments, Value *out) noexcept nogil
-# Pairs of key and element, made in the room: the elements in the order of their keys, or a mapping from each key to its elements.
+# sortBy and groupBy. pairs: key and element, alternating, in the arena. The result is the list of elements sorted by key, or a map from each key
+# to the list of its elements.
 cdef int sort_pairs(Value *pairs, uint32_t count, const Value *order, Value *out) noexcept nogil
-cdef int group_pairs(Room *room, const Value *pairs, uint32_t count, Value *out) noexcept nogil
+cdef int group_pairs(ValueArena *arena, const Value *pairs, uint32_t count, Value *out) noexcept nogil

@@ -1,4 +1,4 @@
-"""Expressions as trees: operators and their precedence are those of expr-lang 1.17."""
+"""The parser of expressions; operators and precedence are those of expr-lang 1.17."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastdns.expression.lexer import EOF, ExpressionError, Token, go_quoted, tok
 
 __all__ = ["BINARY", "PREDICATES", "Node", "parse"]
 
-#: Precedence; `**` and `^` lead to the right.
+#: Precedence; `**` and `^` are right-associative.
 BINARY = {
     "|": 0, "or": 10, "||": 10, "and": 15, "&&": 15, "==": 20, "!=": 20, "<": 20, ">": 20, ">=": 20, "<=": 20, "in": 20, "matches": 20,
     "contains": 20, "startsWith": 20, "endsWith": 20, "..": 25, "+": 30, "-": 30, "*": 60, "/": 60, "%": 60, "**": 100, "^": 100, "??": 500,
@@ -19,7 +19,7 @@ RIGHT = frozenset(("**", "^"))
 COMPARISONS = frozenset(("<", ">", "<=", ">="))
 NEGATED = frozenset(("in", "matches", "contains", "startsWith", "endsWith"))
 
-#: Functions with predicates: what their arguments are (e: expression, p: predicate; capital: may be left out).
+#: Functions with predicates: kinds of their arguments (e: expression, p: predicate; a capital letter: optional).
 PREDICATES = {
     "all": "ep", "none": "ep", "any": "ep", "one": "ep", "filter": "ep", "map": "ep", "count": "eP", "sum": "eP", "find": "ep", "findIndex": "ep",
     "findLast": "ep", "findLastIndex": "ep", "groupBy": "ep", "sortBy": "epE", "reduce": "epE",
@@ -30,7 +30,7 @@ DEPTH_MAX = 100
 
 
 class Node:
-    """A node; `kind` says what its value and parts are."""
+    """A node; `kind` determines the meaning of its value and parts."""
 
     __slots__ = ("at", "kind", "parts", "type", "value")
 
@@ -44,7 +44,7 @@ class Node:
 
 
 def parse(source: str, builtins: frozenset[str], disabled: frozenset[str]) -> Node:
-    """The tree of an expression. Raises ExpressionError."""
+    """Parse an expression into a tree. Raises ExpressionError."""
     parser = _Parser(source, builtins - disabled)
     return parser.whole()
 
@@ -357,7 +357,7 @@ class _Parser:
         self.next()
         return self.node("map", at, None, parts)
 
-    # ---- what follows an operand ----
+    # ---- postfix operators ----
 
     def postfix(self, node: Node) -> Node:
         while True:

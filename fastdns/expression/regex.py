@@ -1,4 +1,4 @@
-"""Regular expressions in the Corefile: RE2's syntax as Go has it, and Go's error texts. `fastdns.expression.matcher` compiles and matches them."""
+"""Regular expressions of the Corefile: RE2's syntax as in Go, and Go's error texts. `fastdns.expression.matcher` compiles and matches them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from fastdns.expression.matcher import Regex
 
 __all__ = ["LENGTH_MAX", "RegexError", "compile", "required"]
 
-#: Octets of an expression that plugins take.
+#: Octets of the longest expression.
 LENGTH_MAX = 10000
 
-#: Reasons of which Go tells the whole expression.
+#: Reasons for which Go's error text has the whole expression.
 WHOLE = ("missing closing )", "expression too large", "invalid UTF-8")
 
-#: Times that a part may be repeated.
+#: Greatest count of a repetition.
 REPEAT_MAX = 1000
 
 
 class RegexError(ValueError):
-    """The expression cannot be used; the text is Go's."""
+    """The expression is malformed; the text is Go's."""
 
 
-#: One token. What its first octets begin and the expression's end cuts off is one, too.
+#: One token. A token that the end of the expression truncates matches too.
 TOKEN = re.compile(
     r"""
       \\Q (?P<quoted> .*?) (?: \\E | \Z)
@@ -40,13 +40,13 @@ NAME = re.compile(r"\w+", re.ASCII)
 
 
 def compile(expression: str) -> Regex:  # noqa: A001
-    """A pattern whose ``search`` is unanchored. Raises RegexError."""
+    """Compile an expression; its ``search`` is unanchored. Raises RegexError."""
     spelling, refused = _spell(expression)
     try:
         compiled = Regex(expression, spelling, (b"", NOWHERE) if refused else required(expression))
     except ValueError as error:
         reason, argument = error.args
-        # The end of what stands before a refused token closes no group.
+        # The part before a refused token can have open groups.
         if not refused or reason != "missing closing )":
             refused = reason, expression if reason in WHOLE else argument
     if refused:
@@ -55,7 +55,7 @@ def compile(expression: str) -> Regex:  # noqa: A001
 
 
 def _spell(expression: str) -> tuple[str, tuple[str, str] | None]:
-    """The expression as every RE2 reads it, up to the first token that Go alone refuses, with Go's reason and the refused part."""
+    """The expression in the syntax of all versions of RE2, up to the first token that only Go refuses, with Go's reason and the refused part."""
     out: list[str] = []
     depth = 0
     for token in TOKEN.finditer(expression):
@@ -80,17 +80,17 @@ def _spell(expression: str) -> tuple[str, tuple[str, str] | None]:
 
 # ---- literals ----
 
-#: Where every match has its literal, as `LiteralPlace` in expression/matcher.pxd.
+#: Position of the literal in every match: `LiteralPlace` of expression/matcher.pxd.
 NOWHERE, ANYWHERE, FIRST, LAST = range(4)
 
-#: An octet that must stand there, or what is no octet: the text's begin and end, anything else.
+#: A required octet, or one of: begin of the text, end of the text, anything else.
 Part = int | str
 
 
 def required(expression: str) -> tuple[bytes, int]:
-    """Octets without which no text can match, and where they must stand: most texts are told apart by them, without a look at the expression.
+    """Octets that every matching text contains, and their position. Texts without them are rejected without RE2.
 
-    The expression must be sound. ``(b"", NOWHERE)`` if there are none.
+    The expression must be well formed. ``(b"", NOWHERE)`` when there are none.
     """
     runs = list(_runs(_parts(expression)))
     for place in (LAST, FIRST, ANYWHERE):
@@ -101,8 +101,8 @@ def required(expression: str) -> tuple[bytes, int]:
 
 
 def _parts(expression: str) -> list[Part]:
-    """What an expression matches one behind the other; [] where letters' case or lines matter, or there are alternatives."""
-    groups: list[list[list[Part]]] = [[]]  # by depth: units, to which a repetition behind them applies
+    """The sequence of parts that an expression matches; [] when it has flags or alternatives."""
+    groups: list[list[list[Part]]] = [[]]  # by depth: the units that a following repetition applies to
     opaque = [False]
     for token in TOKEN.finditer(expression):
         text = token[0]
@@ -140,7 +140,7 @@ def _units(token: re.Match[str]) -> Iterator[Part]:
 
 
 def _runs(parts: Iterable[Part]) -> Iterator[tuple[bytes, int]]:
-    """Literals of which every octet follows the one before, and whether the text's begin or end is beside them."""
+    """Runs of adjacent octets, and whether the begin or the end of the text is next to them."""
     run = bytearray()
     before = "other"
     for part in [*parts, "other"]:

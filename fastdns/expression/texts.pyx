@@ -1,7 +1,7 @@
-"""Functions of expressions on texts, which are UTF-8."""
+"""Functions of expressions on strings, which are UTF-8."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
-from fastdns.expression.value cimport (VALUE_ARRAY, VALUE_INT, VALUE_STRING, Output, Room, Value, output_begin, output_end, output_put, room_take,
+from fastdns.expression.value cimport (VALUE_ARRAY, VALUE_INT, VALUE_STRING, Output, ValueArena, Value, output_begin, output_end, output_put, arena_alloc,
                                        set_bool, set_int, set_text, value_text)
 from fastdns.expression.functions cimport add_function, is_space, set_array, take_values, texts
 
@@ -10,7 +10,7 @@ cdef extern from "<string.h>" nogil:
 
 
 cdef uint32_t character(const char *text, const char *end) noexcept nogil:
-    """Octets of the UTF-8 character that begins here; 1 where it is none."""
+    """Octets of the UTF-8 character that begins here; 1 when it is malformed."""
     cdef uint8_t c = <uint8_t>text[0]
     cdef uint32_t size = 1 if c < 0xC2 else 2 if c < 0xE0 else 3 if c < 0xF0 else 4 if c < 0xF5 else 1, i
     if size > end - text:
@@ -25,7 +25,7 @@ cdef inline bint has(const Value *set_, const char *one, uint32_t size) noexcept
     return memmem(set_.text, set_.length, one, size) != NULL
 
 
-cdef int f_trim(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_trim(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef const char *text = a[0].text
     cdef const char *end
     cdef const char *last
@@ -50,7 +50,7 @@ cdef int f_trim(Room *room, const Value *a, uint32_t count, Value *out) noexcept
 
 
 cdef inline int trim_end(const Value *a, uint32_t count, bint behind, Value *out) noexcept nogil:
-    """Without one of its ends: a[1], or a space."""
+    """trimPrefix and trimSuffix: removes a[1], or one space, from one end."""
     cdef Value part
     cdef const char *at
     set_text(&part, b" ", 1)
@@ -67,23 +67,23 @@ cdef inline int trim_end(const Value *a, uint32_t count, bint behind, Value *out
     return 0
 
 
-cdef int f_trim_prefix(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_trim_prefix(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return trim_end(a, count, False, out)
 
 
-cdef int f_trim_suffix(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_trim_suffix(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return trim_end(a, count, True, out)
 
 
 cdef enum:
-    CASES_MAX = 0x2000          # characters below have their cases in tables: alphabets of Europe
+    CASES_MAX = 0x2000          # characters below have their upper and lower case in tables
 
 cdef uint16_t uppers[CASES_MAX]
 cdef uint16_t lowers[CASES_MAX]
 
 for _code in range(CASES_MAX):
     for _other, _upper in ((chr(_code).upper(), True), (chr(_code).lower(), False)):
-        # Go maps characters one by one, and those here to others of as many octets or fewer.
+        # Go maps single characters, and those below CASES_MAX to characters of as many octets or fewer.
         _place = ord(_other) if len(_other) == 1 and len(_other.encode()) <= len(chr(_code).encode()) else _code
         if _upper:
             uppers[<uint32_t>_code] = _place
@@ -91,7 +91,7 @@ for _code in range(CASES_MAX):
             lowers[<uint32_t>_code] = _place
 
 
-cdef int change_case(Room *room, const Value *a, const uint16_t *cases, Value *out) noexcept nogil:
+cdef int change_case(ValueArena *arena, const Value *a, const uint16_t *cases, Value *out) noexcept nogil:
     cdef const char *text = a[0].text
     cdef const char *end
     cdef char *made
@@ -99,7 +99,7 @@ cdef int change_case(Room *room, const Value *a, const uint16_t *cases, Value *o
     if a[0].kind != VALUE_STRING:
         return -1
     end = text + a[0].length
-    made = <char *>room_take(room, a[0].length + 1)
+    made = <char *>arena_alloc(arena, a[0].length + 1)
     if made == NULL:
         return -1
     while text < end:
@@ -131,16 +131,16 @@ cdef int change_case(Room *room, const Value *a, const uint16_t *cases, Value *o
     return 0
 
 
-cdef int f_upper(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    return change_case(room, a, uppers, out)
+cdef int f_upper(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    return change_case(arena, a, uppers, out)
 
 
-cdef int f_lower(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    return change_case(room, a, lowers, out)
+cdef int f_lower(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    return change_case(arena, a, lowers, out)
 
 
-cdef int split_text(Room *room, const Value *a, uint32_t count, bint keep, Value *out) noexcept nogil:
-    """At each separator, into at most a[2] pieces (negative: all); keep: each piece with its separator."""
+cdef int split_text(ValueArena *arena, const Value *a, uint32_t count, bint keep, Value *out) noexcept nogil:
+    """Splits at each separator into at most a[2] pieces (negative: all). keep: the pieces include their separator."""
     cdef const char *text = a[0].text
     cdef const char *end = text + a[0].length
     cdef const char *found
@@ -151,7 +151,7 @@ cdef int split_text(Room *room, const Value *a, uint32_t count, bint keep, Value
         return -1
     if count > 2:
         most = a[2].number
-    items = take_values(room, a[0].length + 2)
+    items = take_values(arena, a[0].length + 2)
     if items == NULL:
         return -1
     while most < 0 or n + 1 < most:
@@ -173,15 +173,15 @@ cdef int split_text(Room *room, const Value *a, uint32_t count, bint keep, Value
     return 0
 
 
-cdef int f_split(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    return split_text(room, a, count, False, out)
+cdef int f_split(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    return split_text(arena, a, count, False, out)
 
 
-cdef int f_split_after(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    return split_text(room, a, count, True, out)
+cdef int f_split_after(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    return split_text(arena, a, count, True, out)
 
 
-cdef int f_replace(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_replace(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef Output output
     cdef const char *text = a[0].text
     cdef const char *end = text + a[0].length
@@ -192,7 +192,7 @@ cdef int f_replace(Room *room, const Value *a, uint32_t count, Value *out) noexc
         return -1
     if count > 3:
         left = a[3].number
-    output_begin(&output, room)
+    output_begin(&output, arena)
     while left != 0:
         if a[1].length == 0:                # before each character, and at the end
             output_put(&output, a[2].text, a[2].length)
@@ -214,12 +214,12 @@ cdef int f_replace(Room *room, const Value *a, uint32_t count, Value *out) noexc
     return 0 if output_end(&output, out) else -1
 
 
-cdef int f_repeat(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_repeat(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef Output output
     cdef int64_t i
     if a[0].kind != VALUE_STRING or a[1].kind != VALUE_INT or a[1].number < 0 or a[1].number > 1000000:
         return -1
-    output_begin(&output, room)
+    output_begin(&output, arena)
     for i in range(a[1].number):
         output_put(&output, a[0].text, a[0].length)
         if output.full or a[0].length == 0:
@@ -227,12 +227,12 @@ cdef int f_repeat(Room *room, const Value *a, uint32_t count, Value *out) noexce
     return 0 if output_end(&output, out) else -1
 
 
-cdef int f_join(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_join(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef Output output
     cdef uint32_t i
     if a[0].kind != VALUE_ARRAY or not texts(a[0].items, a[0].length) or not texts(a + 1, count - 1):
         return -1
-    output_begin(&output, room)
+    output_begin(&output, arena)
     for i in range(a[0].length):
         if i and count > 1:
             output_put(&output, a[1].text, a[1].length)
@@ -240,7 +240,7 @@ cdef int f_join(Room *room, const Value *a, uint32_t count, Value *out) noexcept
     return 0 if output_end(&output, out) else -1
 
 
-cdef int f_index_of(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_index_of(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef const char *found
     if not texts(a, 2):
         return -1
@@ -249,7 +249,7 @@ cdef int f_index_of(Room *room, const Value *a, uint32_t count, Value *out) noex
     return 0
 
 
-cdef int f_last_index_of(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_last_index_of(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef int64_t at = <int64_t>a[0].length - a[1].length
     if not texts(a, 2):
         return -1
@@ -259,22 +259,22 @@ cdef int f_last_index_of(Room *room, const Value *a, uint32_t count, Value *out)
     return 0
 
 
-cdef int f_has_prefix(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_has_prefix(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     if not texts(a, 2):
         return -1
     set_bool(out, a[0].length >= a[1].length and memcmp(a[0].text, a[1].text, a[1].length) == 0)
     return 0
 
 
-cdef int f_has_suffix(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_has_suffix(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     if not texts(a, 2):
         return -1
     set_bool(out, a[0].length >= a[1].length and memcmp(a[0].text + a[0].length - a[1].length, a[1].text, a[1].length) == 0)
     return 0
 
 
-cdef int f_string(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    return 0 if value_text(room, &a[0], out) else -1
+cdef int f_string(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    return 0 if value_text(arena, &a[0], out) else -1
 
 
 add_function("trim", f_trim)

@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport strtod
 from libc.string cimport memcpy, strlen
-from fastdns.expression.value cimport (VALUE_DURATION, VALUE_INT, VALUE_LOCATION, VALUE_MONTH, VALUE_STRING, VALUE_TIME, VALUE_WEEKDAY, Output, Room,
+from fastdns.expression.value cimport (VALUE_DURATION, VALUE_INT, VALUE_LOCATION, VALUE_MONTH, VALUE_STRING, VALUE_TIME, VALUE_WEEKDAY, Output, ValueArena,
                                        Value, copy_text, output_begin, output_end, set_bool, set_float, set_int, set_text, value_text)
 from fastdns.expression.dates cimport LOCAL, Location, Moment, location_of, moment_of, put_time, read_time, set_moment, set_time
 from fastdns.expression.functions cimport add_function, texts
@@ -20,7 +20,7 @@ cdef enum:
     SECOND = 1000000000         # ns
 
 
-cdef int f_now(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_now(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_REALTIME, &now)
     set_time(out, <int64_t>now.tv_sec * SECOND + now.tv_nsec, &LOCAL)
@@ -32,7 +32,7 @@ LAYOUTS[:] = [b"2006-01-02", b"15:04:05", b"2006-01-02 15:04:05", b"2006-01-02T1
               b"Mon, 02 Jan 2006 15:04:05 MST"]
 
 
-cdef int f_date(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_date(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     """date([PLACE,] TEXT [, LAYOUT [, PLACE]])"""
     cdef const Location *location = NULL
     cdef uint32_t i
@@ -46,14 +46,14 @@ cdef int f_date(Room *room, const Value *a, uint32_t count, Value *out) noexcept
     if not 1 <= count <= 2 or not texts(a, count):
         return -1
     if count == 2:
-        return read_time(room, a, a[1].text, a[1].length, location, out)
+        return read_time(arena, a, a[1].text, a[1].length, location, out)
     for i in range(7):
-        if read_time(room, a, LAYOUTS[i], <uint32_t>strlen(LAYOUTS[i]), location, out) == 0:
+        if read_time(arena, a, LAYOUTS[i], <uint32_t>strlen(LAYOUTS[i]), location, out) == 0:
             return 0
     return -1
 
 
-cdef int f_duration(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_duration(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     """``1h2m3.5s``, as Go reads it."""
     cdef const char *text = a[0].text
     cdef uint32_t at = 0, length = a[0].length, begin
@@ -123,39 +123,39 @@ cdef inline int part(const Value *a, int which, Value *out) noexcept nogil:
     return 0
 
 
-cdef int f_year(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_year(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return part(a, YEAR, out)
 
 
-cdef int f_month(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_month(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return part(a, MONTH, out)
 
 
-cdef int f_day(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_day(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return part(a, DAY, out)
 
 
-cdef int f_hour(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_hour(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return part(a, HOUR, out)
 
 
-cdef int f_minute(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_minute(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return part(a, MINUTE, out)
 
 
-cdef int f_second(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_second(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return part(a, SECONDS, out)
 
 
-cdef int f_nanosecond(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_nanosecond(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return part(a, NANOSECOND, out)
 
 
-cdef int f_weekday(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_weekday(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return part(a, WEEKDAY, out)
 
 
-cdef int f_year_day(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_year_day(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return part(a, YEAR_DAY, out)
 
 
@@ -166,44 +166,44 @@ cdef inline int since_1970(const Value *a, int64_t unit, Value *out) noexcept no
     return 0
 
 
-cdef int f_unix(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_unix(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return since_1970(a, SECOND, out)
 
 
-cdef int f_unix_milli(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_unix_milli(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return since_1970(a, 1000000, out)
 
 
-cdef int f_unix_micro(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_unix_micro(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return since_1970(a, 1000, out)
 
 
-cdef int f_unix_nano(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_unix_nano(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return since_1970(a, 1, out)
 
 
-cdef int f_is_zero(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
-    set_bool(out, False)        # the year 1 is beyond what counts in ns
+cdef int f_is_zero(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
+    set_bool(out, False)        # Go's zero time, in the year 1, is outside the range of VALUE_TIME
     return 0 if a.kind == VALUE_TIME else -1
 
 
-cdef int f_format(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_format(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef Output output
     if a[0].kind != VALUE_TIME or a[1].kind != VALUE_STRING:
         return -1
-    output_begin(&output, room)
+    output_begin(&output, arena)
     put_time(&output, a, a[1].text, a[1].length)
     return 0 if output_end(&output, out) else -1
 
 
-cdef int f_add(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_add(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     if a[0].kind != VALUE_TIME or a[1].kind != VALUE_DURATION:
         return -1
     set_time(out, <int64_t>(<uint64_t>a[0].number + <uint64_t>a[1].number), location_of(a))
     return 0
 
 
-cdef int f_add_date(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_add_date(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef Moment m
     if a[0].kind != VALUE_TIME or a[1].kind != VALUE_INT or a[2].kind != VALUE_INT or a[3].kind != VALUE_INT:
         return -1
@@ -214,7 +214,7 @@ cdef int f_add_date(Room *room, const Value *a, uint32_t count, Value *out) noex
                            location_of(a)) else -1
 
 
-cdef int f_sub(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_sub(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     if a[0].kind != VALUE_TIME or a[1].kind != VALUE_TIME:
         return -1
     out.kind = VALUE_DURATION
@@ -222,56 +222,56 @@ cdef int f_sub(Room *room, const Value *a, uint32_t count, Value *out) noexcept 
     return 0
 
 
-cdef int f_before(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_before(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     set_bool(out, a[0].number < a[1].number)
     return 0 if a[0].kind == VALUE_TIME and a[1].kind == VALUE_TIME else -1
 
 
-cdef int f_after(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_after(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     set_bool(out, a[0].number > a[1].number)
     return 0 if a[0].kind == VALUE_TIME and a[1].kind == VALUE_TIME else -1
 
 
-cdef int f_equal(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_equal(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     set_bool(out, a[0].number == a[1].number)
     return 0 if a[0].kind == VALUE_TIME and a[1].kind == VALUE_TIME else -1
 
 
-cdef int f_compare(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_compare(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     set_int(out, (a[0].number > a[1].number) - (a[0].number < a[1].number))
     return 0 if a[0].kind == VALUE_TIME and a[1].kind == VALUE_TIME else -1
 
 
-cdef int f_utc(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_utc(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     set_time(out, a[0].number, NULL)
     return 0 if a[0].kind == VALUE_TIME else -1
 
 
-cdef int f_local(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_local(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     set_time(out, a[0].number, &LOCAL)
     return 0 if a[0].kind == VALUE_TIME else -1
 
 
-cdef int f_in(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_in(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     if a[0].kind != VALUE_TIME or a[1].kind != VALUE_LOCATION:
         return -1
     set_time(out, a[0].number, <const Location *>a[1].text)
     return 0
 
 
-cdef int f_zone(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_zone(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef Moment m
     if a.kind != VALUE_TIME:
         return -1
     moment_of(a, &m)
-    return 0 if copy_text(room, m.name, <uint32_t>strlen(m.name), out) else -1
+    return 0 if copy_text(arena, m.name, <uint32_t>strlen(m.name), out) else -1
 
 
 cdef int64_t BEFORE_1970 = 62135596800      # s since the year 1
 
 
 cdef int to_multiple(const Value *a, bint nearest, Value *out) noexcept nogil:
-    """Down to, or to the nearest, multiple of a duration; times count from the year 1, as Go's do."""
+    """Rounds down, or to the nearest multiple of a duration. Times are counted from the year 1, as in Go."""
     cdef int64_t unit = a[1].number, rest
     cdef int64_t start = 0
     if a[1].kind != VALUE_DURATION or a[0].kind != VALUE_TIME and a[0].kind != VALUE_DURATION:
@@ -292,15 +292,15 @@ cdef int to_multiple(const Value *a, bint nearest, Value *out) noexcept nogil:
     return 0
 
 
-cdef int f_truncate(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_truncate(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return to_multiple(a, False, out)
 
 
-cdef int f_round(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_round(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return to_multiple(a, True, out)
 
 
-cdef int f_string(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_string(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     cdef const Location *location = <const Location *>a[0].text
     if a[0].kind == VALUE_LOCATION:
         if location == NULL:
@@ -308,7 +308,7 @@ cdef int f_string(Room *room, const Value *a, uint32_t count, Value *out) noexce
         else:
             set_text(out, location.title, <uint32_t>strlen(location.title))
         return 0
-    return 0 if value_text(room, &a[0], out) else -1
+    return 0 if value_text(arena, &a[0], out) else -1
 
 
 # ---- methods of durations ----
@@ -327,31 +327,31 @@ cdef inline int whole_units(const Value *a, int64_t unit, Value *out) noexcept n
     return 0
 
 
-cdef int f_hours(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_hours(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return in_units(a, 3600e9, out)
 
 
-cdef int f_minutes(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_minutes(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return in_units(a, 60e9, out)
 
 
-cdef int f_seconds(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_seconds(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return in_units(a, 1e9, out)
 
 
-cdef int f_milliseconds(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_milliseconds(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return whole_units(a, 1000000, out)
 
 
-cdef int f_microseconds(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_microseconds(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return whole_units(a, 1000, out)
 
 
-cdef int f_nanoseconds(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_nanoseconds(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     return whole_units(a, 1, out)
 
 
-cdef int f_abs(Room *room, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int f_abs(ValueArena *arena, const Value *a, uint32_t count, Value *out) noexcept nogil:
     out[0] = a[0]
     out.number = <int64_t>(0 - <uint64_t>a[0].number) if a[0].number < 0 else a[0].number
     return 0 if a[0].kind == VALUE_DURATION else -1

@@ -1,4 +1,4 @@
-"""Values of expressions and templates; see expression/value.pxd."""
+"""Values of expressions and templates. The contract is in expression/value.pxd."""
 from libc.math cimport isinf, isnan
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
@@ -8,36 +8,36 @@ from libc.string cimport memcmp, memcpy, strlen
 cdef extern from *:
     """
     #include <stdlib.h>
-    static __thread void *value_room;
+    static __thread void *value_arena;      /* freed never: workers live as long as the process */
     static inline void *value_memory(size_t size) {
-        if (value_room == NULL) value_room = malloc(size);
-        return value_room;
+        if (value_arena == NULL) value_arena = malloc(size);
+        return value_arena;
     }
     """
     void *value_memory(size_t size) noexcept nogil
 
 
-cdef bint room_open(Room *room) noexcept nogil:
-    room.base = <uint8_t *>value_memory(ROOM_SIZE)
-    room.used = 0
-    room.size = ROOM_SIZE
-    room.steps = STEPS_MAX
-    return room.base != NULL
+cdef bint arena_open(ValueArena *arena) noexcept nogil:
+    arena.base = <uint8_t *>value_memory(ARENA_SIZE)
+    arena.used = 0
+    arena.size = ARENA_SIZE
+    arena.steps = STEPS_MAX
+    return arena.base != NULL
 
 
-cdef void *room_take(Room *room, uint32_t size) noexcept nogil:
+cdef void *arena_alloc(ValueArena *arena, uint32_t size) noexcept nogil:
     cdef void *found
-    if size > room.size - room.used:
+    if size > arena.size - arena.used:
         return NULL
-    found = room.base + room.used
-    room.used += (size + 7) & ~<uint32_t>7
-    if room.used > room.size:
-        room.used = room.size
+    found = arena.base + arena.used
+    arena.used += (size + 7) & ~<uint32_t>7
+    if arena.used > arena.size:
+        arena.used = arena.size
     return found
 
 
-cdef bint copy_text(Room *room, const char *text, uint32_t length, Value *out) noexcept nogil:
-    cdef char *copy = <char *>room_take(room, length + 1)
+cdef bint copy_text(ValueArena *arena, const char *text, uint32_t length, Value *out) noexcept nogil:
+    cdef char *copy = <char *>arena_alloc(arena, length + 1)
     if copy == NULL:
         return False
     memcpy(copy, text, length)
@@ -109,7 +109,7 @@ cdef const Value *map_find(const Value *map, const char *key, uint32_t length) n
     return NULL
 
 
-cdef void map_settle(Value *map) noexcept nogil:
+cdef void map_sort(Value *map) noexcept nogil:
     cdef uint32_t i, j, kept = 0
     cdef int order
     cdef Value key, value
@@ -127,7 +127,7 @@ cdef void map_settle(Value *map) noexcept nogil:
             map.items[2 * j] = map.items[2 * j - 2]
             map.items[2 * j + 1] = map.items[2 * j - 1]
             j -= 1
-        if j > 0 and order == 0:            # what was moved goes back over the gap
+        if j > 0 and order == 0:            # the pair with the same key is replaced
             map.items[2 * j - 1] = value
             while j < kept:
                 map.items[2 * j] = map.items[2 * j + 2]
@@ -142,10 +142,10 @@ cdef void map_settle(Value *map) noexcept nogil:
 
 # ---- text ----
 
-cdef void output_begin(Output *output, Room *room) noexcept nogil:
-    output.room = room
-    output.text = <char *>room.base + room.used
-    output.limit = room.size - room.used
+cdef void output_begin(Output *output, ValueArena *arena) noexcept nogil:
+    output.arena = arena
+    output.text = <char *>arena.base + arena.used
+    output.limit = arena.size - arena.used
     output.length = 0
     output.full = 0
 
@@ -153,7 +153,7 @@ cdef void output_begin(Output *output, Room *room) noexcept nogil:
 cdef bint output_end(Output *output, Value *out) noexcept nogil:
     if output.full:
         return False
-    room_take(output.room, output.length)
+    arena_alloc(output.arena, output.length)
     set_text(out, output.text, output.length)
     return True
 
@@ -176,7 +176,7 @@ cdef void output_number(Output *output, int64_t number) noexcept nogil:
 
 
 cdef void output_float(Output *output, double real, char form, int precision) noexcept nogil:
-    """Go's 'e', 'f' and 'g'; a 'g' as short as possible has an exponent below -4 and from 6 on."""
+    """Go's formats 'e', 'f' and 'g'. The shortest 'g' (precision -1) uses an exponent below 1e-4 and from 1e6 on."""
     cdef char text[400]
     cdef char digits[40]
     cdef int i, exponent, used, n
@@ -188,7 +188,7 @@ cdef void output_float(Output *output, double real, char form, int precision) no
         output_word(output, b"+Inf" if real > 0 else b"-Inf")
         return
     if wanted < 0:
-        # The fewest digits that read as the same number.
+        # The fewest digits that give the same number when they are read.
         for i in range(17):
             snprintf(digits, sizeof(digits), b"%.*e", i, real)
             if strtod(digits, NULL) == real:
@@ -254,7 +254,7 @@ cdef void output_duration(Output *output, int64_t ns) noexcept nogil:
 
 
 cdef void output_quoted(Output *output, const char *text, uint32_t length) noexcept nogil:
-    """As strconv.Quote, for octets."""
+    """Quotes octets as Go's strconv.Quote."""
     cdef uint32_t i
     cdef uint8_t c
     cdef char escape[8]
@@ -335,11 +335,11 @@ cdef void output_value(Output *output, const Value *value) noexcept nogil:
         output_number(output, value.number)
 
 
-cdef bint value_text(Room *room, const Value *value, Value *out) noexcept nogil:
+cdef bint value_text(ValueArena *arena, const Value *value, Value *out) noexcept nogil:
     cdef Output output
     if value.kind == VALUE_STRING:
         out[0] = value[0]
         return True
-    output_begin(&output, room)
+    output_begin(&output, arena)
     output_value(&output, value)
     return output_end(&output, out)

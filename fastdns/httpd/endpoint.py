@@ -1,7 +1,7 @@
-"""The small pages of health, ready and prometheus.
+"""The HTTP endpoints of health, ready and prometheus.
 
-Endpoints of one address share a listener, those of one address and path a page: while a new configuration is loaded its endpoint stands behind
-the old one, so that neither a probe nor a scrape meets a closed port. Life of an endpoint: `open` at start-up, `serve` once started, `close`.
+Endpoints with the same address share a listener. While a reload is in progress the former configuration's endpoint answers and the new one waits, so
+that a probe or a scrape never finds a closed port. The life of an endpoint: `open` at start-up, `serve` once the configuration serves, `close`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Page = Callable[[Request], Reply]
 
 
 def HEALTH(request: Request) -> Reply:  # noqa: N802
-    """The page that the native side answers by itself where it stands at /health."""
+    """The page that the native thread answers by itself at the path /health."""
     return Reply(body=b"OK")
 
 
@@ -34,7 +34,7 @@ NOT_FOUND = Reply(404, b"404 page not found\n", fields=(("X-Content-Type-Options
 
 
 class Endpoint:
-    """A page at an address, as one configuration wants it."""
+    """A page at an address and path, of one configuration."""
 
     def __init__(self, address: str, path: str, page: Page, tls: Any = None) -> None:
         """``address`` is ``host:port``, the host empty for all addresses; ``tls`` an `ssl.SSLContext`."""
@@ -44,11 +44,11 @@ class Endpoint:
         self.tls = tls
 
     def open(self) -> None:
-        """Listen, or share who listens there already; his page goes first until `serve`. Raises OSError."""
+        """Listen on the address, or share its listener, whose page answers until `serve`. Raises OSError."""
         with _lock:
             listener = _listeners.get(self.address)
             if listener is not None and bool(listener.tls) != bool(self.tls):
-                listener = None  # the new kind of listener takes over from here on
+                listener = None  # plain HTTP and TLS need different listeners: the former one is replaced
             if listener is None:
                 listener = _listeners[self.address] = _Listener(self.address, self.tls)
             self._listener = listener
@@ -56,7 +56,7 @@ class Endpoint:
             listener.changed()
 
     def serve(self) -> None:
-        """From now on this page, not that of an older configuration."""
+        """Answer with this page from now on, in place of a former configuration's."""
         with _lock:
             listener = self._listener
             if listener is not None and self in listener.endpoints:
@@ -67,7 +67,7 @@ class Endpoint:
                 self.pending = False
 
     def close(self) -> None:
-        """Give the page up; the listener closes behind its last one."""
+        """Stop answering. The listener is closed with its last endpoint."""
         with _lock:
             listener, self._listener = self._listener, None
             if listener is None:
@@ -80,12 +80,12 @@ class Endpoint:
             if _listeners.get(self.address) is listener:
                 del _listeners[self.address]
 
-    #: Opened, but not serving yet.
+    #: Opened, but `serve` was not called yet.
     pending = True
     _listener: _Listener | None = None
 
     def follow(self, controller: Any) -> None:
-        """Open and close with the configuration of a controller; stays open when the process ends."""
+        """Register hooks that open and close the endpoint with the controller's configuration. It stays open until the process ends."""
         restarting = False
 
         def restart() -> None:
@@ -100,7 +100,7 @@ class Endpoint:
         controller.on_started(self.serve)
         controller.on_restart(restart)
         controller.on_restart_failed(failed)
-        # Still pending: the configuration was refused.
+        # Still pending: the configuration was rejected.
         controller.on_shutdown(lambda: self.close() if restarting or self.pending else None)
 
 
@@ -112,7 +112,7 @@ _thread: threading.Thread | None = None
 
 
 def page_address(controller: Any, address: str) -> str:
-    """The directive's own address where it names one, else ``address``. Raises CorefileError, ValueError."""
+    """The address in the directive's arguments, or else ``address``. Raises CorefileError, ValueError."""
     arguments = controller.args(0, 1)
     if arguments:
         address = arguments[0]
@@ -121,7 +121,7 @@ def page_address(controller: Any, address: str) -> str:
 
 
 def bind(address: str) -> socket.socket:
-    """A listening socket for ``host:port``; all addresses of both families where the host is empty. Raises OSError."""
+    """A listening socket for ``host:port``; an empty host is all addresses of both families. Raises OSError."""
     host, port = split_address(address)
     number = int(port) if port.isdigit() else socket.getservbyname(port) if port else 0
     if host:
@@ -148,7 +148,7 @@ def bind(address: str) -> socket.socket:
 
 
 class _Listener:
-    """A listening socket and the endpoints behind it, the one that answers first."""
+    """A listening socket and its endpoints; for a path the first one answers."""
 
     def __init__(self, address: str, tls: Any) -> None:
         self.endpoints: list[Endpoint] = []
@@ -161,8 +161,8 @@ class _Listener:
             return
         self.secure = None
         sock.setblocking(False)
-        self.door = native.add_door(sock.detach(), False, False)
-        _doors[self.door] = self
+        self.number = native.add_listener(sock.detach(), False, False)
+        _listeners_by_number[self.number] = self
         _start_thread()
 
     def page(self, path: str) -> Page | None:
@@ -171,14 +171,14 @@ class _Listener:
     def changed(self) -> None:
         if self.secure is None:
             natively = self.page("/health") is HEALTH
-            native.change_door(self.door, natively, natively and all(endpoint.path == "/health" for endpoint in self.endpoints))
+            native.set_health(self.number, natively, natively and all(endpoint.path == "/health" for endpoint in self.endpoints))
 
     def close(self) -> None:
         if self.secure is not None:
             self.secure.close()
         else:
-            del _doors[self.door]
-            native.remove_door(self.door)
+            del _listeners_by_number[self.number]
+            native.remove_listener(self.number)
 
     def answer(self, request: Request) -> Reply:
         page = self.page(request.path)
@@ -191,7 +191,7 @@ class _Listener:
             return Reply(500, b"500 Internal Server Error\n")
 
 
-_doors: dict[int, _Listener] = {}
+_listeners_by_number: dict[int, _Listener] = {}
 
 
 def _start_thread() -> None:
@@ -204,9 +204,9 @@ def _start_thread() -> None:
 def _run() -> None:
     while True:
         try:
-            number, door, head = native.take()
-            listener = _doors.get(door)
+            request, number, head = native.take()
+            listener = _listeners_by_number.get(number)
             reply = NOT_FOUND if listener is None else listener.answer(parse_head(head))
-            native.reply(number, reply.head(), reply.body)
-        except Exception as error:  # out of memory: the connection ends in time, the thread goes on
+            native.reply(request, reply.head(), reply.body)
+        except Exception as error:  # MemoryError: the connection times out, the thread continues
             log.error(f"HTTP: {type(error).__name__}: {error}")

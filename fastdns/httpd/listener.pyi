@@ -1,20 +1,23 @@
-"""The native side of http.py: listeners, connections and replies."""
+"""The native HTTP thread: listeners, connections and replies. ``endpoint.py`` uses it."""
 
-def add_door(fd: int, health: bool, alone: bool) -> int:
-    """Serve a listening, non-blocking socket, owned here from now on; returns the door's number.
+def add_listener(fd: int, health: bool, health_only: bool) -> int:
+    """Serve a listening, non-blocking socket and take ownership of it. Returns the listener's number.
 
-    ``health``: /health is answered natively, 200 ``OK`` or, while a worker has been in one batch for over a second, 503.
-    ``alone``: everything else is 404. OSError when there are too many doors, or no thread.
+    ``health``: /health is answered natively, with 200 ``OK``, or 503 while a worker has been in one batch for over a second.
+    ``health_only``: all other paths are 404. Raises OSError for more than 64 listeners, or when the thread cannot be started.
     """
 
-def change_door(id: int, health: bool, alone: bool) -> None:  # noqa: A002
-    """Change both flags of a door."""
+def set_health(id: int, health: bool, health_only: bool) -> None:  # noqa: A002
+    """Set both flags of a listener."""
 
-def remove_door(id: int) -> None:  # noqa: A002
-    """Close the socket; replies under way are finished."""
+def remove_listener(id: int) -> None:  # noqa: A002
+    """Close the socket of a listener. Replies in progress are completed."""
 
 def take() -> tuple[int, int, bytes]:
-    """Wait, without the GIL, for a request that Python answers: its number, its door's, its head with the blank line."""
+    """Wait, without the GIL, for a request that is not answered natively: its number, its listener's, its head with the blank line."""
 
 def reply(request: int, head: bytes, body: bytes) -> None:
-    """Answer a request: status line and fields (no Connection, Content-Length, blank line), and the body."""
+    """Answer a request from `take`. ``head``: status line and fields, without Connection, Content-Length and the blank line.
+
+    A request whose connection was closed is ignored. Raises MemoryError.
+    """

@@ -1,7 +1,8 @@
-"""The listener behind health, ready and prometheus: one native thread that needs no Python to say that the server lives.
+"""The HTTP server of health, ready and prometheus: one native thread, which answers /health without the GIL.
 
-The thread polls listeners and connections, reads request heads and writes replies. /health of a door that asked for it is answered here, from
-the workers' epochs, whoever holds the GIL; every other request goes to a thread of Python's (`take`, `reply`; see http.py).
+The thread polls listeners and connections, reads request heads and writes replies. Where a listener has `health` set, it answers /health itself:
+from the workers' epoch counters it finds workers that are stuck. A Python thread (httpd/endpoint.py) gets all other requests by `take` and answers
+them by `reply`.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -28,14 +29,14 @@ cdef extern from *:
     #include <sys/socket.h>
     #include <unistd.h>
 
-    static pthread_mutex_t http_mutex = PTHREAD_MUTEX_INITIALIZER;  /* nobody who holds it waits for the GIL */
+    static pthread_mutex_t http_mutex = PTHREAD_MUTEX_INITIALIZER;  /* a thread that holds it never waits for the GIL */
     static pthread_cond_t http_asked = PTHREAD_COND_INITIALIZER;
 
     static inline void http_lock(void) { pthread_mutex_lock(&http_mutex); }
     static inline void http_unlock(void) { pthread_mutex_unlock(&http_mutex); }
     static inline void http_wait(void) { pthread_cond_wait(&http_asked, &http_mutex); }
     static inline void http_ask(void) { pthread_cond_signal(&http_asked); }
-    static inline void http_shut(int fd) { shutdown(fd, SHUT_RDWR); close(fd); } /* poll may still hold it: it must not accept any more */
+    static inline void http_shut(int fd) { shutdown(fd, SHUT_RDWR); close(fd); } /* the thread may be polling it: it must accept no further connection */
     static inline int http_accept(int fd) { return accept4(fd, 0, 0, SOCK_NONBLOCK | SOCK_CLOEXEC); }
     static inline long http_read(int fd, void *p, size_t n) { long r = recv(fd, p, n, 0); return r < 0 ? -errno : r; }
     static inline long http_write(int fd, const void *p, size_t n) { long r = send(fd, p, n, MSG_NOSIGNAL); return r < 0 ? -errno : r; }
@@ -52,48 +53,48 @@ cdef extern from *:
     bint http_again(long r) noexcept nogil
 
 cdef enum:
-    DOORS = 64
-    CONNECTIONS = 64            # the one that has idled longest gives way
-    BUSY_MAX = 48               # connections that wait for Python or a slow reader; the rest is for /health
+    LISTENERS_MAX = 64
+    CONNECTIONS_MAX = 64        # a further connection replaces the one that has been idle longest
+    BUSY_MAX = 48               # connections that wait for Python or for a slow reader; the others are reserved for /health
     HEAD_MAX = 8192             # octets of a request's head
-    PATIENCE = 5000             # milliseconds to read a head, to write a reply, to idle
-    TICK = 250                  # milliseconds between two looks at the workers
-    STUCK = 1000                # milliseconds in one batch
+    TIMEOUT = 5000              # milliseconds: to read a head, to write a reply, and between two requests
+    WORKER_INTERVAL = 250       # milliseconds between two checks of the workers
+    STUCK = 1000                # milliseconds in one batch after which a worker counts as stuck
 
 cdef enum State:
     FREE
     READING
-    ASKED                       # waits for Python
-    TAKEN                       # Python makes the reply
+    ASKED                       # the request waits for `take`
+    TAKEN                       # Python prepares the reply
     WRITING
 
-cdef struct Door:
+cdef struct Listener:
     int fd                      # owned; -1: free
     uint32_t id
     bint health                 # /health is answered here
-    bint alone                  # nothing else is behind this door
+    bint health_only            # all other paths are 404
 
 cdef struct Connection:
     int fd
-    uint32_t id                 # changes with each request, so that a late reply goes nowhere
-    uint32_t door
+    uint32_t id                 # number of the request: a reply to another request is dropped
+    uint32_t listener
     State state
     int64_t deadline            # ms
     uint32_t used               # octets in head
-    uint32_t length             # of the request at work, its blank line included
-    bint last                   # close behind the reply
-    bint bare                   # HEAD: no body
+    uint32_t length             # octets of the current request's head, its blank line included
+    bint closing                # the connection is closed after the reply
+    bint without_body           # the method is HEAD
     char *out                   # owned
     size_t out_length
     size_t out_sent
     char head[HEAD_MAX]
 
-cdef Door doors[DOORS]
-cdef Connection connections[CONNECTIONS]
+cdef Listener listeners[LISTENERS_MAX]
+cdef Connection connections[CONNECTIONS_MAX]
 cdef uint32_t next_id = 1
-cdef int bell = -1              # eventfd: doors or replies have changed
-cdef uint64_t epochs[EPOCH_WORKERS]     # as last seen
-cdef int64_t epochs_since[EPOCH_WORKERS]
+cdef int wake_fd = -1           # eventfd: listeners or connections have changed
+cdef uint64_t epochs[EPOCH_WORKERS]         # the workers' epoch counters at the last check
+cdef int64_t epochs_since[EPOCH_WORKERS]    # ms: when each last changed
 
 cdef const char *OK = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 2\r\n%s\r\nOK"
 cdef const char *STUCK_WORKER = ("HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -111,12 +112,12 @@ cdef inline int64_t milliseconds() noexcept nogil:
 
 
 cdef void *serve(void *nothing) noexcept nogil:
-    cdef pollfd polled[1 + DOORS + CONNECTIONS]
+    cdef pollfd polled[1 + LISTENERS_MAX + CONNECTIONS_MAX]
     cdef uint32_t count, i
     cdef int64_t now
     while True:
         http_lock()
-        count = gather(polled)
+        count = fill_poll_set(polled)
         now = milliseconds()
         i = <uint32_t>timeout(now)
         http_unlock()
@@ -126,21 +127,21 @@ cdef void *serve(void *nothing) noexcept nogil:
         watch_workers(now)
         for i in range(count):
             if polled[i].revents:
-                attend(polled[i].fd, now)
+                handle_event(polled[i].fd, now)
         expire(now)
         http_unlock()
 
 
-cdef uint32_t gather(pollfd *polled) noexcept nogil:
+cdef uint32_t fill_poll_set(pollfd *polled) noexcept nogil:
     cdef uint32_t count = 1, i
-    polled[0].fd = bell
+    polled[0].fd = wake_fd
     polled[0].events = POLLIN
-    for i in range(DOORS):
-        if doors[i].fd >= 0:
-            polled[count].fd = doors[i].fd
+    for i in range(LISTENERS_MAX):
+        if listeners[i].fd >= 0:
+            polled[count].fd = listeners[i].fd
             polled[count].events = POLLIN
             count += 1
-    for i in range(CONNECTIONS):
+    for i in range(CONNECTIONS_MAX):
         if connections[i].state == READING or connections[i].state == WRITING:
             polled[count].fd = connections[i].fd
             polled[count].events = POLLIN if connections[i].state == READING else POLLOUT
@@ -151,13 +152,13 @@ cdef uint32_t gather(pollfd *polled) noexcept nogil:
 
 
 cdef int timeout(int64_t now) noexcept nogil:
-    """Milliseconds until something must be looked at; -1: only when something happens."""
+    """The timeout of poll in milliseconds; -1: none."""
     cdef int64_t soonest = -1, left
     cdef uint32_t i
-    for i in range(DOORS):
-        if doors[i].fd >= 0 and doors[i].health:
-            soonest = TICK
-    for i in range(CONNECTIONS):
+    for i in range(LISTENERS_MAX):
+        if listeners[i].fd >= 0 and listeners[i].health:
+            soonest = WORKER_INTERVAL
+    for i in range(CONNECTIONS_MAX):
         if connections[i].state != FREE:
             left = max(0, connections[i].deadline - now) + 1
             if soonest < 0 or left < soonest:
@@ -166,13 +167,13 @@ cdef int timeout(int64_t now) noexcept nogil:
 
 
 cdef void watch_workers(int64_t now) noexcept nogil:
-    """A worker is stuck when it has been within one batch for a second; one that waits for packets is offline (even)."""
+    """Reads the workers' epoch counters. A worker within a batch has an odd counter; one that waits for packets is offline (even)."""
     cdef uint32_t i
-    cdef uint64_t seen
+    cdef uint64_t counter
     for i in range(EPOCH_WORKERS):
-        seen = atomic_load64(&epoch_slots[i].counter)
-        if seen != epochs[i] or not seen & 1:
-            epochs[i] = seen
+        counter = atomic_load64(&epoch_slots[i].counter)
+        if counter != epochs[i] or not counter & 1:
+            epochs[i] = counter
             epochs_since[i] = now
 
 
@@ -184,70 +185,70 @@ cdef bint stuck(int64_t now) noexcept nogil:
     return False
 
 
-cdef void attend(int fd, int64_t now) noexcept nogil:
+cdef void handle_event(int fd, int64_t now) noexcept nogil:
     cdef uint32_t i
-    cdef uint64_t rung
-    if fd == bell:
-        read(bell, &rung, sizeof(rung))
+    cdef uint64_t count
+    if fd == wake_fd:
+        read(wake_fd, &count, sizeof(count))
         return
-    for i in range(DOORS):
-        if doors[i].fd == fd:
-            admit(&doors[i], now)
+    for i in range(LISTENERS_MAX):
+        if listeners[i].fd == fd:
+            accept_connection(&listeners[i], now)
             return
-    for i in range(CONNECTIONS):
+    for i in range(CONNECTIONS_MAX):
         if connections[i].fd == fd and connections[i].state == READING:
-            hear(&connections[i], now)
+            read_request(&connections[i], now)
             return
         if connections[i].fd == fd and connections[i].state == WRITING:
-            tell(&connections[i], now)
+            write_reply(&connections[i], now)
             return
 
 
 cdef void expire(int64_t now) noexcept nogil:
     cdef uint32_t i
-    for i in range(CONNECTIONS):
+    for i in range(CONNECTIONS_MAX):
         if connections[i].state != FREE and connections[i].deadline < now:
-            hang_up(&connections[i])
+            close_connection(&connections[i])
 
 
 # ---- connections ----
 
-cdef void admit(Door *door, int64_t now) noexcept nogil:
+cdef void accept_connection(Listener *listener, int64_t now) noexcept nogil:
     cdef Connection *chosen = NULL
     cdef Connection *c
     cdef uint32_t i, busy = 0
-    cdef int fd = http_accept(door.fd)
+    cdef int fd = http_accept(listener.fd)
     if fd < 0:
         return
-    for i in range(CONNECTIONS):
+    for i in range(CONNECTIONS_MAX):
         c = &connections[i]
         if c.state != FREE and c.state != READING:
             busy += 1
         elif chosen == NULL or (chosen.state != FREE and (c.state == FREE or c.deadline < chosen.deadline)):
             chosen = c
-    if chosen == NULL or (busy >= BUSY_MAX and not door.health):
+    if chosen == NULL or (busy >= BUSY_MAX and not listener.health):
         close(fd)
         return
     if chosen.state != FREE:
-        hang_up(chosen)
+        close_connection(chosen)
     chosen.fd = fd
-    chosen.door = door.id
+    chosen.listener = listener.id
     chosen.used = 0
-    listen_again(chosen, now)
-    hear(chosen, now)
+    expect_request(chosen, now)
+    read_request(chosen, now)
 
 
-cdef void listen_again(Connection *c, int64_t now) noexcept nogil:
+cdef void expect_request(Connection *c, int64_t now) noexcept nogil:
     global next_id
     c.id = next_id
     next_id += 1
     c.state = READING
     c.length = 0
-    c.last = c.bare = False
-    c.deadline = now + PATIENCE
+    c.closing = c.without_body = False
+    c.deadline = now + TIMEOUT
 
 
-cdef void hang_up(Connection *c) noexcept nogil:
+cdef void close_connection(Connection *c) noexcept nogil:
     close(c.fd)
     free(c.out)
     c.out = NULL
@@ -255,46 +256,46 @@ cdef void hang_up(Connection *c) noexcept nogil:
     c.state = FREE
 
 
-cdef void hear(Connection *c, int64_t now) noexcept nogil:
+cdef void read_request(Connection *c, int64_t now) noexcept nogil:
     cdef long got = http_read(c.fd, c.head + c.used, HEAD_MAX - c.used)
     if http_again(got):
         return
     if got <= 0:
-        hang_up(c)
+        close_connection(c)
         return
     c.used += <uint32_t>got
-    understand(c, now)
+    handle_request(c, now)
 
 
-cdef void understand(Connection *c, int64_t now) noexcept nogil:
-    """Once the head is whole: answers it, or asks Python to."""
+cdef void handle_request(Connection *c, int64_t now) noexcept nogil:
+    """When the head is complete, answers the request or queues it for `take`."""
     cdef char *end = <char *>memmem(c.head, c.used, b"\r\n\r\n", 4)
     cdef const char *path
     cdef uint32_t length = 0
-    cdef Door *door
+    cdef Listener *listener
     if end == NULL:
         if c.used == HEAD_MAX:
-            c.last = True
+            c.closing = True
             answer(c, BAD_REQUEST, now)
         return
     c.length = <uint32_t>(end + 4 - c.head)
     path = find_path(c, &length)
     if path == NULL:
-        c.last = True
+        c.closing = True
         answer(c, BAD_REQUEST, now)
         return
     read_fields(c)
-    door = find_door(c.door)
-    if door == NULL:            # closed meanwhile
-        hang_up(c)
-    elif door.health and length == 7 and begins(path, b"/health"):
+    listener = find_listener(c.listener)
+    if listener == NULL:            # closed meanwhile
+        close_connection(c)
+    elif listener.health and length == 7 and begins(path, b"/health"):
         watch_workers(now)
         answer(c, STUCK_WORKER if stuck(now) else OK, now)
-    elif door.alone:
+    elif listener.health_only:
         answer(c, NOT_FOUND, now)
     else:
         c.state = ASKED
-        c.deadline = now + 2 * PATIENCE
+        c.deadline = now + 2 * TIMEOUT
         http_ask()
 
 
@@ -307,11 +308,11 @@ cdef bint begins(const char *path, const char *wanted) noexcept nogil:
     return True
 
 
-cdef Door *find_door(uint32_t id) noexcept nogil:
+cdef Listener *find_listener(uint32_t id) noexcept nogil:
     cdef uint32_t i
-    for i in range(DOORS):
-        if doors[i].fd >= 0 and doors[i].id == id:
-            return &doors[i]
+    for i in range(LISTENERS_MAX):
+        if listeners[i].fd >= 0 and listeners[i].id == id:
+            return &listeners[i]
     return NULL
 
 
@@ -327,8 +328,8 @@ cdef const char *find_path(Connection *c, uint32_t *length) noexcept nogil:
     stop = <const char *>memchr(at, c' ', end - at)
     if stop == NULL or end - stop != 9 or not begins(stop, b" HTTP/1.") or stop[8] < c'0' or stop[8] > c'1':
         return NULL
-    c.last = stop[8] == c'0'
-    c.bare = at - c.head == 5 and begins(c.head, b"HEAD")
+    c.closing = stop[8] == c'0'
+    c.without_body = at - c.head == 5 and begins(c.head, b"HEAD")
     if at[0] != c'/':           # absolute form (RFC 9112 3.2.2)
         found = <const char *>memmem(at, stop - at, b"://", 3)
         if found == NULL:
@@ -342,7 +343,7 @@ cdef const char *find_path(Connection *c, uint32_t *length) noexcept nogil:
 
 
 cdef void read_fields(Connection *c) noexcept nogil:
-    """Whether the connection goes on: not after "Connection: close", nor with a body, which nobody reads."""
+    """Sets c.closing for "Connection: close", and for a request with a body, which is not read."""
     cdef const char *at = <const char *>memchr(c.head, c'\n', c.length) + 1
     cdef const char *end = c.head + c.length - 2
     cdef const char *stop
@@ -350,9 +351,9 @@ cdef void read_fields(Connection *c) noexcept nogil:
         stop = <const char *>memchr(at, c'\r', c.head + c.length - at)
         if strncasecmp(at, b"connection:", 11) == 0:
             if stop - at >= 16 and strncasecmp(stop - 5, b"close", 5) == 0:
-                c.last = True
+                c.closing = True
         elif strncasecmp(at, b"content-length:", 15) == 0 or strncasecmp(at, b"transfer-encoding:", 18) == 0:
-            c.last = True
+            c.closing = True
         at = <const char *>memchr(stop, c'\n', c.head + c.length - stop)
         if at == NULL:
             break
@@ -360,16 +361,16 @@ cdef void read_fields(Connection *c) noexcept nogil:
 
 
 cdef void answer(Connection *c, const char *form, int64_t now) noexcept nogil:
-    """A native reply; its form has a place for the Connection field."""
-    cdef const char *field = b"Connection: close\r\n" if c.last else b""
-    cdef size_t room = strlen(form) + strlen(field) + 1
+    """Sends a native reply; its format has one %s, for the Connection field."""
+    cdef const char *field = b"Connection: close\r\n" if c.closing else b""
+    cdef size_t size = strlen(form) + strlen(field) + 1
     cdef char *body
-    c.out = <char *>malloc(room)
+    c.out = <char *>malloc(size)
     if c.out == NULL:
-        hang_up(c)
+        close_connection(c)
         return
-    c.out_length = snprintf(c.out, room, form, field)
-    if c.bare:
+    c.out_length = snprintf(c.out, size, form, field)
+    if c.without_body:
         body = <char *>memmem(c.out, c.out_length, b"\r\n\r\n", 4)
         c.out_length = body + 4 - c.out
     begin_writing(c, now)
@@ -378,102 +379,102 @@ cdef void answer(Connection *c, const char *form, int64_t now) noexcept nogil:
 cdef void begin_writing(Connection *c, int64_t now) noexcept nogil:
     c.out_sent = 0
     c.state = WRITING
-    c.deadline = now + PATIENCE
-    tell(c, now)
+    c.deadline = now + TIMEOUT
+    write_reply(c, now)
 
 
-cdef void tell(Connection *c, int64_t now) noexcept nogil:
+cdef void write_reply(Connection *c, int64_t now) noexcept nogil:
     cdef long sent
     while c.out_sent < c.out_length:
         sent = http_write(c.fd, c.out + c.out_sent, c.out_length - c.out_sent)
         if http_again(sent):
             return
         if sent <= 0:
-            hang_up(c)
+            close_connection(c)
             return
         c.out_sent += sent
     free(c.out)
     c.out = NULL
-    if c.last:
-        hang_up(c)
+    if c.closing:
+        close_connection(c)
         return
     memmove(c.head, c.head + c.length, c.used - c.length)
     c.used -= c.length
-    listen_again(c, now)
+    expect_request(c, now)
     if c.used:
-        understand(c, now)
+        handle_request(c, now)
 
 
-# ---- the Python side ----
+# ---- Python ----
 
 cdef int start() except -1:
-    global bell
+    global wake_fd
     cdef uint32_t i
-    if bell >= 0:
+    if wake_fd >= 0:
         return 0
-    for i in range(DOORS):
-        doors[i].fd = -1
-    for i in range(CONNECTIONS):
+    for i in range(LISTENERS_MAX):
+        listeners[i].fd = -1
+    for i in range(CONNECTIONS_MAX):
         connections[i].fd = -1
-    bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
-    if bell < 0 or thread_start(serve):
+    wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+    if wake_fd < 0 or thread_start(serve):
         raise OSError("no thread for HTTP")
     return 0
 
 
-cdef void ring() noexcept nogil:
+cdef void wake() noexcept nogil:
     cdef uint64_t one = 1
-    write(bell, &one, sizeof(one))
+    write(wake_fd, &one, sizeof(one))
 
 
-def add_door(int fd, bint health, bint alone) -> int:
-    """Serve a listening, non-blocking socket, which is then owned here; returns the door's number."""
+def add_listener(int fd, bint health, bint health_only) -> int:
+    """Serve a listening, non-blocking socket and take ownership of it. Returns the listener's number."""
     global next_id
     cdef uint32_t i, id = 0
     start()
     http_lock()
-    for i in range(DOORS):
-        if doors[i].fd < 0:
-            doors[i].fd = fd
-            doors[i].id = id = next_id
-            doors[i].health = health
-            doors[i].alone = alone
+    for i in range(LISTENERS_MAX):
+        if listeners[i].fd < 0:
+            listeners[i].fd = fd
+            listeners[i].id = id = next_id
+            listeners[i].health = health
+            listeners[i].health_only = health_only
             next_id += 1
             break
     http_unlock()
     if not id:
-        raise OSError(f"more than {DOORS} addresses for HTTP")
-    ring()
+        raise OSError(f"more than {LISTENERS_MAX} addresses for HTTP")
+    wake()
     return id
 
 
-def change_door(uint32_t id, bint health, bint alone) -> None:
-    """Whether /health is answered natively, and whether there is nothing else."""
+def set_health(uint32_t id, bint health, bint health_only) -> None:
+    """Set whether /health is answered natively, and whether all other paths are 404."""
     http_lock()
-    cdef Door *door = find_door(id)
-    if door != NULL:
-        door.health = health
-        door.alone = alone
+    cdef Listener *listener = find_listener(id)
+    if listener != NULL:
+        listener.health = health
+        listener.health_only = health_only
     http_unlock()
-    ring()
+    wake()
 
 
-def remove_door(uint32_t id) -> None:
-    """Close the socket; replies under way are finished."""
-    cdef Door *door
+def remove_listener(uint32_t id) -> None:
+    """Close the socket. Replies in progress are completed."""
+    cdef Listener *listener
     http_lock()
-    door = find_door(id)
-    if door != NULL:
-        http_shut(door.fd)
-        door.fd = -1
+    listener = find_listener(id)
+    if listener != NULL:
+        http_shut(listener.fd)
+        listener.fd = -1
     http_unlock()
-    ring()
+    wake()
 
 
 def take() -> tuple:
-    """Wait for a request that Python answers: (request, door, head)."""
-    cdef uint32_t i, id = 0, door = 0, length = 0
-    cdef char head[HEAD_MAX]        # nothing is made of Python's with the lock held: that may fail
+    """Wait for a request that Python answers: (request, listener, head)."""
+    cdef uint32_t i, id = 0, listener = 0, length = 0
+    cdef char head[HEAD_MAX]        # a copy: no Python object is made while the lock is held
     while True:
         with nogil:
             http_lock()
@@ -481,21 +482,21 @@ def take() -> tuple:
                 http_wait()
             http_unlock()
         http_lock()
-        for i in range(CONNECTIONS):
+        for i in range(CONNECTIONS_MAX):
             if connections[i].state == ASKED:
                 connections[i].state = TAKEN
-                id, door = connections[i].id, connections[i].door
+                id, listener = connections[i].id, connections[i].listener
                 length = connections[i].length
                 memcpy(head, connections[i].head, length)
                 break
         http_unlock()
         if id:
-            return id, door, PyBytes_FromStringAndSize(head, length)
+            return id, listener, PyBytes_FromStringAndSize(head, length)
 
 
 cdef bint asked() noexcept nogil:
     cdef uint32_t i
-    for i in range(CONNECTIONS):
+    for i in range(CONNECTIONS_MAX):
         if connections[i].state == ASKED:
             return True
     return False
@@ -505,25 +506,25 @@ def reply(uint32_t request, bytes head not None, bytes body not None) -> None:
     """Answer a request from `take`: the head without its Connection and Content-Length fields and its blank line."""
     cdef Connection *c = NULL
     cdef uint32_t i
-    cdef bint last = False, bare = False
+    cdef bint closing = False, without_body = False
     cdef char *out
     http_lock()
-    for i in range(CONNECTIONS):
+    for i in range(CONNECTIONS_MAX):
         if connections[i].state == TAKEN and connections[i].id == request:
-            last, bare = connections[i].last, connections[i].bare
+            closing, without_body = connections[i].closing, connections[i].without_body
     http_unlock()
-    cdef bytes whole = head + b"Content-Length: %d\r\n" % len(body) + (b"Connection: close\r\n\r\n" if last else b"\r\n")
-    if not bare:
+    cdef bytes whole = head + b"Content-Length: %d\r\n" % len(body) + (b"Connection: close\r\n\r\n" if closing else b"\r\n")
+    if not without_body:
         whole += body
     out = <char *>malloc(PyBytes_GET_SIZE(whole))
     if out != NULL:
         memcpy(out, PyBytes_AS_STRING(whole), PyBytes_GET_SIZE(whole))
     http_lock()
-    for i in range(CONNECTIONS):
+    for i in range(CONNECTIONS_MAX):
         c = &connections[i]
-        if c.state == TAKEN and c.id == request:    # the client may have gone, and another come
+        if c.state == TAKEN and c.id == request:    # otherwise the connection was closed, and may serve another client
             if out == NULL:
-                hang_up(c)
+                close_connection(c)
                 break
             c.out = out
             c.out_length = PyBytes_GET_SIZE(whole)
@@ -532,4 +533,4 @@ def reply(uint32_t request, bytes head not None, bytes body not None) -> None:
             break
     http_unlock()
     free(out)
-    ring()
+    wake()

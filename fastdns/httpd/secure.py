@@ -1,4 +1,4 @@
-"""Pages over TLS: a thread that accepts and one for each connection; rare, so it is Python throughout and imported only when wanted."""
+"""HTTP over TLS, in Python: one thread accepts, and each connection has a thread. Imported only when a directive configures TLS for its endpoint."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ CONNECTIONS = 64
 
 
 class SecureListener:
-    """Serves a listening socket until closed."""
+    """Serves a listening socket until `close`."""
 
     def __init__(self, listener: socket.socket, context: Callable[[], ssl.SSLContext], answer: Callable[[Request], Reply]) -> None:
-        """``context`` is asked for each connection, so that a reload changes certificates."""
+        """``context`` is called for each connection, so that a reload can change certificates."""
         self.listener = listener
         self.context = context
         self.answer = answer
@@ -42,7 +42,7 @@ class SecureListener:
             except OSError:
                 if self.listener.fileno() < 0:
                     return
-                time.sleep(0.05)  # no descriptors left, or the client is gone already
+                time.sleep(0.05)  # no descriptor is left, or the client has closed the connection
                 continue
             if not self.places.acquire(blocking=False):
                 connection.close()
@@ -68,7 +68,7 @@ class SecureListener:
             self.places.release()
 
     def _reply(self, connection: ssl.SSLSocket, head: bytes) -> bool:
-        """Answers a request; whether the connection goes on."""
+        """Answers a request. Returns whether the connection stays open."""
         words = head.partition(b"\r\n")[0].split(b" ")
         if len(words) != 3 or words[2] not in (b"HTTP/1.0", b"HTTP/1.1") or not words[1]:
             connection.sendall(Reply(400, b"").head() + b"Content-Length: 0\r\nConnection: close\r\n\r\n")
@@ -83,7 +83,7 @@ class SecureListener:
 
 
 def _read_head(connection: ssl.SSLSocket, buffered: bytes) -> tuple[bytes, bytes]:
-    """A whole head and what came behind it; no head when the client is gone, too slow or too long-winded."""
+    """A complete head and the octets behind it; an empty head when the client closed, timed out or sent more than HEAD_MAX octets."""
     deadline = time.monotonic() + TIMEOUT
     while b"\r\n\r\n" not in buffered:
         left = deadline - time.monotonic()

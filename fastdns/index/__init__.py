@@ -1,1 +1,1 @@
-"""What is looked up: records, zones, networks."""
+"""Look-up structures that workers read: the record index, zones, zone lists, network prefixes."""

@@ -1,4 +1,4 @@
-"""Order for proofs of denial. The contract is in index/denial.pxd."""
+"""Look-up of NSEC and NSEC3 records. The contract is in index/denial.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp, memcpy
@@ -16,9 +16,9 @@ cdef enum:
 # ---- canonical order ----
 
 cdef uint64_t order_key(const uint8_t *name, uint32_t below) noexcept nogil:
-    """The first octets of a name's labels, rightmost first, without the `below` rightmost.
+    """The sort key of a name: the first 8 octets of its labels, rightmost first, without the `below` rightmost ones.
 
-    Labels end in a zero; octets 0 and 1 in them become two, so that keys compare as names do, as far as they reach.
+    A zero ends each label, and octets 0 and 1 become two octets. Two keys that differ have the canonical order of their names.
     """
     cdef uint8_t offset[128]
     cdef uint32_t labels = 0, at = 0, used = 0, i
@@ -75,7 +75,7 @@ cdef const IndexNode *denial_before(const ZoneVersion *version, const uint8_t *l
             low = middle + 1
         else:
             high = middle
-    # Before the first there is only the last, which closes the circle.
+    # The NSEC chain is circular: the predecessor of the first name is the last one.
     return version.nsec[low - 1 if low else version.nsec_count - 1].node
 
 
@@ -117,7 +117,7 @@ cdef const IndexNode *denial_hashed(const ZoneVersion *version, const uint8_t *h
 
 
 cdef bint read_hash(const IndexNode *node, uint8_t *out) noexcept nogil:
-    """The hash that a name's first label is in base32hex (RFC 4648 7)."""
+    """Decodes the hash in a name's first label (base32hex, RFC 4648 7)."""
     cdef uint64_t bits = 0
     cdef uint32_t i, have = 0, used = 0
     cdef uint8_t c
@@ -146,7 +146,7 @@ cdef bint has_parameters(const ZoneVersion *version, const uint8_t *rdata, uint1
 
 
 cdef int read_parameters(ZoneVersion *version) noexcept nogil:
-    """1 when the zone has a chain of NSEC3 that can be served, 0 when it has none."""
+    """1 when the zone has an NSEC3 chain that can be served, 0 when it has none, or an error below 0."""
     cdef const RRset *rrset = node_rrset(version.apex, TYPE_NSEC3PARAM)
     cdef const uint8_t *entry = NULL
     cdef IndexRecord record

@@ -1,31 +1,34 @@
-"""The record index that workers answer from. Names are text ("www.example.org.") or wire form; rdata is uncompressed wire form."""
+"""The record index. Names are presentation form (``www.example.org.``) or wire form; rdata is uncompressed wire form.
+
+The native side is in ``index/index.pxd``.
+"""
 
 from collections.abc import Iterable, Iterator
 
 #: Type, TTL in seconds, rdata.
 Record = tuple[int, int, bytes]
 
-#: What `Found.outcome` may be.
+#: The values of `Found.outcome`.
 OUTCOMES: tuple[str, ...]
 
 class Found:
-    """What the index says to a name and type (RFC 1034 4.3.2)."""
+    """The result of looking up a name and type (RFC 1034 4.3.2)."""
 
     #: One of `OUTCOMES`.
     outcome: str
-    #: Wire form of the name whose records answer, or None.
+    #: Wire form of the node whose records answer, or None.
     owner: bytes | None
     #: The owner is the wildcard below the closest encloser (RFC 4592).
     wildcard: bool
-    #: The RRset asked for, the CNAME, the DNAME or the NS of the cut.
+    #: The RRset of the queried type, the CNAME, the DNAME or the NS of the zone cut.
     records: list[Record]
 
 class Index:
-    """Records by owner name, read by workers without locks.
+    """Records by owner name. Workers read it without locks.
 
-    Names must be at or below ``origin``. A ``flat`` index knows exact names only: no closest encloser, no wildcards, no cuts.
-    Any thread may publish; what a change replaces is freed once no worker can be reading it.
-    Raises ValueError for names that are none, lie outside, or have more than 100 types; MemoryError.
+    Names must be at or below ``origin``. A ``flat`` index answers exact names only: it has no closest encloser, wildcards or zone cuts.
+    Any thread except a worker may write. Memory that a change replaces is freed once no worker can be reading it.
+    Methods raise ValueError for malformed names, names outside the origin and names with more than 100 types, and MemoryError.
     """
 
     origin: str
@@ -38,34 +41,34 @@ class Index:
         """Remove all records of a name."""
 
     def update(self, changes: Iterable[tuple[str | bytes, Iterable[Record]]]) -> None:
-        """Put many names; each becomes visible by itself. A change that is refused ends it; those before it stand."""
+        """`put` each name; workers may see some of the changes before the others. The first error ends the update, earlier changes remain."""
 
     def replace(self, names: Iterable[tuple[str | bytes, Iterable[Record]]]) -> None:
-        """Put these names in place of everything, at one moment. When one is refused, nothing changes."""
+        """Replace all names at once: workers see the old or the new records, never both. On an error nothing changes."""
 
     def get(self, name: str | bytes) -> list[Record]:
-        """The records of exactly this name."""
+        """The records of exactly this name; [] when it does not exist."""
 
     def find(self, name: str | bytes, qtype: int) -> Found:
-        """The answer to a query. Not for flat indexes."""
+        """Look a name and type up. Not for flat indexes."""
 
     def snapshot(self, *, sorted: bool = True) -> Snapshot:  # noqa: A002
-        """All records as they are now; ``sorted`` gives names in canonical order (RFC 4034 6.1)."""
+        """All records at this time; ``sorted`` gives names in canonical order (RFC 4034 6.1)."""
 
     def collect(self) -> int:
-        """Free what no worker reads any more; the octets that still wait."""
+        """Free the replaced memory that no worker can be reading; returns the octets that still wait."""
 
     @property
     def statistics(self) -> dict[str, int]:
-        """``names`` with records, ``nodes`` (with empty non-terminals), ``records``, ``bytes`` in use, ``pending`` bytes to be freed."""
+        """``names`` with records, ``nodes`` (empty non-terminals included), ``records``, ``bytes`` in use, ``pending`` bytes to be freed."""
 
 class Snapshot:
-    """Records as they were at one moment: owner in wire form, type, TTL, rdata."""
+    """The records at one point of time. Iteration gives owner in wire form, type, TTL in seconds, rdata."""
 
     def __len__(self) -> int:
-        """How many names."""
+        """The number of names."""
 
     def __iter__(self) -> Iterator[tuple[bytes, int, int, bytes]]: ...
 
 def totals() -> dict[str, int]:
-    """The `statistics` of all indexes of the process together."""
+    """The sums of `Index.statistics` over all indexes of the process."""

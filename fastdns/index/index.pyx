@@ -25,7 +25,7 @@ cdef inline IndexNode *probe(const IndexTable *table, uint32_t hash, const uint8
     cdef uint32_t i = first_slot(table, hash)
     cdef IndexNode *node
     while True:
-        # The pointer first: its release made the slot's hash visible.
+        # The pointer is loaded first: the writer stores the hash before it releases the pointer.
         node = <IndexNode *>atomic_load_pointer(<void **>&table.slots[i].node)
         if node == NULL:
             return NULL
@@ -90,14 +90,14 @@ cdef inline IndexNode *suffix(const IndexTable *table, const Name *name, uint32_
 
 
 cdef IndexOutcome find_cut(const IndexTable *table, const IndexCore *index, const Name *name, uint16_t qtype, IndexResult *out) noexcept nogil:
-    """The topmost delegation or DNAME on the way from the apex to the name; FOUND_HIT when there is none."""
+    """The topmost delegation or DNAME between the apex and the name; FOUND_HIT when there is none."""
     cdef int label = <int>name.labels - atomic_peek8(&table.cut_least)
     cdef int last = <int>name.labels - atomic_peek8(&table.cut_most)
     cdef IndexNode *node
     while label >= 0 and label >= last:
         node = suffix(table, name, label)
         if node == NULL:
-            return FOUND_HIT            # then nothing stands below it either
+            return FOUND_HIT            # then no descendant exists either
         out.node = node
         out.label = <uint8_t>label
         if atomic_peek8(&node.flags) & NODE_CUT and not (label == 0 and qtype == TYPE_DS):
@@ -174,7 +174,7 @@ cdef int split(const uint8_t *name, uint8_t *offset) noexcept nogil:
 
 
 cdef int compare_names(const uint8_t *a, const uint8_t *b) noexcept nogil:
-    """Canonical order of lower-case names (RFC 4034 6.1): label by label from the right, octet by octet; a parent before what is below it."""
+    """Canonical order of lower-case names (RFC 4034 6.1): labels are compared from the right, octet by octet; a parent precedes its descendants."""
     cdef uint8_t a_offset[128]
     cdef uint8_t b_offset[128]
     cdef int i = split(a, a_offset), j = split(b, b_offset), order
@@ -240,7 +240,7 @@ def totals():
 
 
 def announce():
-    """Shows what all indexes hold on the metrics page."""
+    """Sets the gauges of the memory of all indexes."""
     for key, text in (("bytes", "Memory of all record indexes."), ("records", "Records in all record indexes.")):
         Metric("fastdns_index_" + key, text, "gauge").watch((), partial(total, key))
 
@@ -300,7 +300,7 @@ cdef class Index:
     def __dealloc__(self):
         if self.core == NULL:
             return
-        # Nobody reads any more: whoever gave the index to workers kept it until they had left.
+        # No worker reads the index: its owner holds a reference until all workers have detached.
         with nogil:
             index_end(self.core)
         free(self.core)
@@ -313,7 +313,7 @@ cdef class Index:
         return 0
 
     cdef int _publish(self, IndexTable **table, object name, object records) except -1:
-        """Puts a name's records into a table of one's own, or (table NULL) into the one that readers see."""
+        """Puts a name's records into a private table, or (table NULL) into the published one."""
         cdef Name owner
         cdef IndexRecord *drafts
         cdef uint32_t i = 0

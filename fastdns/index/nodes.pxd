@@ -1,48 +1,48 @@
-"""What the record index is made of: a table of slots, nodes that are one block each, RRsets as ready wire. See index/index.pxd."""
+"""The data structures of the record index: the table of slots, the nodes and their RRsets. The functions are in index/index.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
-from fastdns.system.epoch cimport EpochTicket
+from fastdns.system.epoch cimport EpochMark
 from fastdns._wire cimport Name
 
 cdef enum:                      # IndexNode.flags
     NODE_APEX = 1               # the origin of the index
     NODE_CUT = 2                # NS below the apex: a delegation
-    NODE_WILDCARD = 4           # the name "*" stands directly below (not kept in a flat index)
+    NODE_WILDCARD = 4           # the child "*" exists (not set in a flat index)
     NODE_DNAME = 8
     NODE_CNAME = 16
-    NODE_HASHED = 32            # NSEC3 and its signatures alone: no name of the zone (RFC 5155 7.2.8)
+    NODE_HASHED = 32            # NSEC3 and its signatures only: the owner is not a name of the zone (RFC 5155 7.2.8)
 
-cdef enum:                      # results of index_put and its like
+cdef enum:                      # results of the functions that put records
     INDEX_OK = 0
-    INDEX_MEMORY = -1
+    INDEX_MEMORY = -1           # out of memory
     INDEX_OUTSIDE = -2          # not at or below the origin
     INDEX_TYPES = -3            # more than INDEX_TYPES_MAX types at one name
     INDEX_RECORDS = -4          # more than 65,535 records of one type
 
 cdef enum:
     INDEX_TYPES_MAX = 100
-    ENTRY_HEAD = 6              # octets of a record before its rdata: TTL and length, in the machine's byte order
-    RETIRED_BLOCKS = 250        # of one ticket
+    ENTRY_HEAD = 6              # octets of a record before its rdata: TTL and rdlength, in host byte order
+    RETIRED_BLOCKS = 250        # blocks that share one mark
     NODE_HEAD = 13              # octets of a node before its name
 
 cdef struct RRset:
     uint16_t type
     uint16_t count              # records
-    uint32_t offset             # of the first record in the node: ENTRY_HEAD, rdata; the next one follows at once
+    uint32_t offset             # of the first record in the node: ENTRY_HEAD octets, then rdata; the records are adjacent
 
 cdef struct IndexNode:
-    uint32_t refs               # the index and the snapshots that hold it (atomic)
-    uint32_t children           # nodes one label below; the writer's
+    uint32_t refs               # atomic: references of the index and of snapshots
+    uint32_t children           # nodes one label below; only the writer uses it
     uint16_t rrsets             # 0: an empty non-terminal
     uint8_t flags
     uint8_t labels
     uint8_t length              # of the name
-    uint8_t name[3]             # lower case; goes on for `length` octets; then, aligned to 4, RRset[rrsets]
+    uint8_t name[3]             # `length` octets in lower case; behind them, aligned to 4, RRset[rrsets]
 
 cdef struct IndexSlot:
     uint32_t hash
     uint32_t unused
-    IndexNode *node             # NULL: free, ends a probe; (IndexNode *)1: removed, does not
+    IndexNode *node             # NULL: free, ends a probe; (IndexNode *)1: removed, the probe continues
 
 cdef struct IndexTable:
     uint32_t capacity           # slots
@@ -50,46 +50,46 @@ cdef struct IndexTable:
     uint32_t used               # slots that are not free
     uint32_t names              # nodes with records
     uint32_t cuts               # nodes with NODE_CUT or NODE_DNAME
-    uint8_t cut_least           # labels that such nodes have, at least and at most
+    uint8_t cut_least           # least and greatest number of labels of such nodes
     uint8_t cut_most
-    uint8_t most_labels         # of any name
-    uint8_t shared              # readers may see it
+    uint8_t most_labels         # greatest number of labels of any name
+    uint8_t shared              # the table is published: readers can see it
     uint64_t records
     uint64_t bytes              # of nodes and table, as malloc rounds them
-    void *annex                 # what belongs to this version of a zone (_zone); goes with the table
-    void (*annex_free)(void *annex) noexcept nogil
+    void *attachment            # owned: data of this version, the ZoneVersion of index/zone.pxd; freed with the table
+    void (*attachment_free)(void *attachment) noexcept nogil
     IndexSlot slots[1]
 
-cdef struct Retired:             # unlinked blocks that wait for their grace period
+cdef struct Retired:            # unlinked blocks that wait for their grace period
     Retired *next
-    EpochTicket ticket
+    EpochMark mark
     uint64_t bytes
     uint32_t count
-    uintptr_t blocks[RETIRED_BLOCKS]    # what each is stands in its low bits
+    uintptr_t blocks[RETIRED_BLOCKS]    # pointers; the low two bits are the kind of block (index/publish.pyx)
 
-cdef struct IndexCore:          # stands as long as its Index
+cdef struct IndexCore:          # valid as long as its Index
     IndexTable *table           # atomic
     uint8_t flat
     Name origin
-    Retired *filling            # blocks of the change at work
-    Retired *oldest             # sealed, with their tickets
+    Retired *filling            # blocks unlinked by the change in progress; no mark yet
+    Retired *oldest             # list of those with a mark
     Retired *newest
-    uint32_t sealed
+    uint32_t sealed             # length of that list
     uint64_t pending            # octets unlinked and not yet freed
-    void *mutex                 # one writer at a time
+    void *mutex                 # held by the writer
 
-cdef struct IndexRecord:        # what writers hand over; copied
+cdef struct IndexRecord:        # a record that a writer puts; the index copies it
     const uint8_t *rdata
     uint32_t ttl
     uint16_t type
     uint16_t rdlength
 
 cdef inline bint is_node(const IndexNode *node) noexcept nogil:
-    """Is a slot's pointer a node, neither free nor removed?"""
+    """Whether a slot's pointer is a node, neither free nor removed."""
     return <uintptr_t>node > 1
 
 cdef inline const RRset *node_rrsets(const IndexNode *node) noexcept nogil:
-    """The node's RRsets, node.rrsets of them."""
+    """The array of the node's RRsets; node.rrsets is its length."""
     return <const RRset *>(<const uint8_t *>node + ((NODE_HEAD + node.length + 3) & ~<uint32_t>3))
 
 cdef inline const RRset *node_rrset(const IndexNode *node, uint16_t type) noexcept nogil:
@@ -102,7 +102,8 @@ cdef inline const RRset *node_rrset(const IndexNode *node, uint16_t type) noexce
     return NULL
 
 cdef inline const uint8_t *rrset_record(const IndexNode *node, const RRset *rrset, const uint8_t *previous, IndexRecord *out) noexcept nogil:
-    """Reads the first record (previous NULL) or the one behind previous into out; returns where it stands. Count them: there is no end mark."""
+    """Reads the first record (previous NULL) or the one behind previous into out. Returns its address, which is `previous` of the next call.
+    The caller counts the records (rrset.count)."""
     cdef const uint8_t *entry = <const uint8_t *>node + rrset.offset
     if previous != NULL:
         memcpy(&out.rdlength, previous + 4, 2)

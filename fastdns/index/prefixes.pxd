@@ -1,6 +1,6 @@
-"""Sets of networks: a radix tree over address prefixes, walked from the widest network that holds an address to the narrowest.
+"""Sets of networks: a compressed radix tree over address prefixes. A look-up gives the networks that contain an address, the widest first.
 
-IPv4 and IPv6 have a tree each. Nodes are compressed: one step for each network on the way, and for each place where two networks part.
+IPv4 and IPv6 have a tree each. A node is a network of the set, or the longest common prefix of two of them.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns.system.address cimport Address
@@ -22,27 +22,27 @@ cdef struct PrefixNode:
     uint64_t low
     uint64_t high_mask
     uint64_t low_mask
-    uint32_t child[2]           # by the bit behind the prefix: places in Prefixes.nodes; 0: none
-    uint32_t value              # what the network was given with; 0 where two networks merely part
-    uint8_t bits
+    uint32_t child[2]           # by the bit behind the prefix: indexes into Prefixes.nodes; 0: none
+    uint32_t value              # the network's number; 0: a common prefix, not a network of the set
+    uint8_t bits                # length of the prefix
 
-cdef struct PrefixKey:          # an address on its way through a tree
+cdef struct PrefixKey:          # an address in host byte order
     uint64_t high
     uint64_t low
 
-cdef struct Prefixes:           # owned by a PrefixTree; never changed
-    const PrefixNode *nodes     # nodes[0] is nobody's
-    uint32_t root[2]            # of IPv4 and IPv6; 0: no network
+cdef struct Prefixes:           # owned by a PrefixTree; constant
+    const PrefixNode *nodes     # nodes[0] is unused
+    uint32_t root[2]            # indexes of the roots of IPv4 and IPv6; 0: no network
 
 cdef inline const PrefixNode *prefix_fitting(const Prefixes *prefixes, uint32_t place, const PrefixKey *key) noexcept nogil:
-    """The node at a place if its network holds the address, or NULL."""
+    """The node at index `place` if its prefix contains the address, or NULL."""
     cdef const PrefixNode *node = &prefixes.nodes[place]
     if place == 0 or ((key.high ^ node.high) & node.high_mask) | ((key.low ^ node.low) & node.low_mask):
         return NULL
     return node
 
 cdef inline const PrefixNode *prefixes_first(const Prefixes *prefixes, const Address *address, PrefixKey *key) noexcept nogil:
-    """The widest node that holds the address, or NULL. Sets key for prefixes_next."""
+    """The widest node that contains the address, or NULL. Sets key for prefixes_next. The caller skips nodes with value 0."""
     if address.family == 4:
         key.high = prefix_load(address.octets) & <uint64_t>0xFFFFFFFF00000000
         key.low = 0
@@ -52,7 +52,7 @@ cdef inline const PrefixNode *prefixes_first(const Prefixes *prefixes, const Add
     return prefix_fitting(prefixes, prefixes.root[1], key)
 
 cdef inline const PrefixNode *prefixes_next(const Prefixes *prefixes, const PrefixNode *node, const PrefixKey *key) noexcept nogil:
-    """The next narrower one that holds it, or NULL. One address has at most 129 nodes."""
+    """The next narrower node that contains the address, or NULL. An address is in at most 129 nodes."""
     cdef uint64_t bit
     if node.bits < 64:
         bit = key.high >> (63 - node.bits)
@@ -62,7 +62,7 @@ cdef inline const PrefixNode *prefixes_next(const Prefixes *prefixes, const Pref
         return NULL
     return prefix_fitting(prefixes, node.child[bit & 1], key)
 
-cdef class PrefixTree:          # PrefixTree({(octets, bits): value}); keep it as long as a handler uses `prefixes`
+cdef class PrefixTree:          # PrefixTree({(octets, bits): value}); a handler that uses `prefixes` holds a reference
     cdef Prefixes prefixes
     cdef PrefixNode *nodes
     cdef uint32_t used

@@ -30,13 +30,13 @@ cdef class PrefixTree:
         free(self.nodes)
 
     cdef uint32_t make(self, list networks, uint32_t first, uint32_t end, uint32_t size) except? 0:
-        """The tree of networks[first:end], which are in order; its place. It is at most 129 deep."""
+        """Builds the tree of networks[first:end], which are sorted; returns the index of its root. Its depth is at most 129."""
         cdef PrefixNode *node
         cdef uint32_t place = self.used, split, bits
         if first == end:
             return 0
         _, address, least, value = networks[first]
-        # They are in order, so what the first and the last have in common all have.
+        # The networks are sorted: the common prefix of the first and the last is that of all.
         differing = (address ^ networks[end - 1][1]).bit_length()
         bits = min(least, 128 - differing)
         mask = mask_of(bits)
@@ -47,7 +47,7 @@ cdef class PrefixTree:
         node.low = <uint64_t>(address & mask & 0xFFFFFFFFFFFFFFFF)
         node.high_mask = <uint64_t>(mask >> 64)
         node.low_mask = <uint64_t>(mask & 0xFFFFFFFFFFFFFFFF)
-        if bits == least:           # the first is the network that holds the others
+        if bits == least:           # the first network contains the others
             node.value = value
             first += 1
         if bits < size:
@@ -79,7 +79,7 @@ cdef object mask_of(object bits):
 
 
 cdef uint32_t parting(list networks, uint32_t first, uint32_t end, object bit) except? 0xFFFFFFFF:
-    """Where the networks begin that have a bit set, which the others before them have not."""
+    """Index of the first network that has this bit set; the networks are sorted."""
     cdef uint32_t middle
     while first < end:
         middle = first + (end - first) // 2

@@ -1,29 +1,32 @@
-"""How names come into an index and leave it: one writer at a time, readers that never wait, memory freed after its grace period."""
+"""The writing side of the record index: one writer at a time puts and removes names. Readers never wait. Unlinked memory is freed after its
+grace period (system/epoch.pxd)."""
 from libc.stdint cimport uint32_t, uint64_t
 from fastdns.index.nodes cimport IndexCore, IndexNode, IndexRecord, IndexTable
 from fastdns._wire cimport Name
 
-# Any thread but a worker may publish; never while holding the GIL, since another writer may wait for it.
+# Any thread except a worker may write. It must not hold the GIL: another writer may hold the lock and wait for the GIL.
 
 cdef void index_lock(IndexCore *index) noexcept nogil
-# Ends a change: what it unlinked is freed once the workers have passed. wait: up to so many milliseconds here, else with a later change.
+# Ends a change and gives the lock back. Waits up to `wait` milliseconds for the grace period of what the change unlinked; a later change
+# frees what is left then.
 cdef void index_unlock(IndexCore *index, uint32_t wait) noexcept nogil
-# Gives the lock back and leaves all that to a later change.
+# Gives the lock back without freeing anything; a later change does.
 cdef void index_release(IndexCore *index) noexcept nogil
-# Replaces all records of a name; no records: removes it. name is lower case. Locked.
+# Replaces all records of a name; count 0 removes the name. Uses name.lower. The caller holds the lock. INDEX_OK or an error of nodes.pxd.
 cdef int index_put(IndexCore *index, const Name *name, const IndexRecord *records, uint32_t count) noexcept nogil
-# A whole new zone: fill a table that nobody sees, then swap it in (locked) or free it. NULL: no memory.
+# Replacing all records at once: index_table makes a private table (NULL: out of memory), index_table_put fills it, and index_swap publishes it
+# (the caller holds the lock) or index_table_free frees it.
 cdef IndexTable *index_table(const IndexCore *index) noexcept nogil
 cdef int index_table_put(IndexCore *index, IndexTable **table, const Name *name, const IndexRecord *records, uint32_t count) noexcept nogil
 cdef void index_table_free(IndexTable *table) noexcept nogil
 cdef void index_swap(IndexCore *index, IndexTable *table) noexcept nogil
-# Frees what has passed; 0 when nothing is left to free.
+# Frees the blocks whose grace period is over. Returns the octets that still wait. The caller holds the lock.
 cdef uint64_t index_collect(IndexCore *index) noexcept nogil
 
-# Lets a node go that somebody held (snapshots); from any thread.
+# Drops a reference to a node (snapshots hold them); from any thread.
 cdef void node_release(IndexNode *node) noexcept nogil
-# Is the name at or below the origin?
+# Whether the name is at or below the origin.
 cdef bint index_holds(const IndexCore *index, const Name *name) noexcept nogil
-# The parts of a new index; -1: no memory. Nobody may read it any more when it ends.
+# Initialises an index whose origin is set. 0, or -1: out of memory. No thread may read the index when index_end is called.
 cdef int index_begin(IndexCore *index) noexcept nogil
 cdef void index_end(IndexCore *index) noexcept nogil

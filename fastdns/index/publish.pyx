@@ -1,10 +1,10 @@
-"""Publishing into an index. The contract is in index/publish.pxd, what may be relied upon in index/index.pxd."""
+"""The writing side of the record index. The contract is in index/publish.pxd; index/index.pxd states what readers rely on."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy
 from posix.unistd cimport usleep
 from fastdns.system.atomic cimport atomic_add32, atomic_poke8, atomic_poke32, atomic_store_pointer
-from fastdns.system.epoch cimport epoch_passed, epoch_ticket
+from fastdns.system.epoch cimport epoch_passed, epoch_mark
 from fastdns.index.nodes cimport (ENTRY_HEAD, INDEX_MEMORY, INDEX_OK, INDEX_OUTSIDE, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_APEX,
                                   NODE_CNAME, NODE_CUT, NODE_DNAME, NODE_HASHED, NODE_HEAD, NODE_WILDCARD, RETIRED_BLOCKS, IndexCore, IndexNode,
                                   IndexRecord, IndexSlot, IndexTable, Retired, RRset, is_node, node_rrsets, rrset_record)
@@ -19,20 +19,20 @@ cdef extern from "<pthread.h>" nogil:
     int pthread_mutex_unlock(pthread_mutex_t *mutex)
 
 cdef enum:
-    RETIRED_SEALED = 64         # tickets in waiting before a writer waits for its readers
+    RETIRED_SEALED = 64         # lists of retired blocks up to which a writer does not wait for readers
     LEAST_SLOTS = 8
-    END_WAIT = 10000            # milliseconds that the end of an index waits for its readers
+    END_WAIT = 10000            # milliseconds that index_end waits for readers
 
-cdef enum:                      # what a retired pointer is, in its low bits
+cdef enum:                      # kind of a retired block, in the low bits of its pointer
     RETIRED_NODE = 0
-    RETIRED_TABLE = 1           # the table alone
-    RETIRED_ZONE = 2            # the table and all its nodes
+    RETIRED_TABLE = 1           # a table without its nodes
+    RETIRED_ZONE = 2            # a table and all its nodes
 
 
 # ---- memory ----
 
 cdef inline uint64_t rounded(uint64_t size) noexcept nogil:
-    """What malloc takes for a block."""
+    """Octets that malloc uses for a block of this size."""
     return (size + 8 + 15) & ~<uint64_t>15
 
 
@@ -82,13 +82,13 @@ cdef void index_table_free(IndexTable *table) noexcept nogil:
     for i in range(table.capacity):
         if is_node(table.slots[i].node):
             node_release(table.slots[i].node)
-    if table.annex != NULL:
-        table.annex_free(table.annex)
+    if table.attachment != NULL:
+        table.attachment_free(table.attachment)
     free(table)
 
 
 cdef void retire(IndexCore *index, void *block, uintptr_t kind, uint64_t size) noexcept nogil:
-    """An unlinked block: freed when every worker has passed. Without memory for the note it is leaked, never freed early."""
+    """Records an unlinked block, which is freed after its grace period. If there is no memory for the entry, the block is leaked."""
     cdef Retired *batch = index.filling
     if batch != NULL and batch.count == RETIRED_BLOCKS:
         seal(index)
@@ -110,7 +110,7 @@ cdef void retire(IndexCore *index, void *block, uintptr_t kind, uint64_t size) n
 cdef void seal(IndexCore *index) noexcept nogil:
     cdef Retired *batch = index.filling
     index.filling = NULL
-    epoch_ticket(&batch.ticket)
+    epoch_mark(&batch.mark)
     if index.newest != NULL:
         index.newest.next = batch
     else:
@@ -118,7 +118,7 @@ cdef void seal(IndexCore *index) noexcept nogil:
     index.newest = batch
     index.sealed += 1
     if index.sealed > RETIRED_SEALED:
-        settle(index, 1000)
+        collect_within(index, 1000)
 
 
 cdef void free_blocks(Retired *batch) noexcept nogil:
@@ -137,7 +137,7 @@ cdef void free_blocks(Retired *batch) noexcept nogil:
 
 cdef uint64_t index_collect(IndexCore *index) noexcept nogil:
     cdef Retired *batch
-    while index.oldest != NULL and epoch_passed(&index.oldest.ticket):
+    while index.oldest != NULL and epoch_passed(&index.oldest.mark):
         batch = index.oldest
         index.oldest = batch.next
         if batch.next == NULL:
@@ -148,12 +148,12 @@ cdef uint64_t index_collect(IndexCore *index) noexcept nogil:
     return index.pending
 
 
-cdef void settle(IndexCore *index, uint32_t wait) noexcept nogil:
-    """Collects, with naps of 100 microseconds for up to `wait` milliseconds."""
-    cdef uint32_t naps = 0
-    while index_collect(index) and naps < 10 * wait:
+cdef void collect_within(IndexCore *index, uint32_t wait) noexcept nogil:
+    """Calls index_collect every 100 microseconds until nothing is left, for up to `wait` milliseconds."""
+    cdef uint32_t sleeps = 0
+    while index_collect(index) and sleeps < 10 * wait:
         usleep(100)
-        naps += 1
+        sleeps += 1
 
 
 # ---- publishing ----
@@ -165,7 +165,7 @@ cdef void index_lock(IndexCore *index) noexcept nogil:
 cdef void index_unlock(IndexCore *index, uint32_t wait) noexcept nogil:
     if index.filling != NULL:
         seal(index)
-    settle(index, wait)
+    collect_within(index, wait)
     pthread_mutex_unlock(<pthread_mutex_t *>index.mutex)
 
 
@@ -174,7 +174,7 @@ cdef void index_release(IndexCore *index) noexcept nogil:
 
 
 cdef int group(const IndexRecord *records, uint32_t count, RRset *rrsets, uint64_t *size) noexcept nogil:
-    """The RRsets that the records make, in the order in which their types come first, and the octets of all entries."""
+    """Groups the records by type into RRsets, in the order in which the types first occur; returns the octets of all entries."""
     cdef int types = 0, t
     cdef uint32_t i
     size[0] = 0
@@ -193,14 +193,14 @@ cdef int group(const IndexRecord *records, uint32_t count, RRset *rrsets, uint64
         if rrsets[t].count == 0xFFFF:
             return INDEX_RECORDS
         rrsets[t].count += 1
-        rrsets[t].offset += ENTRY_HEAD + records[i].rdlength        # its size, until it has a place
+        rrsets[t].offset += ENTRY_HEAD + records[i].rdlength        # the RRset's size for now; its offset is set below
         size[0] += ENTRY_HEAD + records[i].rdlength
     return types
 
 
 cdef int make_node(const IndexCore *index, const uint8_t *lower, uint32_t length, uint32_t labels, const IndexRecord *records, uint32_t count,
                    IndexNode **out) noexcept nogil:
-    """A node as one block."""
+    """Allocates and fills a node. NULL: out of memory."""
     cdef RRset found[INDEX_TYPES_MAX]
     cdef uint32_t fill[INDEX_TYPES_MAX]
     cdef RRset *rrsets
@@ -280,7 +280,7 @@ cdef void count_node(IndexTable *table, const IndexNode *node, int sign) noexcep
 
 
 cdef IndexSlot *find_slot(IndexTable *table, uint32_t hash, const uint8_t *lower, uint32_t length, bint *found) noexcept nogil:
-    """The name's slot, or else the one where it may be put."""
+    """The name's slot, or the free slot where it can be put."""
     cdef uint32_t i = <uint32_t>((<uint64_t>hash * table.capacity) >> 32)
     cdef IndexSlot *slot
     cdef IndexSlot *vacant = NULL
@@ -301,7 +301,7 @@ cdef IndexSlot *find_slot(IndexTable *table, uint32_t hash, const uint8_t *lower
 
 
 cdef int make_room(IndexCore *index, IndexTable **at) noexcept nogil:
-    """Room for one more name: above three quarters the table is made anew, half full, without what was removed."""
+    """Makes a slot available for one more name: a table over three quarters full is copied, without removed slots, so that it is half full."""
     cdef IndexTable *table = at[0]
     cdef IndexTable *larger
     cdef uint32_t i, j, capacity
@@ -337,7 +337,7 @@ cdef int make_room(IndexCore *index, IndexTable **at) noexcept nogil:
 
 
 cdef void replace_node(IndexCore *index, IndexTable *table, IndexSlot *slot, IndexNode *node) noexcept nogil:
-    """Puts node in the place of slot's, or removes that when node is NULL."""
+    """Replaces the slot's node by node, or removes it when node is NULL."""
     cdef IndexNode *old = slot.node
     cdef uint64_t size = node_bytes(old)
     if node != NULL:
@@ -356,7 +356,7 @@ cdef void replace_node(IndexCore *index, IndexTable *table, IndexSlot *slot, Ind
 
 cdef int insert(IndexCore *index, IndexTable **at, const uint8_t *lower, uint32_t length, uint32_t labels, uint32_t hash,
                 const IndexRecord *records, uint32_t count) noexcept nogil:
-    """Puts a name's records; 1 when the name is new, 0 when it stood, or an error."""
+    """Puts a name's records. 1: the name is new, 0: it existed, below 0: an error."""
     cdef IndexNode *node
     cdef IndexSlot *slot
     cdef bint found
@@ -378,7 +378,7 @@ cdef int insert(IndexCore *index, IndexTable **at, const uint8_t *lower, uint32_
 
 
 cdef int link_ancestors(IndexCore *index, IndexTable **at, const Name *name) noexcept nogil:
-    """A new name counts as its parent's child; parents that are not there yet become empty non-terminals."""
+    """Counts a new name as a child of its parent; missing ancestors are added as empty non-terminals."""
     cdef uint32_t label = 1, offset
     cdef bint found, made = True
     cdef IndexSlot *slot
@@ -400,7 +400,7 @@ cdef int link_ancestors(IndexCore *index, IndexTable **at, const Name *name) noe
 
 
 cdef int remove(IndexCore *index, IndexTable **at, const Name *name) noexcept nogil:
-    """Removes a name's records; the node goes when nothing stands below, and with it the empty non-terminals that only it held up."""
+    """Removes a name's records. A node without children is removed, and with it the empty non-terminals that have no other child."""
     cdef uint32_t label = 0, offset
     cdef bint found
     cdef IndexTable *table = at[0]
@@ -466,7 +466,7 @@ cdef void index_swap(IndexCore *index, IndexTable *table) noexcept nogil:
         retire(index, old, RETIRED_ZONE, old.bytes)
 
 cdef bint index_holds(const IndexCore *index, const Name *name) noexcept nogil:
-    """Is the name at or below the origin?"""
+    """Whether the name is at or below the origin."""
     cdef uint32_t offset
     if name.labels < index.origin.labels:
         return False
@@ -490,9 +490,9 @@ cdef void index_end(IndexCore *index) noexcept nogil:
     if index.table != NULL:
         if index.filling != NULL:
             seal(index)
-        settle(index, END_WAIT)
+        collect_within(index, END_WAIT)
         if index.pending:
-            return          # a worker hangs: what it may be reading is leaked, not freed
+            return          # a worker hangs: the memory that it may be reading is leaked
         index_table_free(index.table)
     if index.mutex != NULL:
         pthread_mutex_destroy(<pthread_mutex_t *>index.mutex)

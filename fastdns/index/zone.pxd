@@ -1,10 +1,10 @@
-"""Zones for authoritative plugins (file, auto, secondary): versions in an index, built beside the one that serves and swapped whole.
+"""Zones of the authoritative plugins (file, auto, secondary). A new version is built in a private index table and published at once.
 
-    builder = zone_builder(&zone.state)             # any thread; NULL: no memory
-    zone_add(builder, &name, type, klass, ttl, rdata, rdlength), or zone_take as the sink of _zonefile
-    status = zone_finish(builder)                   # ZONE_OK: builder.version tells serial and so on
-    zone_publish(&zone.state, builder)              # readers have the new version from now on
-    zone_builder_free(builder)                      # always; what was not published goes with it
+    builder = zone_builder(&zone.state)             # any thread except a worker; NULL: out of memory
+    zone_add(builder, &name, type, klass, ttl, rdata, rdlength), or zone_take as the sink of zonefile/parser.pxd
+    status = zone_finish(builder)                   # ZONE_OK: builder.version has the serial and so on
+    zone_publish(&zone.state, builder)              # workers read the new version from here on
+    zone_builder_free(builder)                      # always; frees a version that was not published
 
 From Python: `Zone.draft()`, `ZoneDraft.add`/`read`, `Zone.publish(draft)`.
 """
@@ -16,54 +16,56 @@ from fastdns.index.version cimport ZoneVersion
 from fastdns._wire cimport Name, NAME_MAX, octets_equal
 from fastdns.zonefile.parser cimport ZoneRecord
 
-cdef struct ZoneState:          # what workers see of a zone; part of its Zone
-    IndexCore *index
-    uint8_t expired             # atomic: a secondary's data are too old (RFC 1035 3.3.13); SERVFAIL
-    uint32_t label              # by which *prometheus* knows the zone; 0: it does not. Written before the zone enters a set
+cdef struct ZoneState:          # the part of a Zone that workers read
+    IndexCore *index            # owned by Zone.index
+    uint8_t expired             # atomic: a secondary's copy has expired (RFC 1035 3.3.13); queries get SERVFAIL
+    uint32_t label              # the zone's label number in *prometheus*; 0: none. Set before the zone enters a ZoneSet
 
 # ---- building ----
 
 cdef struct Group:              # records of one name
-    IndexRecord *records        # rdata is an offset into octets until they are put
+    IndexRecord *records        # rdata is an offset into octets until the group is put into the table
     uint32_t count
     uint32_t capacity
     uint8_t *octets
-    uint64_t used
-    uint64_t size
+    uint64_t used               # octets
+    uint64_t size               # octets allocated
 
-cdef struct Late:               # records of a name that had come before: put with the others at the end
-    uint32_t hash
+cdef struct DeferredRecords:    # further records of a name whose first group is in the table already; zone_finish adds them
+    uint32_t hash               # of the name
     uint32_t sequence
-    uint32_t size               # of the records behind the name
-    uint8_t length
-    uint8_t octets[1]           # name (lower case), then type, TTL, rdlength, rdata of each
+    uint32_t size               # octets of the records behind the name
+    uint8_t length              # of the name
+    uint8_t octets[1]           # name in lower case, then type, TTL, rdlength and rdata of each record
 
 cdef struct ZoneBuilder:
     IndexCore *index
     IndexTable *table
     ZoneVersion *version        # made by zone_finish
-    int64_t unless        # serial that need not be loaded; -1: none
-    int taken                   # what zone_take's last record came to
-    uint8_t finished
-    uint8_t soas                # SOA records met, at most 255
-    uint64_t records            # taken
+    int64_t unless              # a version with this serial is not loaded; -1: any version is
+    int taken                   # result of the last zone_take
+    uint8_t finished            # zone_finish was called
+    uint8_t soas                # SOA records read, at most 255
+    uint64_t records            # accepted
     uint64_t ignored            # records outside the origin, or not of class IN
-    Name stray                  # owner of the first of them
+    Name stray                  # owner of the first ignored record
     Name owner                  # of `group`
-    Group group
-    Group apex
-    Late **late
-    uint32_t late_count
-    uint32_t late_capacity
-    Name at                     # where a failure was
+    Group group                 # records of the owner that is being read
+    Group apex                  # records of the origin
+    DeferredRecords **deferred
+    uint32_t deferred_count
+    uint32_t deferred_capacity
+    Name at                     # owner of the record that failed
 
 cdef ZoneBuilder *zone_builder(const ZoneState *zone) noexcept nogil
-# rdata is uncompressed; lower-cased in a copy where the zone keeps it so. owner is indexed.
+# Adds a record. owner has all its fields set; rdata is uncompressed and is copied. ttl: seconds. ZONE_OK, ZONE_UNCHANGED or an error.
 cdef int zone_add(ZoneBuilder *builder, const Name *owner, uint16_t type, uint16_t klass, uint32_t ttl, const uint8_t *rdata,
                   uint16_t rdlength) noexcept nogil
-# A zone_sink of _zonefile: self is the builder. Anything but ZONE_OK ends the parsing, and stands in builder.taken.
+# The zone_sink of a builder (zonefile/parser.pxd). A result other than ZONE_OK ends the parsing; builder.taken has it.
 cdef int zone_take(void *builder, ZoneRecord *record) noexcept nogil
+# Completes the version: checks the SOA, adds the deferred records, sorts NSEC and NSEC3. ZONE_OK or an error.
 cdef int zone_finish(ZoneBuilder *builder) noexcept nogil
+# Replaces the zone's table by the builder's. Waits for the readers of the former one for up to a second.
 cdef void zone_publish(ZoneState *zone, ZoneBuilder *builder) noexcept nogil
 cdef void zone_builder_free(ZoneBuilder *builder) noexcept nogil
 
@@ -77,17 +79,17 @@ cdef class Zone:
     cdef readonly str origin
     cdef readonly bytes wire
 
-# ---- which zone a name is in ----
+# ---- sets of zones ----
 
-cdef struct ZoneSlots:          # a hash table of zones by origin
+cdef struct ZoneSlots:          # a hash table of zones by origin; constant
     uint32_t mask
-    uint8_t least               # labels that origins have, at least and at most
+    uint8_t least               # least and greatest number of labels of the origins
     uint8_t most
     uint32_t count
     ZoneState *slots[1]
 
 cdef inline const ZoneState *zone_match(const ZoneSlots *zones, const Name *name) noexcept nogil:
-    """The longest zone that is the name or above it, or NULL."""
+    """The zone with the longest origin at or above the name, or NULL."""
     cdef uint32_t label = 0, offset, slot
     cdef const ZoneState *zone
     if zones.count == 0 or name.labels < zones.least:
@@ -106,7 +108,7 @@ cdef inline const ZoneState *zone_match(const ZoneSlots *zones, const Name *name
         label += 1
     return NULL
 
-cdef class ZoneSet:             # ZoneSet(zones); `replace` while workers look into it
+cdef class ZoneSet:             # ZoneSet(zones); `replace` is safe while workers read the set
     cdef void *slots            # ZoneSlots, atomic
     cdef readonly tuple zones
     cdef list retired

@@ -1,67 +1,67 @@
-"""Zones of authoritative plugins: versions built beside the one that serves, and swapped whole."""
+"""Zones of authoritative plugins. A new version is built beside the served one and replaces it at once. The native side is in ``index/zone.pxd``."""
 
 from collections.abc import Iterable
 
 from fastdns.index.index import Index
 
 class ZoneError(ValueError):
-    """Records that are no zone."""
+    """The records do not form a zone: no SOA, too many types at a name, an NSEC3 chain with too many iterations and so on."""
 
 class ZoneDraft:
-    """A version of a zone in the making; `Zone.draft` begins one."""
+    """A version of a zone that is not yet published; `Zone.draft` makes one. Used by one thread at a time."""
 
-    #: Of its zone.
+    #: The zone's.
     origin: str
-    #: Of the SOA, once it is finished.
+    #: Serial of the SOA after `finish`, else None.
     serial: int | None
-    #: How many were taken.
+    #: Number of records accepted.
     records: int
-    #: How many records were left out, being outside of the zone or not of class IN, and the first one's owner.
+    #: Number of records outside the zone or not of class IN, which are ignored, and the owner of the first one.
     ignored: tuple[int, str | None]
 
     def add(self, owner: bytes, kind: int, ttl: int, rdata: bytes, klass: int = 1) -> bool:
-        """Take a record; owner and rdata in uncompressed wire form. False: the SOA has the serial that need not be loaded.
+        """Add a record; owner and rdata are uncompressed wire form, ttl is in seconds. False: the SOA has the serial ``unless`` of `Zone.draft`.
 
-        Raises ValueError (`ZoneError` when a limit is passed) and MemoryError.
+        Raises ValueError for a malformed owner or rdata, `ZoneError` when a limit is exceeded, MemoryError.
         """
 
     def read(self, path: str) -> bool:
-        """Take the records of a master file. False: its SOA has the serial that need not be loaded.
+        """Add the records of a master file (RFC 1035 5). False: its SOA has the serial ``unless`` of `Zone.draft`.
 
-        Raises OSError when it cannot be read, `fastdns.zonefile.parser.ZoneFileError`, ZoneError and MemoryError.
+        Raises OSError when the file cannot be read, `fastdns.zonefile.parser.ZoneFileError`, ZoneError and MemoryError.
         """
 
     def finish(self) -> None:
-        """Make it ready to be published. Raises ZoneError and MemoryError."""
+        """Complete the version for `Zone.publish`. Raises ZoneError and MemoryError."""
 
 class Zone:
-    """A zone that workers answer from, empty (SERVFAIL) until a first version is published."""
+    """A zone that workers answer from. Queries get SERVFAIL until a first version is published."""
 
     index: Index
-    #: Name with its final dot.
+    #: Name in presentation form with a final dot.
     origin: str
     #: The same in lower-case wire form.
     wire: bytes
-    #: Of the version that serves; None: there is none.
+    #: Serial of the published version; None before the first.
     serial: int | None
-    #: The data are too old to be served (secondaries); a new version clears it.
+    #: A secondary's copy has expired (RFC 1035 3.3.13): queries get SERVFAIL. `publish` clears it.
     expired: bool
 
     def __init__(self, origin: str) -> None: ...
     def draft(self, unless: int | None = None) -> ZoneDraft:
-        """Begin a version; with ``unless`` one with this serial is not loaded."""
+        """Begin a version. A version whose SOA has the serial ``unless`` is not loaded. Raises MemoryError."""
 
     def publish(self, draft: ZoneDraft) -> None:
-        """Let workers answer from a finished draft from now on. Raises ValueError for any other."""
+        """Publish a finished draft: workers answer from it with their next batch. Raises ValueError when it is not finished, or another zone's."""
 
 class ZoneSet:
-    """The zones that a handler looks a name's zone up in; of two with one name the later one."""
+    """A set of zones in which a handler finds the zone of a name. Of two zones with one origin the later one counts."""
 
     zones: tuple[Zone, ...]
 
     def __init__(self, zones: Iterable[Zone] = ()) -> None: ...
     def replace(self, zones: Iterable[Zone]) -> None:
-        """Put these zones in place of those that stood, at one moment."""
+        """Replace all zones at once."""
 
     def collect(self) -> int:
-        """Let go of zones that no worker looks at any more; how many sets still wait."""
+        """Drop the references to replaced sets that no worker can be reading; returns the number of sets that still wait."""

@@ -1,10 +1,10 @@
-"""Versions of zones: collecting records, publishing, and which zone a name is in. The contract is in index/zone.pxd."""
+"""Versions of zones: adding records, publishing, and sets of zones. The contract is in index/zone.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy
 from fastdns.system.atomic cimport atomic_peek8, atomic_poke8, atomic_store_pointer
 from fastdns.index.denial cimport denial_build, denial_free
-from fastdns.system.epoch cimport EpochTicket, epoch_passed, epoch_ticket
+from fastdns.system.epoch cimport EpochMark, epoch_passed, epoch_mark
 from fastdns.index.index cimport Index, table_exact
 from fastdns.index.nodes cimport (INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, IndexCore, IndexNode, IndexRecord, IndexTable,
                                   RRset, node_rrset, node_rrsets, rrset_record)
@@ -21,28 +21,28 @@ import os
 from fastdns._wire import name_text, name_wire
 
 cdef enum:
-    RECORD_HEAD = 8             # octets of a late record before its rdata: type, TTL, rdlength
-    SWAP_WAIT = 1000            # milliseconds that publishing waits for readers of the former version
+    RECORD_HEAD = 8             # octets of a deferred record before its rdata: type, TTL, rdlength
+    SWAP_WAIT = 1000            # milliseconds that zone_publish waits for readers of the former version
 
 
 # ---- groups: the records of one name ----
 
 cdef int group_add(Group *group, uint16_t type, uint32_t ttl, const uint8_t *rdata, uint16_t rdlength) noexcept nogil:
-    cdef void *room
+    cdef void *grown
     cdef uint64_t size
     cdef IndexRecord *record
     if group.count == group.capacity:
-        room = realloc(group.records, (<uint64_t>group.capacity * 2 + 16) * sizeof(IndexRecord))
-        if room == NULL:
+        grown = realloc(group.records, (<uint64_t>group.capacity * 2 + 16) * sizeof(IndexRecord))
+        if grown == NULL:
             return INDEX_MEMORY
-        group.records = <IndexRecord *>room
+        group.records = <IndexRecord *>grown
         group.capacity = group.capacity * 2 + 16
-    if group.used + rdlength >= group.size:         # also for a first record without octets: there is a place for it
+    if group.used + rdlength >= group.size:         # also for a first record without rdata: octets must not be NULL
         size = group.size * 2 + rdlength + 1024
-        room = realloc(group.octets, size)
-        if room == NULL:
+        grown = realloc(group.octets, size)
+        if grown == NULL:
             return INDEX_MEMORY
-        group.octets = <uint8_t *>room
+        group.octets = <uint8_t *>grown
         group.size = size
     record = &group.records[group.count]
     group.count += 1
@@ -66,7 +66,7 @@ cdef void group_free(Group *group) noexcept nogil:
 
 
 cdef int group_put(ZoneBuilder *builder, Group *group, const Name *owner) noexcept nogil:
-    """Puts the group as all records of a name."""
+    """Puts the records of a group into the table."""
     cdef uint32_t i
     cdef int status
     for i in range(group.count):
@@ -79,7 +79,7 @@ cdef int group_put(ZoneBuilder *builder, Group *group, const Name *owner) noexce
 
 
 cdef int group_read(Group *group, const IndexNode *node) noexcept nogil:
-    """Adds what a node has."""
+    """Adds the records of a node to a group."""
     cdef const RRset *rrset = node_rrsets(node)
     cdef const uint8_t *entry
     cdef IndexRecord record
@@ -95,7 +95,7 @@ cdef int group_read(Group *group, const IndexNode *node) noexcept nogil:
     return ZONE_OK
 
 
-# ---- what comes in ----
+# ---- adding records ----
 
 cdef int zone_add(ZoneBuilder *builder, const Name *owner, uint16_t type, uint16_t klass, uint32_t ttl, const uint8_t *rdata,
                   uint16_t rdlength) noexcept nogil:
@@ -108,7 +108,7 @@ cdef int zone_add(ZoneBuilder *builder, const Name *owner, uint16_t type, uint16
         return ZONE_BAD_RDATA
     if klass != CLASS_IN:
         return ignore(builder, owner)
-    # A SOA and what signs it are the zone's, whatever their owner.
+    # SOA records and their signatures go to the apex, whatever their owner.
     if type == TYPE_SOA or type == TYPE_RRSIG and load16(rdata) == TYPE_SOA or (
             owner.length == origin.length and memcmp(owner.lower, origin.lower, origin.length) == 0):
         group = &builder.apex
@@ -145,58 +145,58 @@ cdef int ignore(ZoneBuilder *builder, const Name *owner) noexcept nogil:
 
 
 cdef int flush(ZoneBuilder *builder) noexcept nogil:
-    """The name at work is through; when it had come before, its records are put aside."""
+    """Ends the group that is being read: puts its records, or defers them when the table has records of the name already."""
     cdef const IndexNode *node
     if builder.group.count == 0:
         return ZONE_OK
     node = table_exact(builder.table, builder.owner.lower, builder.owner.length, builder.owner.hash[0])
     if node == NULL or node.rrsets == 0:
         return group_put(builder, &builder.group, &builder.owner)
-    return put_aside(builder)
+    return defer_group(builder)
 
 
-cdef int put_aside(ZoneBuilder *builder) noexcept nogil:
+cdef int defer_group(ZoneBuilder *builder) noexcept nogil:
     cdef Group *group = &builder.group
     cdef const Name *owner = &builder.owner
     cdef uint64_t size = group.used + <uint64_t>group.count * RECORD_HEAD
-    cdef Late *late
+    cdef DeferredRecords *deferred
     cdef uint8_t *p
-    cdef void *room
+    cdef void *grown
     cdef uint32_t i
-    if builder.late_count == builder.late_capacity:
-        room = realloc(builder.late, (<uint64_t>builder.late_capacity * 2 + 64) * sizeof(void *))
-        if room == NULL:
+    if builder.deferred_count == builder.deferred_capacity:
+        grown = realloc(builder.deferred, (<uint64_t>builder.deferred_capacity * 2 + 64) * sizeof(void *))
+        if grown == NULL:
             return INDEX_MEMORY
-        builder.late = <Late **>room
-        builder.late_capacity = builder.late_capacity * 2 + 64
+        builder.deferred = <DeferredRecords **>grown
+        builder.deferred_capacity = builder.deferred_capacity * 2 + 64
     if size > 0x7FFFFFFF:
         return INDEX_MEMORY
-    late = <Late *>malloc(sizeof(Late) + owner.length + size)
-    if late == NULL:
+    deferred = <DeferredRecords *>malloc(sizeof(DeferredRecords) + owner.length + size)
+    if deferred == NULL:
         return INDEX_MEMORY
-    late.hash = owner.hash[0]
-    late.sequence = builder.late_count
-    late.size = <uint32_t>size
-    late.length = owner.length
-    memcpy(late.octets, owner.lower, owner.length)
-    p = late.octets + owner.length
+    deferred.hash = owner.hash[0]
+    deferred.sequence = builder.deferred_count
+    deferred.size = <uint32_t>size
+    deferred.length = owner.length
+    memcpy(deferred.octets, owner.lower, owner.length)
+    p = deferred.octets + owner.length
     for i in range(group.count):
         memcpy(p, &group.records[i].type, 2)
         memcpy(p + 2, &group.records[i].ttl, 4)
         memcpy(p + 6, &group.records[i].rdlength, 2)
         memcpy(p + RECORD_HEAD, group.octets + <uint64_t>group.records[i].rdata, group.records[i].rdlength)
         p += RECORD_HEAD + group.records[i].rdlength
-    builder.late[builder.late_count] = late
-    builder.late_count += 1
+    builder.deferred[builder.deferred_count] = deferred
+    builder.deferred_count += 1
     group_clear(group)
     return ZONE_OK
 
 
 # ---- finishing ----
 
-cdef int compare_late(const void *a, const void *b) noexcept nogil:
-    cdef const Late *x = (<Late **>a)[0]
-    cdef const Late *y = (<Late **>b)[0]
+cdef int compare_deferred(const void *a, const void *b) noexcept nogil:
+    cdef const DeferredRecords *x = (<DeferredRecords **>a)[0]
+    cdef const DeferredRecords *y = (<DeferredRecords **>b)[0]
     cdef int order
     if x.hash != y.hash:
         return -1 if x.hash < y.hash else 1
@@ -209,25 +209,25 @@ cdef int compare_late(const void *a, const void *b) noexcept nogil:
 
 
 cdef int put_late(ZoneBuilder *builder) noexcept nogil:
-    """Every name that came in several pieces is put once more, with all of them in their order."""
+    """Puts each name that has deferred records again, with all its records in the order in which they were added."""
     cdef uint32_t i = 0
-    cdef const Late *late
-    cdef const Late *first
+    cdef const DeferredRecords *deferred
+    cdef const DeferredRecords *first
     cdef const IndexNode *node
     cdef int status
-    if builder.late_count == 0:
+    if builder.deferred_count == 0:
         return ZONE_OK
-    qsort(builder.late, builder.late_count, sizeof(void *), compare_late)
-    while i < builder.late_count:
-        first = builder.late[i]
+    qsort(builder.deferred, builder.deferred_count, sizeof(void *), compare_deferred)
+    while i < builder.deferred_count:
+        first = builder.deferred[i]
         wire_name_copy(&builder.owner, first.octets, first.length)
         node = table_exact(builder.table, builder.owner.lower, builder.owner.length, builder.owner.hash[0])
         status = group_read(&builder.group, node)
-        while status == ZONE_OK and i < builder.late_count:
-            late = builder.late[i]
-            if late.length != first.length or memcmp(late.octets, first.octets, first.length) != 0:
+        while status == ZONE_OK and i < builder.deferred_count:
+            deferred = builder.deferred[i]
+            if deferred.length != first.length or memcmp(deferred.octets, first.octets, first.length) != 0:
                 break
-            status = add_late(&builder.group, late)
+            status = add_deferred(&builder.group, deferred)
             i += 1
         if status == ZONE_OK:
             status = group_put(builder, &builder.group, &builder.owner)
@@ -236,9 +236,9 @@ cdef int put_late(ZoneBuilder *builder) noexcept nogil:
     return ZONE_OK
 
 
-cdef int add_late(Group *group, const Late *late) noexcept nogil:
-    cdef const uint8_t *p = late.octets + late.length
-    cdef const uint8_t *end = p + late.size
+cdef int add_deferred(Group *group, const DeferredRecords *deferred) noexcept nogil:
+    cdef const uint8_t *p = deferred.octets + deferred.length
+    cdef const uint8_t *end = p + deferred.size
     cdef uint16_t type, rdlength
     cdef uint32_t ttl
     cdef int status
@@ -254,7 +254,7 @@ cdef int add_late(Group *group, const Late *late) noexcept nogil:
 
 
 cdef int put_apex(ZoneBuilder *builder) noexcept nogil:
-    """The SOA that came last stands for all of them."""
+    """Keeps the SOA that was added last."""
     cdef Group *apex = &builder.apex
     cdef uint32_t i, kept = 0, soas = 0, seen = 0
     for i in range(apex.count):
@@ -288,15 +288,15 @@ cdef bint is_bare(const IndexNode *apex) noexcept nogil:
 
 
 cdef int describe(ZoneBuilder *builder) noexcept nogil:
-    """Makes the version: what is asked for often, and the order that proofs of denial need."""
+    """Builds the ZoneVersion: apex, SOA, NS, and the sorted NSEC and NSEC3 records."""
     cdef IndexTable *table = builder.table
     cdef const Name *origin = &builder.index.origin
     cdef IndexRecord soa
     cdef ZoneVersion *version = <ZoneVersion *>calloc(1, sizeof(ZoneVersion))
     if version == NULL:
         return INDEX_MEMORY
-    table.annex = version
-    table.annex_free = free_version
+    table.attachment = version
+    table.attachment_free = free_version
     version.apex = table_exact(table, origin.lower, origin.length, origin.hash[0])
     version.soa = node_rrset(version.apex, TYPE_SOA)
     version.ns = node_rrset(version.apex, TYPE_NS)
@@ -309,8 +309,8 @@ cdef int describe(ZoneBuilder *builder) noexcept nogil:
     return denial_build(version, table)
 
 
-cdef void free_version(void *annex) noexcept nogil:
-    cdef ZoneVersion *version = <ZoneVersion *>annex
+cdef void free_version(void *attachment) noexcept nogil:
+    cdef ZoneVersion *version = <ZoneVersion *>attachment
     denial_free(version)
     free(version)
 
@@ -357,9 +357,9 @@ cdef void zone_builder_free(ZoneBuilder *builder) noexcept nogil:
     cdef uint32_t i
     if builder.table != NULL:
         index_table_free(builder.table)
-    for i in range(builder.late_count):
-        free(builder.late[i])
-    free(builder.late)
+    for i in range(builder.deferred_count):
+        free(builder.deferred[i])
+    free(builder.deferred)
     group_free(&builder.group)
     group_free(&builder.apex)
     free(builder)
@@ -368,7 +368,7 @@ cdef void zone_builder_free(ZoneBuilder *builder) noexcept nogil:
 # ---- Python ----
 
 class ZoneError(ValueError):
-    """Records that are no zone."""
+    """The records do not form a zone."""
 
 
 cdef object failure(const ZoneBuilder *builder, int status, origin):
@@ -508,10 +508,10 @@ cdef class Zone:
 # ---- sets of zones ----
 
 cdef class RetiredSlots:
-    """A table that workers may still read, with the zones that it knows."""
+    """A replaced hash table that workers may still read; holds references to its zones."""
     cdef void *slots
     cdef tuple zones
-    cdef EpochTicket ticket
+    cdef EpochMark mark
 
     def __dealloc__(self):
         free(self.slots)
@@ -553,7 +553,7 @@ cdef class ZoneSet:
         atomic_store_pointer(&self.slots, slots)
         self.zones = wanted
         if old.slots != NULL:
-            epoch_ticket(&old.ticket)
+            epoch_mark(&old.mark)
             self.retired.append(old)
         self.collect()
 
@@ -563,4 +563,4 @@ cdef class ZoneSet:
 
 
 cdef bint has_passed(RetiredSlots slots):
-    return epoch_passed(&slots.ticket)
+    return epoch_passed(&slots.mark)

@@ -1,10 +1,10 @@
-"""A plugin's list of zones, matched on label boundaries without regard to case (spec: Zones.Matches)."""
+"""A plugin's list of zones, matched on label boundaries without regard to case (CoreDNS's plugin.Zones.Matches)."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
 from fastdns._wire cimport Name, octets_equal, wire_name_equal
 
 cdef inline bint name_is_below(const Name *name, const uint8_t *zone, uint32_t length) noexcept nogil:
-    """Is it the zone (lower case), or below it?"""
+    """Whether the name is at or below a zone, which is in lower-case wire form."""
     cdef uint32_t label
     for label in range(name.labels + 1):
         if <uint32_t>name.length - name.offset[label] <= length:
@@ -12,7 +12,7 @@ cdef inline bint name_is_below(const Name *name, const uint8_t *zone, uint32_t l
     return False
 
 cdef inline bint wire_is_below(const uint8_t *name, uint32_t length, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
-    """The same of two wire forms in any case."""
+    """Whether a name is at or below a zone; both are in wire form, in any case."""
     cdef uint32_t at = 0
     if length < zone_length:
         return False
@@ -26,13 +26,13 @@ cdef struct ZoneName:
     uint8_t labels              # without the root
     uint8_t wire[255]           # lower case
 
-cdef struct Zones:              # owned by a ZoneList; never changed
+cdef struct Zones:              # owned by a ZoneList; constant
     uint32_t count
-    uint32_t all                # the root is in it: every name matches
+    uint32_t all                # the list contains the root: every name matches
     ZoneName *names             # most labels first
 
 cdef inline const ZoneName *zones_match(const Zones *zones, const Name *name) noexcept nogil:
-    """The longest zone that is the name or above it, or NULL."""
+    """The longest zone at or above the name, or NULL."""
     cdef uint32_t i, label
     cdef const ZoneName *zone
     for i in range(zones.count):
@@ -46,9 +46,9 @@ cdef inline const ZoneName *zones_match(const Zones *zones, const Name *name) no
     return NULL
 
 cdef inline bint zones_hold(const Zones *zones, const Name *name) noexcept nogil:
-    """Is the name in one of the zones?"""
+    """Whether the name is at or below one of the zones."""
     return zones.all or zones_match(zones, name) != NULL
 
-cdef class ZoneList:            # ZoneList(texts); keep it as long as a handler uses `zones`
+cdef class ZoneList:            # ZoneList(texts); a handler that uses `zones` holds a reference
     cdef Zones zones
     cdef readonly tuple names

@@ -1,4 +1,4 @@
-"""A reply while it is made. The contract is in message/reply.pxd."""
+"""A reply under construction. The contract is in message/reply.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memset
@@ -8,9 +8,9 @@ from fastdns._wire cimport (Name, Message, Section, WireRecord, NAME_MAX, FLAG_A
 from fastdns.protocol.header cimport flags_rcode
 
 
-# ---- life ----
+# ---- begin and end ----
 
-cdef void reply_begin(Reply *reply, LargePool *pool) noexcept nogil:
+cdef void reply_begin(Reply *reply, LargeReplyPool *pool) noexcept nogil:
     reply.records = reply.inline_records
     reply.capacity = RECORDS_INLINE
     reply.arena = reply.inline_arena
@@ -42,8 +42,8 @@ cdef void reply_end(Reply *reply) noexcept nogil:
         reply.large = NULL
 
 
-cdef Large *take_large(LargePool *pool) noexcept nogil:
-    cdef Large *large
+cdef LargeReplyBuffer *take_large(LargeReplyPool *pool) noexcept nogil:
+    cdef LargeReplyBuffer *large
     if pool == NULL:
         return NULL
     large = pool.free
@@ -53,17 +53,17 @@ cdef Large *take_large(LargePool *pool) noexcept nogil:
     if pool.made >= pool.limit:
         atomic_bump32(&pool.refused, 1)
         return NULL
-    large = <Large *>malloc(sizeof(Large))
+    large = <LargeReplyBuffer *>malloc(sizeof(LargeReplyBuffer))
     if large != NULL:
         pool.made += 1
     return large
 
 
 cdef bint grow(Reply *reply) noexcept nogil:
-    """Moves the table into a large buffer; the inline arena stays where it is, since records point into it."""
+    """Moves the record table into a large buffer. The inline arena keeps its contents, since records point into it."""
     if reply.large != NULL:
         return False
-    cdef Large *large = take_large(reply.pool)
+    cdef LargeReplyBuffer *large = take_large(reply.pool)
     if large == NULL:
         return False
     memcpy(large.records, reply.records, reply.count * sizeof(Record))
@@ -130,7 +130,7 @@ cdef uint8_t *reply_copy(Reply *reply, const uint8_t *data, uint32_t size) noexc
 
 
 cdef int own_record(Reply *reply, uint32_t i, const uint8_t **borrowed, const uint8_t **owned) noexcept nogil:
-    """Copies record i; an owner that is borrowed[0] again has its copy at owned[0] already."""
+    """Copies what record i borrows. When its owner is borrowed[0], the copy made for the previous record, owned[0], is used."""
     cdef const uint8_t *owner = reply.records[i].owner
     cdef uint32_t length = reply.records[i].owner_length
     cdef bint again = owner == borrowed[0]
@@ -138,7 +138,7 @@ cdef int own_record(Reply *reply, uint32_t i, const uint8_t **borrowed, const ui
     cdef Record *record
     if octets == NULL:
         return -1
-    record = &reply.records[i]              # only now: making room may have moved the table
+    record = &reply.records[i]              # after reply_alloc, which may have moved the table
     if not again:
         memcpy(octets, owner, length)
         borrowed[0] = owner
@@ -152,7 +152,7 @@ cdef int own_record(Reply *reply, uint32_t i, const uint8_t **borrowed, const ui
 
 
 cdef bint is_own(const Reply *reply, const uint8_t *octets) noexcept nogil:
-    """Do these octets lie in the reply's arena?"""
+    """Whether these octets are in the reply's arena."""
     return (reply.inline_arena <= octets < reply.inline_arena + ARENA_INLINE
             or reply.large != NULL and reply.large.arena <= octets < reply.large.arena + ARENA_MAX)
 
@@ -226,7 +226,7 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
             return status
         if found.type == TYPE_OPT and found.section == 2:
             continue
-        record = reply_add(reply, found.section)        # first: it may move on to the large arena
+        record = reply_add(reply, found.section)        # before reply_alloc: it may switch to the large arena
         if record == NULL:
             return -2
         reply.count -= 1
@@ -242,7 +242,7 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
         record = &reply.records[reply.count]
         record.owner = octets
         used = <uint32_t>owner_length
-        # Thousands of records of one name share its octets.
+        # Consecutive records of one owner share its octets.
         former = &reply.records[reply.count - 1 if reply.count else 0]
         if reply.count and former.owner_length == owner_length and memcmp(former.owner, octets, owner_length) == 0:
             record.owner = former.owner
@@ -251,7 +251,7 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
         if rdlength < 0:
             return -1
         reply.count += 1
-        # What was reserved too much goes back: this record was the arena's last.
+        # The unused rest of the allocation is returned: it is the arena's last.
         reply.arena_used -= ((room + 7) & ~<uint32_t>7) - ((used + rdlength + 7) & ~<uint32_t>7)
         record.owner_length = <uint8_t>owner_length
         record.rdata = octets + used

@@ -1,2 +1,2 @@
 def read_name(text: bytes) -> bytes | None:
-    """What the workers make of a name in presentation form: its wire form, or None when it is none."""
+    """Wire form of a name in presentation form, as `text_read_name` of ``text.pxd`` gives it; None when the text is not a name."""

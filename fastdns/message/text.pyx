@@ -1,4 +1,4 @@
-"""Names and numbers as log lines show them. See the .pxd."""
+"""Presentation form for log lines. The contract is in message/text.pxd."""
 from libc.string cimport memcpy, strlen
 
 from fastdns._wire cimport NAME_MAX, wire_name_text
@@ -7,7 +7,7 @@ from fastdns.protocol.rrtypes cimport RRType, rrtype_get
 from fastdns.protocol.parameters import CLASSES, RCODES
 
 cdef extern from "<arpa/inet.h>" nogil:
-    const char *inet_ntop(int family, const void *address, char *out, unsigned int room)
+    const char *inet_ntop(int family, const void *address, char *out, unsigned int capacity)
     enum: AF_INET6
 
 cdef enum:
@@ -38,7 +38,7 @@ fill()
 
 
 cdef void text_put(Text *text, const char *what, uint32_t length) noexcept nogil:
-    if text.full or length > text.room - text.used:
+    if text.full or length > text.capacity - text.used:
         text.full = 1
         return
     memcpy(text.out + text.used, what, length)
@@ -90,7 +90,7 @@ cdef void text_rcode(Text *text, uint16_t rcode) noexcept nogil:
 
 
 cdef void text_name(Text *text, const uint8_t *wire) noexcept nogil:
-    if text.full or text.room - text.used < 1024:   # as much as a name may need, so that none is cut
+    if text.full or text.capacity - text.used < 1024:   # the longest name in presentation form, so that no name is cut
         text.full = 1
         return
     text.used += <uint32_t>wire_name_text(wire, text.out + text.used)
@@ -151,7 +151,7 @@ cdef void text_printable(Text *text, const char *what) noexcept nogil:
 # ---- reading ----
 
 cdef int text_read_name(const char *text, uint32_t length, uint8_t *out) noexcept nogil:
-    """Names without escapes in one pass over their dots."""
+    """Wire form of a name without escapes, in one pass."""
     cdef uint32_t i, start = 0
     cdef char c = 0
     if length < 2 or length > NAME_MAX - 2 or text[length - 1] != c'.':

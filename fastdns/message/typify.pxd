@@ -1,6 +1,6 @@
-"""What kind of reply a message is, and for how long it holds: CoreDNS's response.Typify and dnsutil.MinimalTTL.
+"""The kind of a reply and its lowest TTL: CoreDNS's response.Typify and dnsutil.MinimalTTL.
 
-*cache*, *dnssec*, *dns64*, *log*, *minimal* and DNS over HTTPS go by the kind.
+Used by *cache*, *dnssec*, *dns64*, *log*, *minimal* and DNS over HTTPS.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from fastdns.message.reply cimport SECTION_ANSWER, SECTION_AUTHORITY, Reply
@@ -17,68 +17,69 @@ cdef enum ReplyKind:
     KIND_UPDATE
     KIND_OTHERERROR
 
-cdef struct Tally:              # what one look through the records tells
+cdef struct ReplySummary:       # of all records of a reply, the OPT excepted
     uint32_t least_ttl          # seconds; 0xFFFFFFFF: no records
-    uint8_t answers             # there are records in the answer section
-    uint8_t soa                 # in the authority section, like the next
-    uint8_t ns
+    uint8_t answers             # the answer section has records
+    uint8_t soa                 # the authority section has a SOA
+    uint8_t ns                  # the authority section has NS records
 
-cdef inline void tally_begin(Tally *tally) noexcept nogil:
-    tally.least_ttl = 0xFFFFFFFF
-    tally.answers = 0
-    tally.soa = 0
-    tally.ns = 0
+cdef inline void summary_begin(ReplySummary *summary) noexcept nogil:
+    summary.least_ttl = 0xFFFFFFFF
+    summary.answers = 0
+    summary.soa = 0
+    summary.ns = 0
 
-cdef inline void tally_add(Tally *tally, int section, uint16_t type, uint32_t ttl) noexcept nogil:
-    """One record; not the OPT."""
-    if ttl < tally.least_ttl:
-        tally.least_ttl = ttl
+cdef inline void summary_add(ReplySummary *summary, int section, uint16_t type, uint32_t ttl) noexcept nogil:
+    """Adds one record to the summary. The caller leaves out the OPT. ttl: seconds."""
+    if ttl < summary.least_ttl:
+        summary.least_ttl = ttl
     if section == SECTION_ANSWER:
-        tally.answers = 1
+        summary.answers = 1
     elif section == SECTION_AUTHORITY:
         if type == TYPE_SOA:
-            tally.soa = 1
+            summary.soa = 1
         elif type == TYPE_NS:
-            tally.ns = 1
+            summary.ns = 1
 
-cdef inline void reply_tally(const Reply *reply, Tally *tally) noexcept nogil:
+cdef inline void reply_summarize(const Reply *reply, ReplySummary *summary) noexcept nogil:
     cdef uint32_t i
-    tally_begin(tally)
+    summary_begin(summary)
     for i in range(reply.count):
-        tally_add(tally, reply.records[i].section, reply.records[i].type, reply.records[i].ttl)
+        summary_add(summary, reply.records[i].section, reply.records[i].type, reply.records[i].ttl)
 
 cdef inline bint rrsig_valid(const uint8_t *rdata, uint32_t rdlength, uint32_t now) noexcept nogil:
-    """Is `now` (Unix seconds) in an RRSIG's validity, both ends included? Serial arithmetic, RFC 4034 3.1.5. Expiration is in octets 8 to 11,
-    inception in 12 to 15; without both, as in a record without rdata, nothing is valid."""
+    """Whether `now` (Unix seconds) is in an RRSIG's validity period, both ends included, by serial number arithmetic (RFC 4034 3.1.5).
+    Expiration is in octets 8 to 11, inception in 12 to 15. Shorter rdata is never valid."""
     return rdlength >= 16 and <int>(load32(rdata + 8) - now) >= 0 and <int>(now - load32(rdata + 12)) >= 0
 
-cdef inline ReplyKind typify(const Tally *tally, uint16_t rcode, uint16_t qtype, int opcode, bint expired) noexcept nogil:
-    """expired: DO is set and some RRSIG of the message is not valid now."""
+cdef inline ReplyKind typify(const ReplySummary *summary, uint16_t rcode, uint16_t qtype, int opcode, bint expired) noexcept nogil:
+    """The kind of a reply. rcode: 12 bits; expired: DO is set and an RRSIG of the reply is outside its validity period."""
     if opcode == OPCODE_UPDATE:
         return KIND_UPDATE
     if opcode == OPCODE_NOTIFY or qtype == TYPE_AXFR or qtype == TYPE_IXFR:
         return KIND_META
     if expired:
         return KIND_OTHERERROR
-    if tally.answers and rcode == RCODE_NOERROR:
+    if summary.answers and rcode == RCODE_NOERROR:
         return KIND_NOERROR
-    if tally.answers and rcode == RCODE_NXDOMAIN:
+    if summary.answers and rcode == RCODE_NXDOMAIN:
         return KIND_OTHERERROR
-    if tally.soa and rcode == RCODE_NOERROR:
+    if summary.soa and rcode == RCODE_NOERROR:
         return KIND_NODATA
     if rcode == RCODE_NXDOMAIN:
         return KIND_NAMEERROR
     if rcode == RCODE_SERVFAIL or rcode == RCODE_NOTIMP:
         return KIND_SERVERERROR
-    if tally.ns and rcode == RCODE_NOERROR:
+    if summary.ns and rcode == RCODE_NOERROR:
         return KIND_DELEGATION
     return KIND_NOERROR if rcode == RCODE_NOERROR else KIND_OTHERERROR
 
-# Is any RRSIG of the reply outside its validity now?
+# Whether any RRSIG of the reply is outside its validity period now.
 cdef bint reply_signatures_expired(const Reply *reply) noexcept nogil
 
-cdef inline ReplyKind reply_kind_of(const Reply *reply, const Tally *tally, uint16_t qtype, int opcode) noexcept nogil:
-    """reply_kind for who has the tally."""
-    return typify(tally, reply.rcode, qtype, opcode, reply.edns.present and reply.edns.flags & EDNS_DO and reply_signatures_expired(reply))
+cdef inline ReplyKind reply_kind_of(const Reply *reply, const ReplySummary *summary, uint16_t qtype, int opcode) noexcept nogil:
+    """reply_kind for a caller that already has the summary."""
+    return typify(summary, reply.rcode, qtype, opcode, reply.edns.present and reply.edns.flags & EDNS_DO and reply_signatures_expired(reply))
 
+# The kind of a reply to a query of this type and opcode.
 cdef ReplyKind reply_kind(const Reply *reply, uint16_t qtype, int opcode) noexcept nogil

@@ -1,4 +1,7 @@
-"""What kind of reply a message is, and for how long it holds."""
+"""The kind of a reply and its lowest TTL; the native side is in ``typify.pxd``."""
 
 def max_age(reply: bytes) -> int:
-    """Seconds for which a reply may be cached (RFC 8484 5.1): its shortest TTL, at most 3,600; 5 for errors, delegations and what has no records."""
+    """Seconds for which a reply in wire form may be cached (RFC 8484 5.1): its lowest TTL, at most 3,600.
+
+    5 for malformed messages, errors, delegations and replies without records.
+    """

@@ -6,7 +6,7 @@ from fastdns.protocol.header cimport flags_opcode, flags_rcode
 from fastdns._wire cimport EDNS_DO, TYPE_OPT, TYPE_RRSIG, Message, Section, WireRecord, wire_begin_records, wire_next_record, wire_parse_reply
 
 cdef enum:
-    AGE_DEFAULT = 5             # seconds, for what is an error, a delegation or has no records
+    AGE_DEFAULT = 5             # seconds; of errors, delegations and replies without records
     AGE_MAX = 3600
 
 
@@ -21,9 +21,9 @@ cdef bint reply_signatures_expired(const Reply *reply) noexcept nogil:
 
 
 cdef ReplyKind reply_kind(const Reply *reply, uint16_t qtype, int opcode) noexcept nogil:
-    cdef Tally tally
-    reply_tally(reply, &tally)
-    return reply_kind_of(reply, &tally, qtype, opcode)
+    cdef ReplySummary summary
+    reply_summarize(reply, &summary)
+    return reply_kind_of(reply, &summary, qtype, opcode)
 
 
 def max_age(bytes reply not None) -> int:
@@ -31,26 +31,26 @@ def max_age(bytes reply not None) -> int:
     cdef Message message
     cdef Section section
     cdef WireRecord record
-    cdef Tally tally
+    cdef ReplySummary summary
     cdef ReplyKind kind
     cdef uint32_t now = <uint32_t>time(NULL), records = 0
     cdef uint16_t rcode
     cdef bint expired = False
     if wire_parse_reply(octets, <uint32_t>len(reply), &message, NULL) < 0:
         return AGE_DEFAULT
-    tally_begin(&tally)
+    summary_begin(&summary)
     wire_begin_records(octets, <uint32_t>len(reply), &message, &section)
     while wire_next_record(&section, &record) == 1:
         if record.type == TYPE_OPT:
             continue
         records += 1
-        tally_add(&tally, record.section, record.type, record.ttl)
+        summary_add(&summary, record.section, record.type, record.ttl)
         expired |= record.type == TYPE_RRSIG and not rrsig_valid(octets + record.rdata, record.rdlength, now)
     rcode = flags_rcode(message.flags)
     if message.edns.present:
         rcode |= <uint16_t>message.edns.extended_rcode << 4
     expired = expired and message.edns.present and message.edns.flags & EDNS_DO
-    kind = typify(&tally, rcode, message.qtype, flags_opcode(message.flags), expired)
+    kind = typify(&summary, rcode, message.qtype, flags_opcode(message.flags), expired)
     if records == 0 or kind != KIND_NOERROR and kind != KIND_NAMEERROR and kind != KIND_NODATA:
         return AGE_DEFAULT
-    return min(tally.least_ttl, AGE_MAX)
+    return min(summary.least_ttl, AGE_MAX)

@@ -1,5 +1,5 @@
-"""A cache on every node, in place of Kubernetes's node-cache: the same flags, files, network set-up and metrics around a fastdns server.
+"""A DNS cache on each node, a replacement of Kubernetes's node-cache: the same flags, files, network set-up and metrics around a fastdns server.
 
-`cli` is the command ``fastdns-node``, `cache` the life of the process, `template` the Corefile, `link` and `rules` the network.
-The server is a child process: when it dies, the address of the cluster's DNS service is given back to the cluster at once.
+`cli` is the command ``fastdns-node``, `cache` the supervisor, `template` the Corefile, `link` and `rules` the network set-up.
+The server is a child process. When it dies, interface and rules are removed at once, so that queries reach the cluster's DNS Service.
 """

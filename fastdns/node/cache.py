@@ -1,4 +1,4 @@
-"""The life of a node's cache: Corefile, interface, server, rules; and all of it taken down at the end."""
+"""The supervisor of a node's cache: sets up Corefile, interface, server and rules, and removes them at the end."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ log = Log()
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 
-#: Seconds between two looks at the ConfigMaps, and at the server and its pidfile.
+#: Seconds between two checks of the ConfigMaps, and of the server and its pidfile.
 LOOK_INTERVAL = 1.0
-#: Seconds that the server has to end before it is killed; the pod's own grace period comes before it as a rule.
+#: Seconds from SIGTERM to SIGKILL of the server; the pod's grace period is shorter as a rule.
 STOP_LIMIT = 60.0
 KUBE_DNS = "/etc/kube-dns"
 #: The server of the container image, where there is no interpreter to run.
@@ -50,14 +50,14 @@ class NodeCache:
         self.cluster = os.environ.get(flags.upstreamsvc.replace("-", "_").upper() + "_SERVICE_HOST") or None
         self.kube_dns_folder = flags.kubednscm or (KUBE_DNS if os.path.isdir(KUBE_DNS) else "")
         self.kube_dns = KubeDNS()
-        #: What was last read of the ConfigMaps, to see changes by.
+        #: Contents of the ConfigMaps at the last check.
         self.seen: object = None
         self.server: subprocess.Popen[bytes] | None = None
 
     # ---- life ----
 
     def run(self) -> int:
-        """Serve until a signal or the server's end. Returns the exit status."""
+        """Serve until a signal, or until the server ends. Returns the exit status."""
         self._open_metrics()
         if self.cluster is None:
             log.warning(f"Unable to lookup IP address of Upstream service {self.flags.upstreamsvc}")
@@ -78,9 +78,9 @@ class NodeCache:
             flush()
 
     def _watch(self, server: subprocess.Popen[bytes]) -> int:
-        """Until the end: signals, ConfigMaps, the server, and interface and rules in their intervals."""
+        """The main loop: handles signals, and checks ConfigMaps, server, interface and rules at their intervals."""
         next_look = time.monotonic()
-        # With a pidfile the rules come as soon as it is there, for then the server serves; else after the first interval.
+        # With a pidfile the rules are added as soon as it exists, since the server then serves; otherwise after the first interval.
         next_check = next_look + self.flags.interval
         awaited = bool(self.flags.pidfile)
         while True:
@@ -132,7 +132,7 @@ class NodeCache:
                 server.wait()
 
     def _remove_pidfile(self) -> None:
-        """One that an earlier server left says nothing of this one."""
+        """Remove the pidfile of an earlier server."""
         if self.flags.pidfile:
             try:
                 os.unlink(self.flags.pidfile)
@@ -142,7 +142,7 @@ class NodeCache:
     # ---- Corefile ----
 
     def update_corefile(self) -> bool:
-        """Write the Corefile anew where a ConfigMap changed. Returns whether it was written; what goes wrong is logged, counted and tried again."""
+        """Write the Corefile when a ConfigMap has changed. Returns whether it was written. Errors are logged and counted; the next check tries again."""
         try:
             template = Path(self.flags.basecorefile).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -151,7 +151,7 @@ class NodeCache:
             try:
                 self.kube_dns = read_kube_dns(Path(self.kube_dns_folder))
             except (OSError, UnicodeDecodeError, TemplateError) as error:
-                # What was good before goes on.
+                # The former Corefile stays.
                 self._config_error(f"Invalid config: {error}")
         found = template, repr(self.kube_dns)
         if found == self.seen:
@@ -170,7 +170,7 @@ class NodeCache:
     complaint = ""
 
     def _config_error(self, text: str) -> bool:
-        """Said and counted once, until something else is wrong."""
+        """Log and count an error once, until another one occurs."""
         if text != self.complaint:
             self.complaint = text
             log.error(text)
@@ -178,7 +178,7 @@ class NodeCache:
         return False
 
     def _write(self, text: str) -> None:
-        """As a whole, so that the server's own reload never reads half of it. Raises OSError."""
+        """Replace the Corefile by a rename, so that the server's reload never reads a part of it. Raises OSError."""
         path = Path(self.flags.conf)
         beside = path.with_name(path.name + ".new")
         try:
@@ -191,7 +191,7 @@ class NodeCache:
     # ---- network ----
 
     def set_up(self) -> None:
-        """Put back what is missing of interface and rules."""
+        """Add what is missing of interface and rules."""
         if self.flags.setupinterface:
             self._ensure_interface()
         if rules := self.rules:
@@ -214,7 +214,7 @@ class NodeCache:
             self._count("interface_check" if there else "interface_add")
 
     def tear_down(self) -> None:
-        """Give the addresses back to the cluster: no rules, no interface."""
+        """Remove rules and interface: queries to the addresses reach the cluster's Service again."""
         log.info("Tearing down")
         if rules := self.rules:
             for rule in rules.rules:
@@ -246,6 +246,6 @@ class NodeCache:
 
 
 def _child() -> None:
-    """The server must not outlive who tears the network down, and gets its signals."""
+    """Runs in the child before exec: the server gets SIGTERM when its parent dies, and has the parent's former signal mask."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     Signals.forget()

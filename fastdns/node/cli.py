@@ -37,7 +37,7 @@ def main() -> None:
     _end(NodeCache(flags, signals).run(), "")
 
 
-def _end(status: int, said: str) -> NoReturn:
-    sys.stderr.write(said)
+def _end(status: int, text: str) -> NoReturn:
+    sys.stderr.write(text)
     sys.stderr.flush()
     os._exit(status)

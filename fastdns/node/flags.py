@@ -12,7 +12,7 @@ __all__ = ["USAGE", "Flags", "parse"]
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-#: Flag, attribute, default, what it is.
+#: Flag, attribute, default, description.
 TEXTS = (
     ("localip", "localip", "", "addresses to serve on, separated by commas; all of one family"),
     ("conf", "conf", "", "Corefile to write and serve (default /etc/Corefile)"),
@@ -49,7 +49,7 @@ USAGE = _usage()
 
 
 class Flags:
-    """What the command line asked for."""
+    """The flags of the command line."""
 
     localip: str
     conf: str
@@ -78,11 +78,11 @@ class Flags:
             setattr(self, attribute, wanted)
         self.help = False
         self.addresses: list[Address] = []
-        #: Seconds between two looks at interface and rules.
+        #: Seconds between two checks of interface and rules.
         self.interval = 60.0
 
     def validate(self) -> None:
-        """Raises ValueError with what is wrong, in node-cache's words."""
+        """Check the values. Raises ValueError with node-cache's text."""
         for text in self.localip.split(","):
             try:
                 self.addresses.append(ipaddress.ip_address(text))

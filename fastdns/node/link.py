@@ -38,7 +38,7 @@ LINK = struct.Struct("=BxHiII")  # ifinfomsg: family, type, index, flags, change
 
 
 def ensure(name: str, addresses: list[Address]) -> bool:
-    """Have the interface with all addresses. Returns whether it was there. Raises OSError."""
+    """Add the interface and its addresses unless they exist. Returns whether the interface existed. Raises OSError."""
     there = True
     try:
         index = socket.if_nametoindex(name)
@@ -47,7 +47,7 @@ def ensure(name: str, addresses: list[Address]) -> bool:
         _create(name)
         index = socket.if_nametoindex(name)
     if addresses[0].version == 6:
-        # An IPv4 address works on an interface that is down, as node-cache leaves it (so that nothing takes it for one of the node's own).
+        # An IPv4 address works on an interface that is down. node-cache leaves it down, so that it is not taken for an address of the node.
         _request(RTM_NEWLINK, 0, LINK.pack(0, 0, index, IFF_UP, IFF_UP))
     for address in addresses:
         family, length = (socket.AF_INET, 32) if address.version == 4 else (socket.AF_INET6, 128)
@@ -73,7 +73,7 @@ def _create(name: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Delete the interface. Raises OSError, also where there is none."""
+    """Delete the interface. Raises OSError, also when it does not exist."""
     _request(RTM_DELLINK, 0, LINK.pack(0, 0, socket.if_nametoindex(name), 0, 0))
 
 
@@ -82,7 +82,7 @@ def _attribute(kind: int, value: bytes) -> bytes:
 
 
 def _request(kind: int, flags: int, body: bytes) -> None:
-    """Ask the kernel and wait for its word. Raises OSError."""
+    """Send a netlink request and wait for its acknowledgement. Raises OSError."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_ROUTE) as link:
         link.settimeout(5.0)
         link.send(HEADER.pack(HEADER.size + len(body), kind, NLM_F_REQUEST | NLM_F_ACK | flags, 1, 0) + body)

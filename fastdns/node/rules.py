@@ -1,7 +1,7 @@
 """The packet filter's rules: DNS to and from the local addresses goes without connection tracking, and is let through.
 
-The same rules and comments as node-cache's (kubernetes/dns `cmd/node-cache/app/cache_app.go`), so that either takes over what the other
-left. They are made by the `iptables` commands, since the rest of a node (kube-proxy, CNI plugins) uses them too.
+Rules and comments are those of node-cache (kubernetes/dns `cmd/node-cache/app/cache_app.go`), so that each of the two recognises the rules of the
+other. They are added by the `iptables` commands, which the rest of a node (kube-proxy, CNI plugins) uses too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COPIES_MAX = 64
 
 
 class RulesError(Exception):
-    """A command failed; ``locked`` where another one held the lock all the time."""
+    """A command failed. ``locked``: another command held the lock until the timeout."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -70,7 +70,7 @@ class Rules:
         self.command = _command("iptables" if addresses[0].version == 4 else "ip6tables")
 
     def ensure(self, rule: Rule) -> bool:
-        """Have a rule, before all others. Returns whether it was there. Raises RulesError."""
+        """Insert a rule as the first one unless it exists. Returns whether it existed. Raises RulesError."""
         table, chain, arguments = rule
         if self._run("-t", table, "-C", chain, *arguments, missing=True):
             return True
@@ -86,7 +86,7 @@ class Rules:
             self._run("-t", table, "-D", chain, *arguments)
 
     def _run(self, *arguments: str, missing: bool = False) -> bool:
-        """Run the command; False where the rule is missing and may be."""
+        """Run the command. False when the rule is missing and that is allowed."""
         command = [self.command, "-w", str(LOCK_WAIT), *arguments]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_LIMIT, stdin=subprocess.DEVNULL)

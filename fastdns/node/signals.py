@@ -1,4 +1,4 @@
-"""Signals that are waited for. Nothing native is imported here, for they must be blocked before any thread starts."""
+"""Signals, received by waiting for them. No native module is imported here: the signals must be blocked before any thread starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Signals"]
 
 
 class Signals:
-    """Signals as numbers to wait for; they are kept from the first moment."""
+    """Blocks the signals, so that they stay pending until `wait`."""
 
     WANTED = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGCHLD)
 
@@ -16,11 +16,11 @@ class Signals:
         signal.pthread_sigmask(signal.SIG_BLOCK, self.WANTED)
 
     def wait(self, seconds: float) -> int | None:
-        """The next signal within some seconds, if one comes."""
+        """The next signal, or None after this many seconds."""
         information = signal.sigtimedwait(self.WANTED, max(seconds, 0.0))
         return None if information is None else information.si_signo
 
     @classmethod
     def forget(cls) -> None:
-        """In the child, before the server starts: signals come to it as ever."""
+        """Unblock the signals; called in the child before the server starts."""
         signal.pthread_sigmask(signal.SIG_UNBLOCK, cls.WANTED)

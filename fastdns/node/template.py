@@ -19,7 +19,7 @@ CLUSTER = "__PILLAR__CLUSTER__DNS__"
 LOCAL = "__PILLAR__LOCAL__DNS__"
 SERVER = "__PILLAR__DNS__SERVER__"
 
-#: Custom upstream servers are asked over UDP, so `force_tcp` by itself in such a block goes.
+#: Custom upstream servers are queried over UDP, so a line `force_tcp` is removed from such a block.
 TCP_BLOCK = re.compile(rf"(forward[ \t]+\.[ \t]+{UPSTREAM})[ \t]*\{{\s*force_tcp\s*\}}")
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 #: More upstream servers are refused.
@@ -27,11 +27,11 @@ SERVERS_MAX = 3
 
 
 class TemplateError(ValueError):
-    """Something in the ConfigMaps cannot become a Corefile."""
+    """A ConfigMap is invalid."""
 
 
 class KubeDNS(NamedTuple):
-    """What the ConfigMap `kube-dns` says."""
+    """The contents of the ConfigMap `kube-dns`."""
 
     #: Servers by domain.
     stub_domains: dict[str, list[str]] = {}  # noqa: RUF012 - never written
@@ -72,7 +72,7 @@ def _texts(value: object) -> bool:
 
 
 def _validate(servers: list[str], where: str) -> None:
-    """Servers go into the Corefile as they are: nothing but an address, a name or a port, with `tls://` or `dns://` before it."""
+    """Check a server before it is written into the Corefile: an address, a name or a port, with an optional `tls://` or `dns://`."""
     for server in servers:
         host = server.removeprefix("tls://").removeprefix("dns://")
         if not re.fullmatch(r"[A-Za-z0-9:.%_\[\]-]+", host):

@@ -1,4 +1,4 @@
-"""The header's flags: the 16 bits behind the message id (RFC 1035 4.1.1), as every struct keeps them."""
+"""The flags of the header: the 16 bits behind the message id (RFC 1035 4.1.1), in host byte order."""
 from libc.stdint cimport uint16_t
 
 cdef enum:
@@ -12,7 +12,7 @@ cdef enum:
     FLAG_CD = 0x0010
     FLAGS_OPCODE = 0x7800       # mask of the opcode
     FLAGS_OPCODE_SHIFT = 11
-    FLAGS_RCODE = 0x000F        # mask of the low four bits of the response code; with EDNS eight more stand in the OPT record
+    FLAGS_RCODE = 0x000F        # mask of the low four bits of the response code; with EDNS the OPT record has eight more (RFC 6891 6.1.3)
 
 cdef enum:
     OPCODE_QUERY = 0

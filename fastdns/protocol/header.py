@@ -39,5 +39,5 @@ def flags_opcode(flags: int) -> int:
 
 
 def flags_rcode(flags: int) -> int:
-    """The low four bits of the response code; with EDNS eight more stand in the OPT record (RFC 6891 6.1.3)."""
+    """The low four bits of the response code; with EDNS the OPT record has eight more (RFC 6891 6.1.3)."""
     return flags & 15

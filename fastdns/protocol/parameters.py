@@ -59,22 +59,22 @@ RCODES = {
 
 
 def type_text(number: int) -> str:
-    """``TYPE123`` where it has no name (RFC 3597 5)."""
+    """The mnemonic of a type, or ``TYPE123`` (RFC 3597 5)."""
     return TYPES.get(number) or f"TYPE{number}"
 
 
 def class_text(number: int) -> str:
-    """``CLASS123`` where it has no name."""
+    """The mnemonic of a class, or ``CLASS123`` (RFC 3597 5)."""
     return CLASSES.get(number) or f"CLASS{number}"
 
 
 def rcode_text(number: int) -> str:
-    """``RCODE123`` where it has no name."""
+    """The name of a response code, or ``RCODE123``."""
     return RCODES.get(number) or f"RCODE{number}"
 
 
 def type_number(name: str) -> int:
-    """Number of a type's name in any case, ``TYPE123`` included. Raises ValueError."""
+    """The number of a type's mnemonic in any case, or of ``TYPE123``. Raises ValueError when it is unknown."""
     upper = name.upper()
     if upper in _NUMBERS:
         return _NUMBERS[upper]
@@ -84,7 +84,7 @@ def type_number(name: str) -> int:
 
 
 def rcode_number(rcode: int | str) -> int:
-    """Number of a response code's name in any case (BADVERS is 16); a number is kept. Raises ValueError."""
+    """The number of a response code's name in any case (BADVERS is 16), or of a decimal number. Raises ValueError when it is unknown."""
     if isinstance(rcode, int):
         return rcode
     upper = rcode.upper()

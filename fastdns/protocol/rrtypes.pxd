@@ -118,15 +118,15 @@ cdef enum:                      # RRType.flags
     RR_CANONICAL = 8            # names are in lower case in canonical form: RFC 4034 6.2 as RFC 6840 5.1 corrects it
     RR_ZONE_LOWER = 16          # zones keep the names in lower case, as CoreDNS's do
     RR_ADDITIONAL = 32          # addresses of the name belong into the additional section (RFC 1035 3.3.9, RFC 2782, RFC 9460 4.1); NS aside
-    RR_RECEIVED = 64            # some name may be received compressed
+    RR_RECEIVED = 64            # a received record may have compressed names
 
 cdef enum:
-    RRTYPES_DENSE = 264         # types below it stand in an array
+    RRTYPES_DENSE = 264         # types below this number are array elements
     BLOCKS_MAX = 8              # of a layout, BLOCK_END included
     FIELDS_MAX = 10             # of a presentation format, FIELD_END included
     MNEMONIC_MAX = 11           # octets
 
-cdef enum FieldKind:            # how a field is written in a zone file
+cdef enum FieldKind:            # presentation form of a field in a master file
     FIELD_END
     FIELD_U8
     FIELD_U16
@@ -141,12 +141,12 @@ cdef enum FieldKind:            # how a field is written in a zone file
     FIELD_AAAA
     FIELD_NAME
     FIELD_STRING
-    FIELD_QUOTED                # a string that must stand in quotes
+    FIELD_QUOTED                # a string that must be quoted
     FIELD_FLOAT                 # a string that must be a number
     FIELD_STRINGS               # to the end of the line, as those below
-    FIELD_PAIR                  # two strings, of which one line may be made in two ways (HINFO)
-    FIELD_FIRST_STRING          # further ones are dropped (UINFO)
-    FIELD_TARGET                # octets without a length
+    FIELD_PAIR                  # two strings; a single one is split at its first blank (HINFO)
+    FIELD_FIRST_STRING          # one string; further ones are ignored (UINFO)
+    FIELD_TARGET                # octets without a length octet
     FIELD_HEX
     FIELD_BASE64
     FIELD_BITMAP
@@ -154,10 +154,10 @@ cdef enum FieldKind:            # how a field is written in a zone file
     FIELD_HASH32
     FIELD_EUI48
     FIELD_EUI64
-    FIELD_NODE                  # 64 bits as four times four hex digits (RFC 6742)
-    FIELD_GATEWAY               # by the type in octet 1 (IPSECKEY)
-    FIELD_DISCOVERY             # the top bit of the octet that follows (AMTRELAY)
-    FIELD_RELAY                 # by the type in octet 1 below that bit
+    FIELD_NODE                  # 64 bits as four groups of four hex digits (RFC 6742)
+    FIELD_GATEWAY               # layout depends on the gateway type in octet 1 (IPSECKEY)
+    FIELD_DISCOVERY             # the top bit of the next octet (AMTRELAY)
+    FIELD_RELAY                 # layout depends on the relay type in the low bits of octet 1 (AMTRELAY)
     FIELD_LOCATION
     FIELD_PREFIXES              # APL
     FIELD_HOST_IDENTITY         # HIP
@@ -165,14 +165,14 @@ cdef enum FieldKind:            # how a field is written in a zone file
 
 cdef struct Field:
     uint8_t kind                # FieldKind
-    int8_t block                # what it is on the wire; 0: part of the next field
-    const char *failure         # what a zone file's error says
+    int8_t block                # its block in wire form; 0: part of the next field's
+    const char *failure         # error text for a master file
 
 cdef struct RRType:
     int8_t blocks[BLOCKS_MAX]   # ends with BLOCK_END or BLOCK_REMAINDER
     uint16_t number
     uint8_t flags
-    uint8_t length              # octets of the mnemonic; 0: it has none
+    uint8_t length              # octets of the mnemonic; 0: the type has none
     char mnemonic[MNEMONIC_MAX + 1]
     const Field *fields         # ends with FIELD_END; NULL: RFC 3597 5 is the only presentation form
 
@@ -183,20 +183,20 @@ cdef RRType rrtypes_dense[RRTYPES_DENSE]
 cdef const RRType *rrtype_sparse(uint16_t type) noexcept nogil
 
 cdef inline const RRType *rrtype_get(uint16_t type) noexcept nogil:
-    """The type's row; never NULL: one that has no mnemonic is BLOCK_REMAINDER (RFC 3597)."""
+    """The type's row, never NULL. Unknown types have the layout BLOCK_REMAINDER (RFC 3597)."""
     if type < RRTYPES_DENSE:
         return &rrtypes_dense[type]
     return rrtype_sparse(type)
 
 cdef inline bint rrtype_is_meta(uint16_t type) noexcept nogil:
-    """Is it a type that no zone has: of pseudo-records, of questions, 0?"""
+    """Whether no zone can have records of the type: pseudo-records, question types and 0."""
     return rrtype_get(type).flags & (RR_META | RR_QTYPE) != 0
 
 cdef inline bint block_is_name(int8_t block) noexcept nogil:
     return block <= BLOCK_COMPRESSIBLE and block >= BLOCK_NAME
 
 cdef inline uint32_t rrtype_compressible(uint16_t type, int *names) noexcept nogil:
-    """Octets before the names that may be sent compressed; how many names there are in *names, 0 for none."""
+    """Octets of rdata before the names that may be sent compressed. *names is the number of such names."""
     cdef const int8_t *block = <const int8_t *>rrtype_get(type).blocks
     cdef uint32_t octets = 0
     names[0] = 0
@@ -208,7 +208,7 @@ cdef inline uint32_t rrtype_compressible(uint16_t type, int *names) noexcept nog
     return octets
 
 cdef inline int rrtype_name_offset(uint16_t type, const uint8_t *rdata, uint32_t length) noexcept nogil:
-    """Octets before the first name in rdata of a type, or -1: it has none, or the rdata ends before it."""
+    """Octets before the first name in rdata of a type; -1 when the type has no name or the rdata ends before it."""
     cdef const int8_t *block = <const int8_t *>rrtype_get(type).blocks
     cdef uint32_t at = 0
     while block[0] > 0 or block[0] == BLOCK_STRING:
@@ -219,15 +219,15 @@ cdef inline int rrtype_name_offset(uint16_t type, const uint8_t *rdata, uint32_t
         block += 1
     return <int>at if block_is_name(block[0]) and at < length else -1
 
-# Where the names of uncompressed rdata end, and in *start where they begin: 0 when the type has none, -1 when the rdata is not as the type's layout.
+# Offset at which the names of uncompressed rdata end; *start is where they begin. 0: the type has none, -1: the rdata does not fit the layout.
 cdef int rrtype_names(uint16_t type, const uint8_t *rdata, uint32_t length, uint32_t *start) noexcept nogil
 
 cdef inline void rrtype_lower(uint8_t *rdata, uint32_t start, uint32_t end) noexcept nogil:
-    """Puts names in lower case, in place. Lengths of labels are below "A", so they may stand among what is lowered."""
+    """Lower-cases names in wire form in place. Label lengths are below "A" and stay as they are."""
     while start < end:
         if c'A' <= rdata[start] <= c'Z':
             rdata[start] |= 0x20
         start += 1
 
-# The number of a mnemonic in any case, or -1. TYPE123 (RFC 3597 5) is none.
+# The number of a mnemonic in any case, or -1. TYPE123 (RFC 3597 5) is not a mnemonic.
 cdef int rrtype_number(const char *text, uint32_t length) noexcept nogil

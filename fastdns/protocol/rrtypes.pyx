@@ -9,7 +9,7 @@ cdef enum:
     LABEL_MAX = 63
     BUCKETS = 1024              # of the table of mnemonics; far more than there are
 
-#: Word of a presentation field -> how it is written, what it is on the wire.
+#: Word of a presentation field -> its FieldKind and its block in wire form.
 KINDS = {
     "u8": (FIELD_U8, 1), "u16": (FIELD_U16, 2), "u32": (FIELD_U32, 4), "period": (FIELD_PERIOD, 4), "time": (FIELD_TIME, 4), "type": (FIELD_TYPE, 2),
     "algorithm": (FIELD_ALGORITHM, 1), "Algorithm": (FIELD_ALGORITHM_ANY_CASE, 1), "certificate": (FIELD_CERTIFICATE, 2), "a": (FIELD_A, 4),
@@ -155,7 +155,7 @@ cdef int fill_format(Field *out, str mnemonic, str fields) except -1:
 
 
 cdef int fill_blocks(RRType *row, const Field *field) except -1:
-    """The layout that a type's fields make: neighbours of a fixed size are one block."""
+    """The wire layout of a type's fields: adjacent fields of a fixed size are one block."""
     cdef uint32_t used = 0
     while field.failure != NULL:
         if used and row.blocks[used - 1] > 0 and field.block > 0:
@@ -231,7 +231,7 @@ cdef const RRType *rrtype_sparse(uint16_t type) noexcept nogil:
 
 
 cdef inline uint32_t name_end(const uint8_t *rdata, uint32_t at, uint32_t length) noexcept nogil:
-    """Where the uncompressed name at `at` ends; 0: it is none."""
+    """Offset at which the uncompressed name at `at` ends; 0 when it is malformed."""
     cdef uint32_t start = at
     while at < length and rdata[at] <= LABEL_MAX:
         if rdata[at] == 0:

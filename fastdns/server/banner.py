@@ -1,4 +1,4 @@
-"""What is printed at start, and by ``-version``: zones, version, features."""
+"""The text that the server prints at its start, and at ``-version``: zones, version, features."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _packages() -> Iterator[str]:
 
 
 def zone_lines(server: Server) -> list[str]:
-    """A line for each zone of a server, with a warning before one that is no ordinary domain name."""
+    """A line for each zone of a server; a zone that is not a host name (RFC 1035 2.3.1) gets a warning before it."""
     scheme = "" if server.transport == "dns" else f"{server.transport}://"
     lines = []
     for zone in server.zones:

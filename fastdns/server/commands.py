@@ -1,4 +1,4 @@
-"""``fastdns check``, ``fastdns plan`` and ``fastdns explain``: what a Corefile says, without serving it or while it is served."""
+"""The commands ``fastdns check``, ``fastdns plan`` and ``fastdns explain``: reports on a Corefile, or on a query to a running server."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ OK, FAILED, MISUSED = 0, 1, 2
 
 
 class UsageError(Exception):
-    """A command line that is none."""
+    """The command line is malformed; the text goes to standard error."""
 
 
 def run(words: list[str]) -> int:
-    """Run a command, ``words[0]``, and print what it finds. Returns the exit status."""
+    """Run the command ``words[0]`` and print its report. Returns the exit status."""
     command = words[0]
     log.divert(lambda level, text: print(f"[{level}] {text}", file=sys.stderr) if level in ("ERROR", "FATAL") else None)
     try:
@@ -63,7 +63,7 @@ def run(words: list[str]) -> int:
 
 
 def _parse(words: list[str], known: dict[str, bool]) -> tuple[dict[str, str], list[str]]:
-    """Flags and other words, in any order. Raises UsageError."""
+    """The flags and the other words, which may be in any order. Raises UsageError."""
     flags: dict[str, str] = {}
     rest: list[str] = []
     pending = words[::-1]
@@ -87,7 +87,7 @@ def _parse(words: list[str], known: dict[str, bool]) -> tuple[dict[str, str], li
 
 
 def _source(flags: dict[str, str], rest: list[str]) -> Source:
-    """Raises UsageError for several, CorefileError for one that cannot be read."""
+    """The Corefile to read. Raises UsageError when several are given, CorefileError when it cannot be read."""
     named = [*rest, *([flags["conf"]] if "conf" in flags else [])]
     if len(named) > 1:
         raise UsageError(f"one Corefile at a time, not {' '.join(named)}")
@@ -195,7 +195,7 @@ def _plan(flags: dict[str, str], rest: list[str]) -> int:
 
 
 def _chain(config: Config) -> list[dict[str, str]]:
-    """The handlers in their order, and who runs each."""
+    """The handlers in the order of the chain; each runs natively or in a Python executor."""
     python = getattr(sys.modules.get("fastdns.executor.handler"), "PythonHandler", ())
     return [{"name": handler.name, "runs": "Python executor" if python and isinstance(handler, python) else "native"} for handler in config.handlers]
 
@@ -207,7 +207,7 @@ def _place(inspection: Inspection, config: Config) -> str:
 
 
 def _beside(inspection: Inspection, config: Config) -> list[str]:
-    """Directives of the block that are no step of its chain."""
+    """Directives of the block that have no handler in its chain."""
     steps = {handler.name for handler in config.handlers}
     return [name for name in inspection.names.get(id(config), []) if name not in steps and not (name == "proxy" and "forward" in steps)]
 
@@ -231,19 +231,19 @@ def _explain(flags: dict[str, str], rest: list[str]) -> int:
             explained = trial.ask(question.packet(), question.client, flags.get("address", ""), "tcp" in flags)
         finally:
             trial.close()
-        told = describe(explained, question.qtype)
+        result = describe(explained, question.qtype)
     else:
         request = {"packet": question.packet().hex(), "client": question.client.hex(), "address": flags.get("address", ""), "tcp": "tcp" in flags}
-        told = control.ask({**request, "type": question.qtype}, int(flags.get("pid") or 0))
+        result = control.ask({**request, "type": question.qtype}, int(flags.get("pid") or 0))
     if "json" in flags:
-        _print_json({"question": str(question), **told})
+        _print_json({"question": str(question), **result})
     else:
-        _print_told(str(question), told)
-    return OK if told["outcome"] == "reply" else FAILED
+        _print_explanation(str(question), result)
+    return OK if result["outcome"] == "reply" else FAILED
 
 
 def describe(explained: Explained, qtype: int) -> dict[str, Any]:
-    """What JSON says of a query."""
+    """The JSON object of ``fastdns explain -json``, without the question."""
     from fastdns.server.expectations import answers
 
     return {
@@ -255,10 +255,10 @@ def describe(explained: Explained, qtype: int) -> dict[str, Any]:
     }
 
 
-def _print_told(question: str, told: dict[str, Any]) -> None:
-    print(f"{question}: {told['outcome']} {' '.join(told['answers'])}" if told["outcome"] == "reply" else f"{question}: {told['outcome']}")
-    print(f"zone {told['zone'] or '(none)'}, {told['microseconds']:.1f} us in all")
-    for step in told["steps"]:
+def _print_explanation(question: str, result: dict[str, Any]) -> None:
+    print(f"{question}: {result['outcome']} {' '.join(result['answers'])}" if result["outcome"] == "reply" else f"{question}: {result['outcome']}")
+    print(f"zone {result['zone'] or '(none)'}, {result['microseconds']:.1f} us in all")
+    for step in result["steps"]:
         arrow = {"query": "->", "reply": "<-", "resume": ".."}[step["hook"]]
         rest = "".join(f" {step[key]}" for key in ("upstream", "note", "error") if step[key])
         print(f"  {step['at']:>10.1f} us  {'  ' * step['depth']}{arrow} {step['handler']:<14}{step['says']:<20}{step['took']:>10.1f} us{rest}")
@@ -270,7 +270,7 @@ def _print_json(value: object) -> None:
 
 
 def main(words: list[str]) -> int:
-    """`run`, with standard output that may have gone."""
+    """`run`; a closed standard output ends the command with the status of a failure."""
     try:
         status = run(words)
         sys.stdout.flush()

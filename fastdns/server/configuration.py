@@ -1,4 +1,4 @@
-"""A Corefile set up: blocks parsed, every directive's set-up run, servers grouped and checked. Nothing is open yet."""
+"""The configuration of one Corefile: blocks are parsed, all set-ups have run, and servers are grouped and checked. No socket is open yet."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ log = Log()
 
 
 class Configuration:
-    """What one Corefile asks for."""
+    """The configuration of one Corefile."""
 
     def __init__(self, source: Source, dns_port: str, process: Any = None) -> None:
-        """Run all set-ups. ``process`` is what plugins see as ``controller.process``. Raises CorefileError."""
+        """Run all set-ups. ``process`` becomes ``controller.process``. Raises CorefileError."""
         self.source = source
         #: Of each directive in each block, in the order of set-up.
         self.directives: list[Hooks] = []
@@ -59,7 +59,7 @@ class Configuration:
         self.servers = group(self.configs)
 
     def start(self, first: bool) -> None:
-        """Run the start-up hooks, at the process's start also those for it alone. Whatever they raise refuses the configuration."""
+        """Run the start-up hooks; at the start of the process also those of `on_first_startup`. An exception rejects the configuration."""
         for kind in ("first_startup", "startup") if first else ("startup",):
             for directive in self.directives:
                 for hook in getattr(directive, kind):
@@ -67,7 +67,7 @@ class Configuration:
                     directive.has_started = True
 
     def discard(self) -> None:
-        """It was refused: undo what directives have started, and close the handlers. Nothing of it has served."""
+        """Undo a rejected configuration, which has not served: run the shutdown hooks of directives that have started, and close all handlers."""
         run_hooks([hook for directive in self.directives if directive.has_started for hook in directive.shutdown], "Undoing the start")
         run_hooks([handler.close for config in self.configs for handler in config.handlers], "Closing plugins")
 
@@ -95,7 +95,7 @@ class Configuration:
                 self._check(config, name, check)
 
     def _check(self, config: Config, name: str, check: Hook) -> None:
-        """What a directive wants of others in its block."""
+        """Run the functions of `Controller.on_complete`."""
         try:
             check()
         except CorefileError as error:
@@ -130,14 +130,14 @@ class Configuration:
 
 
 def _text(error: Exception) -> str:
-    """The text of a set-up's exception: what is wrong with the Corefile, or that the plugin has a defect."""
+    """The CorefileError's text for a set-up's exception; an unexpected exception is reported as a defect."""
     if isinstance(error, OSError):
         return system_error(error) if error.filename is not None else str(error)
     return str(error) if isinstance(error, ValueError) else defect(error)
 
 
 def _native(name: str, handler: Any, config: Config) -> NativeHandler:
-    """A set-up's handler, or one that hands queries to its Python plugin."""
+    """The handler that a set-up returned; for a Python plugin one that passes queries to it."""
     from fastdns._mux import NativeHandler
 
     if isinstance(handler, NativeHandler):
@@ -183,12 +183,12 @@ class _File:
 
 
 def blocks_of(source: Source, quiet: bool = False) -> list[ServerBlock]:
-    """The server blocks of a Corefile; ``quiet`` for a mere look, without warnings. Raises CorefileError."""
+    """The server blocks of a Corefile; ``quiet``: without warnings. Raises CorefileError."""
     return parse(source.data, source.file, registry.known, None if quiet else lambda text, _: log.warning(text))
 
 
 def checksum(blocks: list[ServerBlock]) -> str:
-    """SHA-512 in hexadecimal of what the blocks say, whatever their layout, and of the files that ``plugin`` loads."""
+    """SHA-512 in hexadecimal of the blocks' keys and tokens, independent of the layout, and of the files that ``plugin`` loads."""
     digest = hashlib.sha512(repr([block.meaning() for block in blocks]).encode("utf-8", "surrogatepass"))
     for block in blocks:
         for words in _occurrences(block):
@@ -198,7 +198,7 @@ def checksum(blocks: list[ServerBlock]) -> str:
 
 
 def _octets(path: str) -> bytes:
-    """A digest of a file's octets; b"" of one that cannot be read."""
+    """A digest of a file's octets; b"" for a file that cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.sha512(file.read()).digest()
@@ -207,7 +207,7 @@ def _octets(path: str) -> bytes:
 
 
 def config_of(block: ServerBlock, dns_port: str) -> Config:
-    """What a block's keys say. Raises CorefileError."""
+    """Zones and addresses of a block's keys. Raises CorefileError."""
     try:
         addresses = [address for key in block.keys for address in parse_key(key, dns_port)]
     except ValueError as error:
@@ -250,7 +250,7 @@ def _occurrences(block: ServerBlock) -> list[list[Token]]:
 
 
 def _root(block: ServerBlock) -> str:
-    """What `root` says in a block: files are loaded before any set-up runs."""
+    """The argument of `root` in a block: plugin files are loaded before any set-up runs."""
     words = block.tokens.get("root", [])
     values = [word.text for name, word in pairwise(words) if name.text == "root" and same_line(name, word)]
     return values[-1] if values else ""

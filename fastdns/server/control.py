@@ -1,6 +1,6 @@
 """The control socket: how `fastdns explain` reaches the running server.
 
-It is a name in the abstract namespace of Unix sockets, so nothing is left on a read-only file system; only the server's own user and root are answered.
+Its name is in the abstract namespace of Unix sockets, so it needs no writable file system. Only the server's own user and root get answers.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ log = Log()
 NAME = "\0fastdns-control/"
 #: Octets of a request or a reply; seconds for one.
 MOST = 1 << 20
-PATIENCE = 15.0
+TIMEOUT = 15.0
 
-#: What becomes of a request, as its reply. ValueError, KeyError and TypeError are told to the client.
+#: What becomes of a request, as its reply. ValueError, KeyError and TypeError are result to the client.
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def serve(answer: Answer) -> None:
-    """Give each request to ``answer``, on a thread of its own, from now on. A name that is taken or not allowed costs the socket only."""
+    """Serve the socket on a new thread; ``answer`` handles each request. If the name is in use or not allowed, the server runs without it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         listener.bind(f"{NAME}{os.getpid()}")
@@ -43,7 +43,7 @@ def serve(answer: Answer) -> None:
 
 
 def _accept(listener: socket.socket, answer: Answer) -> None:
-    # A thread that waits in accept holds the number of a descriptor, which is a client's where they are scarce.
+    # accept on a blocking socket would reserve a descriptor for the next connection even when descriptors are out.
     listener.setblocking(False)
     wait = select.poll()
     wait.register(listener, select.POLLIN)
@@ -53,12 +53,12 @@ def _accept(listener: socket.socket, answer: Answer) -> None:
             connection, _ = listener.accept()
         except BlockingIOError:
             continue
-        except OSError:  # no descriptor, for one
+        except OSError:  # for example, no descriptor is left
             time.sleep(1)
             continue
         with connection:
             try:
-                connection.settimeout(PATIENCE)
+                connection.settimeout(TIMEOUT)
                 _serve_one(connection, answer)
             except (OSError, ValueError):
                 pass
@@ -71,14 +71,14 @@ def _serve_one(connection: socket.socket, answer: Answer) -> None:
     if user not in (0, os.getuid()):
         return
     try:
-        told = answer(json.loads(_read(connection)))
+        result = answer(json.loads(_read(connection)))
     except (ValueError, KeyError, TypeError) as error:
-        told = {"problem": str(error)}
-    connection.sendall(json.dumps(told).encode())
+        result = {"problem": str(error)}
+    connection.sendall(json.dumps(result).encode())
 
 
 def _read(connection: socket.socket) -> bytes:
-    """All that the other side writes before it shuts its side."""
+    """The octets up to the end of the stream. Raises ValueError when there are too many."""
     data = bytearray()
     while part := connection.recv(65536):
         data += part
@@ -88,11 +88,11 @@ def _read(connection: socket.socket) -> bytes:
 
 
 def ask(request: dict[str, Any], pid: int = 0) -> dict[str, Any]:
-    """Ask a running server: that of a process id, or the only one there is. Raises ValueError and OSError."""
+    """Send a request to the running server with this process id (0: the only one) and return its reply. Raises ValueError and OSError."""
     import json
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
         try:
             connection.connect(f"{NAME}{pid or _only()}")
         except ConnectionRefusedError:
@@ -102,14 +102,14 @@ def ask(request: dict[str, Any], pid: int = 0) -> dict[str, Any]:
         reply = _read(connection)
     if not reply:
         raise ValueError("the server answers its own user and root only")
-    told: dict[str, Any] = json.loads(reply)
-    if "problem" in told:
-        raise ValueError(told["problem"])
-    return told
+    result: dict[str, Any] = json.loads(reply)
+    if "problem" in result:
+        raise ValueError(result["problem"])
+    return result
 
 
 def _only() -> int:
-    """Process id of the one server in this network namespace. Raises ValueError."""
+    """Process id of the only server in this network namespace. Raises ValueError when there is none, or more than one."""
     with open("/proc/net/unix", encoding="ascii", errors="replace") as lines:
         marker = "@" + NAME[1:]
         found = sorted({int(line.rpartition(marker)[2]) for line in lines if marker in line})

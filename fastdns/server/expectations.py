@@ -1,4 +1,4 @@
-"""Lines ``test "NAME TYPE [from IP]" expects ANSWER…``: queries whose answers a configuration is held to."""
+"""Lines ``test "NAME TYPE [from IP]" expects ANSWER…``: queries, and the answers that a configuration must give."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 __all__ = ["VALUES", "Expectation", "Question", "answers", "expectations", "parse_question", "verify"]
 
-#: Key of `fastdns.corefile.Config.values` that the expectations of a block stand under.
+#: Key of the expectations of a block in `fastdns.setup.config.Config.values`.
 VALUES = "test"
 
 CLIENT = bytes((127, 0, 0, 1))
 
-#: Outcomes that are no message, as an expectation names them.
+#: Words in an expectation for results without a message.
 OUTCOMES = ("DROPPED", "TIMEOUT", "NODATA")
 
-#: Asks a packet for a client, over UDP or TCP.
+#: A function that runs a query in wire form, as if a client had sent it over UDP or TCP.
 Ask = Callable[[bytes, bytes], "Explained"]
 
 
 class Question(NamedTuple):
-    """Who asks for what."""
+    """A question and the address of its client."""
 
     name: str
     qtype: int
@@ -73,7 +73,7 @@ class Expectation(NamedTuple):
     line: int
 
     def failure(self, found: list[str]) -> str:
-        """What is wrong with these answers; "" for nothing."""
+        """The difference to these answers as text; "" when they are as expected."""
         wanted = sorted(_canonical(self.question.qtype, text) for text in self.answers)
         if sorted(found) == wanted:
             return ""
@@ -97,7 +97,7 @@ def parse_question(text: str) -> Question:
 
 
 def answers(explained: Explained, qtype: int) -> list[str]:
-    """What an expectation is compared with: rdata of the answers that have the type, else a word for what happened instead."""
+    """The answers as an expectation has them: rdata of the answers with the queried type, or else a word for the result."""
     if explained.outcome != "reply":
         return ["REFUSED" if explained.outcome == "refused" else explained.outcome.upper()]
     rcode = flags_rcode(message_flags(explained.message))
@@ -108,12 +108,12 @@ def answers(explained: Explained, qtype: int) -> list[str]:
 
 
 def expectations(values: dict[str, list[Expectation]]) -> list[Expectation]:
-    """Those of a block."""
+    """The expectations of a block."""
     return values.get(VALUES, [])
 
 
 def verify(wanted: list[Expectation], ask: Ask) -> list[str]:
-    """Asks them all; a text for each that fails."""
+    """Run all queries; returns a text for each one that fails."""
     failures = []
     for expectation in wanted:
         question = expectation.question
@@ -124,7 +124,7 @@ def verify(wanted: list[Expectation], ask: Ask) -> list[str]:
 
 
 def check_answer(question: Question, text: str) -> None:
-    """Raises CorefileError for what no answer to the question can be."""
+    """Raises CorefileError when an expected answer cannot be an answer to the question."""
     try:
         _canonical(question.qtype, text)
     except ValueError as error:
@@ -132,14 +132,14 @@ def check_answer(question: Question, text: str) -> None:
 
 
 def _canonical(qtype: int, text: str) -> str:
-    """An expected answer as `answers` words it. Raises ValueError."""
+    """An expected answer in the form of `answers`. Raises ValueError."""
     if text.upper() in OUTCOMES or text.upper() in RCODES.values():
         return text.upper()
     return _rdata(qtype, rdata_wire(qtype, text)) if qtype != TYPE_ANY else text
 
 
 def _rdata(rtype: int, rdata: bytes) -> str:
-    """Presentation form; RFC 3597's for what cannot be read."""
+    """Presentation form of rdata; that of RFC 3597 when the rdata is malformed."""
     if rtype in (TYPE_A, TYPE_AAAA):
         return _address(rdata)
     if rtype in (TYPE_NS, TYPE_CNAME, TYPE_PTR, TYPE_DNAME):

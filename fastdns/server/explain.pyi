@@ -1,4 +1,4 @@
-"""One query on its way through a configuration, with everything that its handlers say. The worker's hot path knows nothing of this."""
+"""Tracing of one query for ``fastdns explain``: the handlers' hooks that it passes, and their results."""
 
 from typing import NamedTuple
 
@@ -7,22 +7,22 @@ from fastdns.engine.chains import Chains
 from fastdns.engine.engine import Engine
 
 class Step(NamedTuple):
-    """A hook of a handler that was called."""
+    """The call of a handler's hook."""
 
     handler: str
     #: ``query`` on the way down, ``reply`` on the way up, ``resume`` after a wait.
     hook: str
     #: ``next``, ``answered``, ``failed``, ``dropped``, ``parked``, ``stream``, ``up`` or ``again``.
     verdict: str
-    #: 0, or how deep the question is that a handler asked for this one.
+    #: 0 for the query itself, 1 for a child query that a handler started, and so on.
     depth: int
     #: Nanoseconds from the query's begin to the call, and of the call.
     at: int
     took: int
-    #: Response code at that point, None without a reply or a failure.
+    #: Response code after the call; None when there is neither a reply nor a failure.
     rcode: int | None
     error: str
-    #: ``address:port`` of the server that the handler asked last, or "".
+    #: ``address:port`` of the upstream that the handler asked last, or "".
     upstream: str
     #: What else the handler tells, or "".
     note: str
@@ -39,7 +39,7 @@ class Explained(NamedTuple):
     message: bytes
     zone: str
     steps: list[Step]
-    #: Nanoseconds in all.
+    #: Nanoseconds from begin to end; 0 after a timeout.
     took: int
 
 def explain(
@@ -53,8 +53,9 @@ def explain(
     tcp: bool = False,
     seconds: float = 12.0,
 ) -> Explained:
-    """Asks one query as if it had come from ``client`` to the listener, at ``local`` (4 or 16 octets each) and ``port``.
+    """Run one query as if ``client`` had sent it to the listener; its local address is ``local`` and ``port`` (addresses: 4 or 16 octets).
 
-    The engine must run; the chains are those it serves, or prepared ones that nobody ends meanwhile. The query is neither logged nor counted by the handlers
-    that it passes itself. Raises ValueError for a packet that is no query, an address that is not served, or a configuration that is served no more.
+    Waits up to ``seconds`` for the end. The engine must run. ``chains`` are the served ones, or prepared ones that the caller keeps. The plugins
+    that log or count queries do not see it. Raises ValueError for a packet that is not a query, an address that is not served, and a configuration
+    that was replaced meanwhile.
     """

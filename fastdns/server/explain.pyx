@@ -1,4 +1,8 @@
-"""One query and all that is said about it: a copy of its chain, whose hooks write down what the true ones say."""
+"""Tracing of one query for ``fastdns explain``.
+
+The query runs on a worker through a copy of its chain. The hooks of the copied handlers call those of the originals and record their results. The
+calling thread, which holds the GIL, posts the trace to the worker and polls until the query ends.
+"""
 import time as _time
 from typing import NamedTuple
 
@@ -20,45 +24,45 @@ from fastdns._wire import name_text
 cdef enum:
     EVENTS_MAX = 512
     PACKET_MAX = 4096
-    KEPT = 60                   # seconds that a trace outlives its query: a refresh that it left behind may still be in its chain
+    KEEP_SECONDS = 60           # time that a trace is kept after its query: a refresh that the query started may still be in the copied chain
 
 cdef enum Hook:
     HOOK_QUERY
     HOOK_REPLY
     HOOK_RESUME
 
-cdef enum Outcome:
+cdef enum TraceState:
     WAITING
     REPLIED
-    GONE
+    DROPPED
     REFUSED
     STREAMED
-    UNFIT
+    INVALID
     REPLACED
 
 cdef struct Event:
-    const char *handler         # of the directive; the chains own it
-    int64_t at                  # ns since the query began
-    int64_t took
+    const char *handler         # name of the directive; owned by the chains
+    int64_t at                  # ns from the query's begin to the call
+    int64_t took                # ns of the call
     uint16_t rcode
     uint8_t hook
     uint8_t verdict
     uint8_t depth
-    uint8_t settled             # there is a reply, or a failure
+    uint8_t has_rcode           # there is a reply or a failure
     char error[ERROR_MAX]
     Explanation told            # by the handler itself
 
 cdef struct Trace:
-    Mail mail                   # first: what the worker gets is the whole
+    Mail mail                   # first: the worker casts its address to Trace *
     Carrier carrier
-    Chain chain                 # a copy of the true one, with the handlers here
+    Chain chain                 # copy of the original, with the handlers below
     Handler handlers[CHAIN_MAX]
     const Handler *originals[CHAIN_MAX]
-    ServerTable table           # what the query finds at first: one block for all names, whose chain is the copy
+    ServerTable table           # the query's server until it enters the chain: one zone for all names, with the copied chain
     Zone only
-    ServerTable *server         # what it has once it is in the chain
+    ServerTable *server         # the original server
     ChainSet *set
-    ChainSet **published        # the engine's current configuration, which it must be; or NULL: nobody else can end it
+    ChainSet **published        # the engine's current configuration, which must be `set`; NULL: the caller owns `set`
     uint32_t listener
     uint8_t tcp
     Address client
@@ -67,7 +71,7 @@ cdef struct Trace:
     uint32_t length
     int64_t begin               # ns, monotonic
     int64_t end
-    uint32_t outcome            # atomic: written last
+    uint32_t outcome            # a TraceState; atomic, written last
     Zone *zone
     Event events[EVENTS_MAX]
     uint32_t count
@@ -80,14 +84,14 @@ cdef inline Trace *trace_of(const Handler *handler) noexcept nogil:
 
 
 cdef inline void enter(Trace *trace, Query *q) noexcept nogil:
-    """From the first hook on the query is one of the true server, and so are those that handlers ask from the top."""
+    """At the first hook the query gets its original server and zone; child queries inherit these."""
     if q.server == &trace.table:
         q.server = trace.server
         q.zone = trace.zone
 
 
 cdef Verdict note(Handler *self, Query *q, Hook hook, handler_query_func function) noexcept nogil:
-    """Calls a true hook, and writes down what came of it."""
+    """Calls the original hook and records its result."""
     cdef Trace *trace = trace_of(self)
     cdef Event *event = NULL
     cdef int64_t before = socket_clock()
@@ -104,7 +108,7 @@ cdef Verdict note(Handler *self, Query *q, Hook hook, handler_query_func functio
     if event != NULL:
         event.took = socket_clock() - before
         event.verdict = <uint8_t>verdict
-        event.settled = q.reply.written or q.reply.rcode != 0
+        event.has_rcode = q.reply.written or q.reply.rcode != 0
         event.rcode = q.reply.rcode
         memcpy(event.error, q.error, ERROR_MAX)
         memset(&event.told, 0, sizeof(Explanation))
@@ -126,10 +130,10 @@ cdef Verdict on_resume(Handler *self, Query *q) noexcept nogil:
 
 
 cdef void unseen(Handler *self, Query *q) noexcept nogil:
-    """In place of a hook, where there was one: the chain knows who has which."""
+    """Replaces a hook that must not run. The field must not be NULL: the chain has counted the hooks."""
 
 
-cdef void finish(Trace *trace, Outcome outcome) noexcept nogil:
+cdef void finish(Trace *trace, TraceState outcome) noexcept nogil:
     trace.end = socket_clock()
     atomic_store32(&trace.outcome, outcome)
 
@@ -138,7 +142,7 @@ cdef size_t carrier_place       # octets in front of Trace.carrier
 
 
 cdef Trace *trace_of_query(Query *q) noexcept nogil:
-    """Only the query itself has a carrier: its children report to it."""
+    """The trace of a query that has a carrier; child queries have none."""
     return <Trace *>(<const char *>q.carrier - carrier_place)
 
 
@@ -149,7 +153,7 @@ cdef void send(Query *q) noexcept nogil:
 
 
 cdef void dropped(Query *q) noexcept nogil:
-    finish(trace_of_query(q), GONE)
+    finish(trace_of_query(q), DROPPED)
 
 
 cdef void stream(Query *q) noexcept nogil:
@@ -160,15 +164,15 @@ cdef void stream(Query *q) noexcept nogil:
 
 
 cdef void reject(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
-    finish(trace_of_query(q), UNFIT)
+    finish(trace_of_query(q), INVALID)
 
 
 cdef void unserved(Query *q) noexcept nogil:
-    finish(trace_of_query(q), UNFIT)
+    finish(trace_of_query(q), INVALID)
 
 
 cdef void copy_chain(Trace *trace, const Chain *chain) noexcept nogil:
-    """The last place of the copy, which no chain of true handlers fills, leads back to the trace."""
+    """Copies a chain into the trace. The last element of the copy, unused in every chain, points to the trace."""
     cdef uint32_t i
     cdef Handler *handler
     trace.chain = chain[0]
@@ -190,20 +194,21 @@ cdef void copy_chain(Trace *trace, const Chain *chain) noexcept nogil:
 
 
 cdef void run(Mail *mail, Worker *worker) noexcept nogil:
-    """On a worker: the query comes in as any other does, but finds the copy of its chain."""
+    """Runs on the worker: starts the query as any other, on the copy of its chain."""
     cdef Trace *trace = <Trace *>mail
     cdef ChainSet *batch = worker.set
     cdef bint accepted
     cdef Query *q = query_take(worker)
     trace.begin = socket_clock()
     if trace.published != NULL and atomic_load_pointer(<void **>trace.published) != trace.set:
-        # Its handlers may be closed by now. From here on the worker keeps it: it is not quiescent before the batch ends, and what parks is counted.
+        # The handlers may be closed. Otherwise the configuration stays until the batch ends, since the worker is not quiescent before, and as long as
+        # queries are parked in it.
         if q != NULL:
             query_release(q)
         finish(trace, REPLACED)
         return
     if q == NULL:
-        finish(trace, UNFIT)
+        finish(trace, INVALID)
         return
     q.client = trace.client
     q.local = trace.local
@@ -249,7 +254,7 @@ cdef class NotAsked(NativeHandler):
 
 
 cdef class Traced:
-    """Owns a trace."""
+    """Owns a Trace."""
     cdef Trace *trace
 
     def __cinit__(self):
@@ -289,7 +294,7 @@ HOOKS = ("query", "reply", "resume")
 VERDICTS = ("next", "answered", "failed", "dropped", "parked", "stream", "up", "again")
 OUTCOMES = ("timeout", "reply", "dropped", "refused", "transfer", "unfit")
 
-cdef list kept = []             # (when it may go, the trace, the chains that it points to)
+cdef list kept = []             # (time when it can be freed, the trace, the chains that it points to)
 
 
 def explain(Engine engine not None, Chains chains not None, uint32_t listener, bytes packet not None, bytes client not None, bytes local not None, int port,
@@ -322,14 +327,14 @@ def explain(Engine engine not None, Chains chains not None, uint32_t listener, b
     now = _time.monotonic()
     while kept and kept[0][0] < now:
         kept.pop(0)
-    kept.append((now + seconds + KEPT, traced, chains))
+    kept.append((now + seconds + KEEP_SECONDS, traced, chains))
     worker.ops.post(worker, &trace.mail)
     while not atomic_load32(&trace.outcome) and _time.monotonic() < now + seconds:
         _time.sleep(0.0005)
     outcome = atomic_load32(&trace.outcome)
     if outcome == REPLACED:
         raise ValueError("the configuration has changed meanwhile: ask again")
-    if outcome == UNFIT:
+    if outcome == INVALID:
         raise ValueError("no query that is answered")
     steps = []
     words = {handler.name: handler.traits.explain for handler in chains.handlers if handler.traits is not None}
@@ -337,7 +342,7 @@ def explain(Engine engine not None, Chains chains not None, uint32_t listener, b
         event = &trace.events[i]
         name, hook, verdict = event.handler.decode(), HOOKS[event.hook], VERDICTS[event.verdict]
         says = words.get(name, {}).get(f"{hook} {verdict}") or WORDS.get(verdict, verdict)
-        steps.append(Step(name, hook, verdict, event.depth, event.at, event.took, event.rcode if event.settled else None, text(event.error),
+        steps.append(Step(name, hook, verdict, event.depth, event.at, event.took, event.rcode if event.has_rcode else None, text(event.error),
                           text(event.told.upstream), text(event.told.note), says))
     return Explained(OUTCOMES[outcome], <bytes>trace.message[:trace.message_length], zone_text(trace.zone), steps, trace.end - trace.begin if outcome else 0)
 

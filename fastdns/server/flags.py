@@ -33,11 +33,11 @@ FALSE = ("0", "f", "F", "false", "FALSE", "False")
 
 
 class FlagError(Exception):
-    """A command line that is none; the text is for standard error, and the usage follows (status 2)."""
+    """The command line is malformed. The text and the usage go to standard error, the exit status is 2."""
 
 
 class Flags:
-    """What the command line asked for."""
+    """The flags of the command line."""
 
     def __init__(self) -> None:
         self.conf = ""
@@ -49,7 +49,7 @@ class Flags:
         self.version = False
         #: 0: as many as there are CPUs, at most 8.
         self.workers = 0
-        #: Words that are no flags.
+        #: Words that are not flags.
         self.rest: list[str] = []
 
 

@@ -1,4 +1,4 @@
-"""A Corefile looked at without serving it: all its problems, and what it would serve."""
+"""Inspection of a Corefile without serving it: all its problems, and the servers it configures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ GRAMMAR = (
 
 
 class Problem(NamedTuple):
-    """Something that an operator should look at. ``severity`` is ``error`` (it would not be served) or ``warning``."""
+    """A problem of the Corefile. ``severity`` is ``error`` (the Corefile would be rejected) or ``warning``."""
 
     severity: str
     file: str
@@ -62,7 +62,7 @@ class Problem(NamedTuple):
 
 
 class Inspection(Configuration):
-    """A configuration that goes on where an error would end it, and keeps the problems. Its hooks are never run."""
+    """A configuration that collects errors in place of stopping at the first one. Its hooks are never run."""
 
     def __init__(self, source: Source, dns_port: str) -> None:
         self.problems: list[Problem] = []
@@ -121,7 +121,7 @@ class Inspection(Configuration):
         try:
             super()._group()
         except CorefileError:
-            # Each block beside those before it that can be served.
+            # Each block is checked with the valid blocks before it.
             standing: list[Config] = []
             for config in self.configs:
                 try:
@@ -147,7 +147,7 @@ class Inspection(Configuration):
         except CorefileError as error:
             self._note(error, words[0])
             self.broken.add(id(config))
-            # The chain is complete in what is told of it, though this one cannot be made here.
+            # The report lists this handler too, though it cannot be made here.
             from fastdns._mux import NativeHandler
 
             if traits.answers and config.handler(name) is None:
@@ -156,7 +156,7 @@ class Inspection(Configuration):
             log.divert(before)
 
     def _check(self, config: Config, name: str, check: Hook) -> None:
-        # What a directive lacks may be what could not be set up.
+        # A directive may miss another one whose set-up failed.
         if id(config) in self.broken:
             return
         try:
@@ -165,7 +165,7 @@ class Inspection(Configuration):
             self._note(error, Token(error.file, error.line, name))
 
     def _look(self, block: ServerBlock, config: Config) -> None:
-        """What can be served, but will hardly be meant."""
+        """Warnings for a configuration that is valid but probably a mistake."""
         first = min((words[0] for words in block.tokens.values()), key=lambda word: (word.file != self.source.file, word.line), default=None)
         if first is None or (id(config) not in self.answering and all(registry.known(name) for name in block.tokens)):
             place = first or block.place or Token(self.source.file, 0, "")
@@ -177,7 +177,7 @@ class Inspection(Configuration):
         self._add("warning", word.file, word.line, text, "nothing to do where these files are optional")
 
     def _note(self, error: CorefileError, word: Token | None = None, directive: bool = True) -> None:
-        """``word`` is the directive's, or where else the error is if it does not say so itself."""
+        """Add a problem. ``word`` is the token of its position unless the error has one."""
         text = str(error)
         place = PLACE.match(text)
         file, line = error.file, error.line
@@ -188,7 +188,7 @@ class Inspection(Configuration):
         message = PLACE.sub("", text)
         if word is not None and place and directive:
             message = f"plugin/{word.text}: {message}"
-        # Whether this is a pod is not the Corefile's business.
+        # Errors that depend on the machine, not on the Corefile: this may not be a pod.
         severity = "warning" if "in-cluster configuration" in text else "error"
         self._add(severity, file or self.source.file, line, message, _hint(text, word if directive else None) or "; ".join(error.frames))
 
@@ -225,7 +225,7 @@ def _hint(text: str, word: Token | None) -> str:
 
 
 def _syntax(directive: str) -> list[str]:
-    """The forms that the section Syntax of a plugin's page shows, each in one line."""
+    """The syntax of a plugin from the section Syntax of its README, each form in one line."""
     folder = registry.folder_of(registry.in_tree().get(directive, "")) if directive in registry.in_tree() else ""
     try:
         with open(os.path.join(folder or os.devnull, "README.md"), encoding="utf-8") as page:

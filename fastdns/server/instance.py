@@ -1,4 +1,4 @@
-"""A configuration that serves: hooks run, addresses opened, chains published, and all that undone."""
+"""A configuration that serves: runs hooks, opens addresses, publishes chains, and undoes all that."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Instance"]
 
-#: Seconds, where `timeouts` says nothing.
+#: Seconds, where `timeouts` does not set them.
 READ_TIMEOUT = 3.0
 WRITE_TIMEOUT = 5.0
 IDLE_TIMEOUT = 10.0
 
-#: Seconds between two looks at whether the queries of a former configuration are all answered.
+#: Seconds between two checks whether all queries of a former configuration are answered.
 DRAIN_POLL = 0.05
 
 
@@ -40,7 +40,7 @@ class Instance:
         self.servers = configuration.servers
         #: By address label.
         self.listeners: dict[str, Listener | FrontListener] = {}
-        #: Of those with a front end.
+        #: Addresses with a front end.
         self.settings: dict[str, Settings] = {}
         self.chains: Any = None
 
@@ -53,9 +53,9 @@ class Instance:
         return any(config.debug for config in self.configuration.configs)
 
     def open(self, engine: Engine, standing: dict[str, Listener | FrontListener], inherited: dict[str, list[int]]) -> None:
-        """Open every address, but for those that another instance (``standing``) or process (``inherited``: descriptors) has open.
+        """Open all addresses, except for those that another instance (``standing``) or process (``inherited``: descriptors) has open.
 
-        Raises CorefileError; then everything opened here is closed again.
+        Raises CorefileError after closing what was opened here.
         """
         opened: list[Listener | FrontListener] = []
         for server in self.servers:
@@ -87,17 +87,17 @@ class Instance:
         return engine.place(lambda index, generation: FrontListener(engine, index, generation, server.transport, server.host, server.port, inherited, settings))
 
     def prepare(self, engine: Engine) -> Chains:
-        """Its native form, which nobody is served by yet."""
+        """Build the native chains; no query uses them yet."""
         return engine.prepare([self._specification(server) for server in self.servers])
 
     def publish(self, engine: Engine, prepared: Chains | None = None) -> None:
-        """Let the workers serve this configuration from their next batch on."""
+        """Publish the chains: workers use them from their next batch on."""
         self.chains = engine.publish(prepared or self.prepare(engine))
         for label, settings in self.settings.items():
             self.listeners[label].adopt(settings)  # type: ignore[union-attr]
 
     def leave(self, engine: Engine, successor: Instance) -> None:
-        """Stop serving the addresses that the successor does not take over; replies under way still leave through them."""
+        """Stop serving the addresses that the successor does not take over. Replies to queries in progress are still sent through them."""
         kept = {id(listener) for listener in successor.listeners.values()}
         left = [listener for listener in self.listeners.values() if id(listener) not in kept]
         for listener in left:
@@ -106,7 +106,7 @@ class Instance:
             threading.Thread(target=self._close, args=(engine, left), name="close", daemon=True).start()
 
     def _close(self, engine: Engine, listeners: list[Listener | FrontListener]) -> None:
-        # Not of this configuration only: a query of an earlier one may still wait for the same sockets.
+        # This includes earlier configurations: their queries may use the same sockets.
         former = list(engine.retired)
         while any(chains in engine.retired for chains in former):
             time.sleep(DRAIN_POLL)
@@ -114,7 +114,7 @@ class Instance:
             listener.close()
 
     def close_plugins(self) -> None:
-        """The process ends: tell the plugins in Python, whose files and connections are theirs to close. Native ones have only memory."""
+        """Close the handlers of Python plugins at the end of the process: they may have files and connections. Native handlers have only memory."""
         python = sys.modules.get("fastdns.executor.handler")
         if python is None:
             return
@@ -122,20 +122,20 @@ class Instance:
         run_hooks([handler.close for handler in handlers if isinstance(handler, python.PythonHandler)], "Closing plugins")
 
     def abandon(self, standing: dict[str, Listener | FrontListener]) -> None:
-        """This configuration will not serve after all: close the addresses that it opened, and undo its start."""
+        """Undo a configuration that was rejected after `open`: close its addresses and run its shutdown hooks."""
         for label, listener in self.listeners.items():
             if standing.get(label) is not listener:
                 listener.close()
         self.configuration.discard()
 
     def _settings(self, server: Server) -> Settings:
-        """What a front end is told of its address."""
+        """The settings of an address for its front end."""
         from fastdns.fronts import load
         from fastdns.fronts.front import Settings
 
         front = load(server.transport)
         address, config = server.members[0]
-        # Limits are those of the first block, and there of its first key.
+        # The limits of a block count for its first key only; those of the first block count.
         limits = config.values.get(front.directive, {}) if address is config.addresses[0] else {}
         settings = Settings(
             server.address,
@@ -152,7 +152,7 @@ class Instance:
     def _specification(self, server: Server) -> ServerSpec:
         from fastdns.engine.chains import ServerSpec, ZoneSpec
 
-        # All zones of a block have the same list of handlers, by which the engine knows that they share a chain.
+        # All zones of a block get the same list object, by which the engine recognises a shared chain.
         zones = [ZoneSpec(address.zone, config.handlers, config.filters, config.view) for address, config in server.members]
         return ServerSpec(
             server.address,

@@ -1,4 +1,4 @@
-"""The life of the server process: start, signals, restarts, shutdown, and handing over to a new binary."""
+"""The server process: start, signals, reloads, shutdown, and the upgrade to a new binary."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["Process", "RestartError"]
 
 log = Log()
 
-#: Seconds that queries under way get at the end.
+#: Seconds that the end of the process waits for queries in progress.
 STOP_SECONDS = 5.0
-#: Seconds that coroutines of the control side get at the end.
+#: Seconds that the end of the process waits for coroutines of the control plane.
 CONTROL_SECONDS = 1.0
 WORKERS_DEFAULT_MAX = 8
 
@@ -34,28 +34,28 @@ EXIT_CALLBACK_FAILED = 4
 
 
 def raise_descriptor_limit() -> None:
-    """As many descriptors as the process may have: the usual soft limit of 1,024 is soon used up by connections. Go does so too."""
+    """Raise the soft limit of descriptors to the hard limit, as Go does: connections soon exhaust the usual 1,024."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError):
-        pass  # the limit stands, and accepting pauses when it is met
+        pass  # the limit stays; when it is reached no connections are accepted
 
 
 class RestartError(Exception):
-    """The new configuration did not load; the old one goes on."""
+    """The new configuration was rejected; the former one continues to serve."""
 
 
 class Process:
-    """Everything that exists once. Methods other than `run` may be called from any thread."""
+    """The state of the server process. Methods other than `run` may be called from any thread."""
 
     def __init__(self, flags: Flags) -> None:
         self.flags = flags
         #: What was loaded last, whether it could be served or not.
         self.source: Source | None = None
-        #: What serves; None before the start.
+        #: The configuration that serves; None before the start.
         self.instance: Instance | None = None
         self.engine: Engine | None = None
         self._restarting = threading.Lock()
@@ -65,7 +65,7 @@ class Process:
     # ---- start ----
 
     def run(self) -> int:
-        """Serve until a signal ends it. Returns the exit status, if the process has not ended by itself."""
+        """Serve until a signal ends the process. Returns the exit status when the start fails."""
         from fastdns.server import signals
 
         raise_descriptor_limit()
@@ -89,7 +89,7 @@ class Process:
         try:
             instance.configuration.start(first=inherited is None)
             if not instance.servers:
-                # Only unix:// keys, or every address excluded: there is nothing to do.
+                # Only unix:// keys, or all addresses excluded: there is nothing to serve.
                 self._print(banner.version())
                 flush()
                 return
@@ -131,7 +131,7 @@ class Process:
     # ---- restart ----
 
     def restart(self, source: Source) -> None:
-        """Replace the configuration while serving. Raises RestartError, with the old one going on."""
+        """Replace the configuration while serving. Raises RestartError; the former configuration then continues."""
         with self._restarting:
             old, engine = self.instance, self.engine
             if old is None or engine is None or self._stopping.is_set():
@@ -175,7 +175,7 @@ class Process:
         return new
 
     def _tried(self, new: Instance, engine: Engine) -> Chains | None:
-        """A configuration that has expectations is held to them before it serves. Raises CorefileError."""
+        """Run the expectations of a configuration before it serves. Raises CorefileError when one fails."""
         from fastdns.server import trial
 
         if not trial.expected(new):
@@ -189,7 +189,7 @@ class Process:
         return prepared
 
     def reload(self) -> None:
-        """SIGUSR1: read the Corefile again and restart."""
+        """SIGUSR1: read the Corefile again and reload."""
         log.info("SIGUSR1: Reloading")
         if self.source is None or self.source.built_in:
             log.error("SIGUSR1: no Caddyfile loader with which to reload Caddyfile")
@@ -205,7 +205,7 @@ class Process:
             log.error(f"SIGUSR1: {error}")
 
     def upgrade(self) -> None:
-        """SIGUSR2: start the program again with our sockets, and end once it serves."""
+        """SIGUSR2: start the program again with this process's sockets, and end once the new process serves."""
         log.info("SIGUSR2: Upgrading")
         log.info("Upgrading")
         with self._restarting:
@@ -248,7 +248,7 @@ class Process:
         self.exit(status)
 
     def exit(self, status: int) -> None:
-        """End the process at once. Threads of ours and the interpreter's own end are not waited for."""
+        """End the process at once, without waiting for threads or for the interpreter's finalisation."""
         from fastdns.system import debug
 
         self.remove_pidfile()

@@ -1,4 +1,4 @@
-"""Server blocks to listening addresses: who may share one, and which zones each serves."""
+"""Grouping of server blocks by listening address: which blocks share an address, and which zones it serves."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ class Server:
 
     @property
     def stacktrace(self) -> bool:
-        """The last block has its way, even by saying nothing."""
+        """The value of the last block, also when it is the default."""
         return self.members[-1][1].stacktrace
 
     def last(self, name: str) -> Any:
-        """Of a value of the blocks: the last one that sets it has its way. None where none does."""
+        """The value of the last block that sets it; None when no block does."""
         values = [getattr(config, name) for config in self.configs if getattr(config, name) is not None]
         return values[-1] if values else None
 
 
 def validate(configs: list[Config]) -> None:
-    """Raises CorefileError where two blocks want the same zone on the same address, or one on all addresses and one on a bound one."""
+    """Raises CorefileError when two blocks serve the same zone on the same address, or one on all addresses and one on a bound address."""
     taken: set[tuple[str, str, str, str]] = set()
-    last: dict[tuple[str, str, str], tuple[ZoneAddress, str]] = {}  # whoever registered this zone and port last, and where
+    last: dict[tuple[str, str, str], tuple[ZoneAddress, str]] = {}  # zone and port -> last key without filters, and its host
     for config in configs:
         for address in config.addresses:
             for host in config.listen_hosts:
@@ -80,7 +80,7 @@ def validate(configs: list[Config]) -> None:
 
 
 def group(configs: list[Config]) -> list[Server]:
-    """The servers of a configuration. Raises CorefileError for a port or a transport that cannot be."""
+    """The servers of a configuration. Raises CorefileError for an invalid port or transport."""
     servers: dict[tuple[str, str, str], Server] = {}
     for config in configs:
         config.servers = []
@@ -102,7 +102,7 @@ def group(configs: list[Config]) -> list[Server]:
 
 
 def _check_front(address: ZoneAddress, config: Config) -> None:
-    """Raises CorefileError where an address cannot be served for want of a front end, of a package or of a certificate."""
+    """Raises CorefileError when a front end, a package or a certificate that an address needs is missing."""
     from fastdns.fronts import FRONTS, missing
 
     kind = FRONTS[address.transport]

@@ -1,4 +1,4 @@
-"""Signals: what each one does. Handlers run on the main thread, which does nothing else once the server is up."""
+"""Signal handlers. They run on the main thread, which only waits for signals once the server has started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = Log()
 
 FORCE_QUIT = 2
 
-#: How long a dead child may wait for its parent's thread before it counts as an orphan.
+#: Seconds after which a dead child that no thread has waited for counts as an orphan.
 REAP_SECONDS = 5.0
 
 #: Both ends of the pipe that wakes the main thread.
@@ -35,7 +35,7 @@ class Signalled(Protocol):
 
 
 def install(process: Signalled) -> None:
-    """Take over the signals of the process. Only from the main thread."""
+    """Install the handlers of the process. Must be called from the main thread."""
     global _wake
     interrupted = threading.Event()
 
@@ -55,7 +55,7 @@ def install(process: Signalled) -> None:
         log.info("SIGQUIT: Quitting process immediately")
         process.exit(0)
 
-    # The C handler may run on any thread: the byte that it writes here is what wakes the main one.
+    # The C handler may run on any thread; the octet that it writes here wakes the main thread.
     reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     os.set_blocking(reader, True)
     _wake = (reader, writer)
@@ -72,18 +72,18 @@ def install(process: Signalled) -> None:
 
 
 def wait() -> NoReturn:
-    """Stay here; signals are handled meanwhile."""
+    """Wait for signals for ever; their handlers run here."""
     while True:
         os.read(_wake[0], 64)
 
 
 def _beside(action: Callable[..., object], *arguments: object) -> None:
-    """Run what may take long on a thread of its own, so that the next signal is heard."""
+    """Run a function that can take long on a new thread, so that the next signal is handled at once."""
     threading.Thread(target=action, args=arguments, name="lifecycle", daemon=True).start()
 
 
 def _reap() -> None:
-    """PID 1 of a container collects the orphans that the kernel gives it; children that somebody waits for get some time first."""
+    """As PID 1 of a container, reap orphans. Children that a thread of the process waits for are left alone for some time."""
     global _reaper
     if _reaper is None or not _reaper.is_alive():
         _reaper = threading.Timer(REAP_SECONDS, _collect)

@@ -1,4 +1,4 @@
-"""Where the Corefile comes from, at the start and at every reload."""
+"""The source of the Corefile, at the start and at each reload."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STDIN = "/dev/stdin"
 
 
 class Source:
-    """A Corefile's bytes and the name that errors show. ``path`` is the file to read again, or "" when there is none."""
+    """The octets of a Corefile and its name in errors. ``path`` is the file that a reload reads, or "" when there is none."""
 
     __slots__ = ("built_in", "data", "file", "path")
 
@@ -26,7 +26,7 @@ class Source:
         self.built_in = built_in
 
     def again(self) -> Source:
-        """The Corefile as it is now; what came from standard input stays as it was. Raises OSError."""
+        """Read the Corefile again; one from standard input is unchanged. Raises OSError."""
         if not self.path:
             return self
         with open(self.path, "rb") as file:
@@ -54,7 +54,7 @@ def find(conf: str, port: str) -> Source:
 
 
 def built_in(port: str) -> Source:
-    """What is served without any Corefile."""
+    """The built-in Corefile."""
     return Source(f".:{port} {{\nwhoami\nlog\n}}\n".encode(), DEFAULT_FILE, built_in=True)
 
 

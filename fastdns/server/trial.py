@@ -1,4 +1,4 @@
-"""A configuration that is asked questions before, or without, serving anybody."""
+"""Queries to a configuration before, or without, serving it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Tried(Configuration):
 
 
 class Address:
-    """Stands for a listening address without a socket."""
+    """A listening address without a socket."""
 
     generation = 0
 
@@ -87,11 +87,11 @@ class Trial:
         self.engine.start()
 
     def ask(self, packet: bytes, client: bytes, address: str = "", tcp: bool = False) -> Explained:
-        """One query to an address (default: the first). Raises ValueError."""
+        """Run one query at an address (default: the first). Raises ValueError."""
         return ask_of(self.engine, self.instance, self.chains, address, packet, client, tcp)
 
     def failures(self) -> list[str]:
-        """What is wrong with the answers that the Corefile expects."""
+        """Run the expectations of the Corefile; returns a text for each one that fails."""
         return failures(self.engine, self.instance, self.chains)
 
     def close(self) -> None:
@@ -102,12 +102,12 @@ class Trial:
 
 
 def expected(instance: Instance) -> list[tuple[str, Expectation]]:
-    """All expectations of a configuration with the address that each is asked of: the first one of its block."""
+    """All expectations of a configuration, each with the first address of its block."""
     return [(config.servers[0], expectation) for config in instance.configuration.configs if config.servers for expectation in expectations(config.values)]
 
 
 def failures(engine: Engine, instance: Instance, chains: Chains) -> list[str]:
-    """What is wrong with the answers that a configuration's Corefile expects."""
+    """Run the expectations of a configuration; returns a text for each one that fails."""
     found = []
     for address, expectation in expected(instance):
         found += verify([expectation], partial(ask_of, engine, instance, chains, address))
@@ -115,7 +115,7 @@ def failures(engine: Engine, instance: Instance, chains: Chains) -> list[str]:
 
 
 def ask_of(engine: Engine, instance: Instance, chains: Chains, address: str, packet: bytes, client: bytes, tcp: bool = False) -> Explained:
-    """One query to an address of a configuration, such as ``dns://:53`` ("": the first). Raises ValueError."""
+    """Run one query at an address of a configuration, such as ``dns://:53`` ("": the first). Raises ValueError."""
     from fastdns.server.explain import explain
 
     if not instance.listeners:

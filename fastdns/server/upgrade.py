@@ -1,6 +1,6 @@
-"""SIGUSR2: the same program anew, with our sockets open and our Corefile on its standard input.
+"""SIGUSR2: starts the program again as a child process, with this process's sockets and its Corefile on standard input.
 
-The child says "served" through a pipe once it serves; until then, and if it fails, the parent goes on.
+The child writes to a pipe once it serves. Until then, and if it fails, the parent continues to serve.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHILD_SECONDS = 60.0
 
 
 class Inheritance:
-    """What the parent left us."""
+    """Corefile and descriptors from the parent process."""
 
     def __init__(self, source: Source, listeners: dict[str, list[int]], report: int) -> None:
         self.source = source
@@ -36,7 +36,7 @@ class Inheritance:
         self._report = report
 
     def succeeded(self) -> None:
-        """Tell the parent that we serve, with copies of the descriptors that it gave us."""
+        """Notify the parent that this process serves, with duplicates of the inherited descriptors."""
         for descriptors in self.listeners.values():
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -45,7 +45,7 @@ class Inheritance:
 
 
 def inherit() -> Inheritance | None:
-    """What a parent left us on standard input, or None when we were started by somebody else."""
+    """Read what the parent wrote to standard input; None when this process was not started by SIGUSR2."""
     if os.environ.pop(VARIABLE, "") != "1":
         return None
     import json
@@ -60,7 +60,7 @@ def inherit() -> Inheritance | None:
 
 
 def hand_over(source: Source, listeners: dict[str, Listener | FrontListener]) -> None:
-    """Start the child and wait until it serves. Raises OSError when it does not; it is dead then."""
+    """Start the child and wait until it serves. Raises OSError when it does not; the child is then dead."""
     import json
     import select
     import subprocess

@@ -1,4 +1,4 @@
-"""What a plugin's set-up sees: the controller, its server block, the hooks of a configuration, the directives."""
+"""The API of a plugin's set-up: the controller, its server block, the hooks of a configuration, the registry of directives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the directives of one server block configure, and the hooks that they leave behind."""
+"""The configuration of one server block, which the set-ups of its directives fill, and the hooks of a configuration."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Hook = Callable[[], object]
 
 
 class Config:
-    """One server block: its keys share the handlers and everything else here."""
+    """The configuration of one server block; all its keys share it."""
 
     def __init__(self, addresses: list[ZoneAddress]) -> None:
-        #: What the block serves, in the order of its keys.
+        #: Zones and addresses that the block serves, in the order of its keys.
         self.addresses = addresses
         #: File and line of the first of them; "" and 0 where they are unknown.
         self.place: tuple[str, int] = ("", 0)
@@ -34,7 +34,7 @@ class Config:
         self.root = ""
         #: Crash on errors and log more, from the directive `debug`.
         self.debug = False
-        #: Log where an error came from, from `errors { stacktrace }`.
+        #: Log the traceback of errors, from `errors { stacktrace }`.
         self.stacktrace = False
         #: Seconds, from `timeouts`; None leaves the server's default.
         self.read_timeout: float | None = None
@@ -48,15 +48,15 @@ class Config:
         self.tls: Any = None
         #: Name of the view, from `view`; "" for none.
         self.view = ""
-        #: All must hold, or the next block of the same zone is tried.
+        #: Conditions: unless all are true for a query, the next block of the same zone is tried.
         self.filters: list[Any] = []
         #: The chain, outermost first.
         self.handlers: list[NativeHandler] = []
         #: Handler by directive. Complete once every directive is set up: look others up in a start-up hook.
         self.registry: dict[str, NativeHandler] = {}
-        #: Values of plugins by a key of theirs, for other plugins of the block.
+        #: Values that plugins share within the block; each plugin chooses its keys.
         self.values: dict[str, Any] = {}
-        #: See `Controller.on_complete`: the directive, and what it left.
+        #: Functions of `Controller.on_complete`, with their directives.
         self.checks: list[tuple[str, Hook]] = []
         #: Labels of the servers that serve the block, such as ``dns://:53``; set before the start-up hooks.
         self.servers: list[str] = []
@@ -76,12 +76,12 @@ class Config:
 
 
 class Hooks:
-    """Functions that plugins want called as a configuration comes and goes, each list in the order of set-up."""
+    """Functions that plugins registered for the life of a configuration, each list in the order of set-up."""
 
     __slots__ = ("final_shutdown", "first_startup", "has_started", "restart", "restart_failed", "shutdown", "started", "startup")
 
     def __init__(self, parts: Iterable[Hooks] = ()) -> None:
-        """Those of ``parts``, one after another."""
+        """The hooks of ``parts``, concatenated."""
         parts = list(parts)
 
         def gathered(kind: str) -> list[Hook]:

@@ -1,4 +1,4 @@
-"""The controller: all that a plugin's ``setup(controller)`` sees of the Corefile and of the server."""
+"""The controller: the argument of a plugin's ``setup(controller)``, with its part of the Corefile and access to the server."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ONCE = "this plugin can only be used once per Server Block"
 
 
 class Controller(Dispenser):
-    """Arguments of one directive in one server block (all its occurrences), and the block that they are for.
+    """The arguments of all occurrences of one directive in one server block, and the block's configuration.
 
-    A set-up runs once for each block. What it raises as CorefileError, ValueError or OSError refuses the
-    Corefile, told as ``plugin/NAME: MESSAGE``; errors made by `err` and its like also tell file and line.
+    A set-up runs once for each block. If it raises CorefileError, ValueError or OSError, the Corefile is rejected
+    with the text ``plugin/NAME: MESSAGE``; exceptions made by `err` and its like add file and line.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Controller(Dispenser):
         self.directive = directive
         self.config = config
         self.hooks = hooks
-        #: Values of plugins by a key of theirs, for all blocks of this configuration.
+        #: Values that plugins share across all blocks of this configuration; each plugin chooses its keys.
         self.values: dict[str, Any] = {} if values is None else values
         #: The running `fastdns.server.process.Process`; None in tests of a set-up alone.
         self.process = process
@@ -81,7 +81,7 @@ class Controller(Dispenser):
     # ---- arguments, read from the cursor ----
 
     def once(self) -> bool:
-        """``next()`` for a directive that may stand in a block only once: raises for the second. Use it in place of `next`."""
+        """`next` for a directive that may occur only once in a block: raises CorefileError at the second occurrence."""
         if not self.next():
             return False
         if self._cursor > 0:
@@ -89,25 +89,25 @@ class Controller(Dispenser):
         return True
 
     def arg(self) -> str:
-        """The next word of the line; raises when there is none."""
+        """The next word of the line. Raises CorefileError when there is none."""
         if not self.next_arg():
             raise self.arg_err()
         return self.val()
 
     def one_arg(self) -> str:
-        """The one word that the rest of the line must be."""
+        """The rest of the line, which must be one word. Raises CorefileError."""
         arguments = self.remaining_args()
         if len(arguments) != 1:
             raise self.arg_err()
         return arguments[0]
 
     def no_args(self) -> None:
-        """Raises when the line goes on, even if only with a block."""
+        """Raises CorefileError when the line has a further word or an opening brace."""
         if self.next_arg():
             raise self.arg_err()
 
     def args(self, least: int, most: int | None = None) -> list[str]:
-        """The rest of the line; raises unless it has ``least`` to ``most`` words (None: any number)."""
+        """The rest of the line. Raises CorefileError unless it has ``least`` to ``most`` words (None: any number)."""
         arguments = self.remaining_args()
         if len(arguments) < least or (most is not None and len(arguments) > most):
             raise self.arg_err()
@@ -118,7 +118,7 @@ class Controller(Dispenser):
         arguments = self.remaining_args()
         return self.zones(arguments) if arguments else ["."]
 
-    # ---- values; ValueError as Go words it ----
+    # ---- values; ValueError with Go's error text ----
 
     def duration(self, text: str) -> int:
         """Nanoseconds of a Go duration."""
@@ -143,33 +143,33 @@ class Controller(Dispenser):
     # ---- hooks; each takes no argument and may raise ----
 
     def on_complete(self, check: Hook) -> None:
-        """Once every directive is set up, also where a Corefile is only checked: what this one wants of others in its block."""
+        """Called once all directives of the block are set up, also when a Corefile is only checked: for what depends on other directives."""
         self.config.checks.append((self.directive, check))
 
     def on_first_startup(self, hook: Hook) -> None:
-        """At the process's start, before `on_startup`; not at a restart."""
+        """Called at the start of the process, before `on_startup`; not at a reload."""
         self.hooks.first_startup.append(hook)
 
     def on_startup(self, hook: Hook) -> None:
-        """Before this configuration serves. A failure refuses it."""
+        """Called before this configuration serves. An exception rejects the configuration."""
         self.hooks.startup.append(hook)
 
     def on_started(self, hook: Hook) -> None:
-        """Once this configuration serves."""
+        """Called once this configuration serves."""
         self.hooks.started.append(hook)
 
     def on_restart(self, hook: Hook) -> None:
-        """Before another configuration is loaded: release addresses that it may want. A failure stops the restart."""
+        """Called before another configuration is loaded, to release addresses that it may use. An exception stops the reload."""
         self.hooks.restart.append(hook)
 
     def on_restart_failed(self, hook: Hook) -> None:
-        """The other configuration did not load: this one goes on."""
+        """Called when the other configuration was rejected: this one continues to serve."""
         self.hooks.restart_failed.append(hook)
 
     def on_shutdown(self, hook: Hook) -> None:
-        """Another configuration has taken over, the process ends, or this configuration is refused after a start-up hook of the directive has run."""
+        """Called when another configuration serves, when the process ends, or when this configuration is rejected after a start-up hook has run."""
         self.hooks.shutdown.append(hook)
 
     def on_final_shutdown(self, hook: Hook) -> None:
-        """The process ends; after every `on_shutdown`, while still serving."""
+        """Called when the process ends, after all `on_shutdown` functions, while still serving."""
         self.hooks.final_shutdown.append(hook)

@@ -12,9 +12,9 @@ __all__ = ["parse_limits"]
 
 
 def parse_limits(controller: Controller, least: Mapping[str, int]) -> dict[str, int]:
-    """``DIRECTIVE { NAME N … }``: what is given of the properties in ``least``, each at most once; N is at least 0 or 1, as ``least`` says.
+    """Read ``DIRECTIVE { NAME N … }``: the given properties, each at most once. ``least`` has their names and the lowest N of each.
 
-    Of several such directives in a block the first one counts, and the others are not looked at. Raises CorefileError.
+    Of several occurrences in a block only the first one is read. Raises CorefileError.
     """
     limits: dict[str, int] = {}
     controller.next()

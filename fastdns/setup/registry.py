@@ -1,6 +1,6 @@
-"""The directives: their order, which is that of the chain, and where each one's set-up comes from.
+"""The registry of directives: their order, which is that of the chain, and their set-ups.
 
-In-tree plugins stand in ``plugin.cfg``; one is imported when a Corefile first uses it. Other packages add
+In-tree plugins are listed in ``plugin.cfg``; one is imported when a Corefile first uses it. Other packages add
 theirs through the entry-point group ``fastdns.plugins``, which is read only when a directive is unknown or
 all are to be listed, or through `register`.
 """
@@ -36,15 +36,15 @@ __all__ = [
 #: A plugin's set-up: takes the controller. None, or a handler to be added to the chain.
 Setup = Callable[[Any], Any]
 
-#: Where a plugin from elsewhere stands unless it says otherwise: just above this directive.
+#: A plugin from another package is placed above this directive unless it has `before` or `after`.
 DEFAULT_ANCHOR = "forward"
 
 GROUP = "fastdns.plugins"
 
-#: What Cython says of a module that was compiled against other declarations.
+#: Cython's error for a module that was compiled against other declarations.
 REBUILD = re.compile(r"fastdns\..*(size changed, may indicate binary incompatibility|has wrong signature|does not export expected C)")
 
-#: Directive that loads a plugin from a file; it stands where the file says, see `load_file`.
+#: Directive that loads a plugin from a file, which determines its place in the chain; see `load_file`.
 FILE_DIRECTIVE = "plugin"
 
 
@@ -70,7 +70,7 @@ _entry_points_read = False
 def register(name: str, setup: Setup, *, before: str = "", after: str = "", traits: Traits | None = None) -> None:
     """Add a directive whose plugin is not in the tree.
 
-    It stands just above the directive ``before``, just below ``after``, or by default above ``forward``.
+    Its place is just above the directive ``before``, just below ``after``, or by default above ``forward``.
     Raises ValueError when the name is taken or the other directive does not exist.
     """
     _add(Added(name, setup, before, after, "register()", traits or Traits()))
@@ -106,12 +106,12 @@ def in_order() -> list[str]:
 
 
 def anchored(order: list[str], additions: list[tuple[str, str, str]]) -> list[str]:
-    """``order`` with names put in: (name, before, after). Additions at one place keep their own order; one may stand beside another.
+    """``order`` with additions inserted: (name, before, after). Additions at one place keep their order; ``before`` may be another addition.
 
     Raises ValueError for a place that does not exist.
     """
     rest = additions
-    below: dict[str, int] = {}  # additions that already stand after a directive
+    below: dict[str, int] = {}  # number of additions already placed after a directive
     while rest:
         left = []
         for name, before, after in rest:
@@ -256,7 +256,7 @@ def _read_entry_points() -> None:
             raise CorefileError(f"plugin/{point.name}: {origin} cannot be imported: {unloadable(error)}") from error
         places = [str(getattr(found, side, "") or getattr(module, side, "")) for side in ("before", "after")]
         waiting.append(Added(point.name, setup, places[0], places[1], origin, declared))
-    # One may stand beside another that comes later.
+    # A plugin's place may refer to one that is added later.
     while waiting:
         left, problem = [], None
         for plugin in waiting:

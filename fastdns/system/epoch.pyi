@@ -9,8 +9,8 @@ def online(worker: int) -> None:
 def offline(worker: int) -> None:
     """Put a worker's slot offline. Raises ValueError when the number is not below 64."""
 
-class Ticket:
-    """A moment after which the workers seen online must have gone on."""
+class Mark:
+    """The counters of all workers at the time of construction."""
 
     def passed(self) -> bool:
-        """Whether each of them has since been offline or quiescent."""
+        """Whether each worker has been offline or quiescent since then."""

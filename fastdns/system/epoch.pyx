@@ -1,4 +1,4 @@
-"""Quiescent-state reclamation: workers announce, writers take tickets and wait. See the .pxd."""
+"""Quiescent-state reclamation: workers announce quiescent states, writers take marks and wait. The contract is in system/epoch.pxd."""
 
 from fastdns.system.atomic cimport atomic_fence, atomic_load64, atomic_store64
 from posix.unistd cimport usleep
@@ -9,7 +9,7 @@ cdef EpochSlot epoch_slots[EPOCH_WORKERS]
 cdef void epoch_online(uint32_t worker) noexcept nogil:
     cdef EpochSlot *slot = &epoch_slots[worker]
     atomic_store64(&slot.counter, (slot.counter + 1) | 1)
-    # The store must be seen before anything that the worker loads next: a writer that still sees it offline would free at once.
+    # The store must be visible before the worker's next load: a writer that still reads "offline" would free at once.
     atomic_fence()
 
 
@@ -24,26 +24,26 @@ cdef void epoch_offline(uint32_t worker) noexcept nogil:
     atomic_store64(&slot.counter, (slot.counter + 1) & ~<uint64_t>1)
 
 
-cdef void epoch_ticket(EpochTicket *ticket) noexcept nogil:
+cdef void epoch_mark(EpochMark *mark) noexcept nogil:
     cdef uint32_t i
     atomic_fence()
     for i in range(EPOCH_WORKERS):
-        ticket.seen[i] = atomic_load64(&epoch_slots[i].counter)
+        mark.seen[i] = atomic_load64(&epoch_slots[i].counter)
 
 
-cdef bint epoch_passed(const EpochTicket *ticket) noexcept nogil:
+cdef bint epoch_passed(const EpochMark *mark) noexcept nogil:
     cdef uint32_t i
     for i in range(EPOCH_WORKERS):
-        if ticket.seen[i] & 1 and atomic_load64(&epoch_slots[i].counter) == ticket.seen[i]:
+        if mark.seen[i] & 1 and atomic_load64(&epoch_slots[i].counter) == mark.seen[i]:
             return False
     atomic_fence()
     return True
 
 
 cdef void epoch_wait() noexcept nogil:
-    cdef EpochTicket ticket
-    epoch_ticket(&ticket)
-    while not epoch_passed(&ticket):
+    cdef EpochMark mark
+    epoch_mark(&mark)
+    while not epoch_passed(&mark):
         usleep(100)
 
 
@@ -61,12 +61,12 @@ def offline(uint32_t worker) -> None:
     epoch_offline(worker)
 
 
-cdef class Ticket:
-    """A moment after which the workers seen online must have gone on; ``passed()`` says whether all have."""
-    cdef EpochTicket ticket
+cdef class Mark:
+    """The counters of all workers at the time of construction; ``passed()`` is true when each has been offline or quiescent since."""
+    cdef EpochMark mark
 
     def __cinit__(self):
-        epoch_ticket(&self.ticket)
+        epoch_mark(&self.mark)
 
     def passed(self) -> bool:
-        return epoch_passed(&self.ticket)
+        return epoch_passed(&self.mark)

@@ -1,7 +1,7 @@
-"""The text of a metrics page (text format 0.0.4), byte for byte as Prometheus's Go client prints it.
+"""The metrics page in Prometheus's text format 0.0.4, byte for byte as Prometheus's Go client prints it.
 
-`prometheus_client` prints labels, numbers and `_created` in its own way, and importing it costs 4 MB; its registry is read all the same once
-some plugin has imported it.
+`prometheus_client` prints labels, numbers and `_created` differently, and importing it takes 4 MB. When a plugin has imported it, the metrics of
+its default registry are part of the page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Sample = tuple[str, Iterable[tuple[str, str]], float]
 
 
 def page() -> bytes:
-    """Every family that has samples, in the order of the names."""
+    """All metric families that have samples, sorted by name."""
     families = dict(_native())
     for name, lines in _foreign():
         families.setdefault(name, lines)
@@ -44,7 +44,7 @@ def _native() -> Iterator[tuple[str, list[str]]]:
 
 
 def _buckets(labels: list[tuple[str, str]], bounds: tuple[float, ...], counts: list[int], total: float) -> Iterator[Sample]:
-    """The bound is the last label whatever its name; buckets count all that is below them."""
+    """The label `le` is the last one. Counts of buckets are cumulative."""
     below = 0
     for bound, count in zip((*bounds, math.inf), counts, strict=True):
         below += count
@@ -54,7 +54,7 @@ def _buckets(labels: list[tuple[str, str]], bounds: tuple[float, ...], counts: l
 
 
 def _foreign() -> Iterator[tuple[str, list[str]]]:
-    """Families of prometheus_client's default registry, but for those of the process, which are ours."""
+    """Families of prometheus_client's default registry, without those of the process, which fastdns has itself."""
     client = sys.modules.get("prometheus_client")
     if client is None:
         return
@@ -106,7 +106,7 @@ def number(value: float) -> str:
     whole, _, fraction = mantissa.partition(".")
     if exponent:
         power = int(exponent)
-    else:  # Python goes over to exponents later than Go
+    else:  # Python uses exponents from larger numbers on than Go
         power = len(whole) - 1 if whole != "0" else len(fraction.lstrip("0")) - len(fraction) - 1
     digits = (whole + fraction).strip("0") if not exponent else (whole + fraction).rstrip("0")
     return f"{sign}{digits[0]}{'.' + digits[1:] if digits[1:] else ''}e{power:+03d}"

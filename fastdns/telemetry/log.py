@@ -1,6 +1,6 @@
 """The process's log on standard output: ``[LEVEL] plugin/NAME: text``, no timestamps.
 
-Lines go through the native ring (`fastdns.telemetry.log_writer`), so a stuck pipe drops lines and never holds up whoever logs.
+Lines go through `fastdns.telemetry.log_writer`: when the output is blocked lines are dropped, and a thread that logs never waits.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from fastdns.telemetry import log_writer
 
 __all__ = ["Log", "debug_wanted", "divert", "flush", "set_debug", "write"]
 
-#: Seconds that the process's end waits for lines to leave.
+#: Seconds that the end of the process waits until all lines are written.
 FLUSH_SECONDS = 2.0
 
 
 class Log:
-    """A named source of lines: ``Log("plugin/cache")``; "" prints no name."""
+    """Writes lines with the name of their source, such as ``Log("plugin/cache")``; with "" lines have no name."""
 
     __slots__ = ("prefix",)
 
@@ -26,7 +26,7 @@ class Log:
         self.prefix = f"{name}: " if name else ""
 
     def debug(self, text: str) -> None:
-        """A line that appears only while some server block uses `debug`."""
+        """A line that is written only while a server block has the directive `debug`."""
         if log_writer.debugging():
             self._put("DEBUG", text)
 
@@ -52,32 +52,32 @@ class Log:
             log_writer.put(f"[{level}] {self.prefix}{text}")
 
 
-#: Takes level and text of what would be logged.
+#: A function that gets level and text of each line.
 _listener: Callable[[str, str], None] | None = None
 
 
 def divert(listener: Callable[[str, str], None] | None) -> Callable[[str, str], None] | None:
-    """Have lines of `Log` go to a function, for commands whose output is something else; None: to the log again. Returns where they went before."""
+    """Pass the lines of `Log` to a function, for commands whose output is not a log; None: write them again. Returns the former function."""
     global _listener
     before, _listener = _listener, listener
     return before
 
 
 def write(text: str) -> None:
-    """A line as it is, without level."""
+    """Write a line without level."""
     log_writer.put(text)
 
 
 def flush(seconds: float = FLUSH_SECONDS) -> None:
-    """Wait until the lines so far have left, at most so long."""
+    """Wait until the lines so far are written, at most this many seconds."""
     log_writer.flush(seconds)
 
 
 def set_debug(wanted: bool) -> None:
-    """Whether DEBUG lines appear; for the whole process."""
+    """Set whether DEBUG lines are written, process-wide."""
     log_writer.set_debug(wanted)
 
 
 def debug_wanted() -> bool:
-    """Whether DEBUG lines appear."""
+    """Whether DEBUG lines are written."""
     return log_writer.debugging()

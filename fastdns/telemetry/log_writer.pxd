@@ -1,11 +1,12 @@
-"""Lines for standard output from any thread, written by a thread of their own: a stuck pipe drops lines and counts them, never blocks a worker."""
+"""Log lines: any thread puts a line into a ring, and one native thread writes the rings to standard output. When the output is blocked and a ring is
+full, lines are dropped and counted; a worker never waits."""
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef enum:
-    LOG_LINE_MAX = 2048             # longer lines are cut
+    LOG_LINE_MAX = 2048             # octets; longer lines are truncated
 
-cdef int log_debug                  # 1: DEBUG lines are wanted (process-wide, set on the control side)
+cdef int log_debug                  # 1: DEBUG lines are written (process-wide; set by a thread that holds the GIL)
 
-# Puts a line (without its newline) into the calling worker's ring; 0, or -1 when it was full and the line was dropped and counted.
-# worker METRIC_CONTROL (64) is for threads that hold the GIL.
+# Copies a line (without its newline) into the calling worker's ring. 0, or -1 when the ring is full: the line is dropped and counted.
+# Threads that hold the GIL pass METRIC_CONTROL (64) as worker.
 cdef int log_put(uint32_t worker, const char *line, uint32_t length) noexcept nogil

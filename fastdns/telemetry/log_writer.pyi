@@ -1,22 +1,22 @@
-"""Lines for standard output, written by a thread of their own."""
+"""Log lines, which a native thread writes to standard output; the native side is in ``log_writer.pxd``."""
 
 def put(line: str) -> bool:
-    """Put one line, without its newline, from any thread that holds the GIL; False when it was dropped.
+    """Queue one line, without its newline. False: the ring was full and the line was dropped.
 
-    Control characters, newlines too, come out as ``\\DDD``; at most 2,048 octets are written.
+    Control characters, newlines included, are written as ``\\DDD``. Lines are truncated to 2,048 octets.
     """
 
 def flush(timeout: float = 1.0) -> bool:
-    """Wait until every line put so far is written; False when that takes longer than ``timeout`` seconds (a stuck pipe)."""
+    """Wait until all lines queued so far are written. False when that takes longer than ``timeout`` seconds (the output is blocked)."""
 
 def dropped() -> int:
-    """Lines dropped since the start: a ring was full, or the output refused them."""
+    """The number of lines dropped since the start of the process: a ring was full, or writing failed."""
 
 def set_output(fd: int) -> int:
-    """Write to another descriptor from now on (1 at the start); returns the former one."""
+    """Set the descriptor that lines are written to (1 at first). Returns the former one."""
 
 def set_debug(wanted: bool) -> None:
-    """Whether DEBUG lines are wanted, process-wide."""
+    """Set whether DEBUG lines are written, process-wide."""
 
 def debugging() -> bool:
-    """Whether DEBUG lines are wanted."""
+    """Whether DEBUG lines are written."""

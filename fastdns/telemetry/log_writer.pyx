@@ -1,7 +1,7 @@
-"""Lines for standard output: a ring of octets for each worker, and a thread of its own that writes them. See the .pxd.
+"""Log lines: a ring for each worker, and one native thread that writes them to standard output. The contract is in telemetry/log_writer.pxd.
 
-The writer sleeps on a futex. Woken, it waits a few milliseconds for company before it writes, so that a line for every query costs a wake-up a
-batch instead of one a line.
+The writer sleeps on a futex. After a wake-up it waits a few milliseconds for further lines before it writes, so that a line per query costs one wake-up
+per batch of lines.
 """
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdlib cimport calloc
@@ -29,29 +29,29 @@ cdef extern from *:
     void log_unlock() noexcept nogil
 
 cdef enum:
-    RING_SIZE = 262144          # octets of lines that a worker may be ahead of the writer; a power of two
+    RING_SIZE = 262144          # octets; a power of two
     BATCH = 65536               # octets of one write
-    COMPANY = 4000              # microseconds that the first line of a batch waits
+    COMPANY = 4000              # microseconds from the first line of a batch to its write
 
-cdef struct Head:               # of a line in a ring: aligned, the text follows
-    uint64_t number             # lines are numbered across the rings, so that they are written in the order they were put
-    uint64_t length             # of the text, newline included
+cdef struct Head:               # header of a line in a ring, aligned to 8; the text follows
+    uint64_t number             # lines are numbered across all rings and written in this order
+    uint64_t length             # octets of the text, newline included
 
-cdef struct Ring:               # one producer, one consumer; positions grow for ever
-    uint64_t head               # octets put, always at the end of a line, rounded up to 8
+cdef struct Ring:               # one producer, one consumer; positions are never reset
+    uint64_t head               # octets put, up to the end of a line, rounded up to 8
     uint64_t dropped            # lines
     uint64_t padding[6]
     uint64_t tail               # octets taken
     uint64_t more_padding[7]
     char data[RING_SIZE]
 
-cdef void *rings[METRIC_CONTROL + 1]    # made by their first line
+cdef void *rings[METRIC_CONTROL + 1]    # allocated by a worker's first line
 cdef uint64_t last_number = 0
 cdef uint32_t asleep = 0                # 1 while the writer waits for a line
 cdef uint32_t started = 0               # 1 once there is a writer
-cdef char batch[BATCH]                  # the writer's
-cdef uint64_t batch_length = 0          # octets taken from the rings but not written yet
-cdef uint64_t refused = 0               # lines that the output would not take
+cdef char batch[BATCH]                  # used by the writer only
+cdef uint64_t batch_length = 0          # octets taken from the rings and not yet written
+cdef uint64_t refused = 0               # lines lost because writing failed
 cdef int output = 1
 cdef int log_debug = 0
 
@@ -80,7 +80,7 @@ cdef int ring_put(uint32_t worker, const char *line, uint32_t length) noexcept n
         atomic_store_pointer(&rings[worker], ring)
     if length > LOG_LINE_MAX:
         length = LOG_LINE_MAX
-        while length and (<unsigned char>line[length] & 0xc0) == 0x80:  # not within a character
+        while length and (<unsigned char>line[length] & 0xc0) == 0x80:  # truncates at the end of a character
             length -= 1
     if record_size(length + 1) > RING_SIZE - (ring.head - atomic_load64(&ring.tail)):
         atomic_count64(&ring.dropped, 1)
@@ -128,7 +128,7 @@ cdef void *write_lines(void *nothing) noexcept nogil:
 
 
 cdef bint waiting() noexcept nogil:
-    """Whether some line is not written yet."""
+    """Whether a line has not been written yet."""
     cdef Ring *ring
     cdef uint32_t i
     for i in range(METRIC_CONTROL + 1):
@@ -139,9 +139,9 @@ cdef bint waiting() noexcept nogil:
 
 
 cdef bint write_batch() noexcept nogil:
-    """Writes what stands in the rings, a buffer full at a time; whether there was anything."""
+    """Writes the contents of the rings in batches. Returns whether there was anything to write."""
     cdef bint any = False, full = True
-    while full and collect():   # lines put meanwhile wait for company again
+    while full and collect():   # lines put after a batch that was not full wait for the next one
         any = True
         full = batch_length > BATCH // 2
         write_out()
@@ -149,7 +149,7 @@ cdef bint write_batch() noexcept nogil:
 
 
 cdef bint collect() noexcept nogil:
-    """Fills the buffer with lines in the order of their numbers; False when there are none."""
+    """Fills the batch with lines in the order of their numbers. False when there are none."""
     cdef Ring *ring
     cdef Ring *first
     cdef Head head
@@ -172,7 +172,7 @@ cdef bint collect() noexcept nogil:
 
 
 cdef void write_out() noexcept nogil:
-    """Empties the buffer. What cannot be written at all (the reader is gone, the disk is full) is dropped and counted."""
+    """Writes the batch. When writing fails (the reader has closed, the disk is full) the lines are dropped and counted."""
     cdef pollfd ready
     cdef uint64_t done = 0
     cdef ssize_t written
@@ -201,10 +201,10 @@ cdef uint64_t count_lines(const char *at, const char *end) noexcept nogil:
     return lines
 
 
-# ---- the Python side ----
+# ---- Python ----
 
 def put(str line not None) -> bool:
-    """Put one line, without its newline; False when it was dropped. Control characters come out as \\DDD."""
+    """Queue one line, without its newline. False when it was dropped. Control characters are written as \\DDD."""
     if not line.isprintable():
         line = "".join([escaped(character) for character in line])
     cdef bytes text = line.encode("utf-8", "backslashreplace")
@@ -212,7 +212,7 @@ def put(str line not None) -> bool:
 
 
 cdef str escaped(str character):
-    """Octets that steer a terminal or end a line, as in a name's presentation form; the rest as it is."""
+    """Escapes control characters as \\DDD; other octets stay as they are."""
     cdef int code = ord(character)
     if code >= 0xd800 and code < 0xe000 or code in (0x2028, 0x2029):
         return f"\\u{code:04x}"
@@ -222,7 +222,7 @@ cdef str escaped(str character):
 
 
 def flush(double timeout=1.0) -> bool:
-    """Wait until every line put so far is written; False when that takes longer than `timeout` seconds (a stuck pipe)."""
+    """Wait until all lines queued so far are written. False when that takes longer than `timeout` seconds (the output is blocked)."""
     cdef int naps = <int>(timeout * 1000)
     with nogil:
         while waiting():
@@ -234,7 +234,7 @@ def flush(double timeout=1.0) -> bool:
 
 
 def dropped() -> int:
-    """Lines that nobody will see: a ring was full, or the output refused them."""
+    """The number of lines dropped: a ring was full, or writing failed."""
     cdef Ring *ring
     cdef uint32_t i
     count = atomic_load64(&refused)
@@ -246,7 +246,7 @@ def dropped() -> int:
 
 
 def set_output(int fd) -> int:
-    """Write to another descriptor from now on; returns the former one."""
+    """Set the descriptor that lines are written to. Returns the former one."""
     global output
     before = output
     atomic_poke_fd(&output, fd)

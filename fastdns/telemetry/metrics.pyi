@@ -1,4 +1,4 @@
-"""Counters, gauges and histograms; native code writes them through the .pxd."""
+"""Counters, gauges and histograms; the native side is in ``metrics.pxd``."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -9,8 +9,8 @@ registry: dict[str, Metric]
 class Metric:
     """A metric and its children, one for each set of label values.
 
-    A name that exists gives another view of the standing metric; ValueError when kind, labels or buckets differ.
-    Children never observed are not exposed, but for gauges and for metrics without labels.
+    A second Metric with the same name uses the same cells; ValueError when kind, labels or buckets differ.
+    Children without an observation are not exposed, except for gauges and metrics without labels.
     """
 
     name: str
@@ -19,7 +19,7 @@ class Metric:
     labels: tuple[str, ...]
     #: Upper bounds of a histogram's buckets, in the exposed unit, without +Inf.
     bounds: tuple[float, ...]
-    #: Raw units in one exposed unit: 1e9 for seconds kept as nanoseconds.
+    #: Raw units in one exposed unit: 1e9 for seconds stored as nanoseconds.
     scale: float
 
     def __init__(
@@ -32,25 +32,25 @@ class Metric:
         scale: float = 1.0,
     ) -> None: ...
     def cell(self, values: tuple[str, ...], zero: bool = False) -> int:
-        """The first cell of a child, made when new; ``zero`` exposes it before its first observation. MemoryError when cells run out."""
+        """The first cell of a child, allocated when it is new. ``zero``: expose it before its first observation. MemoryError when no cell is left."""
 
     def table(self, axes: tuple[str | tuple[str, ...], ...]) -> int:
-        """The first cell of a run of children: each axis is one label's value or a tuple of values, the last one the fastest."""
+        """The first cell of a table of children in row-major order: each axis is one label's value or a tuple of values. MemoryError as `cell`."""
 
     def add(self, values: tuple[str, ...], n: int = 1) -> None:
-        """Count n (raw units) on a child."""
+        """Add n raw units to a child."""
 
     def set(self, values: tuple[str, ...], value: float) -> None:
         """Set a gauge."""
 
     def observe(self, values: tuple[str, ...], value: float) -> None:
-        """One observation of a histogram, in its exposed unit. ValueError for other kinds."""
+        """Add one observation to a histogram, in its exposed unit. ValueError for other kinds."""
 
     def watch(self, values: tuple[str, ...], function: Callable[[], float]) -> None:
-        """Let a function give the child's value whenever the page is read; when it raises, the sample is missing."""
+        """Register a function that returns the child's value whenever the metric is read. When it raises, the sample is left out."""
 
     def forget(self, values: tuple[str, ...] | None = None) -> None:
-        """Drop what `set` and `watch` gave a child, or all children."""
+        """Remove what `set` and `watch` gave a child, or all children (None)."""
 
     def collect(self) -> list[tuple[tuple[str, ...], float | tuple[list[int], float]]]:
         """Label values and value of each exposed child, sorted; for histograms the count of each bucket (+Inf last) and the sum."""
@@ -59,4 +59,4 @@ def prepare(workers: int) -> None:
     """Map the rows of this many workers. ValueError above 64, OSError without address space."""
 
 def cells() -> int:
-    """How many cells are in use."""
+    """The number of cells in use."""

@@ -1,4 +1,4 @@
-"""Counters, gauges and histograms: rows of cells that workers write and a scrape sums. See the .pxd."""
+"""Counters, gauges and histograms. The contract is in telemetry/metrics.pxd."""
 from libc.errno cimport errno
 from fastdns.system.atomic cimport atomic_peek64
 
@@ -8,14 +8,14 @@ cdef extern from "<sys/mman.h>" nogil:
     enum: PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE
 
 cdef enum:
-    SINK = METRIC_BUCKETS_MAX + 2   # cell 0 and those that a histogram observed at cell 0 would touch
+    SINK = METRIC_BUCKETS_MAX + 2   # cells that are never exposed: cell 0, and those that an observation at cell 0 writes
 
 cdef uint64_t *metric_rows[65]
 cdef uint32_t next_cell = SINK
-cdef uint32_t mapped[65]            # numbers of the rows that are mapped
+cdef uint32_t mapped[65]            # the workers whose rows are mapped
 cdef uint32_t mapped_count = 0
 
-#: Every metric by name, for the page.
+#: All metrics by name.
 registry = {}
 
 
@@ -135,7 +135,7 @@ cdef class Metric:
                 kept.pop(values, None)
 
     def collect(self) -> list:
-        """Every child that is exposed, in the order of its label values."""
+        """All exposed children, sorted by label values."""
         cdef dict found = {}
         for values, cell in list(self._cells.items()):
             self.read(found, values, cell)
@@ -146,13 +146,13 @@ cdef class Metric:
         for values, function in list(self._watched.items()):
             try:
                 found[values] = float(function())
-            except Exception:   # what a plugin's function may raise; its sample is missing, the page is not
+            except Exception:   # raised by a plugin's function: its sample is left out
                 found.pop(values, None)
         order = sorted(range(len(self.labels)), key=self.labels.__getitem__)
         return sorted(found.items(), key=lambda child: [child[0][i] for i in order])
 
     cdef int read(self, dict found, tuple values, uint32_t cell) except -1:
-        """Adds the child at `cell` to what was found, if it is exposed."""
+        """Adds the child at `cell` to found, if it is exposed."""
         cdef uint64_t raw
         cdef list counts
         if self.buckets.count:
@@ -198,12 +198,12 @@ cdef class Metric:
 
 
 def prepare(uint32_t workers) -> None:
-    """Map the rows of this many workers, as the server does at its start. Raises ValueError above 64, OSError."""
+    """Map the rows of this many workers; the server does so at its start. Raises ValueError above 64, OSError."""
     metrics_prepare(workers)
 
 
 def cells() -> int:
-    """Cells in use, for the test that names of queries make no series."""
+    """The number of cells in use."""
     return next_cell
 
 

@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memcmp, memmove, memset
 from fastdns.system.atomic cimport atomic_peek8, atomic_poke8
 from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD, TYPE_OPT, TYPE_TSIG,
                             EDNS_DO, ACCEPT, copy_octets, load16, store16, store32, wire_accept, wire_name_length)
-from fastdns.message.reply cimport (Large, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, reply_alloc, reply_append, reply_begin, reply_end,
+from fastdns.message.reply cimport (LargeReplyBuffer, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, reply_alloc, reply_append, reply_begin, reply_end,
                                     reply_own, reply_parse)
 from fastdns.walk.query cimport Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
 from fastdns.protocol.header cimport FLAGS_OPCODE, OPCODE_QUERY, flags_opcode, flags_rcode
@@ -424,7 +424,7 @@ def finished(bytes query not None, bytes reply not None, bint tcp=False, bint ip
     cdef Worker *worker = <Worker *>calloc(1, sizeof(Worker))
     cdef Query *q = <Query *>calloc(2, sizeof(Query))
     cdef uint8_t *out = <uint8_t *>malloc(MESSAGE_MAX + 1)
-    cdef Large *large
+    cdef LargeReplyBuffer *large
     if worker == NULL or q == NULL or out == NULL:
         raise MemoryError
     try:

@@ -1,7 +1,7 @@
 """The query on its way: its chain of handlers, its worker, its verdicts. What a hook may read and set stands here; what it may call, in _mux.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._wire cimport EDNS_DO, Acceptance, Name, Edns, Message
-from fastdns.message.reply cimport Reply, LargePool
+from fastdns.message.reply cimport Reply, LargeReplyPool
 from fastdns.system.address cimport Address
 from fastdns.system.mailbox cimport MailboxItem
 from fastdns.system.random cimport Random
@@ -192,7 +192,7 @@ cdef struct Worker:             # what handlers may use of the worker that runs 
     uint32_t workers            # how many there are
     int64_t now                 # ns, monotonic, at the start of the batch
     const WorkerOps *ops
-    LargePool large
+    LargeReplyPool large
     ChainSet *set               # of this batch
     Flush *flushes              # see worker_flush
     # ---- the pool of queries ----

@@ -6,7 +6,7 @@ from fastdns.zonefile.spans cimport (Base64, base64_add, base64_whole, span_addr
                                      span_octets, span_period, span_type)
 from fastdns._wire cimport NAME_MAX, store16, store32
 
-cdef const char *algorithm_names[256]       # RFC 4034 A.1 and what came later
+cdef const char *algorithm_names[256]       # IANA, "DNS Security Algorithm Numbers"
 cdef const char *certificate_names[256]     # RFC 4398 2.1
 
 
@@ -54,7 +54,7 @@ cdef int field_number(RdataText *text, uint32_t octets) noexcept nogil:
 
 
 cdef int put_number(RdataText *text, uint32_t octets, uint32_t number) noexcept nogil:
-    cdef uint8_t *out = field_room(text, octets)
+    cdef uint8_t *out = field_reserve(text, octets)
     if out == NULL:
         return -1
     if octets == 1:
@@ -81,7 +81,7 @@ cdef int field_address(RdataText *text, int family) noexcept nogil:
     cdef uint8_t *out
     if not field_word(text):
         return -1
-    out = field_room(text, 4 if family == 4 else 16)
+    out = field_reserve(text, 4 if family == 4 else 16)
     return -1 if out == NULL else span_address(text.lexer.token.text, text.lexer.token.length, family, out)
 
 
@@ -180,15 +180,15 @@ cdef int field_certificate(RdataText *text) noexcept nogil:
 cdef int field_string(RdataText *text) noexcept nogil:
     cdef LexKind kind = lexer_next(text.lexer)
     cdef uint8_t *out
-    cdef uint32_t room
+    cdef uint32_t space
     cdef int length
     if kind != LEX_WORD and kind != LEX_QUOTED:
         return -1
-    out = field_room(text, 1)
+    out = field_reserve(text, 1)
     if out == NULL:
         return -1
-    room = RDATA_MAX - text.used
-    length = span_octets(text.lexer.token.text, text.lexer.token.length, out + 1, room if room < 255 else 255)
+    space = RDATA_MAX - text.used
+    length = span_octets(text.lexer.token.text, text.lexer.token.length, out + 1, space if space < 255 else 255)
     if length < 0:
         return -1
     out[0] = <uint8_t>length
@@ -207,7 +207,7 @@ cdef int field_hex_string(RdataText *text, bint dash) noexcept nogil:
         return put_number(text, 1, 0)
     if token.length % 2 or token.length > 510:
         return -1
-    out = field_room(text, 1 + token.length // 2)
+    out = field_reserve(text, 1 + token.length // 2)
     if out == NULL:
         return -1
     out[0] = <uint8_t>(token.length // 2)
@@ -221,7 +221,7 @@ cdef int field_hex_string(RdataText *text, bint dash) noexcept nogil:
 
 
 cdef int field_base32_string(RdataText *text) noexcept nogil:
-    """RFC 4648 7 (extended hex) without padding, with its length before it."""
+    """Base32 with the extended hex alphabet, without padding (RFC 4648 7), behind an octet with its length."""
     cdef const Token *token = &text.lexer.token
     cdef uint32_t i, bits = 0, count = 0, size
     cdef uint8_t *out
@@ -231,7 +231,7 @@ cdef int field_base32_string(RdataText *text) noexcept nogil:
     size = token.length * 5 // 8
     if size == 0 or size > 255 or token.length * 5 - size * 8 >= 5:
         return -1
-    out = field_room(text, 1 + size)
+    out = field_reserve(text, 1 + size)
     if out == NULL:
         return -1
     out[0] = <uint8_t>size
@@ -254,14 +254,14 @@ cdef int field_base32_string(RdataText *text) noexcept nogil:
 
 
 cdef int field_eui(RdataText *text, uint32_t octets) noexcept nogil:
-    """RFC 7043: pairs of hex digits with dashes between."""
+    """RFC 7043 3.2, 4.2: pairs of hex digits separated by dashes."""
     cdef const Token *token = &text.lexer.token
     cdef uint8_t *out
     cdef uint32_t i
     cdef int high, low
     if not field_word(text) or token.length != 3 * octets - 1:
         return -1
-    out = field_room(text, octets)
+    out = field_reserve(text, octets)
     if out == NULL:
         return -1
     for i in range(octets):
@@ -274,14 +274,14 @@ cdef int field_eui(RdataText *text, uint32_t octets) noexcept nogil:
 
 
 cdef int field_node(RdataText *text) noexcept nogil:
-    """RFC 6742: 0014:4fff:ff20:ee64, all digits written."""
+    """RFC 6742 2.1: four groups of four hex digits, such as 0014:4fff:ff20:ee64."""
     cdef const Token *token = &text.lexer.token
     cdef uint8_t *out
     cdef uint32_t i
     cdef int high, low
     if not field_word(text) or token.length != 19:
         return -1
-    out = field_room(text, 8)
+    out = field_reserve(text, 8)
     if out == NULL:
         return -1
     for i in range(8):
@@ -301,19 +301,19 @@ cdef int field_end(RdataText *text) noexcept nogil:
 
 
 cdef int add_strings(RdataText *text) noexcept nogil:
-    """The token as <character-string>s: what is longer than 255 octets is cut into several."""
+    """Appends the token as <character-string>s; one longer than 255 octets becomes several."""
     cdef const char *at = text.lexer.token.text
-    cdef uint32_t left = text.lexer.token.length, taken, room
+    cdef uint32_t left = text.lexer.token.length, taken, space
     cdef int count = 0, octet, escape
     cdef uint8_t *out
     while True:
-        out = field_room(text, 1)
+        out = field_reserve(text, 1)
         if out == NULL:
             return -1
-        room = RDATA_MAX - text.used
+        space = RDATA_MAX - text.used
         taken = 0
         while left and taken < 255:
-            if taken == room:
+            if taken == space:
                 return -1
             octet = <uint8_t>at[0]
             at += 1
@@ -368,7 +368,7 @@ cdef int field_hex(RdataText *text) noexcept nogil:
             if high < 0:
                 high = digit
                 continue
-            out = field_room(text, 1)
+            out = field_reserve(text, 1)
             if out == NULL:
                 return -1
             out[0] = <uint8_t>(high << 4 | digit)
@@ -393,7 +393,7 @@ cdef int field_base64(RdataText *text) noexcept nogil:
 
 
 cdef int field_bitmap(RdataText *text) noexcept nogil:
-    """Types as windows (RFC 4034 4.1.2)."""
+    """Appends a type bitmap (RFC 4034 4.1.2)."""
     cdef LexKind kind
     cdef int number
     cdef int status = 0, last = -1
@@ -413,7 +413,7 @@ cdef int field_bitmap(RdataText *text) noexcept nogil:
 
 
 cdef int write_windows(RdataText *text, uint32_t windows, int status) noexcept nogil:
-    """Leaves the bitmap zero whatever comes."""
+    """Reads types up to the end of the line. text.bitmap is zero again at the end, also after an error."""
     cdef uint32_t window, length
     cdef uint8_t *bits
     cdef uint8_t *out
@@ -425,7 +425,7 @@ cdef int write_windows(RdataText *text, uint32_t windows, int status) noexcept n
         if length == 0:
             continue
         if status == 0:
-            out = field_room(text, 2 + length)
+            out = field_reserve(text, 2 + length)
             if out == NULL:
                 status = -1
             else:

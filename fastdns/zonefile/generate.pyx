@@ -45,29 +45,29 @@ cdef void generator_end(Generator *generator) noexcept nogil:
     free(generator.out)
 
 
-cdef int append(char **text, uint32_t *used, uint32_t *room, const char *what, uint32_t length) noexcept nogil:
+cdef int append(char **text, uint32_t *used, uint32_t *capacity, const char *what, uint32_t length) noexcept nogil:
     cdef char *larger
     cdef uint32_t wanted
     if length > LINE_MAX - used[0]:
         return -1
-    if room[0] - used[0] < length:
+    if capacity[0] - used[0] < length:
         wanted = 2 * (used[0] + length) + 256
         larger = <char *>realloc(text[0], wanted)
         if larger == NULL:
             return -1
         text[0] = larger
-        room[0] = wanted
+        capacity[0] = wanted
     memcpy(text[0] + used[0], what, length)
     used[0] += length
     return 0
 
 
 cdef int generator_add(Generator *generator, const char *text, uint32_t length) noexcept nogil:
-    return append(&generator.model, &generator.model_length, &generator.model_room, text, length)
+    return append(&generator.model, &generator.model_length, &generator.model_capacity, text, length)
 
 
 cdef inline int write(Generator *generator, const char *text, uint32_t length) noexcept nogil:
-    return append(&generator.out, &generator.used, &generator.room, text, length)
+    return append(&generator.out, &generator.used, &generator.capacity, text, length)
 
 
 cdef int generator_line(Generator *generator) noexcept nogil:
@@ -86,7 +86,7 @@ cdef int generator_line(Generator *generator) noexcept nogil:
                 continue
         elif model[at] == c'\\' and at + 1 < length:
             if model[at + 1] == c'$':
-                at += 1                         # so is "\$"; other escapes stay what they are
+                at += 1                         # "\$" is a $ too; other escapes are kept
             else:
                 taken = 2
         if write(generator, model + at, taken) < 0:
@@ -102,7 +102,7 @@ cdef struct Modifier:           # ${OFFSET[,WIDTH[,BASE]]}
 
 
 cdef const char *read_modifier(const Generator *generator, uint32_t at, uint32_t end, Modifier *out) noexcept nogil:
-    """What stands between braces; what is wrong with it, or NULL."""
+    """Parses the text between the braces. Returns an error text, or NULL."""
     cdef const char *model = generator.model
     cdef uint32_t comma = at
     cdef uint64_t number
@@ -132,7 +132,7 @@ cdef const char *read_modifier(const Generator *generator, uint32_t at, uint32_t
 
 
 cdef int write_number(Generator *generator, uint32_t *at) noexcept nogil:
-    """What the $ at *at stands for, with its braces."""
+    """Writes the value of the $ at *at, and moves *at behind it and its braces."""
     cdef const char *model = generator.model
     cdef uint32_t begin = at[0], length = generator.model_length, end
     cdef unsigned long long number

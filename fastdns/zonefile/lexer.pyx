@@ -1,8 +1,8 @@
-"""Words of master files. The contract is in zonefile/lexer.pxd."""
+"""The lexer of master files. The contract is in zonefile/lexer.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memchr, memset, strlen
 
-cdef uint8_t special[256]       # octets that a run of plain ones ends at
+cdef uint8_t special[256]       # 1 for octets that end a run of ordinary ones
 
 
 cdef void fill() noexcept nogil:
@@ -24,7 +24,7 @@ cdef void lexer_begin(Lexer *lexer, const char *text, size_t length, uint32_t li
 
 
 cdef inline void place(Lexer *lexer) noexcept nogil:
-    """The token ends at lexer.at: the octet there counts, unless it ends the line."""
+    """Ends the token at lexer.at. Its column is that of the octet there, unless that octet ends the line."""
     lexer.token.line = lexer.line
     lexer.token.column = <uint32_t>(lexer.at - lexer.line_begin)
     if lexer.at < lexer.end and lexer.at[0] != c'\n':
@@ -41,7 +41,7 @@ cdef LexKind bad(Lexer *lexer, const char *what) noexcept nogil:
 
 
 cdef inline void next_line(Lexer *lexer) noexcept nogil:
-    """Behind the newline at lexer.at."""
+    """Moves behind the newline at lexer.at."""
     lexer.at += 1
     lexer.line += 1
     lexer.line_begin = lexer.at
@@ -128,7 +128,7 @@ cdef LexKind word(Lexer *lexer) noexcept nogil:
 
 
 cdef LexKind quoted(Lexer *lexer) noexcept nogil:
-    """What stands between quotes, newlines too."""
+    """Reads a quoted string, which may contain newlines."""
     cdef Token *token = &lexer.token
     cdef const char *begin = lexer.at + 1
     lexer.fresh = 0

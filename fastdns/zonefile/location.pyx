@@ -1,6 +1,6 @@
-"""LOC. The contract is in zonefile/location.pxd; failures in CoreDNS's words."""
+"""Rdata of LOC. The contract is in zonefile/location.pxd; error texts are CoreDNS's."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from fastdns.zonefile.fields cimport RdataText, field_room, field_word
+from fastdns.zonefile.fields cimport RdataText, field_reserve, field_word
 from fastdns.zonefile.lexer cimport LEX_END, LEX_LINE, LEX_WORD, LexKind, Token, lexer_next
 from fastdns.zonefile.spans cimport span_number
 from fastdns._wire cimport store32
@@ -16,7 +16,7 @@ cdef inline int fail(RdataText *text, const char *why) noexcept nogil:
 
 
 cdef int decimal(const Token *token, uint32_t length, uint32_t places, uint64_t most, int64_t *out) noexcept nogil:
-    """A number with a fraction in units of 10**-places, further digits cut off; a sign may stand before it."""
+    """Reads a decimal number with an optional sign, in units of 10**-places; further digits are truncated."""
     cdef uint64_t number = 0
     cdef uint32_t at = 0, digits = 0, written = 0
     cdef bint negative = False, fraction = False
@@ -46,7 +46,7 @@ cdef int decimal(const Token *token, uint32_t length, uint32_t places, uint64_t 
 
 
 cdef int direction(const Token *token, uint8_t positive, uint8_t negative) noexcept nogil:
-    """1, -1, or 0: neither."""
+    """The sign of a direction: 1, -1, or 0 when the token is neither."""
     cdef uint8_t c
     if token.length != 1:
         return 0
@@ -55,7 +55,7 @@ cdef int direction(const Token *token, uint8_t positive, uint8_t negative) noexc
 
 
 cdef int angle(RdataText *text, uint32_t degrees_most, uint8_t positive, uint8_t negative, bint latitude, uint32_t *out) noexcept nogil:
-    """Degrees, minutes, seconds and a direction, in thousandths of a second of arc, 2**31 being the equator and the prime meridian."""
+    """Reads degrees, minutes, seconds and a direction, in thousandths of a second of arc; 2**31 is the equator or the prime meridian (RFC 1876 2)."""
     cdef Token *token = &text.lexer.token
     cdef uint64_t degrees, minutes = 0
     cdef int64_t seconds = 0, thousandths
@@ -88,8 +88,8 @@ cdef uint32_t without_unit(const Token *token) noexcept nogil:
 
 
 cdef int precision(const Token *token) noexcept nogil:
-    """Centimetres as a digit and a power of ten in one octet; -1: none, or out of range. No sign, two decimals at most."""
-    cdef int64_t centimetres, most = METRES_MAX         # in a variable: the product passes what an int holds
+    """Reads metres with at most two decimals as centimetres: a digit and a power of ten in one octet (RFC 1876 2). -1: malformed or out of range."""
+    cdef int64_t centimetres, most = METRES_MAX         # 64 bits: the product exceeds the range of int
     cdef uint32_t length = without_unit(token), i
     cdef uint8_t power = 0
     for i in range(length):
@@ -111,7 +111,7 @@ cdef int precision(const Token *token) noexcept nogil:
 cdef int location_field(RdataText *text) noexcept nogil:
     cdef Token *token = &text.lexer.token
     cdef uint32_t latitude, longitude, count = 0
-    cdef uint8_t *out = field_room(text, 16)
+    cdef uint8_t *out = field_reserve(text, 16)
     cdef int64_t altitude
     cdef LexKind kind
     cdef int octet

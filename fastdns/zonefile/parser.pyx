@@ -39,14 +39,14 @@ cdef extern from *:
     #include <ctype.h>
     #include <errno.h>
     static void set_errno(int number) { errno = number; }
-    static void error_text(int number, char *out, size_t room)
+    static void error_text(int number, char *out, size_t capacity)
     {
-        snprintf(out, room, "%s", strerrordesc_np(number) ? strerrordesc_np(number) : "unknown error");
+        snprintf(out, capacity, "%s", strerrordesc_np(number) ? strerrordesc_np(number) : "unknown error");
         out[0] = tolower((unsigned char)out[0]);
     }
     """
     void set_errno(int number) noexcept nogil
-    void error_text(int number, char *out, size_t room) noexcept nogil
+    void error_text(int number, char *out, size_t capacity) noexcept nogil
 
 cdef enum:
     INCLUDE_DEPTH = 7           # as CoreDNS's parser has it
@@ -54,9 +54,9 @@ cdef enum:
     READ_OCTETS = 65536
 
 
-# ---- a file ----
+# ---- files ----
 
-cdef struct Frame:              # a file, or a $GENERATE, at work
+cdef struct Frame:              # a file or a $GENERATE that is being read
     ZoneParser *parser
     Frame *above
     const char *path
@@ -65,10 +65,10 @@ cdef struct Frame:              # a file, or a $GENERATE, at work
     Name origin
     Name owner
     uint32_t default_ttl
-    uint32_t ttl                # of the record at hand
+    uint32_t ttl                # of the current record
     uint16_t klass
     uint8_t has_default
-    uint8_t by_directive        # the default is from $TTL
+    uint8_t by_directive        # the default TTL is from $TTL
     uint8_t has_owner
     uint8_t generated
     uint8_t depth
@@ -122,10 +122,10 @@ cdef int zonefile_parse(ZoneParser *parser, const char *text, size_t length, con
 
 
 cdef char *read_file(const char *path, size_t *length) noexcept nogil:
-    """All of a file in malloc'ed memory, or NULL and errno. Read, not mapped: whoever cuts a mapped file short kills its readers."""
+    """Reads a file into malloc'ed memory; NULL with errno. The file is not mapped: truncating a mapped file kills its readers by SIGBUS."""
     cdef int fd = open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), number = 0
     cdef stat status
-    cdef size_t room, used = 0
+    cdef size_t capacity, used = 0
     cdef ssize_t got
     cdef char *text
     cdef char *larger
@@ -138,17 +138,17 @@ cdef char *read_file(const char *path, size_t *length) noexcept nogil:
         close_file(fd)
         set_errno(EISDIR)
         return NULL
-    room = <size_t>status.st_size + 1
-    text = <char *>malloc(room)
+    capacity = <size_t>status.st_size + 1
+    text = <char *>malloc(capacity)
     while text != NULL:
-        if used == room:
-            room += room // 2 + READ_OCTETS
-            larger = <char *>realloc(text, room)
+        if used == capacity:
+            capacity += capacity // 2 + READ_OCTETS
+            larger = <char *>realloc(text, capacity)
             if larger == NULL:
                 free(text)
             text = larger
             continue
-        got = read_octets(fd, text + used, room - used)
+        got = read_octets(fd, text + used, capacity - used)
         if got == 0:
             break
         if got < 0:
@@ -186,10 +186,10 @@ cdef void frame_begin(Frame *frame, ZoneParser *parser, Frame *above, const char
         wire_name_copy(&frame.origin, above.origin.wire, above.origin.length)
 
 
-# ---- failing ----
+# ---- errors ----
 
 cdef int fail(Frame *frame, const char *what) noexcept nogil:
-    """Because of the token at hand."""
+    """Ends the parsing with an error at the current token."""
     cdef ZoneParser *parser = frame.parser
     cdef const Token *token = &frame.lexer.token
     cdef uint32_t length = token.length if token.length < ZONE_TOKEN_MAX else ZONE_TOKEN_MAX
@@ -203,7 +203,7 @@ cdef int fail(Frame *frame, const char *what) noexcept nogil:
 
 
 cdef inline int fail_at(Frame *frame, const char *what) noexcept nogil:
-    """The same, unless the lexer itself has something to say."""
+    """As `fail`, but with the lexer's error text when the lexer failed."""
     return fail(frame, frame.lexer.token.text if frame.lexer.failed else what)
 
 
@@ -249,7 +249,7 @@ cdef int parse_owner(Frame *frame) noexcept nogil:
 
 
 cdef int parse_record(Frame *frame, bint after_owner) noexcept nogil:
-    """TTL and class in either order, type, rdata; the first word is at hand."""
+    """Reads TTL and class in either order, type and rdata. The first word is the current token."""
     cdef const Token *token = &frame.lexer.token
     cdef bint has_ttl = False, has_class = False, has_any = False
     cdef int type = -1, klass
@@ -258,7 +258,7 @@ cdef int parse_record(Frame *frame, bint after_owner) noexcept nogil:
         if token.kind != LEX_WORD:
             return fail_at(frame, b"unknown RR type" if has_ttl and has_class else b"expecting RR type or class, not this..." if has_ttl else
                            b"expecting RR type or TTL, not this..." if has_class else b"expecting RR type, TTL or class, not this...")
-        # ANY is a type as well as a class, and CoreDNS looks for no more of either behind the first type of a line.
+        # ANY is a type as well as a class. CoreDNS takes it as the type and reads rdata next.
         type = -1 if has_any else span_type(token.text, token.length)
         if type == -2:
             return fail(frame, b"unknown RR type")
@@ -346,7 +346,7 @@ cdef int parse_directive(Frame *frame) noexcept nogil:
 
 
 cdef int parse_include(Frame *frame) noexcept nogil:
-    """$INCLUDE FILE [ORIGIN]: relative to this file's folder."""
+    """$INCLUDE FILE [ORIGIN]; FILE is relative to the folder of the current file."""
     cdef Token *token = &frame.lexer.token
     cdef Token file
     cdef LexKind kind
@@ -416,7 +416,7 @@ cdef int read_inner(Frame *frame, const char *path, const uint8_t *origin, int o
 
 
 cdef int fail_open(Frame *frame, const char *path) noexcept nogil:
-    """In the words of Go's os.Open."""
+    """The error text of Go's os.Open."""
     cdef char why[160]
     cdef char what[2 * ZONE_PATH_MAX + 256]
     cdef uint32_t length = frame.lexer.token.length
@@ -431,7 +431,7 @@ cdef int fail_open(Frame *frame, const char *path) noexcept nogil:
 # ---- $GENERATE ----
 
 cdef int parse_generate(Frame *frame) noexcept nogil:
-    """$GENERATE RANGE and a record in which $ stands for the number."""
+    """$GENERATE RANGE and a record in which $ is replaced by the number."""
     cdef Generator generator
     cdef Token range
     cdef int status
@@ -452,7 +452,7 @@ cdef int parse_generate(Frame *frame) noexcept nogil:
 
 
 cdef int read_model(Frame *frame, Generator *generator) noexcept nogil:
-    """The rest of the line, as one without comments and parentheses."""
+    """Copies the rest of the line without comments and parentheses."""
     cdef const Token *token = &frame.lexer.token
     cdef LexKind kind
     cdef int status = 0

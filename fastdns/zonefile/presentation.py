@@ -1,4 +1,4 @@
-"""Rdata from its presentation form: what the control side and Python plugins write."""
+"""Conversion of rdata from presentation form, for Python code and Python plugins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CLASS_IN: Final = 1
 
 
 def rdata_wire(qtype: int, text: str) -> bytes:
-    """Rdata in wire form, names uncompressed and absolute, from its presentation form. Raises ValueError."""
+    """Rdata in wire form with uncompressed names; relative names are taken as absolute. Raises ValueError when the text is malformed."""
     try:
         return parse(qtype, text)
     except ValueError as error:

@@ -1,16 +1,16 @@
-"""Rdata from its presentation form; the native side is in ``zonefile/rdata.pxd``."""
+"""Rdata in presentation form and wire form; the native side is in ``zonefile/rdata.pxd``."""
 
 def parse(qtype: int, text: str, origin: bytes | None = None) -> bytes:
-    """Rdata in wire form, names uncompressed; relative names end in ``origin`` (wire form), or else are taken as absolute.
+    """Converts rdata to wire form with uncompressed names. ``origin`` (wire form) completes relative names; without it they are taken as absolute.
 
-    Raises ValueError with the words of CoreDNS's parser (``bad MX Pref``).
+    Raises ValueError with the error text of CoreDNS's parser (``bad MX Pref``).
     """
 
 def valid(qtype: int, rdata: bytes) -> bool:
-    """Whether these octets are rdata of this type, with no name compressed. Types without a name may hold anything."""
+    """Whether these octets are rdata of this type with uncompressed names. Any octets are valid for unknown types."""
 
 def lower(qtype: int, rdata: bytes) -> bytes:
-    """Valid rdata with its names in lower case where DNSSEC's canonical form has them so (RFC 4034 6.2), and in SVCB and HTTPS.
+    """Rdata with its names in lower case, for the types of DNSSEC's canonical form (RFC 4034 6.2), SVCB and HTTPS.
 
-    Raises ValueError for what is not valid.
+    Raises ValueError when the rdata is not valid.
     """

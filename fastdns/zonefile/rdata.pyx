@@ -4,7 +4,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memmove, memset
 from fastdns.zonefile.fields cimport (BITMAP_OCTETS, RDATA_MAX, RdataText, field_address, field_algorithm, field_base32_string, field_base64,
                                       field_bitmap, field_certificate, field_end, field_eui, field_hex, field_hex_string, field_moment, field_name,
-                                      field_node, field_number, field_octets, field_period, field_room, field_string, field_strings, field_type,
+                                      field_node, field_number, field_octets, field_period, field_reserve, field_string, field_strings, field_type,
                                       field_word)
 from fastdns.zonefile.lexer cimport LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, Lexer, LexKind, Token, lexer_begin, lexer_keep, lexer_next
 from fastdns.zonefile.location cimport location_field
@@ -21,7 +21,7 @@ from fastdns.protocol.rrtypes cimport (BLOCK_STRING, FIELD_A, FIELD_AAAA, FIELD_
 from fastdns.protocol.parameters import type_text
 
 
-# ---- from words ----
+# ---- presentation form ----
 
 cdef int rdata_parse(RdataText *text, uint16_t type) noexcept nogil:
     cdef const Field *fields = rrtype_get(type).fields
@@ -41,7 +41,7 @@ cdef int rdata_parse(RdataText *text, uint16_t type) noexcept nogil:
 
 
 cdef int parse_generic(RdataText *text, uint16_t type) noexcept nogil:
-    """RFC 3597 5: a length and hex."""
+    """Reads rdata in the form of RFC 3597 5: a length and hex digits."""
     cdef uint64_t length
     text.failure = b"bad RFC3597 Rdata"
     if not field_word(text) or span_number(text.lexer.token.text, text.lexer.token.length, RDATA_MAX, &length) < 0 or field_hex(text) < 0:
@@ -70,7 +70,7 @@ cdef int parse_fields(RdataText *text, const Field *field) noexcept nogil:
 
 
 cdef inline bint to_the_end(uint8_t kind) noexcept nogil:
-    """Does a field of this kind take the rest of the line?"""
+    """Whether a field of this kind reads up to the end of the line."""
     return (kind >= FIELD_STRINGS and kind <= FIELD_BITMAP) or kind == FIELD_LOCATION or kind >= FIELD_PREFIXES
 
 
@@ -169,7 +169,7 @@ cdef int parse_first(RdataText *text) noexcept nogil:
 
 
 cdef int parse_pair(RdataText *text) noexcept nogil:
-    """Two strings: the first and all others joined by blanks; a single one is split at its first blank."""
+    """HINFO: two strings. The second is all but the first joined by blanks; a single string is split at its first blank."""
     cdef uint8_t *out = text.out
     cdef uint32_t first, at, i, length
     if field_strings(text, 1) < 0:
@@ -202,8 +202,8 @@ cdef int parse_pair(RdataText *text) noexcept nogil:
 
 
 cdef int parse_discovery(RdataText *text) noexcept nogil:
-    """The top bit of the next octet, where `parse_relay` puts it: until then it has an octet of its own."""
-    cdef uint8_t *out = field_room(text, 1)
+    """AMTRELAY's discovery bit. It takes an octet, which `parse_relay` removes when it moves the bit into the relay type's octet."""
+    cdef uint8_t *out = field_reserve(text, 1)
     if out == NULL or not field_word(text) or text.lexer.token.length != 1:
         return -1
     out[0] = <uint8_t>(text.lexer.token.text[0] - c'0')
@@ -211,7 +211,7 @@ cdef int parse_discovery(RdataText *text) noexcept nogil:
 
 
 cdef int parse_relay(RdataText *text) noexcept nogil:
-    """RFC 8777 4: behind precedence, discovery bit and type."""
+    """AMTRELAY's relay (RFC 8777 4.2), behind precedence, discovery bit and type."""
     if text.out[2] > 127:
         return -1
     text.out[1] = <uint8_t>(text.out[1] << 7 | text.out[2])
@@ -220,7 +220,7 @@ cdef int parse_relay(RdataText *text) noexcept nogil:
 
 
 cdef int parse_gateway(RdataText *text, uint8_t type) noexcept nogil:
-    """RFC 4025 2.3: nothing, an address or a name."""
+    """A gateway or relay by its type: nothing, an address or a name (RFC 4025 2.3)."""
     if type == 1 or type == 2:
         if field_address(text, 4 if type == 1 else 6) < 0:
             text.failure = b"gateway IP invalid"
@@ -233,7 +233,7 @@ cdef int parse_gateway(RdataText *text, uint8_t type) noexcept nogil:
 
 
 cdef int parse_prefixes(RdataText *text) noexcept nogil:
-    """RFC 3123: [!]family:address/prefix."""
+    """APL (RFC 3123 5): [!]family:address/prefix."""
     cdef Token *token = &text.lexer.token
     cdef LexKind kind
     cdef uint32_t at, slash, octets
@@ -261,7 +261,7 @@ cdef int parse_prefixes(RdataText *text) noexcept nogil:
         while slash < token.length and token.text[slash] != c'/':
             slash += 1
         octets = 4 if family == 1 else 16
-        out = field_room(text, 4 + octets)
+        out = field_reserve(text, 4 + octets)
         if out == NULL or slash == token.length or span_number(token.text + slash + 1, token.length - slash - 1, 8 * octets, &prefix) < 0 or (
                 span_address(token.text + at + 1, slash - at - 1, 4 if family == 1 else 6, out + 4) < 0):
             text.failure = b"failed to parse APL address"
@@ -269,7 +269,7 @@ cdef int parse_prefixes(RdataText *text) noexcept nogil:
         if not clear_behind(out + 4, octets, <uint32_t>prefix):
             text.failure = b"extra bits in APL address"
             return -1
-        while octets and out[4 + octets - 1] == 0:      # trailing zeros are not sent
+        while octets and out[4 + octets - 1] == 0:      # trailing zeros are not encoded (RFC 3123 4)
             octets -= 1
             text.used -= 1
         store16(out, <uint32_t>family)
@@ -286,14 +286,14 @@ cdef bint clear_behind(const uint8_t *address, uint32_t octets, uint32_t prefix)
 
 
 cdef int parse_host(RdataText *text) noexcept nogil:
-    """HIP (RFC 8005 5): algorithm, HIT in hex, key in base64, servers. On the wire the lengths come first."""
+    """HIP (RFC 8005 5): algorithm, HIT in hex, key in base64, servers. In wire form the lengths precede HIT and key."""
     cdef uint8_t *out = text.out
     cdef LexKind kind
     cdef int key
-    field_room(text, 1)
+    field_reserve(text, 1)
     if field_number(text, 1) < 0:
         return -1
-    field_room(text, 2)
+    field_reserve(text, 2)
     if field_hex_string(text, False) < 0 or out[4] == 0:
         text.failure = b"bad HIP Hit"
         return -1
@@ -316,7 +316,7 @@ cdef int parse_host(RdataText *text) noexcept nogil:
             return -1
 
 
-# ---- on the wire ----
+# ---- wire form ----
 
 cdef struct Walk:
     const uint8_t *octets
@@ -420,7 +420,7 @@ cdef bint skip_field(Walk *walk, const Field *field) noexcept nogil:
             return False
         walk.at = walk.length
         return True
-    return kind == FIELD_DISCOVERY      # in the next octet
+    return kind == FIELD_DISCOVERY      # it shares the next field's octet
 
 
 cdef bint rdata_valid(uint16_t type, const uint8_t *rdata, uint32_t length) noexcept nogil:
@@ -453,9 +453,9 @@ def parse(uint16_t qtype, str text not None, bytes origin=None) -> bytes:
     cdef bytes octets = text.encode("utf-8", "surrogateescape")
     cdef Lexer lexer
     cdef RdataText state
-    cdef uint8_t *room = <uint8_t *>calloc(1, RDATA_MAX + BITMAP_OCTETS)
+    cdef uint8_t *buffer = <uint8_t *>calloc(1, RDATA_MAX + BITMAP_OCTETS)
     cdef int status
-    if room == NULL:
+    if buffer == NULL:
         raise MemoryError
     memset(&state, 0, sizeof(RdataText))
     lexer_begin(&lexer, octets, len(octets), 1)
@@ -463,8 +463,8 @@ def parse(uint16_t qtype, str text not None, bytes origin=None) -> bytes:
     state.lexer = &lexer
     state.origin = origin if origin is not None else b"\0"
     state.origin_length = <uint32_t>len(origin) if origin is not None else 1
-    state.out = room
-    state.bitmap = room + RDATA_MAX
+    state.out = buffer
+    state.bitmap = buffer + RDATA_MAX
     try:
         with nogil:
             status = rdata_parse(&state, qtype)
@@ -473,9 +473,9 @@ def parse(uint16_t qtype, str text not None, bytes origin=None) -> bytes:
                 status = -1
         if status < 0:
             raise ValueError(f"{state.failure.decode()}: {text!r}")
-        return room[:state.used]
+        return buffer[:state.used]
     finally:
-        free(room)
+        free(buffer)
 
 
 def valid(uint16_t qtype, bytes rdata not None) -> bool:

@@ -10,11 +10,11 @@ cdef extern from "<arpa/inet.h>" nogil:
     enum: AF_INET6
 
 
-cdef int span_octets(const char *text, uint32_t length, uint8_t *out, uint32_t room) noexcept nogil:
+cdef int span_octets(const char *text, uint32_t length, uint8_t *out, uint32_t capacity) noexcept nogil:
     cdef uint32_t at = 0, used = 0
     cdef int octet, taken
     while at < length:
-        if used == room:
+        if used == capacity:
             return -1
         octet = <uint8_t>text[at]
         at += 1
@@ -155,7 +155,7 @@ cdef int span_name(const char *text, uint32_t length, const uint8_t *origin, uin
 
 
 cdef int numbered(const char *text, uint32_t length, const char *prefix, uint32_t prefix_length) noexcept nogil:
-    """The number behind TYPE or CLASS; -1: it begins otherwise, -2: no number."""
+    """The number behind TYPE or CLASS. -1: the word begins otherwise, -2: there is no number."""
     cdef uint64_t number
     cdef Token head
     if length < prefix_length:
@@ -207,8 +207,8 @@ cdef inline int base64_digit(uint8_t c) noexcept nogil:
     return 63 if c == c'/' else -1
 
 
-cdef int base64_add(Base64 *state, const char *text, uint32_t length, uint8_t *out, uint32_t room) noexcept nogil:
-    """Octets that were completed, or -1."""
+cdef int base64_add(Base64 *state, const char *text, uint32_t length, uint8_t *out, uint32_t capacity) noexcept nogil:
+    """Returns the octets that the piece completes, or -1."""
     cdef uint32_t i, used = 0
     cdef int digit
     for i in range(length):
@@ -223,16 +223,16 @@ cdef int base64_add(Base64 *state, const char *text, uint32_t length, uint8_t *o
         state.bits = (state.bits << 6 | <uint32_t>digit) & 0xFFFFFF
         state.digits += 1
         if state.digits % 4 != 1:
-            if used == room:
+            if used == capacity:
                 return -1
             out[used] = <uint8_t>(state.bits >> (4 if state.digits % 4 == 2 else 2 if state.digits % 4 == 3 else 0))
             used += 1
     return <int>used
 
 
-cdef int span_base64(const char *text, uint32_t length, uint8_t *out, uint32_t room) noexcept nogil:
+cdef int span_base64(const char *text, uint32_t length, uint8_t *out, uint32_t capacity) noexcept nogil:
     cdef Base64 state
     cdef int used
     memset(&state, 0, sizeof(Base64))
-    used = base64_add(&state, text, length, out, room)
+    used = base64_add(&state, text, length, out, capacity)
     return used if used >= 0 and base64_whole(&state) else -1

@@ -1,7 +1,7 @@
-"""Parameters of SVCB and HTTPS. The contract is in zonefile/svcb.pxd; failures in CoreDNS's words."""
+"""Parameters of SVCB and HTTPS. The contract is in zonefile/svcb.pxd; error texts are CoreDNS's."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
-from fastdns.zonefile.fields cimport RDATA_MAX, RdataText, field_room
+from fastdns.zonefile.fields cimport RDATA_MAX, RdataText, field_reserve
 from fastdns.zonefile.lexer cimport LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, LexKind, lexer_keep, lexer_next
 from fastdns.zonefile.spans cimport span_address, span_base64, span_number, span_octets
 from fastdns._wire cimport load16, store16
@@ -111,7 +111,7 @@ cdef int svcb_parameters(RdataText *text) noexcept nogil:
             else:
                 lexer_keep(text.lexer)
         head = text.used
-        if field_room(text, 4) == NULL:
+        if field_reserve(text, 4) == NULL:
             return fail(text, b"bad SVCB values")
         if write_value(text, key, value, length) < 0:
             return -1
@@ -123,14 +123,14 @@ cdef int svcb_parameters(RdataText *text) noexcept nogil:
             return fail(text, b"bad SVCB values")
 
 
-cdef int sort_in(uint8_t *octets, uint32_t last, uint32_t length, uint8_t *spare, uint32_t room) noexcept nogil:
-    """Moves the parameter that stands last to its place among the sorted ones before it (RFC 9460 2.2). -1: its key stands there already."""
+cdef int sort_in(uint8_t *octets, uint32_t last, uint32_t length, uint8_t *spare, uint32_t capacity) noexcept nogil:
+    """Moves the last parameter to its place among the sorted ones before it (RFC 9460 2.2). -1: its key is a duplicate."""
     cdef uint32_t key = load16(octets + last), size = length - last, at = 0
     while at < last and load16(octets + at) < key:
         at += 4 + load16(octets + at + 2)
     if at == last:
         return 0
-    if load16(octets + at) == key or size > room:
+    if load16(octets + at) == key or size > capacity:
         return -1
     memcpy(spare, octets + last, size)
     memmove(octets + at + size, octets + at, last - at)
@@ -147,7 +147,7 @@ cdef int write_value(RdataText *text, int key, const char *value, uint32_t lengt
     if key == KEY_ALPN:
         return write_alpn(text, value, length)
     if key == KEY_PORT:
-        out = field_room(text, 2)
+        out = field_reserve(text, 2)
         if out == NULL or span_number(value, length, 65535, &number) < 0:
             return fail(text, b"bad svcbport: port out of range")
         store16(out, <uint32_t>number)
@@ -172,7 +172,7 @@ cdef int write_value(RdataText *text, int key, const char *value, uint32_t lengt
 
 
 cdef int write_mandatory(RdataText *text, const char *value, uint32_t length) noexcept nogil:
-    """Keys, sorted."""
+    """Reads a list of keys and sorts it."""
     cdef uint32_t at = 0, end, begin = text.used, i
     cdef uint16_t moved
     cdef int key
@@ -182,7 +182,7 @@ cdef int write_mandatory(RdataText *text, const char *value, uint32_t length) no
         while end < length and value[end] != c',':
             end += 1
         key = key_number(value + at, end - at)
-        out = field_room(text, 2)
+        out = field_reserve(text, 2)
         if key < 0 or out == NULL:
             return fail(text, b"bad SVCB key")
         i = text.used - 2
@@ -196,13 +196,13 @@ cdef int write_mandatory(RdataText *text, const char *value, uint32_t length) no
 
 
 cdef int write_alpn(RdataText *text, const char *value, uint32_t length) noexcept nogil:
-    """A comma-separated list (RFC 9460 A.1): first the escapes of a <character-string>, then those of the list."""
+    """Reads a comma-separated list (RFC 9460 A.1): the escapes of the <character-string> are decoded first, then those of the list."""
     cdef uint32_t at, end, head
     cdef uint8_t *out
     cdef int size = span_octets(value, length, text.out + text.used, RDATA_MAX - text.used)
     if size < 0:
         return fail(text, b"bad svcbalpn: unterminated escape")
-    # The list is written behind its unescaped form, which it replaces then: it is one octet longer at most.
+    # The list is written behind its unescaped form and then moved to the front: it is at most one octet longer.
     if RDATA_MAX - text.used < <uint32_t>size * 2 + 1:
         return fail(text, b"bad SVCB values")
     if size == 0:
@@ -211,7 +211,7 @@ cdef int write_alpn(RdataText *text, const char *value, uint32_t length) noexcep
     at = text.used
     end = text.used + size
     head = 0
-    length = 1                  # of what is written; out[head] is the length of the identifier at work
+    length = 1                  # octets written; out[head] is the length octet of the current identifier
     while at < end:
         if text.out[at] == c',':
             if close_alpn(text, out, head, length) < 0:
@@ -255,7 +255,7 @@ cdef int write_hint(RdataText *text, int family, const char *value, uint32_t len
         end = at
         while end < length and value[end] != c',':
             end += 1
-        out = field_room(text, 4 if family == 4 else 16)
+        out = field_reserve(text, 4 if family == 4 else 16)
         if out == NULL:
             return fail(text, b"bad SVCB values")
         if span_address(value + at, end - at, family, out) < 0:

@@ -81,7 +81,7 @@ cdef inline bint has_type(const Policy *policy, uint16_t qtype) noexcept nogil:
 
 cdef void read_name(Client *client, const Label *label, uint32_t name, Query *q) noexcept nogil:
     cdef Text text
-    text.out, text.used, text.room, text.full = client.text[name], 0, VALUE, 0
+    text.out, text.used, text.capacity, text.full = client.text[name], 0, VALUE, 0
     client.read |= 1u << name
     if label != NULL and label_read(label, q, &text) and not text.full:
         client.known |= 1u << name

@@ -15,7 +15,7 @@ from fastdns.api.names cimport Name, ZoneList, zones_hold
 from fastdns.api.wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL, flags_opcode
 from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.memory cimport atomic_peek_count, atomic_peek_ns, atomic_poke_ns, atomic_swap_ns, fetch_line, sieve_hit
-from fastdns.plugins.cache._store cimport (Key, Entry, Outcome, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records, store_find,
+from fastdns.plugins.cache._store cimport (Key, Entry, CacheStoreResult, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records, store_find,
                                            store_open, store_close, store_put, store_remove, store_load)
 from fastdns.plugins.cache._worth cimport Worth, reply_ttl, reply_worth
 
@@ -357,7 +357,7 @@ cdef inline void settle(Reply *reply, uint32_t ttl, bint secure) noexcept nogil:
 cdef bint keep(Cache *cache, Query *q, const Work *work, const Reply *reply, const Worth *worth, bint refreshed) noexcept nogil:
     """Stores a storable reply; False when it is not kept."""
     cdef Cells *cells = &cache.cells[q.server.label]
-    cdef Outcome outcome
+    cdef CacheStoreResult outcome
     cdef Key key
     key_set(&key, q.name, q.qtype, q.qclass, work.bits)
     if key.hash != work.hash:

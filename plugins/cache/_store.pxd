@@ -8,7 +8,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcmp
 from fastdns.api.reply cimport Record, Reply
 from fastdns.api.names cimport Name
-from fastdns.api.memory cimport (EpochTicket, Sieve, SieveLink, atomic_load_pointer, atomic_peek8, atomic_poke8, atomic_store_pointer,
+from fastdns.api.memory cimport (EpochMark, Sieve, SieveLink, atomic_load_pointer, atomic_peek8, atomic_poke8, atomic_store_pointer,
                                  atomic_swap_pointer, atomic_take_pointer)
 from fastdns.plugins.cache._pool cimport Pool
 
@@ -85,12 +85,12 @@ cdef struct Store:
     int64_t counts[2]           # atomic: entries, by kind
     int64_t limits[2]           # of them
     Pool pool
-    SieveLink *leaving          # atomic: unlinked since the ticket was taken
-    SieveLink *waiting          # for the ticket; this and the ticket under the pool's lock
-    EpochTicket ticket
+    SieveLink *leaving          # atomic: unlinked since the mark was taken
+    SieveLink *waiting          # for the mark; this and the mark under the pool's lock
+    EpochMark mark
     Shard shards[SHARDS]
 
-cdef struct Outcome:            # of store_put
+cdef struct CacheStoreResult:            # of store_put
     bint stored
     bint evicted                # another key's entry had to go
 
@@ -136,6 +136,6 @@ cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogi
 cdef void store_close(Store *store) noexcept nogil
 # Puts a copy of the reply under the key, in place of what is there. stale: seconds for which an expired entry is still worth keeping.
 # keep_good: an entry that does not answer its question keeps the last one that did.
-cdef Outcome store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, uint8_t wildcard, int64_t now,
-                       int64_t stale, bint keep_good) noexcept nogil
+cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, uint8_t wildcard, int64_t now,
+                                int64_t stale, bint keep_good) noexcept nogil
 cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil

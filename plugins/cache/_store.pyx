@@ -4,7 +4,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memcmp, memset
 from fastdns.api.reply cimport Record, Reply
 from fastdns.api.wire cimport FLAG_AD, FLAG_RA
-from fastdns.api.memory cimport (Sieve, SieveLink, atomic_add_count, atomic_peek8, atomic_peek_count, atomic_peek_ns, epoch_passed, epoch_ticket,
+from fastdns.api.memory cimport (Sieve, SieveLink, atomic_add_count, atomic_peek8, atomic_peek_count, atomic_peek_ns, epoch_passed, epoch_mark,
                                  sieve_add, sieve_advance, sieve_hand, sieve_passes, sieve_remove, spin_free, spin_try)
 from fastdns.plugins.cache._pool cimport pool_take, pool_give, pool_trim
 
@@ -59,20 +59,20 @@ cdef void free_list(Store *store, SieveLink *entry) noexcept nogil:
 
 cdef void reclaim(Store *store) noexcept nogil:
     """Frees what no worker can read any more; the pool's lock is held."""
-    if store.waiting != NULL and epoch_passed(&store.ticket):
+    if store.waiting != NULL and epoch_passed(&store.mark):
         free_list(store, store.waiting)
         store.waiting = NULL
     if store.waiting == NULL:
         store.waiting = store_take(&store.leaving)
         if store.waiting != NULL:
-            epoch_ticket(&store.ticket)
+            epoch_mark(&store.mark)
 
 
 # ---- putting ----
 
-cdef Outcome store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, uint8_t wildcard, int64_t now,
-                       int64_t stale, bint keep_good) noexcept nogil:
-    cdef Outcome outcome
+cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, uint8_t wildcard, int64_t now,
+                                int64_t stale, bint keep_good) noexcept nogil:
+    cdef CacheStoreResult outcome
     cdef Shard *shard = &store.shards[key.hash & (SHARDS - 1)]
     cdef Entry *entry
     outcome.stored = False

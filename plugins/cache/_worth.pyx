@@ -1,7 +1,7 @@
 """What a reply is worth to the cache. The contract is in _worth.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from fastdns.api.reply cimport (KIND_META, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, KIND_OTHERERROR, KIND_SERVERERROR, KIND_UPDATE, SECTION_ANSWER,
-                                Record, Reply, ReplyKind, Tally, reply_kind_of, reply_tally)
+                                Record, Reply, ReplyKind, ReplySummary, reply_kind_of, reply_summarize)
 from fastdns.api.names cimport Name, wire_name_equal
 from fastdns.api.wire cimport CLASS_ANY, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_ANY, TYPE_CNAME
 from fastdns.plugins.cache._store cimport SUCCESS, DENIAL
@@ -9,48 +9,48 @@ from fastdns.plugins.cache._store cimport SUCCESS, DENIAL
 
 cdef Worth reply_worth(const Reply *reply, const Name *name, uint16_t qtype, uint16_t qclass, int opcode, const Limits *limits) noexcept nogil:
     cdef Worth worth
-    cdef Tally tally
+    cdef ReplySummary summary
     cdef ReplyKind kind
     cdef bint whole = not (reply.flags & FLAG_TC or reply.overflow)
     cdef bint passable
-    reply_tally(reply, &tally)
-    kind = reply_kind_of(reply, &tally, qtype, opcode)
+    reply_summarize(reply, &summary)
+    kind = reply_kind_of(reply, &summary, qtype, opcode)
     passable = kind != KIND_OTHERERROR and kind != KIND_META and kind != KIND_UPDATE
-    worth.answering = reply.rcode == RCODE_NOERROR and tally.answers and answers_question(reply, name, qtype, qclass)
+    worth.answering = reply.rcode == RCODE_NOERROR and summary.answers and answers_question(reply, name, qtype, qclass)
     worth.refreshing = whole and passable and (reply.rcode == RCODE_NOERROR or reply.rcode == RCODE_NXDOMAIN)
     worth.storable = whole and passable
     # RFC 2308 section 2.2: aliases that lead nowhere are NODATA when an SOA tells for how long, and nothing to keep when none does.
-    if kind == KIND_NOERROR and tally.answers and not worth.answering:
-        if tally.soa:
+    if kind == KIND_NOERROR and summary.answers and not worth.answering:
+        if summary.soa:
             kind = KIND_NODATA
         else:
             worth.storable = False
-    if kind == KIND_NAMEERROR and not tally.soa:
+    if kind == KIND_NAMEERROR and not summary.soa:
         worth.storable = False
     worth.usable = whole and kind == KIND_NOERROR and worth.answering
     worth.kind = DENIAL if kind == KIND_NAMEERROR or kind == KIND_NODATA or kind == KIND_SERVERERROR else SUCCESS
-    worth.ttl = kind_ttl(reply, kind, &tally, limits)
+    worth.ttl = kind_ttl(reply, kind, &summary, limits)
     if worth.ttl == 0:
         worth.storable = False
     return worth
 
 
 cdef uint32_t reply_ttl(const Reply *reply, const Name *name, uint16_t qtype, uint16_t qclass, int opcode, const Limits *limits) noexcept nogil:
-    cdef Tally tally
+    cdef ReplySummary summary
     cdef ReplyKind kind
-    reply_tally(reply, &tally)
-    kind = reply_kind_of(reply, &tally, qtype, opcode)
-    if kind == KIND_NOERROR and tally.answers and tally.soa and not answers_question(reply, name, qtype, qclass):
+    reply_summarize(reply, &summary)
+    kind = reply_kind_of(reply, &summary, qtype, opcode)
+    if kind == KIND_NOERROR and summary.answers and summary.soa and not answers_question(reply, name, qtype, qclass):
         kind = KIND_NODATA
-    return kind_ttl(reply, kind, &tally, limits)
+    return kind_ttl(reply, kind, &summary, limits)
 
 
-cdef inline uint32_t kind_ttl(const Reply *reply, ReplyKind kind, const Tally *tally, const Limits *limits) noexcept nogil:
+cdef inline uint32_t kind_ttl(const Reply *reply, ReplyKind kind, const ReplySummary *summary, const Limits *limits) noexcept nogil:
     if kind == KIND_NAMEERROR or kind == KIND_NODATA:
-        return clamp(least_ttl(reply, tally, limits.denial), limits.denial_least, limits.denial)
+        return clamp(least_ttl(reply, summary, limits.denial), limits.denial_least, limits.denial)
     if kind == KIND_SERVERERROR:
         return limits.failure
-    return clamp(least_ttl(reply, tally, limits.success) if kind == KIND_NOERROR else TTL_LEAST, limits.success_least, limits.success)
+    return clamp(least_ttl(reply, summary, limits.success) if kind == KIND_NOERROR else TTL_LEAST, limits.success_least, limits.success)
 
 
 cdef inline uint32_t clamp(uint32_t ttl, uint32_t least, uint32_t most) noexcept nogil:
@@ -59,10 +59,10 @@ cdef inline uint32_t clamp(uint32_t ttl, uint32_t least, uint32_t most) noexcept
     return ttl if ttl < most else most
 
 
-cdef inline uint32_t least_ttl(const Reply *reply, const Tally *tally, uint32_t most) noexcept nogil:
+cdef inline uint32_t least_ttl(const Reply *reply, const ReplySummary *summary, uint32_t most) noexcept nogil:
     if reply.count == 0:
         return TTL_LEAST
-    return tally.least_ttl if tally.least_ttl < most else most
+    return summary.least_ttl if summary.least_ttl < most else most
 
 
 # ---- does it answer? ----

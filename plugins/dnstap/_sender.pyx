@@ -119,7 +119,7 @@ cdef void tap_put(Tap *tap, Worker *worker, const Tapped *tapped) noexcept nogil
     cdef Ring *ring = tap.rings[worker.id]
     if not atomic_peek8(&tap.wanted):
         return
-    text.out, text.used, text.room, text.full = extra, 0, TAP_EXTRA_MAX, 0
+    text.out, text.used, text.capacity, text.full = extra, 0, TAP_EXTRA_MAX, 0
     if tapped.reply_of != NULL:
         raw = tapped.reply_of.reply.message_size
     elif tapped.message != NULL:

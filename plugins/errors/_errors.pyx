@@ -43,7 +43,7 @@ cdef void report_done(Handler *self, Query *q) noexcept nogil:
 cdef void write_line(const Query *q) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
-    text.out, text.used, text.room, text.full = line, 0, LOG_LINE_MAX, 0
+    text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
     text_put(&text, b"[ERROR] plugin/errors: ", 23)
     describe(&text, q.reply.rcode, q.name.lower, q.qtype, q.error)
     log_put(q.worker.id, line, text.used)
@@ -97,7 +97,7 @@ def take(double seconds) -> list:
         entry = &entries[take_at % WAITING]
         if atomic_load64(&entry.turn) != take_at + 1:
             break
-        text.out, text.used, text.room, text.full = line, 0, LOG_LINE_MAX, 0
+        text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
         describe(&text, entry.rcode, entry.name, entry.type, entry.error)
         found.append((entry.handler, entry.error[:strlen(entry.error)].decode("utf-8", "replace"), line[:text.used].decode("ascii", "replace")))
         atomic_store64(&entry.turn, take_at + WAITING)

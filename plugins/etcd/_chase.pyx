@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
 from fastdns.api.query cimport ANSWERED, CHILD_MUX, FAILED, PARKED, query_child, query_fail, query_park, query_scratch
-from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Seen, reply_alloc, reply_append, reply_copy, reply_put, seen_add, seen_begin
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Dedup, reply_alloc, reply_append, reply_copy, reply_put, dedup_add, dedup_begin
 from fastdns.api.names cimport NAME_MAX, Name, wire_is_below, wire_name_copy, wire_name_equal
 from fastdns.api.wire cimport FLAG_TC, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_TXT
 from fastdns.api.memory cimport atomic_load_pointer
@@ -37,10 +37,10 @@ cdef bint chase_push(const Etcd *etcd, Query *q, Chase *chase, Lookup *lookup, c
     cdef const uint8_t *octets = lookup.snapshot.octets
     cdef Frame *frame
     cdef Target *target
-    cdef Seen seen
+    cdef Dedup dedup
     cdef uint32_t count = 0
     cdef uint8_t wanted = HOST_4 if chase.qtype == TYPE_A else HOST_6 if chase.qtype == TYPE_AAAA else HOST_TEXT
-    seen_begin(&seen, &q.reply, False)
+    dedup_begin(&dedup, &q.reply, False)
     lookup_again(lookup)
     while True:
         service = lookup_next(lookup)
@@ -50,9 +50,10 @@ cdef bint chase_push(const Etcd *etcd, Query *q, Chase *chase, Lookup *lookup, c
         if service.kind != wanted:
             continue
         if wanted == HOST_TEXT:
-            seen_add(&seen, chase.section, owner, owner_length, TYPE_TXT, ttl_of(etcd, q, lookup, service), octets + service.text, service.text_length, 0)
+            dedup_add(&dedup, chase.section, owner, owner_length, TYPE_TXT, ttl_of(etcd, q, lookup, service), octets + service.text, service.text_length, 0)
         else:
-            seen_add(&seen, chase.section, owner, owner_length, chase.qtype, ttl_of(etcd, q, lookup, service), &service.ip[0], 4 if wanted == HOST_4 else 16, 0)
+            dedup_add(&dedup, chase.section, owner, owner_length, chase.qtype, ttl_of(etcd, q, lookup, service), &service.ip[0],
+                      4 if wanted == HOST_4 else 16, 0)
         if q.reply.overflow:
             break
     frame = <Frame *>reply_alloc(&q.reply, <uint32_t>(sizeof(Frame) + count * sizeof(Target)))

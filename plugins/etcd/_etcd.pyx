@@ -4,8 +4,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, strncpy
 from fastdns.api.query cimport ANSWERED, ERROR_MAX, NEXT, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_scratch
-from fastdns.api.reply cimport (RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Seen, reply_alloc, reply_clear, reply_copy,
-                                reply_put, seen_add, seen_begin)
+from fastdns.api.reply cimport (RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Dedup, reply_alloc, reply_clear, reply_copy,
+                                reply_put, dedup_add, dedup_begin)
 from fastdns.api.names cimport NAME_MAX, ZoneList, ZoneName, wire_name_equal, wire_name_text, zones_hold, zones_match
 from fastdns.api.wire cimport (FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_MX, TYPE_NS, TYPE_PTR,
                                TYPE_SOA, TYPE_SRV, TYPE_TXT, store16, store32)
@@ -153,22 +153,22 @@ cdef void add_soa(Query *q, const ZoneName *zone, int section) noexcept nogil:
 cdef void add_names(const Etcd *etcd, Query *q, Lookup *lookup) noexcept nogil:
     """CNAME: that of the first service; PTR: all."""
     cdef const Service *service
-    cdef Seen seen
-    seen_begin(&seen, &q.reply, False)
+    cdef Dedup dedup
+    dedup_begin(&dedup, &q.reply, False)
     while True:
         service = lookup_next(lookup)
         if service == NULL:
             return
         if service.kind != HOST_4 and service.kind != HOST_6 and service.host_length:
-            seen_add(&seen, SECTION_ANSWER, q.name.wire, q.name.length, q.qtype, ttl_of(etcd, q, lookup, service), lookup.snapshot.octets + service.host,
-                     service.host_length, 0)
+            dedup_add(&dedup, SECTION_ANSWER, q.name.wire, q.name.length, q.qtype, ttl_of(etcd, q, lookup, service), lookup.snapshot.octets + service.host,
+                      service.host_length, 0)
         if q.qtype == TYPE_CNAME:
             return
 
 
-cdef void add_address(Query *q, Seen *seen, const Service *service, uint32_t ttl, const uint8_t *owner, uint8_t length) noexcept nogil:
+cdef void add_address(Query *q, Dedup *dedup, const Service *service, uint32_t ttl, const uint8_t *owner, uint8_t length) noexcept nogil:
     cdef uint16_t qtype = TYPE_A if service.kind == HOST_4 else TYPE_AAAA
-    seen_add(seen, SECTION_ADDITIONAL, owner, length, qtype, ttl, &service.ip[0], 4 if service.kind == HOST_4 else 16, 0)
+    dedup_add(dedup, SECTION_ADDITIONAL, owner, length, qtype, ttl, &service.ip[0], 4 if service.kind == HOST_4 else 16, 0)
 
 
 cdef const uint8_t *stripped(const uint8_t *name, uint32_t labels, uint8_t *length) noexcept nogil:
@@ -190,9 +190,9 @@ cdef Found add_servers(const Etcd *etcd, Query *q, Lookup *lookup) noexcept nogi
     cdef const uint8_t *target
     cdef uint8_t length
     cdef uint32_t ttl
-    cdef Seen answers, extra
-    seen_begin(&answers, &q.reply, True)
-    seen_begin(&extra, &q.reply, True)
+    cdef Dedup answers, extra
+    dedup_begin(&answers, &q.reply, True)
+    dedup_begin(&extra, &q.reply, True)
     while True:
         service = lookup_next(lookup)
         if service == NULL:
@@ -205,7 +205,7 @@ cdef Found add_servers(const Etcd *etcd, Query *q, Lookup *lookup) noexcept nogi
         length = service.name_length
         ttl = ttl_of(etcd, q, lookup, service)
         target = stripped(lookup.snapshot.octets + service.name, service.strip, &length)
-        if seen_add(&answers, SECTION_ANSWER, q.name.wire, q.name.length, TYPE_NS, ttl, target, length, 0) < 0:
+        if dedup_add(&answers, SECTION_ANSWER, q.name.wire, q.name.length, TYPE_NS, ttl, target, length, 0) < 0:
             return FOUND_SOME
         add_address(q, &extra, service, ttl, target, length)
 
@@ -284,14 +284,14 @@ cdef void add_services(const Etcd *etcd, Query *q, Chase *chase, Lookup *lookup)
     cdef uint8_t length
     cdef uint32_t head, ttl
     cdef bint srv = q.qtype == TYPE_SRV
-    cdef Seen answers, extra
+    cdef Dedup answers, extra
     cdef Weights weights
     cdef int added
     weights.count = 0
     chase.section = SECTION_ADDITIONAL
     chase.qtype = TYPE_A
-    seen_begin(&answers, &q.reply, False)
-    seen_begin(&extra, &q.reply, True)
+    dedup_begin(&answers, &q.reply, False)
+    dedup_begin(&extra, &q.reply, True)
     while not q.reply.overflow:
         service = lookup_next(lookup)
         if service == NULL:
@@ -324,7 +324,7 @@ cdef void add_services(const Etcd *etcd, Query *q, Chase *chase, Lookup *lookup)
                 return
             note_extra(q, chase, rdata + head, length)
             continue
-        added = seen_add(&answers, SECTION_ANSWER, q.name.wire, q.name.length, q.qtype, ttl, rdata, <uint16_t>(head + length), RECORD_OWNED)
+        added = dedup_add(&answers, SECTION_ANSWER, q.name.wire, q.name.length, q.qtype, ttl, rdata, <uint16_t>(head + length), RECORD_OWNED)
         if added < 0:
             return
         if srv:

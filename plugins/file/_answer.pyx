@@ -222,7 +222,7 @@ cdef Verdict zone_resume(Handler *self, Query *q, const ZoneState *zone) noexcep
 cdef Verdict tell_expired(Query *q, const ZoneState *zone) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
-    text.out, text.used, text.room, text.full = line, 0, LOG_LINE_MAX, 0
+    text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
     text_put(&text, b"[ERROR] plugin/file: Zone ", 26)
     text_name(&text, zone.index.origin.lower)
     text_put(&text, b" is expired", 11)

@@ -17,7 +17,7 @@ cdef Verdict pass_on(Handler *self, Query *q) noexcept nogil:
 cdef void tell_notify(const Query *q, const ZoneState *zone) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
-    text.out, text.used, text.room, text.full = line, 0, LOG_LINE_MAX, 0
+    text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
     text_put(&text, b"[INFO] plugin/file: Dropping notify from ", 41)
     text_address(&text, &q.client)
     text_put(&text, b" for ", 5)

@@ -1,7 +1,7 @@
 """Records of services that can be reached from outside; see _answer.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
-from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Reply, Seen, reply_alloc, reply_copy, reply_put, seen_add, seen_begin
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Reply, Dedup, reply_alloc, reply_copy, reply_put, dedup_add, dedup_begin
 from fastdns.api.names cimport NAME_MAX, ZoneName, wire_name_equal
 from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, store16, store32
 from fastdns.plugins.k8s_external._external cimport SOA_NUMBERS
@@ -186,23 +186,23 @@ cdef Answer external_answer(const External *external, Ask *ask, Hosts **hosts) n
     return ANSWER_READY if entries_next(&entries, &entry) else ANSWER_NAME_ERROR
 
 
-cdef bint add_address(Seen *seen, const Ask *ask, uint32_t ttl, const Entry *entry) noexcept nogil:
+cdef bint add_address(Dedup *dedup, const Ask *ask, uint32_t ttl, const Entry *entry) noexcept nogil:
     """False when the reply is full."""
-    return seen_add(seen, SECTION_ANSWER, ask.owner, ask.owner_length, type_of(entry.family), ttl, entry.ip, size_of(entry.family), 0) >= 0
+    return dedup_add(dedup, SECTION_ANSWER, ask.owner, ask.owner_length, type_of(entry.family), ttl, entry.ip, size_of(entry.family), 0) >= 0
 
 
 cdef Answer add_addresses(const External *external, Ask *ask, Hosts **hosts) noexcept nogil:
     cdef Entries entries
     cdef Entry entry
-    cdef Seen seen
+    cdef Dedup dedup
     cdef Answer found = ANSWER_NAME_ERROR
     entries_begin(&entries, external.view, &ask.wanted, &ask.result)
-    seen_begin(&seen, &ask.q.reply, False)
+    dedup_begin(&dedup, &ask.q.reply, False)
     while entries_next(&entries, &entry):
         found = ANSWER_READY
         if entry.family == 0:
             add_alias(ask, &entry, hosts)
-        elif type_of(entry.family) == ask.q.qtype and not add_address(&seen, ask, external.ttl, &entry):
+        elif type_of(entry.family) == ask.q.qtype and not add_address(&dedup, ask, external.ttl, &entry):
             break
     return found
 
@@ -212,7 +212,7 @@ cdef Answer add_services(const External *external, Ask *ask, Hosts **hosts) noex
     cdef Reply *reply = &ask.q.reply
     cdef Entries entries
     cdef Entry entry
-    cdef Seen seen
+    cdef Dedup dedup
     cdef uint32_t count = 0
     cdef uint16_t weight
     entries_begin(&entries, external.view, &ask.wanted, &ask.result)
@@ -222,12 +222,12 @@ cdef Answer add_services(const External *external, Ask *ask, Hosts **hosts) noex
         return ANSWER_NAME_ERROR
     weight = weight_of(count)
     entries_begin(&entries, external.view, &ask.wanted, &ask.result)
-    seen_begin(&seen, reply, False)
+    dedup_begin(&dedup, reply, False)
     while entries_next(&entries, &entry):
-        if entry.port.number >= 0 and not add_srv(external, ask, &seen, &entry, weight):
+        if entry.port.number >= 0 and not add_srv(external, ask, &dedup, &entry, weight):
             break
-    if reply.count > seen.first:
-        add_targets(external, ask, seen.first, reply.count, hosts)
+    if reply.count > dedup.first:
+        add_targets(external, ask, dedup.first, reply.count, hosts)
     return ANSWER_READY
 
 
@@ -238,7 +238,7 @@ cdef uint32_t target_of_entry(const External *external, const Ask *ask, const En
     return target_write(out, external.view, &ask.result, entry, ask.zone, ask.zone_length)
 
 
-cdef bint add_srv(const External *external, Ask *ask, Seen *seen, const Entry *entry, uint16_t weight) noexcept nogil:
+cdef bint add_srv(const External *external, Ask *ask, Dedup *dedup, const Entry *entry, uint16_t weight) noexcept nogil:
     """False when the reply is full."""
     cdef Reply *reply = &ask.q.reply
     cdef uint8_t rdata[NAME_MAX + 7]
@@ -250,7 +250,7 @@ cdef bint add_srv(const External *external, Ask *ask, Seen *seen, const Entry *e
     store16(rdata, 0)
     store16(rdata + 2, weight)
     store16(rdata + 4, <uint16_t>entry.port.number)
-    added = seen_add(seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_SRV, external.view.ttl, rdata, <uint16_t>(6 + length), RECORD_OWNED)
+    added = dedup_add(dedup, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_SRV, external.view.ttl, rdata, <uint16_t>(6 + length), RECORD_OWNED)
     if added <= 0:
         return added == 0
     copy = reply_copy(reply, rdata, 6 + length)
@@ -266,12 +266,12 @@ cdef void add_targets(const External *external, Ask *ask, uint32_t first, uint32
     cdef Reply *reply = &ask.q.reply
     cdef Entries entries
     cdef Entry entry
-    cdef Seen extra
+    cdef Dedup extra
     cdef uint8_t name[NAME_MAX + 1]
     cdef const uint8_t *target
     cdef uint32_t length, at = first
     entries_begin(&entries, external.view, &ask.wanted, &ask.result)
-    seen_begin(&extra, reply, True)
+    dedup_begin(&extra, reply, True)
     while entries_next(&entries, &entry):
         length = target_of_entry(external, ask, &entry, name) if entry.port.number >= 0 else 0
         if length == 0:
@@ -281,7 +281,7 @@ cdef void add_targets(const External *external, Ask *ask, uint32_t first, uint32
             return
         if entry.family == 0:
             note_host(ask, hosts, target, length, True)
-        elif seen_add(&extra, SECTION_ADDITIONAL, target, <uint8_t>length, type_of(entry.family), external.ttl, entry.ip, size_of(entry.family), 0) < 0:
+        elif dedup_add(&extra, SECTION_ADDITIONAL, target, <uint8_t>length, type_of(entry.family), external.ttl, entry.ip, size_of(entry.family), 0) < 0:
             return
 
 
@@ -293,13 +293,13 @@ cdef Answer add_pointers(const External *external, Ask *ask, const uint8_t *ip, 
     cdef uint8_t name[NAME_MAX]
     cdef uint8_t *rdata
     cdef Probe probe
-    cdef Seen seen
-    seen_begin(&seen, &ask.q.reply, False)
+    cdef Dedup dedup
+    dedup_begin(&dedup, &ask.q.reply, False)
     probe_begin(&probe, &external.view.cluster.external_addresses, address_hash(ip, family))
     while True:
         node = next_node(&probe)
         if node == NULL:
-            return ANSWER_READY if ask.q.reply.count > seen.first else ANSWER_NAME_ERROR
+            return ANSWER_READY if ask.q.reply.count > dedup.first else ANSWER_NAME_ERROR
         record = node_service(node)
         if record == NULL or not service_has_external(record, ip, family) or not accepts(external.view, node.namespace):
             continue
@@ -308,8 +308,8 @@ cdef Answer add_pointers(const External *external, Ask *ask, const uint8_t *ip, 
         memcpy(name, node.key, node.length)
         memcpy(name + node.length, zone.wire, zone.length)
         rdata = reply_copy(&ask.q.reply, name, node.length + zone.length)
-        if rdata == NULL or seen_add(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_PTR, external.ttl, rdata,
-                                     <uint16_t>(node.length + zone.length), RECORD_OWNED) < 0:
+        if rdata == NULL or dedup_add(&dedup, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_PTR, external.ttl, rdata,
+                                      <uint16_t>(node.length + zone.length), RECORD_OWNED) < 0:
             return ANSWER_READY
 
 
@@ -330,7 +330,7 @@ cdef void answer_soa(const External *external, const Apex *apex, Ask *ask, int s
 cdef void answer_server(const External *external, const Apex *apex, Ask *ask) noexcept nogil:
     """The addresses' owner ends in the zone as it was asked for, as in CoreDNS."""
     cdef Server servers[SERVERS_MAX]
-    cdef Seen seen
+    cdef Dedup dedup
     cdef uint32_t front = apex.server_length - apex.zone.length
     cdef uint32_t i, count
     cdef uint8_t *owner = reply_alloc(&ask.q.reply, apex.server_length)
@@ -340,16 +340,16 @@ cdef void answer_server(const External *external, const Apex *apex, Ask *ask) no
     memcpy(owner, apex.server, front)
     memcpy(owner + front, ask.owner, ask.owner_length)
     count = servers_collect(external.view, OUTSIDE_HEADLESS if external.headless else OUTSIDE, servers)
-    seen_begin(&seen, &ask.q.reply, False)
+    dedup_begin(&dedup, &ask.q.reply, False)
     for i in range(count):
-        seen_add(&seen, SECTION_ADDITIONAL, owner, apex.server_length, type_of(servers[i].family), external.ttl, servers[i].ip, size_of(servers[i].family), 0)
+        dedup_add(&dedup, SECTION_ADDITIONAL, owner, apex.server_length, type_of(servers[i].family), external.ttl, servers[i].ip, size_of(servers[i].family), 0)
 
 
 cdef void answer_server_addresses(const External *external, Ask *ask, uint16_t qtype) noexcept nogil:
     cdef Server servers[SERVERS_MAX]
-    cdef Seen seen
+    cdef Dedup dedup
     cdef uint32_t i, count = servers_collect(external.view, OUTSIDE_HEADLESS if external.headless else OUTSIDE, servers)
-    seen_begin(&seen, &ask.q.reply, False)
+    dedup_begin(&dedup, &ask.q.reply, False)
     for i in range(count):
         if type_of(servers[i].family) == qtype:
-            seen_add(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, external.ttl, servers[i].ip, size_of(servers[i].family), 0)
+            dedup_add(&dedup, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, external.ttl, servers[i].ip, size_of(servers[i].family), 0)

@@ -61,7 +61,7 @@ cdef void log_interception(const Query *q) noexcept nogil:
     cdef Text text
     text.out = line
     text.used = 0
-    text.room = LOG_LINE_MAX
+    text.capacity = LOG_LINE_MAX
     text.full = 0
     text_string(&text, b'[DEBUG] plugin/local: Intercepting localhost query for "')
     text_name(&text, q.name.lower)

@@ -87,7 +87,7 @@ cdef bint publish_class(const Label *label, Query *q, Text *out) noexcept nogil:
 cdef void write_line(const Rule *rule, Query *q) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
-    text.out, text.used, text.room, text.full = line, 0, LOG_LINE_MAX, 0
+    text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
     text_put(&text, b"[INFO] ", 7)
     format_write(rule.operations, rule.count, &text, q, True)
     log_put(q.worker.id, line, text.used)

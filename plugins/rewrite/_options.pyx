@@ -72,7 +72,7 @@ cdef uint32_t read_data(Query *q, const Option *option, const Plain *plain, uint
     if option.source == SOURCE_PROTOCOL:
         memcpy(out, b"udp" if query_is_udp(q) else b"tcp", 3)
         return 3
-    text.out, text.used, text.room, text.full = <char *>out, 0, TEXT_MAX, 0
+    text.out, text.used, text.capacity, text.full = <char *>out, 0, TEXT_MAX, 0
     if not label_read(option.label, q, &text):
         return 0
     return text.used

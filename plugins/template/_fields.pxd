@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, uint16_t, uint32_t
 from fastdns.api.query cimport Query
 from fastdns.api.metadata cimport Label
-from fastdns.api.expression cimport Groups, Room, Value
+from fastdns.api.expression cimport Groups, ValueArena, Value
 
 cdef enum Object:               # Value.number of VALUE_OBJECT
     OBJECT_ROOT
@@ -30,11 +30,11 @@ cdef struct Data:               # what the templates of a query see
 
 cdef const char *OBJECT_TYPES[4]    # as Go names them, by Object
 
-# A field, or a method without arguments (called: .Meta with its label), of an OBJECT: 0, -1 when the room is full, -2 when there is none of
+# A field, or a method without arguments (called: .Meta with its label), of an OBJECT: 0, -1 when the arena is full, -2 when there is none of
 # that number (field_number).
-cdef int object_field(const Data *data, Room *room, const Value *base, int32_t which, const Label *label, bint called, Value *out) noexcept nogil
+cdef int object_field(const Data *data, ValueArena *arena, const Value *base, int32_t which, const Label *label, bint called, Value *out) noexcept nogil
 # The question as a zone file has it, and as Go prints it within a list.
-cdef int question_text(const Data *data, Room *room, Value *out) noexcept nogil
-cdef int question_struct(const Data *data, Room *room, Value *out) noexcept nogil
+cdef int question_text(const Data *data, ValueArena *arena, Value *out) noexcept nogil
+cdef int question_struct(const Data *data, ValueArena *arena, Value *out) noexcept nogil
 # The number of a field's name; 0 where no object has it.
 cdef int32_t field_number(str name) except -1

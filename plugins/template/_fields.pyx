@@ -5,7 +5,7 @@ from fastdns.api.query cimport Query
 from fastdns.api.wire cimport EDNS_DO, FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z, flags_opcode, flags_rcode
 from fastdns.api.metadata cimport Label, label_read
 from fastdns.api.text cimport Text, text_address, text_char, text_class, text_name, text_number, text_string, text_type
-from fastdns.api.expression cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_MAP, VALUE_OBJECT, Groups, Room, Value, copy_text, map_settle, room_take,
+from fastdns.api.expression cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_MAP, VALUE_OBJECT, Groups, ValueArena, Value, copy_text, map_sort, arena_alloc,
                                      set_bool, set_int, set_nil, set_text)
 
 cdef enum Field:
@@ -61,20 +61,20 @@ FIELDS = {
 cdef const char *OBJECT_TYPES[4]
 OBJECT_TYPES[:] = [b"*template.templateData", b"*dns.Msg", b"*dns.Question", b"*dns.OPT"]
 
-cdef int object_field(const Data *data, Room *room, const Value *base, int32_t which, const Label *label, bint called, Value *out) noexcept nogil:
+cdef int object_field(const Data *data, ValueArena *arena, const Value *base, int32_t which, const Label *label, bint called, Value *out) noexcept nogil:
     if base.number == OBJECT_ROOT:
-        return root_field(data, room, which, label, called, out)
+        return root_field(data, arena, which, label, called, out)
     if base.number == OBJECT_QUESTION:
-        return question_field(data, room, which, out)
+        return question_field(data, arena, which, out)
     if base.number == OBJECT_MESSAGE:
-        return message_field(data, room, which, out)
+        return message_field(data, arena, which, out)
     return opt_field(data, which, out)
 
 
-cdef int root_field(const Data *data, Room *room, int32_t which, const Label *label, bint called, Value *out) noexcept nogil:
+cdef int root_field(const Data *data, ValueArena *arena, int32_t which, const Label *label, bint called, Value *out) noexcept nogil:
     cdef char buffer[2048]
     cdef Text text
-    text.out, text.used, text.room, text.full = buffer, 0, sizeof(buffer), 0
+    text.out, text.used, text.capacity, text.full = buffer, 0, sizeof(buffer), 0
     if which == FIELD_NAME:
         set_text(out, data.name, data.name_length)
     elif which == FIELD_ZONE:
@@ -83,28 +83,28 @@ cdef int root_field(const Data *data, Room *room, int32_t which, const Label *la
         set_text(out, data.regex, data.regex_length)
     elif which == FIELD_CLASS:
         text_class(&text, data.klass)
-        return copied(room, &text, out)
+        return copied(arena, &text, out)
     elif which == FIELD_TYPE:
         text_type(&text, data.type)
-        return copied(room, &text, out)
+        return copied(arena, &text, out)
     elif which == FIELD_REMOTE:
         text_address(&text, &data.q.client)
         if buffer[0] == c'[':
-            return 0 if copy_text(room, buffer + 1, text.used - 2, out) else -1
-        return copied(room, &text, out)
+            return 0 if copy_text(arena, buffer + 1, text.used - 2, out) else -1
+        return copied(arena, &text, out)
     elif which == FIELD_MATCH:
-        return groups_list(data, room, out)
+        return groups_list(data, arena, out)
     elif which == FIELD_GROUP:
-        return groups_map(data, room, out)
+        return groups_map(data, arena, out)
     elif which == FIELD_VAR:
-        return variables_map(data, room, out)
+        return variables_map(data, arena, out)
     elif which == FIELD_MESSAGE or which == FIELD_QUESTION:
         out.kind = VALUE_OBJECT
         out.number = OBJECT_MESSAGE if which == FIELD_MESSAGE else OBJECT_QUESTION
     elif which == FIELD_META and called:
         set_text(out, b"", 0)
         if label != NULL and label_read(label, data.q, &text):
-            return copied(room, &text, out)
+            return copied(arena, &text, out)
     else:
         return -2
     return 0
@@ -116,9 +116,9 @@ cdef inline void group_text(const Groups *groups, uint32_t number, Value *out) n
         set_text(out, groups.text + groups.spans[number].start, <uint32_t>(groups.spans[number].end - groups.spans[number].start))
 
 
-cdef int groups_list(const Data *data, Room *room, Value *out) noexcept nogil:
+cdef int groups_list(const Data *data, ValueArena *arena, Value *out) noexcept nogil:
     cdef const Groups *groups = data.groups
-    cdef Value *items = <Value *>room_take(room, <uint32_t>((groups.count + 1) * sizeof(Value)))
+    cdef Value *items = <Value *>arena_alloc(arena, <uint32_t>((groups.count + 1) * sizeof(Value)))
     cdef uint32_t i
     if items == NULL:
         return -1
@@ -130,16 +130,16 @@ cdef int groups_list(const Data *data, Room *room, Value *out) noexcept nogil:
     return 0
 
 
-cdef int groups_map(const Data *data, Room *room, Value *out) noexcept nogil:
+cdef int groups_map(const Data *data, ValueArena *arena, Value *out) noexcept nogil:
     """Groups by number, as text, and by name."""
     cdef const Groups *groups = data.groups
     cdef uint32_t count = groups.count + groups.name_count, i
-    cdef Value *items = <Value *>room_take(room, <uint32_t>((2 * count + 1) * sizeof(Value)))
+    cdef Value *items = <Value *>arena_alloc(arena, <uint32_t>((2 * count + 1) * sizeof(Value)))
     cdef char digits[12]
     if items == NULL:
         return -1
     for i in range(groups.count):
-        if not copy_text(room, digits, <uint32_t>snprintf(digits, sizeof(digits), b"%u", i), &items[2 * i]):
+        if not copy_text(arena, digits, <uint32_t>snprintf(digits, sizeof(digits), b"%u", i), &items[2 * i]):
             return -1
         group_text(groups, i, &items[2 * i + 1])
     for i in range(groups.name_count):
@@ -149,12 +149,12 @@ cdef int groups_map(const Data *data, Room *room, Value *out) noexcept nogil:
     out.number = MAP_OF_TEXTS
     out.items = items
     out.length = count
-    map_settle(out)
+    map_sort(out)
     return 0
 
 
-cdef int variables_map(const Data *data, Room *room, Value *out) noexcept nogil:
-    cdef Value *items = <Value *>room_take(room, <uint32_t>((2 * data.variable_count + 1) * sizeof(Value)))
+cdef int variables_map(const Data *data, ValueArena *arena, Value *out) noexcept nogil:
+    cdef Value *items = <Value *>arena_alloc(arena, <uint32_t>((2 * data.variable_count + 1) * sizeof(Value)))
     cdef uint32_t i
     if items == NULL:
         return -1
@@ -165,19 +165,19 @@ cdef int variables_map(const Data *data, Room *room, Value *out) noexcept nogil:
     out.number = 0
     out.items = items
     out.length = data.variable_count
-    map_settle(out)
+    map_sort(out)
     return 0
 
 
-cdef int question_field(const Data *data, Room *room, int32_t which, Value *out) noexcept nogil:
+cdef int question_field(const Data *data, ValueArena *arena, int32_t which, Value *out) noexcept nogil:
     cdef char buffer[1100]
     cdef Text text
     if which == FIELD_NAME:
-        text.out, text.used, text.room, text.full = buffer, 0, sizeof(buffer), 0
+        text.out, text.used, text.capacity, text.full = buffer, 0, sizeof(buffer), 0
         text_name(&text, data.q.name.wire)
-        return copied(room, &text, out)
+        return copied(arena, &text, out)
     if which == FIELD_STRING:
-        return question_text(data, room, out)
+        return question_text(data, arena, out)
     if which == FIELD_QTYPE:
         set_int(out, data.q.qtype)
         return 0
@@ -187,7 +187,7 @@ cdef int question_field(const Data *data, Room *room, int32_t which, Value *out)
     return -2
 
 
-cdef int message_field(const Data *data, Room *room, int32_t which, Value *out) noexcept nogil:
+cdef int message_field(const Data *data, ValueArena *arena, int32_t which, Value *out) noexcept nogil:
     cdef const Query *q = data.q
     cdef uint16_t flag
     if which == FIELD_ID:
@@ -197,7 +197,7 @@ cdef int message_field(const Data *data, Room *room, int32_t which, Value *out) 
     elif which == FIELD_RCODE:
         set_int(out, flags_rcode(q.flags))
     elif which == FIELD_QUESTION or which == FIELD_NO_RECORDS or which == FIELD_EXTRA:
-        out.items = <Value *>room_take(room, sizeof(Value))
+        out.items = <Value *>arena_alloc(arena, sizeof(Value))
         if out.items == NULL:
             return -1
         out.kind = VALUE_ARRAY
@@ -245,25 +245,25 @@ cdef int opt_field(const Data *data, int32_t which, Value *out) noexcept nogil:
     return 0
 
 
-cdef int question_text(const Data *data, Room *room, Value *out) noexcept nogil:
+cdef int question_text(const Data *data, ValueArena *arena, Value *out) noexcept nogil:
     """As in a zone file: ;NAME, CLASS and type."""
     cdef char buffer[1200]
     cdef Text text
-    text.out, text.used, text.room, text.full = buffer, 0, sizeof(buffer), 0
+    text.out, text.used, text.capacity, text.full = buffer, 0, sizeof(buffer), 0
     text_char(&text, c';')
     text_name(&text, data.q.name.wire)
     text_char(&text, c'\t')
     text_class(&text, data.q.qclass)
     text_string(&text, b"\t ")
     text_type(&text, data.q.qtype)
-    return copied(room, &text, out)
+    return copied(arena, &text, out)
 
 
-cdef int question_struct(const Data *data, Room *room, Value *out) noexcept nogil:
+cdef int question_struct(const Data *data, ValueArena *arena, Value *out) noexcept nogil:
     """As Go prints it within a list: {name type class}."""
     cdef char buffer[1200]
     cdef Text text
-    text.out, text.used, text.room, text.full = buffer, 0, sizeof(buffer), 0
+    text.out, text.used, text.capacity, text.full = buffer, 0, sizeof(buffer), 0
     text_char(&text, c'{')
     text_name(&text, data.q.name.wire)
     text_char(&text, c' ')
@@ -271,11 +271,11 @@ cdef int question_struct(const Data *data, Room *room, Value *out) noexcept nogi
     text_char(&text, c' ')
     text_number(&text, data.q.qclass)
     text_char(&text, c'}')
-    return copied(room, &text, out)
+    return copied(arena, &text, out)
 
 
-cdef int copied(Room *room, const Text *text, Value *out) noexcept nogil:
-    return 0 if copy_text(room, text.out, text.used, out) else -1
+cdef int copied(ValueArena *arena, const Text *text, Value *out) noexcept nogil:
+    return 0 if copy_text(arena, text.out, text.used, out) else -1
 
 
 cdef int32_t field_number(str name) except -1:

@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from fastdns.api.expression cimport (MAP_OF_TEXTS, VALUE_ARRAY, VALUE_BOOL, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_OBJECT, VALUE_STRING,
-                                     VALUE_UINT, Output, Room, Value, map_find, output_begin, output_end, output_float, output_put, output_quoted,
+                                     VALUE_UINT, Output, ValueArena, Value, map_find, output_begin, output_end, output_float, output_put, output_quoted,
                                      output_value, output_word, set_bool, set_int, set_nil, set_text, value_compare, value_equal)
 
 cdef enum:
@@ -60,15 +60,15 @@ cdef bint is_true(const Value *value) noexcept nogil:
     return value.kind == VALUE_OBJECT or value.number != 0
 
 
-cdef int call_function(Room *room, uint32_t number, Value *a, uint32_t count, Value *out, char *reason) noexcept nogil:
+cdef int call_function(ValueArena *arena, uint32_t number, Value *a, uint32_t count, Value *out, char *reason) noexcept nogil:
     if number >= F_EQ and number <= F_GE:
         return compare(number, a, count, out, reason)
     if number == F_PRINT or number == F_PRINTLN:
-        return print_values(room, number == F_PRINTLN, a, count, out)
+        return print_values(arena, number == F_PRINTLN, a, count, out)
     if number == F_PRINTF:
-        return print_formatted(room, a, count, out, reason)
+        return print_formatted(arena, a, count, out, reason)
     if number == F_HTML or number == F_JS or number == F_URLQUERY:
-        return escape(room, number, a, count, out)
+        return escape(arena, number, a, count, out)
     if number == F_INDEX:
         return index(a, count, out, reason)
     if number == F_SLICE:
@@ -270,11 +270,11 @@ cdef int parse_number(const Value *a, Value *out, char *reason) noexcept nogil:
 
 # ---- text ----
 
-cdef int print_values(Room *room, bint line, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int print_values(ValueArena *arena, bint line, const Value *a, uint32_t count, Value *out) noexcept nogil:
     """As fmt.Sprint, which puts blanks between operands that are no texts, and fmt.Sprintln."""
     cdef Output output
     cdef uint32_t i
-    output_begin(&output, room)
+    output_begin(&output, arena)
     for i in range(count):
         if i and (line or a[i].kind != VALUE_STRING and a[i - 1].kind != VALUE_STRING):
             output_word(&output, b" ")
@@ -295,7 +295,7 @@ cdef struct Verb:               # of a format
     char letter
 
 
-cdef int print_formatted(Room *room, const Value *a, uint32_t count, Value *out, char *reason) noexcept nogil:
+cdef int print_formatted(ValueArena *arena, const Value *a, uint32_t count, Value *out, char *reason) noexcept nogil:
     cdef Output output
     cdef Verb verb
     cdef const char *text = a.text
@@ -304,7 +304,7 @@ cdef int print_formatted(Room *room, const Value *a, uint32_t count, Value *out,
         snprintf(reason, REASON_SIZE, b"wrong type for value; expected string; got %s", type_name(a))
         return -1
     n = a.length
-    output_begin(&output, room)
+    output_begin(&output, arena)
     while i < n and not output.full:
         if text[i] != c'%':
             start = i
@@ -525,16 +525,16 @@ cdef void put_digits(Output *output, uint64_t number, uint32_t base, const char 
     output_put(output, digits + at, <uint32_t>(sizeof(digits) - at))
 
 
-cdef int escape(Room *room, uint32_t number, const Value *a, uint32_t count, Value *out) noexcept nogil:
+cdef int escape(ValueArena *arena, uint32_t number, const Value *a, uint32_t count, Value *out) noexcept nogil:
     """html, js and urlquery, of all arguments printed."""
     cdef Value text
     cdef Output output
     cdef uint32_t i
     cdef uint8_t c
     cdef char coded[8]
-    if print_values(room, False, a, count, &text) < 0:
+    if print_values(arena, False, a, count, &text) < 0:
         return -1
-    output_begin(&output, room)
+    output_begin(&output, arena)
     for i in range(text.length):
         c = <uint8_t>text.text[i]
         if number == F_URLQUERY:

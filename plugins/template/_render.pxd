@@ -1,7 +1,7 @@
 """Templates in native form, and writing their text."""
 from libc.stdint cimport int32_t, uint16_t, uint32_t
 from fastdns.api.metadata cimport Label
-from fastdns.api.expression cimport Output, Room, Value
+from fastdns.api.expression cimport Output, ValueArena, Value
 from fastdns.plugins.template._fields cimport Data
 
 cdef enum:
@@ -28,7 +28,7 @@ cdef struct Tree:               # owned by its Source
     const char *name            # answer, additional or authority
 
 # Writes a template's text; 0, or -1 with the reason in error (ERROR_SIZE octets).
-cdef int render(const Tree *tree, const Data *data, Room *room, Output *out, char *error) noexcept nogil
+cdef int render(const Tree *tree, const Data *data, ValueArena *arena, Output *out, char *error) noexcept nogil
 
 cdef class Source:              # Source(name, text): parsed and compiled
     cdef Tree tree

@@ -1,11 +1,11 @@
-"""Writing the text of templates; see _render.pxd. What they compute lies in the thread's room, so rendering allocates nothing."""
+"""Writing the text of templates; see _render.pxd. What they compute lies in the thread's arena, so rendering allocates nothing."""
 from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from fastdns.api.metadata cimport LabelHandle
-from fastdns.api.expression cimport (VALUE_ARRAY, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_OBJECT, VALUE_STRING, Output, Room, Value,
-                                     map_find, output_put, output_value, output_word, room_step, set_bool, set_int, set_nil)
+from fastdns.api.expression cimport (VALUE_ARRAY, VALUE_FLOAT, VALUE_INT, VALUE_MAP, VALUE_NIL, VALUE_OBJECT, VALUE_STRING, Output, ValueArena, Value,
+                                     map_find, output_put, output_value, output_word, arena_count_step, set_bool, set_int, set_nil)
 from fastdns.plugins.template._fields cimport (NIL_POINTER, OBJECT_QUESTION, OBJECT_ROOT, OBJECT_TYPES, Data, field_number, object_field,
                                                question_struct, question_text)
 from fastdns.plugins.template._functions cimport REASON_SIZE, call_function, is_true, type_name
@@ -53,7 +53,7 @@ cdef enum:
 cdef struct State:
     const Tree *tree
     const Data *data
-    Room *room
+    ValueArena *arena
     Output *out
     char *error
     Value dot
@@ -61,9 +61,9 @@ cdef struct State:
     uint32_t calls
 
 
-cdef int render(const Tree *tree, const Data *data, Room *room, Output *out, char *error) noexcept nogil:
+cdef int render(const Tree *tree, const Data *data, ValueArena *arena, Output *out, char *error) noexcept nogil:
     cdef State state
-    state.tree, state.data, state.room, state.out, state.error, state.calls = tree, data, room, out, error, 0
+    state.tree, state.data, state.arena, state.out, state.error, state.calls = tree, data, arena, out, error, 0
     memset(&state.dot, 0, sizeof(Value))
     state.dot.kind = VALUE_OBJECT
     state.dot.number = OBJECT_ROOT
@@ -95,7 +95,7 @@ cdef int statement(State *state, uint32_t number) noexcept nogil:
     cdef Value value
     cdef uint32_t i
     cdef int flow
-    if not room_step(state.room):
+    if not arena_count_step(state.arena):
         return FLOW_FAILED
     if node.operation == OP_TEXT:
         output_put(state.out, node.value.text, node.value.length)
@@ -133,12 +133,12 @@ cdef void print_value(State *state, const Value *value) noexcept nogil:
     if value.kind == VALUE_NIL:
         output_word(state.out, b"<nil>" if value.number == NIL_POINTER else b"<no value>")
     elif value.kind == VALUE_OBJECT:
-        if value.number == OBJECT_QUESTION and question_text(state.data, state.room, &text) == 0:
+        if value.number == OBJECT_QUESTION and question_text(state.data, state.arena, &text) == 0:
             output_put(state.out, text.text, text.length)
     elif value.kind == VALUE_ARRAY and value.length and value.items[0].kind == VALUE_OBJECT:
         output_word(state.out, b"[")
         for i in range(value.length):
-            if value.items[i].number == OBJECT_QUESTION and question_struct(state.data, state.room, &text) == 0:
+            if value.items[i].number == OBJECT_QUESTION and question_struct(state.data, state.arena, &text) == 0:
                 output_put(state.out, text.text, text.length)
         output_word(state.out, b"]")
     else:
@@ -239,7 +239,7 @@ cdef int evaluate(State *state, uint32_t number, Value *out) noexcept nogil:
     cdef Value arguments[ARGUMENTS_MAX]
     cdef char reason[REASON_SIZE]
     cdef uint32_t i
-    if not room_step(state.room):
+    if not arena_count_step(state.arena):
         return -1
     if node.operation == OP_CONSTANT:
         out[0] = node.value
@@ -263,7 +263,7 @@ cdef int evaluate(State *state, uint32_t number, Value *out) noexcept nogil:
             if evaluate(state, parts[i], &arguments[i]) < 0:
                 return -1
         reason[0] = 0
-        if call_function(state.room, <uint32_t>node.slot, arguments, node.count, out, reason) < 0:
+        if call_function(state.arena, <uint32_t>node.slot, arguments, node.count, out, reason) < 0:
             return fail(state, node, reason) if reason[0] else -1
     else:
         return fail(state, node, node.value.text)
@@ -285,7 +285,7 @@ cdef int field(State *state, const Node *node, const uint32_t *parts, Value *out
             out[0] = found[0]
         return 0
     if base.kind == VALUE_OBJECT:
-        status = object_field(state.data, state.room, &base, node.slot, node.label, node.operation == OP_METHOD and node.count == 2, out)
+        status = object_field(state.data, state.arena, &base, node.slot, node.label, node.operation == OP_METHOD and node.count == 2, out)
         if status != -2:
             return status
         kind = OBJECT_TYPES[base.number]

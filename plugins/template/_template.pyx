@@ -9,8 +9,8 @@ from fastdns.api.wire cimport EDNS_DO, FLAG_AA, FLAG_TC, RCODE_SERVFAIL, TYPE_A,
 from fastdns.api.records cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_parse
 from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
-from fastdns.api.expression cimport (GROUPS_MAX, VALUE_BOOL, Code, Groups, Output, Pattern, Program, Regex, Room, Span, Value, evaluate, regex_match,
-                                     room_open, set_int, set_text)
+from fastdns.api.expression cimport (GROUPS_MAX, VALUE_BOOL, Code, Groups, Output, Pattern, Program, Regex, ValueArena, Span, Value, evaluate, regex_match,
+                                     arena_open, set_int, set_text)
 from fastdns.plugins.template._fields cimport Data
 from fastdns.plugins.template._render cimport Source, Tree, render
 
@@ -126,7 +126,7 @@ cdef Verdict try_template(Handler *self, const State *state, const Template *tem
     cdef Span spans[GROUPS_MAX]
     cdef Value results[RESULTS_MAX]
     cdef Groups groups
-    cdef Room room
+    cdef ValueArena arena
     cdef uint32_t i, place = <uint32_t>(zone - template.zones.names)
     cdef const Match *match = template.matches
     for i in range(template.match_count):
@@ -143,20 +143,20 @@ cdef Verdict try_template(Handler *self, const State *state, const Template *tem
     data.klass = q.qclass if q.qclass != ANY else template.klass
     data.type = q.qtype if q.qtype != ANY else template.type
     data.variables, data.variable_names, data.variable_count = results, template.variable_names, template.variable_count
-    if not room_open(&room):
+    if not arena_open(&arena):
         return query_fail(q, RCODE_SERVFAIL, b"plugin/template: no memory")
     for i in range(template.variable_count):
-        if evaluate(template.variables[i], q, &room, results, &groups, &results[i]) < 0:
+        if evaluate(template.variables[i], q, &arena, results, &groups, &results[i]) < 0:
             return query_fail(q, RCODE_SERVFAIL, NULL)
     for i in range(template.expression_count):
-        if evaluate(template.expressions[i], q, &room, results, &groups, &results[RESULTS_MAX - 1]) < 0:
+        if evaluate(template.expressions[i], q, &arena, results, &groups, &results[RESULTS_MAX - 1]) < 0:
             return query_fail(q, RCODE_SERVFAIL, NULL)
         if results[RESULTS_MAX - 1].kind != VALUE_BOOL or results[RESULTS_MAX - 1].number == 0:
             return no_match(template, q)
     metric_add(template.matched[q.server.label * template.zones.count + place] + cell_offset(data), q.worker.id, 1)
     if template.rcode == RCODE_SERVFAIL:
         return query_fail(q, RCODE_SERVFAIL, NULL)
-    return write_answer(self, template, place, data, &room)
+    return write_answer(self, template, place, data, &arena)
 
 
 cdef uint32_t length_of(const char *text) noexcept nogil:
@@ -233,25 +233,25 @@ cdef int read_record(Query *q, int section, const char *text, uint32_t length, c
         snprintf(error, ERROR_MAX, b"dns: %.80s: \"%.*s\" at line: %u:%u", own.text, <int>min(own.token_length, <uint32_t>64), own.token, own.line, own.column)
         return -1
     if status == 2:
-        snprintf(error, ERROR_MAX, b"plugin/template: no room for another record")
+        snprintf(error, ERROR_MAX, b"plugin/template: no arena for another record")
         return -1
     return 0
 
 
-cdef Verdict write_answer(Handler *self, const Template *template, uint32_t place, const Data *data, Room *room) noexcept nogil:
+cdef Verdict write_answer(Handler *self, const Template *template, uint32_t place, const Data *data, ValueArena *arena) noexcept nogil:
     cdef Query *q = data.q
     cdef Work *work = <Work *>query_scratch(self, q)
     cdef char written[TEXT_SIZE]
     cdef char error[ERROR_MAX]
     cdef Output output
     cdef const Text *text = template.texts
-    cdef uint32_t i, used = room.used, broken
+    cdef uint32_t i, used = arena.used, broken
     query_answer(q, template.rcode, FLAG_AA)
     for i in range(template.text_count):
-        room.used = used
-        output.room, output.text, output.length, output.limit, output.full = room, written, 0, TEXT_SIZE, 0
+        arena.used = used
+        output.arena, output.text, output.length, output.limit, output.full = arena, written, 0, TEXT_SIZE, 0
         broken = 2 * ((q.server.label * template.zones.count + place) * template.text_count + i)
-        if render(text.tree, data, room, &output, error) < 0:
+        if render(text.tree, data, arena, &output, error) < 0:
             metric_add(template.broken[broken] + cell_offset(data), q.worker.id, 1)
             return give_up(q, error)
         if read_record(q, text.section, written, output.length, error) < 0:

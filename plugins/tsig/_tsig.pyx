@@ -293,7 +293,7 @@ cdef void tell(const Query *q, const char *before, const char *after) noexcept n
     cdef Text text
     if not log_debug:
         return
-    text.out, text.used, text.room, text.full = line, 0, LOG_LINE_MAX, 0
+    text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
     text_string(&text, b"[DEBUG] plugin/tsig: ")
     text_string(&text, before)
     text_type(&text, q.qtype)
@@ -304,7 +304,7 @@ cdef void tell(const Query *q, const char *before, const char *after) noexcept n
 cdef void tell_error(const Query *q) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
-    text.out, text.used, text.room, text.full = line, 0, LOG_LINE_MAX, 0
+    text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
     text_string(&text, b"[ERROR] plugin/tsig: request handler returned an error: ")
     text_printable(&text, q.error)
     log_put(q.worker.id, line, text.used)

@@ -1,7 +1,7 @@
 """Records from objects; see _answer.pxd."""
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
-from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Record, Seen, reply_alloc, reply_copy, reply_put, seen_add, seen_begin
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Record, Dedup, reply_alloc, reply_copy, reply_put, dedup_add, dedup_begin
 from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store16, store32
 from fastdns.plugins.kubernetes.store.memory cimport load_count
@@ -53,15 +53,15 @@ cdef void add_candidate(Candidates *candidates, const uint8_t *target, uint8_t l
 
 cdef bint add_endpoints(Ask *ask, uint16_t qtype, Candidates *candidates) noexcept nogil:
     cdef Walk walk
-    cdef Seen seen
+    cdef Dedup dedup
     cdef uint8_t family = 4 if qtype == TYPE_A else 6
     cdef bint any = False
     walk_begin(&walk, ask.view, &ask.wanted, &ask.result)
-    seen_begin(&seen, &ask.q.reply, False)
+    dedup_begin(&dedup, &ask.q.reply, False)
     while walk_next(&walk):
         any = True
         if walk.endpoint.family == family:
-            if seen_add(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, walk.endpoint.ip, 4 if family == 4 else 16, 0) < 0:
+            if dedup_add(&dedup, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, walk.endpoint.ip, 4 if family == 4 else 16, 0) < 0:
                 break
         elif walk.endpoint.family == 0:
             add_candidate(candidates, <const uint8_t *>slice_text(walk.slice) + walk.endpoint.text, walk.endpoint.ip[0], True)
@@ -82,13 +82,13 @@ cdef void add_pod(Ask *ask, uint16_t qtype) noexcept nogil:
 
 cdef void add_servers(Ask *ask, uint16_t qtype) noexcept nogil:
     cdef Server servers[SERVERS_MAX]
-    cdef Seen seen
+    cdef Dedup dedup
     cdef uint8_t family = 4 if qtype == TYPE_A else 6
     cdef uint32_t i, count = servers_collect(ask.view, INSIDE, servers)
-    seen_begin(&seen, &ask.q.reply, False)
+    dedup_begin(&dedup, &ask.q.reply, False)
     for i in range(count):
         if servers[i].family == family:
-            seen_add(&seen, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, servers[i].ip, 4 if family == 4 else 16, 0)
+            dedup_add(&dedup, SECTION_ANSWER, ask.owner, ask.owner_length, qtype, ask.view.ttl, servers[i].ip, 4 if family == 4 else 16, 0)
 
 
 cdef bint answer_addresses(Ask *ask, uint16_t qtype, Candidates *candidates) noexcept nogil:
@@ -125,7 +125,7 @@ cdef uint16_t weight_of(uint32_t entries) noexcept nogil:
     return <uint16_t>(100 // entries) if 0 < entries <= 100 else 1
 
 
-cdef const uint8_t *add_srv(Ask *ask, Seen *seen, uint16_t weight, int32_t port, const uint8_t *target, uint32_t length) noexcept nogil:
+cdef const uint8_t *add_srv(Ask *ask, Dedup *dedup, uint16_t weight, int32_t port, const uint8_t *target, uint32_t length) noexcept nogil:
     """One SRV record, unless it is there already. Returns its target in the query's own memory, or NULL when the reply is full."""
     cdef uint8_t *rdata = reply_alloc(&ask.q.reply, 6 + length)
     if rdata == NULL:
@@ -134,8 +134,8 @@ cdef const uint8_t *add_srv(Ask *ask, Seen *seen, uint16_t weight, int32_t port,
     store16(rdata + 2, weight)
     store16(rdata + 4, <uint16_t>port)
     memcpy(rdata + 6, target, length)
-    if seen_add(seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_SRV, ask.view.ttl, rdata, <uint16_t>(6 + length),
-                RECORD_OWNED if ask.owned else 0) < 0:
+    if dedup_add(dedup, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_SRV, ask.view.ttl, rdata, <uint16_t>(6 + length),
+                 RECORD_OWNED if ask.owned else 0) < 0:
         return NULL
     return rdata + 6
 
@@ -145,17 +145,17 @@ cdef void srv_cluster_ip(Ask *ask) noexcept nogil:
     cdef const PortRecord *port
     cdef const uint8_t *target = NULL
     cdef uint8_t name[NAME_MAX]
-    cdef Seen seen
+    cdef Dedup dedup
     cdef uint32_t length = name_write(name, NULL, 0, NULL, 0, ask.result.node.key, ask.result.node.length, ask.zone, ask.zone_length)
     cdef uint32_t i
     cdef uint16_t weight = weight_of(ask.result.entries)
     if record.address_count == 0 or length == 0:
         return
-    seen_begin(&seen, &ask.q.reply, False)
+    dedup_begin(&dedup, &ask.q.reply, False)
     for i in range(record.port_count):
         port = &service_ports(record)[i]
         if is_asked(&ask.wanted, port, service_text(record)):
-            target = add_srv(ask, &seen, weight, port.number, name, length)
+            target = add_srv(ask, &dedup, weight, port.number, name, length)
     if target == NULL:
         return
     for i in range(record.ip4_count):
@@ -166,14 +166,14 @@ cdef void srv_cluster_ip(Ask *ask) noexcept nogil:
 
 cdef void srv_endpoints(Ask *ask, uint32_t entries) noexcept nogil:
     cdef Walk walk
-    cdef Seen answers, extra
+    cdef Dedup answers, extra
     cdef uint8_t name[NAME_MAX]
     cdef const PortRecord *port
     cdef uint32_t i, length
     cdef uint16_t weight = weight_of(entries)
     # Answers first, all of them: where the reply gets full, additional records are what is missing.
     walk_begin(&walk, ask.view, &ask.wanted, &ask.result)
-    seen_begin(&answers, &ask.q.reply, False)
+    dedup_begin(&answers, &ask.q.reply, False)
     while walk_next(&walk):
         if walk.endpoint.family == 0:
             continue
@@ -186,14 +186,14 @@ cdef void srv_endpoints(Ask *ask, uint32_t entries) noexcept nogil:
         add_targets(ask, &extra, answers.first, ask.q.reply.count)
 
 
-cdef void add_targets(Ask *ask, Seen *extra, uint32_t first, uint32_t end) noexcept nogil:
+cdef void add_targets(Ask *ask, Dedup *extra, uint32_t first, uint32_t end) noexcept nogil:
     """Addresses of the targets of the SRV records [first, end)."""
     cdef Walk walk
     cdef uint8_t name[NAME_MAX]
     cdef const uint8_t *target
     cdef uint32_t length, at = first
     walk_begin(&walk, ask.view, &ask.wanted, &ask.result)
-    seen_begin(extra, &ask.q.reply, True)
+    dedup_begin(extra, &ask.q.reply, True)
     while walk_next(&walk):
         if walk.endpoint.family == 0 or not has_port(ask, &walk):
             continue
@@ -202,8 +202,8 @@ cdef void add_targets(Ask *ask, Seen *extra, uint32_t first, uint32_t end) noexc
             continue
         # The target is in an SRV record already, at or behind the last one found, unless two endpoints share a name.
         target = target_of(&ask.q.reply, first, end, &at, name, length)
-        if target == NULL or seen_add(extra, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_A if walk.endpoint.family == 4 else TYPE_AAAA,
-                                      ask.view.ttl, walk.endpoint.ip, 4 if walk.endpoint.family == 4 else 16, 0) < 0:
+        if target == NULL or dedup_add(extra, SECTION_ADDITIONAL, target, <uint8_t>length, TYPE_A if walk.endpoint.family == 4 else TYPE_AAAA,
+                                       ask.view.ttl, walk.endpoint.ip, 4 if walk.endpoint.family == 4 else 16, 0) < 0:
             return
 
 
@@ -235,7 +235,7 @@ cdef void srv_pod(Ask *ask) noexcept nogil:
     cdef uint8_t name[NAME_MAX]
     cdef const uint8_t *target
     cdef uint8_t *ip
-    cdef Seen seen
+    cdef Dedup dedup
     cdef uint32_t size = 4 if ask.result.family == 4 else 16
     cdef uint32_t length = ask.wanted.key_length + 4 + ask.zone_length
     if length > NAME_MAX:
@@ -243,8 +243,8 @@ cdef void srv_pod(Ask *ask) noexcept nogil:
     memcpy(name, ask.wanted.service, ask.wanted.key_length)
     memcpy(name + ask.wanted.key_length, b"\x03pod", 4)
     memcpy(name + ask.wanted.key_length + 4, ask.zone, ask.zone_length)
-    seen_begin(&seen, &ask.q.reply, False)
-    target = add_srv(ask, &seen, weight_of(ask.result.entries), 0, name, length)
+    dedup_begin(&dedup, &ask.q.reply, False)
+    target = add_srv(ask, &dedup, weight_of(ask.result.entries), 0, name, length)
     ip = reply_alloc(&ask.q.reply, size)
     if target == NULL or ip == NULL:
         return
@@ -301,17 +301,17 @@ cdef void answer_soa(Ask *ask, int section) noexcept nogil:
 
 cdef void answer_servers(Ask *ask) noexcept nogil:
     cdef Server servers[SERVERS_MAX]
-    cdef Seen seen
+    cdef Dedup dedup
     cdef uint8_t name[NAME_MAX]
     cdef uint8_t *rdata
     cdef uint32_t i, length, count = servers_collect(ask.view, INSIDE, servers)
-    seen_begin(&seen, &ask.q.reply, False)
+    dedup_begin(&dedup, &ask.q.reply, False)
     for i in range(count):
         length = server_write(name, ask.view, &servers[i], ask.zone, ask.zone_length)
         rdata = reply_copy(&ask.q.reply, name, length)
         if length == 0 or rdata == NULL:
             return
-        if seen_add(&seen, SECTION_ANSWER, ask.zone, ask.zone_length, TYPE_NS, ask.view.ttl, rdata, <uint16_t>length, RECORD_OWNED) < 0:
+        if dedup_add(&dedup, SECTION_ANSWER, ask.zone, ask.zone_length, TYPE_NS, ask.view.ttl, rdata, <uint16_t>length, RECORD_OWNED) < 0:
             return
         reply_put(&ask.q.reply, SECTION_ADDITIONAL, rdata, <uint8_t>length, TYPE_A if servers[i].family == 4 else TYPE_AAAA, ask.view.ttl,
                   servers[i].ip, 4 if servers[i].family == 4 else 16, 0)

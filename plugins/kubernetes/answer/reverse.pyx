@@ -1,7 +1,7 @@
 """Reverse names; see _reverse.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
-from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Seen, reply_copy, seen_add, seen_begin
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Dedup, reply_copy, dedup_add, dedup_begin
 from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport TYPE_PTR
 from fastdns.plugins.kubernetes.answer.name cimport name_write
@@ -15,14 +15,14 @@ cdef bint accepts(const void *context, const NamespaceNode *namespace) noexcept 
     return view.namespace_count == 0 or view_exposes(view, namespace)
 
 
-cdef bint add_pointer(Ask *ask, Seen *seen, const uint8_t *name, uint32_t length) noexcept nogil:
+cdef bint add_pointer(Ask *ask, Dedup *dedup, const uint8_t *name, uint32_t length) noexcept nogil:
     """False when the reply is full."""
     cdef uint8_t *rdata
     if length == 0:
         return True
     rdata = reply_copy(&ask.q.reply, name, length)
-    return rdata != NULL and seen_add(seen, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_PTR, ask.view.ttl, rdata, length,
-                                      RECORD_OWNED) >= 0
+    return rdata != NULL and dedup_add(dedup, SECTION_ANSWER, ask.owner, ask.owner_length, TYPE_PTR, ask.view.ttl, rdata, length,
+                                       RECORD_OWNED) >= 0
 
 
 cdef bint answer_reverse(Ask *ask, const uint8_t *ip, uint8_t family) noexcept nogil:
@@ -32,24 +32,24 @@ cdef bint answer_reverse(Ask *ask, const uint8_t *ip, uint8_t family) noexcept n
     cdef const EndpointRecord *endpoint
     cdef uint8_t name[NAME_MAX]
     cdef Probe probe
-    cdef Seen seen
+    cdef Dedup dedup
     cdef uint32_t i, length, size = 4 if family == 4 else 16
-    seen_begin(&seen, &ask.q.reply, False)
+    dedup_begin(&dedup, &ask.q.reply, False)
     if node != NULL:
         length = name_write(name, NULL, 0, NULL, 0, node.key, node.length, view.primary, view.primary_length)
-        return add_pointer(ask, &seen, name, length) and length > 0
+        return add_pointer(ask, &dedup, name, length) and length > 0
     if view.no_endpoints:
         return False
     probe_begin(&probe, &view.cluster.endpoint_addresses, address_hash(ip, family))
     while True:
         slice = next_slice(&probe)
         if slice == NULL:
-            return ask.q.reply.count > seen.first
+            return ask.q.reply.count > dedup.first
         if not accepts(view, slice.service.namespace):
             continue
         for i in range(slice.endpoint_count):
             endpoint = &slice_endpoints(slice)[i]
             if endpoint.family == family and memcmp(endpoint.ip, ip, size) == 0:
                 length = endpoint_write(name, view, slice, endpoint, view.primary, view.primary_length)
-                if not add_pointer(ask, &seen, name, length):
-                    return ask.q.reply.count > seen.first
+                if not add_pointer(ask, &dedup, name, length):
+                    return ask.q.reply.count > dedup.first

@@ -4,7 +4,7 @@ A table's slot is one word: the upper 16 bits of an entry's hash, and the entry'
 reader follows a pointer only where the hash agrees. What is unlinked is freed after the grace period of fastdns.system.epoch.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.api.memory cimport (EpochTicket, atomic_load32 as load_count, atomic_load64 as load_word, atomic_load_pointer as load_pointer,
+from fastdns.api.memory cimport (EpochMark, atomic_load32 as load_count, atomic_load64 as load_word, atomic_load_pointer as load_pointer,
                                  atomic_store32 as store_count, atomic_store64 as store_word, atomic_store_pointer as store_pointer)
 
 cdef enum:
@@ -29,9 +29,9 @@ cdef struct Memory:                 # the writer's
     void *pages                     # chained by their first word
     uint64_t held                   # octets taken from the system
     uint64_t used                   # octets in blocks given out and not freed
-    Limbo fresh                     # unlinked since the ticket below was taken
+    Limbo fresh                     # unlinked since the mark below was taken
     Limbo waiting                   # unlinked before it
-    EpochTicket ticket
+    EpochMark mark
 
 # What readers meet in one look-up had better lie in one line: sizes that are its multiples.
 cdef inline uint32_t lines(uint32_t size) noexcept nogil:

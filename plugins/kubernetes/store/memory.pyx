@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
-from fastdns.api.memory cimport epoch_passed, epoch_ticket, epoch_wait
+from fastdns.api.memory cimport epoch_passed, epoch_mark, epoch_wait
 
 cdef extern from *:
     """
@@ -108,7 +108,7 @@ cdef void memory_reclaim(Memory *memory) noexcept nogil:
     cdef int step
     for step in range(2):
         if memory.waiting.count:
-            if not epoch_passed(&memory.ticket):
+            if not epoch_passed(&memory.mark):
                 return
             for i in range(memory.waiting.count):
                 memory_free(memory, memory.waiting.items[i].block, memory.waiting.items[i].size)
@@ -122,7 +122,7 @@ cdef void memory_reclaim(Memory *memory) noexcept nogil:
         swap = memory.waiting
         memory.waiting = memory.fresh
         memory.fresh = swap
-        epoch_ticket(&memory.ticket)
+        epoch_mark(&memory.mark)
 
 
 cdef void end_limbo(Memory *memory, Limbo *limbo) noexcept nogil:

@@ -47,7 +47,7 @@ cdef void clientip_explain(Handler *self, Query *q, Explanation *out) noexcept n
         return
     text.out = out.note
     text.used = 0
-    text.room = sizeof(out.note) - 1
+    text.capacity = sizeof(out.note) - 1
     text.full = 0
     text_string(&text, b"client is ")
     text_address(&text, &q.client)
