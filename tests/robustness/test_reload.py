@@ -20,9 +20,9 @@ import dns.rrset
 import pytest
 
 from fastdns.testing import Upstream
+from tests.engine.test_tcp import framed, read_reply
 from tests.load import Load
 from tests.server import Server
-from tests.test_tcp import framed, read_reply
 from tests.waiting import LIMIT, until
 
 RELOADS = int(os.environ.get("FASTDNS_RELOADS", "15"))

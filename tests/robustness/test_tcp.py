@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.test_tcp import framed, read_reply
 from tests.server import Server
-from tests.test_tcp import framed, read_reply
 from tests.waiting import LIMIT, until
 
 COREFILE = """

@@ -154,7 +154,7 @@ from fastdns.index.zone import ZoneError
 from fastdns.corefile import CorefileError
 from fastdns.setup import Controller
 from fastdns.plugins.tsig import setup
-from tests.test_zone import draft, NSEC3PARAM
+from tests.index.test_zone import draft, NSEC3PARAM
 from fastdns.index.zone import Zone
 for call in (
     lambda: hash_of("sha1", b""),
