@@ -56,7 +56,7 @@ UNTYPED = {
     "fastdns.zonefile.parser.self": "the context of the caller's function",
     "fastdns.zonefile.parser.outermost": "a Frame of the .pyx of the same name",
     "fastdns.plugins.file._file.zones": "ZoneSlots, exchanged atomically",
-    "fastdns.plugins.forward._upstream.guest": "a question of a handler below, in the same plugin",
+    "fastdns.plugins.forward._upstream.shared": "a question of a handler below, in the same plugin",
     "fastdns.plugins.kubernetes.decode.objects.self_": "the context of the sink's functions",
     "fastdns.plugins.kubernetes.store.memory.block": "memory that is freed later",
     "fastdns.plugins.kubernetes.store.memory.pages": "memory, linked by its first word",

@@ -1,7 +1,7 @@
 """forward: passes queries on to other resolvers.
 
 Upstreams over UDP and TCP are asked by the workers themselves (the native modules of this folder), those over TLS and HTTPS by a
-thread of their own (`fastdns.plugins.forward.lane`), which runs only where one is configured.
+thread of their own (`fastdns.plugins.forward.clients`), which runs only where one is configured.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def setup(controller: Controller) -> None:
             options.source = pack_address(options.source_address, 0)
         handler = ForwardHandler(options, found)
         if any(target.scheme != "dns" for target in found):
-            from fastdns.plugins.forward.lane import join
+            from fastdns.plugins.forward.clients import join
 
             join(handler)
         controller.on_startup(partial(tap, controller, handler))
@@ -44,7 +44,7 @@ def setup(controller: Controller) -> None:
 
 
 def tap(controller: Controller, handler: ForwardHandler) -> None:
-    """The block's dnstap is told what upstreams are asked."""
+    """Have the block's dnstap log queries to upstreams."""
     senders = [getattr(other, "sender", None) for other in controller.config.handlers if other.name == "dnstap"]
     if senders:
         handler.set_taps(senders)

@@ -1,7 +1,8 @@
 """One question on its way to an answer. The contract is in _exchange.pxd.
 
-An exchange lives as long as a query waits for it. It is in one place at a time: on a socket, on a connection, in the lane, or pausing. What goes wrong there
-comes back through `on_failed`, which begins the next attempt; a reply comes through `on_answered`, which decides whether it is the last word.
+An exchange lives as long as a query waits for it. It is in one place at a time: on a socket, on a connection, with the client loop, or pausing. What
+goes wrong there comes back through `on_failed`, which begins the next attempt; a reply comes through `on_answered`, which decides whether it is the
+last word.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdio cimport snprintf
@@ -18,12 +19,12 @@ from fastdns.api.memory cimport atomic_add32, atomic_load32, atomic_load_ns, ato
 from fastdns.api.random cimport random_below
 from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
 from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat, datagram_sweep
-from fastdns.plugins.forward._guest cimport guest_begin, guest_end, guest_forget, guest_wanted
+from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._health cimport health_begin, health_end, health_init
-from fastdns.plugins.forward._lane cimport lane_begin, lane_forget
+from fastdns.plugins.forward._clients cimport client_begin, client_forget
 from fastdns.plugins.forward._request cimport request_equal, request_write
 from fastdns.plugins.forward._taps cimport taps_tell
-from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_GUEST, WAY_LANE,
+from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED, WAY_CLIENT,
                                                 WAY_NONE, WAY_PAUSE, WAY_TCP, WAY_UDP, exchange_give, exchange_take, upstream_error, upstream_peer)
 
 cdef enum:
@@ -354,10 +355,10 @@ cdef int begin(Exchange *e) noexcept nogil:
     if not share.sweep.deadline:
         share.worker.ops.timer_start(share.worker, &share.sweep, share.worker.now + sweep_interval(share.settings))
     if e.upstream.protocol != PROTOCOL_DNS:
-        return lane_begin(e, peer)
+        return client_begin(e, peer)
     if e.by_tcp or e.way_tcp:
-        if not e.alone and guest_wanted(peer):
-            return guest_begin(e, peer, share_for)
+        if not e.alone and shared_wanted(peer):
+            return shared_begin(e, peer, share_for)
         return connection_begin(e, peer)
     if datagram_begin(e, peer) < 0:
         return BROKEN
@@ -380,10 +381,10 @@ cdef void leave(Exchange *e) noexcept nogil:
         datagram_forget(e)
     elif e.way == WAY_TCP:
         connection_forget(e)
-    elif e.way == WAY_LANE:
-        lane_forget(e)
-    elif e.way == WAY_GUEST:
-        guest_forget(e)
+    elif e.way == WAY_CLIENT:
+        client_forget(e)
+    elif e.way == WAY_SHARED:
+        shared_forget(e)
     elif e.way == WAY_PAUSE:
         stop_pause(e)
     e.way = WAY_NONE
@@ -394,8 +395,8 @@ cdef void on_failed(Exchange *e) noexcept nogil:
     if forward.tap_count:
         taps_tell(forward.taps, forward.tap_count, e, NULL, 0)
     leave(e)
-    if e.guest != NULL:
-        guest_end(e, NULL, 0)
+    if e.shared != NULL:
+        shared_end(e, NULL, 0)
         return
     note_failure(forward, e)
     if e.known_down >= forward.settings.count or attempt(forward, e, False) < 0:
@@ -532,11 +533,11 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
     cdef Peer *peer = upstream_peer(e.share, e.upstream)
     cdef Verdict verdict = ANSWERED
     cdef int status
-    if e.guest != NULL:
+    if e.shared != NULL:
         if forward.tap_count:
             taps_tell(forward.taps, forward.tap_count, e, packet, length)
         leave(e)
-        guest_end(e, packet, length)
+        shared_end(e, packet, length)
         return True
     if not cut:
         status = reply_parse(&q.reply, packet, length)

@@ -9,7 +9,7 @@ cdef class ForwardHandler(NativeHandler):
     cdef Forward *forward
     cdef readonly object options
     cdef readonly list upstreams
-    cdef public object lane
+    cdef public object client_loop
     cdef object metrics             # kept alive for their buckets
     cdef list senders               # of dnstap, likewise
     cdef int _set_upstreams(self, list upstreams) except -1

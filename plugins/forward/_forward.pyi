@@ -13,7 +13,7 @@ class ForwardHandler(NativeHandler):
     options: Options
     upstreams: list[Target]
     #: What asks the upstreams over TLS and HTTPS, if there are any.
-    lane: Any
+    client_loop: Any
 
     def __init__(self, options: Options, upstreams: list[Target]) -> None:
         """ValueError for more upstreams than one instance can have."""
@@ -25,7 +25,7 @@ class ForwardHandler(NativeHandler):
         """The `Sender` of each *dnstap* of the block, once, before the chain is published."""
 
     def set_client(self, index: int, client: int) -> None:
-        """Gives an upstream the number by which the lane knows it."""
+        """Gives an upstream the number by which the client loop knows it."""
 
     def probe_failed(self, index: int) -> None:
         """One more failed health check of an upstream."""

@@ -127,7 +127,7 @@ cdef class ForwardHandler(NativeHandler):
             raise ValueError("more than %d upstream addresses: %d" % (UPSTREAMS_MAX, len(upstreams)))
         self.options = options
         self.upstreams = upstreams
-        self.lane = None
+        self.client_loop = None
         self._set_upstreams(upstreams)
         self._set_options(options)
         self._make_metrics()
@@ -233,7 +233,7 @@ cdef class ForwardHandler(NativeHandler):
             self.forward.taps[self.forward.tap_count] = <Tap *><uintptr_t>sender.address
             self.forward.tap_count += 1
 
-    # ---- for the lane, which holds the GIL ----
+    # ---- for the client loop, which holds the GIL ----
 
     def set_client(self, int index, uint64_t client):
         self.forward.settings.upstreams[index].client = client
@@ -250,5 +250,5 @@ cdef class ForwardHandler(NativeHandler):
         metric_add(upstream.hits[2] if hit else upstream.misses[2], METRIC_CONTROL, 1)
 
     cpdef close(self):
-        if self.lane is not None:
-            self.lane.leave(self)
+        if self.client_loop is not None:
+            self.client_loop.leave(self)

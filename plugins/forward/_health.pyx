@@ -1,6 +1,6 @@
 """Health checks. The contract is in _health.pxd.
 
-A probe is a question for NS over a socket of its own; any reply with its id is a sign of life, whatever its code. The lane probes
+A probe is a question for NS over a socket of its own; any reply with its id is a sign of life, whatever its code. The client loop probes
 TLS and HTTPS upstreams.
 """
 from libc.errno cimport EAGAIN, EINPROGRESS, errno
@@ -12,7 +12,7 @@ from fastdns.api.metrics cimport metric_add
 from fastdns.api.memory cimport atomic_add32, atomic_exchange32, atomic_store32
 from fastdns.api.random cimport random_next
 from fastdns.api.network cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_DGRAM, SOCK_STREAM, close, connect, recv, send, sockaddr
-from fastdns.plugins.forward._lane cimport lane_probe
+from fastdns.plugins.forward._clients cimport client_probe
 from fastdns.plugins.forward._system cimport socket_connected, socket_error
 from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, Peer, Probe, Settings, upstream_alive, upstream_socket
 
@@ -35,7 +35,7 @@ cdef void health_begin(Peer *peer) noexcept nogil:
     if peer.probe.running or atomic_exchange32(&peer.upstream.probing, 1):
         return
     if peer.upstream.protocol != PROTOCOL_DNS:
-        if lane_probe(peer) < 0:
+        if client_probe(peer) < 0:
             atomic_store32(&peer.upstream.probing, 0)
         return
     peer.probe.running = 1

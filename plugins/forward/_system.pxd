@@ -31,9 +31,9 @@ cdef extern from * nogil:
         *error = 0;
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
             if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) || (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR)) {
-                struct sock_extended_err told;
-                memcpy(&told, CMSG_DATA(c), sizeof told);
-                *error = (int)told.ee_errno;
+                struct sock_extended_err found;
+                memcpy(&found, CMSG_DATA(c), sizeof found);
+                *error = (int)found.ee_errno;
             }
         return (int)n;
     }

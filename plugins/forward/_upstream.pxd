@@ -2,7 +2,7 @@
 
 An `Upstream` belongs to an instance of forward and is shared by all workers. A worker keeps for each instance a `Share` with one `Peer` an upstream: its
 sockets and connections. An `Exchange` is one question under way; the queries that wait for it hang from it. Below it stand the
-ways to an upstream (_datagram, _connection, _lane), which know nothing of policies and report through `Share.answered` and `Share.failed`.
+ways to an upstream (_datagram, _connection, _clients), which know nothing of policies and report through `Share.answered` and `Share.failed`.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns.api.query cimport ERROR_MAX, Query
@@ -36,8 +36,8 @@ cdef enum Way:                      # how a question travels
     WAY_NONE
     WAY_UDP
     WAY_TCP
-    WAY_LANE
-    WAY_GUEST                       # over the connection of another worker
+    WAY_CLIENT
+    WAY_SHARED                       # over the connection of another worker
     WAY_PAUSE                       # before the next attempt
 
 cdef enum Outcome:
@@ -56,7 +56,7 @@ cdef struct Upstream:
     uint32_t address_length
     uint8_t protocol                # Protocol
     uint8_t listed                  # position in the configuration
-    uint64_t client                 # of the lane; TLS and HTTPS
+    uint64_t client                 # number at the client loop; TLS and HTTPS
     char text[64]                   # address:port
     # ---- shared by the workers: atomic ----
     uint32_t fails                  # probes that failed, one after another
@@ -141,7 +141,7 @@ cdef struct Peer:                   # a worker's way to an upstream
     Connection *connections         # list, oldest first
     Connection *last
     uint32_t connection_count
-    uint32_t guests                 # questions with another worker
+    uint32_t shared_requests                 # questions with another worker
 
 cdef struct Socket:                 # a UDP socket
     Source source
@@ -186,7 +186,7 @@ cdef struct Exchange:
     Exchange *next_free
     # ---- who waits ----
     Query *waiters
-    void *guest                     # another worker's question: nobody waits here; see _guest
+    void *shared                     # another worker's question: nobody waits here; see _shared.pxd
     uint8_t finishing
     # ---- the question ----
     uint32_t hash
@@ -213,7 +213,7 @@ cdef struct Exchange:
     uint8_t alone                   # its next connection is a new one of its own
     uint8_t opened                  # its connection was made for it
     uint8_t queued                  # in peer.batch
-    uint32_t lane                   # counts the requests to the lane that it has abandoned
+    uint32_t abandoned                   # counts the requests to the client loop that it has abandoned
     uint16_t id
     uint8_t repeats                 # of this attempt's datagram
     Socket *socket

@@ -65,7 +65,7 @@ cdef Exchange *exchange_take(Share *share) noexcept nogil:
     stock.free = e.next_free
     e.share = share
     e.waiters = NULL
-    e.guest = NULL
+    e.shared = NULL
     e.finishing = 0
     e.same = NULL
     e.request = NULL

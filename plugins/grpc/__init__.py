@@ -133,7 +133,7 @@ def is_below(name: str, zone: str) -> bool:
 class Grpc(Plugin):
     """Asks each upstream at most once, in the order of the policy."""
 
-    #: The lane's; a little more than that of the attempts.
+    #: The client loop's; a little more than that of the attempts.
     deadline = TIMEOUT + 1.0
 
     def __init__(self, options: Options) -> None:

@@ -37,7 +37,7 @@ __all__ = ["Client", "Target"]
 PAUSE = 1.0
 #: Times that a call is made which the server has not looked at.
 ATTEMPTS = 2
-#: Seconds until a server has said what it takes.
+#: Seconds until the SETTINGS of a server arrive.
 SETTINGS_TIMEOUT = 5.0
 #: Calls that wait for one to end, where the server allows no more at a time.
 WAITING_MAX = 4096
@@ -247,7 +247,7 @@ class Connection(asyncio.Protocol):
 
 
 class Client:
-    """Calls one upstream. All but `close` runs on the lane's loop, which another one may replace."""
+    """Calls one upstream. All but `close` runs on the client loop's loop, which another one may replace."""
 
     def __init__(self, target: Target, tls: ssl.SSLContext | None, servername: str) -> None:
         self.target, self.tls = target, tls

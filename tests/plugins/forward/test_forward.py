@@ -484,7 +484,7 @@ def test_workers_share_a_connection_at_everyday_rates(serve: Serve) -> None:
             assert server.send(big).answer
 
 
-def test_guests_survive_what_their_host_meets(serve: Serve) -> None:
+def test_questions_over_another_workers_connection_survive(serve: Serve) -> None:
     """Connections that close, time out or cannot be made: whoever asked through another worker hears of it like everybody."""
     answers = [True]
 

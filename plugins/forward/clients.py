@@ -1,7 +1,7 @@
-"""The lane: a thread with an event loop of its own, which asks upstreams over TLS and HTTPS for the workers.
+"""The client loop: a thread with an event loop of its own, which asks upstreams over TLS and HTTPS for the workers.
 
 It starts with the first instance that has such an upstream and ends with the last. A worker's question comes by the offload queue
-(`fastdns.plugins.forward._lane`), goes to the upstream's client, and the reply is posted back.
+(`fastdns.plugins.forward._clients`), goes to the upstream's client, and the reply is posted back.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import threading
 from typing import Protocol
 
 from fastdns.control.tls import client_context
-from fastdns.plugins.forward import _lane
+from fastdns.plugins.forward import _clients
 from fastdns.plugins.forward._forward import ForwardHandler
 from fastdns.plugins.forward.https import HttpsClient
 from fastdns.plugins.forward.tls import TlsClient
 from fastdns.telemetry.log import Log
 
-__all__ = ["Client", "Lane", "join"]
+__all__ = ["Client", "ClientLoop", "join"]
 
 _log = Log("plugin/forward")
 
@@ -35,15 +35,15 @@ class Client(Protocol):
         """Closes all connections."""
 
 
-class Lane:
+class ClientLoop:
     """The thread, its loop, and the clients by number. Made by `join`."""
 
     def __init__(self) -> None:
-        self.wake = _lane.open_wake()
+        self.wake = _clients.open_wake()
         self.loop = _new_loop()
         self.clients: dict[int, tuple[ForwardHandler, int, Client]] = {}
         self.tasks: dict[asyncio.Task[None], int] = {}
-        self.thread = threading.Thread(target=self._run, name="forward-lane", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="forward-clients", daemon=True)
         self.thread.start()
 
     def add(self, handler: ForwardHandler, index: int, client: Client) -> None:
@@ -81,14 +81,14 @@ class Lane:
             self.loop.close()
 
     def _take(self) -> None:
-        for request_number, number, request in _lane.take():
+        for request_number, number, request in _clients.take():
             found = self.clients.get(number)
             if found is None:
-                _lane.give(request_number, None, "the upstream is gone")
+                _clients.give(request_number, None, "the upstream is gone")
                 continue
             handler, index, client = found
             if request is None:
-                _lane.give(request_number, None)
+                _clients.give(request_number, None)
                 task = self.loop.create_task(_probe(handler, index, client))
             else:
                 task = self.loop.create_task(_ask(request_number, client, request))
@@ -105,7 +105,7 @@ async def _ask(request_number: int, client: Client, request: bytes) -> None:
     except (OSError, ValueError) as failure:
         error = str(failure) or type(failure).__name__
     finally:
-        _lane.give(request_number, reply, error)
+        _clients.give(request_number, reply, error)
 
 
 async def _probe(handler: ForwardHandler, index: int, client: Client) -> None:
@@ -130,30 +130,30 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 # ---- one for the process ----
 
 _lock = threading.Lock()
-_lane_now: Lane | None = None
+_loop_now: ClientLoop | None = None
 _last = 0
 
 
-def _forget(lane: Lane) -> None:
-    global _lane_now
-    if _lane_now is lane:
-        _lane_now = None
+def _forget(client_loop: ClientLoop) -> None:
+    global _loop_now
+    if _loop_now is client_loop:
+        _loop_now = None
 
 
 def join(handler: ForwardHandler) -> None:
-    """Gives every TLS and HTTPS upstream of an instance its client, and starts the lane if need be. Raises ValueError, OSError."""
-    global _lane_now
+    """Gives every TLS and HTTPS upstream of an instance its client, and starts the client loop if need be. Raises ValueError, OSError."""
+    global _loop_now
     context = client_context(handler.options.tls)
     with _lock:
-        if _lane_now is None:
-            _lane_now = Lane()
-        lane = _lane_now
-        handler.lane = lane
+        if _loop_now is None:
+            _loop_now = ClientLoop()
+        client_loop = _loop_now
+        handler.client_loop = client_loop
         for index, target in enumerate(handler.upstreams):
             if target.scheme == "tls":
-                lane.add(handler, index, TlsClient(target, handler.options, context, _counter(handler, index)))
+                client_loop.add(handler, index, TlsClient(target, handler.options, context, _counter(handler, index)))
             elif target.scheme == "https":
-                lane.add(handler, index, HttpsClient(target, handler.options, context))
+                client_loop.add(handler, index, HttpsClient(target, handler.options, context))
 
 
 def _counter(handler: ForwardHandler, index: int):  # type: ignore[no-untyped-def]

@@ -1,6 +1,6 @@
-"""Between workers and the lane. The contract is in _lane.pxd; the lane's own side is in lane.py.
+"""Between workers and the client loop. The contract is in _clients.pxd; the client loop's own side is in clients.py.
 
-Questions go by the offload queue, which wakes the lane's event loop, and come back to their worker. One whose exchange has ended meanwhile is known by
+Questions go by the offload queue, which wakes the client loop's event loop, and come back to their worker. One whose exchange has ended meanwhile is known by
 its generation.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -10,16 +10,16 @@ from libc.string cimport memcpy, strncpy
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_collect, offload_next, offload_open, offload_return, offload_send
 from fastdns.api.wire cimport HEADER_SIZE
-from fastdns.plugins.forward._upstream cimport BEGUN, BROKEN, Exchange, Peer, WAY_LANE, WAY_NONE, exchange_returned
+from fastdns.plugins.forward._upstream cimport BEGUN, BROKEN, Exchange, Peer, WAY_CLIENT, WAY_NONE, exchange_returned
 
 cdef enum:
-    REQUESTS_MAX = 8192         # with the lane at one time; more fail at once
+    REQUESTS_MAX = 8192         # with the client loop at one time; more fail at once
 
-cdef struct LaneRequest:
+cdef struct ClientRequest:
     OffloadRequest request      # first; no query: the exchange waits
     Exchange *exchange          # NULL: a probe
     uint32_t generation
-    uint32_t lane               # of the exchange's requests
+    uint32_t abandoned               # of the exchange's requests
     uint64_t client
     uint32_t size
     uint8_t *message            # behind the struct
@@ -28,19 +28,19 @@ cdef struct LaneRequest:
     char error[ERROR_MAX]
 
 cdef OffloadQueue queue
-cdef bint opened = False        # there is a lane
+cdef bint opened = False        # the client loop runs
 
 
-cdef int lane_begin(Exchange *e, Peer *peer) noexcept nogil:
-    cdef LaneRequest *asked = NULL
+cdef int client_begin(Exchange *e, Peer *peer) noexcept nogil:
+    cdef ClientRequest *asked = NULL
     if opened:
-        asked = <LaneRequest *>calloc(1, sizeof(LaneRequest) + e.size)
+        asked = <ClientRequest *>calloc(1, sizeof(ClientRequest) + e.size)
         if asked == NULL:
             snprintf(e.error, ERROR_MAX, b"out of memory")
             return BROKEN
         asked.exchange = e
         asked.generation = e.generation
-        asked.lane = e.lane
+        asked.abandoned = e.abandoned
         asked.client = peer.upstream.client
         asked.message = <uint8_t *>&asked[1]
         asked.size = e.size
@@ -49,21 +49,21 @@ cdef int lane_begin(Exchange *e, Peer *peer) noexcept nogil:
         free(asked)
         snprintf(e.error, ERROR_MAX, b"too many queries are under way to %s", peer.upstream.text)
         return BROKEN
-    e.way = WAY_LANE
+    e.way = WAY_CLIENT
     return BEGUN
 
 
-cdef void lane_forget(Exchange *e) noexcept nogil:
+cdef void client_forget(Exchange *e) noexcept nogil:
     """The request goes on; the generation or the attempt tells that it comes too late."""
-    e.lane += 1
+    e.abandoned += 1
     e.way = WAY_NONE
 
 
-cdef int lane_probe(Peer *peer) noexcept nogil:
-    cdef LaneRequest *asked
+cdef int client_probe(Peer *peer) noexcept nogil:
+    cdef ClientRequest *asked
     if not opened:
         return -1
-    asked = <LaneRequest *>calloc(1, sizeof(LaneRequest))
+    asked = <ClientRequest *>calloc(1, sizeof(ClientRequest))
     if asked == NULL:
         return -1
     asked.client = peer.upstream.client
@@ -74,15 +74,15 @@ cdef int lane_probe(Peer *peer) noexcept nogil:
 
 
 cdef void on_return(OffloadRequest *request) noexcept nogil:
-    cdef LaneRequest *asked = <LaneRequest *>request
+    cdef ClientRequest *asked = <ClientRequest *>request
     cdef Exchange *e = asked.exchange
-    if e != NULL and e.generation == asked.generation and e.way == WAY_LANE and e.lane == asked.lane:
+    if e != NULL and e.generation == asked.generation and e.way == WAY_CLIENT and e.abandoned == asked.abandoned:
         exchange_returned(e, asked.reply, asked.reply_size, asked.error)
     free(asked.reply)
     free(asked)
 
 
-# ---- the lane's side ----
+# ---- the client loop's side ----
 
 def open_wake() -> int:
     """The descriptor that becomes readable when there are requests."""
@@ -96,10 +96,10 @@ def open_wake() -> int:
 def take() -> list:
     """All requests that wait, oldest first: (number, client, message), message None for a probe."""
     cdef OffloadRequest *request = offload_collect(&queue)
-    cdef LaneRequest *asked
+    cdef ClientRequest *asked
     found = []
     while request != NULL:
-        asked = <LaneRequest *>request
+        asked = <ClientRequest *>request
         found.append((<size_t>asked, asked.client, asked.message[:asked.size] if asked.exchange != NULL else None))
         request = offload_next(request)
     return found
@@ -107,7 +107,7 @@ def take() -> list:
 
 def give(size_t number, reply, str error=""):
     """The end of a request: the reply's octets, or None and an error. Probes end at once, without either."""
-    cdef LaneRequest *asked = <LaneRequest *>number
+    cdef ClientRequest *asked = <ClientRequest *>number
     cdef bytes text
     cdef bytes octets
     cdef Py_ssize_t size
