@@ -14,7 +14,7 @@ from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.memory cimport SieveLink, atomic_peek_ns, atomic_swap_ns, epoch_wait
 from fastdns.plugins.dnssec._canonical cimport canonical_write
 from fastdns.plugins.dnssec._denial cimport DENIAL_APEX, DENIAL_CUT, DENIAL_NAME, DenialKind, denial_add
-from fastdns.plugins.dnssec._jobs cimport Job, Set, job_free, job_make, job_send
+from fastdns.plugins.dnssec._signing cimport SigningRequest, Set, signing_free, signing_new, signing_send
 from fastdns.plugins.dnssec._signatures cimport (Entry, entry_signatures, signatures_clean, signatures_close, signatures_find, signatures_free,
                                                  signatures_hash, signatures_open, signatures_put, signatures_settle)
 
@@ -39,7 +39,7 @@ cdef enum:
 
 cdef struct Scratch:
     const ZoneName *zone        # NULL: not ours, or without DO
-    Job *job                    # it waits for this
+    SigningRequest *signing                    # it waits for this
 
 cdef struct Gathering:          # the sets of one reply
     uint32_t count
@@ -284,20 +284,20 @@ cdef Verdict sign(Handler *self, Query *q, const ZoneName *zone, Verdict done) n
     """Signs the query's reply: `done`, PARKED, or for want of budget a failure."""
     cdef DnssecState *state = <DnssecState *>self.state
     cdef Gathering gathering
-    cdef Job *job
+    cdef SigningRequest *signing
     gather(state, q, &gathering, zone)
     if not gathering.missing:
         complete(q, gathering.sets, gathering.count, False)
         return done
     if not dnssec_take(state.budget, q.worker.now, gathering.missing * state.pace, BURST):
         return refuse(state, q, done, b"plugin/dnssec: too many signatures are wanted")
-    job = job_make(state.number, gathering.sets, gathering.count)
-    if job == NULL:
+    signing = signing_new(state.number, gathering.sets, gathering.count)
+    if signing == NULL:
         return refuse(state, q, done, b"plugin/dnssec: no memory")
-    if query_park(q, 0) < 0 or not job_send(job, q):
-        job_free(job)
+    if query_park(q, 0) < 0 or not signing_send(signing, q):
+        signing_free(signing)
         return refuse(state, q, done, b"plugin/dnssec: too many signatures are wanted")
-    (<Scratch *>query_scratch(self, q)).job = job
+    (<Scratch *>query_scratch(self, q)).signing = signing
     return PARKED
 
 
@@ -344,18 +344,18 @@ cdef Verdict dnssec_reply(Handler *self, Query *q) noexcept nogil:
 
 cdef Verdict dnssec_resume(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
-    cdef Job *job = scratch.job
-    scratch.job = NULL
-    complete(q, job.sets, job.count, True)
-    job_free(job)
+    cdef SigningRequest *signing = scratch.signing
+    scratch.signing = NULL
+    complete(q, signing.sets, signing.count, True)
+    signing_free(signing)
     return UP if q.parked_up else ANSWERED
 
 
 cdef void dnssec_abandon(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
-    if scratch.job != NULL:
-        scratch.job.request.query = NULL
-        scratch.job = NULL
+    if scratch.signing != NULL:
+        scratch.signing.request.query = NULL
+        scratch.signing = NULL
 
 
 # ---- set-up ----

@@ -1,4 +1,4 @@
-"""Jobs of the signing thread. The contract is in _jobs.pxd."""
+"""Requests of the signing thread. The contract is in _signing.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
@@ -6,58 +6,58 @@ from fastdns.api.query cimport Query
 from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_next, offload_open, offload_return, offload_send, offload_wait
 
 cdef enum:
-    WAITING_MAX = 2048          # jobs in the process that are not back
+    WAITING_MAX = 2048          # requests in the process that are not back
 
 cdef OffloadQueue queue
 
 
 # ---- on the worker ----
 
-cdef Job *job_make(uint64_t handler, const Set *sets, uint32_t count) noexcept nogil:
-    cdef uint64_t size = sizeof(Job) + count * sizeof(Set)
+cdef SigningRequest *signing_new(uint64_t handler, const Set *sets, uint32_t count) noexcept nogil:
+    cdef uint64_t size = sizeof(SigningRequest) + count * sizeof(Set)
     cdef uint32_t i
     cdef uint8_t *at
     cdef uint8_t *copy
-    cdef Job *job
+    cdef SigningRequest *signing
     for i in range(count):
         size += sets[i].key_length
-    job = <Job *>calloc(1, size)
-    if job == NULL:
+    signing = <SigningRequest *>calloc(1, size)
+    if signing == NULL:
         return NULL
-    job.handler = handler
-    job.count = count
-    job.sets = <Set *>(job + 1)
-    memcpy(job.sets, sets, count * sizeof(Set))
-    at = <uint8_t *>(job.sets + count)
+    signing.handler = handler
+    signing.count = count
+    signing.sets = <Set *>(signing + 1)
+    memcpy(signing.sets, sets, count * sizeof(Set))
+    at = <uint8_t *>(signing.sets + count)
     for i in range(count):
         memcpy(at, sets[i].key, sets[i].key_length)
-        job.sets[i].key = at
+        signing.sets[i].key = at
         at += sets[i].key_length
-        job.sets[i].signatures = NULL
+        signing.sets[i].signatures = NULL
     for i in range(count):
         if sets[i].signatures != NULL:
             copy = <uint8_t *>malloc(sets[i].octets)
             if copy == NULL:
-                job_free(job)
+                signing_free(signing)
                 return NULL
             memcpy(copy, sets[i].signatures, sets[i].octets)
-            job.sets[i].signatures = copy
-    return job
+            signing.sets[i].signatures = copy
+    return signing
 
 
-cdef void job_free(Job *job) noexcept nogil:
+cdef void signing_free(SigningRequest *signing) noexcept nogil:
     cdef uint32_t i
-    for i in range(job.count):
-        free(<void *>job.sets[i].signatures)
-    free(job)
+    for i in range(signing.count):
+        free(<void *>signing.sets[i].signatures)
+    free(signing)
 
 
-cdef bint job_send(Job *job, Query *q) noexcept nogil:
-    return offload_send(&queue, &job.request, q.worker, q)
+cdef bint signing_send(SigningRequest *signing, Query *q) noexcept nogil:
+    return offload_send(&queue, &signing.request, q.worker, q)
 
 
 cdef void end_job(OffloadRequest *request) noexcept nogil:
-    job_free(<Job *>request)
+    signing_free(<SigningRequest *>request)
 
 
 # ---- on the signing thread ----
@@ -67,36 +67,36 @@ def open_queue() -> None:
     offload_open(&queue, WAITING_MAX, end_job)
 
 
-def serve_jobs(sign, settle) -> None:
-    """The signing thread: waits for jobs and has their sets signed, for ever.
+def serve_requests(sign, settle) -> None:
+    """The signing thread: waits for requests and has their sets signed, for ever.
 
-    sign(handler number, key) gives the signatures as the cache keeps them, or None when that failed; settle() is called when no job waits.
+    sign(handler number, key) gives the signatures as the cache keeps them, or None when that failed; settle() is called when no signing waits.
     """
-    cdef Job *job
+    cdef SigningRequest *signing
     cdef OffloadRequest *rest
     while True:
         with nogil:
             rest = offload_wait(&queue)
         while rest != NULL:
-            job = <Job *>rest
+            signing = <SigningRequest *>rest
             rest = offload_next(rest)
-            fill(job, sign)
-            offload_return(&job.request)
+            fill(signing, sign)
+            offload_return(&signing.request)
         settle()
 
 
-cdef void fill(Job *job, sign):
+cdef void fill(SigningRequest *signing, sign):
     """Signs what has no signatures yet; a set that cannot be signed stays without."""
     cdef uint32_t i
     cdef Set *wanted
     cdef bytes octets
     cdef uint8_t *copy
-    for i in range(job.count):
-        wanted = &job.sets[i]
+    for i in range(signing.count):
+        wanted = &signing.sets[i]
         if wanted.signatures != NULL:
             continue
         try:
-            octets = sign(job.handler, (<const char *>wanted.key)[:wanted.key_length])
+            octets = sign(signing.handler, (<const char *>wanted.key)[:wanted.key_length])
         except Exception:
             octets = None
         if octets is None:

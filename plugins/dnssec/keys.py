@@ -132,9 +132,9 @@ def _octets(fields: dict[str, str], name: str) -> bytes:
 
 def _private(fields: dict[str, str], algorithm: int, public: bytes, path: str) -> tuple[Signer, bool]:
     """What signs, and whether the public half is the given one."""
-    said = fields.get("algorithm", "").split(" ")[0]
-    if said != str(algorithm):
-        raise CorefileError("dns: bad private key" if not said.isdigit() else f"private key in {path} has algorithm {said}, not {algorithm}")
+    named = fields.get("algorithm", "").split(" ")[0]
+    if named != str(algorithm):
+        raise CorefileError("dns: bad private key" if not named.isdigit() else f"private key in {path} has algorithm {named}, not {algorithm}")
     if algorithm in CURVES:
         return _ecdsa(_octets(fields, "privatekey"), algorithm, public)
     if algorithm == ED25519:

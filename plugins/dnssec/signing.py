@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from fastdns import control
-from fastdns.plugins.dnssec._jobs import open_queue, serve_jobs
+from fastdns.plugins.dnssec._signing import open_queue, serve_requests
 from fastdns.plugins.dnssec.keys import rrsig
 from fastdns.protocol.parameters import TYPE_DNSKEY
 from fastdns.telemetry.log import Log
@@ -49,12 +49,12 @@ class Signing:
         self._timer: control.Timer | None = None
 
     def start(self) -> None:
-        """Take jobs from here on."""
+        """Take requests from here on."""
         _signings[self.number] = self
         self._timer = control.every(CLEAN_EVERY, self.clean)
 
     def stop(self) -> None:
-        """No more jobs will come, and none is on its way."""
+        """No more requests will come, and none is on its way."""
         _signings.pop(self.number, None)
         if self._timer is not None:
             self._timer.cancel()
@@ -97,7 +97,7 @@ def start_thread() -> None:
 
 
 def _run() -> None:
-    serve_jobs(_sign, _settle)  # not niced: clients wait for it
+    serve_requests(_sign, _settle)  # not niced: clients wait for it
 
 
 def _sign(number: int, key: bytes) -> bytes | None:

@@ -108,7 +108,7 @@ def peers(stanzas: list[Stanza]) -> dict[str, list[tuple[bytes | None, int]]]:
 
 
 def addresses(stanzas: list[Stanza]) -> dict[str, tuple[list[str], str]]:
-    """Who is to be told of each zone's changes, and from which local address."""
+    """Recipients of NOTIFY for each zone, and the local address to send from."""
     found: dict[str, tuple[list[str], str]] = {}
     for stanza in stanzas:
         for zone in stanza.zones:

@@ -1,6 +1,6 @@
 """The native handler of transfer: who may have which zone, and queries on their way to the providers and back.
 
-A query that may have its zone parks, and a `Job` goes to the transfer thread, which asks the providers with the GIL. When it is
+A query that may have its zone parks, and a `TransferRequest` goes to the transfer thread, which asks the providers with the GIL. When it is
 back the query's worker begins the stream.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -40,20 +40,20 @@ cdef struct TransferState:
     uint64_t number             # of the handler, in `handlers`
 
 cdef enum Outcome:
-    OUTCOME_NONE                # no provider is authoritative for exactly this name
-    OUTCOME_FAILED
-    OUTCOME_CURRENT             # the client has this serial
-    OUTCOME_RECORDS
+    TRANSFER_NONE                # no provider is authoritative for exactly this name
+    TRANSFER_FAILED
+    TRANSFER_CURRENT             # the client has this serial
+    TRANSFER_RECORDS
 
-cdef struct Job:
+cdef struct TransferRequest:
     OffloadRequest request      # first
     uint64_t handler
     uint32_t serial
     uint8_t incremental
     uint8_t zone_length
     uint8_t zone[NAME_MAX]      # lower case
-    # ---- what the providers said ----
-    Outcome outcome
+    # ---- results of the providers ----
+    Outcome result
     TransferSource *source      # RECORDS
     TransferRecord soa          # in soa_octets
     TransferRecord second       # borrowed from source
@@ -61,7 +61,7 @@ cdef struct Job:
     char error[ERROR_MAX]
 
 cdef struct Scratch:
-    Job *job
+    TransferRequest *pending
 
 
 # ---- on the worker ----
@@ -84,7 +84,7 @@ cdef bint is_allowed(const Stanza *stanza, const Address *client) noexcept nogil
 cdef Verdict transfer_query(Handler *self, Query *q) noexcept nogil:
     cdef const TransferState *state = <const TransferState *>self.state
     cdef const ZoneName *zone
-    cdef Job *job
+    cdef TransferRequest *pending
     if q.qtype != TYPE_AXFR and q.qtype != TYPE_IXFR:
         return NEXT
     if q.transport != TRANSPORT_TCP and q.transport != TRANSPORT_TLS or q.parent != NULL or q.connection == NULL:
@@ -99,46 +99,46 @@ cdef Verdict transfer_query(Handler *self, Query *q) noexcept nogil:
         return query_fail(q, RCODE_SERVFAIL, NULL)
     if atomic_load32(&queue.outstanding) + stream_count() >= TRANSFERS_MAX:
         return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: too many transfers")
-    job = <Job *>calloc(1, sizeof(Job))
-    if job == NULL or query_park(q, q.worker.now + <int64_t>PREPARE_SECONDS * 1000000000) < 0:
-        free(job)
+    pending = <TransferRequest *>calloc(1, sizeof(TransferRequest))
+    if pending == NULL or query_park(q, q.worker.now + <int64_t>PREPARE_SECONDS * 1000000000) < 0:
+        free(pending)
         return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: no memory")
-    job.handler = state.number
-    job.incremental = q.qtype == TYPE_IXFR
-    job.serial = q.message.soa_serial
-    job.zone_length = q.name.length
-    memcpy(job.zone, q.name.lower, q.name.length)
-    if not offload_send(&queue, &job.request, q.worker, q):
-        free(job)
+    pending.handler = state.number
+    pending.incremental = q.qtype == TYPE_IXFR
+    pending.serial = q.message.soa_serial
+    pending.zone_length = q.name.length
+    memcpy(pending.zone, q.name.lower, q.name.length)
+    if not offload_send(&queue, &pending.request, q.worker, q):
+        free(pending)
         return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: too many transfers")
-    (<Scratch *>query_scratch(self, q)).job = job
+    (<Scratch *>query_scratch(self, q)).pending = pending
     return PARKED
 
 
 cdef void end_job(OffloadRequest *request) noexcept nogil:
-    cdef Job *job = <Job *>request
-    if job.source != NULL:
-        job.source.close(job.source)
-    free(job)
+    cdef TransferRequest *pending = <TransferRequest *>request
+    if pending.source != NULL:
+        pending.source.close(pending.source)
+    free(pending)
 
 
 cdef Verdict transfer_resume(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
-    cdef Job *job = scratch.job
+    cdef TransferRequest *pending = scratch.pending
     cdef Verdict verdict
-    scratch.job = NULL
-    if job.outcome == OUTCOME_NONE:
+    scratch.pending = NULL
+    if pending.result == TRANSFER_NONE:
         verdict = NEXT
-    elif job.outcome == OUTCOME_FAILED:
-        verdict = query_fail(q, RCODE_SERVFAIL, job.error)
-    elif job.outcome == OUTCOME_CURRENT:
-        verdict = answer_current(q, &job.soa)
+    elif pending.result == TRANSFER_FAILED:
+        verdict = query_fail(q, RCODE_SERVFAIL, pending.error)
+    elif pending.result == TRANSFER_CURRENT:
+        verdict = answer_current(q, &pending.soa)
         if verdict == ANSWERED:
-            stream_log_current(q, job.serial)
+            stream_log_current(q, pending.serial)
     else:
-        q.stream = stream_make(q, job.source, &job.soa, &job.second)
+        q.stream = stream_make(q, pending.source, &pending.soa, &pending.second)
         verdict = STREAM if q.stream != NULL else query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: no memory")
-    free(job)
+    free(pending)
     return verdict
 
 
@@ -157,9 +157,9 @@ cdef Verdict answer_current(Query *q, const TransferRecord *soa) noexcept nogil:
 
 cdef void transfer_abandon(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
-    if scratch.job != NULL:
-        scratch.job.request.query = NULL
-        scratch.job = NULL
+    if scratch.pending != NULL:
+        scratch.pending.request.query = NULL
+        scratch.pending = NULL
 
 
 # ---- to the transfer thread ----
@@ -173,52 +173,52 @@ def open_queue() -> None:
 
 
 def serve_jobs(find) -> None:
-    """The transfer thread: waits for jobs and settles them, for ever. find(handler number, zone, serial) gives a Transfer or None."""
-    cdef Job *job
+    """The transfer thread: waits for requests and prepares them, for ever. find(handler number, zone, serial) gives a Transfer or None."""
+    cdef TransferRequest *pending
     cdef OffloadRequest *rest
     while True:
         with nogil:
             rest = offload_wait(&queue)
         while rest != NULL:
-            job = <Job *>rest
+            pending = <TransferRequest *>rest
             rest = offload_next(rest)
-            settle(job, find)
-            offload_return(&job.request)
+            prepare(pending, find)
+            offload_return(&pending.request)
 
 
-cdef void settle(Job *job, find):
+cdef void prepare(TransferRequest *pending, find):
     """Asks the providers, and reads the first record."""
     cdef Transfer transfer
     try:
-        transfer = find(job.handler, (<const char *>job.zone)[:job.zone_length], job.serial if job.incremental else None)
+        transfer = find(pending.handler, (<const char *>pending.zone)[:pending.zone_length], pending.serial if pending.incremental else None)
         if transfer is None:
-            job.outcome = OUTCOME_NONE
+            pending.result = TRANSFER_NONE
         else:
-            read_beginning(job, transfer)
+            read_beginning(pending, transfer)
     except Exception as error:
         text = (str(error) or type(error).__name__).encode("ascii", "backslashreplace").replace(b"\n", b" ")
-        strncpy(job.error, text, ERROR_MAX - 1)
-        job.outcome = OUTCOME_FAILED
+        strncpy(pending.error, text, ERROR_MAX - 1)
+        pending.result = TRANSFER_FAILED
 
 
-cdef int read_beginning(Job *job, Transfer transfer) except -1:
+cdef int read_beginning(TransferRequest *pending, Transfer transfer) except -1:
     """The SOA, which is copied, and the record behind it: when there is none, the client is up to date."""
     cdef TransferSource *source = transfer.source
     cdef int status
     if source == NULL:
         raise ValueError("plugin/transfer: a transfer that was used before")
-    if source.next(source, &job.soa) != 1 or job.soa.type != TYPE_SOA or not 22 <= job.soa.rdlength <= SOA_OCTETS - job.soa.owner_length:
+    if source.next(source, &pending.soa) != 1 or pending.soa.type != TYPE_SOA or not 22 <= pending.soa.rdlength <= SOA_OCTETS - pending.soa.owner_length:
         raise ValueError("plugin/transfer: the zone does not begin with its SOA")
-    memcpy(job.soa_octets, job.soa.owner, job.soa.owner_length)
-    memcpy(job.soa_octets + job.soa.owner_length, job.soa.rdata, job.soa.rdlength)
-    job.soa.owner = job.soa_octets
-    job.soa.rdata = job.soa_octets + job.soa.owner_length
-    status = source.next(source, &job.second)
+    memcpy(pending.soa_octets, pending.soa.owner, pending.soa.owner_length)
+    memcpy(pending.soa_octets + pending.soa.owner_length, pending.soa.rdata, pending.soa.rdlength)
+    pending.soa.owner = pending.soa_octets
+    pending.soa.rdata = pending.soa_octets + pending.soa.owner_length
+    status = source.next(source, &pending.second)
     if status < 0:
         raise ValueError("plugin/transfer: the zone cannot be read")
-    job.outcome = OUTCOME_RECORDS if status else OUTCOME_CURRENT
+    pending.result = TRANSFER_RECORDS if status else TRANSFER_CURRENT
     if status:
-        job.source = transfer.take()
+        pending.source = transfer.take()
     return 0
 
 

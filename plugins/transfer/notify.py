@@ -129,7 +129,7 @@ class Notifier:
     """Sends the notifies of one ``transfer`` handler; `stop` ends it."""
 
     def __init__(self, peers: dict[str, tuple[list[str], str]]) -> None:
-        """``peers`` gives each zone's addresses and the local address that they are told from ("": any)."""
+        """``peers`` gives each zone's addresses and the local address that NOTIFY is sent from ("": any)."""
         self.zones = ZoneList(peers)
         self.peers = {name_wire(zone.lower()): found for zone, found in peers.items()}
         self._lock = threading.Lock()
