@@ -62,7 +62,7 @@ def measure(folder: Path, names: Sequence[str] = ()) -> Counts:
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise Unmeasurable("valgrind is not installed")
-    said, profile = folder / "replay.json", folder / "callgrind"
+    report, profile = folder / "replay.json", folder / "callgrind"
     command = [
         valgrind,
         "--tool=callgrind",
@@ -77,15 +77,15 @@ def measure(folder: Path, names: Sequence[str] = ()) -> Counts:
     write_parts(folder, names)
     environment = {**os.environ, "GLIBC_TUNABLES": HIDDEN, "PYTHONHASHSEED": "0"}
     done = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, check=False)
-    if done.returncode or not said.exists():
+    if done.returncode or not report.exists():
         raise Unmeasurable(f"the replay ended with status {done.returncode}:\n{done.stderr[-3000:]}")
-    told = json.loads(said.read_text(encoding="utf-8"))
+    result = json.loads(report.read_text(encoding="utf-8"))
     each: dict[str, int] = {}
     profiles = {}
-    for part, (name, queries) in enumerate(told["queries"].items(), 1):
+    for part, (name, queries) in enumerate(result["queries"].items(), 1):
         profiles[name] = Path(f"{profile}.{part}")
         each[name] = round(total(profiles[name]) / queries)
-    return Counts(f"{told['compiler']}, {c_library()}, {platform.machine()}", derive(each), profiles)
+    return Counts(f"{result['compiler']}, {c_library()}, {platform.machine()}", derive(each), profiles)
 
 
 def total(profile: Path) -> int:

@@ -154,8 +154,8 @@ def conclude(given: argparse.Namespace, result: Result) -> int:
 
 def search(given: argparse.Namespace, queries: QuerySet, target: Target, plan: Plan) -> int:
     def tell(rate: float, good: bool, result: Result) -> None:
-        said = ", ".join(f"{each.text} ({each.measured(result)})" for each in given.find)
-        print(f"{rate:12,.0f} /s  {'holds' if good else 'fails'}  {said}" + (f", {result.wrongs} wrong" if result.wrongs else ""), flush=True)
+        values = ", ".join(f"{each.text} ({each.measured(result)})" for each in given.find)
+        print(f"{rate:12,.0f} /s  {'holds' if good else 'fails'}  {values}" + (f", {result.wrongs} wrong" if result.wrongs else ""), flush=True)
 
     if given.steps:
         raise ValueError("--find takes its own steps")
@@ -179,7 +179,7 @@ def verdict(result: Result, fail_if: Sequence[Threshold]) -> int:
     return int(bool(failed))
 
 
-# ---- what is told ----
+# ---- output ----
 
 
 def counts(found: dict[str, int]) -> str:

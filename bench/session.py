@@ -23,7 +23,7 @@ VERSION = 1
 #: Shown percentiles by key.
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
 
-#: Told of each second of a load, and whose it is.
+#: Called for each second of a load, with the subject.
 Progress = Callable[[Interval, str], None]
 
 

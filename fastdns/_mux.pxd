@@ -108,7 +108,7 @@ cdef class NativeHandler:
     cdef Handler handler
     cdef filter_func filter         # of a plugin that chooses among blocks of one zone (view): handed over by config.add_filter
     cdef readonly str name
-    cdef readonly object traits     # a Traits, or None where nobody has said any
+    cdef readonly object traits     # a Traits, or None
     cdef bytes _name
     cdef public object plugin       # the plugin's own object, if it wants one kept alive
     cpdef set_name(self, str name)

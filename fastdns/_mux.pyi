@@ -17,7 +17,7 @@ class NativeHandler:
         """Of the directive."""
     @property
     def traits(self) -> Traits | None:
-        """What the plugin declares of itself; None where nobody has said any."""
+        """What the plugin declares of itself; None: none were declared."""
     def set_traits(self, traits: Traits) -> None: ...
     def set_name(self, name: str) -> None: ...
     def attach(self, servers: list[tuple[int, str]], view: str) -> None:

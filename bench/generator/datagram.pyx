@@ -93,7 +93,7 @@ cdef void datagram_flush(Client *client) noexcept nogil:
     cdef Datagrams *d = &driver.datagrams
     cdef uint32_t done = 0
     cdef int i, n
-    cdef bint told = False
+    cdef bint counted = False
     cdef pollfd wait
     while done < d.count:
         n = sendmmsg(client.fd, d.outgoing + done, d.count - done, MSG_DONTWAIT)
@@ -101,13 +101,13 @@ cdef void datagram_flush(Client *client) noexcept nogil:
             for i in range(n):
                 client_sent(client, d.slots[done + i])
             done += <uint32_t>n
-            told = False
+            counted = False
         elif errno == EINTR:
             continue
-        elif errno == ECONNREFUSED and not told:
+        elif errno == ECONNREFUSED and not counted:
             # The ICMP message for an earlier one; this one has not left.
             driver.tally.refused += 1
-            told = True
+            counted = True
         elif errno in (EAGAIN, ENOBUFS):
             wait.fd = client.fd
             wait.events = POLLOUT

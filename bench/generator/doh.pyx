@@ -142,7 +142,7 @@ cdef void doh_close(Client *client) noexcept nogil:
 
 
 cdef void greet(Client *client) noexcept nogil:
-    """Begins HTTP/2 on a fresh connection. A header table of no size keeps the server from referring to what it said before."""
+    """Begins HTTP/2 on a fresh connection. A header table of no size keeps the server from using indexed fields."""
     cdef Session *session = <Session *>client.stream
     cdef Connection *connection = &session.connection
     cdef uint8_t *at

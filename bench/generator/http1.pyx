@@ -35,7 +35,7 @@ cdef struct Pipe:
 
 cdef struct Response:
     int status
-    int64_t length                  # of the body; -1: not told
+    int64_t length                  # of the body; -1: absent
     bint last
 
 

@@ -1,7 +1,7 @@
 """``fastdns-bench micro``: runs the micro-benchmarks of this folder, and compares nanoseconds for an operation with what the project has written down.
 
 Processor time counts, the least of many rounds, so that other processes on the machine matter little. What seems slower is run again, and
-counts only when it stays so. Numbers belong to a kind of processor and a compiler; on any other nothing is compared, and that is said.
+counts only when it stays so. Numbers belong to a kind of processor and a compiler; on any other nothing is compared, and this is printed.
 """
 
 from __future__ import annotations
@@ -61,18 +61,18 @@ def key() -> str:
 def measure(chosen: Sequence[str]) -> dict[str, float]:
     """Nanoseconds for one operation of each benchmark that pytest chooses by these arguments. Raises Unmeasurable."""
     with tempfile.TemporaryDirectory() as folder:
-        said = Path(folder) / "micro.json"
+        report = Path(folder) / "micro.json"
         command = [
             *(sys.executable, "-P", "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"),
-            *("--benchmark-enable", "--benchmark-quiet", f"--benchmark-json={said}"),
+            *("--benchmark-enable", "--benchmark-quiet", f"--benchmark-json={report}"),
             *("--benchmark-timer=time.process_time", "--benchmark-disable-gc", "--benchmark-max-time=0.4", "--benchmark-min-rounds=7"),
             *(chosen or [str(FOLDER)]),
         ]
         done = subprocess.run(command, cwd=FOLDER.parent.parent, capture_output=True, text=True, check=False)
-        if done.returncode or not said.exists():
+        if done.returncode or not report.exists():
             raise Unmeasurable(f"pytest ended with status {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
-        told = json.loads(said.read_text(encoding="utf-8"))
-    return {one["fullname"]: one["stats"]["min"] * 1e9 / one["extra_info"]["operations"] for one in told["benchmarks"]}
+        result = json.loads(report.read_text(encoding="utf-8"))
+    return {one["fullname"]: one["stats"]["min"] * 1e9 / one["extra_info"]["operations"] for one in result["benchmarks"]}
 
 
 def named(fullname: str) -> str:
@@ -106,7 +106,7 @@ def compare(counted: dict[str, float], written: dict[str, float]) -> list[str]:
 def table(counted: dict[str, float], written: dict[str, float]) -> Iterator[str]:
     factor = scale(counted, written)
     if factor != 1:
-        yield f"By its yardsticks this machine takes {factor:.2f} times as long now as when the file was written; changes are told without that."
+        yield f"By its yardsticks this machine takes {factor:.2f} times as long now as when the file was written; changes are shown without that factor."
     yield f"{'ns for one':32}{'now':>10}{'file':>10}{'change':>9}"
     for name, ns in counted.items():
         former = written.get(name)

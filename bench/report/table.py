@@ -77,9 +77,9 @@ def changes(run: dict[str, Any]) -> str:
 def losses(run: dict[str, Any]) -> str:
     """Where queries were lost as far as the kernel tells; empty where it does not."""
     overrun, dropped = run["overrun"], run["result"]["dropped"]
-    said = [f"{overrun:,} queries found its queue full"] if overrun else []
-    said += [f"{dropped:,} replies found the generator's queues full"] if dropped else []
-    return f"{run['subject']} at {rate_text(run['rate'])}: {', '.join(said)}" if said else ""
+    notes = [f"{overrun:,} queries found its queue full"] if overrun else []
+    notes += [f"{dropped:,} replies found the generator's queues full"] if dropped else []
+    return f"{run['subject']} at {rate_text(run['rate'])}: {', '.join(notes)}" if notes else ""
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

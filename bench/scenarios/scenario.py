@@ -118,7 +118,7 @@ class Scenario(ABC):
 
     name: ClassVar[str]
     help: ClassVar[str]
-    #: Beside which costs are told: "floor", "relay" or nothing.
+    #: The baseline of costs: "floor", "relay" or nothing.
     baseline: ClassVar[str] = "floor"
     rates: ClassVar[tuple[float, ...]] = (5000, 20_000, SATURATED)
 

@@ -27,7 +27,7 @@ class Peer(Adapter):
 
 
 class ZoneServer(Peer):
-    """An authoritative server: it does what can be told as a zone."""
+    """An authoritative server: it serves what a zone can express."""
 
     def refuses(self, work: Work) -> str:
         return super().refuses(work) or ("" if work.zone else "serves zones only, and this work is none")

@@ -73,7 +73,7 @@ class Running:
         return self.port if transport in ("udp", "tcp") else self.secure_port
 
     def output(self) -> str:
-        """What the server has said, its end."""
+        """The end of the output of the server."""
         return self._log.read_text(errors="replace")[-TAIL:]
 
     def check(self) -> None:

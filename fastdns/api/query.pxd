@@ -36,7 +36,7 @@ from fastdns.walk.query cimport CHAIN_MAX, CHILD_DEPTH, ERROR_MAX, QUERY_DEADLIN
 from fastdns._mux cimport query_answer, query_fail
 # Whether the server will send nothing.
 from fastdns.walk.placeholders cimport query_was_dropped
-# Parking: the query waits and its worker goes on; `resume` is called once it is told to.
+# Parking: the query waits and its worker goes on; `resume` is called after query_resume.
 from fastdns._mux cimport query_park, query_resume
 # Children: questions of the handler's own, which the server or the handlers below answer.
 from fastdns._mux cimport query_child, query_detached

@@ -50,7 +50,7 @@ cdef struct Event:
     uint8_t depth
     uint8_t has_rcode           # there is a reply or a failure
     char error[ERROR_MAX]
-    Explanation told            # by the handler itself
+    Explanation explanation     # by the handler itself
 
 cdef struct Trace:
     Mail mail                   # first: the worker casts its address to Trace *
@@ -111,9 +111,9 @@ cdef Verdict note(Handler *self, Query *q, Hook hook, handler_query_func functio
         event.has_rcode = q.reply.written or q.reply.rcode != 0
         event.rcode = q.reply.rcode
         memcpy(event.error, q.error, ERROR_MAX)
-        memset(&event.told, 0, sizeof(Explanation))
+        memset(&event.explanation, 0, sizeof(Explanation))
         if self.explain != NULL:
-            self.explain(self, q, &event.told)
+            self.explain(self, q, &event.explanation)
     return verdict
 
 
@@ -343,7 +343,7 @@ def explain(Engine engine not None, Chains chains not None, uint32_t listener, b
         name, hook, verdict = event.handler.decode(), HOOKS[event.hook], VERDICTS[event.verdict]
         says = words.get(name, {}).get(f"{hook} {verdict}") or WORDS.get(verdict, verdict)
         steps.append(Step(name, hook, verdict, event.depth, event.at, event.took, event.rcode if event.has_rcode else None, text(event.error),
-                          text(event.told.upstream), text(event.told.note), says))
+                          text(event.explanation.upstream), text(event.explanation.note), says))
     return Explained(OUTCOMES[outcome], <bytes>trace.message[:trace.message_length], zone_text(trace.zone), steps, trace.end - trace.begin if outcome else 0)
 
 

@@ -1,6 +1,6 @@
 """The atomic operations of the project (GCC and clang builtins). No other file has any.
 
-Suffixes name the type: `32` and `64` are unsigned, `_ns` and `_count` are int64_t, `_fd` is int. Unless said otherwise, loads are acquire, stores
+Suffixes name the type: `32` and `64` are unsigned, `_ns` and `_count` are int64_t, `_fd` is int. Unless stated otherwise, loads are acquire, stores
 release, and what reads and writes is both.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
@@ -46,7 +46,7 @@ cdef extern from * nogil:
     bint atomic_swap_ns(int64_t *p, int64_t old, int64_t new) noexcept
     # Sequentially consistent: what this thread stored before it is seen before what it loads after it.
     void atomic_fence() noexcept
-    # ---- relaxed: values are whole, and nothing is said about order ----
+    # ---- relaxed: values are whole, and no order is implied ----
     # What several threads add to. The new value.
     uint64_t atomic_count64 "ATOMIC_COUNT"(uint64_t *p, uint64_t n) noexcept
     int64_t atomic_add_count "ATOMIC_COUNT"(int64_t *p, int64_t n) noexcept

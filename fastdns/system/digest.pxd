@@ -41,7 +41,7 @@ cdef bint digest_offered(Hash kind) noexcept nogil
 # Writes hash_octets octets; data is read before. 0, or -1 when libcrypto does not offer the hash or has no memory.
 cdef int digest_of(Hash kind, const uint8_t *data, uint32_t length, uint8_t *out) noexcept nogil
 
-# A code of several parts. What fails is told by hmac_end alone.
+# A code of several parts. Only hmac_end reports failure.
 cdef void hmac_begin(Hmac *hmac, Hash kind, const uint8_t *secret, uint32_t length) noexcept nogil
 cdef void hmac_add(Hmac *hmac, const uint8_t *data, uint32_t length) noexcept nogil
 # Writes hash_octets octets. 0, or -1 when libcrypto does not offer the hash, refuses the secret or has no memory.

@@ -19,7 +19,7 @@ cdef class Format:              # Format(text)
     cdef readonly str text
     cpdef resolve(self, config)
 
-# Writes the format for a query. recorded: its reply is made, and told of; else what tells of it is "-".
+# Writes the format for a query. recorded: there is a reply; without one its placeholders give "-".
 cdef void format_write(const Operation *operation, uint32_t count, Text *text, Query *q, bint recorded) noexcept nogil
 
 # Nothing was written, and nothing will be.

@@ -124,7 +124,7 @@ class Directory:
         log.info(f"Inserting zone `{origin}' from: {path}")
 
     def _tell(self) -> None:
-        """Notify the secondaries of every zone; what failed is told once, by the last of the errors."""
+        """Notify the secondaries of every zone; failures are logged once, with the last error."""
         failure: Exception | None = None
         if self._notify is None:
             return

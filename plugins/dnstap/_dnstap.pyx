@@ -1,4 +1,4 @@
-"""The handler: what clients ask and get, told to a tap."""
+"""The handler: queries and replies of clients as dnstap messages."""
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -11,7 +11,7 @@ from fastdns.plugins.dnstap._tap cimport TAP_CLIENT_QUERY, TAP_CLIENT_RESPONSE, 
 
 cdef struct Scratch:
     int64_t asked                       # the wall clock, ns; 0: the query did not come by
-    uint8_t streamed                    # its messages are told one by one
+    uint8_t streamed                    # each of its messages is logged
 
 cdef struct TappedStream:               # around a transfer
     Stream base
@@ -98,7 +98,7 @@ cdef void tell_stream(Handler *self, Query *q) noexcept nogil:
         return
     stream = <TappedStream *>malloc(sizeof(TappedStream))
     if stream == NULL:
-        return                          # it is told as one message without content
+        return                          # it is logged as one message without content
     scratch.streamed = 1
     stream.inner = q.stream
     stream.tap = <Tap *>self.state

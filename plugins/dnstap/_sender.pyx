@@ -252,7 +252,7 @@ cdef int doze(Tap *tap, int fd, int milliseconds) noexcept nogil:
     """Waits for a message; 0, or -errno where the collector has closed the connection. fd -1: there is none."""
     cdef pollfd ready[2]
     cdef uint64_t count
-    cdef char said[256]
+    cdef char octets[256]
     cdef ssize_t n
     atomic_store32(&tap.asleep, 1)
     atomic_fence()
@@ -264,7 +264,7 @@ cdef int doze(Tap *tap, int fd, int milliseconds) noexcept nogil:
         ready[1].revents = 0
         poll(ready, 2, milliseconds)
         if ready[1].revents:
-            n = recv(fd, said, sizeof(said), MSG_DONTWAIT)
+            n = recv(fd, octets, sizeof(octets), MSG_DONTWAIT)
             if n == 0:
                 return -EPIPE
             if n < 0 and errno != EAGAIN and errno != EINTR:

@@ -32,7 +32,7 @@ class DropReport:
 
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
-        self.told = sender.dropped
+        self.reported = sender.dropped
         self.next = time.monotonic() + REPORT
 
     def seconds(self) -> float:
@@ -44,9 +44,9 @@ class DropReport:
             return
         self.next = time.monotonic() + REPORT
         dropped = self.sender.dropped
-        if dropped > self.told:
-            log.warning(f"Dropped dnstap messages: {dropped - self.told:.0f}")
-        self.told = dropped
+        if dropped > self.reported:
+            log.warning(f"Dropped dnstap messages: {dropped - self.reported:.0f}")
+        self.reported = dropped
 
 
 class Collector:
@@ -74,17 +74,17 @@ class Collector:
 
     def _run(self) -> None:
         report = DropReport(self.sender)
-        pause, said = 0.0, False
+        pause, logged = 0.0, False
         while True:
             begun = time.monotonic()
             try:
                 with self._connect() as connection:
-                    said = False
+                    logged = False
                     self._serve(connection, report)
             except OSError as error:
-                if not said and not self.stopping.is_set():
+                if not logged and not self.stopping.is_set():
                     log.error(f"No connection to dnstap endpoint: {error}")
-                said = True
+                logged = True
             lived = time.monotonic() - begun
             pause = FIRST_PAUSE if lived > LONGEST_PAUSE else min(2 * pause or FIRST_PAUSE, LONGEST_PAUSE)
             end = time.monotonic() + pause

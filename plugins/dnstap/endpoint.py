@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from fastdns.corefile.address import join_host_port, split_address
 
-__all__ = ["BACKLOG", "Endpoint", "told"]
+__all__ = ["BACKLOG", "Endpoint", "describe"]
 
 BACKLOG = 16
 
@@ -59,7 +59,7 @@ class Endpoint(NamedTuple):
         except socket.gaierror as error:
             raise OSError(f"dial {self.network}: lookup {self.host}: {error.strerror}") from None
         except OSError as error:
-            raise OSError(f"dial {self.network} {self.place}: connect: {told(error)}") from None
+            raise OSError(f"dial {self.network} {self.place}: connect: {describe(error)}") from None
 
     def listen(self) -> socket.socket:
         """Takes the address over from whoever of us listens there. Raises OSError."""
@@ -70,7 +70,7 @@ class Endpoint(NamedTuple):
         except socket.gaierror as error:
             raise OSError(f"listen {self.network}: lookup {self.host}: {error.strerror}") from None
         except OSError as error:
-            raise OSError(f"listen {self.network} {self.place}: bind: {told(error)}") from None
+            raise OSError(f"listen {self.network} {self.place}: bind: {describe(error)}") from None
 
     def _listen_tcp(self) -> socket.socket:
         host, port = split_address(self.place)
@@ -99,7 +99,7 @@ class Endpoint(NamedTuple):
         return self.place if self.protocol == "unix" else f"{self.protocol}://{join_host_port(*split_address(self.place))}"
 
 
-def told(error: OSError) -> str:
+def describe(error: OSError) -> str:
     """What the system says, as Go words it."""
     text = error.strerror or str(error) or type(error).__name__
     return text[:1].lower() + text[1:]

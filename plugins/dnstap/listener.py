@@ -13,7 +13,7 @@ import threading
 from fastdns.plugins.dnstap import frames
 from fastdns.plugins.dnstap._sender import Sender
 from fastdns.plugins.dnstap.collector import FINISH, REPORT, TIMEOUT, DropReport
-from fastdns.plugins.dnstap.endpoint import Endpoint, told
+from fastdns.plugins.dnstap.endpoint import Endpoint, describe
 from fastdns.telemetry.log import Log
 
 __all__ = ["Certificates", "Hub", "Listener"]
@@ -110,7 +110,7 @@ class Hub:
             except OSError as error:
                 if self.closed:
                     return
-                log.warning(f"Error accepting dnstap connection: {told(error)}")
+                log.warning(f"Error accepting dnstap connection: {describe(error)}")
                 threading.Event().wait(0.1)
                 continue
             if not self.shaking.acquire(blocking=False):
@@ -127,7 +127,7 @@ class Hub:
             connection.settimeout(PATIENCE)
         except OSError as error:
             connection.close()
-            log.warning(f"Error creating encoder for dnstap client: {told(error)}")
+            log.warning(f"Error creating encoder for dnstap client: {describe(error)}")
             return
         finally:
             self.shaking.release()
@@ -160,7 +160,7 @@ class Listener:
                 hub = _hubs[self.key]
                 hub.join(self.sender)
         except OSError as error:
-            log.error(f"Failed to start dnstap listener: {told(error)}")
+            log.error(f"Failed to start dnstap listener: {describe(error)}")
             return
         self.thread = threading.Thread(target=self._run, args=(hub,), name="dnstap", daemon=True)
         self.thread.start()

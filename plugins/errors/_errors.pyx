@@ -1,4 +1,4 @@
-"""Errors of the plugins below, told after the reply is fitted: a line at once, or an entry for the thread that consolidates."""
+"""Errors of the plugins below, logged after the reply is fitted: a line at once, or an entry for the thread that consolidates."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
 

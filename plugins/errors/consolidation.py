@@ -94,13 +94,13 @@ def _drain(taken: list[tuple[int, str, str]]) -> None:
 
 
 def _run() -> None:
-    """Take errors, and end periods when they are over. What was lost is told every second at most."""
-    told, lost = time.monotonic(), 0
+    """Take errors, and end periods when they are over. What was lost is reported every second at most."""
+    reported, lost = time.monotonic(), 0
     while True:
         with _lock:
             ends = [group.end for one in _standing.values() for group in one.groups if group.end is not None]
         if lost:
-            ends.append(told + 1)
+            ends.append(reported + 1)
         _drain(_errors.take(max(0.0, min(ends) - time.monotonic()) if ends else -1))
         now = time.monotonic()
         with _lock:
@@ -109,6 +109,6 @@ def _run() -> None:
                     if group.end is not None and group.end <= now:
                         group.finish()
         lost += _errors.take_lost()
-        if lost and now - told >= 1:
+        if lost and now - reported >= 1:
             log.error(f"{lost} errors were too many at once to be looked at")
-            told, lost = now, 0
+            reported, lost = now, 0

@@ -58,7 +58,7 @@ class Follower:
         self.dirty = False
         #: One publishes at a time, so that nothing older follows.
         self.publishing = asyncio.Lock()
-        self.said: tuple[str, float] = ("", 0.0)
+        self.logged: tuple[str, float] = ("", 0.0)
 
     def start(self) -> None:
         """Begin; the loop runs at full priority until the first list is there, or has failed."""
@@ -181,6 +181,6 @@ class Follower:
 
     def _say(self, text: str) -> None:
         now = time.monotonic()
-        if text != self.said[0] or now - self.said[1] >= SAY_AGAIN:
-            self.said = (text, now)
+        if text != self.logged[0] or now - self.logged[1] >= SAY_AGAIN:
+            self.logged = (text, now)
             log.error(f"Failed to follow etcd: {text}")

@@ -29,7 +29,7 @@ class Settings:
         #: Nanoseconds; this and the next hold for later directives too.
         self.reload = 60 * SECOND
         self.by_mtime = False
-        #: What the first file that could not be opened said.
+        #: Error of the first file that could not be opened.
         self.unopened = ""
 
 

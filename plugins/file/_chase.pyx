@@ -140,7 +140,7 @@ cdef Verdict chase_dname(Handler *self, Ask *ask, const IndexResult *found) noex
 
 
 cdef Verdict chase_resume(Ask *ask) noexcept nogil:
-    """What the server said about the target. CoreDNS's rules: its records are shown whatever came with them."""
+    """The records of the reply for the target. CoreDNS's rules: its records are shown whatever came with them."""
     cdef Query *q = ask.q
     cdef const Query *child = q.child
     cdef uint16_t rcode = RCODE_NOERROR

@@ -21,7 +21,7 @@ cdef void keep_answers(Reply *reply) noexcept nogil:
 
 
 cdef void note_unhandled(Query *q) noexcept nogil:
-    """A transfer's or a NOTIFY's reply is none that can be made smaller: sent as it is, and told as CoreDNS does."""
+    """A reply to a transfer or NOTIFY cannot be made smaller. It is sent unchanged and logged as CoreDNS does."""
     cdef char name[1024]
     cdef int length = wire_name_text(q.name.wire, name)
     snprintf(q.error, ERROR_MAX, b'plugin/minimal: unhandled response type "META" for "%.*s"', min(length, NAME_SHOWN), name)

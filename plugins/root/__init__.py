@@ -17,7 +17,7 @@ log = Log("plugin/root")
 
 
 def setup(controller: Controller) -> None:
-    """``root PATH``; the last one counts. A path that is not there yet is told and accepted. Raises CorefileError."""
+    """``root PATH``; the last one counts. A path that does not exist is accepted with a warning. Raises CorefileError."""
     path = ""
     while controller.next():
         path = controller.arg()

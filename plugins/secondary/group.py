@@ -17,7 +17,7 @@ from fastdns.plugins.secondary.storage import Storage
 
 __all__ = ["Group"]
 
-#: Told with a zone's name that a new version of it serves.
+#: Called with a zone's name when a new version of it serves.
 Changed = Callable[[str], object]
 
 #: What stands is taken over by the next configuration: its zones go on as they are.

@@ -55,7 +55,7 @@ class Keeper:
         self.listeners: dict[int, Callable[[str], object]] = {}
         #: Called with the records of a new version before it serves (always whole then); a ValueError refuses it.
         self.validate: Callable[[list[Row]], object] | None = None
-        #: What it said of the version that serves.
+        #: The SOA of the version that serves.
         self.accepted: object = None
         #: Groups that hold it; see `group`.
         self.users = 0
@@ -91,7 +91,7 @@ class Keeper:
         return self._stopped
 
     def notify(self, sender: str) -> None:
-        """A primary said that the zone has changed."""
+        """A primary sent NOTIFY."""
         file_log.info(f"Notify from {sender} for {self.zone.origin}: checking transfer")
         with self._lock:
             if sender not in self._notifiers:
@@ -155,11 +155,11 @@ class Keeper:
         self._follow(newer)
 
     def _notified(self, senders: list[str], due: float) -> None:
-        told = [f"Notify from {sender} for {self.zone.origin}" for sender in senders]
+        lines = [f"Notify from {sender} for {self.zone.origin}" for sender in senders]
         try:
             newer = self._newer()
         except ExchangeError as error:
-            for text in told:
+            for text in lines:
                 file_log.info(f"{text}: no SOA serial increase seen")
                 file_log.warning(f"{text}: failed primary check: {error}")
             self._schedule(max(0.0, due - time.monotonic()))
@@ -168,11 +168,11 @@ class Keeper:
             if newer:
                 self._transfer()
             else:
-                for text in told:
+                for text in lines:
                     file_log.info(f"{text}: no SOA serial increase seen")
             self._succeeded()
         except (ExchangeError, ValueError) as error:
-            for text in told:
+            for text in lines:
                 file_log.warning(f"{text}: transfer failed: {error}")
             self._failed()
 

@@ -35,7 +35,7 @@ class Key:
             raise CorefileError(f"bad key '{name}': {error}") from error
         #: Lower-case wire form.
         self.name: bytes = self.key.name.to_wire() or b""
-        #: Same texts, same key: what zones are told apart by.
+        #: Same texts, same key: identifies the zone.
         self.identity = (name.lower(), secret, algorithm)
 
 

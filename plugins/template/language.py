@@ -379,7 +379,7 @@ class _Parser:
         return Node("fail", f"expected {wanted}; found {argument.text}", (), argument.place, argument.text)
 
     def unexpected(self, context: str) -> TemplateError:
-        """What is said of a token that begins no command."""
+        """The error for a token that cannot begin a command."""
         token = self.peek()
         inside = context == "parenthesized pipeline"
         if not token.text:

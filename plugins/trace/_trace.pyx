@@ -144,7 +144,7 @@ cdef class TraceHandler(NativeHandler):
         return handle
 
     cpdef attach_zones(self, list zones):
-        """The chain is complete; it may be gone before the last of its queries are told of."""
+        """The chain is complete; it may be freed before its last queries are reported."""
         cdef uint32_t i
         self._names = [self.handler.chain.handlers[i].name.decode() for i in range(self.handler.chain.count)]
 

@@ -4,7 +4,7 @@ UDP is in io/udp, TCP in io/tcp. A further transport is a module with a table li
 leave is no business of the loop: each query has a `Carrier` (walk/query.pxd).
 
 A transport has a `TransportWorker` on each worker, and a `ListenSocket` for each worker (or more) of each listening address. All functions are called on
-the worker's thread, or while it does not run, unless said otherwise.
+the worker's thread, or while it does not run, unless stated otherwise.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns.walk.query cimport Source, Worker

@@ -38,7 +38,7 @@ class StreamError(ValueError):
 class ApiError(Exception):
     """An error that the API server reported, as the status of a reply or as an event of a watch.
 
-    ``code`` is the HTTP status, ``reason`` and ``message`` are the server's texts, ``retry_after`` is in seconds (0: not said).
+    ``code`` is the HTTP status, ``reason`` and ``message`` are the server's texts, ``retry_after`` is in seconds (0: absent).
     """
 
     def __init__(self, code: int, reason: str = "", message: str = "", retry_after: float = 0) -> None:
@@ -63,8 +63,8 @@ def api_error(int code, str content_type, bytes body):
     cdef Status status
     cdef const char *data = body
     kind = content_type.partition(";")[0].strip().lower()
-    said = body[:200].decode("utf-8", "replace").strip()
-    plain = said if said.isprintable() else ""
+    text = body[:200].decode("utf-8", "replace").strip()
+    plain = text if text.isprintable() else ""
     whole.data = data
     whole.length = <unsigned int>len(body)
     if kind == PROTOBUF and unwrap(whole, &raw) == 0 and skim_status(raw, &status) == 0:

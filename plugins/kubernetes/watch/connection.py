@@ -58,7 +58,7 @@ class Api:
         """Before each request: renew what has expired. OSError when that fails."""
 
     async def refused(self) -> bool:
-        """The server said 401. True when there are other credentials to try now."""
+        """The server replied 401. True when there are other credentials to try now."""
         return False
 
 
@@ -86,7 +86,7 @@ class Followed:
         self.seen: tuple[object, ...] | None = None
 
     def changed(self, *paths: str | os.PathLike[str] | None) -> bool:
-        """Whether one of the files changed since the last time this said so."""
+        """Whether one of the files changed since the last call that returned True."""
         now = stamps(*paths)
         if now == self.seen:
             return False

@@ -38,7 +38,7 @@ class Credentials(Protocol):
         """Renew what has ended. OSError when there is no credential that could do."""
 
     async def refused(self) -> bool:
-        """The server said 401. True when there is another credential now. OSError."""
+        """The server replied 401. True when there is another credential now. OSError."""
 
 
 class Fixed:
@@ -179,7 +179,7 @@ class Kubeconfig(Api):
         self.made = None
 
     def _follow(self) -> None:
-        """Read the file again if it has changed; what it said before stays in use while it will not do."""
+        """Read the file again if it has changed; while the new content is invalid the former one stays in use."""
         if not self.file.changed(self.path):
             return
         try:

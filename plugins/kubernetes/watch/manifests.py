@@ -260,7 +260,7 @@ class ManifestFeed:
         self._load(good, whole=not reports)
 
     def _report(self, reports: set[str]) -> None:
-        """Log what was not said the last time."""
+        """Log messages that were not logged the last time."""
         for report in sorted(reports - self.reported):
             log.error(f"manifests: {report}")
         self.reported = reports

@@ -95,7 +95,7 @@ class Reflector:
         self.resumable = False
         self.no_streaming_until = 0.0
         self.cut_short = 0
-        self.said: tuple[str, float] | None = None
+        self.logged: tuple[str, float] | None = None
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -235,7 +235,7 @@ class Reflector:
         self.resumable = bool(self.stream.version)
         self.pause = FIRST_PAUSE
         self.cut_short = 0
-        self.said = None
+        self.logged = None
         self.on_synced()
 
     async def _watch(self) -> None:
@@ -269,7 +269,7 @@ class Reflector:
             await self._sleep()
         elif not initial:
             self.pause = FIRST_PAUSE
-            self.said = None
+            self.logged = None
 
     def _progress(self) -> None:
         """Called behind each piece of a watch."""
@@ -285,7 +285,7 @@ class Reflector:
     # ---- failing ----
 
     async def _refused(self, error: ApiError, listing: bool) -> None:
-        """The server said what it does not like."""
+        """The server sent an error."""
         if error.code == 410 or too_large(error):
             # Expired: list anew, but not older than what we have; when that fails too, or the server's clock went back, whatever it has.
             if listing or too_large(error):
@@ -334,9 +334,9 @@ class Reflector:
     def _say(self, text: str) -> None:
         """Log a failure; the same one again only after a while."""
         now = time.monotonic()
-        if self.said is not None and self.said[0] == text and now - self.said[1] < REPEAT:
+        if self.logged is not None and self.logged[0] == text and now - self.logged[1] < REPEAT:
             return
-        self.said = (text, now)
+        self.logged = (text, now)
         log.error(f"Failed to watch: {''.join(one if one.isprintable() else repr(one)[1:-1] for one in text)}")
 
     async def _sleep(self, outage: bool = False, at_least: float = 0.0) -> None:
