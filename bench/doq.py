@@ -210,7 +210,7 @@ class Carrier:
             elif isinstance(event, events.StreamReset):
                 asked = link.streams.pop(event.stream_id, None)
                 if asked is not None:
-                    self.generator.settle(link.number, asked[0], asked[1], None)
+                    self.generator.complete(link.number, asked[0], asked[1], None)
             elif isinstance(event, events.HandshakeCompleted):
                 link.connected = True
         # The library tells of an end only when it has forgotten the connection.
@@ -231,7 +231,7 @@ class Carrier:
         if event.end_stream or len(octets) > 2 + 65535:
             del link.streams[event.stream_id]
             whole = len(octets) >= 2 and len(octets) == 2 + (octets[0] << 8 | octets[1])
-            self.generator.settle(link.number, slot, due, bytes(octets[2:]) if whole else b"")
+            self.generator.complete(link.number, slot, due, bytes(octets[2:]) if whole else b"")
 
     def break_off(self, link: Link) -> None:
         if link.again is None:

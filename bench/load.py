@@ -156,9 +156,9 @@ class Gathered:
                 self.open.setdefault(round(part["ended"], 6), []).append(part)
         for key in sorted(self.open):
             if len(self.open[key]) == self.threads:
-                self.settle(key, self.open.pop(key))
+                self.finish_second(key, self.open.pop(key))
 
-    def settle(self, second: float, parts: list[dict[str, Any]]) -> None:
+    def finish_second(self, second: float, parts: list[dict[str, Any]]) -> None:
         """An interval that all threads have ended."""
         whole = Result(self.result.label, self.result.target, self.result.plan)
         for part in parts:
@@ -194,7 +194,7 @@ class Gathered:
     def finish(self, generators: list[Generator | Process], seconds: float) -> Result:
         self.look(generators)
         for key in sorted(self.open):
-            self.settle(key, self.open[key])
+            self.finish_second(key, self.open[key])
         self.result.seconds = seconds
         self.result.cpu = sum(generator.cpu_seconds for generator in generators)
         self.result.warmed = sum(generator.warmed for generator in generators)

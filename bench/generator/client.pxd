@@ -1,7 +1,7 @@
 """What drives a server from one thread, and the seam between pacing and transports: `Carriage` is all that pacing knows of a transport."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.system.socket cimport iovec, mmsghdr, pollfd, sockaddr_in6, socklen_t
-from fastdns.bench.generator.flight cimport Check, Flight, Tally, flight_reply, flight_settle
+from fastdns.bench.generator.flight cimport Check, Flight, Tally, flight_reply, flight_complete
 from fastdns.bench.generator.queries cimport PackedQuery
 
 cdef enum:
@@ -68,7 +68,7 @@ cdef inline void client_reply(Client *client, const uint8_t *packet, uint32_t le
 
 cdef inline void client_settle(Client *client, uint32_t slot, int verdict, const uint8_t *packet, uint32_t length, int64_t now) noexcept nogil:
     cdef Driver *driver = client.driver
-    flight_settle(&client.flight, slot, verdict, driver.queries, packet, length, now, driver.check, driver.edns, driver.tally)
+    flight_complete(&client.flight, slot, verdict, driver.queries, packet, length, now, driver.check, driver.edns, driver.tally)
 
 cdef inline void client_sent(Client *client, uint32_t slot) noexcept nogil:
     if client.flight.slots[slot].counted:

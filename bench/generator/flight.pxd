@@ -73,8 +73,8 @@ cdef void flight_undo(Flight *flight, uint32_t slot) noexcept nogil
 # Gives up queries that were due before `limit`, and says whether there were any; those that count are lost.
 cdef bint flight_expire(Flight *flight, int64_t limit, Tally *tally) noexcept nogil
 # Ends the query of a slot with a reply: RIGHT has the message judged but for its id, anything else is what is wrong with it.
-cdef void flight_settle(Flight *flight, uint32_t at, int verdict, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now,
-                        Check check, bint edns, Tally *tally) noexcept nogil
+cdef void flight_complete(Flight *flight, uint32_t at, int verdict, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now,
+                          Check check, bint edns, Tally *tally) noexcept nogil
 # Ends the query of a slot that will have no reply.
 cdef void flight_lose(Flight *flight, uint32_t at, Tally *tally) noexcept nogil
 # Looks at a received message and ends the query that it belongs to. The slot of that query, or NO_SLOT.

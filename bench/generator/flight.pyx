@@ -137,12 +137,12 @@ cdef uint32_t flight_reply(Flight *flight, const PackedQuery *queries, const uin
         else:
             tally.wrong[WRONG_ID] += 1
         return NO_SLOT
-    flight_settle(flight, at, RIGHT, queries, packet, length, now, check, edns, tally)
+    flight_complete(flight, at, RIGHT, queries, packet, length, now, check, edns, tally)
     return at
 
 
-cdef void flight_settle(Flight *flight, uint32_t at, int verdict, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now,
-                        Check check, bint edns, Tally *tally) noexcept nogil:
+cdef void flight_complete(Flight *flight, uint32_t at, int verdict, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now,
+                          Check check, bint edns, Tally *tally) noexcept nogil:
     cdef Slot *slot = &flight.slots[at]
     cdef const PackedQuery *query
     cdef bint answers = False

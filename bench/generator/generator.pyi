@@ -56,7 +56,7 @@ class Generator:
     def taken_from(self, number: int) -> list[tuple[int, int, bytes]]:
         """Queries for a client to send: slot and due, which name the query, and the message with id 0."""
 
-    def settle(self, number: int, slot: int, due: int, message: bytes | None) -> None:
+    def complete(self, number: int, slot: int, due: int, message: bytes | None) -> None:
         """The reply to one, to be checked; None: there will be none."""
 
     def give_up(self, number: int) -> None:

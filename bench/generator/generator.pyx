@@ -303,7 +303,7 @@ cdef class Generator:
         outbox.open = True
         outbox.room = room
 
-    def settle(self, uint32_t number, uint32_t slot, int64_t due, bytes message):
+    def complete(self, uint32_t number, uint32_t slot, int64_t due, bytes message):
         cdef Client *client = self.client(number)
         cdef int verdict = RIGHT
         if slot > client.flight.mask:

@@ -145,7 +145,7 @@ cdef int take_response(Client *client, Pipe *pipe, uint32_t *at, int64_t now) no
     if left - length < response.length:
         return 0
     at[0] += length + <uint32_t>response.length
-    settle(client, &pipe.waiting[pipe.oldest], response.status, head + length, <uint32_t>response.length, now)
+    complete(client, &pipe.waiting[pipe.oldest], response.status, head + length, <uint32_t>response.length, now)
     pipe.oldest = (pipe.oldest + 1) % RING
     pipe.count -= 1
     return -1 if response.last else 1
@@ -193,7 +193,7 @@ cdef int64_t content_length(const char *text, uint32_t length) noexcept nogil:
     return found if at == length and found <= MESSAGE_MAX else -1
 
 
-cdef void settle(Client *client, const Waiting *waiting, int status, const uint8_t *message, uint32_t length, int64_t now) noexcept nogil:
+cdef void complete(Client *client, const Waiting *waiting, int status, const uint8_t *message, uint32_t length, int64_t now) noexcept nogil:
     cdef int verdict = RIGHT
     if not flight_holds(&client.flight, waiting.slot, waiting.due):
         client.driver.tally.late += 1

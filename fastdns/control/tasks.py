@@ -118,14 +118,14 @@ class Signal:
     def wake(self) -> None:
         """Wake all coroutines that are in `sleep`."""
         for future in self.waiting:
-            _settle(future, True)
+            _set_result(future, True)
 
 
 async def sleep(seconds: float | None, signal: Signal | None = None) -> bool:
     """Sleep for this many seconds (None: no limit). True when the signal ended the sleep."""
     running = asyncio.get_running_loop()
     future: asyncio.Future[bool] = running.create_future()
-    timer = None if seconds is None else running.call_later(max(seconds, 0.0), _settle, future, False)
+    timer = None if seconds is None else running.call_later(max(seconds, 0.0), _set_result, future, False)
     if signal is not None:
         signal.waiting.add(future)
     try:
@@ -151,11 +151,11 @@ async def writable(fd: int, seconds: float | None = None) -> bool:
 
 async def _ready(running: asyncio.AbstractEventLoop, fd: int, seconds: float | None, add: Callable[..., object], remove: Callable[[int], object]) -> bool:
     future: asyncio.Future[bool] = running.create_future()
-    timer = None if seconds is None else running.call_later(max(seconds, 0.0), _settle, future, False)
+    timer = None if seconds is None else running.call_later(max(seconds, 0.0), _set_result, future, False)
 
     def ready() -> None:
         remove(fd)  # otherwise the loop reports it again before the coroutine continues
-        _settle(future, True)
+        _set_result(future, True)
 
     add(fd, ready)
     try:
@@ -166,7 +166,7 @@ async def _ready(running: asyncio.AbstractEventLoop, fd: int, seconds: float | N
             timer.cancel()
 
 
-def _settle(future: asyncio.Future[bool], result: bool) -> None:
+def _set_result(future: asyncio.Future[bool], result: bool) -> None:
     if not future.done():
         future.set_result(result)
 

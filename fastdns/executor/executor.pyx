@@ -170,7 +170,7 @@ cdef class Executor:
         cdef RequestHandler handler
         cdef PluginQuery query
         if request.kind == REQUEST_ANSWER:
-            settle_answer(<PluginQuery>request.task)
+            deliver_answer(<PluginQuery>request.task)
             return 0
         if atomic_load32(&request.state) == REQUEST_ABANDONED:
             request_free(request)
@@ -320,7 +320,7 @@ cdef class Executor:
             if request.task != NULL:        # a coroutine whose loop hangs waits for the answer from below
                 query = <PluginQuery>request.task
                 query._below = None
-                settle(query, FAILED)
+                finish_query(query, FAILED)
             else:
                 request_finish(request, FAILED)
 
@@ -357,7 +357,7 @@ cdef void request_finish(Request *request, int verdict) noexcept:
         worker.ops.post(worker, &request.mail)
 
 
-cdef void settle(PluginQuery query, Verdict verdict):
+cdef void finish_query(PluginQuery query, Verdict verdict):
     cdef Request *request = query.request
     query.request = NULL
     if request.task != NULL:
@@ -374,7 +374,7 @@ cdef int conclude(PluginQuery query, result) except -1:
     if query._below is not None:    # it did not await the answer from below, and the worker has the request until that is there
         query._result = (result,)
         return 0
-    settle(query, result_write(query, result, handler.verdicts, handler.name))
+    finish_query(query, result_write(query, result, handler.verdicts, handler.name))
     return 0
 
 
@@ -508,7 +508,7 @@ cdef int restore_question(PluginQuery query) except -1:
     return 0
 
 
-cdef int settle_answer(PluginQuery query) except -1:
+cdef int deliver_answer(PluginQuery query) except -1:
     """The request is back with the answer from below."""
     cdef Request *request = query.request
     future, query._below = query._below, None

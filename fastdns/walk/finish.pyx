@@ -43,7 +43,7 @@ cdef void finish_echo(uint16_t code) noexcept nogil:
     atomic_poke8(&echoed[code], 1)
 
 
-cdef void settle_edns(Query *q) noexcept nogil:
+cdef void set_reply_edns(Query *q) noexcept nogil:
     """The OPT of the reply: the plugin's made to fit the client's, else the client's with its echoed options."""
     cdef Edns *own = &q.reply.edns
     cdef const Edns *asked = &q.message.edns
@@ -87,7 +87,7 @@ cdef int finish_fit(Query *q) noexcept nogil:
             signed = True
     # Metrics and log tell the size of what the plugins made: before the server's OPT and before cutting.
     reply.size = length + (11 + reply.edns.options_length if reply.edns.present else 0)
-    settle_edns(q)
+    set_reply_edns(q)
     if reply.edns.present:
         # An upstream's OPT that alone nearly fills a message goes without its options: behind our question it would not fit.
         if HEADER_SIZE + q.first_name.length + 4 + 11 + reply.edns.options_length > MESSAGE_MAX:

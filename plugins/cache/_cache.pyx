@@ -306,7 +306,7 @@ cdef void take_over(Query *q, const Reply *fresh, const Worth *worth, uint16_t f
     query_answer(q, fresh.rcode, fresh.flags | flags)
     q.reply.verbatim = fresh.verbatim and flags == 0
     reply_append(&q.reply, fresh, -1)
-    settle(&q.reply, worth.ttl, secure)
+    set_ttls(&q.reply, worth.ttl, secure)
 
 
 # ---- coming up ----
@@ -322,12 +322,12 @@ cdef Verdict on_reply(Handler *self, Query *q) noexcept nogil:
             worth = judge(cache, q, &q.reply)
             if worth.storable:
                 keep(cache, q, work, &q.reply, &worth, False)
-            settle(&q.reply, worth.ttl, work.secure)
+            set_ttls(&q.reply, worth.ttl, work.secure)
     elif work.mode == MODE_UNKEPT:
         work.mode = MODE_NONE
         q.flags = work.flags
         if q.reply.written:
-            settle(&q.reply, reply_ttl(&q.reply, q.name, q.qtype, q.qclass, flags_opcode(q.message.flags), &cache.limits), work.secure)
+            set_ttls(&q.reply, reply_ttl(&q.reply, q.name, q.qtype, q.qclass, flags_opcode(q.message.flags), &cache.limits), work.secure)
     elif work.mode == MODE_REFRESH:
         finish_refresh(self, q, work)
     return UP
@@ -344,8 +344,8 @@ cdef inline Worth judge(const Cache *cache, const Query *q, const Reply *reply) 
     return reply_worth(reply, q.name, q.qtype, q.qclass, flags_opcode(q.message.flags), &cache.limits)
 
 
-cdef inline void settle(Reply *reply, uint32_t ttl, bint secure) noexcept nogil:
-    """One TTL for all records, no OPT of others, and AD only for who asked: so on a miss as later on a hit."""
+cdef inline void set_ttls(Reply *reply, uint32_t ttl, bint secure) noexcept nogil:
+    """Sets one TTL on all records, removes OPT, and clears AD unless the client asked for it: a miss is answered as a hit."""
     cdef uint32_t i
     for i in range(reply.count):
         reply.records[i].ttl = ttl

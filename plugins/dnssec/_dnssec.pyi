@@ -21,7 +21,7 @@ class DnssecHandler(NativeHandler):
     def put(self, key: bytes, expires: int, octets: bytes) -> None:
         """Keeps signatures, each with its length in two octets before it. Signing thread only."""
 
-    def settle(self) -> None:
+    def free_retired(self) -> None:
         """Frees what was taken out, once no worker reads it."""
 
     def clean(self, moment: int) -> None:

@@ -16,7 +16,7 @@ from fastdns.plugins.dnssec._canonical cimport canonical_write
 from fastdns.plugins.dnssec._denial cimport DENIAL_APEX, DENIAL_CUT, DENIAL_NAME, DenialKind, denial_add
 from fastdns.plugins.dnssec._signing cimport SigningRequest, Set, signing_free, signing_new, signing_send
 from fastdns.plugins.dnssec._signatures cimport (Entry, entry_signatures, signatures_clean, signatures_close, signatures_find, signatures_free,
-                                                 signatures_hash, signatures_open, signatures_put, signatures_settle)
+                                                 signatures_hash, signatures_open, signatures_put, signatures_retired)
 
 cdef int64_t dnssec_budget = 0  # of the process: ns on the monotonic clock until which signatures are spoken for
 
@@ -444,8 +444,8 @@ cdef class DnssecHandler(NativeHandler):
         if signatures_put(&self.state.signatures, key, <uint32_t>len(key), expires, octets, <uint32_t>len(octets)) < 0:
             raise MemoryError
 
-    def settle(self):
-        cdef SieveLink *retired = signatures_settle(&self.state.signatures)
+    def free_retired(self):
+        cdef SieveLink *retired = signatures_retired(&self.state.signatures)
         if retired != NULL:
             with nogil:
                 epoch_wait()
@@ -453,4 +453,4 @@ cdef class DnssecHandler(NativeHandler):
 
     def clean(self, uint32_t moment):
         signatures_clean(&self.state.signatures, moment + FRESH)
-        self.settle()
+        self.free_retired()

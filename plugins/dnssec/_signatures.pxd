@@ -1,7 +1,7 @@
 """Signatures by what they sign: found by workers without a lock, put in by whoever holds the GIL, bounded in number and octets.
 
 A key is the signer's name and the canonical form of an RRset, compared as a whole: signatures never answer for another set. When there is no
-room, SIEVE says which of them go (_eviction). What was taken out is freed by `signatures_settle`, after a grace period.
+room, SIEVE says which of them go (_eviction). What was taken out is freed by `signatures_retired`, after a grace period.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns.api.memory cimport Sieve, SieveLink
@@ -41,5 +41,5 @@ cdef int signatures_put(Signatures *signatures, const uint8_t *key, uint32_t len
 # Takes out those that expire before `moment`. GIL held.
 cdef void signatures_clean(Signatures *signatures, uint32_t moment) noexcept nogil
 # What was taken out so far; to be freed by signatures_free after epoch_wait. GIL held.
-cdef SieveLink *signatures_settle(Signatures *signatures) noexcept nogil
+cdef SieveLink *signatures_retired(Signatures *signatures) noexcept nogil
 cdef void signatures_free(SieveLink *retired) noexcept nogil

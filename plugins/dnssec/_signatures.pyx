@@ -109,7 +109,7 @@ cdef void signatures_clean(Signatures *signatures, uint32_t moment) noexcept nog
             unlink_entry(signatures, entry)
 
 
-cdef SieveLink *signatures_settle(Signatures *signatures) noexcept nogil:
+cdef SieveLink *signatures_retired(Signatures *signatures) noexcept nogil:
     cdef SieveLink *retired = signatures.retired
     signatures.retired = NULL
     return retired

@@ -67,10 +67,10 @@ def open_queue() -> None:
     offload_open(&queue, WAITING_MAX, end_job)
 
 
-def serve_requests(sign, settle) -> None:
+def serve_requests(sign, idle) -> None:
     """The signing thread: waits for requests and has their sets signed, for ever.
 
-    sign(handler number, key) gives the signatures as the cache keeps them, or None when that failed; settle() is called when no signing waits.
+    sign(handler number, key) gives the signatures as the cache keeps them, or None when that failed; idle() is called when no signing waits.
     """
     cdef SigningRequest *signing
     cdef OffloadRequest *rest
@@ -82,7 +82,7 @@ def serve_requests(sign, settle) -> None:
             rest = offload_next(rest)
             fill(signing, sign)
             offload_return(&signing.request)
-        settle()
+        idle()
 
 
 cdef void fill(SigningRequest *signing, sign):

@@ -97,7 +97,7 @@ def start_thread() -> None:
 
 
 def _run() -> None:
-    serve_requests(_sign, _settle)  # not niced: clients wait for it
+    serve_requests(_sign, _free_retired)  # not niced: clients wait for it
 
 
 def _sign(number: int, key: bytes) -> bytes | None:
@@ -111,6 +111,6 @@ def _sign(number: int, key: bytes) -> bytes | None:
         return None
 
 
-def _settle() -> None:
+def _free_retired() -> None:
     for signing in list(_signings.values()):
-        signing.handler.settle()
+        signing.handler.free_retired()

@@ -59,8 +59,8 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
             reply_clear(&q.reply)
             return NEXT
         q.reply.rcode = RCODE_NXDOMAIN
-        return settle(q, zone, ANSWERED)
-    return settle(q, zone, chase_go(self, q, zone))
+        return add_soa_if_empty(q, zone, ANSWERED)
+    return add_soa_if_empty(q, zone, chase_go(self, q, zone))
 
 
 cdef Found answer(const Etcd *etcd, Query *q, Chase *chase, const Snapshot *snapshot, const ZoneName *zone, Lookup *lookup) noexcept nogil:
@@ -92,7 +92,7 @@ cdef Found answer(const Etcd *etcd, Query *q, Chase *chase, const Snapshot *snap
     return found
 
 
-cdef Verdict settle(Query *q, const ZoneName *zone, Verdict verdict) noexcept nogil:
+cdef Verdict add_soa_if_empty(Query *q, const ZoneName *zone, Verdict verdict) noexcept nogil:
     if verdict == ANSWERED and q.reply.count == 0 and not q.reply.overflow:
         add_soa(q, zone, SECTION_AUTHORITY)
     return verdict
@@ -121,7 +121,7 @@ cdef Verdict fail_of(Query *q, const ZoneName *zone, const Snapshot *snapshot, c
 
 cdef Verdict on_resume(Handler *self, Query *q) noexcept nogil:
     cdef const ZoneName *zone = zones_match((<Etcd *>self.state).zones, q.name)
-    return settle(q, zone, chase_resume(self, q, zone))
+    return add_soa_if_empty(q, zone, chase_resume(self, q, zone))
 
 
 # ---- records ----

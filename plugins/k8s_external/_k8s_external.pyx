@@ -45,7 +45,7 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
     if lookup.hosts != NULL:
         lookup.second = 0
         return look_up(self, q, lookup)
-    return settle(external, apex, &ask)
+    return add_soa_if_empty(external, apex, &ask)
 
 
 cdef void ask_begin(Ask *ask, const External *external, Query *q, const ZoneName *zone) noexcept nogil:
@@ -61,7 +61,7 @@ cdef void ask_begin(Ask *ask, const External *external, Query *q, const ZoneName
     ask.wanted.zone = q.name.labels - zone.labels
 
 
-cdef Verdict settle(const External *external, const Apex *apex, Ask *ask) noexcept nogil:
+cdef Verdict add_soa_if_empty(const External *external, const Apex *apex, Ask *ask) noexcept nogil:
     if ask.q.reply.count == 0 and not ask.q.reply.overflow:
         answer_soa(external, apex, ask, SECTION_AUTHORITY)
     return ANSWERED
@@ -72,7 +72,7 @@ cdef Verdict answer_apex(const External *external, const Apex *apex, Ask *ask) n
         answer_soa(external, apex, ask, SECTION_ANSWER)
     elif ask.q.qtype == TYPE_NS:
         answer_server(external, apex, ask)
-    return settle(external, apex, ask)
+    return add_soa_if_empty(external, apex, ask)
 
 
 cdef Verdict answer_under(const External *external, const Apex *apex, Ask *ask) noexcept nogil:
@@ -83,7 +83,7 @@ cdef Verdict answer_under(const External *external, const Apex *apex, Ask *ask) 
             answer_server_addresses(external, ask, ask.q.qtype)
     elif ask.wanted.zone > 1:
         ask.q.reply.rcode = RCODE_NXDOMAIN
-    return settle(external, apex, ask)
+    return add_soa_if_empty(external, apex, ask)
 
 
 # ---- host names of load balancers ----

@@ -95,7 +95,7 @@ cdef Verdict kubernetes_query(Handler *self, Query *q) noexcept nogil:
         return query_fail(q, RCODE_REFUSED, NULL)
     ask_begin(&ask, view, q, zone, seen.hash if known else 0)
     query_answer(q, RCODE_NOERROR, FLAG_AA)
-    return settle(self, &ask, answer(self, &ask))
+    return apply_step(self, &ask, answer(self, &ask))
 
 
 cdef void ask_begin(Ask *ask, const View *view, Query *q, const ZoneName *zone, uint64_t key_hash) noexcept nogil:
@@ -111,7 +111,7 @@ cdef void ask_begin(Ask *ask, const View *view, Query *q, const ZoneName *zone, 
     ask_resolve(ask, q.name.labels - zone.labels, key_hash)
 
 
-cdef Verdict settle(Handler *self, Ask *ask, Step step) noexcept nogil:
+cdef Verdict apply_step(Handler *self, Ask *ask, Step step) noexcept nogil:
     """What follows from the look-up: spec/plugins-a-k.md, order of decisions."""
     cdef Query *q = ask.q
     cdef const View *view = ask.view
@@ -217,7 +217,7 @@ cdef Verdict kubernetes_resume(Handler *self, Query *q) noexcept nogil:
     cdef Verdict verdict
     ask_begin(&ask, view, q, zone, 0)
     verdict = chase_resume(self, &ask)
-    return settle(self, &ask, READY) if verdict == ANSWERED else verdict
+    return apply_step(self, &ask, READY) if verdict == ANSWERED else verdict
 
 
 # ---- set-up ----

@@ -26,7 +26,7 @@ from fastdns.plugins.rewrite._rules cimport (ACTION_APPEND, ACTION_REPLACE, ACTI
                                              SOURCE_QNAME, SOURCE_QTYPE, SOURCE_SERVER_IP, SOURCE_SERVER_PORT, SOURCE_SUBNET, Answer, Part, Plain,
                                              Rule, Rules, Template, plain_question, rule_apply, rule_apply_name, rule_matches, rule_matches_name)
 
-cdef enum Outcome:
+cdef enum RewriteResult:
     IGNORED
     DONE
     INVALID                     # the new name is none
@@ -39,7 +39,7 @@ cdef Verdict rewrite_query(Handler *self, Query *q) noexcept nogil:
     cdef const Rules *rules = <const Rules *>self.state
     cdef Work *work = <Work *>query_scratch(self, q)
     cdef uint32_t i
-    cdef Outcome outcome
+    cdef RewriteResult outcome
     cdef Plain plain
     cdef const Rule *rule = rules.rules
     memset(work, 0, sizeof(Work))
@@ -64,13 +64,13 @@ cdef inline const Name *name_now(const Query *q, const Work *work) noexcept nogi
     return &q.second_name if work.renamed else q.name
 
 
-cdef inline void settle(const Query *q, const Work *work, Plain *plain) noexcept nogil:
+cdef inline void fill_plain(const Query *q, const Work *work, Plain *plain) noexcept nogil:
     """The name's presentation form, made when the first rule wants it; a length of 0 says that it is not there."""
     if plain.length == 0:
         plain_question(name_now(q, work), plain)
 
 
-cdef inline Outcome apply(Query *q, Work *work, const Rule *rule, Plain *plain) noexcept nogil:
+cdef inline RewriteResult apply(Query *q, Work *work, const Rule *rule, Plain *plain) noexcept nogil:
     cdef Span spans[GROUPS_MAX]
     if rule.field != FIELD_NAME:
         if rule.field == FIELD_TYPE:
@@ -91,7 +91,7 @@ cdef inline Outcome apply(Query *q, Work *work, const Rule *rule, Plain *plain) 
         if not rule_matches_name(rule, name_now(q, work)):
             return IGNORED
     else:
-        settle(q, work, plain)
+        fill_plain(q, work, plain)
         if not rule_matches(rule, plain.text, plain.length, spans):
             return IGNORED
     if rule.field == FIELD_TTL:
@@ -101,12 +101,12 @@ cdef inline Outcome apply(Query *q, Work *work, const Rule *rule, Plain *plain) 
     return rename(q, work, rule, plain, spans)
 
 
-cdef Outcome apply_option(Query *q, Work *work, const Rule *rule, Plain *plain) noexcept nogil:
+cdef RewriteResult apply_option(Query *q, Work *work, const Rule *rule, Plain *plain) noexcept nogil:
     cdef Plain question
     if rule.option.source == SOURCE_QNAME and not work.renamed:     # in the client's letters
         question.length = <uint32_t>wire_name_text(q.name.wire, question.text)
         return DONE if options_apply(q, work, rule, &question) else IGNORED
-    settle(q, work, plain)
+    fill_plain(q, work, plain)
     return DONE if options_apply(q, work, rule, plain) else IGNORED
 
 
@@ -118,7 +118,7 @@ cdef int make_name(const Query *q, const Work *work, const Rule *rule, Plain *pl
         length = rule_apply_name(rule, name_now(q, work), out)
         if length >= 0:
             return length
-        settle(q, work, plain)
+        fill_plain(q, work, plain)
     if not rule_apply(rule, plain.text, plain.length, spans, &made):
         made.length = 0
     length = text_read_name(made.text, made.length, out)
@@ -128,7 +128,7 @@ cdef int make_name(const Query *q, const Work *work, const Rule *rule, Plain *pl
     return length
 
 
-cdef Outcome rename(Query *q, Work *work, const Rule *rule, Plain *plain, const Span *spans) noexcept nogil:
+cdef RewriteResult rename(Query *q, Work *work, const Rule *rule, Plain *plain, const Span *spans) noexcept nogil:
     """The query gets its new name."""
     cdef uint8_t wire[NAME_MAX + 17]
     cdef uint8_t former_length = name_now(q, work).length
@@ -165,7 +165,7 @@ cdef Outcome rename(Query *q, Work *work, const Rule *rule, Plain *plain, const 
     return DONE
 
 
-cdef Verdict give_up(Query *q, const Work *work, Outcome outcome, const Plain *plain) noexcept nogil:
+cdef Verdict give_up(Query *q, const Work *work, RewriteResult outcome, const Plain *plain) noexcept nogil:
     """Nothing is asked; the question is as it came. Its OPT is as the rules have made it, as in CoreDNS."""
     cdef char error[ERROR_MAX]
     q.qtype = q.message.qtype

@@ -63,7 +63,7 @@ class Storage:
             except BaseException:
                 os.unlink(self._begun)
                 raise
-        self._settle(os.path.dirname(self.path) or ".")
+        self._sync_folder(os.path.dirname(self.path) or ".")
 
     def _begin(self) -> int:
         """An empty file that nobody else writes: a server that ends may be keeping the zone still when the next one begins."""
@@ -86,7 +86,7 @@ class Storage:
         os.utime(self.path, (time.time(),) * 2)
 
     @staticmethod
-    def _settle(folder: str) -> None:
+    def _sync_folder(folder: str) -> None:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)

@@ -39,7 +39,7 @@ cdef struct TransferState:
     uint32_t count              # of stanzas
     uint64_t number             # of the handler, in `handlers`
 
-cdef enum Outcome:
+cdef enum TransferResult:
     TRANSFER_NONE                # no provider is authoritative for exactly this name
     TRANSFER_FAILED
     TRANSFER_CURRENT             # the client has this serial
@@ -53,7 +53,7 @@ cdef struct TransferRequest:
     uint8_t zone_length
     uint8_t zone[NAME_MAX]      # lower case
     # ---- results of the providers ----
-    Outcome result
+    TransferResult result
     TransferSource *source      # RECORDS
     TransferRecord soa          # in soa_octets
     TransferRecord second       # borrowed from source

@@ -185,13 +185,13 @@ class Notifier:
                 one = self._queue.popleft()
                 accepted = await one.ask()
                 if accepted or one.tries == TRIES:
-                    self._settle(one, accepted)
+                    self._finish_try(one, accepted)
                 else:
                     self._queue.append(one)
         finally:
             self._under_way -= 1
 
-    def _settle(self, one: Try, accepted: bool) -> None:
+    def _finish_try(self, one: Try, accepted: bool) -> None:
         """Be done with this peer, and with the batch when it was the last."""
         batch = one.batch
         batch.left -= 1

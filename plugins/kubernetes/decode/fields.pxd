@@ -7,7 +7,7 @@ cdef enum:
     POD_NAME_MAX = 64               # targetRef names of this length and above are not used as endpoint names
     COUNT_MAX = 65535               # ports, addresses or labels of one object
 
-cdef enum Outcome:                  # of decoding one object
+cdef enum DecodeResult:                  # of decoding one object
     DECODED = 0
     MALFORMED = -1
     NO_MEMORY = -2

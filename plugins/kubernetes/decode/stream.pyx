@@ -22,7 +22,7 @@ cdef enum:
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 JSON = "application/json"
 
-cdef enum Verdict:                  # of a run of octets
+cdef enum FeedResult:                  # of a run of octets
     GOES_ON = 0
     API_ERROR = 1                   # an ERROR event: `failed` holds its Status
     STEP_JSON = 2                   # `failed` holds a JSON frame, which wants the GIL
@@ -90,7 +90,7 @@ cdef class Stream:
     cdef Body body
     cdef Frames frames
     cdef Scratch scratch
-    cdef Span failed                # see Verdict; borrowed from frames
+    cdef Span failed                # see FeedResult; borrowed from frames
     cdef bint protobuf
     cdef bint initial               # the watch begins with a list (sendInitialEvents)
     cdef bint touched               # the sink was called since the last flush

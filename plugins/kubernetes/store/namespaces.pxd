@@ -3,7 +3,7 @@ from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from fastdns.plugins.kubernetes.decode.objects cimport Import, Namespace, Object, Service, Span
 from fastdns.plugins.kubernetes.store.records cimport Cluster, NamespaceNode, ServiceNode
 
-cdef enum Outcome:                  # of one event
+cdef enum EventResult:                  # of one event
     UNCHANGED
     ADDED
     CHANGED
@@ -27,12 +27,12 @@ cdef inline bint is_late(const Cluster *cluster, int kind, uint64_t version, uin
     """Is this an event from before what stands? Lists always win: versions start over when etcd comes back from a backup."""
     return not cluster.listing[<int>kind] and version != 0 and version < standing
 
-cdef Outcome namespace_upsert(Cluster *cluster, const Namespace *object) noexcept nogil
-cdef Outcome namespace_remove(Cluster *cluster, const Object *object) noexcept nogil
+cdef EventResult namespace_upsert(Cluster *cluster, const Namespace *object) noexcept nogil
+cdef EventResult namespace_remove(Cluster *cluster, const Object *object) noexcept nogil
 cdef uint32_t namespace_sweep(Cluster *cluster) noexcept nogil
-cdef Outcome service_upsert(Cluster *cluster, const Service *object, int *moves) noexcept nogil
-cdef Outcome import_upsert(Cluster *cluster, const Import *object) noexcept nogil
-cdef Outcome service_remove(Cluster *cluster, int world, const Object *object) noexcept nogil
+cdef EventResult service_upsert(Cluster *cluster, const Service *object, int *moves) noexcept nogil
+cdef EventResult import_upsert(Cluster *cluster, const Import *object) noexcept nogil
+cdef EventResult service_remove(Cluster *cluster, int world, const Object *object) noexcept nogil
 cdef uint32_t service_sweep(Cluster *cluster, int world) noexcept nogil
 # Frees everything; nobody reads any more.
 cdef void nodes_end(Cluster *cluster) noexcept nogil

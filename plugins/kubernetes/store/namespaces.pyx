@@ -66,7 +66,7 @@ cdef void namespace_release(Cluster *cluster, NamespaceNode *node) noexcept nogi
         memory_retire(&cluster.memory, node, namespace_size(node.length))
 
 
-cdef Outcome namespace_upsert(Cluster *cluster, const Namespace *object) noexcept nogil:
+cdef EventResult namespace_upsert(Cluster *cluster, const Namespace *object) noexcept nogil:
     cdef NamespaceNode *node = namespace_node(cluster, object.object.name, True)
     cdef uint8_t label[64]
     if node == NULL:
@@ -86,7 +86,7 @@ cdef void namespace_drop(Cluster *cluster, NamespaceNode *node) noexcept nogil:
     namespace_release(cluster, node)
 
 
-cdef Outcome namespace_remove(Cluster *cluster, const Object *object) noexcept nogil:
+cdef EventResult namespace_remove(Cluster *cluster, const Object *object) noexcept nogil:
     cdef NamespaceNode *node = namespace_node(cluster, object.name, False)
     if node == NULL or not node.present or is_late(cluster, KIND_NAMESPACE, object.version, node.version):
         return UNCHANGED
@@ -249,7 +249,7 @@ cdef void list_addresses(Cluster *cluster, ServiceNode *node, const ServiceRecor
 
 # ---- services and imports ----
 
-cdef Outcome put(Cluster *cluster, int world, const Object *object, ServiceRecord *made, uint32_t size, int *moves) noexcept nogil:
+cdef EventResult put(Cluster *cluster, int world, const Object *object, ServiceRecord *made, uint32_t size, int *moves) noexcept nogil:
     """Publishes the record in the scratch area as that of its service."""
     cdef int kind = KIND_SERVICE if world == LOCAL else KIND_IMPORT
     cdef ServiceNode *node = service_node(cluster, world, object.namespace, object.name, True)
@@ -289,7 +289,7 @@ cdef Outcome put(Cluster *cluster, int world, const Object *object, ServiceRecor
     return CHANGED
 
 
-cdef Outcome service_upsert(Cluster *cluster, const Service *object, int *moves) noexcept nogil:
+cdef EventResult service_upsert(Cluster *cluster, const Service *object, int *moves) noexcept nogil:
     cdef uint8_t key[128]
     cdef uint32_t size
     cdef ServiceRecord *made
@@ -302,7 +302,7 @@ cdef Outcome service_upsert(Cluster *cluster, const Service *object, int *moves)
     return put(cluster, LOCAL, &object.object, made, size, moves)
 
 
-cdef Outcome import_upsert(Cluster *cluster, const Import *object) noexcept nogil:
+cdef EventResult import_upsert(Cluster *cluster, const Import *object) noexcept nogil:
     cdef uint8_t key[128]
     cdef uint32_t size
     cdef int moves = 0
@@ -324,7 +324,7 @@ cdef void drop(Cluster *cluster, ServiceNode *node) noexcept nogil:
     memory_retire(&cluster.memory, old, lines(old.size))
 
 
-cdef Outcome service_remove(Cluster *cluster, int world, const Object *object) noexcept nogil:
+cdef EventResult service_remove(Cluster *cluster, int world, const Object *object) noexcept nogil:
     cdef ServiceNode *node = service_node(cluster, world, object.namespace, object.name, False)
     if node == NULL or node.record == NULL:
         return UNCHANGED

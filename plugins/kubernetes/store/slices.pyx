@@ -128,7 +128,7 @@ cdef void unlink(Cluster *cluster, int world, SliceRecord *record) noexcept nogi
     memory_retire(&cluster.memory, record, record.size)
 
 
-cdef Outcome slice_upsert(Cluster *cluster, int world, const Slice *object) noexcept nogil:
+cdef EventResult slice_upsert(Cluster *cluster, int world, const Slice *object) noexcept nogil:
     cdef int kind = KIND_SLICE if world == LOCAL else KIND_IMPORT_SLICE
     cdef SliceRecord *old = find_slice(cluster, world, object.object.namespace, object.object.name)
     cdef SliceRecord *made
@@ -161,8 +161,8 @@ cdef Outcome slice_upsert(Cluster *cluster, int world, const Slice *object) noex
     return put(cluster, world, kind, object.object.version, node, old, made, size)
 
 
-cdef Outcome put(Cluster *cluster, int world, int kind, uint64_t version, ServiceNode *node, SliceRecord *old, const SliceRecord *made,
-                 uint32_t size) noexcept nogil:
+cdef EventResult put(Cluster *cluster, int world, int kind, uint64_t version, ServiceNode *node, SliceRecord *old, const SliceRecord *made,
+                     uint32_t size) noexcept nogil:
     """Publishes the record in the scratch area in the place of an old one, if there is one."""
     cdef SliceRecord *record = <SliceRecord *>memory_alloc(&cluster.memory, size)
     cdef uint64_t hash
@@ -201,7 +201,7 @@ cdef Outcome put(Cluster *cluster, int world, int kind, uint64_t version, Servic
     return CHANGED
 
 
-cdef Outcome slice_remove(Cluster *cluster, int world, const Object *object) noexcept nogil:
+cdef EventResult slice_remove(Cluster *cluster, int world, const Object *object) noexcept nogil:
     cdef SliceRecord *old = find_slice(cluster, world, object.namespace, object.name)
     if old == NULL or is_late(cluster, KIND_SLICE if world == LOCAL else KIND_IMPORT_SLICE, object.version, old.version):
         return UNCHANGED
@@ -244,7 +244,7 @@ cdef PodRecord *find_named_pod(Cluster *cluster, Span namespace, Span name) noex
             return pod
 
 
-cdef Outcome pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
+cdef EventResult pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
     cdef PodRecord *old = find_named_pod(cluster, object.object.namespace, object.object.name)
     cdef PodRecord *made
     cdef PodRecord *pod
@@ -301,7 +301,7 @@ cdef void forget(Cluster *cluster, PodRecord *pod) noexcept nogil:
     memory_retire(&cluster.memory, pod, pod_size(pod))
 
 
-cdef Outcome pod_remove(Cluster *cluster, const Object *object) noexcept nogil:
+cdef EventResult pod_remove(Cluster *cluster, const Object *object) noexcept nogil:
     cdef PodRecord *old = find_named_pod(cluster, object.namespace, object.name)
     if old == NULL or is_late(cluster, KIND_POD, object.version, old.version):
         return UNCHANGED

@@ -5,7 +5,7 @@ from libc.string cimport memset
 from fastdns.api.metrics cimport METRIC_CONTROL, Buckets, Metric, metric_observe
 from fastdns.api.memory cimport epoch_wait
 from fastdns.plugins.kubernetes.store.memory cimport Table, load_count, memory_end, memory_free, memory_reclaim, store_count
-from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, MOVES_EXTERNAL, MOVES_INTERNAL, NO_MEMORY, REMOVED, UNCHANGED, Outcome,
+from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, MOVES_EXTERNAL, MOVES_INTERNAL, NO_MEMORY, REMOVED, UNCHANGED, EventResult,
                                                           import_upsert, namespace_remove, namespace_sweep, namespace_upsert, nodes_begin, nodes_end,
                                                           service_remove, service_node, service_sweep, service_upsert)
 from fastdns.plugins.kubernetes.decode.objects cimport (KIND_IMPORT, KIND_IMPORT_SLICE, KIND_NAMESPACE, KIND_POD, KIND_SERVICE, KIND_SLICE,
@@ -77,7 +77,7 @@ cdef void sink_begin(void *self, Kind kind, Source source) noexcept nogil:
 cdef int sink_upsert(void *self, Kind kind, const Object *object) noexcept nogil:
     cdef Cluster *cluster = <Cluster *>self
     cdef int moves = 0
-    cdef Outcome outcome
+    cdef EventResult outcome
     cluster_lock(cluster)
     if kind == KIND_SERVICE:
         outcome = service_upsert(cluster, <const Service *>object, &moves)
@@ -93,7 +93,7 @@ cdef int sink_upsert(void *self, Kind kind, const Object *object) noexcept nogil
         outcome = import_upsert(cluster, <const Import *>object)
     else:
         outcome = slice_upsert(cluster, IMPORTED, <const Slice *>object)
-    settle(cluster, kind, outcome, moves)
+    count_event(cluster, kind, outcome, moves)
     cluster_unlock(cluster)
     return -1 if outcome == NO_MEMORY else 0
 
@@ -116,7 +116,7 @@ cdef void observe(Cluster *cluster, const Slice *slice) noexcept nogil:
 
 cdef void sink_remove(void *self, Kind kind, const Object *object) noexcept nogil:
     cdef Cluster *cluster = <Cluster *>self
-    cdef Outcome outcome
+    cdef EventResult outcome
     cluster_lock(cluster)
     if kind == KIND_SERVICE or kind == KIND_IMPORT:
         outcome = service_remove(cluster, LOCAL if kind == KIND_SERVICE else IMPORTED, object)
@@ -126,12 +126,12 @@ cdef void sink_remove(void *self, Kind kind, const Object *object) noexcept nogi
         outcome = pod_remove(cluster, object)
     else:
         outcome = namespace_remove(cluster, object)
-    settle(cluster, kind, outcome, 0)
+    count_event(cluster, kind, outcome, 0)
     cluster_unlock(cluster)
 
 
-cdef void settle(Cluster *cluster, Kind kind, Outcome outcome, int moves) noexcept nogil:
-    """Counts and serials after an event. Additions and removals move the serial of ordinary zones, whatever the kind; changes that of their own zones."""
+cdef void count_event(Cluster *cluster, Kind kind, EventResult outcome, int moves) noexcept nogil:
+    """Updates counts and serials after an event. Additions and removals raise the serial of ordinary zones; changes only that of their own zones."""
     cluster.events += 1
     if cluster.events % BATCH == 0:
         memory_reclaim(&cluster.memory)
