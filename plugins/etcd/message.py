@@ -45,8 +45,8 @@ def row(path: str, key: bytes, value: bytes, lease: int) -> Row | None:
     except ValueError as error:
         message = f"{text}: {error}".encode()[:ERROR_OCTETS] + b"\0"
         return relative, HOST_BROKEN, message, b"", b"", b"", b"", False, 0, -1, 0, 0, 0, 0, False
-    host, text = str(fields.get("host", "")), str(fields.get("text", ""))
-    kind, ip = kind_of(host, text)
+    host, txt = str(fields.get("host", "")), str(fields.get("text", ""))
+    kind, ip = kind_of(host, txt)
     number = {name: clipped(fields.get(name, 0)) for name in ("port", "priority", "weight", "targetstrip")}
     return (
         relative,
@@ -54,7 +54,7 @@ def row(path: str, key: bytes, value: bytes, lease: int) -> Row | None:
         wire(host) if host and not ip else b"",
         ip,
         wire(domain(text)),
-        texts(text),
+        texts(txt),
         str(fields.get("group", "")).encode("utf-8", "replace")[:65535],
         bool(host),
         int(fields.get("ttl", 0)),
