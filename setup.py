@@ -202,7 +202,7 @@ def extensions() -> list[Extension]:
         return []
     if unknown := set(OVER) - set(found):
         raise SystemExit(f"setup.py: OVER names modules that are not there: {', '.join(sorted(unknown))}")
-    for library in set(OVER.values()):
+    for library in dict.fromkeys(OVER.values()):
         if not system_packages.has_header(library.header):
             raise SystemExit(f"fastdns needs {library.name}: {library.header} is missing, install {system_packages.package(library.header)}")
     headers = sorted(str(path) for path in Path("fastdns").glob("*.h"))

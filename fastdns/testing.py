@@ -9,6 +9,7 @@ An `Executor` asks one plugin several times as a server does: it applies cached 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import socket
@@ -321,7 +322,7 @@ class Upstream:
             threading.Thread(target=self._serve_connection, args=(connection,), daemon=True).start()
 
     def _serve_connection(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as stream:
+        with contextlib.suppress(ConnectionError), connection, connection.makefile("rb") as stream:
             while True:
                 head = stream.read(2)
                 if len(head) < 2:

@@ -56,7 +56,7 @@ BUILD = [
     Need("Python.h", "python3-dev", "python3-devel", "python3-dev"),
     Need("ensurepip", "python3-venv", "python3-libs", "python3"),
     Need("re2/re2.h", "libre2-dev", "re2-devel", "re2-dev"),
-    Need("openssl/evp.h", "libssl-dev", "openssl-devel", "openssl-dev"),
+    Need("openssl/params.h", "libssl-dev", "openssl-devel", "openssl-dev"),
 ]
 
 TEST = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -192,16 +193,24 @@ def folder_of(folder: str) -> str:
 def load_file(path: str) -> tuple[Setup, str, str, Traits]:
     """The ``setup`` of a plugin that is a Python file, and its module attributes ``before``, ``after`` and ``TRAITS``.
 
-    The file is run anew each time, so that a reload takes up what was changed. Raises CorefileError, without the Corefile's place.
+    The file is compiled and run anew each time, so that a reload takes up what was changed. Raises CorefileError, without the Corefile's place.
     """
     import importlib.util
     import sys
+    from importlib.machinery import SourceFileLoader
+
+    class Uncached(SourceFileLoader):
+        # Cached byte code is valid by size and whole seconds of the file: an edit of the same second and size would not be seen.
+        def get_code(self, fullname: str) -> types.CodeType:
+            return self.source_to_code(self.get_data(path), path)
 
     stem = os.path.splitext(os.path.basename(path))[0]
     name = f"fastdns_file_{stem}"
     specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:
         raise CorefileError(f"{path} is no Python file")
+    if isinstance(specification.loader, SourceFileLoader):
+        specification.loader = Uncached(name, path)
     module = importlib.util.module_from_spec(specification)
     before = sys.modules.get(name)
     sys.modules[name] = module  # as dataclasses and pickle want it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -151,9 +152,12 @@ def setup(controller):
 def test_files_of_plugins_are_watched(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "fixed.py"
     path.write_text(PLUGIN.replace("NUMBER", "1"))
-    server = serve(".:{port} {\n bind 127.0.0.1\n reload 2s 0s\n\n plugin {dir}/../fixed.py\n}\n")
+    written = path.stat().st_mtime_ns
+    environment = {"PYTHONDONTWRITEBYTECODE": ""}
+    server = serve(".:{port} {\n bind 127.0.0.1\n reload 2s 0s\n\n plugin {dir}/../fixed.py\n}\n", env=environment)
     assert server.answers("example.org.") == ["192.0.2.1"]
     path.write_text(PLUGIN.replace("NUMBER", "2"))
+    os.utime(path, ns=(written, written))  # an edit within a second, of the same size
     server.until("example.org.", "A", ["192.0.2.2"])
     # A broken one is refused with the place in the Corefile and a traceback of its own frames; the former one goes on.
     path.write_text(PLUGIN.replace("NUMBER", "3") + "\ndef helper():\n    return nosuch\n\nhelper()\n")
