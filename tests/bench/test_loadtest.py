@@ -108,7 +108,7 @@ def test_workers_add_up(questions: str, tmp_path: Path, capsys: pytest.CaptureFi
         for index in range(3):
             monkeypatch.setenv("JOB_COMPLETION_INDEX", str(index))
             given = ["worker", f"127.0.0.1:{server.port}", "--queries", questions, "--rate", "300", "--seconds", "0.2", "--workers", "3"]
-            assert cli.main([*given, "--start", str(time.time() + 0.3)]) == 0
+            assert cli.main([*given, "--start", str(time.time() + 1.5)]) == 0
             logs.append(tmp_path / f"{index}.log")
             logs[-1].write_text("a line of something else\n" + capsys.readouterr().out)
         assert server.queries == 60
