@@ -62,6 +62,7 @@ class Library(NamedTuple):
     name: str
     language: str
     header: str
+    #: One name, or several with spaces.
     link: str
     #: The macro with its version; empty: the header has none, and the name of the file that is linked stands for it.
     macro: str = ""
@@ -69,9 +70,16 @@ class Library(NamedTuple):
 
 RE2 = Library("RE2", "c++", "re2/re2.h", "re2")
 CRYPTO = Library("OpenSSL", "c", "openssl/params.h", "crypto", "OPENSSL_VERSION_TEXT")
+SSL = Library("OpenSSL", "c", "openssl/ssl.h", "ssl crypto", "OPENSSL_VERSION_TEXT")
 
 #: Module -> the library it is written over.
-OVER = {"fastdns.expression.matcher": RE2, "fastdns.system.digest": CRYPTO}
+OVER = {
+    "fastdns.expression.matcher": RE2,
+    "fastdns.system.digest": CRYPTO,
+    "fastdns.tls.context": SSL,
+    "fastdns.tls.record": SSL,
+    "fastdns.tls.tickets": SSL,
+}
 
 #: Optimisation of what does not run for each query, by package; elsewhere -O3.
 LEVELS = {
@@ -218,7 +226,7 @@ def extensions() -> list[Extension]:
                 depends=headers + ([fingerprint] if re.search("handler_init|FASTDNS_API", path.read_text()) else []),
                 define_macros=[("_GNU_SOURCE", "1")],
                 language=language,
-                libraries=[library.link] if library else [],
+                libraries=library.link.split() if library else [],
                 extra_compile_args=compile_args(language == "c++", level(name)),
                 extra_link_args=link_args(),
             )

@@ -27,6 +27,7 @@ ORDER = [
     "fastdns.walk",
     "fastdns._mux",
     "fastdns.control",
+    "fastdns.tls",
     "fastdns.corefile",
     "fastdns.engine",
     "fastdns.executor",
