@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from fastdns.engine.chains import Chains, ServerSpec
+from fastdns.engine.io.service import Service
 from fastdns.engine.listener import Listener
 from fastdns.engine.loop import Workers
 
@@ -25,8 +26,8 @@ class Engine:
     @property
     def retired(self) -> list[Chains]:
         """Former configurations whose queries are not all answered yet."""
-    def bind(self, host: str, port: int, reuse: Sequence[int] = (), sockets: int = 0) -> Listener:
-        """Opens the sockets of an address, or takes over descriptors of a former process. OSError.
+    def bind(self, host: str, port: int, reuse: Sequence[int] = (), sockets: int = 0, service: Service | None = None) -> Listener:
+        """Opens the sockets of an address, or takes over descriptors of a former process: of UDP and TCP, with a service of TCP alone. OSError.
 
         There are ``sockets`` of each kind, and never less than workers: one without a socket would have nothing to do.
         """

@@ -31,8 +31,8 @@ cdef class Engine:
 
     # ---- listeners ----
 
-    def bind(self, str host, int port, reuse=(), int sockets=0) -> Listener:
-        return self.place(lambda index, generation: Listener(self.threads, self._forget, index, generation, host, port, list(reuse), sockets))
+    def bind(self, str host, int port, reuse=(), int sockets=0, service=None) -> Listener:
+        return self.place(lambda index, generation: Listener(self.threads, self._forget, index, generation, host, port, list(reuse), sockets, service))
 
     def place(self, make):
         index = next(i for i in range(LISTENERS_MAX) if i not in self.indexes)

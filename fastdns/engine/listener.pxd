@@ -1,13 +1,14 @@
-"""A listening address: one or more sockets of each transport for each worker."""
+"""A listening address: one or more sockets for each worker, of each transport or, with a service, of TCP alone."""
 from libc.stdint cimport uint32_t
 from fastdns.engine.call cimport WorkerCall
+from fastdns.engine.io.service cimport Service
 from fastdns.engine.io.transport cimport TRANSPORTS_MAX, ListenSocket
 from fastdns.engine.loop cimport Workers
 from fastdns.walk.query cimport Worker
 
 cdef struct ListenEnd:                      # a worker stops listening on the sockets of one row
     WorkerCall call                         # first
-    ListenSocket *sockets[TRANSPORTS_MAX]
+    ListenSocket *sockets[TRANSPORTS_MAX]   # NULL: it has none of the transport
 
 cdef class Listener:
     cdef readonly uint32_t index
@@ -16,7 +17,8 @@ cdef class Listener:
     cdef readonly int port
     cdef readonly bint watched
     cdef public list sockets                # Python socket objects, those of the first transport first
-    cdef ListenSocket **rows[TRANSPORTS_MAX]    # of each transport `count` sockets; socket i is of worker i % workers
+    cdef readonly Service service           # None: DNS over UDP and TCP
+    cdef ListenSocket **rows[TRANSPORTS_MAX]    # of each transport `count` sockets, or NULL; socket i is of worker i % workers
     cdef uint32_t count
     cdef ListenEnd *ending                  # made beforehand: at the end there may be no memory
     cdef Workers workers

@@ -3,10 +3,11 @@
 import socket
 from collections.abc import Callable
 
+from fastdns.engine.io.service import Service
 from fastdns.engine.loop import Workers
 
 class Listener:
-    """The sockets of one address: one or more UDP and TCP ones for each worker. Made by :meth:`Engine.bind`."""
+    """The sockets of one address: one or more for each worker, UDP and TCP ones, or with a service TCP ones alone. Made by :meth:`Engine.bind`."""
 
     sockets: list[socket.socket]
 
@@ -20,6 +21,7 @@ class Listener:
         port: int,
         reuse: list[int],
         count: int,
+        service: Service | None = None,
     ) -> None: ...
     def _bound(self, which: int, family: int, host: str) -> socket.socket: ...
     @property
@@ -32,6 +34,11 @@ class Listener:
     def host(self) -> str: ...
     @property
     def port(self) -> int: ...
+    @property
+    def service(self) -> Service | None:
+        """What clients get; None: DNS over UDP and TCP."""
+    def adopt(self, service: Service) -> None:
+        """Give clients this from now on; connections that stand go on. For an address that was opened with a service. OSError."""
     @property
     def watched(self) -> bool:
         """Whether the workers take queries from it."""

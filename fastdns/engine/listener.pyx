@@ -7,6 +7,8 @@ from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
 from fastdns.system.epoch cimport epoch_wait
 from fastdns.system.socket cimport EPOLLIN, SOCK_STREAM
+from fastdns.engine.handshake cimport handshake_end, handshake_open
+from fastdns.engine.io.tcp cimport tcp_serve, tcp_transport
 from fastdns.engine.io.transport cimport TransportOps
 from fastdns.engine.loop cimport Loop, transport_count, transports
 
@@ -37,14 +39,18 @@ cdef void end_listening(WorkerCall *call, Worker *worker) noexcept nogil:
     cdef ListenEnd *ending = <ListenEnd *>call
     cdef uint32_t i
     for i in range(transport_count):
-        transports[i].listen_end(ending.sockets[i])
+        if ending.sockets[i] != NULL:
+            transports[i].listen_end(ending.sockets[i])
 
 
 cdef class Listener:
     """See engine/listener.pyi."""
 
-    def __init__(self, Workers workers not None, forget, uint32_t index, uint32_t generation, str host, int port, list reuse, uint32_t count):
+    def __init__(self, Workers workers not None, forget, uint32_t index, uint32_t generation, str host, int port, list reuse, uint32_t count,
+                 Service service=None):
         cdef uint32_t i, j
+        if service is not None and service.context is not None:
+            handshake_open()
         self.workers = workers
         self.forget = forget
         self.index = index
@@ -52,12 +58,15 @@ cdef class Listener:
         self.host = host
         self.port = port
         self.count = max(count, workers.count)
+        self.service = service
         self.sockets = []
         self.ending = <ListenEnd *>calloc(1, sizeof(ListenEnd))
         if self.ending == NULL:
             raise MemoryError
         self.ending.call.run = end_listening
         for i in range(transport_count):
+            if service is not None and transports[i] != &tcp_transport:
+                continue
             self.rows[i] = <ListenSocket **>calloc(self.count, sizeof(ListenSocket *))
             if self.rows[i] == NULL:
                 raise MemoryError
@@ -68,7 +77,8 @@ cdef class Listener:
         for attempts_left in reversed(range(1 if port else PORT_ATTEMPTS)):
             try:
                 for i in range(transport_count):
-                    self._open(i, list(reuse))
+                    if self.rows[i] != NULL:
+                        self._open(i, list(reuse))
                 return
             except OSError as error:
                 self._close_sockets()
@@ -153,6 +163,8 @@ cdef class Listener:
         native.transport = loop.transports[which]
         native.listener = self.index
         native.generation = self.generation
+        if self.service is not None:
+            tcp_serve(native, &self.service.native)
         transports[which].describe(native, 6 if sock.family == socket.AF_INET6 else 4, self._is_wildcard())
 
     def _close_sockets(self):
@@ -164,6 +176,21 @@ cdef class Listener:
         """Descriptors of all sockets, for a successor process."""
         return [sock.fileno() for sock in self.sockets]
 
+    def adopt(self, Service service not None) -> None:
+        """Clients get this from now on; connections go on as they are. For an address that was opened with a service."""
+        cdef uint32_t i, j
+        cdef Service former = self.service
+        if service.context is not None:
+            handshake_open()
+        for i in range(transport_count):
+            if self.rows[i] != NULL:
+                for j in range(self.count):
+                    tcp_serve(self.rows[i][j], &service.native)
+        self.service = service
+        with nogil:
+            epoch_wait()                # workers may be accepting for the former one, which goes on return
+        del former
+
     # ---- what the engine calls as configurations come and go ----
 
     def _prepare(self):
@@ -172,7 +199,7 @@ cdef class Listener:
         cdef int status
         for i in range(self.count):
             for j in range(transport_count):
-                status = transports[j].listen_begin(self.rows[j][i])
+                status = transports[j].listen_begin(self.rows[j][i]) if self.rows[j] != NULL else 0
                 if status < 0:
                     self._forget_sockets()
                     raise OSError(-status, os.strerror(-status))
@@ -184,7 +211,8 @@ cdef class Listener:
         for i in range(self.count):
             worker = self.worker_of(i)
             for j in range(transport_count):
-                worker.ops.unwatch(worker, &self.rows[j][i].source)
+                if self.rows[j] != NULL:
+                    worker.ops.unwatch(worker, &self.rows[j][i].source)
         with nogil:
             epoch_wait()
 
@@ -194,7 +222,8 @@ cdef class Listener:
         for i in range(self.count):
             worker = self.worker_of(i)
             for j in range(transport_count):
-                worker.ops.rewatch(worker, &self.rows[j][i].source, EPOLLIN)
+                if self.rows[j] != NULL:
+                    worker.ops.rewatch(worker, &self.rows[j][i].source, EPOLLIN)
         self.watched = True
 
     def _unwatch(self):
@@ -204,11 +233,12 @@ cdef class Listener:
             return
         for i in range(self.count):
             for j in range(transport_count):
-                self.ending.sockets[j] = self.rows[j][i]
+                self.ending.sockets[j] = self.rows[j][i] if self.rows[j] != NULL else NULL
             if not self.workers.call(i % self.workers.count, &self.ending.call) and not self.workers.running:
                 end_listening(&self.ending.call, self.worker_of(i))
         self.watched = False
         with nogil:
+            handshake_end(self.generation)
             epoch_wait()
 
     def _ended(self, double deadline) -> bool:

@@ -1,4 +1,4 @@
-"""The front ends of the encrypted transports: what each speaks is Python on an event loop of their own, what it asks goes to the workers.
+"""The front ends of HTTP, gRPC and QUIC: what each speaks is Python on an event loop of their own, what it asks goes to the workers.
 
 A front end is a class derived from `fastdns.fronts.front.Front` and a line in `FRONTS`. Nothing else is imported, and no thread runs, before a
 Corefile names such a transport.
@@ -29,7 +29,6 @@ class Kind(NamedTuple):
 
 #: By scheme of the Corefile.
 FRONTS: dict[str, Kind] = {
-    "tls": Kind("fastdns.fronts.dot", "DotFront"),
     "grpc": Kind("fastdns.fronts.grpc", "GrpcFront", ("hpack",)),
     "https": Kind("fastdns.fronts.doh", "DohFront", ("hpack", "h11")),
     "https3": Kind("fastdns.fronts.https3", "Https3Front", ("aioquic",), "DoH3 requires TLS, no TLS config found"),

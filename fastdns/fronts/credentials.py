@@ -1,4 +1,4 @@
-"""What the directive `tls` says: certificate, key, whom to trust, and the contexts that transports make of it."""
+"""What the directive `tls` says, as the front ends in Python need it: contexts of Python's `ssl`, and the certificates themselves for QUIC."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fastdns.tls import credentials
+
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-__all__ = ["CLIENT_AUTH", "Credentials"]
+__all__ = ["Credentials"]
 
 #: Words of ``client_auth``, and what a handshake asks of the client then. `require` and `request` look at no signature: see `Credentials.context`.
 CLIENT_AUTH = {
@@ -27,22 +29,17 @@ CLIENT_AUTH = {
 _KEY = re.compile(rb"-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----.*?-----END \1-----\n?", re.DOTALL)
 
 
-class Credentials:
+class Credentials(credentials.Credentials):
     """The files of one `tls` directive, and contexts made of them."""
 
     def __init__(self, certificate: str, key: str, authority: str = "", client_auth: str = "nocert", keylog: str = "") -> None:
-        """Paths; "" for none."""
-        self.certificate = certificate
-        self.key = key
-        self.authority = authority
-        self.client_auth = client_auth
-        self.keylog = keylog
+        super().__init__(certificate, key, authority, client_auth, keylog)
         self._contexts: dict[tuple[str, ...], ssl.SSLContext] = {}
         self._chain: tuple[list[x509.Certificate], PrivateKeyTypes] | None = None
 
     def context(self, alpn: Sequence[str] = ()) -> ssl.SSLContext:
         """The context of a transport with these protocols (RFC 7301), read from the files once: a renewed certificate is a reload's. OSError (with
-        `ssl.SSLError`), ValueError; LookupError where this Python cannot do without verifying."""
+        `ssl.SSLError`), ValueError."""
         key = tuple(alpn)
         if key not in self._contexts:
             self._contexts[key] = self._made(key)
@@ -72,9 +69,12 @@ class Credentials:
             context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
         context.verify_mode = CLIENT_AUTH[self.client_auth]
         if self.client_auth in ("request", "require"):
-            from fastdns.engine.io.tls import trust_anybody
+            from fastdns.fronts.trust import trust_anybody
 
-            trust_anybody(context)
+            try:
+                trust_anybody(context)
+            except LookupError:
+                raise ValueError(f"client_auth {self.client_auth} cannot be had: the OpenSSL of this Python is out of reach") from None
         if alpn:
             context.set_alpn_protocols(list(alpn))
         if self.keylog:

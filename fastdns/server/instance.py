@@ -16,6 +16,7 @@ from fastdns.server.servers import Server
 if TYPE_CHECKING:
     from fastdns.engine.chains import Chains, ServerSpec
     from fastdns.engine.engine import Engine
+    from fastdns.engine.io.service import Service
     from fastdns.engine.listener import Listener
     from fastdns.fronts.front import Settings
     from fastdns.fronts.listener import FrontListener
@@ -26,6 +27,9 @@ __all__ = ["Instance"]
 READ_TIMEOUT = 3.0
 WRITE_TIMEOUT = 5.0
 IDLE_TIMEOUT = 10.0
+
+#: Encrypted transports of the workers: protocols of ALPN, and whether a client that names others alone is refused.
+STREAMS: dict[str, tuple[tuple[str, ...], bool]] = {"tls": ((), False)}
 
 #: Seconds between two checks whether all queries of a former configuration are answered.
 DRAIN_POLL = 0.05
@@ -40,6 +44,8 @@ class Instance:
         self.servers = configuration.servers
         #: By address label.
         self.listeners: dict[str, Listener | FrontListener] = {}
+        #: What clients of the encrypted transports of the workers get.
+        self.services: dict[str, Service] = {}
         #: Addresses with a front end.
         self.settings: dict[str, Settings] = {}
         self.chains: Any = None
@@ -60,7 +66,9 @@ class Instance:
         opened: list[Listener | FrontListener] = []
         for server in self.servers:
             label = server.address
-            if server.transport != "dns":
+            if server.transport in STREAMS:
+                self.services[label] = self._service(server)
+            elif server.transport != "dns":
                 self.settings[label] = self._settings(server)
             if label in standing:
                 self.listeners[label] = standing[label]
@@ -79,8 +87,8 @@ class Instance:
             opened.append(self.listeners[label])
 
     def _bind(self, engine: Engine, server: Server, inherited: list[int]) -> Listener | FrontListener:
-        if server.transport == "dns":
-            return engine.bind(server.host, server.port, inherited, server.configs[0].sockets or 0)
+        if server.transport == "dns" or server.transport in STREAMS:
+            return engine.bind(server.host, server.port, inherited, server.configs[0].sockets or 0, self.services.get(server.address))
         from fastdns.fronts.listener import FrontListener
 
         settings = self.settings[server.address]
@@ -93,8 +101,12 @@ class Instance:
     def publish(self, engine: Engine, prepared: Chains | None = None) -> None:
         """Publish the chains: workers use them from their next batch on."""
         self.chains = engine.publish(prepared or self.prepare(engine))
+        for label, service in self.services.items():
+            self.listeners[label].adopt(service)  # type: ignore[arg-type]
+            if service.context is not None:
+                service.context.keep_renewed()
         for label, settings in self.settings.items():
-            self.listeners[label].adopt(settings)  # type: ignore[union-attr]
+            self.listeners[label].adopt(settings)  # type: ignore[arg-type]
 
     def leave(self, engine: Engine, successor: Instance) -> None:
         """Stop serving the addresses that the successor does not take over. Replies to queries in progress are still sent through them."""
@@ -128,6 +140,12 @@ class Instance:
                 listener.close()
         self.configuration.discard()
 
+    def _service(self, server: Server) -> Service:
+        """What clients of an address get from the workers. OSError, ValueError."""
+        from fastdns.engine.io.service import Service
+
+        return Service(server.transport, server.tls.server(*STREAMS[server.transport]) if server.tls is not None else None)
+
     def _settings(self, server: Server) -> Settings:
         """The settings of an address for its front end."""
         from fastdns.fronts import load
@@ -139,7 +157,7 @@ class Instance:
         limits = config.values.get(front.directive, {}) if address is config.addresses[0] else {}
         settings = Settings(
             server.address,
-            next((config.tls for config in server.configs if config.tls is not None), None),
+            server.tls,
             _or(server.last("read_timeout"), READ_TIMEOUT),
             _or(server.last("write_timeout"), WRITE_TIMEOUT),
             _or(server.last("idle_timeout"), IDLE_TIMEOUT),

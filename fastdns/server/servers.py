@@ -44,6 +44,11 @@ class Server:
         return sorted({address.zone for address, _ in self.members})
 
     @property
+    def tls(self) -> Any:
+        """The credentials of the first block that has some; None: clear text."""
+        return next((config.tls for config in self.configs if config.tls is not None), None)
+
+    @property
     def debug(self) -> bool:
         return any(config.debug for config in self.configs)
 
@@ -87,7 +92,7 @@ def group(configs: list[Config]) -> list[Server]:
         for address in config.addresses:
             if address.transport == "unix":  # accepted, and never served
                 continue
-            if address.transport != "dns":
+            if address.transport not in ("dns", "tls"):
                 _check_front(address, config)
             if not address.port.isdigit() or int(address.port) > 65535:
                 raise CorefileError(f"address {address.port}: invalid port")

@@ -1,4 +1,4 @@
-"""SIGUSR2: starts the program again as a child process, with this process's sockets and its Corefile on standard input.
+"""SIGUSR2: starts the program again as a child process, with this process's sockets, and its Corefile and keys of TLS tickets on standard input.
 
 The child writes to a pipe once it serves. Until then, and if it fails, the parent continues to serve.
 """
@@ -50,11 +50,14 @@ def inherit() -> Inheritance | None:
         return None
     import json
 
+    from fastdns.tls import tickets
+
     data = bytearray()
     while part := os.read(0, 1 << 16):
         data += part
     left = json.loads(data)
     source = Source(bytes.fromhex(left["data"]), left["file"], left["path"], left["built_in"])
+    tickets.adopt(bytes.fromhex(left["tickets"]))
     os.set_inheritable(left["report"], False)
     return Inheritance(source, left["listeners"], left["report"])
 
@@ -65,6 +68,8 @@ def hand_over(source: Source, listeners: dict[str, Listener | FrontListener]) ->
     import select
     import subprocess
 
+    from fastdns.tls import tickets
+
     descriptors = {label: listener.filenos() for label, listener in listeners.items()}
     reader, report = os.pipe2(os.O_CLOEXEC)
     letter = {
@@ -74,6 +79,7 @@ def hand_over(source: Source, listeners: dict[str, Listener | FrontListener]) ->
         "data": source.data.hex(),
         "listeners": descriptors,
         "report": report,
+        "tickets": tickets.handed().hex(),
     }
     passed = [descriptor for some in descriptors.values() for descriptor in some]
     try:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import ssl
 
 from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted, system_error
-from fastdns.fronts.credentials import CLIENT_AUTH, Credentials
+from fastdns.fronts.credentials import Credentials
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
+from fastdns.tls.context import CLIENT_AUTH, AuthorityError
 
 __all__ = ["setup"]
 
@@ -52,11 +52,9 @@ def _credentials(controller: Controller, files: list[str], client_auth: str, key
         raise CorefileError("could not read root certs")
     found = Credentials(certificate, key, authority, client_auth)
     try:
-        found.context()
-    except ssl.SSLError as error:
-        raise CorefileError(_said(error)) from None
-    except LookupError:
-        raise controller.err(f"client_auth {client_auth} cannot be had: the OpenSSL of this Python is out of reach") from None
+        found.server(strict=False)
+    except AuthorityError:
+        raise CorefileError("could not read root certs") from None
     except ValueError as error:
         raise CorefileError(f"could not load TLS cert: tls: {error}") from None
     if not keylog:
@@ -76,14 +74,6 @@ def _read(path: str, prefix: str) -> bytes:
             return file.read()
     except OSError as error:
         raise CorefileError(f"{prefix}{system_error(error, path=path)}") from None
-
-
-def _said(error: ssl.SSLError) -> str:
-    if error.reason == "KEY_VALUES_MISMATCH":
-        return "could not load TLS cert: tls: private key does not match public key"
-    if error.reason == "NO_CERTIFICATE_OR_CRL_FOUND":
-        return "could not read root certs"
-    return f"could not load TLS cert: tls: {error.reason or error}"
 
 
 def _without_files(controller: Controller) -> CorefileError:

@@ -22,7 +22,8 @@ PASSING = (
     "fastdns.engine.io.tcp.TcpConnection",
     "fastdns.executor.executor.Ticket",
     "fastdns.executor.request.Ticket",
-    "fastdns.fronts.handover.Arrival",
+    "fastdns.engine.handshake.Handshake",
+    "fastdns.tls.record.TlsStream",
     "plugins.transfer._stream.TransferStream",
     "plugins.dnssec._jobs.Job",
 )

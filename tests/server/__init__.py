@@ -23,7 +23,7 @@ import dns.query
 import dns.rcode
 import dns.rdatatype
 
-from tests.waiting import LIMIT, REPLY
+from tests.waiting import LIMIT, REPLY, until
 
 #: The last line of the banner: everything listens by then.
 STARTED = re.compile(r"^linux/\S+, ", re.M)
@@ -240,7 +240,23 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        for successor in self.successors():
+            os.kill(successor, signal.SIGTERM)
+        until(lambda: not self.successors(), "the end of the process that took over")
         return self.process.returncode
+
+    def successors(self) -> list[int]:
+        """Processes that serve this Corefile beside the one that was started: those that took over from it."""
+        wanted = os.fsencode(self.corefile)
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if wanted in words and int(folder.name) != self.process.pid:
+                found.append(int(folder.name))
+        return found
 
     def __enter__(self) -> Self:
         self.wait_started()

@@ -4,8 +4,8 @@ At most 64 unanswered queries a connection, then reading stops; idle time counts
 octets and in the time that a client takes for one message; a transfer has the connection alone.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
-from fastdns.engine.io.tls cimport SSL
 from fastdns.engine.io.transport cimport TransportWorker
+from fastdns.tls.record cimport TlsStream
 from fastdns.walk.query cimport Flush, Query, Source, Timer, Transport
 from fastdns.system.address cimport Address
 from fastdns.system.socket cimport sockaddr_in6
@@ -16,7 +16,8 @@ cdef enum:
     OUTPUT_PAUSE = 131072           # pending output octets at which reading stops, and about as many more that the kernel holds
     OUTPUT_MAX = 67108864           # octets that all connections of a worker hold: then those that want more are cut
     STREAM_BATCH = 4                # messages of a transfer that a batch writes
-    TLS_SIZE = 16384                # octets of TLS that are read at once
+    TLS_SIZE = 4096                 # octets of TLS that a batch decrypts for one connection: small records cost more than what they hold
+    MILLISECOND = 1000000           # ns
 
 cdef struct TcpConnection
 
@@ -57,7 +58,7 @@ cdef struct TcpConnection:
     int64_t blocked_since           # ns; the message being sent waits for the client since then, 0: it does not
     Timer timer
     Flush flush
-    SSL *tls                        # owned; NULL: in clear text
+    TlsStream *tls                  # owned; NULL: in clear text
     Transport transport             # of its queries
     Query *transfer                 # whose stream has the connection, or NULL
     uint32_t transferred            # octets of its messages so far

@@ -6,14 +6,11 @@ from libc.errno cimport errno, EAGAIN, EINTR
 from fastdns.system.atomic cimport atomic_bump32
 from fastdns.walk.query cimport TRANSPORT_TCP, Carrier, Flush, Query, ServerTable, Source, Timer, Worker, worker_flush
 from fastdns._mux cimport query_accept, query_release, query_run, query_streamed, query_take, query_write
-from fastdns.engine.io.tls cimport tls_end, tls_feed, tls_pending, tls_recv, tls_send
+from fastdns.tls.record cimport tls_end, tls_feed, tls_pending, tls_recv, tls_send
 from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SO_LINGER, SOL_SOCKET, TCP_NODELAY, close,
                                     getsockname, linger, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
 from fastdns.system.address cimport address_from_socket
 from fastdns._wire cimport IGNORE, HEADER_SIZE, MESSAGE_MAX, Acceptance, load16, store16, wire_reject
-
-cdef enum:
-    MILLISECOND = 1000000
 
 
 # ---- begin and end ----

@@ -1,7 +1,8 @@
 """TCP as a transport of the workers: listening sockets, and which connection ends where there is no place for another. A connection: io/connection.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, int64_t
-from fastdns.engine.io.tls cimport SSL
+from fastdns.engine.io.service cimport StreamService
 from fastdns.engine.io.transport cimport ListenSocket, TransportOps
+from fastdns.tls.record cimport TlsStream
 from fastdns.walk.query cimport Timer, Transport, Worker
 
 cdef enum:
@@ -14,12 +15,13 @@ cdef enum:
 cdef struct TcpListener:            # a worker's own, of one listening address
     ListenSocket base               # first
     uint8_t open
+    const StreamService *service    # atomic; NULL: DNS over TCP. Borrowed from the Listener
     Timer pause                     # after EMFILE: resumes accepting
 
 cdef TransportOps tcp_transport
 
-# A connection that a front end has accepted, whose TLS handshake is done. Takes over the descriptor and the TLS object (NULL: clear text).
+# What clients get from now on. From any thread; workers may use the former one until they have passed a batch.
+cdef void tcp_serve(ListenSocket *sock, const StreamService *service) noexcept nogil
+# A connection whose TLS handshake is done. Takes over the descriptor and the stream (NULL: clear text).
 # since: ns, monotonic, when it was accepted. On the worker's thread.
-cdef void tcp_adopt(Worker *worker, int fd, SSL *tls, Transport transport, uint32_t listener, uint32_t generation, int64_t since) noexcept nogil
-# The connections of a listener end once what they asked is answered. On the worker's thread.
-cdef void tcp_finish(Worker *worker, uint32_t generation) noexcept nogil
+cdef void tcp_adopt(Worker *worker, int fd, TlsStream *tls, Transport transport, uint32_t listener, uint32_t generation, int64_t since) noexcept nogil

@@ -2,12 +2,14 @@
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.errno cimport errno, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
-from fastdns.system.atomic cimport atomic_peek32
-from fastdns.engine.io.connection cimport (OUTPUT_PAUSE, TcpConnection, TcpWorker, connection_begin, connection_end, connection_finish,
+from fastdns.system.address cimport Address, address_from_socket
+from fastdns.system.atomic cimport atomic_load_pointer, atomic_peek32, atomic_store_pointer
+from fastdns.engine.handshake cimport Handshake, handshake_begin
+from fastdns.engine.io.connection cimport (MILLISECOND, OUTPUT_PAUSE, TcpConnection, TcpWorker, connection_begin, connection_end, connection_finish,
                                            connection_forget, connection_read_decrypted)
-from fastdns.engine.io.tls cimport SSL, tls_end, tls_pending
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
-from fastdns.walk.query cimport WORKERS_MAX, Mail, Source, Timer, Worker, worker_flush
+from fastdns.tls.record cimport TlsStream, tls_end, tls_pending
+from fastdns.walk.query cimport WORKERS_MAX, Mail, ServerTable, Source, Timer, Worker, worker_flush
 from fastdns.system.socket cimport (EPOLLIN, IPPROTO_TCP, SHUT_RDWR, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, TCP_NOTSENT_LOWAT, accept4, close,
                                     getpeername, shutdown, sockaddr, sockaddr_in6, socklen_t)
 
@@ -76,20 +78,16 @@ cdef void listen_end(ListenSocket *sock) noexcept nogil:
     listener.open = 0
     if requests[worker.id].listener == listener:
         requests[worker.id].listener = NULL
-    finish(tcp, sock.generation)
-
-
-cdef void finish(TcpWorker *tcp, uint32_t generation) noexcept nogil:
     # What they asked is answered; then they end. Those that take longer find no server any more (server_of).
     cdef TcpConnection *connection = tcp.connections
     while connection != NULL:
-        if connection.generation == generation:
+        if connection.generation == sock.generation:
             connection_finish(connection)
         connection = connection.next
 
 
-cdef void tcp_finish(Worker *worker, uint32_t generation) noexcept nogil:
-    finish(workers[worker.id], generation)
+cdef void tcp_serve(ListenSocket *sock, const StreamService *service) noexcept nogil:
+    atomic_store_pointer(<void **>&(<TcpListener *>sock).service, <void *>service)
 
 
 cdef void on_pause_over(Timer *timer, Worker *worker) noexcept nogil:
@@ -116,11 +114,14 @@ cdef inline bint is_full(const TcpWorker *tcp) noexcept nogil:
 cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexcept nogil:
     cdef TcpListener *listener = <TcpListener *>source
     cdef TcpWorker *tcp = <TcpWorker *>listener.base.transport
+    cdef const StreamService *service = <const StreamService *>atomic_load_pointer(<void **>&listener.service)
+    cdef TcpConnection *connection
+    cdef bint encrypted = service != NULL and service.context != NULL
     cdef sockaddr_in6 peer
     cdef socklen_t length
     cdef int fd, i
     for i in range(ACCEPT_BATCH):
-        if is_full(tcp):
+        if is_full(tcp) and not encrypted:      # who has yet to shake hands takes nobody's place
             # Only a client that is surely there makes another one's connection end: the one that woke us.
             if i:
                 return
@@ -138,11 +139,33 @@ cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexce
             if errno == EINTR:
                 continue
             return
-        if connection_begin(tcp, listener.base.listener, listener.base.generation, fd, &peer) == NULL:
+        if encrypted:
+            if not begin_handshake(listener, worker, service, fd, &peer):
+                close(fd)
+            continue
+        connection = connection_begin(tcp, listener.base.listener, listener.base.generation, fd, &peer)
+        if connection == NULL:
             close(fd)
+        elif service != NULL:
+            connection.transport = service.transport
 
 
-cdef void tcp_adopt(Worker *worker, int fd, SSL *tls, Transport transport, uint32_t listener, uint32_t generation, int64_t since) noexcept nogil:
+cdef bint begin_handshake(TcpListener *listener, Worker *worker, const StreamService *service, int fd, const sockaddr_in6 *peer) noexcept nogil:
+    """False when the address is not served, or memory is out."""
+    cdef ServerTable *server = worker.set.servers[listener.base.listener]
+    cdef Address client
+    if server == NULL:
+        return False
+    address_from_socket(&client, peer)
+    return handshake_begin(worker, fd, service, listener.base.listener, listener.base.generation, &client,
+                           worker.now + <int64_t>server.read_timeout * MILLISECOND, on_handshake) == 0
+
+
+cdef void on_handshake(Handshake *handshake, Worker *worker) noexcept nogil:
+    tcp_adopt(worker, handshake.fd, handshake.tls, handshake.service.transport, handshake.listener, handshake.generation, handshake.since)
+
+
+cdef void tcp_adopt(Worker *worker, int fd, TlsStream *tls, Transport transport, uint32_t listener, uint32_t generation, int64_t since) noexcept nogil:
     cdef TcpWorker *tcp = workers[worker.id]
     cdef TcpConnection *connection = NULL
     cdef sockaddr_in6 peer

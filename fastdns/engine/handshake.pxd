@@ -1,0 +1,46 @@
+"""TLS handshakes of accepted clients, on a few native threads beside the workers.
+
+A worker accepts and hands the descriptor over; the finished connection comes back to that worker by mail. The threads have a lower priority than
+workers, but share enough of a busy CPU to keep up with the read timeout. The number of handshakes under way is bounded: for one more client, of the
+address that has the most under way the oldest one ends.
+"""
+from libc.stdint cimport uint8_t, uint32_t, int64_t
+from fastdns.engine.io.service cimport StreamService
+from fastdns.system.address cimport Address
+from fastdns.tls.context cimport TlsContext
+from fastdns.tls.record cimport TlsStream
+from fastdns.walk.query cimport Mail, Timer, Worker
+
+cdef enum:
+    HANDSHAKES_MAX = 1000           # of the process, and no more than a quarter of its descriptors
+    THREADS_MAX = 4
+    NICENESS = 5                    # a third of a worker's share of a CPU that both want
+    INPUT_MAX = 16384               # octets that are read at once
+
+cdef struct Handshake:              # of one client, from acceptance until its worker has it
+    Mail mail                       # first: to the thread, then back to the worker
+    int fd
+    StreamService service           # of its listener as it was accepted; `context` is held until the stream is made
+    uint32_t listener
+    uint32_t generation
+    int64_t since                   # ns, monotonic: accepted
+    int64_t deadline                # likewise
+    Worker *worker                  # that has accepted it
+    void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil
+    TlsStream *tls                  # NULL before the first octets have come
+    Timer timer                     # of its thread: the read timeout
+    uint32_t thread
+    uint32_t events                 # that epoll watches
+    uint32_t bucket                 # of its client's address
+    uint8_t ended                   # its socket is shut down, and nobody counts it any more
+    Handshake *older                # of all that are under way
+    Handshake *newer
+
+# On a worker, for a client of a listener with a context. deadline: ns, monotonic. On this worker `finished` takes descriptor and stream over, or closes
+# them; the struct is not its own. -1: the descriptor is the caller's still.
+cdef int handshake_begin(Worker *worker, int fd, const StreamService *service, uint32_t listener, uint32_t generation, const Address *client,
+                         int64_t deadline, void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil) noexcept nogil
+# Handshakes of a listener that is no longer served end. For control threads.
+cdef void handshake_end(uint32_t generation) noexcept nogil
+# Starts the threads, once. OSError.
+cdef int handshake_open() except -1

@@ -1,0 +1,295 @@
+"""TLS handshakes on native threads. The contract is in engine/handshake.pxd."""
+import os
+import resource
+
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
+from libc.stdlib cimport calloc, free
+from fastdns.engine.timer cimport Wheel, wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
+from fastdns.system.atomic cimport atomic_add32, atomic_peek32
+from fastdns.system.hash cimport hash_octets, hash_seed
+from fastdns.system.mailbox cimport (Mailbox, MailboxItem, mailbox_begin_sleep, mailbox_clear, mailbox_empty, mailbox_end_sleep, mailbox_open,
+                                     mailbox_post, mailbox_take)
+from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, IPPROTO_TCP, SHUT_RDWR,
+                                    TCP_NODELAY, close, epoll_create1, epoll_ctl, epoll_event, epoll_wait, recv, setsockopt, shutdown,
+                                    socket_clock)
+from fastdns.system.thread cimport thread_start
+from fastdns.tls.context cimport context_hold, context_release
+from fastdns.tls.record cimport TLS_DONE, TLS_FAILED, TLS_WANTS_WRITE, TlsStatus, tls_accept, tls_end, tls_feed, tls_handshake
+
+cdef extern from *:
+    """
+    #include <pthread.h>
+    #include <sys/resource.h>
+    static pthread_mutex_t handshake_mutex = PTHREAD_MUTEX_INITIALIZER;
+    #define handshake_lock() pthread_mutex_lock(&handshake_mutex)
+    #define handshake_unlock() pthread_mutex_unlock(&handshake_mutex)
+    /* Of the calling thread alone, as Linux has it. */
+    static inline void lower_priority(int steps) {
+        int before = getpriority(PRIO_PROCESS, 0);
+        setpriority(PRIO_PROCESS, 0, before + steps);
+    }
+    """
+    void handshake_lock() noexcept nogil
+    void handshake_unlock() noexcept nogil
+    void lower_priority(int steps) noexcept nogil
+
+cdef enum:
+    EVENTS_MAX = 64
+    BUCKETS = 4096                  # that clients' addresses are counted in
+
+cdef struct HandshakeThread:
+    int epoll
+    Mailbox mailbox                 # of Handshakes that workers hand over
+    Wheel wheel
+    uint32_t count                  # given to it and not through; atomic
+
+cdef struct Registry:               # all that are under way, of every thread; under the lock
+    Handshake *oldest
+    Handshake *newest
+    uint32_t count
+    uint32_t limit
+    uint32_t held_by[BUCKETS]
+
+cdef HandshakeThread *threads[THREADS_MAX]      # never freed
+cdef uint32_t thread_count = 0
+cdef uint32_t started = 0           # threads that have taken their number; atomic
+cdef Registry registry
+
+
+# ---- on a worker ----
+
+cdef int handshake_begin(Worker *worker, int fd, const StreamService *service, uint32_t listener, uint32_t generation, const Address *client,
+                         int64_t deadline, void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil) noexcept nogil:
+    cdef Handshake *handshake = <Handshake *>calloc(1, sizeof(Handshake))
+    cdef uint32_t i
+    if handshake == NULL:
+        return -1
+    handshake.fd = fd
+    handshake.service = service[0]
+    context_hold(handshake.service.context)
+    handshake.listener = listener
+    handshake.generation = generation
+    handshake.since = worker.now
+    handshake.deadline = deadline
+    handshake.worker = worker
+    handshake.finished = finished
+    handshake.mail.run = on_finished
+    handshake.timer.fire = on_timeout
+    handshake.timer.data = handshake
+    # Of IPv6 the network: a client has as many addresses there as it likes.
+    handshake.bucket = <uint32_t>hash_octets(client.octets, 4 if client.family == 4 else 8, hash_seed) % BUCKETS
+    for i in range(1, thread_count):
+        if atomic_peek32(&threads[i].count) < atomic_peek32(&threads[handshake.thread].count):
+            handshake.thread = i
+    atomic_add32(&threads[handshake.thread].count, 1)
+    mailbox_post(&threads[handshake.thread].mailbox, &handshake.mail.item)
+    return 0
+
+
+cdef void on_finished(Mail *mail, Worker *worker) noexcept nogil:
+    cdef Handshake *handshake = <Handshake *>mail
+    handshake.finished(handshake, worker)
+    free(handshake)
+
+
+# ---- all that are under way ----
+
+cdef void unlink_handshake(Handshake *handshake) noexcept nogil:
+    """Under the lock. It counts no more."""
+    if handshake.ended:
+        return
+    handshake.ended = 1
+    if handshake.older != NULL:
+        handshake.older.newer = handshake.newer
+    else:
+        registry.oldest = handshake.newer
+    if handshake.newer != NULL:
+        handshake.newer.older = handshake.older
+    else:
+        registry.newest = handshake.older
+    registry.count -= 1
+    registry.held_by[handshake.bucket] -= 1
+
+
+cdef void stop_handshake(Handshake *handshake) noexcept nogil:
+    """Under the lock, from any thread: its own one finds the end of the connection."""
+    unlink_handshake(handshake)
+    shutdown(handshake.fd, SHUT_RDWR)
+
+
+cdef void link_handshake(Handshake *handshake) noexcept nogil:
+    """The newest. Where there is no place, another one goes: of the address that holds most the oldest."""
+    cdef Handshake *other
+    cdef Handshake *victim
+    handshake_lock()
+    if registry.count >= registry.limit:
+        victim = other = registry.oldest
+        while other != NULL:
+            if registry.held_by[other.bucket] > registry.held_by[victim.bucket]:
+                victim = other
+            other = other.newer
+        stop_handshake(victim)
+    handshake.older = registry.newest
+    if registry.newest != NULL:
+        registry.newest.newer = handshake
+    else:
+        registry.oldest = handshake
+    registry.newest = handshake
+    registry.count += 1
+    registry.held_by[handshake.bucket] += 1
+    handshake_unlock()
+
+
+cdef void handshake_end(uint32_t generation) noexcept nogil:
+    cdef Handshake *handshake
+    cdef Handshake *newer
+    handshake_lock()
+    handshake = registry.oldest
+    while handshake != NULL:
+        newer = handshake.newer
+        if handshake.generation == generation:
+            stop_handshake(handshake)
+        handshake = newer
+    handshake_unlock()
+
+
+# ---- a thread ----
+
+cdef inline void watch(Handshake *handshake, int operation, uint32_t events) noexcept nogil:
+    cdef epoll_event event
+    event.events = events
+    event.data.ptr = handshake
+    handshake.events = events
+    epoll_ctl(threads[handshake.thread].epoll, operation, handshake.fd, &event)
+
+
+cdef void leave_thread(Handshake *handshake) noexcept nogil:
+    wheel_stop(&threads[handshake.thread].wheel, &handshake.timer)
+    watch(handshake, EPOLL_CTL_DEL, 0)
+    handshake_lock()
+    unlink_handshake(handshake)
+    handshake_unlock()
+    atomic_add32(&threads[handshake.thread].count, <uint32_t>-1)
+
+
+cdef void give_up(Handshake *handshake) noexcept nogil:
+    leave_thread(handshake)
+    if handshake.tls != NULL:
+        handshake.tls.failed = 1        # no goodbye before there was a greeting
+        tls_end(handshake.tls)
+    else:
+        context_release(handshake.service.context)
+    close(handshake.fd)
+    free(handshake)
+
+
+cdef void on_timeout(Timer *timer, Worker *worker) noexcept nogil:
+    give_up(<Handshake *>timer.data)
+
+
+cdef void on_client(Handshake *handshake) noexcept nogil:
+    """The library's object is made with the first octets: who says nothing costs little."""
+    cdef int one = 1
+    link_handshake(handshake)
+    setsockopt(handshake.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
+    watch(handshake, EPOLL_CTL_ADD, EPOLLIN)
+    wheel_start(&threads[handshake.thread].wheel, &handshake.timer, handshake.deadline)
+
+
+cdef bint receive(Handshake *handshake) noexcept nogil:
+    """False when the handshake cannot go on."""
+    cdef uint8_t octets[INPUT_MAX]
+    cdef ssize_t n = recv(handshake.fd, octets, INPUT_MAX, 0)
+    if n < 0:
+        return errno == EAGAIN or errno == EINTR
+    if n == 0:
+        return False
+    if handshake.tls == NULL:
+        handshake.tls = tls_accept(handshake.service.context, handshake.fd)
+        if handshake.tls == NULL:
+            return False
+        context_release(handshake.service.context)
+    return tls_feed(handshake.tls, octets, n) == 0
+
+
+cdef void on_event(Handshake *handshake, uint32_t events) noexcept nogil:
+    cdef TlsStatus status
+    cdef uint32_t wanted
+    cdef Worker *worker = handshake.worker
+    if not (events & EPOLLOUT) and not receive(handshake):
+        give_up(handshake)
+        return
+    if handshake.tls == NULL:
+        return
+    status = tls_handshake(handshake.tls)
+    if status == TLS_FAILED:
+        give_up(handshake)
+    elif status == TLS_DONE:
+        leave_thread(handshake)
+        worker.ops.post(worker, &handshake.mail)
+    else:
+        wanted = EPOLLOUT if status == TLS_WANTS_WRITE else EPOLLIN
+        if wanted != handshake.events:
+            watch(handshake, EPOLL_CTL_MOD, wanted)
+
+
+cdef void *run_thread(void *argument) noexcept nogil:
+    cdef HandshakeThread *thread = threads[atomic_add32(&started, 1) - 1]
+    cdef epoll_event events[EVENTS_MAX]
+    cdef MailboxItem *item
+    cdef MailboxItem *following
+    cdef int n, i, timeout
+    lower_priority(NICENESS)
+    while True:
+        timeout = wheel_timeout(&thread.wheel, socket_clock())
+        if not mailbox_begin_sleep(&thread.mailbox):
+            timeout = 0
+        n = epoll_wait(thread.epoll, events, EVENTS_MAX, timeout)
+        mailbox_end_sleep(&thread.mailbox)
+        for i in range(n):
+            if events[i].data.ptr == NULL:
+                mailbox_clear(&thread.mailbox)
+            else:
+                on_event(<Handshake *>events[i].data.ptr, events[i].events)
+        item = mailbox_take(&thread.mailbox) if not mailbox_empty(&thread.mailbox) else NULL
+        while item != NULL:
+            following = item.next
+            on_client(<Handshake *>item)
+            item = following
+        wheel_turn(&thread.wheel, NULL, socket_clock())
+
+
+cdef HandshakeThread *make_thread() except NULL:
+    cdef HandshakeThread *thread = <HandshakeThread *>calloc(1, sizeof(HandshakeThread))
+    cdef epoll_event event
+    if thread == NULL:
+        raise MemoryError
+    wheel_init(&thread.wheel, socket_clock())
+    thread.epoll = epoll_create1(EPOLL_CLOEXEC)
+    if thread.epoll < 0 or mailbox_open(&thread.mailbox) < 0:
+        raise OSError(errno, os.strerror(errno))
+    event.events = EPOLLIN
+    event.data.ptr = NULL           # of the mailbox
+    epoll_ctl(thread.epoll, EPOLL_CTL_ADD, thread.mailbox.wake, &event)
+    return thread
+
+
+cdef int handshake_open() except -1:
+    global thread_count
+    cdef uint32_t i, wanted
+    cdef int status
+    if thread_count:
+        return 0
+    registry.limit = min(<uint32_t>HANDSHAKES_MAX, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4))
+    wanted = min(<uint32_t>THREADS_MAX, len(os.sched_getaffinity(0)))
+    for i in range(wanted):
+        threads[i] = make_thread()
+    for i in range(wanted):
+        status = thread_start(run_thread)
+        if status:
+            if i == 0:
+                raise OSError(status, os.strerror(status))
+            break
+        thread_count = i + 1
+    return 0
