@@ -127,6 +127,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
         SSL_ERROR_WANT_WRITE
         SSL_ERROR_ZERO_RETURN
         SSL3_RT_HEADER
+        SSL3_RT_HEADER_LENGTH
         SSL3_RT_HANDSHAKE
         SSL3_MT_KEY_UPDATE
         BIO_NOCLOSE

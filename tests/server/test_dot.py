@@ -23,44 +23,10 @@ import pytest
 
 from tests.certificates import client_context, write_certificates
 from tests.server import Server
+from tests.tls.client import ask, connect, framed, is_closed, read
 from tests.waiting import REPLY, until
 
 COREFILE = "tls://.:{port} {\n tls server.pem server.key\n whoami\n}"
-
-
-def connect(server: Server, certificate: str = "", port: int = 0, attempts: int = 1) -> ssl.SSLSocket:
-    """``attempts``: where the server gives little time, which a busy machine may not keep to at once."""
-    for attempts_left in reversed(range(attempts)):
-        plain = socket.create_connection(("127.0.0.1", port or server.port), REPLY)
-        try:
-            return client_context(server.folder, certificate).wrap_socket(plain)
-        except OSError:
-            plain.close()
-            if not attempts_left:
-                raise
-    raise AssertionError
-
-
-def framed(*messages: dns.message.Message) -> bytes:
-    return b"".join(struct.pack(">H", len(octets)) + octets for octets in (message.to_wire() for message in messages))
-
-
-def read(connection: socket.socket) -> dns.message.Message:
-    return dns.query.receive_tcp(connection, None)[0]
-
-
-def ask(server: Server, name: str = "a.test.", certificate: str = "", port: int = 0) -> dns.message.Message:
-    with connect(server, certificate, port) as connection:
-        connection.sendall(framed(dns.message.make_query(name, "A")))
-        return read(connection)
-
-
-def is_closed(connection: socket.socket) -> bool:
-    """Waits for the end of the connection."""
-    try:
-        return connection.recv(1) == b""
-    except (ConnectionError, ssl.SSLError):
-        return True
 
 
 @pytest.fixture
@@ -88,29 +54,6 @@ def test_many_queries_on_one_connection(serve_tls: Callable[..., Server]) -> Non
 def test_clear_text_without_a_certificate(serve_tls: Callable[..., Server]) -> None:
     server = serve_tls("tls://.:{port} {\n whoami\n}")
     assert server.query("a.test.", tcp=True).rcode() == dns.rcode.NOERROR
-
-
-@pytest.mark.parametrize(
-    ("client_auth", "served"),
-    [
-        ("nocert", {"", "client", "stranger"}),
-        ("request", {"", "client", "stranger"}),
-        ("require", {"client", "stranger"}),
-        ("verify_if_given", {"", "client"}),
-        ("require_and_verify", {"client"}),
-    ],
-)
-def test_certificates_of_clients(serve: Callable[..., Server], client_auth: str, served: set[str]) -> None:
-    corefile = "tls://.:{port} {\n tls server.pem server.key ca.pem {\n client_auth " + client_auth + "\n }\n whoami\n}"
-    server = serve(corefile, prepare=write_certificates)
-
-    def is_served(certificate: str) -> bool:
-        try:
-            return ask(server, certificate=certificate).rcode() == dns.rcode.NOERROR
-        except (EOFError, OSError):
-            return False
-
-    assert {certificate for certificate in ("", "client", "stranger") if is_served(certificate)} == served
 
 
 def test_an_old_protocol_is_refused(serve: Callable[..., Server]) -> None:
