@@ -70,11 +70,13 @@ class Library(NamedTuple):
 
 RE2 = Library("RE2", "c++", "re2/re2.h", "re2")
 CRYPTO = Library("OpenSSL", "c", "openssl/params.h", "crypto", "OPENSSL_VERSION_TEXT")
+NGHTTP2 = Library("nghttp2", "c", "nghttp2/nghttp2.h", "nghttp2", "NGHTTP2_VERSION")
 SSL = Library("OpenSSL", "c", "openssl/ssl.h", "ssl crypto", "OPENSSL_VERSION_TEXT")
 
 #: Module -> the library it is written over.
 OVER = {
     "fastdns.expression.matcher": RE2,
+    "fastdns.engine.http.session": NGHTTP2,
     "fastdns.system.digest": CRYPTO,
     "fastdns.tls.context": SSL,
     "fastdns.tls.record": SSL,

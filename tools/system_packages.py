@@ -57,6 +57,7 @@ BUILD = [
     Need("ensurepip", "python3-venv", "python3-libs", "python3"),
     Need("re2/re2.h", "libre2-dev", "re2-devel", "re2-dev"),
     Need("openssl/params.h", "libssl-dev", "openssl-devel", "openssl-dev"),
+    Need("nghttp2/nghttp2.h", "libnghttp2-dev", "libnghttp2-devel", "nghttp2-dev"),
 ]
 
 TEST = [

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from fastdns.engine.chains import Chains, ServerSpec
-from fastdns.engine.io.service import Service
 from fastdns.engine.listener import Listener
 from fastdns.engine.loop import Workers
+from fastdns.engine.service import Service
 
 T = TypeVar("T")
 

@@ -5,22 +5,22 @@ workers, but share enough of a busy CPU to keep up with the read timeout. The nu
 address that has the most under way the oldest one ends.
 """
 from libc.stdint cimport uint8_t, uint32_t, int64_t
-from fastdns.engine.io.service cimport StreamService
+from fastdns.engine.io.connection cimport StreamService
 from fastdns.system.address cimport Address
-from fastdns.tls.context cimport TlsContext
 from fastdns.tls.record cimport TlsStream
 from fastdns.walk.query cimport Mail, Timer, Worker
 
 cdef enum:
     HANDSHAKES_MAX = 1000           # of the process, and no more than a quarter of its descriptors
     THREADS_MAX = 4
+    HANDSHAKE_GRACE = 500000000     # ns that a handshake may take although another client waits for its place
     NICENESS = 5                    # a third of a worker's share of a CPU that both want
     INPUT_MAX = 16384               # octets that are read at once
 
 cdef struct Handshake:              # of one client, from acceptance until its worker has it
     Mail mail                       # first: to the thread, then back to the worker
     int fd
-    StreamService service           # of its listener as it was accepted; `context` is held until the stream is made
+    StreamService *service          # of its listener as it was accepted: a reference, and a place of its address
     uint32_t listener
     uint32_t generation
     int64_t since                   # ns, monotonic: accepted
@@ -36,11 +36,13 @@ cdef struct Handshake:              # of one client, from acceptance until its w
     Handshake *older                # of all that are under way
     Handshake *newer
 
-# On a worker, for a client of a listener with a context. deadline: ns, monotonic. On this worker `finished` takes descriptor and stream over, or closes
-# them; the struct is not its own. -1: the descriptor is the caller's still.
-cdef int handshake_begin(Worker *worker, int fd, const StreamService *service, uint32_t listener, uint32_t generation, const Address *client,
+# On a worker, for a client of a listener with a context, which has a place of the address. deadline: ns, monotonic. On this worker `finished` takes
+# over descriptor, stream, place and a reference of the service; the struct is not its own. -1: descriptor and place are the caller's still.
+cdef int handshake_begin(Worker *worker, int fd, StreamService *service, uint32_t listener, uint32_t generation, const Address *client,
                          int64_t deadline, void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil) noexcept nogil
 # Handshakes of a listener that is no longer served end. For control threads.
 cdef void handshake_end(uint32_t generation) noexcept nogil
+# Ends the oldest handshake of a listener that has taken longer than its grace: a client waits for the place. From any thread.
+cdef void handshake_make_place(uint32_t generation, int64_t now) noexcept nogil
 # Starts the threads, once. OSError.
 cdef int handshake_open() except -1

@@ -14,7 +14,7 @@ from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, EPOLL_CLOEXEC, EPOLL_CTL_
                                     TCP_NODELAY, close, epoll_create1, epoll_ctl, epoll_event, epoll_wait, recv, setsockopt, shutdown,
                                     socket_clock)
 from fastdns.system.thread cimport thread_start
-from fastdns.tls.context cimport context_hold, context_release
+from fastdns.engine.io.connection cimport service_leave_place, service_ref, service_unref
 from fastdns.tls.record cimport TLS_DONE, TLS_FAILED, TLS_WANTS_WRITE, TlsStatus, tls_accept, tls_end, tls_feed, tls_handshake
 
 cdef extern from *:
@@ -59,15 +59,15 @@ cdef Registry registry
 
 # ---- on a worker ----
 
-cdef int handshake_begin(Worker *worker, int fd, const StreamService *service, uint32_t listener, uint32_t generation, const Address *client,
+cdef int handshake_begin(Worker *worker, int fd, StreamService *service, uint32_t listener, uint32_t generation, const Address *client,
                          int64_t deadline, void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil) noexcept nogil:
     cdef Handshake *handshake = <Handshake *>calloc(1, sizeof(Handshake))
     cdef uint32_t i
     if handshake == NULL:
         return -1
     handshake.fd = fd
-    handshake.service = service[0]
-    context_hold(handshake.service.context)
+    handshake.service = service
+    service_ref(service)
     handshake.listener = listener
     handshake.generation = generation
     handshake.since = worker.now
@@ -154,6 +154,17 @@ cdef void handshake_end(uint32_t generation) noexcept nogil:
     handshake_unlock()
 
 
+cdef void handshake_make_place(uint32_t generation, int64_t now) noexcept nogil:
+    cdef Handshake *handshake
+    handshake_lock()
+    handshake = registry.oldest
+    while handshake != NULL and handshake.generation != generation:
+        handshake = handshake.newer
+    if handshake != NULL and now - handshake.since >= HANDSHAKE_GRACE:
+        stop_handshake(handshake)
+    handshake_unlock()
+
+
 # ---- a thread ----
 
 cdef inline void watch(Handshake *handshake, int operation, uint32_t events) noexcept nogil:
@@ -178,9 +189,9 @@ cdef void give_up(Handshake *handshake) noexcept nogil:
     if handshake.tls != NULL:
         handshake.tls.failed = 1        # no goodbye before there was a greeting
         tls_end(handshake.tls)
-    else:
-        context_release(handshake.service.context)
     close(handshake.fd)
+    service_leave_place(handshake.service)
+    service_unref(handshake.service)
     free(handshake)
 
 
@@ -209,7 +220,6 @@ cdef bint receive(Handshake *handshake) noexcept nogil:
         handshake.tls = tls_accept(handshake.service.context, handshake.fd)
         if handshake.tls == NULL:
             return False
-        context_release(handshake.service.context)
     return tls_feed(handshake.tls, octets, n) == 0
 
 

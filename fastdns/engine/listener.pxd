@@ -1,7 +1,7 @@
 """A listening address: one or more sockets for each worker, of each transport or, with a service, of TCP alone."""
 from libc.stdint cimport uint32_t
 from fastdns.engine.call cimport WorkerCall
-from fastdns.engine.io.service cimport Service
+from fastdns.engine.service cimport Service
 from fastdns.engine.io.transport cimport TRANSPORTS_MAX, ListenSocket
 from fastdns.engine.loop cimport Workers
 from fastdns.walk.query cimport Worker

@@ -3,8 +3,8 @@
 import socket
 from collections.abc import Callable
 
-from fastdns.engine.io.service import Service
 from fastdns.engine.loop import Workers
+from fastdns.engine.service import Service
 
 class Listener:
     """The sockets of one address: one or more for each worker, UDP and TCP ones, or with a service TCP ones alone. Made by :meth:`Engine.bind`."""

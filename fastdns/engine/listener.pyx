@@ -164,7 +164,7 @@ cdef class Listener:
         native.listener = self.index
         native.generation = self.generation
         if self.service is not None:
-            tcp_serve(native, &self.service.native)
+            tcp_serve(native, self.service.native)
         transports[which].describe(native, 6 if sock.family == socket.AF_INET6 else 4, self._is_wildcard())
 
     def _close_sockets(self):
@@ -180,12 +180,15 @@ cdef class Listener:
         """Clients get this from now on; connections go on as they are. For an address that was opened with a service."""
         cdef uint32_t i, j
         cdef Service former = self.service
+        if service is former:
+            return
+        service.follow(former)
         if service.context is not None:
             handshake_open()
         for i in range(transport_count):
             if self.rows[i] != NULL:
                 for j in range(self.count):
-                    tcp_serve(self.rows[i][j], &service.native)
+                    tcp_serve(self.rows[i][j], service.native)
         self.service = service
         with nogil:
             epoch_wait()                # workers may be accepting for the former one, which goes on return

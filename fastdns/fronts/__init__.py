@@ -29,8 +29,6 @@ class Kind(NamedTuple):
 
 #: By scheme of the Corefile.
 FRONTS: dict[str, Kind] = {
-    "grpc": Kind("fastdns.fronts.grpc", "GrpcFront", ("hpack",)),
-    "https": Kind("fastdns.fronts.doh", "DohFront", ("hpack", "h11")),
     "https3": Kind("fastdns.fronts.https3", "Https3Front", ("aioquic",), "DoH3 requires TLS, no TLS config found"),
     "quic": Kind("fastdns.fronts.doq", "DoqFront", ("aioquic",), "ListenPacket: quic: tls.Config not set"),
 }

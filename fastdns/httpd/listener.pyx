@@ -5,11 +5,12 @@ from the workers' epoch counters it finds workers that are stuck. A Python threa
 them by `reply`.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
-from libc.string cimport memchr, memcpy, memmove, strlen
+from libc.string cimport memcmp, memcpy, memmove, strlen
 
+from fastdns.engine.http.head cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_is, http_parse_head, http_split_target
 from fastdns.system.atomic cimport atomic_load64
 from fastdns.system.epoch cimport EPOCH_WORKERS, epoch_slots
 from fastdns.system.socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, POLLOUT, close, eventfd, poll, pollfd, read, socket_clock, write
@@ -17,9 +18,6 @@ from fastdns.system.thread cimport thread_start
 
 cdef extern from "<string.h>" nogil:
     void *memmem(const void *where, size_t length, const void *what, size_t size)
-
-cdef extern from "<strings.h>" nogil:
-    int strncasecmp(const char *a, const char *b, size_t n)
 
 cdef extern from *:
     """
@@ -269,26 +267,25 @@ cdef void read_request(Connection *c, int64_t now) noexcept nogil:
 
 cdef void handle_request(Connection *c, int64_t now) noexcept nogil:
     """When the head is complete, answers the request or queues it for `take`."""
-    cdef char *end = <char *>memmem(c.head, c.used, b"\r\n\r\n", 4)
-    cdef const char *path
-    cdef uint32_t length = 0
+    cdef HttpHead head
+    cdef const uint8_t *path
+    cdef const uint8_t *query
+    cdef uint32_t length, query_length
     cdef Listener *listener
-    if end == NULL:
-        if c.used == HEAD_MAX:
-            c.closing = True
-            answer(c, BAD_REQUEST, now)
+    cdef int status = http_parse_head(<const uint8_t *>c.head, c.used, &head)
+    if status == HEAD_INCOMPLETE and c.used < HEAD_MAX:
         return
-    c.length = <uint32_t>(end + 4 - c.head)
-    path = find_path(c, &length)
-    if path == NULL:
+    if status != HEAD_COMPLETE or not http_split_target(head.target, head.target_length, &path, &length, &query, &query_length):
         c.closing = True
         answer(c, BAD_REQUEST, now)
         return
-    read_fields(c)
+    c.length = head.length
+    c.without_body = http_is(head.method, head.method_length, b"head")
+    c.closing = head.close or head.chunked or head.content_length >= 0      # a body is not read
     listener = find_listener(c.listener)
     if listener == NULL:            # closed meanwhile
         close_connection(c)
-    elif listener.health and length == 7 and begins(path, b"/health"):
+    elif listener.health and length == 7 and memcmp(path, b"/health", 7) == 0:
         watch_workers(now)
         answer(c, STUCK_WORKER if stuck(now) else OK, now)
     elif listener.health_only:
@@ -299,65 +296,12 @@ cdef void handle_request(Connection *c, int64_t now) noexcept nogil:
         http_ask()
 
 
-cdef bint begins(const char *path, const char *wanted) noexcept nogil:
-    cdef uint32_t i = 0
-    while wanted[i]:
-        if path[i] != wanted[i]:
-            return False
-        i += 1
-    return True
-
-
 cdef Listener *find_listener(uint32_t id) noexcept nogil:
     cdef uint32_t i
     for i in range(LISTENERS_MAX):
         if listeners[i].fd >= 0 and listeners[i].id == id:
             return &listeners[i]
     return NULL
-
-
-cdef const char *find_path(Connection *c, uint32_t *length) noexcept nogil:
-    """The path of "METHOD TARGET HTTP/1.x", without its query; NULL when the line is malformed."""
-    cdef const char *end = <const char *>memchr(c.head, c'\r', c.length)
-    cdef const char *at = <const char *>memchr(c.head, c' ', end - c.head)
-    cdef const char *stop
-    cdef const char *found
-    if at == NULL or at == c.head:
-        return NULL
-    at += 1
-    stop = <const char *>memchr(at, c' ', end - at)
-    if stop == NULL or end - stop != 9 or not begins(stop, b" HTTP/1.") or stop[8] < c'0' or stop[8] > c'1':
-        return NULL
-    c.closing = stop[8] == c'0'
-    c.without_body = at - c.head == 5 and begins(c.head, b"HEAD")
-    if at[0] != c'/':           # absolute form (RFC 9112 3.2.2)
-        found = <const char *>memmem(at, stop - at, b"://", 3)
-        if found == NULL:
-            return NULL
-        at = <const char *>memchr(found + 3, c'/', stop - found - 3)
-        if at == NULL:
-            return NULL
-    found = <const char *>memchr(at, c'?', stop - at)
-    length[0] = <uint32_t>((found if found != NULL else stop) - at)
-    return at
-
-
-cdef void read_fields(Connection *c) noexcept nogil:
-    """Sets c.closing for "Connection: close", and for a request with a body, which is not read."""
-    cdef const char *at = <const char *>memchr(c.head, c'\n', c.length) + 1
-    cdef const char *end = c.head + c.length - 2
-    cdef const char *stop
-    while at < end:
-        stop = <const char *>memchr(at, c'\r', c.head + c.length - at)
-        if strncasecmp(at, b"connection:", 11) == 0:
-            if stop - at >= 16 and strncasecmp(stop - 5, b"close", 5) == 0:
-                c.closing = True
-        elif strncasecmp(at, b"content-length:", 15) == 0 or strncasecmp(at, b"transfer-encoding:", 18) == 0:
-            c.closing = True
-        at = <const char *>memchr(stop, c'\n', c.head + c.length - stop)
-        if at == NULL:
-            break
-        at += 1
 
 
 cdef void answer(Connection *c, const char *form, int64_t now) noexcept nogil:

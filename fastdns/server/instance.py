@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile.address import join_host_port
@@ -12,12 +13,13 @@ from fastdns.corefile.errors import CorefileError
 from fastdns.corefile.zone import UDP_TRANSPORTS
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.servers import Server
+from fastdns.server.streams import STREAMS, doh_cells
 
 if TYPE_CHECKING:
     from fastdns.engine.chains import Chains, ServerSpec
     from fastdns.engine.engine import Engine
-    from fastdns.engine.io.service import Service
     from fastdns.engine.listener import Listener
+    from fastdns.engine.service import Service
     from fastdns.fronts.front import Settings
     from fastdns.fronts.listener import FrontListener
 
@@ -27,9 +29,6 @@ __all__ = ["Instance"]
 READ_TIMEOUT = 3.0
 WRITE_TIMEOUT = 5.0
 IDLE_TIMEOUT = 10.0
-
-#: Encrypted transports of the workers: protocols of ALPN, and whether a client that names others alone is refused.
-STREAMS: dict[str, tuple[tuple[str, ...], bool]] = {"tls": ((), False)}
 
 #: Seconds between two checks whether all queries of a former configuration are answered.
 DRAIN_POLL = 0.05
@@ -142,9 +141,15 @@ class Instance:
 
     def _service(self, server: Server) -> Service:
         """What clients of an address get from the workers. OSError, ValueError."""
-        from fastdns.engine.io.service import Service
+        from fastdns.engine.service import Service
 
-        return Service(server.transport, server.tls.server(*STREAMS[server.transport]) if server.tls is not None else None)
+        stream = STREAMS[server.transport]
+        context = server.tls.server(stream.alpn, stream.strict) if server.tls is not None else None
+        limits = _limits(server, stream.directive)
+        cells = doh_cells(server.address) if server.transport == "https" else 0
+        return Service(
+            server.transport, context, limits.get("max_connections", stream.max_connections), limits.get("max_streams", stream.max_streams), cells
+        )
 
     def _settings(self, server: Server) -> Settings:
         """The settings of an address for its front end."""
@@ -152,9 +157,6 @@ class Instance:
         from fastdns.fronts.front import Settings
 
         front = load(server.transport)
-        address, config = server.members[0]
-        # The limits of a block count for its first key only; those of the first block count.
-        limits = config.values.get(front.directive, {}) if address is config.addresses[0] else {}
         settings = Settings(
             server.address,
             server.tls,
@@ -162,7 +164,7 @@ class Instance:
             _or(server.last("write_timeout"), WRITE_TIMEOUT),
             _or(server.last("idle_timeout"), IDLE_TIMEOUT),
             server.last("max_tcp_queries") or 0,
-            {**front.defaults, **limits},
+            {**front.defaults, **_limits(server, front.directive)},
         )
         front.read(settings)
         return settings
@@ -183,6 +185,13 @@ class Instance:
             idle_timeout=_or(server.last("idle_timeout"), IDLE_TIMEOUT),
             max_tcp_queries=server.last("max_tcp_queries") or 0,
         )
+
+
+def _limits(server: Server, directive: str) -> Mapping[str, int]:
+    """What a directive says of the limits of an address. Those of a block count for its first key only; those of the first block count."""
+    address, config = server.members[0]
+    limits: Mapping[str, int] = config.values.get(directive, {}) if address is config.addresses[0] else {}
+    return limits
 
 
 def _or(value: Any, default: float) -> float:

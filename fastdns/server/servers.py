@@ -7,6 +7,7 @@ from typing import Any
 from fastdns.corefile.address import canonical, join_host_port
 from fastdns.corefile.errors import CorefileError
 from fastdns.corefile.zone import ZoneAddress
+from fastdns.server.streams import STREAMS
 from fastdns.setup.config import Config
 
 __all__ = ["Server", "group", "validate"]
@@ -92,7 +93,7 @@ def group(configs: list[Config]) -> list[Server]:
         for address in config.addresses:
             if address.transport == "unix":  # accepted, and never served
                 continue
-            if address.transport not in ("dns", "tls"):
+            if address.transport != "dns" and address.transport not in STREAMS:
                 _check_front(address, config)
             if not address.port.isdigit() or int(address.port) > 65535:
                 raise CorefileError(f"address {address.port}: invalid port")

@@ -185,7 +185,7 @@ class Grpc(Plugin):
 
     async def ask(self, client: Client, request: bytes) -> bytes:
         """The reply of one upstream. Raises UpstreamError."""
-        from fastdns.fronts.dnspacket import NOT_FOUND, StatusError
+        from fastdns.plugins.grpc.dnspacket import NOT_FOUND, StatusError
 
         began = time.monotonic()
         try:

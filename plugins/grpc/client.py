@@ -17,7 +17,7 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
-from fastdns.fronts.dnspacket import (
+from fastdns.plugins.grpc.dnspacket import (
     BODY_MAX,
     INTERNAL,
     METHOD,

@@ -19,7 +19,7 @@ from tests.waiting import LIMIT
 
 #: Of these none lives once the last query has its answer and the last client is gone.
 PASSING = (
-    "fastdns.engine.io.tcp.TcpConnection",
+    "fastdns.engine.io.connection.connection_begin()",
     "fastdns.executor.executor.Ticket",
     "fastdns.executor.request.Ticket",
     "fastdns.engine.handshake.Handshake",
@@ -115,7 +115,7 @@ def served(serve: Callable[..., Server], upstream: Upstream, reloads: int) -> tu
 def test_nothing_is_left(serve: Callable[..., Server], upstream: Upstream) -> None:
     few, few_objects = served(serve, upstream, 2)
     many, many_objects = served(serve, upstream, 8)
-    assert few["fastdns.engine.io.tcp.TcpConnection"][0] >= 3, "what is counted at all"
+    assert few["fastdns.engine.io.connection.connection_begin()"][0] >= 3, "what is counted at all"
     assert many["fastdns.plugins.cache._pool.entries"][0] > 0
     assert not {name: live for name, (_, live) in many.items() if live < 0}
     assert not {name: many[name] for name in PASSING if many.get(name, (0, 0))[1]}

@@ -3,20 +3,21 @@ from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memmove
 from libc.errno cimport errno, EAGAIN, EINTR
-from fastdns.system.atomic cimport atomic_bump32
-from fastdns.walk.query cimport TRANSPORT_TCP, Carrier, Flush, Query, ServerTable, Source, Timer, Worker, worker_flush
-from fastdns._mux cimport query_accept, query_release, query_run, query_streamed, query_take, query_write
-from fastdns.tls.record cimport tls_end, tls_feed, tls_pending, tls_recv, tls_send
+from fastdns.system.atomic cimport atomic_add32, atomic_bump32
+from fastdns.walk.query cimport TRANSPORT_TCP, Flush, Query, ServerTable, Source, Timer, Worker, worker_flush
+from fastdns._mux cimport query_release, query_streamed, query_take
+from fastdns.engine.io.linger cimport linger_begin
+from fastdns.tls.context cimport context_release
+from fastdns.tls.record cimport TlsStream, tls_end, tls_feed, tls_pending, tls_recv, tls_send
 from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SO_LINGER, SOL_SOCKET, TCP_NODELAY, close,
                                     getsockname, linger, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
 from fastdns.system.address cimport address_from_socket
-from fastdns._wire cimport IGNORE, HEADER_SIZE, MESSAGE_MAX, Acceptance, load16, store16, wire_reject
-
 
 # ---- begin and end ----
 
-cdef TcpConnection *connection_begin(TcpWorker *tcp, uint32_t listener, uint32_t generation, int fd, const sockaddr_in6 *peer) noexcept nogil:
-    cdef TcpConnection *connection = <TcpConnection *>calloc(1, sizeof(TcpConnection))
+cdef TcpConnection *connection_begin(TcpWorker *tcp, const StreamProtocol *protocol, StreamService *service, TlsStream *tls, uint32_t listener,
+                                     uint32_t generation, int fd, const sockaddr_in6 *peer, int64_t since) noexcept nogil:
+    cdef TcpConnection *connection = <TcpConnection *>calloc(1, protocol.size)
     cdef ServerTable *server = tcp.base.worker.set.servers[listener]
     cdef sockaddr_in6 name
     cdef socklen_t length = sizeof(name)
@@ -28,9 +29,12 @@ cdef TcpConnection *connection_begin(TcpWorker *tcp, uint32_t listener, uint32_t
     connection.source.fd = fd
     connection.source.ready = on_connection
     connection.tcp = tcp
+    connection.protocol = protocol
+    connection.service = service
+    connection.tls = tls
     connection.listener = listener
     connection.generation = generation
-    connection.transport = TRANSPORT_TCP
+    connection.transport = TRANSPORT_TCP if service == NULL else service.transport
     address_from_socket(&connection.client, peer)
     getsockname(fd, <sockaddr *>&name, &length)
     address_from_socket(&connection.local, &name)
@@ -38,7 +42,7 @@ cdef TcpConnection *connection_begin(TcpWorker *tcp, uint32_t listener, uint32_t
     connection.timer.data = connection
     connection.flush.run = flush_connection
     connection.flush.data = connection
-    connection.idle_since = tcp.base.worker.now
+    connection.idle_since = since
     connection.limit = <int64_t>server.read_timeout * MILLISECOND       # for the first message; later ones have the idle timeout
     connection.write_limit = <int64_t>server.write_timeout * MILLISECOND
     connection.events = EPOLLIN
@@ -50,7 +54,12 @@ cdef TcpConnection *connection_begin(TcpWorker *tcp, uint32_t listener, uint32_t
     tcp.connections = connection
     atomic_bump32(&tcp.base.connections, 1)
     tcp.base.worker.ops.watch(tcp.base.worker, &connection.source, EPOLLIN)
-    tcp.base.worker.ops.timer_start(tcp.base.worker, &connection.timer, connection.idle_since + connection.limit)
+    tcp.base.worker.ops.timer_start(tcp.base.worker, &connection.timer, since + connection.limit)
+    if protocol.begin != NULL and protocol.begin(connection) < 0:
+        connection.service = NULL       # stays the caller's, as descriptor and TLS object do
+        connection.tls = NULL
+        connection_forget(tcp, connection)
+        return NULL
     return connection
 
 
@@ -71,15 +80,12 @@ cdef void connection_forget(TcpWorker *tcp, TcpConnection *connection) noexcept 
         if connection.tls != NULL:
             tls_end(connection.tls)
             connection.tls = NULL
-        tcp.octets -= connection.output_size + connection.input_size
+        tcp.octets -= connection.output_size
         free(connection.output)
-        free(connection.input)
         connection.output = NULL
-        connection.input = NULL
         connection.output_size = connection.output_used = connection.output_sent = connection.output_end = 0
-        connection.input_size = connection.input_used = connection.input_done = 0
         if connection.transfer != NULL:
-            end_transfer(connection)
+            connection_end_transfer(connection)
         if connection.previous != NULL:
             connection.previous.next = connection.next
         else:
@@ -89,13 +95,58 @@ cdef void connection_forget(TcpWorker *tcp, TcpConnection *connection) noexcept 
         else:
             tcp.last_connection = connection.previous
         atomic_bump32(&tcp.base.connections, -1)
-    connection.broken = 1
+        if connection.service != NULL:
+            service_leave_place(connection.service)
+            service_unref(connection.service)
+            connection.service = NULL
+    if not connection.broken:
+        connection.broken = 1
+        if not connection.parsing:      # else once it is not
+            free_input(connection)
     if connection.outstanding == 0 and not connection.parsing:
         worker_flush(tcp.base.worker, &connection.flush)         # events of this batch may still name it: it is freed at the batch's end
 
 
+cdef void free_input(TcpConnection *connection) noexcept nogil:
+    """Of a connection that has ended: its input and what its protocol holds, which reads no more."""
+    if connection.protocol.free != NULL:
+        connection.protocol.free(connection)
+    connection.tcp.octets -= connection.input_size
+    free(connection.input)
+    connection.input = NULL
+    connection.input_size = connection.input_used = connection.input_done = 0
+
+
+cdef void service_ref(StreamService *service) noexcept nogil:
+    atomic_add32(&service.references, 1)
+
+
+cdef void service_unref(StreamService *service) noexcept nogil:
+    if atomic_add32(&service.references, <uint32_t>-1):
+        return
+    if service.context != NULL:
+        context_release(service.context)
+    if service.address != NULL and atomic_add32(&service.address.references, <uint32_t>-1) == 0:
+        free(service.address)
+    free(service)
+
+
+cdef bint service_take_place(StreamService *service) noexcept nogil:
+    if atomic_add32(&service.address.connections, 1) <= service.max_connections or service.max_connections == 0:
+        return True
+    service_leave_place(service)
+    return False
+
+
+cdef void service_leave_place(StreamService *service) noexcept nogil:
+    atomic_add32(&service.address.connections, <uint32_t>-1)
+
+
 cdef void connection_finish(TcpConnection *connection) noexcept nogil:
-    connection.last = 1
+    if connection.protocol.finish != NULL:
+        connection.protocol.finish(connection)
+    else:
+        connection.last = 1
     worker_flush(connection.tcp.base.worker, &connection.flush)
 
 
@@ -131,7 +182,7 @@ cdef void read_encrypted(TcpWorker *tcp, TcpConnection *connection) noexcept nog
 
 
 cdef void connection_read_decrypted(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
-    while may_read(connection) and read_more(tcp, connection):
+    while connection_may_read(connection) and read_more(tcp, connection):
         parse(tcp, connection)
 
 
@@ -144,7 +195,7 @@ cdef bint reserve_input(TcpWorker *tcp, TcpConnection *connection, uint32_t size
         connection.input_done = 0
     if size <= connection.input_size:
         return True
-    if size > INPUT_SIZE and tcp.octets + size - connection.input_size > OUTPUT_MAX:
+    if size > INPUT_SIZE and not make_room(connection, size - connection.input_size):
         return False
     bigger = <uint8_t *>realloc(connection.input, size)
     if bigger == NULL:
@@ -158,11 +209,10 @@ cdef bint reserve_input(TcpWorker *tcp, TcpConnection *connection, uint32_t size
 cdef bint read_more(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
     """One recv; False when there is nothing to parse (or no connection any more)."""
     cdef uint32_t pending = connection.input_used - connection.input_done
-    cdef uint32_t wanted = INPUT_SIZE
+    cdef uint32_t wanted
     cdef ssize_t n
-    if pending >= 2 and load16(connection.input + connection.input_done) + 2 > wanted:
-        wanted = load16(connection.input + connection.input_done) + 2
     if pending == connection.input_size - connection.input_done or connection.input_used == connection.input_size:
+        wanted = connection.protocol.wanted(connection)
         if not reserve_input(tcp, connection, max(wanted, pending + 512)):
             connection_end(tcp, connection)
             return False
@@ -182,29 +232,16 @@ cdef bint read_more(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
     return False
 
 
-cdef inline bint may_read(const TcpConnection *connection) noexcept nogil:
-    return (connection.outstanding < OUTSTANDING_MAX and connection.output_used - connection.output_sent < OUTPUT_PAUSE
-            and connection.transfer == NULL and not connection.last and not connection.broken)
-
-
 cdef void parse(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
-    """Runs all complete messages that the connection may ask now."""
-    cdef uint32_t left, size
     if connection.parsing:
         return
     connection.parsing = 1
-    while may_read(connection):
-        left = connection.input_used - connection.input_done
-        if left < 2:
-            break
-        size = load16(connection.input + connection.input_done)
-        if left < 2 + size:
-            break
-        connection.input_done += 2 + size
-        on_message(tcp, connection, connection.input + connection.input_done - size, size)
+    connection.protocol.input(connection)
     connection.parsing = 0
-    if connection.broken and connection.outstanding == 0:
-        worker_flush(tcp.base.worker, &connection.flush)
+    if connection.broken:
+        free_input(connection)
+        if connection.outstanding == 0:
+            worker_flush(tcp.base.worker, &connection.flush)
     elif connection.input_done == connection.input_used:
         connection.input_done = connection.input_used = 0
         if connection.input_size > INPUT_SIZE and connection.outstanding == 0:
@@ -214,42 +251,47 @@ cdef void parse(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
             connection.input_size = 0
 
 
-cdef inline ServerTable *server_of(const TcpWorker *tcp, const TcpConnection *connection) noexcept nogil:
-    """What serves the connection's listener now; NULL when nothing does, be it that another listener has its number."""
-    if tcp.base.worker.set.listeners[connection.listener] != connection.generation:
+# ---- what protocols call ----
+
+cdef ServerTable *connection_server(const TcpConnection *connection) noexcept nogil:
+    cdef const Worker *worker = connection.tcp.base.worker
+    if worker.set.listeners[connection.listener] != connection.generation:
         return NULL
-    return tcp.base.worker.set.servers[connection.listener]
+    return worker.set.servers[connection.listener]
 
 
-cdef void on_message(TcpWorker *tcp, TcpConnection *connection, const uint8_t *packet, uint32_t size) noexcept nogil:
-    cdef ServerTable *server = server_of(tcp, connection)
+cdef Query *connection_query(TcpConnection *connection) noexcept nogil:
+    cdef Worker *worker = connection.tcp.base.worker
+    cdef ServerTable *server = connection_server(connection)
     cdef Query *q
     connection.queries += 1
-    connection.idle_since = tcp.base.worker.now
-    if server == NULL:                  # the address is no longer served: earlier queries are answered, then it ends
-        connection.last = 1
-        return
+    connection.idle_since = worker.now
+    if server == NULL:                  # earlier queries are answered, then it ends
+        connection_finish(connection)
+        return NULL
     connection.limit = <int64_t>server.idle_timeout * MILLISECOND
     connection.write_limit = <int64_t>server.write_timeout * MILLISECOND
-    if server.max_tcp_queries and connection.queries >= server.max_tcp_queries:
-        connection.last = 1
-    q = query_take(tcp.base.worker)
+    q = query_take(worker)
     if q == NULL:
-        connection_end(tcp, connection)
-        return
+        connection_end(connection.tcp, connection)
+        return NULL
     if connection.broken:               # the pool was full, one of its own queries got SERVFAIL, and that reply found no memory
         query_release(q)
-        return
+        return NULL
     q.client = connection.client
     q.local = connection.local
-    if query_accept(q, packet, size, connection.transport, connection.listener, connection.generation, &TCP, connection):
-        connection.outstanding += 1
-        query_run(q)
+    return q
 
 
-# ---- writing ----
+cdef void connection_answered(TcpConnection *connection) noexcept nogil:
+    cdef Worker *worker = connection.tcp.base.worker
+    connection.outstanding -= 1
+    connection.idle_since = worker.now
+    worker_flush(worker, &connection.flush)
 
-cdef uint8_t *reserve_output(TcpWorker *tcp, TcpConnection *connection, uint32_t size) noexcept nogil:
+
+cdef uint8_t *connection_reserve(TcpConnection *connection, uint32_t size) noexcept nogil:
+    cdef TcpWorker *tcp = connection.tcp
     cdef uint32_t pending = connection.output_used - connection.output_sent, wanted
     cdef uint8_t *bigger
     if connection.output_sent and (pending == 0 or connection.output_size - connection.output_used < size):
@@ -260,7 +302,7 @@ cdef uint8_t *reserve_output(TcpWorker *tcp, TcpConnection *connection, uint32_t
     if connection.output_size - connection.output_used < size:
         wanted = connection.output_used + size
         wanted = max(4096, wanted + wanted // 2)
-        if tcp.octets + wanted - connection.output_size > OUTPUT_MAX:
+        if not make_room(connection, wanted - connection.output_size):
             connection_end(tcp, connection)
             return NULL
         bigger = <uint8_t *>realloc(connection.output, wanted)
@@ -273,90 +315,55 @@ cdef uint8_t *reserve_output(TcpWorker *tcp, TcpConnection *connection, uint32_t
     return connection.output + connection.output_used
 
 
-cdef void end_query(TcpConnection *connection) noexcept nogil:
-    """With a reply or without."""
-    cdef Worker *worker = connection.tcp.base.worker
-    connection.outstanding -= 1
-    connection.idle_since = worker.now
-    worker_flush(worker, &connection.flush)
+cdef bint connection_charge(TcpConnection *connection, uint32_t size) noexcept nogil:
+    if connection.broken or not make_room(connection, size):
+        return False
+    connection.held += size
+    connection.tcp.octets += size
+    return True
 
 
-cdef void reject_message(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
-    cdef TcpConnection *connection = <TcpConnection *>q.connection
-    cdef uint8_t *out
-    cdef uint32_t size
-    if how == IGNORE:
-        return
-    out = reserve_output(connection.tcp, connection, 2 + HEADER_SIZE + 260)
-    if out != NULL:
-        size = wire_reject(q.packet, &q.message, how, rcode, out + 2)
-        store16(out, size)
-        connection.output_used += 2 + size
+cdef inline uint32_t weight(const TcpConnection *connection) noexcept nogil:
+    return connection.input_size + connection.output_size + connection.held
 
 
-cdef void end_unserved(Query *q) noexcept nogil:
-    (<TcpConnection *>q.connection).last = 1
+cdef inline bint make_room(TcpConnection *connection, uint32_t size) noexcept nogil:
+    """Whether a connection may hold so many more octets. Those that hold more than it would end first."""
+    return connection.tcp.octets + size <= OCTETS_MAX or end_largest(connection, size)
 
 
-cdef void send_reply(Query *q) noexcept nogil:
-    cdef TcpConnection *connection = <TcpConnection *>q.connection
-    cdef uint8_t *out
-    cdef uint32_t size
-    if not connection.broken:
-        out = reserve_output(connection.tcp, connection, 2 + q.reply.message_size)
-        if out != NULL:
-            size = query_write(q, out + 2)
-            store16(out, size)
-            connection.output_used += 2 + size
-    end_query(connection)
+cdef bint end_largest(TcpConnection *connection, uint32_t size) noexcept nogil:
+    cdef TcpWorker *tcp = connection.tcp
+    cdef TcpConnection *other
+    cdef TcpConnection *largest
+    while tcp.octets + size > OCTETS_MAX:
+        largest = connection
+        other = tcp.connections
+        while other != NULL:
+            if weight(other) > weight(largest) + (size if largest == connection else 0) and not other.parsing:
+                largest = other
+            other = other.next
+        if largest == connection:
+            return False
+        connection_end(tcp, largest)
+    return True
 
 
-cdef void no_reply(Query *q) noexcept nogil:
-    end_query(<TcpConnection *>q.connection)
-
-
-cdef void begin_stream(Query *q) noexcept nogil:
-    cdef TcpConnection *connection = <TcpConnection *>q.connection
-    if connection.broken or connection.transfer != NULL:
-        q.stream.close(q.stream)
-        query_streamed(q, 0)
-    else:
-        connection.transfer = q
-        connection.transferred = 0
-    end_query(connection)
-
-cdef Carrier TCP
-TCP.reject = reject_message
-TCP.unserved = end_unserved
-TCP.send = send_reply
-TCP.dropped = no_reply
-TCP.stream = begin_stream
-
-
-cdef void end_transfer(TcpConnection *connection) noexcept nogil:
+cdef void connection_end_transfer(TcpConnection *connection) noexcept nogil:
     cdef Query *q = connection.transfer
     connection.transfer = NULL
     q.stream.close(q.stream)
     query_streamed(q, connection.transferred)
 
 
-cdef bint pull_stream(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
-    """The next message of a transfer into the output; False when there is none any more."""
-    cdef uint8_t *out = reserve_output(tcp, connection, 2 + MESSAGE_MAX)
-    cdef int64_t size
-    if out == NULL:
-        return False
-    size = connection.transfer.stream.pull(connection.transfer.stream, out + 2, MESSAGE_MAX)
-    if size > 0:
-        store16(out, <uint32_t>size)
-        connection.output_used += 2 + <uint32_t>size
-        connection.transferred += <uint32_t>size
-        connection.idle_since = tcp.base.worker.now
-        return True
-    end_transfer(connection)
-    if size < 0:
-        connection_end(tcp, connection)
-    return False
+# ---- writing ----
+
+cdef inline void begin_message(TcpConnection *connection) noexcept nogil:
+    """The next message that the client has to take in its time."""
+    if connection.protocol.message_size == NULL:
+        connection.output_end = connection.output_used
+    else:
+        connection.output_end += connection.protocol.message_size(connection.output + connection.output_end)
 
 
 cdef bint write_output(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
@@ -364,7 +371,7 @@ cdef bint write_output(TcpWorker *tcp, TcpConnection *connection) noexcept nogil
     cdef ssize_t n
     while connection.output_sent < connection.output_used:
         if connection.output_sent == connection.output_end:
-            connection.output_end += 2 + load16(connection.output + connection.output_end)
+            begin_message(connection)
         if connection.tls != NULL:
             n = tls_send(connection.tls, connection.output + connection.output_sent, connection.output_used - connection.output_sent)
         else:
@@ -383,7 +390,7 @@ cdef bint write_output(TcpWorker *tcp, TcpConnection *connection) noexcept nogil
         if connection.output_sent >= connection.output_end:
             connection.blocked_since = 0
             while connection.output_end < connection.output_sent:
-                connection.output_end += 2 + load16(connection.output + connection.output_end)
+                begin_message(connection)
     connection.output_used = connection.output_sent = connection.output_end = 0
     if connection.output_size > OUTPUT_PAUSE or connection.transfer == NULL and connection.output_size > 16384:
         tcp.octets -= connection.output_size
@@ -393,20 +400,31 @@ cdef bint write_output(TcpWorker *tcp, TcpConnection *connection) noexcept nogil
     return True
 
 
+cdef inline bint has_output(const TcpConnection *connection) noexcept nogil:
+    return connection.output_used > connection.output_sent or connection.unsaid
+
+
 cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
     """At the end of a batch: writes, reads on where reading had stopped, and sets the events to wait for."""
     cdef TcpConnection *connection = <TcpConnection *>flush.data
     cdef TcpWorker *tcp = connection.tcp
     cdef uint32_t events, pulled = 0
     cdef bint all_out
+    cdef int fd
     if connection.broken:
         if connection.outstanding == 0:
             free(connection)
         return
     while True:
+        if connection.unsaid:
+            connection.protocol.fill(connection)
+            if connection.broken:
+                return
         all_out = write_output(tcp, connection)
         if connection.broken:
             return
+        if all_out and connection.unsaid:
+            continue
         if all_out and connection.transfer != NULL and connection.outstanding == 0:
             if pulled == STREAM_BATCH:      # a client that reads as fast as we write: others have their turn first
                 if connection.blocked_since == 0:
@@ -414,36 +432,42 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
                 all_out = False
                 break
             pulled += 1
-            pull_stream(tcp, connection)
+            connection.protocol.pull(connection)
             if connection.broken:
                 return
             if connection.output_used:
                 continue
-        if connection.input_used - connection.input_done >= 2 and may_read(connection):
+        if connection.input_used - connection.input_done >= 2 and connection_may_read(connection):
             parse(tcp, connection)
             if connection.broken:
                 return
-            if connection.output_used > connection.output_sent and all_out:
+            if has_output(connection) and all_out:
                 continue
-        if connection.tls != NULL and may_read(connection) and tls_pending(connection.tls):
+        if connection.tls != NULL and connection_may_read(connection) and tls_pending(connection.tls):
             connection_read_decrypted(tcp, connection)
             if connection.broken:
                 return
-            if connection.output_used > connection.output_sent and all_out:
+            if has_output(connection) and all_out:
                 continue
         break
-    if all_out and connection.outstanding == 0 and connection.transfer == NULL and (connection.eof or connection.last):
-        connection_end(tcp, connection)
+    if all_out and (connection.closing or connection.outstanding == 0 and connection.transfer == NULL and (connection.eof or connection.last)):
+        if connection.protocol.lingers and not connection.eof:
+            fd = connection.source.fd
+            connection_forget(tcp, connection)
+            linger_begin(worker, fd)
+        else:
+            connection_end(tcp, connection)
         return
     events = 0
-    if may_read(connection) and not connection.eof:
+    if connection_may_read(connection) and not connection.eof:
         events |= EPOLLIN
     if not all_out:
         events |= EPOLLOUT
     if events != connection.events:
         connection.events = events
         worker.ops.rewatch(worker, &connection.source, events)
-    if connection.timer.deadline == 0 or connection.blocked_since and connection.timer.deadline > connection.blocked_since + connection.write_limit:
+    if connection.timer.deadline == 0 or connection.blocked_since and connection.timer.deadline > connection.blocked_since + connection.write_limit or (
+            connection.due and connection.timer.deadline > connection.due):
         start_timer(tcp, connection)
 
 
@@ -455,6 +479,8 @@ cdef void start_timer(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
         deadline = connection.blocked_since + connection.write_limit
     elif connection.outstanding or connection.transfer != NULL:
         deadline = tcp.base.worker.now + connection.limit
+    if connection.due and connection.due < deadline:
+        deadline = connection.due
     tcp.base.worker.ops.timer_start(tcp.base.worker, &connection.timer, deadline)
 
 
@@ -463,6 +489,11 @@ cdef void on_idle(Timer *timer, Worker *worker) noexcept nogil:
     cdef TcpConnection *connection = <TcpConnection *>timer.data
     cdef TcpWorker *tcp = connection.tcp
     cdef linger at_once
+    if connection.due and worker.now >= connection.due:
+        connection.protocol.expire(connection)
+        if connection.broken:
+            return
+        worker_flush(worker, &connection.flush)
     if connection.blocked_since and worker.now - connection.blocked_since >= connection.write_limit:
         at_once.l_onoff = 1             # or the kernel would go on offering what it has to a client that does not read
         at_once.l_linger = 0
@@ -470,6 +501,11 @@ cdef void on_idle(Timer *timer, Worker *worker) noexcept nogil:
         connection_end(tcp, connection)
     elif connection.blocked_since == 0 and connection.outstanding == 0 and connection.transfer == NULL and (
             worker.now - connection.idle_since >= connection.limit):
-        connection_end(tcp, connection)
+        if connection.protocol.finish == NULL or connection.finishing:
+            connection_end(tcp, connection)
+            return
+        connection.finishing = 1
+        connection.idle_since = worker.now      # as long again for the last of it
+        connection_finish(connection)
     else:
         start_timer(tcp, connection)

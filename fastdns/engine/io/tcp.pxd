@@ -1,27 +1,28 @@
 """TCP as a transport of the workers: listening sockets, and which connection ends where there is no place for another. A connection: io/connection.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, int64_t
-from fastdns.engine.io.service cimport StreamService
+from fastdns.engine.io.connection cimport StreamService
 from fastdns.engine.io.transport cimport ListenSocket, TransportOps
 from fastdns.tls.record cimport TlsStream
-from fastdns.walk.query cimport Timer, Transport, Worker
+from fastdns.walk.query cimport Timer, Worker
 
 cdef enum:
     CONNECTIONS_MAX = 20000         # of a process, shared out among the workers
     ACCEPT_BATCH = 64
     ACCEPT_PAUSE = 100000000        # ns without accepting after EMFILE, ENFILE, ENOMEM
+    PLACE_PAUSE = 5000000           # ns without accepting while the address has no place
     EVICT_SEARCH = 64               # of the oldest connections, among which the one to evict is chosen
     EVICT_GRACE = 20000000          # ns of idleness before a connection is evicted for another worker's client: both may have just come
 
 cdef struct TcpListener:            # a worker's own, of one listening address
     ListenSocket base               # first
     uint8_t open
-    const StreamService *service    # atomic; NULL: DNS over TCP. Borrowed from the Listener
+    StreamService *service          # atomic; NULL: DNS over TCP. Borrowed from the Listener
     Timer pause                     # after EMFILE: resumes accepting
 
 cdef TransportOps tcp_transport
 
 # What clients get from now on. From any thread; workers may use the former one until they have passed a batch.
-cdef void tcp_serve(ListenSocket *sock, const StreamService *service) noexcept nogil
-# A connection whose TLS handshake is done. Takes over the descriptor and the stream (NULL: clear text).
+cdef void tcp_serve(ListenSocket *sock, StreamService *service) noexcept nogil
+# A connection whose TLS handshake is done. Takes over the descriptor, the stream, a reference of the service and a place of its address.
 # since: ns, monotonic, when it was accepted. On the worker's thread.
-cdef void tcp_adopt(Worker *worker, int fd, TlsStream *tls, Transport transport, uint32_t listener, uint32_t generation, int64_t since) noexcept nogil
+cdef void tcp_adopt(Worker *worker, StreamService *service, int fd, TlsStream *tls, uint32_t listener, uint32_t generation, int64_t since) noexcept nogil

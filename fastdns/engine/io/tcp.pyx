@@ -1,14 +1,17 @@
 """Listening, accepting and evicting for DNS over TCP. The contract is in engine/io/tcp.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp
 from libc.errno cimport errno, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from fastdns.system.address cimport Address, address_from_socket
 from fastdns.system.atomic cimport atomic_load_pointer, atomic_peek32, atomic_store_pointer
-from fastdns.engine.handshake cimport Handshake, handshake_begin
-from fastdns.engine.io.connection cimport (MILLISECOND, OUTPUT_PAUSE, TcpConnection, TcpWorker, connection_begin, connection_end, connection_finish,
-                                           connection_forget, connection_read_decrypted)
+from fastdns.engine.handshake cimport Handshake, handshake_begin, handshake_make_place
+from fastdns.engine.io.connection cimport (MILLISECOND, OUTPUT_PAUSE, AddressCount, StreamProtocol, TcpConnection, TcpWorker, connection_begin,
+                                           connection_end, connection_finish, connection_forget, connection_read_decrypted, service_leave_place,
+                                           service_ref, service_take_place, service_unref)
+from fastdns.engine.io.framing cimport dns_framing
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
-from fastdns.tls.record cimport TlsStream, tls_end, tls_pending
+from fastdns.tls.record cimport TlsStream, tls_end, tls_pending, tls_protocol
 from fastdns.walk.query cimport WORKERS_MAX, Mail, ServerTable, Source, Timer, Worker, worker_flush
 from fastdns.system.socket cimport (EPOLLIN, IPPROTO_TCP, SHUT_RDWR, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, TCP_NOTSENT_LOWAT, accept4, close,
                                     getpeername, shutdown, sockaddr, sockaddr_in6, socklen_t)
@@ -23,8 +26,17 @@ cdef struct DescriptorRequest:              # one for each worker, which owns it
     uint8_t pending
     uint8_t refused                         # the last one came back without a descriptor
 
+# All places of an address are taken, and none of its connections here is idle: another worker is asked to end one.
+cdef struct PlaceRequest:                   # one for each worker, which owns it; the mail is under way while `pending`
+    Mail mail                               # first: to the other worker and back
+    Worker *requester
+    StreamService *service                  # a reference
+    uint8_t pending
+    uint32_t next                           # the worker that is asked next
+
 cdef TcpWorker *workers[WORKERS_MAX]        # by Worker.id
 cdef DescriptorRequest requests[WORKERS_MAX]
+cdef PlaceRequest place_requests[WORKERS_MAX]
 
 
 # ---- accepting ----
@@ -86,7 +98,7 @@ cdef void listen_end(ListenSocket *sock) noexcept nogil:
         connection = connection.next
 
 
-cdef void tcp_serve(ListenSocket *sock, const StreamService *service) noexcept nogil:
+cdef void tcp_serve(ListenSocket *sock, StreamService *service) noexcept nogil:
     atomic_store_pointer(<void **>&(<TcpListener *>sock).service, <void *>service)
 
 
@@ -100,11 +112,11 @@ cdef void resume_accepting(TcpListener *listener, Worker *worker) noexcept nogil
     listener.open = 1
 
 
-cdef void pause_accepting(TcpListener *listener, Worker *worker) noexcept nogil:
-    """Out of descriptors, memory or places: the socket stays ready, so it is not watched for a while."""
+cdef void pause_accepting(TcpListener *listener, Worker *worker, int64_t pause) noexcept nogil:
+    """Out of descriptors, memory or places: the socket stays ready, so it is not watched for `pause` ns."""
     worker.ops.unwatch(worker, &listener.base.source)
     listener.open = 0
-    worker.ops.timer_start(worker, &listener.pause, worker.now + ACCEPT_PAUSE)
+    worker.ops.timer_start(worker, &listener.pause, worker.now + pause)
 
 
 cdef inline bint is_full(const TcpWorker *tcp) noexcept nogil:
@@ -114,43 +126,66 @@ cdef inline bint is_full(const TcpWorker *tcp) noexcept nogil:
 cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexcept nogil:
     cdef TcpListener *listener = <TcpListener *>source
     cdef TcpWorker *tcp = <TcpWorker *>listener.base.transport
-    cdef const StreamService *service = <const StreamService *>atomic_load_pointer(<void **>&listener.service)
-    cdef TcpConnection *connection
+    cdef StreamService *service = <StreamService *>atomic_load_pointer(<void **>&listener.service)
     cdef bint encrypted = service != NULL and service.context != NULL
     cdef sockaddr_in6 peer
-    cdef socklen_t length
     cdef int fd, i
     for i in range(ACCEPT_BATCH):
-        if is_full(tcp) and not encrypted:      # who has yet to shake hands takes nobody's place
+        if is_full(tcp) and not encrypted:      # a client in its handshake takes no worker's place
             # Only a client that is surely there makes another one's connection end: the one that woke us.
             if i:
                 return
             if not evict(tcp):
-                pause_accepting(listener, worker)
+                pause_accepting(listener, worker, ACCEPT_PAUSE)
                 return
-        length = sizeof(peer)
-        fd = accept4(source.fd, <sockaddr *>&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)
-        if fd < 0 and i == 0 and errno in (EMFILE, ENFILE, ENOBUFS, ENOMEM):
-            if not find_descriptor(tcp, listener):
-                pause_accepting(listener, worker)
+        if service != NULL and not service_take_place(service):
+            if i:
                 return
-            fd = accept4(source.fd, <sockaddr *>&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)
+            if not make_place(tcp, service) or not service_take_place(service):
+                ask_for_place(worker, service, listener.base.generation)
+                pause_accepting(listener, worker, PLACE_PAUSE)
+                return
+        fd = accept_client(listener, tcp, &peer, i == 0)
         if fd < 0:
-            if errno == EINTR:
+            if service != NULL:
+                service_leave_place(service)
+            if fd == -EINTR:
                 continue
             return
-        if encrypted:
-            if not begin_handshake(listener, worker, service, fd, &peer):
-                close(fd)
-            continue
-        connection = connection_begin(tcp, listener.base.listener, listener.base.generation, fd, &peer)
-        if connection == NULL:
+        if not begin_client(listener, tcp, service, fd, &peer):
+            if service != NULL:
+                service_leave_place(service)
             close(fd)
-        elif service != NULL:
-            connection.transport = service.transport
 
 
-cdef bint begin_handshake(TcpListener *listener, Worker *worker, const StreamService *service, int fd, const sockaddr_in6 *peer) noexcept nogil:
+cdef int accept_client(TcpListener *listener, TcpWorker *tcp, sockaddr_in6 *peer, bint surely) noexcept nogil:
+    """A descriptor, or -errno. surely: a client is there, for which another one's connection may end."""
+    cdef socklen_t length = sizeof(sockaddr_in6)
+    cdef int fd = accept4(listener.base.source.fd, <sockaddr *>peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)
+    if fd < 0 and surely and errno in (EMFILE, ENFILE, ENOBUFS, ENOMEM):
+        if not find_descriptor(tcp, listener):
+            pause_accepting(listener, tcp.base.worker, ACCEPT_PAUSE)
+            return -ENFILE
+        length = sizeof(sockaddr_in6)
+        fd = accept4(listener.base.source.fd, <sockaddr *>peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)
+    return fd if fd >= 0 else -errno
+
+
+cdef bint begin_client(TcpListener *listener, TcpWorker *tcp, StreamService *service, int fd, const sockaddr_in6 *peer) noexcept nogil:
+    """False: descriptor and place are the caller's still."""
+    cdef Worker *worker = tcp.base.worker
+    if service == NULL:
+        return connection_begin(tcp, &dns_framing, NULL, NULL, listener.base.listener, listener.base.generation, fd, peer, worker.now) != NULL
+    if service.context != NULL:
+        return begin_handshake(listener, worker, service, fd, peer)
+    service_ref(service)
+    if connection_begin(tcp, service.protocol, service, NULL, listener.base.listener, listener.base.generation, fd, peer, worker.now) == NULL:
+        service_unref(service)
+        return False
+    return True
+
+
+cdef bint begin_handshake(TcpListener *listener, Worker *worker, StreamService *service, int fd, const sockaddr_in6 *peer) noexcept nogil:
     """False when the address is not served, or memory is out."""
     cdef ServerTable *server = worker.set.servers[listener.base.listener]
     cdef Address client
@@ -162,29 +197,80 @@ cdef bint begin_handshake(TcpListener *listener, Worker *worker, const StreamSer
 
 
 cdef void on_handshake(Handshake *handshake, Worker *worker) noexcept nogil:
-    tcp_adopt(worker, handshake.fd, handshake.tls, handshake.service.transport, handshake.listener, handshake.generation, handshake.since)
+    tcp_adopt(worker, handshake.service, handshake.fd, handshake.tls, handshake.listener, handshake.generation, handshake.since)
 
 
-cdef void tcp_adopt(Worker *worker, int fd, TlsStream *tls, Transport transport, uint32_t listener, uint32_t generation, int64_t since) noexcept nogil:
+cdef const StreamProtocol *protocol_of(const StreamService *service, const TlsStream *tls) noexcept nogil:
+    cdef uint32_t length = 0
+    cdef const uint8_t *name
+    if service.http2 == NULL:
+        return service.protocol
+    name = tls_protocol(tls, &length)
+    return service.http2 if length == 2 and memcmp(name, b"h2", 2) == 0 else service.protocol
+
+
+cdef void tcp_adopt(Worker *worker, StreamService *service, int fd, TlsStream *tls, uint32_t listener, uint32_t generation, int64_t since) noexcept nogil:
     cdef TcpWorker *tcp = workers[worker.id]
     cdef TcpConnection *connection = NULL
     cdef sockaddr_in6 peer
     cdef socklen_t length = sizeof(peer)
     if worker.set.listeners[listener] == generation and getpeername(fd, <sockaddr *>&peer, &length) == 0 and (not is_full(tcp) or evict(tcp)):
-        connection = connection_begin(tcp, listener, generation, fd, &peer)
+        connection = connection_begin(tcp, protocol_of(service, tls), service, tls, listener, generation, fd, &peer, since)
     if connection == NULL:
-        if tls != NULL:
-            tls_end(tls)
+        tls_end(tls)
         close(fd)
+        service_leave_place(service)
+        service_unref(service)
         return
-    connection.tls = tls
-    connection.transport = transport
-    connection.idle_since = since
-    worker.ops.timer_start(worker, &connection.timer, since + connection.limit)
-    if tls != NULL and tls_pending(tls):        # queries that came with the end of the handshake
+    if tls_pending(tls):        # queries that came with the end of the handshake
         connection_read_decrypted(tcp, connection)
-        if not connection.broken:
-            worker_flush(worker, &connection.flush)
+    if not connection.broken:
+        worker_flush(worker, &connection.flush)
+
+
+# ---- no place of the address for a new client: an idle connection of it ends ----
+
+cdef bint make_place(TcpWorker *tcp, const StreamService *service) noexcept nogil:
+    cdef TcpConnection *connection = find_evictable(tcp, service.address)
+    if connection == NULL or tcp.base.worker.now - connection.idle_since < EVICT_GRACE:
+        return False
+    connection_end(tcp, connection)
+    return True
+
+
+cdef void ask_for_place(Worker *worker, StreamService *service, uint32_t generation) noexcept nogil:
+    """Of a handshake that takes long, and of the other workers in turn."""
+    cdef PlaceRequest *request = &place_requests[worker.id]
+    cdef Worker *other
+    handshake_make_place(generation, worker.now)
+    if request.pending or worker.workers < 2:
+        return
+    request.next = (request.next + 1) % worker.workers
+    if request.next == worker.id:
+        request.next = (request.next + 1) % worker.workers
+    service_ref(service)
+    request.mail.run = on_place_request
+    request.requester = worker
+    request.service = service
+    request.pending = 1
+    other = workers[request.next].base.worker
+    other.ops.post(other, &request.mail)
+
+
+cdef void on_place_request(Mail *mail, Worker *worker) noexcept nogil:
+    """On the other worker."""
+    cdef PlaceRequest *request = <PlaceRequest *>mail
+    make_place(workers[worker.id], request.service)
+    request.mail.run = on_place_reply
+    request.requester.ops.post(request.requester, &request.mail)
+
+
+cdef void on_place_reply(Mail *mail, Worker *worker) noexcept nogil:
+    """The listener accepts again when its pause is over, and finds the place."""
+    cdef PlaceRequest *request = <PlaceRequest *>mail
+    service_unref(request.service)
+    request.service = NULL
+    request.pending = 0
 
 
 # ---- no place or no descriptor for a new client: another connection ends ----
@@ -198,14 +284,17 @@ cdef inline int evict_rank(const TcpConnection *connection) noexcept nogil:
     return 1 if connection.queries else 0
 
 
-cdef TcpConnection *find_evictable(TcpWorker *tcp) noexcept nogil:
-    """Of the oldest connections the one with the lowest rank, of equals that which is idle longest; NULL when all are at work."""
+cdef TcpConnection *find_evictable(TcpWorker *tcp, const AddressCount *address) noexcept nogil:
+    """Of the oldest connections (of an address, or of all: NULL) the one with the lowest rank, of equals that which is idle longest; NULL when all are
+    at work."""
     cdef TcpConnection *connection = tcp.last_connection
     cdef TcpConnection *chosen = NULL
-    cdef int least = 4, rank
-    for _ in range(EVICT_SEARCH):
-        if connection == NULL:
-            break
+    cdef int least = 4, rank, left = EVICT_SEARCH
+    while connection != NULL and left:
+        if address != NULL and (connection.service == NULL or connection.service.address != address):
+            connection = connection.previous
+            continue
+        left -= 1
         rank = evict_rank(connection)
         if rank < least or rank == least < 4 and connection.idle_since < chosen.idle_since:
             chosen = connection
@@ -216,7 +305,7 @@ cdef TcpConnection *find_evictable(TcpWorker *tcp) noexcept nogil:
 
 cdef bint evict(TcpWorker *tcp) noexcept nogil:
     """Ends a connection of this worker; False when all are at work."""
-    cdef TcpConnection *connection = find_evictable(tcp)
+    cdef TcpConnection *connection = find_evictable(tcp, NULL)
     if connection == NULL:
         return False
     connection_end(tcp, connection)
@@ -261,7 +350,7 @@ cdef void on_descriptor_request(Mail *mail, Worker *worker) noexcept nogil:
     """On the other worker: a connection ends, and its descriptor stays open for the requester."""
     cdef DescriptorRequest *request = <DescriptorRequest *>mail
     cdef TcpWorker *tcp = workers[worker.id]
-    cdef TcpConnection *connection = find_evictable(tcp)
+    cdef TcpConnection *connection = find_evictable(tcp, NULL)
     cdef Worker *requester = request.requester.base.worker
     if connection != NULL and worker.now - connection.idle_since >= EVICT_GRACE:
         request.fd = connection.source.fd

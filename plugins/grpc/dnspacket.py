@@ -6,7 +6,7 @@ A body is a flag, a length in four octets, and the protobuf message ``DnsPacket 
 
 from __future__ import annotations
 
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 __all__ = [
     "BODY_MAX",
@@ -23,7 +23,6 @@ __all__ = [
     "StatusError",
     "pack",
     "percent_decoded",
-    "percent_encoded",
     "unpack",
 ]
 
@@ -78,12 +77,8 @@ def unpack(body: bytes) -> bytes:
     return message
 
 
-def percent_encoded(text: str) -> str:
-    """A status's text as a field of HTTP."""
-    return quote(text, safe=" !\"#$&'()*+,-./0123456789:;<=>?@[\\]^_`{|}~")
-
-
 def percent_decoded(text: str) -> str:
+    """A status's text, from a field of HTTP."""
     return unquote(text)
 
 

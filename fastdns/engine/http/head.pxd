@@ -1,0 +1,35 @@
+"""Heads of HTTP/1.1 requests (RFC 9112): the one parser of them."""
+from libc.stdint cimport uint8_t, uint32_t, int64_t
+
+cdef enum:
+    HEAD_INCOMPLETE = 0
+    HEAD_COMPLETE = 200             # every other result is the status of the response that refuses the request
+
+cdef struct HttpHead:               # all pointers into the octets that were parsed
+    uint32_t length                 # octets of the head, with the empty line
+    const uint8_t *method
+    uint32_t method_length
+    const uint8_t *target
+    uint32_t target_length
+    uint32_t fields                 # octets of names and values, and 32 for each field
+    uint8_t minor                   # of HTTP/1.x
+    uint8_t close                   # the connection ends after the response
+    uint8_t chunked                 # the body has chunks (7.1)
+    uint8_t expects                 # 100-continue
+    uint32_t hosts                  # fields `host`
+    int64_t content_length          # octets; -1: not said
+
+# HEAD_INCOMPLETE while the octets may become a head, HEAD_COMPLETE, or 400, 501, 505.
+cdef int http_parse_head(const uint8_t *octets, uint32_t size, HttpHead *head) noexcept nogil
+# The path of a target, with or without scheme and authority before it (3.2.2), and its query ("" for none). False: there is none.
+cdef bint http_split_target(const uint8_t *target, uint32_t length, const uint8_t **path, uint32_t *path_length, const uint8_t **query,
+                            uint32_t *query_length) noexcept nogil
+# Finds the end of a chunked body: its octets with all chunk lines and trailers in *total, without in *body. 1; 0: not all is here; -1: malformed, or
+# more than `most`.
+cdef int http_scan_chunks(const uint8_t *octets, uint32_t size, uint32_t most, uint32_t *total, uint32_t *body) noexcept nogil
+# Moves the octets of a scanned body together at its beginning.
+cdef void http_join_chunks(uint8_t *octets) noexcept nogil
+# Whether octets are a word in whatever case; `word` is in lower case.
+cdef bint http_is(const uint8_t *octets, uint32_t length, const char *word) noexcept nogil
+# The value of a hexadecimal digit, or -1.
+cdef int http_digit(uint8_t octet) noexcept nogil

@@ -1,0 +1,234 @@
+"""HTTP/1.1. The contract is in engine/http/http1.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
+from libc.stdio cimport snprintf
+from libc.string cimport memcmp, memcpy, memset, strlen
+from fastdns.engine.http.doh cimport doh_ask, doh_refuse_fields
+from fastdns.engine.http.head cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_join_chunks, http_parse_head, http_scan_chunks
+from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_PLAIN, CONTENT_TEXT, FIELDS_MAX, HEAD_MAX, METHOD_GET, METHOD_HEAD,
+                                          METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
+                                          http_connection_free, http_date, http_reason, http_request_begin, http_request_body, http_request_leave,
+                                          http_request_target)
+from fastdns.engine.http.session cimport http2_protocol
+from fastdns.engine.io.connection cimport (INPUT_SIZE, TcpConnection, connection_end, connection_may_read, connection_reserve, connection_server)
+from fastdns.walk.query cimport ServerTable, worker_flush
+
+cdef enum:
+    MILLISECOND = 1000000
+    PREFACE_SIZE = 24
+    RESPONSE_HEAD_MAX = 512
+
+cdef const char *PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+cdef const char *CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n"
+
+
+# ---- reading ----
+
+cdef int begin(TcpConnection *base) noexcept nogil:
+    http_connection_begin(base).respond = respond
+    return 0
+
+
+cdef void end(TcpConnection *base) noexcept nogil:
+    http_connection_free(<HttpConnection *>base)
+
+
+cdef uint32_t wanted(const TcpConnection *base) noexcept nogil:
+    cdef const HttpConnection *connection = <const HttpConnection *>base
+    cdef uint32_t pending = base.input_used - base.input_done
+    return max(<uint32_t>INPUT_SIZE, connection.needed, pending + pending // 2)
+
+
+cdef void read_requests(TcpConnection *base) noexcept nogil:
+    cdef HttpConnection *connection = <HttpConnection *>base
+    cdef uint32_t pending
+    if connection.opened == 0 and base.tls == NULL and goes_over(connection):
+        return
+    while connection_may_read(base):
+        pending = base.input_used - base.input_done
+        if pending == 0 or pending < connection.needed:
+            break
+        if not take_request(connection, base.input + base.input_done, pending):
+            break
+    if base.input_used == base.input_done or base.outstanding:
+        base.due = 0
+    elif base.due == 0 and connection.opened:       # the first request has had its time since the client came
+        base.due = base.tcp.base.worker.now + connection.read_limit
+
+
+cdef bint goes_over(HttpConnection *connection) noexcept nogil:
+    """Whether the client speaks HTTP/2, as far as can be seen (RFC 9113 3.3): it has prior knowledge."""
+    cdef TcpConnection *base = &connection.base
+    cdef uint32_t pending = base.input_used - base.input_done
+    if pending == 0 or memcmp(base.input + base.input_done, PREFACE, min(pending, <uint32_t>PREFACE_SIZE)) != 0:
+        return False
+    if pending < PREFACE_SIZE:
+        return True
+    base.protocol = &http2_protocol
+    if http2_protocol.begin(base) < 0:
+        connection_end(base.tcp, base)
+    else:
+        http2_protocol.input(base)
+    return True
+
+
+cdef bint take_request(HttpConnection *connection, uint8_t *octets, uint32_t size) noexcept nogil:
+    """Answers or asks the request at the beginning of the input. False: it is not whole yet."""
+    cdef HttpHead head
+    cdef uint32_t total, length = 0
+    cdef int status = http_parse_head(octets, size, &head)
+    if status == HEAD_INCOMPLETE:
+        if size < HEAD_MAX:
+            return False
+        return refuse(connection, 431)
+    if status != HEAD_COMPLETE:
+        return refuse(connection, status)
+    if head.hosts != 1 and (head.minor or head.hosts > 1):
+        return refuse(connection, 400)
+    total = head.length
+    if head.fields > FIELDS_MAX:
+        return refuse(connection, 431)
+    if head.chunked:
+        status = http_scan_chunks(octets + head.length, size - head.length, BODY_MAX, &total, &length)
+        if status == 0 and length <= BODY_MAX and size < HEAD_MAX + 2 * BODY_MAX:
+            return expect_more(connection, &head, size + 1)
+        if status <= 0:
+            return refuse(connection, 400) if length <= BODY_MAX else run(connection, &head, octets, size, NULL, 0)
+        total += head.length
+        http_join_chunks(octets + head.length)
+    elif head.content_length > BODY_MAX:
+        return run(connection, &head, octets, size, NULL, 0)
+    elif head.content_length > 0:
+        length = <uint32_t>head.content_length
+        total += length
+        if size < total:
+            return expect_more(connection, &head, total)
+    return run(connection, &head, octets, total, octets + head.length, length)
+
+
+cdef bint expect_more(HttpConnection *connection, const HttpHead *head, uint32_t needed) noexcept nogil:
+    cdef uint32_t size = <uint32_t>strlen(CONTINUE)
+    cdef uint8_t *out
+    connection.needed = needed
+    if head.expects and head.minor and not connection.continued:
+        connection.continued = 1
+        out = connection_reserve(&connection.base, size)
+        if out != NULL:
+            memcpy(out, CONTINUE, size)
+            connection.base.output_used += size
+    return False
+
+
+cdef bint run(HttpConnection *connection, const HttpHead *head, uint8_t *octets, uint32_t total, const uint8_t *body, uint32_t length) noexcept nogil:
+    """A request that is whole; body NULL: it is too large, and what follows is not read."""
+    cdef TcpConnection *base = &connection.base
+    cdef HttpRequest *request = begin_request(connection, head.close or body == NULL, total)
+    if request == NULL:
+        return True
+    request.method = method_of(head)
+    request.too_large = body == NULL
+    if not http_request_target(request, head.target, head.target_length) or not http_request_body(request, body, length, BODY_MAX):
+        connection_end(base.tcp, base)
+        return True
+    doh_ask(request)
+    return True
+
+
+cdef HttpRequest *begin_request(HttpConnection *connection, bint close, uint32_t total) noexcept nogil:
+    cdef TcpConnection *base = &connection.base
+    cdef HttpRequest *request = http_request_begin(connection)
+    if request == NULL:
+        connection_end(base.tcp, base)
+        return NULL
+    base.input_done += total
+    base.due = 0
+    connection.needed = 0
+    connection.continued = 0
+    connection.close = close
+    request.ended = 1
+    return request
+
+
+cdef uint8_t method_of(const HttpHead *head) noexcept nogil:
+    if head.method_length == 4 and memcmp(head.method, b"POST", 4) == 0:
+        return METHOD_POST
+    if head.method_length == 3 and memcmp(head.method, b"GET", 3) == 0:
+        return METHOD_GET
+    return METHOD_HEAD if head.method_length == 4 and memcmp(head.method, b"HEAD", 4) == 0 else METHOD_OTHER
+
+
+cdef bint refuse(HttpConnection *connection, int status) noexcept nogil:
+    """What came is no HTTP: the last that is said."""
+    cdef HttpRequest *request = begin_request(connection, True, connection.base.input_used - connection.base.input_done)
+    cdef HttpResponse response
+    cdef char text[64]
+    if request == NULL:
+        return True
+    if status == 431:
+        doh_refuse_fields(request)
+        return True
+    memset(&response, 0, sizeof(response))
+    response.status = <uint16_t>status
+    response.content = CONTENT_PLAIN
+    response.length = <uint32_t>snprintf(text, sizeof(text), b"%d %s", status, http_reason(<uint16_t>status))
+    response.body = <const uint8_t *>text
+    response.grpc_status = -1
+    respond(request, &response)
+    return True
+
+
+# ---- writing ----
+
+cdef void respond(HttpRequest *request, const HttpResponse *response) noexcept nogil:
+    cdef HttpConnection *connection = request.connection
+    cdef TcpConnection *base = &connection.base
+    cdef const ServerTable *server = connection_server(base)
+    cdef uint32_t length = response.length
+    cdef uint8_t *out
+    cdef int used
+    if base.broken:
+        return
+    out = connection_reserve(base, RESPONSE_HEAD_MAX + length)
+    if out == NULL:
+        return
+    used = write_head(<char *>out, connection, response)
+    if request.method != METHOD_HEAD:
+        memcpy(out + used, response.body, length)
+        used += <int>length
+    base.output_used += <uint32_t>used
+    base.idle_since = base.tcp.base.worker.now
+    if server != NULL:
+        base.limit = <int64_t>server.idle_timeout * MILLISECOND
+    base.last |= connection.close
+    http_request_leave(request)
+    worker_flush(base.tcp.base.worker, &base.flush)
+
+
+cdef int write_head(char *out, const HttpConnection *connection, const HttpResponse *response) noexcept nogil:
+    cdef const char *content = b""
+    cdef char age[48]
+    age[0] = 0
+    if response.content == CONTENT_DNS:
+        content = b"content-type: application/dns-message\r\n"
+        snprintf(age, sizeof(age), b"cache-control: max-age=%u\r\n", response.max_age)
+    elif response.content == CONTENT_TEXT:
+        content = b"content-type: text/plain; charset=utf-8\r\nx-content-type-options: nosniff\r\n"
+    elif response.content == CONTENT_PLAIN:
+        content = b"content-type: text/plain; charset=utf-8\r\n"
+    return snprintf(out, RESPONSE_HEAD_MAX, b"HTTP/1.1 %u %s\r\ndate: %s\r\n%s%scontent-length: %u\r\n%s\r\n", <unsigned>response.status,
+                    http_reason(response.status), http_date(connection), content, age, response.length,
+                    b"connection: close\r\n" if connection.close or connection.base.eof else b"")
+
+
+cdef void expire(TcpConnection *base) noexcept nogil:
+    """The rest of a request did not come in time."""
+    connection_end(base.tcp, base)
+
+
+http1_protocol.size = sizeof(HttpConnection)
+http1_protocol.outstanding_max = 1
+http1_protocol.begin = begin
+http1_protocol.lingers = 1
+http1_protocol.wanted = wanted
+http1_protocol.input = read_requests
+http1_protocol.expire = expire
+http1_protocol.free = end

@@ -1,0 +1,71 @@
+"""Memory of HTTP connections. The contract is in engine/http/memory.pxd."""
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+from fastdns.engine.io.connection cimport TcpConnection, connection_charge, connection_discharge
+from fastdns.walk.query cimport WORKERS_MAX
+
+cdef enum:
+    STEP = 64                       # octets: what is kept has a multiple of it
+    CLASSES = 32                    # larger blocks are malloc's alone
+    KEPT_MAX = 1048576              # octets that a worker keeps
+
+cdef struct Block:                  # before the octets that are given out, which are aligned to 16
+    Block *next                     # of those that are kept
+    uint32_t size                   # octets with this struct
+    uint32_t kind                   # size / STEP, or CLASSES and more
+
+cdef struct Kept:                   # of a worker, which alone uses it
+    Block *blocks[CLASSES]
+    uint32_t octets
+
+cdef Kept kept[WORKERS_MAX]
+
+
+cdef void *http_alloc(TcpConnection *connection, size_t size) noexcept nogil:
+    cdef Kept *own = &kept[connection.tcp.base.worker.id]
+    cdef uint32_t kind = <uint32_t>((size + sizeof(Block) + STEP - 1) // STEP)
+    cdef Block *block
+    if size > 1 << 30 or not connection_charge(connection, kind * STEP):
+        return NULL
+    if kind < CLASSES and own.blocks[kind] != NULL:
+        block = own.blocks[kind]
+        own.blocks[kind] = block.next
+        own.octets -= block.size
+        return block + 1
+    block = <Block *>malloc(kind * STEP)
+    if block == NULL:
+        connection_discharge(connection, kind * STEP)
+        return NULL
+    block.size = kind * STEP
+    block.kind = kind
+    return block + 1
+
+
+cdef void http_free(TcpConnection *connection, void *pointer) noexcept nogil:
+    cdef Kept *own = &kept[connection.tcp.base.worker.id]
+    cdef Block *block = <Block *>pointer - 1
+    if pointer == NULL:
+        return
+    connection_discharge(connection, block.size)
+    if block.kind < CLASSES and own.octets + block.size <= KEPT_MAX:
+        block.next = own.blocks[block.kind]
+        own.blocks[block.kind] = block
+        own.octets += block.size
+    else:
+        free(block)
+
+
+cdef void *http_realloc(TcpConnection *connection, void *pointer, size_t size) noexcept nogil:
+    cdef Block *block = <Block *>pointer - 1
+    cdef void *bigger
+    if pointer == NULL:
+        return http_alloc(connection, size)
+    if size + sizeof(Block) <= block.size:
+        return pointer
+    bigger = http_alloc(connection, size)
+    if bigger != NULL:
+        memcpy(bigger, pointer, block.size - sizeof(Block))
+        http_free(connection, pointer)
+    return bigger

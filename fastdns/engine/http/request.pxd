@@ -1,0 +1,121 @@
+"""A request and its response, in any version of HTTP; what a version and a service do stands in the modules of each (http1, session; doh, grpc).
+
+A version of HTTP makes an `HttpRequest` and calls `http_ask` once it is whole, or too large. The service (doh, grpc) asks the workers' plugins and
+calls the version's `respond` then or later. A request whose client has gone stays until its query has ended, and takes the place of another one.
+"""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, int32_t, int64_t
+from fastdns.engine.io.connection cimport TcpConnection
+from fastdns.walk.query cimport Query
+
+cdef extern from *:
+    """
+    typedef struct nghttp2_session nghttp2_session;
+    """
+    ctypedef struct nghttp2_session:    # libnghttp2's own
+        pass
+
+cdef enum:
+    BODY_MAX = 65536                # octets of a body of DNS over HTTPS, and of a GET's message before it was encoded
+    ENCODED_MAX = 87382             # the same in base64
+    FIELDS_MAX = 16384              # octets of a request's fields, and 32 for each, its target aside
+    HEAD_MAX = FIELDS_MAX + ENCODED_MAX
+
+cdef enum HttpMethod:
+    METHOD_OTHER
+    METHOD_GET
+    METHOD_POST
+    METHOD_HEAD
+
+cdef enum HttpContent:              # the content-type of a response
+    CONTENT_NONE
+    CONTENT_TEXT                    # text/plain, as Go's http.Error writes it
+    CONTENT_PLAIN                   # text/plain
+    CONTENT_DNS                     # application/dns-message
+    CONTENT_GRPC                    # application/grpc
+
+cdef struct HttpRequest
+cdef struct HttpConnection
+
+cdef struct HttpResponse:
+    uint16_t status
+    HttpContent content
+    uint32_t max_age                # seconds; of CONTENT_DNS
+    const uint8_t *body             # of the request's `reply`, or constant
+    uint32_t length
+    int grpc_status                 # -1: none. With a body it follows in trailers
+    const char *grpc_message        # of grpc_status above 0; encoded
+
+ctypedef void (*http_respond_func)(HttpRequest *request, const HttpResponse *response) noexcept nogil
+
+cdef struct HttpRequest:
+    HttpConnection *connection      # stays while a query of it is under way
+    HttpRequest *next               # of the connection, the oldest first
+    HttpRequest *previous
+    int32_t stream                  # of HTTP/2; 0: HTTP/1.1
+    uint8_t method                  # HttpMethod
+    uint8_t ended                   # the client has sent all of it
+    uint8_t asked                   # it was whole, or too large: nothing more of it is read
+    uint8_t answered                # it has its response
+    uint8_t under_way               # a query
+    uint8_t gone                    # nobody waits for the response
+    uint8_t too_large               # its body
+    uint8_t has_status              # trailers with grpc-status 0 follow the body
+    # ---- what the client sent ----
+    uint32_t fields                 # octets of the fields, and 32 for each, without the target
+    uint8_t *target                 # owned
+    uint32_t target_length
+    uint8_t *body                   # owned; GET: the message that was encoded
+    uint32_t body_size
+    uint32_t body_length
+    uint32_t kept                   # octets of the body that the connection's window has not got back
+    # ---- gRPC ----
+    uint8_t grpc_content            # its content-type is gRPC's
+    char encoding[32]               # grpc-encoding, cut; "" for none or identity
+    int64_t timeout                 # ns, of grpc-timeout; 0: none, -1: malformed
+    # ---- what it gets ----
+    int64_t since                   # ns: when it began, or was answered
+    uint8_t *reply                  # owned
+    const uint8_t *out              # what of the response's body has not left yet
+    uint32_t out_length
+
+cdef struct HttpConnection:
+    TcpConnection base              # first
+    http_respond_func respond       # of its version of HTTP
+    int64_t read_limit              # ns that a request may take to come
+    uint32_t streams_max            # requests at a time, those counted whose client has gone; 0: the pool of queries is the bound
+    uint32_t requests               # of `first`
+    uint32_t open                   # those of them whose client waits
+    HttpRequest *first
+    HttpRequest *newest
+    uint32_t opened                 # requests so far
+    # ---- HTTP/1.1 ----
+    uint32_t needed                 # octets of input from input_done on that the request has at least
+    uint8_t continued               # 100 (Continue) was sent
+    uint8_t close                   # the response is the last
+    # ---- HTTP/2 ----
+    nghttp2_session *session        # owned
+    uint32_t resets                 # of streams, by either side
+    uint32_t idle_frames            # that ask for nothing
+    uint32_t waiting                # octets of replies that wait for the client's windows
+    uint8_t draining                # no further requests
+    uint8_t greeted                 # the client's SETTINGS have come
+
+cdef HttpConnection *http_connection_begin(TcpConnection *base) noexcept nogil      # what versions have in common
+cdef void http_connection_free(HttpConnection *connection) noexcept nogil           # its requests, but for those under way
+cdef HttpRequest *http_request_begin(HttpConnection *connection) noexcept nogil     # NULL: out of memory
+cdef void http_request_free(HttpRequest *request) noexcept nogil
+# Nobody waits for it: it goes, now or when its query has ended.
+cdef void http_request_leave(HttpRequest *request) noexcept nogil
+# A copy of the target. False: out of memory.
+cdef bint http_request_target(HttpRequest *request, const uint8_t *octets, uint32_t length) noexcept nogil
+# More of the body; above `most` it is dropped, and `too_large`. False: out of memory.
+cdef bint http_request_body(HttpRequest *request, const uint8_t *octets, uint32_t length, uint32_t most) noexcept nogil
+# Whether another query may begin: of the connections that hold queries the one that holds most is refused when the pool is empty.
+cdef bint http_may_ask(HttpConnection *connection) noexcept nogil
+# The query of a request has ended. False: nobody waits for its response, and the request may be gone. connection_answered follows.
+cdef bint http_query_ended(HttpRequest *request) noexcept nogil
+# Room for a reply of this many octets. NULL: the connection has ended.
+cdef uint8_t *http_reply_alloc(HttpRequest *request, uint32_t size) noexcept nogil
+# The field `date` of now (RFC 9110 6.6.1), 29 octets.
+cdef const char *http_date(const HttpConnection *connection) noexcept nogil
+cdef const char *http_reason(uint16_t status) noexcept nogil

@@ -1,0 +1,186 @@
+"""Requests of HTTP. The contract is in engine/http/request.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
+from libc.stdio cimport snprintf
+from libc.string cimport memcpy, memset
+from libc.time cimport gmtime_r, time, time_t, tm
+from fastdns.engine.http.memory cimport http_alloc, http_free, http_realloc
+from fastdns.engine.io.connection cimport TcpConnection, connection_end, connection_server
+from fastdns.walk.query cimport WORKERS_MAX, ServerTable, Worker
+
+cdef enum:
+    MILLISECOND = 1000000
+    BODY_FIRST = 384                # octets of a body's first buffer
+
+cdef struct Date:                   # of a worker
+    time_t second
+    char text[32]
+
+cdef Date dates[WORKERS_MAX]
+cdef HttpConnection *heaviest[WORKERS_MAX]      # which held most queries when it began its last one; or NULL
+cdef const char *DAYS = "SunMonTueWedThuFriSat"
+cdef const char *MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
+
+
+# ---- connections ----
+
+cdef HttpConnection *http_connection_begin(TcpConnection *base) noexcept nogil:
+    cdef HttpConnection *connection = <HttpConnection *>base
+    cdef const ServerTable *server = connection_server(base)
+    connection.read_limit = <int64_t>server.read_timeout * MILLISECOND if server != NULL else base.limit
+    connection.streams_max = base.service.max_streams
+    return connection
+
+
+cdef void http_connection_free(HttpConnection *connection) noexcept nogil:
+    cdef HttpRequest *request = connection.first
+    cdef HttpRequest *following
+    if heaviest[worker_of(connection).id] == connection:
+        heaviest[worker_of(connection).id] = NULL
+    while request != NULL:
+        following = request.next
+        http_request_leave(request)
+        request = following
+
+
+cdef inline Worker *worker_of(const HttpConnection *connection) noexcept nogil:
+    return connection.base.tcp.base.worker
+
+
+cdef bint http_may_ask(HttpConnection *connection) noexcept nogil:
+    cdef const Worker *worker = worker_of(connection)
+    cdef HttpConnection *most = heaviest[worker.id]
+    if most == NULL or connection.base.outstanding >= most.base.outstanding:
+        heaviest[worker.id] = most = connection
+    return most != connection or worker.free != NULL or worker.pool_made < worker.pool_limit or connection.base.outstanding == 0
+
+
+cdef bint http_query_ended(HttpRequest *request) noexcept nogil:
+    request.under_way = 0
+    if not request.gone:
+        return not request.answered     # its deadline may be over
+    http_request_free(request)
+    return False
+
+
+# ---- requests ----
+
+cdef HttpRequest *http_request_begin(HttpConnection *connection) noexcept nogil:
+    cdef HttpRequest *request = <HttpRequest *>http_alloc(&connection.base, sizeof(HttpRequest))
+    if request == NULL:
+        return NULL
+    memset(request, 0, sizeof(HttpRequest))
+    request.connection = connection
+    request.since = worker_of(connection).now
+    request.previous = connection.newest
+    if request.previous != NULL:
+        request.previous.next = request
+    else:
+        connection.first = request
+    connection.newest = request
+    connection.requests += 1
+    connection.open += 1
+    connection.opened += 1
+    return request
+
+
+cdef void http_request_free(HttpRequest *request) noexcept nogil:
+    cdef HttpConnection *connection = request.connection
+    if request.previous != NULL:
+        request.previous.next = request.next
+    else:
+        connection.first = request.next
+    if request.next != NULL:
+        request.next.previous = request.previous
+    else:
+        connection.newest = request.previous
+    connection.requests -= 1
+    connection.waiting -= request.out_length
+    http_free(&connection.base, request.target)
+    http_free(&connection.base, request.body)
+    http_free(&connection.base, request.reply)
+    http_free(&connection.base, request)
+
+
+cdef void http_request_leave(HttpRequest *request) noexcept nogil:
+    if request.gone:
+        return
+    request.connection.open -= 1
+    if request.under_way:
+        request.gone = 1
+    else:
+        http_request_free(request)
+
+
+cdef bint http_request_target(HttpRequest *request, const uint8_t *octets, uint32_t length) noexcept nogil:
+    request.target = <uint8_t *>http_alloc(&request.connection.base, length)
+    if request.target == NULL:
+        return False
+    memcpy(request.target, octets, length)
+    request.target_length = length
+    return True
+
+
+cdef bint http_request_body(HttpRequest *request, const uint8_t *octets, uint32_t length, uint32_t most) noexcept nogil:
+    cdef uint32_t size = request.body_length + length
+    cdef uint8_t *bigger
+    if length == 0:
+        return True
+    if size > most:
+        http_free(&request.connection.base, request.body)
+        request.body = NULL
+        request.body_length = request.body_size = 0
+        request.too_large = 1
+        return True
+    if size > request.body_size:
+        size = max(<uint32_t>BODY_FIRST, size if request.body_length == 0 else min(most, size + size // 2))
+        bigger = <uint8_t *>http_realloc(&request.connection.base, request.body, size)
+        if bigger == NULL:
+            return False
+        request.body = bigger
+        request.body_size = size
+    memcpy(request.body + request.body_length, octets, length)
+    request.body_length += length
+    return True
+
+
+cdef uint8_t *http_reply_alloc(HttpRequest *request, uint32_t size) noexcept nogil:
+    cdef TcpConnection *base = &request.connection.base
+    request.reply = <uint8_t *>http_alloc(base, size)
+    if request.reply == NULL:
+        connection_end(base.tcp, base)
+        return NULL
+    return request.reply
+
+
+# ---- fields ----
+
+cdef const char *http_date(const HttpConnection *connection) noexcept nogil:
+    cdef Date *date = &dates[worker_of(connection).id]
+    cdef time_t now = time(NULL)
+    cdef tm parts
+    if date.second != now:
+        gmtime_r(&now, &parts)
+        snprintf(date.text, sizeof(date.text), b"%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", DAYS + 3 * parts.tm_wday, parts.tm_mday,
+                 MONTHS + 3 * parts.tm_mon, parts.tm_year + 1900, parts.tm_hour, parts.tm_min, parts.tm_sec)
+        date.second = now
+    return date.text
+
+
+cdef const char *http_reason(uint16_t status) noexcept nogil:
+    if status == 200:
+        return b"OK"
+    if status == 400:
+        return b"Bad Request"
+    if status == 404:
+        return b"Not Found"
+    if status == 431:
+        return b"Request Header Fields Too Large"
+    if status == 500:
+        return b"Internal Server Error"
+    if status == 501:
+        return b"Not Implemented"
+    if status == 503:
+        return b"Service Unavailable"
+    if status == 505:
+        return b"HTTP Version Not Supported"
+    return b""

@@ -1,0 +1,124 @@
+"""DNS over TCP. The contract is in engine/io/framing.pxd."""
+from libc.stdint cimport uint8_t, uint32_t, int64_t
+from fastdns.walk.query cimport Carrier, Query, ServerTable
+from fastdns._mux cimport query_accept, query_run, query_streamed, query_write
+from fastdns.engine.io.connection cimport (INPUT_SIZE, TcpConnection, connection_answered, connection_end, connection_end_transfer,
+                                           connection_may_read, connection_query, connection_reserve, connection_server)
+from fastdns._wire cimport HEADER_SIZE, IGNORE, MESSAGE_MAX, Acceptance, load16, store16, wire_reject
+
+
+# ---- reading ----
+
+cdef uint32_t wanted(const TcpConnection *connection) noexcept nogil:
+    if connection.input_used - connection.input_done < 2:
+        return INPUT_SIZE
+    return max(<uint32_t>INPUT_SIZE, <uint32_t>load16(connection.input + connection.input_done) + 2)
+
+
+cdef void read_messages(TcpConnection *connection) noexcept nogil:
+    """Runs all complete messages that the connection may ask now."""
+    cdef uint32_t left, size
+    while connection_may_read(connection):
+        left = connection.input_used - connection.input_done
+        if left < 2:
+            break
+        size = load16(connection.input + connection.input_done)
+        if left < 2 + size:
+            break
+        connection.input_done += 2 + size
+        on_message(connection, connection.input + connection.input_done - size, size)
+
+
+cdef void on_message(TcpConnection *connection, const uint8_t *packet, uint32_t size) noexcept nogil:
+    cdef const ServerTable *server = connection_server(connection)
+    cdef Query *q
+    if server != NULL and server.max_tcp_queries and connection.queries + 1 >= server.max_tcp_queries:
+        connection.last = 1
+    q = connection_query(connection)
+    if q != NULL and query_accept(q, packet, size, connection.transport, connection.listener, connection.generation, &TCP, connection):
+        connection.outstanding += 1
+        query_run(q)
+
+
+# ---- writing ----
+
+cdef uint32_t message_size(const uint8_t *octets) noexcept nogil:
+    return 2 + <uint32_t>load16(octets)
+
+
+cdef void reject_message(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+    cdef TcpConnection *connection = <TcpConnection *>q.connection
+    cdef uint8_t *out
+    cdef uint32_t size
+    if how == IGNORE:
+        return
+    out = connection_reserve(connection, 2 + HEADER_SIZE + 260)
+    if out != NULL:
+        size = wire_reject(q.packet, &q.message, how, rcode, out + 2)
+        store16(out, size)
+        connection.output_used += 2 + size
+
+
+cdef void end_unserved(Query *q) noexcept nogil:
+    (<TcpConnection *>q.connection).last = 1
+
+
+cdef void send_reply(Query *q) noexcept nogil:
+    cdef TcpConnection *connection = <TcpConnection *>q.connection
+    cdef uint8_t *out
+    cdef uint32_t size
+    if not connection.broken:
+        out = connection_reserve(connection, 2 + q.reply.message_size)
+        if out != NULL:
+            size = query_write(q, out + 2)
+            store16(out, size)
+            connection.output_used += 2 + size
+    connection_answered(connection)
+
+
+cdef void no_reply(Query *q) noexcept nogil:
+    connection_answered(<TcpConnection *>q.connection)
+
+
+cdef void begin_stream(Query *q) noexcept nogil:
+    cdef TcpConnection *connection = <TcpConnection *>q.connection
+    if connection.broken or connection.transfer != NULL:
+        q.stream.close(q.stream)
+        query_streamed(q, 0)
+    else:
+        connection.transfer = q
+        connection.transferred = 0
+    connection_answered(connection)
+
+cdef Carrier TCP
+TCP.reject = reject_message
+TCP.unserved = end_unserved
+TCP.send = send_reply
+TCP.dropped = no_reply
+TCP.stream = begin_stream
+
+
+cdef bint pull_stream(TcpConnection *connection) noexcept nogil:
+    cdef uint8_t *out = connection_reserve(connection, 2 + MESSAGE_MAX)
+    cdef int64_t size
+    if out == NULL:
+        return False
+    size = connection.transfer.stream.pull(connection.transfer.stream, out + 2, MESSAGE_MAX)
+    if size > 0:
+        store16(out, <uint32_t>size)
+        connection.output_used += 2 + <uint32_t>size
+        connection.transferred += <uint32_t>size
+        connection.idle_since = connection.tcp.base.worker.now
+        return True
+    connection_end_transfer(connection)
+    if size < 0:
+        connection_end(connection.tcp, connection)
+    return False
+
+
+dns_framing.size = sizeof(TcpConnection)
+dns_framing.outstanding_max = OUTSTANDING_MAX
+dns_framing.wanted = wanted
+dns_framing.input = read_messages
+dns_framing.message_size = message_size
+dns_framing.pull = pull_stream
