@@ -3,7 +3,7 @@ import os
 import resource
 
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
+from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from fastdns.engine.timer cimport Wheel, wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
 from fastdns.system.atomic cimport atomic_add32, atomic_peek32
