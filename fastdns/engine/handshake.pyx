@@ -10,9 +10,8 @@ from fastdns.system.atomic cimport atomic_add32, atomic_peek32
 from fastdns.system.hash cimport hash_octets, hash_seed
 from fastdns.system.mailbox cimport (Mailbox, MailboxItem, mailbox_begin_sleep, mailbox_clear, mailbox_empty, mailbox_end_sleep, mailbox_open,
                                      mailbox_post, mailbox_take)
-from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, IPPROTO_TCP, SHUT_RDWR,
-                                    TCP_NODELAY, close, epoll_create1, epoll_ctl, epoll_event, epoll_wait, recv, setsockopt, shutdown,
-                                    socket_clock)
+from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, SHUT_RDWR, close,
+                                    epoll_create1, epoll_ctl, epoll_event, epoll_wait, recv, shutdown, socket_clock)
 from fastdns.system.thread cimport thread_start
 from fastdns.engine.io.connection cimport service_leave_place, service_ref, service_unref
 from fastdns.tls.record cimport TLS_DONE, TLS_FAILED, TLS_WANTS_WRITE, TlsStatus, tls_accept, tls_end, tls_feed, tls_handshake
@@ -201,9 +200,7 @@ cdef void on_timeout(Timer *timer, Worker *worker) noexcept nogil:
 
 cdef void on_client(Handshake *handshake) noexcept nogil:
     """The library's object is made with the first octets: who says nothing costs little."""
-    cdef int one = 1
     link_handshake(handshake)
-    setsockopt(handshake.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
     watch(handshake, EPOLL_CTL_ADD, EPOLLIN)
     wheel_start(&threads[handshake.thread].wheel, &handshake.timer, handshake.deadline)
 

@@ -37,7 +37,7 @@ class Endpoint:
     """A page at an address and path, of one configuration."""
 
     def __init__(self, address: str, path: str, page: Page, tls: Any = None) -> None:
-        """``address`` is ``host:port``, the host empty for all addresses; ``tls`` an `ssl.SSLContext`."""
+        """``address`` is ``host:port``, the host empty for all addresses; ``tls`` has an `ssl.SSLContext` as ``context``."""
         self.address = address
         self.path = path
         self.page = page
@@ -157,7 +157,7 @@ class _Listener:
         if tls is not None:
             from fastdns.httpd.secure import SecureListener
 
-            self.secure: Any = SecureListener(sock, lambda: self.tls, self.answer)
+            self.secure: Any = SecureListener(sock, lambda: self.tls.context, self.answer)
             return
         self.secure = None
         sock.setblocking(False)

@@ -20,7 +20,7 @@ class SecureListener:
     """Serves a listening socket until `close`."""
 
     def __init__(self, listener: socket.socket, context: Callable[[], ssl.SSLContext], answer: Callable[[Request], Reply]) -> None:
-        """``context`` is called for each connection, so that a reload can change certificates."""
+        """``context`` is called for each connection, so that certificates can change."""
         self.listener = listener
         self.context = context
         self.answer = answer

@@ -29,10 +29,10 @@ def version() -> list[str]:
 
 def features() -> list[str]:
     """What this build is made of, a line each: compiler and libraries of the build, then what it runs with. After the version for ``-version``."""
-    import ssl
+    from fastdns.tls.context import library_version
 
     built = json.loads(Path(fastdns.__file__).with_name("features.json").read_text())
-    return [*(f"{name}: {value}" for name, value in built.items()), f"tls: {ssl.OPENSSL_VERSION}", f"packages: {', '.join(_packages())}"]
+    return [*(f"{name}: {value}" for name, value in built.items()), f"tls: {library_version()}", f"packages: {', '.join(_packages())}"]
 
 
 def _packages() -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Keys of session tickets. The contract is in tls/tickets.pxd."""
 from libc.stdint cimport uint8_t, int64_t
-from libc.string cimport memcmp, memcpy, memmove, memset
+from libc.string cimport memcmp, memcpy, memmove
 from fastdns.system.socket cimport socket_clock
 from fastdns.tls.openssl cimport (OPENSSL_cleanse, OSSL_MAC_PARAM_DIGEST, OSSL_MAC_PARAM_KEY, OSSL_PARAM, RAND_bytes, SSL_SESSION,
                                   SSL_TICKET_RETURN, SSL_TICKET_RETURN_IGNORE_RENEW, SSL_TICKET_RETURN_USE, SSL_TICKET_RETURN_USE_RENEW,
@@ -118,6 +118,7 @@ cdef int tickets_use(SSL_CTX *context) noexcept nogil:
 def handed() -> bytes:
     """The keys; see tls/tickets.pyi."""
     cdef TicketKey copy[KEYS]
+    newest_key(&copy[0])            # so that tickets made from now on are good there, too
     ticket_lock()
     memcpy(copy, keys, sizeof(copy))
     ticket_unlock()

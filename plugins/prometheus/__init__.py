@@ -27,6 +27,8 @@ def setup(controller: Controller) -> Recorder:
     if runtime:
         process.register_runtime()
     controller.on_started(lambda: start(controller))
+    if tls is not None:
+        controller.on_started(tls.keep_renewed)
     Endpoint(address, "/metrics", page, tls).follow(controller)
     recorder = Recorder("prometheus")
     controller.on_complete(lambda: show(recorder, controller.config))

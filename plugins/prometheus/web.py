@@ -6,11 +6,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile import CorefileError
+from fastdns.tls.renewal import Renewal, states_of
 
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["load"]
+__all__ = ["WebContext", "load"]
 
 VERSIONS = {"TLS10": "TLSv1", "TLS11": "TLSv1_1", "TLS12": "TLSv1_2", "TLS13": "TLSv1_3"}
 CLIENT_AUTH = ("NoClientCert", "RequestClientCert", "RequireAnyClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert")
@@ -21,7 +22,29 @@ FIELDS = (
 )  # fmt: skip
 
 
-def load(path: str) -> ssl.SSLContext | None:
+class WebContext:
+    """What the endpoint shakes hands with."""
+
+    def __init__(self, fields: dict[str, Any], folder: str) -> None:
+        """``fields`` are those of tls_server_config. OSError, ValueError."""
+        self._fields = fields
+        self._folder = folder
+        self._files = [os.path.join(folder, fields[name]) for name in ("cert_file", "key_file", "client_ca_file") if fields.get(name)]
+        self._states = states_of(self._files)
+        self._renewal: Renewal | None = None
+        #: Of the files as they were read last.
+        self.context = _context(fields, folder)
+
+    def renew(self) -> None:
+        """Read the files again. OSError, ValueError: everything stays."""
+        self.context = _context(self._fields, self._folder)
+
+    def keep_renewed(self) -> None:
+        """From now on renew whenever the files change."""
+        self._renewal = Renewal(self, self._files, self._states, "plugin/prometheus")
+
+
+def load(path: str) -> WebContext | None:
     """A context for the file's certificates; None where it has no TLS, for plain HTTP. Raises CorefileError."""
     import yaml
 
@@ -46,7 +69,7 @@ def load(path: str) -> ssl.SSLContext | None:
     if unknown:
         raise CorefileError(f"TLS config file {path}: field {unknown[0]} not found in tls_server_config")
     try:
-        return _context(fields, os.path.dirname(path))
+        return WebContext(fields, os.path.dirname(path))
     except (OSError, ValueError) as error:
         raise CorefileError(f"TLS config file {path}: {error}") from error
 

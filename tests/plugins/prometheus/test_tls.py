@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 import ssl
 import urllib.request
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fastdns.corefile import CorefileError
 from fastdns.plugins.prometheus.web import _openssl_name, load
 from tests.server import Server
-from tests.waiting import REPLY
+from tests.waiting import REPLY, until
 
 Serve = Callable[..., Server]
 
@@ -97,8 +98,9 @@ def test_versions_and_suites(certificates: Path) -> None:
     path = certificates / "web.yml"
     suites = "[TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256]"
     path.write_text(f"tls_server_config: {{{PAIR}, min_version: TLS12, max_version: TLS13, cipher_suites: {suites}}}")
-    context = load(str(path))
-    assert context is not None
+    loaded = load(str(path))
+    assert loaded is not None
+    context = loaded.context
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
     names = {cipher["name"] for cipher in context.get_ciphers()}
     assert {"ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"} <= names
@@ -154,3 +156,22 @@ def test_from_http_to_tls_and_back(serve: Serve, certificates: Path) -> None:
     path.write_text("")
     server.reload(corefile)
     assert "coredns_build_info" in server.get(server.ports["port2"], "/metrics")
+
+
+def test_a_renewed_certificate(serve: Serve, certificates: Path, tmp_path: Path) -> None:
+    """Taken up from the disk, unless it does not fit."""
+    folder = Path(shutil.copytree(certificates, tmp_path / "certificates"))
+    path = folder / "web.yml"
+    path.write_text(f"tls_server_config: {{{PAIR}}}")
+    server = serve(COREFILE.replace("FILE", str(path)))
+
+    def shown() -> str:
+        return ssl.get_server_certificate(("localhost", server.ports["port2"]), timeout=REPLY)
+
+    for suffix in ("pem", "key"):
+        (folder / f"server.{suffix}").write_bytes((folder / f"client.{suffix}").read_bytes())
+    renewed = (folder / "client.pem").read_text()
+    until(lambda: shown() == renewed, "the renewal")
+    (folder / "server.key").write_bytes((folder / "ca.key").read_bytes())
+    server.wait_log(r"^\[ERROR\] plugin/prometheus: .* have changed and cannot be used: .*(?i:mismatch)")
+    assert shown() == renewed
