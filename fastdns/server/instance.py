@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fastdns.engine.service import Service
     from fastdns.fronts.front import Settings
     from fastdns.fronts.listener import FrontListener
+    from fastdns.tls.credentials import Credentials
 
 __all__ = ["Instance"]
 
@@ -102,13 +103,15 @@ class Instance:
         self.chains = engine.publish(prepared or self.prepare(engine))
         for label, service in self.services.items():
             self.listeners[label].adopt(service)  # type: ignore[arg-type]
-            if service.context is not None:
-                service.context.keep_renewed()
+        for credentials in self._credentials():
+            credentials.keep_renewed()
         for label, settings in self.settings.items():
             self.listeners[label].adopt(settings)  # type: ignore[arg-type]
 
     def leave(self, engine: Engine, successor: Instance) -> None:
         """Stop serving the addresses that the successor does not take over. Replies to queries in progress are still sent through them."""
+        for credentials in self._credentials():
+            credentials.stop_renewing()
         kept = {id(listener) for listener in successor.listeners.values()}
         left = [listener for listener in self.listeners.values() if id(listener) not in kept]
         for listener in left:
@@ -138,6 +141,10 @@ class Instance:
             if standing.get(label) is not listener:
                 listener.close()
         self.configuration.discard()
+
+    def _credentials(self) -> list[Credentials]:
+        """Of the addresses that the workers serve with TLS, each as often as it is used."""
+        return [server.tls for server in self.servers if server.address in self.services and server.tls is not None]
 
     def _service(self, server: Server) -> Service:
         """What clients of an address get from the workers. OSError, ValueError."""

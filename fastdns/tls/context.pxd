@@ -6,7 +6,7 @@ one moment, and connections that stand keep the one they have.
 from libc.stdint cimport uint8_t, uint32_t
 from fastdns.tls.openssl cimport SSL, SSL_CTX
 
-cdef struct TlsContext:             # counted: a listener's, and one of each handshake that has not begun
+cdef struct TlsContext:             # freed with its last holder: the Context, and each service of a listening address
     uint32_t references             # atomic
     uint32_t lock                   # of `current`, held for a few instructions
     SSL_CTX *current
@@ -18,8 +18,7 @@ cdef class Context:
     cdef readonly str authority
     cdef readonly tuple alpn
     cdef bytes _protocols           # as TLS has them, each with its length in front
-    cdef list _states               # of the files, from before they were read
-    cdef object _renewal
+    cdef readonly list states       # of the files, from before they were first read
     cdef object __weakref__
     cdef int _begin(self, str certificate, str key, str authority, alpn) except -1
     cdef SSL_CTX *_build(self) except NULL

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from fastdns.tls.renewal import State
+
 #: Words of ``client_auth``.
 CLIENT_AUTH: tuple[str, ...]
 
@@ -28,10 +30,11 @@ class Context:
     @property
     def files(self) -> list[str]:
         """Certificate, key and CA certificates, as far as they are given."""
+    @property
+    def states(self) -> list[State]:
+        """Of the files before they were first read, for `fastdns.tls.renewal.Renewal`."""
     def renew(self) -> None:
         """Read the files again; connections from now on use what they have. OSError, TlsError: then everything stays."""
-    def keep_renewed(self) -> None:
-        """From now on renew whenever the files change, for as long as the context is in use."""
 
 class ServerContext(Context):
     """Of a listening address. TLS 1.2 and later, without renegotiation, compression and early data.

@@ -25,7 +25,7 @@ from fastdns.tls.openssl cimport (BIO, BIO_free, BIO_new_mem_buf, CRYPTO_EX_DATA
                                   SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_new, SSL_select_next_proto, TLS1_2_VERSION, TLS_client_method,
                                   TLS_server_method, X509, X509_STORE, X509_STORE_CTX, X509_STORE_add_cert, X509_V_FLAG_PARTIAL_CHAIN,
                                   X509_VERIFY_PARAM_set_flags, X509_free)
-from fastdns.tls.renewal import Renewal, states_of
+from fastdns.tls.renewal import states_of
 from fastdns.tls.stores import system_store
 from fastdns.tls.tickets cimport tickets_use
 
@@ -281,7 +281,7 @@ cdef class Context:
         self.authority = authority
         self.alpn = tuple(alpn)
         self._protocols = b"".join(bytes([len(name)]) + name.encode() for name in self.alpn)
-        self._states = states_of(self.files)
+        self.states = states_of(self.files)
         self.renew()
         return 0
 
@@ -291,10 +291,6 @@ cdef class Context:
 
     def renew(self) -> None:
         self._replace(self._build())
-
-    def keep_renewed(self) -> None:
-        if self._renewal is None and self.files:
-            self._renewal = Renewal(self, self.files, self._states, "plugin/tls")
 
     cdef SSL_CTX *_build(self) except NULL:
         raise TypeError("a context is a server's or a client's")

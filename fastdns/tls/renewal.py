@@ -14,7 +14,7 @@ from typing import Protocol
 from fastdns import control
 from fastdns.telemetry.log import Log
 
-__all__ = ["Renewable", "Renewal", "states_of"]
+__all__ = ["Renewable", "Renewal", "State", "states_of"]
 
 #: Between two looks at the files. A change is taken up by the look after the one that finds it, when nothing more has changed.
 SECONDS = 1.0
@@ -31,7 +31,7 @@ class Renewable(Protocol):
 
 
 class Renewal:
-    """The watch over the files of one owner, who keeps it: it ends with the owner."""
+    """The watch over the files of one owner, who keeps it: it ends with the owner, or by `end`."""
 
     def __init__(self, owner: Renewable, files: Sequence[str], states: list[State], log: str) -> None:
         """``states`` is what `states_of` said before the owner read the files; ``log`` names the source of log lines."""
@@ -40,6 +40,11 @@ class Renewal:
         self._owner = weakref.ref(owner)
         self._read = self._seen = states
         _watch(self)
+
+    def end(self) -> None:
+        """Nothing is read any more from now on."""
+        with _lock:
+            _watched.discard(self)
 
     def look(self) -> None:
         """Compare the files with what was read."""

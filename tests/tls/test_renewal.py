@@ -97,3 +97,15 @@ def test_renewed_authorities(serve: Callable[..., Server]) -> None:
     (server.folder / "ca.pem").write_bytes((server.folder / "ca.pem").read_bytes() + stranger)
     until(lambda: is_served("stranger"), "the renewal")
     assert is_served("client")
+
+
+def test_after_a_reload_once(serve: Callable[..., Server]) -> None:
+    """The files are the new configuration's, and no longer the former one's."""
+    server = serve(COREFILE, prepare=write_certificates)
+    server.reload(COREFILE.replace("whoami", "any\n whoami"))
+    write_certificate(server.folder, "server", "renewed.test")
+    until(lambda: name(server) == "renewed.test", "the renewal")
+    write_certificate(server.folder, "server", "again.test")
+    until(lambda: name(server) == "again.test", "the second renewal")
+    server.wait_log(r"(?s)(ca\.pem again\n.*){2}")
+    assert server.log().count("ca.pem again") == 2
