@@ -94,10 +94,15 @@ cdef struct HttpConnection:
     uint8_t close                   # the response is the last
     # ---- HTTP/2 ----
     nghttp2_session *session        # owned
+    uint8_t head[9]                 # of the frame that comes
+    uint8_t head_used
+    uint32_t skipped                # octets up to the next head
+    int32_t newest_reset            # the stream that the client has reset last
     uint32_t resets                 # of streams, by either side
     uint32_t idle_frames            # that ask for nothing
     uint32_t waiting                # octets of replies that wait for the client's windows
     uint8_t draining                # no further requests
+    uint8_t has_reset               # this side has reset a stream: what comes on streams that are not there may be of one
     uint8_t greeted                 # the client's SETTINGS have come
 
 cdef HttpConnection *http_connection_begin(TcpConnection *base) noexcept nogil      # what versions have in common

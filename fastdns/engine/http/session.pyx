@@ -12,6 +12,7 @@ from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_GRPC, C
                                           http_connection_free, http_date, http_request_begin, http_request_body, http_request_leave,
                                           http_request_target, nghttp2_session)
 from fastdns.engine.io.connection cimport INPUT_SIZE, OUTPUT_PAUSE, TcpConnection, connection_end, connection_reserve, connection_server
+from fastdns._wire cimport load32
 from fastdns.walk.query cimport TRANSPORT_GRPC, ServerTable, worker_flush
 
 cdef enum:
@@ -21,7 +22,8 @@ cdef enum:
     RESETS_MAX = 200                # streams that are reset, if they are more than half of those that were opened (CVE-2023-44487, CVE-2025-8671)
     IDLE_FRAMES_MAX = 1000          # frames that ask for nothing (pings, settings, empty data...), beside ten for each request
     STREAMS_UNLIMITED = 2147483647
-    FRAME_TYPES = 10                # that RFC 9113 defines, from 0 on
+    PREFACE_SIZE = 24
+    FRAME_HEAD = 9
 
 cdef nghttp2_session_callbacks *callbacks
 cdef nghttp2_option *options
@@ -58,6 +60,7 @@ cdef int begin(TcpConnection *base) noexcept nogil:
     memory.realloc = reallocate
     memory.free = release
     connection.respond = respond
+    connection.skipped = PREFACE_SIZE
     if nghttp2_session_server_new3(&connection.session, callbacks, connection, options, &memory) != 0:
         connection.session = NULL
         return -1
@@ -111,7 +114,8 @@ cdef uint32_t wanted(const TcpConnection *base) noexcept nogil:
 
 cdef void read_frames(TcpConnection *base) noexcept nogil:
     cdef HttpConnection *connection = <HttpConnection *>base
-    cdef ssize_t size = nghttp2_session_mem_recv(connection.session, base.input + base.input_done, base.input_used - base.input_done)
+    cdef const uint8_t *octets = base.input + base.input_done
+    cdef ssize_t size = nghttp2_session_mem_recv(connection.session, octets, scan_frames(connection, octets, base.input_used - base.input_done))
     if base.broken:
         return
     base.input_done = base.input_used
@@ -133,14 +137,48 @@ cdef inline HttpRequest *request_of(nghttp2_session *session, int32_t stream) no
     return <HttpRequest *>nghttp2_session_get_stream_user_data(session, stream)
 
 
-cdef int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *data) noexcept nogil:
-    cdef HttpConnection *connection = <HttpConnection *>data
-    if head.type == NGHTTP2_HEADERS or head.type == NGHTTP2_DATA and (head.length or head.flags & NGHTTP2_FLAG_END_STREAM):
-        return 0
-    connection.idle_frames += 1
-    if is_flooded(connection):
-        terminate(connection, NGHTTP2_ENHANCE_YOUR_CALM)
-    return NGHTTP2_ERR_CALLBACK_FAILURE if connection.base.broken else 0
+cdef uint32_t scan_frames(HttpConnection *connection, const uint8_t *octets, uint32_t size) noexcept nogil:
+    """Looks at the heads of all frames before the library does, which passes over many of them without a word. Returns how many octets it may have."""
+    cdef uint32_t at = 0, step
+    while at < size:
+        if connection.skipped:
+            step = min(connection.skipped, size - at)
+            connection.skipped -= step
+        else:
+            step = min(FRAME_HEAD - connection.head_used, size - at)
+            memcpy(connection.head + connection.head_used, octets + at, step)
+            connection.head_used += <uint8_t>step
+            if connection.head_used == FRAME_HEAD and not may_come(connection, connection.head):
+                return at
+        at += step
+    return size
+
+
+cdef bint may_come(HttpConnection *connection, const uint8_t *head) noexcept nogil:
+    """Counts a frame that asks for nothing. False: the connection ends by it."""
+    cdef uint32_t length = load32(head) >> 8
+    cdef uint8_t kind = head[3]
+    cdef int32_t stream = <int32_t>(load32(head + 5) & 0x7fffffff)
+    connection.head_used = 0
+    connection.skipped = length
+    if kind == NGHTTP2_RST_STREAM:
+        connection.newest_reset = stream
+    elif (kind == NGHTTP2_HEADERS or kind == NGHTTP2_DATA) and is_closed(connection, stream):
+        terminate(connection, NGHTTP2_STREAM_CLOSED)
+        return False
+    if kind != NGHTTP2_HEADERS and (kind != NGHTTP2_DATA or length == 0 and not head[4] & NGHTTP2_FLAG_END_STREAM):
+        connection.idle_frames += 1
+        if is_flooded(connection):
+            terminate(connection, NGHTTP2_ENHANCE_YOUR_CALM)
+            return False
+    return True
+
+
+cdef inline bint is_closed(const HttpConnection *connection, int32_t stream) noexcept nogil:
+    """Whether both sides have ended a stream: nothing may come on it (RFC 9113 5.1), unless this side has reset some."""
+    if connection.has_reset or stream == 0 or stream > nghttp2_session_get_last_proc_stream_id(connection.session):
+        return False
+    return stream == connection.newest_reset or request_of(connection.session, stream) == NULL
 
 
 cdef int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *data) noexcept nogil:
@@ -169,6 +207,7 @@ cdef inline void call_by(TcpConnection *base, int64_t time) noexcept nogil:
 
 
 cdef int refuse(HttpConnection *connection, int32_t stream, uint32_t error) noexcept nogil:
+    connection.has_reset = 1
     return NGHTTP2_ERR_CALLBACK_FAILURE if nghttp2_submit_rst_stream(connection.session, NGHTTP2_FLAG_NONE, stream, error) < NGHTTP2_ERR_FATAL else 0
 
 
@@ -367,6 +406,7 @@ cdef int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, voi
     cdef HttpConnection *connection = <HttpConnection *>data
     cdef HttpRequest *request
     if frame.hd.type == NGHTTP2_RST_STREAM:
+        connection.has_reset = 1
         connection.resets += frame.rst_stream.error_code != NGHTTP2_NO_ERROR and not connection.draining
     elif frame.hd.flags & NGHTTP2_FLAG_END_STREAM and (frame.hd.type == NGHTTP2_DATA or frame.hd.type == NGHTTP2_HEADERS):
         request = request_of(session, frame.hd.stream_id)
@@ -477,7 +517,6 @@ if nghttp2_session_callbacks_new(&callbacks) != 0 or nghttp2_option_new(&options
     raise MemoryError
 nghttp2_option_set_no_auto_window_update(options, 1)
 nghttp2_option_set_no_closed_streams(options, 1)
-nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame)
 nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers)
 nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header)
 nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data)
