@@ -16,7 +16,9 @@ CORE := $(shell find fastdns plugins -type f \( -name '*.pyx' -o -name '*.pxd' -
 BENCH := $(shell find bench -type f \( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \))
 RECIPE := setup.py pyproject.toml tools/compilation.py
 VARIANT := $(FASTDNS_DEBUG) $(FASTDNS_SANITIZE) $(FASTDNS_COVERAGE)
-stamp = $(STAMPS)/$(1)-$(shell echo $(sort $(2)) $(VARIANT) | cksum | cut -d' ' -f1)
+# There once make quic has run.
+QUIC := $(wildcard build/quic/libfastdns_quic.a)
+stamp = $(STAMPS)/$(1)-$(shell echo $(sort $(2)) $(VARIANT) $(QUIC) | cksum | cut -d' ' -f1)
 ALL_BUILT := $(call stamp,all,$(CORE) $(BENCH))
 SERVER_BUILT := $(call stamp,server,$(CORE))
 
@@ -27,11 +29,11 @@ build: $(ALL_BUILT) $(STAMPS)/editable ## .venv with everything compiled in plac
 .PHONY: server
 server: $(firstword $(wildcard $(ALL_BUILT)) $(SERVER_BUILT)) $(STAMPS)/editable
 
-$(ALL_BUILT): $(CORE) $(BENCH) $(RECIPE) | $(STAMPS)/build-requirements
+$(ALL_BUILT): $(CORE) $(BENCH) $(RECIPE) $(QUIC) | $(STAMPS)/build-requirements
 	@$(BIN)/python setup.py -q build_ext --inplace
 	@rm -f $(STAMPS)/all-* && touch $@
 
-$(SERVER_BUILT): $(CORE) $(RECIPE) | $(STAMPS)/build-requirements
+$(SERVER_BUILT): $(CORE) $(RECIPE) $(QUIC) | $(STAMPS)/build-requirements
 	@FASTDNS_COMPILE=server $(BIN)/python setup.py -q build_ext --inplace
 	@rm -f $(STAMPS)/server-* && touch $@
 
@@ -52,6 +54,15 @@ $(STAMPS)/system: tools/system_packages.py
 	@$(PYTHON) tools/system_packages.py build
 	@mkdir -p $(STAMPS) && touch $@
 
+# quiche and BoringSSL, which quic:// and https3:// are written over: by cargo, in some minutes. What is built from then on has them.
+.PHONY: quic
+quic: | $(STAMPS)/quic-system ## the library of DNS over QUIC and over HTTP/3, for the next make build
+	@$(PYTHON) tools/quic_library.py
+
+$(STAMPS)/quic-system: tools/system_packages.py
+	@$(PYTHON) tools/system_packages.py quic
+	@mkdir -p $(STAMPS) && touch $@
+
 .PHONY: run
 run: server ## serves the sample cluster on 127.0.0.1:5353 and prints queries to try
 	@exec $(BIN)/python tools/sample.py run $(BIN)/fastdns
@@ -67,7 +78,8 @@ programs:
 
 # Most of their time is waiting, so as many at once as there are processors; what measures is alone.
 .PHONY: test
-test: programs build $(STAMPS)/test-requirements ## the tests, but for the slow ones
+test: programs quic $(STAMPS)/test-requirements ## the tests, but for the slow ones
+	@$(MAKE) -s --no-print-directory build
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not timing and not memory"
 	$(BIN)/python -m pytest -m "not slow and (timing or memory)"
 
@@ -92,9 +104,9 @@ format: $(STAMPS)/lint-requirements ## ruff's layout and import order
 	$(BIN)/ruff format .
 
 .PHONY: wheel
-wheel: build $(STAMPS)/wheel-requirements ## sdist in dist/, the wheel made from it and repaired in wheelhouse/
+wheel: quic build $(STAMPS)/wheel-requirements ## sdist in dist/, the wheel made from it and repaired in wheelhouse/
 	rm -rf dist wheelhouse
-	@mkdir -p build && $(BIN)/python -m build --no-isolation --outdir dist . > build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+	@mkdir -p build && FASTDNS_QUIC=$(CURDIR)/build/quic $(BIN)/python -m build --no-isolation --outdir dist . > build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --strip --wheel-dir wheelhouse dist/*.whl
 	$(BIN)/python tools/licenses.py wheel wheelhouse/*.whl
 	$(BIN)/python -m twine check --strict dist/*.tar.gz wheelhouse/*.whl

@@ -6,6 +6,7 @@ Environment switches (each keeps its own C files and objects, so that builds do 
 ``FASTDNS_SANITIZE=LIST`` gcc's ``-fsanitize=LIST``, for example ``address,undefined``
 ``FASTDNS_COVERAGE=1``    gcov counters
 ``FASTDNS_COMPILE=WHAT``  ``server``: without the modules of ``bench/``; ``nothing``: for commands and metadata of what is compiled in place
+``FASTDNS_QUIC=PATH``     what ``make quic`` has made, where it is not in build/quic
 ``CYTHON_CACHE_DIR=PATH`` C files are taken from there where every source they were made of is the same, in whatever folder it lies
 """
 
@@ -73,6 +74,10 @@ CRYPTO = Library("OpenSSL", "c", "openssl/params.h", "crypto", "OPENSSL_VERSION_
 NGHTTP2 = Library("nghttp2", "c", "nghttp2/nghttp2.h", "nghttp2", "NGHTTP2_VERSION")
 SSL = Library("OpenSSL", "c", "openssl/ssl.h", "ssl crypto", "OPENSSL_VERSION_TEXT")
 
+#: The module that is linked with the static library of ``make quic``, and where that lies; a build without it has no QUIC.
+QUIC = "fastdns.engine.quic.library"
+QUIC_LIBRARY = Path(os.environ.get("FASTDNS_QUIC", "build/quic"))
+
 #: Module -> the library it is written over.
 OVER = {
     "fastdns.expression.matcher": RE2,
@@ -91,7 +96,6 @@ LEVELS = {
     "fastdns.plugins.kubernetes.decode": "-O2",
     "fastdns.plugins.kubernetes.watch": "-O2",
     "fastdns.corefile": "-O1",
-    "fastdns.fronts": "-O1",
     "fastdns.server": "-O1",
     "fastdns.node": "-O1",
     "fastdns.plugins.auto": "-O1",
@@ -217,23 +221,36 @@ def extensions() -> list[Extension]:
             raise SystemExit(f"fastdns needs {library.name}: {library.header} is missing, install {system_packages.package(library.header)}")
     headers = sorted(str(path) for path in Path("fastdns").glob("*.h"))
     made = []
+    archive = QUIC_LIBRARY / "libfastdns_quic.a"
     for name, path in found.items():
         library = OVER.get(name)
         language = library.language if library else "c"
+        is_quic = name == QUIC
+        if is_quic and not archive.is_file():
+            forget_module(path)
+            continue
         made.append(
             Extension(
                 name,
                 [str(path)],
-                include_dirs=["fastdns", str(path.parent)],
-                depends=headers + ([fingerprint] if re.search("handler_init|FASTDNS_API", path.read_text()) else []),
+                include_dirs=["fastdns", str(path.parent), *[str(QUIC_LIBRARY / "include")] * is_quic],
+                depends=headers + ([fingerprint] if re.search("handler_init|FASTDNS_API", path.read_text()) else []) + [str(archive)] * is_quic,
                 define_macros=[("_GNU_SOURCE", "1")],
                 language=language,
-                libraries=library.link.split() if library else [],
+                libraries=library.link.split() if library else ["stdc++", "m"] if is_quic else [],
+                extra_objects=[str(archive)] if is_quic else [],
                 extra_compile_args=compile_args(language == "c++", level(name)),
-                extra_link_args=link_args(),
+                # Nothing outside sees a symbol of BoringSSL, which are those of OpenSSL, and it takes none from there.
+                extra_link_args=link_args() + ["-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic", "-Wl,--gc-sections", "-Wl,--strip-debug"] * is_quic,
             )
         )
     return made
+
+
+def forget_module(path: Path) -> None:
+    """Delete what an earlier build made of a module that this one leaves out."""
+    for built in path.parent.glob(f"{path.stem}.*.so"):
+        built.unlink()
 
 
 def forget_other_recipe() -> None:
@@ -272,9 +289,16 @@ class Build(compilation.BuildExtensions):
             "optimization": ("-O1" if SANITIZE else "-O0") if DEBUG or SANITIZE else "-O3, -O2 and -O1 for what does not run for each query",
             "sanitizers": SANITIZE or "none",
             "cython": Cython.__version__,
+            **quic_versions(),
             **{library.name: compilation.library_version(library.header, library.link, library.macro) for library in sorted(set(OVER.values()))},
         }
         (package / "features.json").write_text(json.dumps(features, indent=4) + "\n")
+
+
+def quic_versions() -> dict[str, str]:
+    """What the module of QUIC is made of, or what makes it."""
+    versions = QUIC_LIBRARY / "versions.json"
+    return json.loads(versions.read_text()) if versions.is_file() else {"QUIC": "none, make quic builds it"}
 
 
 def scripts() -> list[str]:

@@ -37,7 +37,6 @@ ORDER = [
     "fastdns.httpd",
     "fastdns.plugin",
     "fastdns.api",
-    "fastdns.fronts",
     "fastdns.server",
     "fastdns.testing",
     "fastdns.__main__",
@@ -66,7 +65,7 @@ UNTYPED = {
     "fastdns.bench.generator.client.tls": "an SSL_CTX of OpenSSL",
     "fastdns.bench.generator.connection.ssl": "an SSL of OpenSSL",
 }
-LOADS_BY_NAME = {"fastdns.setup.registry", "fastdns.fronts"}
+LOADS_BY_NAME = {"fastdns.setup.registry"}
 
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]*)|c?import[ \t]+(fastdns[\w.]*))", re.M)
 

@@ -1,9 +1,10 @@
-"""Adds the licences of shared libraries that are shipped with fastdns.
+"""Adds the licences of libraries that are shipped with fastdns: shared ones, and what the module of QUIC is linked with.
 
 python tools/licenses.py wheel WHEEL...             those that auditwheel has put into a wheel: NAME.dist-info/licenses/PACKAGE/
 python tools/licenses.py folder FOLDER LIBRARY...   those of libraries of this system: FOLDER/PACKAGE/
 
-The texts are those of the system's package that a library comes from, so this runs where the wheel was built. A library without any is an error.
+The texts are those of the system's package that a library comes from, and for QUIC those that make quic has put together, so this runs where the wheel
+was built. A library without any is an error.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ COMMON = re.compile(r"/usr/share/common-licenses/([\w.+-]*\w)")
 
 #: auditwheel's name of a library: a part of its checksum before the suffix.
 BUNDLED = re.compile(r"-[0-9a-f]{8}(?=\.so\b)")
+
+#: Of tools/quic_library.py.
+QUIC = Path(__file__).resolve().parent.parent / "build/quic/licenses"
 
 FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
 
@@ -69,6 +73,13 @@ def licences(libraries: list[Path]) -> dict[str, bytes]:
     return texts
 
 
+def quic_licences() -> dict[str, bytes]:
+    """CRATE/FILE -> text, of all that is in the library of tools/quic_library.py."""
+    if not QUIC.is_dir():
+        raise SystemExit(f"the licences of QUIC are missing: {QUIC} is where make quic puts them")
+    return {str(path.relative_to(QUIC)): path.read_bytes() for path in sorted(QUIC.rglob("*")) if path.is_file()}
+
+
 def add_to_wheel(wheel: Path) -> list[str]:
     """Rewrite a wheel with the licences of the libraries in it. Their names."""
     with zipfile.ZipFile(wheel) as archive:
@@ -77,7 +88,10 @@ def add_to_wheel(wheel: Path) -> list[str]:
     bundled = [name.rpartition("/")[2] for name in names if name.startswith("fastdns.libs/") and ".so" in name]
     record = next(name for name in names if name.endswith(".dist-info/RECORD"))
     folder = record.removesuffix("RECORD") + "licenses/"
-    texts = {folder + name: text for name, text in licences([located(BUNDLED.sub("", name)) for name in bundled]).items()}
+    found = licences([located(BUNDLED.sub("", name)) for name in bundled])
+    if any(name.startswith("fastdns/engine/quic/library.") and name.endswith(".so") for name in names):
+        found |= quic_licences()
+    texts = {folder + name: text for name, text in found.items()}
     lines = [
         f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b'=').decode()},{len(text)}\n"
         for name, text in texts.items()

@@ -1,7 +1,8 @@
 """What the system must have for a build and for the tests, looked for before either: the only list of it.
 
 python3 tools/system_packages.py build    what compiling needs; status 1 if something is missing and cannot be installed
-python3 tools/system_packages.py test     that, and the programs that tests start; tests that need one which is missing skip
+python3 tools/system_packages.py quic     that, and what make quic needs
+python3 tools/system_packages.py test     all of it, and the programs that tests start; tests that need one which is missing skip
 
 As root on Debian, Fedora, Alpine and what derives from them, missing packages are installed and named. Tests' programs are
 installed on Debian alone. Any other user gets the line to type. Needs nothing but Python's standard library.
@@ -25,8 +26,8 @@ from typing import NamedTuple
 
 PYTHON_OLDEST = (3, 11)
 
-#: The first that fetches by itself the version that a module asks for.
-GO_OLDEST = (1, 21)
+#: Programs of which an older one does not count, and how they tell: Go's first that fetches by itself the version that a module asks for, quiche's Rust.
+OLDEST = {"go": ((1, 21), "version"), "cargo": ((1, 88), "--version")}
 
 #: Where daemons lie, which an ordinary user's PATH may lack.
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -35,14 +36,15 @@ SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 class Need(NamedTuple):
     """Something a build or a test needs. A package may be several, with spaces; empty: part of the system's base."""
 
-    #: A program, a header with its suffix ``.h``, or a module of Python.
+    #: A program, a header with its suffix ``.h``, a shared library with its suffix ``.so``, or a module of Python.
     name: str
     debian: str
     fedora: str = ""
     alpine: str = ""
 
     def missing(self) -> bool:
-        kind: Callable[[str], object] = has_header if self.name.endswith(".h") else has_module if self.name in MODULES else program
+        kinds: dict[str, Callable[[str], object]] = {".h": has_header, ".so": has_library}
+        kind = kinds.get(Path(self.name).suffix, has_module if self.name in MODULES else program)
         return not kind(self.name)
 
 
@@ -58,6 +60,13 @@ BUILD = [
     Need("re2/re2.h", "libre2-dev", "re2-devel", "re2-dev"),
     Need("openssl/params.h", "libssl-dev", "openssl-devel", "openssl-dev"),
     Need("nghttp2/nghttp2.h", "libnghttp2-dev", "libnghttp2-devel", "nghttp2-dev"),
+]
+
+#: Of quiche and BoringSSL. Debian 12 has current Rust for its browsers, under names of its own; rustup's does too.
+QUIC = [
+    Need("cmake", "cmake", "cmake", "cmake"),
+    Need("cargo", "cargo-web rustc-web", "cargo rust", "cargo rust"),
+    Need("libclang.so", "libclang-dev", "clang-devel", "clang-dev"),
 ]
 
 TEST = [
@@ -98,10 +107,12 @@ SYSTEMS = [
 
 
 def program(name: str) -> str | None:
-    """The path of a program, found in the folders of daemons and Go's usual one too. A Go that is too old does not count."""
+    """The path of a program, found in the folders of daemons and Go's usual one too. One that is too old does not count."""
     path = shutil.which(name) or shutil.which(name, path=f"{SBIN}:/usr/local/go/bin")
-    if path and name == "go" and version(subprocess.run([path, "version"], text=True, capture_output=True, check=False).stdout) < GO_OLDEST:
-        return None
+    if path and name in OLDEST:
+        oldest, word = OLDEST[name]
+        if version(subprocess.run([path, word], text=True, capture_output=True, check=False).stdout) < oldest:
+            return None
     return path
 
 
@@ -113,14 +124,22 @@ def version(text: str) -> tuple[int, ...]:
 
 def offered(need: Need) -> bool:
     """Whether Debian has it in a version that does."""
-    if need.name != "go":
+    if need.name not in OLDEST:
         return True
-    policy = subprocess.run(["apt-cache", "policy", need.debian], text=True, capture_output=True, check=False).stdout
-    return version(policy.partition("Candidate:")[2]) >= GO_OLDEST
+    policy = subprocess.run(["apt-cache", "policy", need.debian.split()[0]], text=True, capture_output=True, check=False).stdout
+    return version(policy.partition("Candidate:")[2]) >= OLDEST[need.name][0]
 
 
 def has_module(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
+
+
+def has_library(name: str) -> bool:
+    """Whether a library lies where distributions put those of LLVM."""
+    stem = name.removesuffix(".so")
+    tops = (Path("/usr/lib"), Path("/usr/lib64"))
+    folders = [folder for top in tops for folder in (top, *top.glob("llvm*/lib*"), *top.glob("*-linux-gnu"))]
+    return any(next(folder.glob(f"{stem}*.so*"), None) for folder in folders)
 
 
 def has_header(name: str) -> bool:
@@ -156,7 +175,7 @@ def packages(needs: list[Need]) -> list[str]:
 
 def package(name: str) -> str:
     """The package of a header or a program here."""
-    return " ".join(packages([need for need in (*BUILD, *TEST) if need.name == name]))
+    return " ".join(packages([need for need in (*BUILD, *QUIC, *TEST) if need.name == name]))
 
 
 @contextmanager
@@ -194,11 +213,11 @@ def line(names: list[str]) -> str:
     return f"{here.typed} {' '.join(names)}" if here else f"the packages that Debian calls {' '.join(names)}"
 
 
-def ensure_build() -> str:
+def ensure_build(needs: list[Need] = BUILD) -> str:
     """Have all that compiling needs. Returns why that cannot be, or an empty text."""
     if sys.version_info < PYTHON_OLDEST:
         return f"fastdns needs Python {'.'.join(map(str, PYTHON_OLDEST))} or later, {sys.executable} is {sys.version.split()[0]}."
-    missing = [need for need in BUILD if need.missing()]
+    missing = [need for need in needs if need.missing()]
     here = system()
     if missing and here and os.geteuid() == 0 and install(here, packages(missing)):
         importlib.invalidate_caches()
@@ -222,10 +241,10 @@ def ensure_test() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    if arguments not in (["build"], ["test"]):
+    if arguments not in (["build"], ["quic"], ["test"]):
         print(__doc__)
         return 2
-    if failed := ensure_build():
+    if failed := ensure_build(BUILD if arguments == ["build"] else [*BUILD, *QUIC]):
         print(failed, file=sys.stderr)
         return 1
     if arguments == ["test"]:

@@ -1,4 +1,4 @@
-"""A listening address: one or more sockets for each worker, of each transport or, with a service, of TCP alone."""
+"""A listening address: one or more sockets for each worker, of each transport that it has: UDP and TCP, with a service TCP alone, or QUIC."""
 from libc.stdint cimport uint32_t
 from fastdns.engine.call cimport WorkerCall
 from fastdns.engine.service cimport Service
@@ -24,3 +24,4 @@ cdef class Listener:
     cdef Workers workers
     cdef object forget                      # the engine's: called with the listener when it is closed
     cdef Worker *worker_of(self, uint32_t i) noexcept
+    cdef bint has(self, uint32_t which) noexcept    # has sockets of this transport: UDP and TCP, where nothing else is said

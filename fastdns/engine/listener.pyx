@@ -11,6 +11,7 @@ from fastdns.engine.handshake cimport handshake_end, handshake_open
 from fastdns.engine.io.tcp cimport tcp_serve, tcp_transport
 from fastdns.engine.io.transport cimport TransportOps
 from fastdns.engine.loop cimport Loop, transport_count, transports
+from fastdns.engine.quic.endpoint cimport quic_transport
 
 cdef extern from *:
     """
@@ -65,7 +66,7 @@ cdef class Listener:
             raise MemoryError
         self.ending.call.run = end_listening
         for i in range(transport_count):
-            if service is not None and transports[i] != &tcp_transport:
+            if not self.has(i):
                 continue
             self.rows[i] = <ListenSocket **>calloc(self.count, sizeof(ListenSocket *))
             if self.rows[i] == NULL:
@@ -98,6 +99,9 @@ cdef class Listener:
             free(self.rows[i])
         free(self.ending)
 
+    cdef bint has(self, uint32_t which) noexcept:
+        return transports[which] == &tcp_transport or self.service is None and transports[which] != &quic_transport
+
     cdef Worker *worker_of(self, uint32_t i) noexcept:
         return &self.workers.loops[i % self.workers.count].base
 
@@ -126,10 +130,17 @@ cdef class Listener:
                 family, host = socket.AF_INET, "0.0.0.0"        # no IPv6 on this machine
         self.sockets += own
         if self.count > 1:
-            reuseport_spread(own[0].fileno(), self.count)
+            self._spread(which, own[0].fileno())
         for i, sock in enumerate(own):
             sock.setblocking(False)
             self._describe(which, i, sock)
+
+    def _spread(self, uint32_t which, int fd):
+        """Without the filter, the kernel spreads by a hash of the addresses."""
+        if transports[which].spread != NULL:
+            transports[which].spread(fd, self.count)
+        else:
+            reuseport_spread(fd, self.count)
 
     def _bound(self, uint32_t which, int family, str host):
         cdef const TransportOps *ops = transports[which]

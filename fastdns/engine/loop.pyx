@@ -19,6 +19,7 @@ from fastdns.system.socket cimport (EPOLLIN, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL
 from fastdns.engine.timer cimport wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
 from fastdns.engine.io.tcp cimport tcp_transport
 from fastdns.engine.io.udp cimport udp_transport
+from fastdns.engine.quic.endpoint cimport quic_transport
 from fastdns._wire cimport MESSAGE_MAX
 
 cdef enum:
@@ -35,6 +36,7 @@ cdef void register_transport(const TransportOps *ops):
 
 register_transport(&tcp_transport)  # first: of a port that the kernel chooses fewer are taken in UDP than in TCP
 register_transport(&udp_transport)
+register_transport(&quic_transport)     # behind UDP, whose buffers it shares
 
 
 # ---- services of the loop (WorkerOps) ----

@@ -13,15 +13,14 @@ from fastdns.corefile.errors import CorefileError
 from fastdns.corefile.zone import UDP_TRANSPORTS
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.servers import Server
-from fastdns.server.streams import STREAMS, doh_cells
+from fastdns.server.streams import QUIC, STREAMS, QuicRenewal, QuicSettings, doh_cells
 
 if TYPE_CHECKING:
     from fastdns.engine.chains import Chains, ServerSpec
     from fastdns.engine.engine import Engine
     from fastdns.engine.listener import Listener
+    from fastdns.engine.quic.listener import QuicListener
     from fastdns.engine.service import Service
-    from fastdns.fronts.front import Settings
-    from fastdns.fronts.listener import FrontListener
     from fastdns.tls.credentials import Credentials
 
 __all__ = ["Instance"]
@@ -43,11 +42,11 @@ class Instance:
         self.hooks = configuration.hooks
         self.servers = configuration.servers
         #: By address label.
-        self.listeners: dict[str, Listener | FrontListener] = {}
+        self.listeners: dict[str, Listener] = {}
         #: What clients of the encrypted transports of the workers get.
         self.services: dict[str, Service] = {}
-        #: Addresses with a front end.
-        self.settings: dict[str, Settings] = {}
+        #: Addresses of QUIC.
+        self.settings: dict[str, QuicSettings] = {}
         self.chains: Any = None
 
     @property
@@ -58,12 +57,12 @@ class Instance:
     def debug(self) -> bool:
         return any(config.debug for config in self.configuration.configs)
 
-    def open(self, engine: Engine, standing: dict[str, Listener | FrontListener], inherited: dict[str, list[int]]) -> None:
+    def open(self, engine: Engine, standing: dict[str, Listener], inherited: dict[str, list[int]]) -> None:
         """Open all addresses, except for those that another instance (``standing``) or process (``inherited``: descriptors) has open.
 
         Raises CorefileError after closing what was opened here.
         """
-        opened: list[Listener | FrontListener] = []
+        opened: list[Listener] = []
         for server in self.servers:
             label = server.address
             if server.transport in STREAMS:
@@ -86,13 +85,14 @@ class Instance:
                 raise CorefileError(f"Listen: listen {network} {join_host_port(server.host, server.port)}: bind: {reason}") from error
             opened.append(self.listeners[label])
 
-    def _bind(self, engine: Engine, server: Server, inherited: list[int]) -> Listener | FrontListener:
-        if server.transport == "dns" or server.transport in STREAMS:
-            return engine.bind(server.host, server.port, inherited, server.configs[0].sockets or 0, self.services.get(server.address))
-        from fastdns.fronts.listener import FrontListener
+    def _bind(self, engine: Engine, server: Server, inherited: list[int]) -> Listener:
+        if server.transport in QUIC:
+            from fastdns.engine.quic.listener import QuicListener
 
-        settings = self.settings[server.address]
-        return engine.place(lambda index, generation: FrontListener(engine, index, generation, server.transport, server.host, server.port, inherited, settings))
+            settings = self.settings[server.address]
+            place, sockets = (server.transport, server.host, server.port), server.configs[0].sockets or 0
+            return engine.place(lambda index, generation: QuicListener(engine.threads, engine._forget, index, generation, *place, inherited, sockets, settings))
+        return engine.bind(server.host, server.port, inherited, server.configs[0].sockets or 0, self.services.get(server.address))
 
     def prepare(self, engine: Engine) -> Chains:
         """Build the native chains; no query uses them yet."""
@@ -102,11 +102,15 @@ class Instance:
         """Publish the chains: workers use them from their next batch on."""
         self.chains = engine.publish(prepared or self.prepare(engine))
         for label, service in self.services.items():
-            self.listeners[label].adopt(service)  # type: ignore[arg-type]
+            self.listeners[label].adopt(service)
+        for server in self.servers:
+            settings = self.settings.get(server.address)
+            if settings is not None and settings.tls is not None:
+                listener: QuicListener = self.listeners[server.address]  # type: ignore[assignment]
+                listener.offer(settings)
+                settings.tls.follow(QuicRenewal(listener, settings))
         for credentials in self._credentials():
             credentials.keep_renewed()
-        for label, settings in self.settings.items():
-            self.listeners[label].adopt(settings)  # type: ignore[arg-type]
 
     def leave(self, engine: Engine, successor: Instance) -> None:
         """Stop serving the addresses that the successor does not take over. Replies to queries in progress are still sent through them."""
@@ -119,7 +123,7 @@ class Instance:
         if left:
             threading.Thread(target=self._close, args=(engine, left), name="close", daemon=True).start()
 
-    def _close(self, engine: Engine, listeners: list[Listener | FrontListener]) -> None:
+    def _close(self, engine: Engine, listeners: list[Listener]) -> None:
         # This includes earlier configurations: their queries may use the same sockets.
         former = list(engine.retired)
         while any(chains in engine.retired for chains in former):
@@ -135,7 +139,7 @@ class Instance:
         handlers = [handler for config in self.configuration.configs for handler in config.handlers]
         run_hooks([handler.close for handler in handlers if isinstance(handler, python.PythonHandler)], "Closing plugins")
 
-    def abandon(self, standing: dict[str, Listener | FrontListener]) -> None:
+    def abandon(self, standing: dict[str, Listener]) -> None:
         """Undo a configuration that was rejected after `open`: close its addresses and run its shutdown hooks."""
         for label, listener in self.listeners.items():
             if standing.get(label) is not listener:
@@ -144,7 +148,7 @@ class Instance:
 
     def _credentials(self) -> list[Credentials]:
         """Of the addresses that the workers serve with TLS, each as often as it is used."""
-        return [server.tls for server in self.servers if server.address in self.services and server.tls is not None]
+        return [server.tls for server in self.servers if server.transport != "dns" and server.tls is not None]
 
     def _service(self, server: Server) -> Service:
         """What clients of an address get from the workers. OSError, ValueError."""
@@ -158,22 +162,14 @@ class Instance:
             server.transport, context, limits.get("max_connections", stream.max_connections), limits.get("max_streams", stream.max_streams), cells
         )
 
-    def _settings(self, server: Server) -> Settings:
-        """The settings of an address for its front end."""
-        from fastdns.fronts import load
-        from fastdns.fronts.front import Settings
+    def _settings(self, server: Server) -> QuicSettings:
+        """The settings of a QUIC address, whose files have been read. OSError, ValueError."""
+        from fastdns.engine.quic.listener import LIMITS, check
 
-        front = load(server.transport)
-        settings = Settings(
-            server.address,
-            server.tls,
-            _or(server.last("read_timeout"), READ_TIMEOUT),
-            _or(server.last("write_timeout"), WRITE_TIMEOUT),
-            _or(server.last("idle_timeout"), IDLE_TIMEOUT),
-            server.last("max_tcp_queries") or 0,
-            {**front.defaults, **_limits(server, front.directive)},
-        )
-        front.read(settings)
+        directive, defaults = LIMITS[server.transport]
+        idle_timeout = _or(server.last("idle_timeout"), IDLE_TIMEOUT)
+        settings = QuicSettings(server.address, server.tls, idle_timeout, {**defaults, **_limits(server, directive)})
+        check(server.transport, settings)
         return settings
 
     def _specification(self, server: Server) -> ServerSpec:

@@ -7,7 +7,7 @@ from typing import Any
 from fastdns.corefile.address import canonical, join_host_port
 from fastdns.corefile.errors import CorefileError
 from fastdns.corefile.zone import ZoneAddress
-from fastdns.server.streams import STREAMS
+from fastdns.server.streams import QUIC
 from fastdns.setup.config import Config
 
 __all__ = ["Server", "group", "validate"]
@@ -93,8 +93,8 @@ def group(configs: list[Config]) -> list[Server]:
         for address in config.addresses:
             if address.transport == "unix":  # accepted, and never served
                 continue
-            if address.transport != "dns" and address.transport not in STREAMS:
-                _check_front(address, config)
+            if address.transport in QUIC:
+                _check_quic(address, config)
             if not address.port.isdigit() or int(address.port) > 65535:
                 raise CorefileError(f"address {address.port}: invalid port")
             for host in config.listen_hosts:
@@ -107,13 +107,17 @@ def group(configs: list[Config]) -> list[Server]:
     return list(servers.values())
 
 
-def _check_front(address: ZoneAddress, config: Config) -> None:
-    """Raises CorefileError when a front end, a package or a certificate that an address needs is missing."""
-    from fastdns.fronts import FRONTS, missing
+def _check_quic(address: ZoneAddress, config: Config) -> None:
+    """Raises CorefileError when this build has no QUIC, or an address no certificate."""
+    from fastdns.engine.quic import is_available
 
-    kind = FRONTS[address.transport]
-    if absent := missing(address.transport):
+    if not is_available():
         file, line = config.place
-        raise CorefileError(f"{file}:{line} - Error during parsing: {absent} (server block {address})", file, line)
-    if kind.needs_tls and config.tls is None:
-        raise CorefileError(kind.needs_tls)
+        raise CorefileError(
+            f"{file}:{line} - Error during parsing: {address.transport}:// is not in this build: install cargo, then make quic and make "
+            f"(server block {address})",
+            file,
+            line,
+        )
+    if config.tls is None:
+        raise CorefileError(QUIC[address.transport])

@@ -13,7 +13,6 @@ from fastdns.server.source import Source
 
 if TYPE_CHECKING:
     from fastdns.engine.listener import Listener
-    from fastdns.fronts.listener import FrontListener
 
 __all__ = ["Inheritance", "hand_over", "inherit"]
 
@@ -62,7 +61,7 @@ def inherit() -> Inheritance | None:
     return Inheritance(source, left["listeners"], left["report"])
 
 
-def hand_over(source: Source, listeners: dict[str, Listener | FrontListener]) -> None:
+def hand_over(source: Source, listeners: dict[str, Listener]) -> None:
     """Start the child and wait until it serves. Raises OSError when it does not; the child is then dead."""
     import json
     import select

@@ -6,11 +6,11 @@ import os
 
 from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted, system_error
-from fastdns.fronts.credentials import Credentials
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
 from fastdns.tls.context import CLIENT_AUTH, AuthorityError
+from fastdns.tls.credentials import Credentials
 
 __all__ = ["setup"]
 

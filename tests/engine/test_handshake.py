@@ -16,7 +16,7 @@ import pytest
 
 from fastdns.engine.chains import ServerSpec, ZoneSpec
 from fastdns.engine.engine import Engine
-from fastdns.engine.io.service import Service
+from fastdns.engine.service import Service
 from fastdns.plugins.whoami._whoami import Whoami
 from fastdns.tls.context import ServerContext
 from tests.certificates import client_context, write_certificates

@@ -15,7 +15,7 @@ from fastdns.setup import registry
 from tests.waiting import LIMIT
 
 #: What native modules are linked with.
-LIBRARIES = ["OpenSSL", "RE2", "nghttp2"]
+LIBRARIES = ["quiche", "BoringSSL", "OpenSSL", "RE2", "nghttp2"]
 
 
 def test_forms() -> None:

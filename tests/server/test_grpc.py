@@ -310,6 +310,7 @@ def test_limits(serve: Callable[..., Server]) -> None:
         for each in (first, second):
             each.begin(1, b"\0" + len(SLOW).to_bytes(4, "big") + SLOW, end=True)
             each.send()
+            assert each.read(h2.events.SettingsAcknowledged)  # the server has read what was sent before it
         with Raw(server.port) as third:  # which waits while those before it are at work
             third.begin(1, BODY, end=True)
             third.send()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools import system_packages
-from tools.system_packages import BUILD, SYSTEMS, TEST, Need, System
+from tools.system_packages import BUILD, QUIC, SYSTEMS, TEST, Need, System
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,6 +44,14 @@ def test_root_gets_what_is_missing(bare: list[list[str]], monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert system_packages.ensure_build() == ""
     assert bare == [every(BUILD, here.family)]
+
+
+def test_quic_has_needs_of_its_own(bare: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system_packages, "system", lambda: DEBIAN)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert system_packages.ensure_build([*BUILD, *QUIC]) == ""
+    assert bare == [every([*BUILD, *QUIC], "debian")]
+    assert {"cargo-web", "rustc-web", "libclang-dev", "cmake"} <= set(bare[0])
 
 
 @pytest.mark.parametrize("here", SYSTEMS, ids=lambda here: here.family)

@@ -41,6 +41,8 @@ cdef struct TransportOps:
     void (*socket_free)(ListenSocket *sock) noexcept nogil          # no worker uses it any more
     # With the GIL: sets options of a Python socket, before it is bound. wildcard: all addresses of the machine. OSError.
     transport_options_func options
+    # Has the kernel give what a reuseport group of n sockets gets to one of them by its content; 0 or -1. NULL: to any of them, at random.
+    int (*spread)(int fd, unsigned n) noexcept nogil
     # The socket is bound; `base` is filled. family: 4 or 6.
     void (*describe)(ListenSocket *sock, uint8_t family, bint wildcard) noexcept nogil
     # Makes it known to the worker's epoll without events: 0 or -errno. Events follow by WorkerOps.rewatch. From any thread.

@@ -2,11 +2,11 @@
 
 A query's packet borrows from those buffers until the batch ends; a reply is written straight into the buffer that it leaves from.
 """
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.engine.io.transport cimport ListenSocket, TransportOps, TransportWorker
 from fastdns.system.address cimport Address
 from fastdns.walk.query cimport Worker
-from fastdns.system.socket cimport iovec, mmsghdr, sockaddr_in6
+from fastdns.system.socket cimport iovec, mmsghdr, msghdr, sockaddr_in6
 
 cdef enum:
     BATCH = 32                      # messages in one recvmmsg or sendmmsg
@@ -55,9 +55,13 @@ cdef struct Backlog:                # of a socket: the newest leaves first; a fu
     uint8_t closed
     uint8_t awaited                 # epoll tells when the socket takes more
 
-cdef struct UdpSocket:              # a worker's own, of one listener
+# Runs the first n datagrams that lie in batch.received.
+ctypedef void (*udp_take_func)(UdpSocket *sock, Worker *worker, int n) noexcept nogil
+
+cdef struct UdpSocket:              # a worker's own, of one listener; a transport over UDP begins its own struct with it
     ListenSocket base               # first
-    UdpBatch *batch                 # base.transport; it lives as long as the process
+    udp_take_func take
+    UdpBatch *batch                 # of the worker; it lives as long as the process
     uint8_t family                  # 4 or 6, of the socket
     uint8_t wildcard                # replies name the address that the query came to
     uint8_t polled                  # out of epoll, because it is never empty
@@ -70,8 +74,25 @@ cdef struct UdpSocket:              # a worker's own, of one listener
 
 cdef TransportOps udp_transport
 
-# Runs the first n messages that lie in batch.received.
+# Runs the first n messages that lie in batch.received: `take` of DNS over UDP.
 cdef void udp_receive(UdpSocket *sock, Worker *worker, int n) noexcept nogil
 # From now on replies up to SEND_SIZE that the kernel does not take wait for it; cell is the metric of those that are given up. On the socket's
 # worker. -1: out of memory.
 cdef int udp_hold(UdpSocket *sock, Worker *worker, uint32_t cell) noexcept nogil
+
+# ---- for transports over UDP ----
+
+# As TransportOps has them; the socket's `take` is the caller's. The batch is that of the worker whose UDP state is given.
+cdef int udp_options(object sock, bint wildcard) except -1
+cdef void udp_describe(UdpSocket *sock, UdpBatch *batch, uint8_t family, bint wildcard, udp_take_func take) noexcept nogil
+cdef int udp_listen_begin(ListenSocket *listening) noexcept nogil
+cdef void udp_listen_end(ListenSocket *listening) noexcept nogil
+# Both ends of received datagram i.
+cdef void udp_addresses(const UdpSocket *sock, int i, Address *client, Address *local) noexcept nogil
+# Where a message goes, and on a wildcard socket where it comes from. peer and control_octets (CONTROL_SIZE) are the message's.
+cdef void udp_address(const UdpSocket *sock, const Address *client, const Address *local, msghdr *message, sockaddr_in6 *peer,
+                      uint8_t *control_octets) noexcept nogil
+# A control message more, of which the message's control_octets have room: the kernel cuts the message into datagrams of so many octets.
+cdef void udp_segment(msghdr *message, uint8_t *control_octets, uint16_t size) noexcept nogil
+# The UDP state of a worker.
+cdef UdpBatch *udp_batch(uint32_t worker) noexcept nogil

@@ -1,13 +1,13 @@
 """DNS over UDP on the workers. The contract is in engine/io/udp.pxd."""
 import socket
 
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from libc.errno cimport errno, EAGAIN, EINTR, EMSGSIZE
 from fastdns.system.atomic cimport atomic_bump64
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
-from fastdns.walk.query cimport PREFETCH_QUERIES, TRANSPORT_UDP, Carrier, Query, Source, Worker
+from fastdns.walk.query cimport PREFETCH_QUERIES, TRANSPORT_UDP, WORKERS_MAX, Carrier, Query, Source, Worker
 from fastdns._mux cimport query_accept, query_enter, query_run_all, query_streamed, query_take, query_write
 from fastdns.telemetry.metrics cimport metric_add
 from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, SOCK_DGRAM, getsockname, in6_addr, in_addr, iovec,
@@ -30,10 +30,17 @@ cdef extern from "<netinet/in.h>" nogil:
     enum: IPV6_PKTINFO
     enum: IPV6_RECVPKTINFO
 
+cdef extern from "<netinet/udp.h>" nogil:
+    enum: SOL_UDP
+
 cdef extern from *:
     """
     #include <sys/socket.h>
     #include <string.h>
+
+    #ifndef UDP_SEGMENT
+    #define UDP_SEGMENT 103
+    #endif
 
     static inline struct cmsghdr *udp_cmsg(struct msghdr *m) { return CMSG_FIRSTHDR(m); }
     static inline struct cmsghdr *udp_cmsg_next(struct msghdr *m, struct cmsghdr *c) { return CMSG_NXTHDR(m, c); }
@@ -41,6 +48,7 @@ cdef extern from *:
     static inline size_t udp_cmsg_space(size_t n) { return CMSG_SPACE(n); }
     static inline size_t udp_cmsg_len(size_t n) { return CMSG_LEN(n); }
     """
+    enum: UDP_SEGMENT
     cdef struct cmsghdr:
         size_t cmsg_len
         int cmsg_level
@@ -57,6 +65,8 @@ cdef enum:
     POLLED_FROM = 16                # queries in a batch,
     POLLED_BELOW = 4                # and when to go back,
     POLLED_AFTER = 8                # after so many such batches in a row
+
+cdef UdpBatch *batches[WORKERS_MAX]     # by Worker.id
 
 
 # ---- in ----
@@ -117,7 +127,7 @@ cdef void poll_sockets(TransportWorker *transport) noexcept nogil:
     transport.polling = batch.polled != NULL
 
 
-cdef void listen_end(ListenSocket *listening) noexcept nogil:
+cdef void udp_listen_end(ListenSocket *listening) noexcept nogil:
     cdef UdpSocket *sock = <UdpSocket *>listening
     cdef Worker *worker = listening.transport.worker
     cdef UdpSocket **at = &sock.batch.polled
@@ -141,8 +151,15 @@ cdef inline int receive(UdpSocket *sock, Worker *worker) noexcept nogil:
         batch.received[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6)
         batch.received[i].msg_hdr.msg_controllen = CONTROL_SIZE if sock.wildcard else 0
     n = recvmmsg(sock.base.source.fd, batch.received, BATCH, MSG_DONTWAIT, NULL)
-    udp_receive(sock, worker, n)
+    sock.take(sock, worker, n)
     return n
+
+
+cdef void udp_addresses(const UdpSocket *sock, int i, Address *client, Address *local) noexcept nogil:
+    address_from_socket(client, &sock.batch.peers[i])
+    local[0] = sock.local
+    if sock.wildcard:
+        local_from_control(&sock.batch.received[i].msg_hdr, local)
 
 
 cdef void udp_receive(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
@@ -165,10 +182,7 @@ cdef inline Query *accept_datagram(Worker *worker, UdpSocket *sock, int i) noexc
     cdef Query *q = query_take(worker)
     if q == NULL:
         return NULL
-    address_from_socket(&q.client, &batch.peers[i])
-    q.local = sock.local
-    if sock.wildcard:
-        local_from_control(&batch.received[i].msg_hdr, &q.local)
+    udp_addresses(sock, i, &q.client, &q.local)
     if query_accept(q, batch.received_octets + <size_t>i * RECEIVE_STRIDE, batch.received[i].msg_len, TRANSPORT_UDP, sock.base.listener,
                     sock.base.generation, &UDP, sock) and query_enter(q):
         return q
@@ -177,14 +191,13 @@ cdef inline Query *accept_datagram(Worker *worker, UdpSocket *sock, int i) noexc
 
 # ---- out ----
 
-cdef inline void address_reply(Query *q, msghdr *message, sockaddr_in6 *peer, uint8_t *control_octets) noexcept nogil:
-    """Where a reply goes, and on a wildcard socket where it comes from: the address the query came to."""
-    cdef UdpSocket *sock = <UdpSocket *>q.connection
+cdef void udp_address(const UdpSocket *sock, const Address *client, const Address *local, msghdr *message, sockaddr_in6 *peer,
+                      uint8_t *control_octets) noexcept nogil:
     cdef cmsghdr *c
     cdef in6_pktinfo *six
     cdef in_pktinfo *four
     message.msg_name = peer
-    message.msg_namelen = address_to_socket(&q.client, sock.family, peer)
+    message.msg_namelen = address_to_socket(client, sock.family, peer)
     message.msg_controllen = 0
     message.msg_control = NULL
     if not sock.wildcard:
@@ -197,9 +210,9 @@ cdef inline void address_reply(Query *q, msghdr *message, sockaddr_in6 *peer, ui
         c.cmsg_type = IPV6_PKTINFO
         c.cmsg_len = udp_cmsg_len(sizeof(in6_pktinfo))
         six = <in6_pktinfo *>udp_cmsg_data(c)
-        address_to_octets(&q.local, six.ipi6_addr.s6_addr)
+        address_to_octets(local, six.ipi6_addr.s6_addr)
         # Link-local addresses mean nothing without their interface; for others routing decides.
-        six.ipi6_ifindex = q.local.scope if q.local.family == 6 and q.local.octets[0] == 0xFE and q.local.octets[1] & 0xC0 == 0x80 else 0
+        six.ipi6_ifindex = local.scope if local.family == 6 and local.octets[0] == 0xFE and local.octets[1] & 0xC0 == 0x80 else 0
         message.msg_controllen = udp_cmsg_space(sizeof(in6_pktinfo))
     else:
         c.cmsg_level = IPPROTO_IP
@@ -207,9 +220,23 @@ cdef inline void address_reply(Query *q, msghdr *message, sockaddr_in6 *peer, ui
         c.cmsg_len = udp_cmsg_len(sizeof(in_pktinfo))
         four = <in_pktinfo *>udp_cmsg_data(c)
         four.ipi_ifindex = 0
-        memcpy(&four.ipi_spec_dst, q.local.octets, 4)
+        memcpy(&four.ipi_spec_dst, local.octets, 4)
         memset(&four.ipi_addr, 0, 4)
         message.msg_controllen = udp_cmsg_space(sizeof(in_pktinfo))
+
+
+cdef void udp_segment(msghdr *message, uint8_t *control_octets, uint16_t size) noexcept nogil:
+    cdef cmsghdr *c = <cmsghdr *>(control_octets + message.msg_controllen)
+    message.msg_control = control_octets
+    c.cmsg_level = SOL_UDP
+    c.cmsg_type = UDP_SEGMENT
+    c.cmsg_len = udp_cmsg_len(sizeof(uint16_t))
+    memcpy(udp_cmsg_data(c), &size, sizeof(uint16_t))
+    message.msg_controllen += udp_cmsg_space(sizeof(uint16_t))
+
+
+cdef inline void address_reply(Query *q, msghdr *message, sockaddr_in6 *peer, uint8_t *control_octets) noexcept nogil:
+    udp_address(<UdpSocket *>q.connection, &q.client, &q.local, message, peer, control_octets)
 
 
 cdef uint8_t *next_send(UdpBatch *batch, Query *q) noexcept nogil:
@@ -459,7 +486,7 @@ cdef void socket_free(ListenSocket *listening) noexcept nogil:
 
 # ---- sockets and buffers ----
 
-cdef int options(object sock, bint wildcard) except -1:
+cdef int udp_options(object sock, bint wildcard) except -1:
     try:
         sock.setsockopt(socket.SOL_SOCKET, 33, RECEIVE_BUFFER)          # SO_RCVBUFFORCE, for the privileged
     except OSError:
@@ -478,19 +505,27 @@ cdef ListenSocket *socket_new() noexcept nogil:
 
 
 cdef void describe(ListenSocket *listening, uint8_t family, bint wildcard) noexcept nogil:
-    cdef UdpSocket *sock = <UdpSocket *>listening
+    udp_describe(<UdpSocket *>listening, <UdpBatch *>listening.transport, family, wildcard, udp_receive)
+
+
+cdef void udp_describe(UdpSocket *sock, UdpBatch *batch, uint8_t family, bint wildcard, udp_take_func take) noexcept nogil:
     cdef sockaddr_in6 name
     cdef socklen_t length = sizeof(name)
-    sock.batch = <UdpBatch *>listening.transport
-    listening.source.ready = on_datagrams
+    sock.batch = batch
+    sock.take = take
+    sock.base.source.ready = on_datagrams
     sock.family = family
     sock.wildcard = wildcard
-    getsockname(listening.source.fd, <sockaddr *>&name, &length)
+    getsockname(sock.base.source.fd, <sockaddr *>&name, &length)
     address_from_socket(&sock.local, &name)
 
 
-cdef int listen_begin(ListenSocket *listening) noexcept nogil:
+cdef int udp_listen_begin(ListenSocket *listening) noexcept nogil:
     return listening.transport.worker.ops.watch(listening.transport.worker, &listening.source, 0)
+
+
+cdef UdpBatch *udp_batch(uint32_t worker) noexcept nogil:
+    return batches[worker]
 
 
 cdef TransportWorker *init(Worker *worker) noexcept nogil:
@@ -500,6 +535,7 @@ cdef TransportWorker *init(Worker *worker) noexcept nogil:
         return NULL
     batch.base.ops = &udp_transport
     batch.base.worker = worker
+    batches[worker.id] = batch
     batch.received_octets = <uint8_t *>malloc(<size_t>BATCH * RECEIVE_STRIDE)
     batch.received_control = <uint8_t *>calloc(BATCH, CONTROL_SIZE)
     batch.sent_octets = <uint8_t *>malloc(<size_t>BATCH * SEND_SIZE)
@@ -525,7 +561,7 @@ udp_transport.flush = flush_batch
 udp_transport.close_all = NULL
 udp_transport.socket_new = socket_new
 udp_transport.socket_free = socket_free
-udp_transport.options = options
+udp_transport.options = udp_options
 udp_transport.describe = describe
-udp_transport.listen_begin = listen_begin
-udp_transport.listen_end = listen_end
+udp_transport.listen_begin = udp_listen_begin
+udp_transport.listen_end = udp_listen_end

@@ -1,0 +1,468 @@
+"""QUIC connections on their worker. The contract is in engine/quic/connection.pxd."""
+from libc.stdint cimport UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset, strlen
+from fastdns.engine.quic.output cimport PACKET_SIZE, output_add, output_room
+from fastdns.engine.quic.quiche cimport (ERROR_CRYPTO, ERROR_PACKET, ERROR_SHORT, VERIFIER_SIZE, c_bool, quic_receive_info, quic_send_info, quiche,
+                                         quiche_connection_id_iter, quiche_path_event)
+from fastdns.engine.quic.state cimport (IDS_MAX, STAGE_ENDED, STAGE_HANDSHAKE, STAGE_SERVED, Offer, QuicConnection, QuicGroup, QuicProtocol, QuicSocket,
+                                        QuicStream, QuicWorker)
+from fastdns.engine.quic.stream cimport stream_cancel, stream_read_end, streams_run
+from fastdns.engine.quic.table cimport table_add, table_remove
+from fastdns.system.address cimport Address, address_from_socket, address_to_socket
+from fastdns.system.atomic cimport atomic_bump32, atomic_add32, atomic_load_pointer
+from fastdns.system.hash cimport hash_octets, hash_seed
+from fastdns.system.random cimport random_next
+from fastdns.system.socket cimport sockaddr, sockaddr_in6
+from fastdns.telemetry.metrics cimport metric_add
+from fastdns.walk.query cimport Flush, Timer, Worker, worker_flush
+
+cdef enum:
+    HANDSHAKE_TIMEOUT = 5000000000      # ns, whatever the idle timeout is
+    EVICT_AFTER = 1000000000            # ns of idleness after which a connection makes room for a new one
+    TIMER_SLACK = 4000000               # ns: a timer that is due so much too early is left alone
+    IDS_OFFERED = 2                     # ids of ours that a client has at a time
+
+
+# ---- ids ----
+
+cdef void connection_id(QuicSocket *sock, uint8_t *id) noexcept nogil:
+    cdef Worker *worker = sock.udp.batch.base.worker
+    cdef uint32_t bits = random_next(&worker.random)
+    cdef uint32_t count = sock.group.count
+    memcpy(id + 4, &bits, 4)
+    bits = random_next(&worker.random)
+    memcpy(id, &bits, 4)
+    # One of the octets that name the socket: modulo the count, as the kernel's filter computes it.
+    id[0] = <uint8_t>(sock.index + count * ((bits >> 24) % (256 // count)))
+    id[1] = sock.group.tag
+
+
+cdef void connection_reset_token(const uint8_t *id, uint8_t *token) noexcept nogil:
+    cdef uint8_t verifier[VERIFIER_SIZE]
+    quiche.authenticate(id, ID_LENGTH, verifier)
+    memcpy(token, verifier, 16)
+
+
+cdef uint8_t connection_holder(const Address *client) noexcept nogil:
+    """An IPv4 /24 or an IPv6 /56."""
+    return <uint8_t>hash_octets(client.octets, 3 if client.family == 4 else 7, hash_seed)
+
+
+cdef inline uint64_t key_of(const uint8_t *id) noexcept nogil:
+    cdef uint64_t key
+    memcpy(&key, id, ID_LENGTH)
+    return key
+
+
+cdef bint learn_id(QuicConnection *connection, const uint8_t *id) noexcept nogil:
+    if connection.key_count == IDS_MAX or table_add(&connection.owner.ids, key_of(id), connection) < 0:
+        return False
+    connection.keys[connection.key_count] = key_of(id)
+    connection.key_count += 1
+    return True
+
+
+cdef void forget_id(QuicConnection *connection, uint64_t key) noexcept nogil:
+    cdef uint32_t i
+    for i in range(connection.key_count):
+        if connection.keys[i] == key:
+            connection.key_count -= 1
+            connection.keys[i] = connection.keys[connection.key_count]
+            table_remove(&connection.owner.ids, key)
+            return
+
+
+cdef void offer_ids(QuicConnection *connection) noexcept nogil:
+    """So that the client may move to another path (RFC 9000 9.5)."""
+    cdef uint8_t id[ID_LENGTH]
+    cdef uint8_t token[16]
+    cdef uint64_t sequence
+    while connection.key_count < IDS_OFFERED and quiche.ids_left(connection.quic):
+        connection_id(connection.socket, id)
+        connection_reset_token(id, token)
+        if not learn_id(connection, id):
+            return
+        if quiche.new_id(connection.quic, id, ID_LENGTH, token, False, &sequence) < 0:
+            forget_id(connection, key_of(id))
+            return
+
+
+cdef void retire_ids(QuicConnection *connection) noexcept nogil:
+    cdef quiche_connection_id_iter *ids = quiche.retired_iter(connection.quic)
+    cdef const uint8_t *id
+    cdef size_t length
+    while quiche.id_iter_next(ids, &id, &length):
+        if length == ID_LENGTH:
+            forget_id(connection, key_of(id))
+    quiche.id_iter_free(ids)
+    offer_ids(connection)
+
+
+# ---- begin and end ----
+
+cdef QuicConnection *connection_begin(QuicWorker *owner, QuicSocket *sock, const uint8_t *first, uint32_t first_length, const uint8_t *original,
+                                      uint32_t original_length, const Address *client, const Address *local, uint8_t *octets,
+                                      uint32_t length) noexcept nogil:
+    cdef Offer *offer = <Offer *>atomic_load_pointer(<void **>&sock.group.offer)
+    cdef QuicConnection *connection = <QuicConnection *>calloc(1, sizeof(QuicConnection))
+    cdef Worker *worker = owner.base.worker
+    cdef sockaddr_in6 here, there
+    cdef uint8_t id[ID_LENGTH]
+    cdef uint8_t token[16]
+    if connection == NULL:
+        return NULL
+    connection.owner = owner
+    connection.socket = sock
+    connection.protocol = sock.group.protocol
+    connection.listener = sock.group.listener
+    connection.generation = sock.group.generation
+    connection.client = client[0]
+    connection.local = local[0]
+    connection.holder = connection_holder(client)
+    connection.timer.fire = on_time
+    connection.timer.data = connection
+    connection.flush.run = flush_connection
+    connection.flush.data = connection
+    connection.give_up_at = worker.now + HANDSHAKE_TIMEOUT
+    connection.used_at = worker.now
+    connection.streams_max = offer.streams_max
+    if original_length:
+        memcpy(id, first, ID_LENGTH)            # that of our Retry
+    else:
+        connection_id(sock, id)
+        connection.initial_key = hash_octets(first, first_length, hash_seed) | 1
+    connection_reset_token(id, token)
+    if not learn_id(connection, id) or (connection.initial_key and table_add(&owner.ids, connection.initial_key, connection) < 0):
+        connection.initial_key = 0
+        give_up(connection)
+        return NULL
+    memset(&here, 0, sizeof(here))
+    memset(&there, 0, sizeof(there))
+    connection.quic = quiche.accept(id, ID_LENGTH, original, original_length,
+                                    <sockaddr *>&here, address_to_socket(local, sock.udp.family, &here),
+                                    <sockaddr *>&there, address_to_socket(client, sock.udp.family, &there),
+                                    offer.configs[worker.id], token, offer.context)
+    if connection.quic == NULL:
+        give_up(connection)
+        return NULL
+    link(connection)
+    connection_feed(connection, client, local, octets, length)
+    return connection if connection.quic != NULL else NULL
+
+
+cdef void give_up(QuicConnection *connection) noexcept nogil:
+    """Of one that is in no list yet."""
+    while connection.key_count:
+        forget_id(connection, connection.keys[0])
+    if connection.initial_key:
+        table_remove(&connection.owner.ids, connection.initial_key)
+    free(connection)
+
+
+cdef void link(QuicConnection *connection) noexcept nogil:
+    cdef QuicWorker *owner = connection.owner
+    connection.next_handshake = owner.handshakes
+    if owner.handshakes != NULL:
+        owner.handshakes.previous_handshake = connection
+    owner.handshakes = connection
+    owner.handshake_count += 1
+    owner.holding[connection.holder] += 1
+    atomic_bump32(&owner.base.connections, 1)
+    put_first(connection)
+
+
+cdef void put_first(QuicConnection *connection) noexcept nogil:
+    connection.previous = NULL
+    connection.next = connection.owner.connections
+    if connection.next != NULL:
+        connection.next.previous = connection
+    else:
+        connection.owner.last_connection = connection
+    connection.owner.connections = connection
+
+
+cdef void take_out(QuicConnection *connection) noexcept nogil:
+    if connection.previous != NULL:
+        connection.previous.next = connection.next
+    else:
+        connection.owner.connections = connection.next
+    if connection.next != NULL:
+        connection.next.previous = connection.previous
+    else:
+        connection.owner.last_connection = connection.previous
+
+
+cdef void leave_stage(QuicConnection *connection) noexcept nogil:
+    """It is no handshake, or not served, any more."""
+    cdef QuicWorker *owner = connection.owner
+    if connection.stage == STAGE_HANDSHAKE:
+        if connection.previous_handshake != NULL:
+            connection.previous_handshake.next_handshake = connection.next_handshake
+        else:
+            owner.handshakes = connection.next_handshake
+        if connection.next_handshake != NULL:
+            connection.next_handshake.previous_handshake = connection.previous_handshake
+        owner.handshake_count -= 1
+        owner.holding[connection.holder] -= 1
+        connection.give_up_at = 0
+    elif connection.stage == STAGE_SERVED:
+        atomic_add32(&connection.socket.group.connections, <uint32_t>-1)
+        while connection.reading != NULL:
+            stream_read_end(connection.reading)
+        if connection.outstanding == 0 and connection.http == NULL:
+            pass
+
+
+cdef void connection_close(QuicConnection *connection, uint64_t code, const char *reason) noexcept nogil:
+    if connection.quic == NULL or connection.stage == STAGE_ENDED:
+        return
+    quiche.close(connection.quic, True, code, <const uint8_t *>reason, strlen(reason))
+    leave_stage(connection)
+    connection.stage = STAGE_ENDED
+    worker_flush(connection.owner.base.worker, &connection.flush)
+
+
+cdef void connection_drop(QuicConnection *connection) noexcept nogil:
+    """Queries of it that are under way find their streams cancelled; the last one has the memory freed."""
+    cdef QuicWorker *owner = connection.owner
+    cdef Worker *worker = owner.base.worker
+    cdef QuicStream *stream
+    cdef QuicStream *following
+    if connection.quic == NULL:
+        return
+    leave_stage(connection)
+    connection.stage = STAGE_ENDED
+    worker.ops.timer_stop(worker, &connection.timer)
+    while connection.key_count:
+        forget_id(connection, connection.keys[0])
+    if connection.initial_key:
+        table_remove(&owner.ids, connection.initial_key)
+        connection.initial_key = 0
+    take_out(connection)
+    atomic_bump32(&owner.base.connections, -1)
+    stream = connection.streams
+    while stream != NULL:
+        following = stream.next
+        stream_cancel(stream)
+        stream = following
+    connection.protocol.end(connection)
+    quiche.free(connection.quic)
+    connection.quic = NULL
+    free(connection.last_words)
+    connection.last_words = NULL
+    worker_flush(worker, &connection.flush)     # events of this batch may still name it: it is freed at the batch's end
+
+
+cdef void connection_finish(QuicConnection *connection) noexcept nogil:
+    connection.finishing = 1
+    if connection.outstanding == 0:
+        connection_close(connection, connection.protocol.no_error, b"")
+    worker_flush(connection.owner.base.worker, &connection.flush)
+
+
+cdef bint make_room(QuicConnection *connection) noexcept nogil:
+    """Closes the connection of the listener that is idle longest, of this worker's; False when all are in use."""
+    cdef QuicConnection *other = connection.owner.last_connection
+    while other != NULL:
+        if connection.owner.base.worker.now - other.used_at < EVICT_AFTER:
+            return False
+        if other.stage == STAGE_SERVED and other.generation == connection.generation and other.outstanding == 0:
+            connection_close(other, other.protocol.no_error, b"idle")
+            return True
+        other = other.previous
+    return False
+
+
+cdef bint admit(QuicConnection *connection) noexcept nogil:
+    """Its handshake is complete: it is served, unless it is one too many."""
+    cdef QuicGroup *group = connection.socket.group
+    cdef Offer *offer = <Offer *>atomic_load_pointer(<void **>&group.offer)
+    cdef const QuicProtocol *protocol = connection.protocol
+    leave_stage(connection)
+    connection.stage = STAGE_SERVED
+    if connection.initial_key:
+        table_remove(&connection.owner.ids, connection.initial_key)
+        connection.initial_key = 0
+    if atomic_add32(&group.connections, 1) > offer.connections_max and offer.connections_max and not make_room(connection):
+        connection_close(connection, protocol.excessive_load if offer.refusal else protocol.no_error, b"too many connections")
+        return False
+    if not protocol.begin(connection):
+        connection_close(connection, protocol.excessive_load, b"")
+        return False
+    offer_ids(connection)
+    return True
+
+
+# ---- datagrams in ----
+
+cdef void connection_feed(QuicConnection *connection, const Address *client, const Address *local, uint8_t *octets, uint32_t length) noexcept nogil:
+    cdef QuicWorker *owner = connection.owner
+    cdef ssize_t status
+    cdef quic_receive_info info
+    cdef sockaddr_in6 here, there
+    if connection.stage == STAGE_ENDED:
+        repeat_last_words(connection)
+        return
+    memset(&here, 0, sizeof(here))
+    memset(&there, 0, sizeof(there))
+    info.from_ = <sockaddr *>&there
+    info.from_length = address_to_socket(client, connection.socket.udp.family, &there)
+    info.to = <sockaddr *>&here
+    info.to_length = address_to_socket(local, connection.socket.udp.family, &here)
+    status = quiche.receive(connection.quic, octets, length, &info)
+    if connection.stage == STAGE_HANDSHAKE and status in (ERROR_SHORT, ERROR_PACKET, ERROR_CRYPTO):     # nothing could be understood yet
+        connection_drop(connection)
+        return
+    connection.client = client[0]
+    connection.local = local[0]
+    connection.used_at = owner.base.worker.now
+    if owner.connections != connection:
+        take_out(connection)
+        put_first(connection)
+    if not connection.is_fed:
+        connection.is_fed = 1
+        connection.next_fed = owner.fed
+        owner.fed = connection
+
+
+cdef void repeat_last_words(QuicConnection *connection) noexcept nogil:
+    """The client has not heard that the connection is closed: say it again, to every second, fourth, eighth … datagram (RFC 9000 10.2.1)."""
+    cdef uint8_t *out
+    connection.unheard += 1
+    if connection.last_words != NULL and connection.unheard & (connection.unheard - 1) == 0:
+        out = output_room(&connection.owner.output)
+        memcpy(out, connection.last_words, connection.last_words_size)
+        output_add(&connection.owner.output, &connection.socket.udp, &connection.client, &connection.local, connection.last_words_size)
+
+
+cdef void connections_run(QuicWorker *owner) noexcept nogil:
+    cdef QuicConnection *connection
+    while owner.fed != NULL:
+        connection = owner.fed
+        owner.fed = connection.next_fed
+        connection.is_fed = 0
+        if connection.quic == NULL:
+            continue
+        if connection.stage == STAGE_HANDSHAKE and quiche.is_established(connection.quic):
+            admit(connection)
+        if connection.stage == STAGE_SERVED:
+            connection.protocol.input(connection)
+        if connection.stage == STAGE_SERVED:
+            look_after(connection)
+        worker_flush(owner.base.worker, &connection.flush)
+    streams_run(owner)
+
+
+cdef void look_after(QuicConnection *connection) noexcept nogil:
+    """Ids that the client has given up, and what quiche has to say of paths."""
+    cdef quiche_path_event *event
+    if quiche.retired_ids(connection.quic):
+        retire_ids(connection)
+    while True:
+        event = quiche.path_event(connection.quic)
+        if event == NULL:
+            return
+        quiche.path_event_free(event)
+
+
+# ---- packets out ----
+
+cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
+    """At the end of a batch."""
+    cdef QuicConnection *connection = <QuicConnection *>flush.data
+    cdef QuicStream *stream
+    cdef QuicStream *following
+    if connection.quic == NULL:
+        if connection.outstanding == 0 and not connection.is_fed:
+            free(connection)
+        return
+    if connection.stage == STAGE_SERVED:
+        if connection.backlog:
+            stream = connection.streams
+            while stream != NULL and connection.stage == STAGE_SERVED:
+                following = stream.next
+                if stream.blocked:
+                    connection.protocol.output(stream)
+                stream = following
+        if connection.overloaded:
+            connection_close(connection, connection.protocol.excessive_load, b"")
+        elif connection.finishing and connection.outstanding == 0 and connection.backlog == 0:
+            connection_close(connection, connection.protocol.no_error, b"")
+    if connection.stage != STAGE_ENDED and (quiche.is_draining(connection.quic) or is_failing(connection)):
+        leave_stage(connection)
+        connection.stage = STAGE_ENDED
+    write_packets(connection)
+    if quiche.is_closed(connection.quic) or (connection.stage == STAGE_ENDED and connection.finishing):
+        connection_drop(connection)
+        if connection.outstanding == 0 and not connection.flush.queued:
+            free(connection)
+        return
+    set_timer(connection, worker)
+
+
+cdef inline bint is_failing(QuicConnection *connection) noexcept nogil:
+    """quiche has closed it for an error."""
+    cdef c_bool application
+    cdef uint64_t code
+    cdef const uint8_t *reason
+    cdef size_t length
+    return quiche.local_error(connection.quic, &application, &code, &reason, &length)
+
+
+cdef void write_packets(QuicConnection *connection) noexcept nogil:
+    cdef QuicWorker *owner = connection.owner
+    cdef quic_send_info info
+    cdef Address to
+    cdef Address source
+    cdef uint8_t *out
+    cdef ssize_t n
+    while True:
+        out = output_room(&owner.output)
+        n = quiche.send(connection.quic, out, PACKET_SIZE, &info)
+        if n <= 0:
+            return
+        address_from_socket(&to, <sockaddr_in6 *>&info.to)
+        address_from_socket(&source, <sockaddr_in6 *>&info.from_)
+        if connection.stage == STAGE_ENDED and connection.last_words == NULL:
+            connection.last_words = <uint8_t *>malloc(<size_t>n)
+            if connection.last_words != NULL:
+                memcpy(connection.last_words, out, <size_t>n)
+                connection.last_words_size = <uint32_t>n
+        output_add(&owner.output, &connection.socket.udp, &to, &source, <uint32_t>n)
+
+
+# ---- time ----
+
+cdef void set_timer(QuicConnection *connection, Worker *worker) noexcept nogil:
+    """One for everything. It is left alone where it fires no later than it has to: it then looks again."""
+    cdef uint64_t wait = quiche.timeout(connection.quic)
+    cdef int64_t at = 0
+    if wait != UINT64_MAX:
+        at = worker.now + <int64_t>wait
+    if connection.give_up_at and (at == 0 or connection.give_up_at < at):
+        at = connection.give_up_at
+    if connection.reading != NULL and (at == 0 or connection.reading.deadline < at):
+        at = connection.reading.deadline
+    if at and (connection.timer.deadline == 0 or connection.timer.deadline > at + TIMER_SLACK):
+        worker.ops.timer_start(worker, &connection.timer, at)
+
+
+cdef void on_time(Timer *timer, Worker *worker) noexcept nogil:
+    cdef QuicConnection *connection = <QuicConnection *>timer.data
+    if connection.give_up_at and worker.now >= connection.give_up_at:
+        connection_drop(connection)
+        return
+    quiche.on_timeout(connection.quic)
+    while connection.stage == STAGE_SERVED and connection.reading != NULL and connection.reading.deadline <= worker.now:
+        expire(connection.reading)
+    worker_flush(worker, &connection.flush)
+
+
+cdef void expire(QuicStream *stream) noexcept nogil:
+    stream_read_end(stream)
+    stream.connection.protocol.expire(stream)
+
+
+cdef void connection_count(QuicConnection *connection, uint32_t status) noexcept nogil:
+    metric_add(connection.socket.group.cells[status], connection.owner.base.worker.id, 1)

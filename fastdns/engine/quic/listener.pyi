@@ -1,0 +1,55 @@
+"""Listening addresses of DNS over QUIC and over HTTP/3; the native side is in ``engine/quic/state.pxd``."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from fastdns.engine.listener import Listener
+from fastdns.engine.loop import Workers
+
+class Credentials(Protocol):
+    """What the directive ``tls`` says: paths, and "" for none."""
+
+    certificate: str
+    key: str
+    authority: str
+    client_auth: str
+    keylog: str
+
+class Settings(Protocol):
+    """What a configuration says of a listening address."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def tls(self) -> Credentials | None: ...
+    @property
+    def idle_timeout(self) -> float: ...
+    @property
+    def limits(self) -> Mapping[str, int]: ...
+
+#: By scheme: the directive that sets limits, and the limits where it does not name them.
+LIMITS: dict[str, tuple[str, dict[str, int]]]
+
+class QuicListener(Listener):
+    """The sockets of one address, and what connections to come are offered."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        forget: Callable[[Listener], None],
+        index: int,
+        generation: int,
+        scheme: str,
+        host: str,
+        port: int,
+        reuse: list[int],
+        count: int,
+        settings: Settings,
+    ) -> None:
+        """scheme: ``quic`` or ``https3``. OSError; ValueError for a certificate that cannot be used."""
+    def offer(self, settings: Settings) -> None:
+        """A new configuration serves the address: connections that exist go on, those to come have its certificate and limits. ValueError, and nothing
+        has changed."""
+
+def check(scheme: str, settings: Settings) -> None:
+    """Read the files of an address: what is wrong with them refuses its configuration. ValueError."""

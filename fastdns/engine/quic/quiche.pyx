@@ -1,0 +1,1 @@
+"""The table of quiche's functions. The contract is in engine/quic/quiche.pxd."""

@@ -1,0 +1,301 @@
+"""Streams of a QUIC connection. The contract is in engine/quic/stream.pxd."""
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset
+from fastdns._mux cimport query_accept, query_enter, query_run_all, query_take
+from fastdns.engine.quic.state cimport ARENA_SIZE, BACKLOG_MAX, STAGE_SERVED, STREAM_BUCKETS, Offer
+from fastdns.system.atomic cimport atomic_load_pointer
+from fastdns.walk.query cimport PREFETCH_QUERIES, ServerTable, Worker, worker_flush
+
+cdef enum:
+    INPUT_SIZE = 64                     # octets of a stream's first input buffer
+    MILLISECOND = 1000000
+    READ_LIMIT = 3000                   # ms, where the configuration does not serve the listener any more
+
+
+cdef extern from * nogil:
+    """
+    static inline uint32_t stream_hash(const void *connection, uint64_t id) {
+        return (uint32_t)((((uint64_t)(size_t)connection >> 6) * 0x9E3779B97F4A7C15ull + (id >> 2) * 0xD6E8FEB86659FD93ull) >> 40);
+    }
+    """
+    uint32_t stream_hash(const QuicConnection *connection, uint64_t id) noexcept
+
+
+cdef inline uint32_t bucket_of(const QuicConnection *connection, uint64_t id) noexcept nogil:
+    return stream_hash(connection, id) & (STREAM_BUCKETS - 1)
+
+
+cdef QuicStream *stream_find(QuicConnection *connection, uint64_t id) noexcept nogil:
+    cdef QuicStream *stream = connection.owner.buckets[bucket_of(connection, id)]
+    while stream != NULL and (stream.id != id or stream.connection != connection):
+        stream = stream.next_in_bucket
+    return stream
+
+
+cdef QuicStream *stream_new(QuicConnection *connection, uint64_t id, bint more) noexcept nogil:
+    cdef QuicWorker *owner = connection.owner
+    cdef QuicStream *stream = owner.spare
+    cdef uint32_t bucket
+    if stream != NULL:
+        owner.spare = stream.next
+    else:
+        stream = <QuicStream *>malloc(sizeof(QuicStream))
+        if stream == NULL:
+            return NULL
+    memset(stream, 0, sizeof(QuicStream))
+    stream.connection = connection
+    stream.id = id
+    stream.next = connection.streams
+    if stream.next != NULL:
+        stream.next.previous = stream
+    connection.streams = stream
+    if more:
+        bucket = bucket_of(connection, id)
+        stream.in_bucket = 1
+        stream.next_in_bucket = owner.buckets[bucket]
+        owner.buckets[bucket] = stream
+    return stream
+
+
+# ---- requests that are not complete ----
+
+cdef void stream_read_begin(QuicStream *stream) noexcept nogil:
+    cdef QuicConnection *connection = stream.connection
+    cdef Worker *worker = connection.owner.base.worker
+    cdef ServerTable *server = worker.set.servers[connection.listener]
+    stream.reading = 1
+    stream.deadline = worker.now + <int64_t>(server.read_timeout if server != NULL else READ_LIMIT) * MILLISECOND
+    stream.next_reading = NULL
+    stream.previous_reading = connection.last_reading
+    if connection.last_reading != NULL:
+        connection.last_reading.next_reading = stream
+    else:
+        connection.reading = stream
+    connection.last_reading = stream
+
+
+cdef void stream_read_end(QuicStream *stream) noexcept nogil:
+    cdef QuicConnection *connection = stream.connection
+    if not stream.reading:
+        return
+    stream.reading = 0
+    if stream.previous_reading != NULL:
+        stream.previous_reading.next_reading = stream.next_reading
+    else:
+        connection.reading = stream.next_reading
+    if stream.next_reading != NULL:
+        stream.next_reading.previous_reading = stream.previous_reading
+    else:
+        connection.last_reading = stream.previous_reading
+
+
+cdef int stream_keep(QuicStream *stream, const uint8_t *octets, uint32_t length, uint32_t most) noexcept nogil:
+    cdef uint32_t wanted = stream.input_used + length
+    cdef uint32_t size = stream.input_size
+    cdef uint8_t *bigger
+    if wanted > size:
+        size = max(wanted, min(most, max(2 * size, <uint32_t>INPUT_SIZE)))
+        bigger = <uint8_t *>realloc(stream.input, size)
+        if bigger == NULL:
+            return -1
+        stream.input = bigger
+        stream.input_size = size
+    memcpy(stream.input + stream.input_used, octets, length)
+    stream.input_used = wanted
+    stream.connection.kept += length
+    return 0
+
+
+cdef void stream_forget_input(QuicStream *stream) noexcept nogil:
+    stream.connection.kept -= stream.input_used
+    free(stream.input)
+    stream.input = NULL
+    stream.input_size = stream.input_used = 0
+
+
+cdef void stream_input_over(QuicStream *stream) noexcept nogil:
+    cdef QuicStream **at
+    stream_read_end(stream)
+    if not stream.in_bucket:
+        return
+    stream.in_bucket = 0
+    at = &stream.connection.owner.buckets[bucket_of(stream.connection, stream.id)]
+    while at[0] != stream:
+        at = &at[0].next_in_bucket
+    at[0] = stream.next_in_bucket
+
+
+# ---- the end of a stream ----
+
+cdef void stream_release(QuicStream *stream) noexcept nogil:
+    cdef QuicConnection *connection = stream.connection
+    if stream.reading or stream.in_bucket or stream.outstanding or stream.is_waiting or stream.blocked:
+        return
+    if stream.previous != NULL:
+        stream.previous.next = stream.next
+    else:
+        connection.streams = stream.next
+    if stream.next != NULL:
+        stream.next.previous = stream.previous
+    stream_forget_input(stream)
+    stream.next = connection.owner.spare
+    connection.owner.spare = stream
+
+
+cdef void stream_cancel(QuicStream *stream) noexcept nogil:
+    stream.cancelled = 1
+    stream_input_over(stream)
+    stream_forget_output(stream)
+    stream_release(stream)
+
+
+cdef void stream_forget_output(QuicStream *stream) noexcept nogil:
+    if stream.blocked:
+        stream.connection.backlog -= stream.output_size - stream.output_sent
+        free(stream.output)
+        stream.output = NULL
+        stream.output_size = stream.output_sent = 0
+        stream.blocked = 0
+
+
+# ---- replies that are not taken yet ----
+
+cdef bint stream_hold(QuicStream *stream, const uint8_t *octets, uint32_t length) noexcept nogil:
+    stream.output = <uint8_t *>malloc(length if length else 1)
+    if stream.output == NULL:
+        return False
+    memcpy(stream.output, octets, length)
+    stream.output_size = length
+    stream.output_sent = 0
+    stream.blocked = 1
+    stream.connection.backlog += length
+    return stream.connection.backlog <= BACKLOG_MAX
+
+
+cdef void stream_taken(QuicStream *stream, uint32_t length) noexcept nogil:
+    stream.output_sent += length
+    stream.connection.backlog -= length
+    if stream.output_sent == stream.output_size:
+        stream_forget_output(stream)
+
+
+# ---- queries ----
+
+cdef uint8_t *stream_arena(QuicWorker *owner, uint32_t size) noexcept nogil:
+    if ARENA_SIZE - owner.arena_used < size:
+        streams_run(owner)
+    return owner.arena + owner.arena_used
+
+
+cdef void stream_arena_keep(QuicWorker *owner, uint32_t used) noexcept nogil:
+    owner.arena_used += used
+
+
+cdef void streams_run(QuicWorker *owner) noexcept nogil:
+    cdef uint32_t count = owner.query_count
+    owner.query_count = 0
+    if count:
+        query_run_all(owner.queries, count)
+    owner.arena_used = 0
+
+
+cdef inline uint32_t working_max(QuicSocket *sock) noexcept nogil:
+    return (<Offer *>atomic_load_pointer(<void **>&sock.group.offer)).working_max
+
+
+cdef void stream_ask(QuicStream *stream, const uint8_t *message, uint32_t length, const Carrier *carrier) noexcept nogil:
+    cdef QuicSocket *sock = stream.connection.socket
+    cdef uint32_t most = working_max(sock)
+    if stream.connection.outstanding >= stream.connection.streams_max:      # those whose streams were reset count, too
+        stream.connection.overloaded = 1
+        stream_release(stream)
+        return
+    stream.connection.outstanding += 1
+    if most and sock.working >= most:
+        wait_turn(stream, message, length, carrier)
+        return
+    ask(stream, message, length, carrier)
+
+
+cdef void ask(QuicStream *stream, const uint8_t *message, uint32_t length, const Carrier *carrier) noexcept nogil:
+    """It counts as outstanding already."""
+    cdef QuicConnection *connection = stream.connection
+    cdef QuicWorker *owner = connection.owner
+    cdef Query *q = query_take(owner.base.worker)
+    stream.outstanding = 1
+    connection.socket.working += 1
+    if q == NULL:                       # out of memory
+        query_over(stream)
+        stream_release(stream)
+        return
+    q.client = connection.client
+    q.local = connection.local
+    if query_accept(q, message, length, connection.protocol.transport, connection.listener, connection.generation, carrier, stream) and query_enter(q):
+        owner.queries[owner.query_count] = q
+        owner.query_count += 1
+        if owner.query_count == PREFETCH_QUERIES:
+            owner.query_count = 0
+            query_run_all(owner.queries, PREFETCH_QUERIES)
+
+
+cdef void query_over(QuicStream *stream) noexcept nogil:
+    stream.outstanding = 0
+    stream.connection.outstanding -= 1
+    stream.connection.socket.working -= 1
+
+
+cdef QuicStream *stream_answered(Query *q) noexcept nogil:
+    cdef QuicStream *stream = <QuicStream *>q.connection
+    cdef QuicConnection *connection = stream.connection
+    cdef QuicSocket *sock = connection.socket
+    query_over(stream)
+    worker_flush(connection.owner.base.worker, &connection.flush)
+    if sock.waiting != NULL:
+        worker_flush(connection.owner.base.worker, &sock.flush)
+    if connection.stage != STAGE_SERVED or stream.cancelled:
+        stream.cancelled = 1
+        stream_release(stream)
+        return NULL
+    return stream
+
+
+# ---- queries that wait for their turn ----
+
+cdef void wait_turn(QuicStream *stream, const uint8_t *message, uint32_t length, const Carrier *carrier) noexcept nogil:
+    """The message is kept in `input`, all of which it is."""
+    cdef QuicSocket *sock = stream.connection.socket
+    if message != stream.input:
+        stream_forget_input(stream)
+        if stream_keep(stream, message, length, length) < 0:
+            stream.connection.outstanding -= 1
+            stream_release(stream)
+            return
+    stream.is_waiting = 1
+    stream.carrier = carrier
+    stream.next_waiting = NULL
+    if sock.last_waiting != NULL:
+        sock.last_waiting.next_waiting = stream
+    else:
+        sock.waiting = stream
+    sock.last_waiting = stream
+
+
+cdef void streams_next(QuicSocket *sock) noexcept nogil:
+    cdef QuicStream *stream
+    cdef QuicConnection *connection
+    cdef uint32_t most = working_max(sock)
+    while sock.waiting != NULL and (most == 0 or sock.working < most or sock.waiting.cancelled):
+        stream = sock.waiting
+        connection = stream.connection
+        sock.waiting = stream.next_waiting
+        if sock.waiting == NULL:
+            sock.last_waiting = NULL
+        stream.is_waiting = 0
+        if stream.cancelled:            # its client has gone meanwhile
+            connection.outstanding -= 1
+            stream_release(stream)
+            worker_flush(connection.owner.base.worker, &connection.flush)
+            continue
+        ask(stream, stream.input, stream.input_used, stream.carrier)
+        streams_run(connection.owner)

@@ -1,0 +1,86 @@
+"""Builds quiche and BoringSSL, which DNS over QUIC and over HTTP/3 are written over: a static library in build/quic, for the module that setup.py links.
+
+Cargo does it, by fastdns/engine/quic/crate/Cargo.lock. Beside the library: headers, versions for `fastdns -version`, and the licences of all that is in it.
+Nothing is done where the library is newer than the crate. Needs nothing but Python's standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CRATE = ROOT / "fastdns/engine/quic/crate"
+BUILT = ROOT / "build/quic"
+ARCHIVE = BUILT / "libfastdns_quic.a"
+
+#: Where BoringSSL lies in the crate that builds it.
+BORINGSSL = "deps/boringssl"
+
+
+def cargo(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["cargo", *arguments, "--locked", "--manifest-path", str(CRATE / "Cargo.toml")], text=True, check=True, **options)
+
+
+def packages() -> dict[str, dict[str, Any]]:
+    """The crates that are in the library, by name; those that only build it are not."""
+    listed = cargo("tree", "--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}", stdout=subprocess.PIPE).stdout
+    linked = {(line.split()[0], line.split()[1].removeprefix("v")) for line in listed.splitlines() if line}
+    known = json.loads(cargo("metadata", "--format-version", "1", stdout=subprocess.PIPE).stdout)["packages"]
+    return {package["name"]: package for package in known if (package["name"], package["version"]) in linked and package["source"]}
+
+
+def is_licence(path: Path) -> bool:
+    return path.is_file() and path.name.upper().startswith(("LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"))
+
+
+def copy_licences(found: dict[str, dict[str, Any]]) -> None:
+    folder = BUILT / "licenses"
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, package in found.items():
+        source = Path(package["manifest_path"]).parent
+        texts = [path for path in sorted(source.iterdir()) if is_licence(path)]
+        if name == "boring-sys":
+            texts += [source / BORINGSSL / "LICENSE"]
+        target = folder / name
+        target.mkdir(parents=True)
+        (target / "Cargo.license").write_text(f"{name} {package['version']}: {package['license']}\n")
+        for text in texts:
+            shutil.copyfile(text, target / ("BoringSSL-LICENSE" if BORINGSSL in str(text) else text.name))
+
+
+def is_current() -> bool:
+    sources = [CRATE / "Cargo.toml", CRATE / "Cargo.lock", CRATE / "src/lib.rs", Path(__file__)]
+    return ARCHIVE.is_file() and all(ARCHIVE.stat().st_mtime >= source.stat().st_mtime for source in sources)
+
+
+def main() -> None:
+    if is_current():
+        return
+    BUILT.mkdir(parents=True, exist_ok=True)
+    print("building quiche and BoringSSL, which takes minutes", flush=True)
+    with (BUILT / "cargo.log").open("w") as log:
+        try:
+            cargo("build", "--release", "--target-dir", str(BUILT / "target"), stdout=log, stderr=subprocess.STDOUT)
+        except subprocess.CalledProcessError:
+            sys.exit(f"{(BUILT / 'cargo.log').read_text()[-4000:]}\ncargo failed; all it said is in {BUILT / 'cargo.log'}")
+    found = packages()
+    headers = BUILT / "include"
+    shutil.rmtree(headers, ignore_errors=True)
+    shutil.copytree(Path(found["boring-sys"]["manifest_path"]).parent / BORINGSSL / "include", headers)
+    shutil.copyfile(Path(found["quiche"]["manifest_path"]).parent / "include/quiche.h", headers / "quiche.h")
+    copy_licences(found)
+    versions = {"quiche": found["quiche"]["version"], "BoringSSL": f"of boring-sys {found['boring-sys']['version']}"}
+    (BUILT / "versions.json").write_text(json.dumps(versions) + "\n")
+    made = BUILT / "libfastdns_quic.a.new"
+    shutil.copyfile(BUILT / "target/release/libfastdns_quic.a", made)
+    os.replace(made, ARCHIVE)
+
+
+if __name__ == "__main__":
+    main()
