@@ -1,6 +1,6 @@
 """A thread with an event loop: start and stop, tasks and their exceptions, niceness.
 
-The loops of the control plane (`fastdns.control`), of the front ends and of the Python executors are `EventLoop`s.
+The loops of the control plane (`fastdns.control`) and of the Python executors are `EventLoop`s.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ cdef struct Query:
     char error[ERROR_MAX]       # of FAILED: zero-terminated, printable; "" for none
     Stream *stream
     const Carrier *carrier      # NULL: nothing is sent (detached children)
-    void *connection            # the carrier's: UdpSocket, TcpConnection, Request of a front end
+    void *connection            # the carrier's: UdpSocket, TcpConnection, HttpRequest, QuicStream
     # ---- memory ----
     Name first_name             # of the packet
     Name second_name            # what rewrite made of it: q.name may point here
