@@ -155,6 +155,20 @@ cdef extern from "<openssl/ssl.h>" nogil:
     void SSL_set_msg_callback(SSL *ssl, void (*seen)(int, int, int, const void *, size_t, SSL *, void *) noexcept nogil)
     void SSL_set_msg_callback_arg(SSL *ssl, void *argument)
 
+    # ---- sessions of clients ----
+    enum:
+        X509_V_OK
+        X509_V_ERR_HOSTNAME_MISMATCH
+        X509_V_ERR_IP_ADDRESS_MISMATCH
+    int SSL_set_session(SSL *ssl, SSL_SESSION *session)
+    SSL_SESSION *SSL_get1_session(SSL *ssl)
+    int SSL_session_reused(const SSL *ssl)
+    int SSL_SESSION_is_resumable(const SSL_SESSION *session)
+    int SSL_SESSION_get_protocol_version(const SSL_SESSION *session)
+    void SSL_SESSION_free(SSL_SESSION *session)
+    long SSL_get_verify_result(const SSL *ssl)
+    const char *X509_verify_cert_error_string(long result)
+
     # ---- BIO ----
     BIO_METHOD *BIO_meth_new(int type, const char *name)
     int BIO_meth_set_read(BIO_METHOD *method, int (*read)(BIO *, char *, int) noexcept nogil)

@@ -21,6 +21,7 @@ cdef struct TlsStream:
     uint32_t empty                  # records since the last that had octets for us
     uint32_t updates                # KeyUpdates received
     uint64_t received               # octets for us so far
+    unsigned long error             # the library's, of a handshake that failed
     uint8_t failed                  # nothing more can be sent, not even the end
     uint8_t small[HELD_SIZE]
 

@@ -12,6 +12,7 @@ from fastdns.tls.openssl cimport (BIO, BIO_METHOD, BIO_NOCLOSE, BIO_TYPE_SOURCE_
                                   SSL_get0_alpn_selected, SSL_get0_param, SSL_get_error, SSL_pending, SSL_read, SSL_set0_rbio, SSL_set0_wbio,
                                   SSL_set1_host, SSL_set_accept_state, SSL_set_connect_state, SSL_set_msg_callback, SSL_set_msg_callback_arg,
                                   SSL_set_tlsext_host_name, SSL_shutdown, SSL_write, X509_VERIFY_PARAM_set1_ip_asc)
+from fastdns.tls.openssl cimport ERR_peek_last_error
 
 # A header that no version of TLS has: libssl has no function that sends an alert, but it sends `unexpected_message` for this.
 cdef const uint8_t *FOREIGN = b"\0\3\3\0\0"     # SSL3_RT_HEADER_LENGTH octets
@@ -130,6 +131,7 @@ cdef TlsStatus tls_handshake(TlsStream *tls) noexcept nogil:
         SSL_set_msg_callback_arg(tls.ssl, tls)
         return TLS_DONE
     what = SSL_get_error(tls.ssl, status)
+    tls.error = ERR_peek_last_error()
     ERR_clear_error()
     if what == SSL_ERROR_WANT_READ:
         return TLS_WANTS_READ
