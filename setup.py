@@ -73,6 +73,7 @@ RE2 = Library("RE2", "c++", "re2/re2.h", "re2")
 CRYPTO = Library("OpenSSL", "c", "openssl/params.h", "crypto", "OPENSSL_VERSION_TEXT")
 NGHTTP2 = Library("nghttp2", "c", "nghttp2/nghttp2.h", "nghttp2", "NGHTTP2_VERSION")
 SSL = Library("OpenSSL", "c", "openssl/ssl.h", "ssl crypto", "OPENSSL_VERSION_TEXT")
+NGHTTP2 = Library("nghttp2", "c", "nghttp2/nghttp2.h", "nghttp2", "NGHTTP2_VERSION")
 
 #: The module that is linked with the static library of ``make quic``, and where that lies; a build without it has no QUIC.
 QUIC = "fastdns.engine.quic.library"
@@ -83,9 +84,11 @@ OVER = {
     "fastdns.expression.matcher": RE2,
     "fastdns.engine.http.session": NGHTTP2,
     "fastdns.system.digest": CRYPTO,
+    "fastdns.tls.client": SSL,
     "fastdns.tls.context": SSL,
     "fastdns.tls.record": SSL,
     "fastdns.tls.tickets": SSL,
+    "fastdns.plugins.forward._http2": NGHTTP2,
 }
 
 #: Optimisation of what does not run for each query, by package; elsewhere -O3.

@@ -1,7 +1,6 @@
 """forward: passes queries on to other resolvers.
 
-Upstreams over UDP and TCP are asked by the workers themselves (the native modules of this folder), those over TLS and HTTPS by a
-thread of their own (`fastdns.plugins.forward.clients`), which runs only where one is configured.
+The workers ask the upstreams themselves (the native modules of this folder), over all transports.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from functools import partial
 
 from fastdns.plugins.forward._forward import ForwardHandler
 from fastdns.plugins.forward.options import parse
+from fastdns.plugins.forward.renewal import keep_renewed
 from fastdns.plugins.forward.upstreams import pack_address, targets
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
@@ -35,10 +35,8 @@ def setup(controller: Controller) -> None:
         if options.source_address:
             options.source = pack_address(options.source_address, 0)
         handler = ForwardHandler(options, found)
-        if any(target.scheme != "dns" for target in found):
-            from fastdns.plugins.forward.clients import join
-
-            join(handler)
+        for context in handler.contexts.values():
+            keep_renewed(controller, context, "plugin/forward")
         controller.on_startup(partial(tap, controller, handler))
         controller.config.add_handler(handler)
 

@@ -1,4 +1,4 @@
-"""Questions over TCP: connections that are kept and take several questions at once (RFC 7766)."""
+"""Questions over connections that are kept and take several questions at once: DNS over TCP (RFC 7766) and TLS (RFC 7858), HTTPS, gRPC."""
 from libc.stdint cimport uint32_t, int64_t
 from fastdns.plugins.forward._upstream cimport Exchange, Peer
 

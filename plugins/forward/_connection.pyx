@@ -1,24 +1,27 @@
-"""Questions over TCP. The contract is in _connection.pxd."""
+"""Questions over connections. The contract is in _connection.pxd."""
 from libc.errno cimport EAGAIN, ECONNRESET, EINPROGRESS, EINTR, EPIPE, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memmove, memset
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.worker cimport Flush, Source, Timer, Worker, worker_flush
-from fastdns.api.wire cimport HEADER_SIZE, load16, store16, wire_answers
 from fastdns.api.metrics cimport metric_add
 from fastdns.api.memory cimport atomic_load32, atomic_peek_ns, atomic_poke_ns, atomic_store32
 from fastdns.api.random cimport random_next
-from fastdns.api.network cimport EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_STREAM, TCP_NODELAY, close, connect, recv, send, sockaddr
+from fastdns.api.network cimport EPOLLIN, EPOLLOUT, IPPROTO_TCP, SOCK_STREAM, TCP_NODELAY, close, connect, sockaddr
+from fastdns.api.tls cimport tls_protocol
+from fastdns.plugins.forward._doh cimport HTTP1_FRAMING
+from fastdns.plugins.forward._framing cimport DNS_FRAMING
+from fastdns.plugins.forward._http2 cimport HTTP2_FRAMING
+from fastdns.plugins.forward._stream cimport (STREAM_FAILED, STREAM_WAITS, StreamState, stream_begin, stream_end, stream_handshake, stream_pending,
+                                              stream_receive, stream_send)
 from fastdns.plugins.forward._system cimport socket_connected, socket_error, socket_option
-from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, CONNECTION_DEPTH, CONNECTIONS, CONNECTIONS_MAX, CONNECTION_SLOTS, Connection, Exchange,
-                                                Peer, Settings, Share, Stock, Upstream, WAY_NONE, WAY_TCP, stock_exchange, stock_of, stocks,
-                                                upstream_error, upstream_socket)
+from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, CONNECTIONS, CONNECTIONS_MAX, CONNECTION_SLOTS, Connection, Exchange,
+                                                OUT_KEPT, PROTOCOL_GRPC, Peer, Settings, Share, Stock, Upstream, WAY_NONE, WAY_TCP, stock_exchange, stock_of,
+                                                stocks, upstream_error, upstream_socket)
 
 cdef enum:
-    OUT_KEPT = 4096                 # octets of an output buffer that an idle connection keeps
-    OUT_MAX = 262144
     ROUNDS = 4                      # reads from one connection before others have their turn
     SECOND = 1000000000
     DIAL_MOST = 5                   # seconds; CoreDNS waits up to 30, when its client is long gone
@@ -63,6 +66,7 @@ cdef Connection *open_connection(Peer *peer, Exchange *e) noexcept nogil:
             close(fd)
             return NULL
     c.peer = peer
+    c.framing = DNS_FRAMING
     c.opened = worker.now
     c.used = worker.now
     c.source.fd = fd
@@ -102,6 +106,9 @@ cdef void close_connection(Connection *c) noexcept nogil:
         return
     worker.ops.timer_stop(worker, &c.dial)
     worker.ops.unwatch(worker, &c.source)
+    if c.framing.free != NULL:
+        c.framing.free(c)
+    stream_end(c)
     close(c.source.fd)
     c.source.fd = -1
     if c.previous != NULL:
@@ -135,6 +142,13 @@ cdef bint worn(const Connection *c, const Settings *settings, int64_t now) noexc
     return c.waiting == 0 and now - c.used > settings.expire or settings.max_age and now - c.opened > settings.max_age
 
 
+cdef inline uint32_t depth_of(const Connection *c) noexcept nogil:
+    """Questions that it takes at a time; of one in the making, as the last one took."""
+    if c.open or c.peer.depth == 0:
+        return c.framing.depth
+    return c.peer.depth
+
+
 cdef Connection *choose(Peer *peer) noexcept nogil:
     """The oldest idle connection, else the one with the least to do; NULL: open one."""
     cdef Connection *c = peer.connections
@@ -146,23 +160,30 @@ cdef Connection *choose(Peer *peer) noexcept nogil:
             c.retired = 1
             if c.waiting == 0 and not c.busy:
                 close_connection(c)
-        elif not c.retired and c.waiting < CONNECTION_DEPTH and (best == NULL or c.waiting < best.waiting):
+        elif not c.retired and c.waiting < depth_of(c) and (best == NULL or c.waiting < best.waiting):
             best = c
             if c.waiting == 0:
                 break
         c = following
-    if best != NULL and best.waiting and peer.connection_count < CONNECTIONS:
-        return NULL
+    if best != NULL and best.waiting and peer.upstream.service == NULL and peer.connection_count < CONNECTIONS:
+        return NULL                 # one of HTTP/2 does for all
     return best
 
 
 # ---- asking ----
 
+cdef Connection *dialling(Peer *peer) noexcept nogil:
+    """A connection over TLS in the making: questions whose connection was closed share one, whose handshake they pay."""
+    if peer.last != NULL and not peer.last.open and not peer.last.retired and peer.upstream.tls != NULL and peer.last.waiting < depth_of(peer.last):
+        return peer.last
+    return NULL
+
+
 cdef int connection_begin(Exchange *e, Peer *peer) noexcept nogil:
     cdef Worker *worker = peer.share.worker
-    cdef Connection *c = NULL
-    cdef uint32_t id, tries = 0
-    if not e.alone or peer.connection_count >= CONNECTIONS_MAX:
+    cdef Connection *c = dialling(peer) if e.alone else NULL
+    cdef uint32_t id, tries = 0, proto = 1 if peer.upstream.tls == NULL else 2      # tcp, tcp-tls
+    if not e.alone or c == NULL and peer.connection_count >= CONNECTIONS_MAX:
         c = choose(peer)
     e.opened = c == NULL
     if c == NULL:
@@ -172,55 +193,32 @@ cdef int connection_begin(Exchange *e, Peer *peer) noexcept nogil:
         c = open_connection(peer, e)
         if c == NULL:
             return BROKEN
-    metric_add(peer.upstream.misses[1] if e.opened else peer.upstream.hits[1], worker.id, 1)
-    if not make_room(c, e.size + 2):
-        snprintf(e.error, ERROR_MAX, b"write tcp %s: output buffer is full", peer.upstream.text)
-        if e.opened:
-            close_connection(c)
-        return BROKEN
+    if peer.upstream.service == NULL:
+        metric_add(peer.upstream.misses[proto] if e.opened else peer.upstream.hits[proto], worker.id, 1)
     id = random_next(&worker.random) & 0xFFFF
     while c.slots[id & (CONNECTION_SLOTS - 1)] != 0:
         tries += 1
         id = random_next(&worker.random) & 0xFFFF if tries < 32 else (id + 1) & 0xFFFF
+    e.id = <uint16_t>id
+    if c.open:
+        if c.framing.write(c, e) < 0:
+            return BROKEN
+        worker_flush(worker, &c.flush)
     c.slots[id & (CONNECTION_SLOTS - 1)] = <uint16_t>e.number
     c.waiting += 1
     e.way = WAY_TCP
-    e.id = <uint16_t>id
     e.connection = c
-    store16(e.request, id)
-    store16(c.out + c.out_used, e.size)
-    memcpy(c.out + c.out_used + 2, e.request, e.size)
-    c.out_used += e.size + 2
-    if c.connected:
-        worker_flush(worker, &c.flush)
+    if c.open or peer.upstream.service != NULL:         # the time for a request includes connecting
         peer.share.sent(e)
     return BEGUN
-
-
-cdef bint make_room(Connection *c, uint32_t size) noexcept nogil:
-    cdef uint32_t wanted = c.out_size if c.out_size else OUT_KEPT
-    cdef uint8_t *out
-    if c.out_sent and c.out_size - c.out_used < size:
-        memmove(c.out, c.out + c.out_sent, c.out_used - c.out_sent)
-        c.out_used -= c.out_sent
-        c.out_sent = 0
-    while wanted < c.out_used + size:
-        wanted *= 2
-    if wanted > OUT_MAX:
-        return False
-    if wanted != c.out_size:
-        out = <uint8_t *>realloc(c.out, wanted)
-        if out == NULL:
-            return False
-        c.out = out
-        c.out_size = wanted
-    return True
 
 
 cdef void connection_forget(Exchange *e) noexcept nogil:
     cdef Connection *c = e.connection
     c.slots[e.id & (CONNECTION_SLOTS - 1)] = 0
     c.waiting -= 1
+    if c.framing.forget != NULL:
+        c.framing.forget(c, e)
     e.connection = NULL
     e.way = WAY_NONE
     if c.waiting:
@@ -251,23 +249,28 @@ cdef void write_out(Connection *c) noexcept nogil:
     cdef Worker *worker = c.peer.share.worker
     cdef ssize_t n
     cdef uint8_t wanted = 0
-    while c.out_sent < c.out_used:
-        n = send(c.source.fd, c.out + c.out_sent, c.out_used - c.out_sent, MSG_DONTWAIT | MSG_NOSIGNAL)
+    while True:
+        if c.out_sent == c.out_used:
+            c.out_sent = 0
+            c.out_used = 0
+            if c.framing.fill != NULL and c.framing.fill(c) < 0:
+                broken(c, b"write", 0, c.failure)
+                return
+            if c.out_used == 0:
+                break
+        n = stream_send(c, c.out + c.out_sent, c.out_used - c.out_sent)
         if n >= 0:
             c.out_sent += <uint32_t>n
         elif errno == EAGAIN:
             wanted = 1
             break
         elif errno != EINTR:
-            broken(c, b"write", errno)
+            broken(c, b"write", errno, NULL)
             return
-    if not wanted:
-        c.out_sent = 0
-        c.out_used = 0
-        if c.out_size > OUT_KEPT:
-            free(c.out)
-            c.out = NULL
-            c.out_size = 0
+    if not wanted and c.out_size > OUT_KEPT:
+        free(c.out)
+        c.out = NULL
+        c.out_size = 0
     if wanted != c.watching_out:
         c.watching_out = wanted
         worker.ops.rewatch(worker, &c.source, EPOLLIN | EPOLLOUT if wanted else EPOLLIN)
@@ -277,7 +280,7 @@ cdef void on_flush(Flush *flush, Worker *worker) noexcept nogil:
     cdef Connection *c = <Connection *>flush.data
     if c.source.fd < 0:
         give_back(c, stocks[worker.id])
-    elif c.connected and not c.watching_out:
+    elif c.open and not c.watching_out:
         write_out(c)
 
 
@@ -286,77 +289,136 @@ cdef void on_flush(Flush *flush, Worker *worker) noexcept nogil:
 cdef void on_dial_timeout(Timer *timer, Worker *worker) noexcept nogil:
     cdef Connection *c = <Connection *>timer.data
     note_dial(c.peer.upstream, worker.now - c.opened)
-    broken(c, b"dial", 0)
+    broken(c, b"dial", 0, NULL)
 
 
 cdef void on_ready(Source *source, Worker *worker, uint32_t events) noexcept nogil:
     cdef Connection *c = <Connection *>source.data
+    cdef bint opened
     if source.fd < 0:
         return
-    if not c.connected:
+    opened = c.open
+    if not opened:
         if not finish_dial(c):
             return
     elif events & EPOLLOUT:
         write_out(c)
         if source.fd < 0:
             return
-    if events & ~<uint32_t>EPOLLOUT:
+    if events & ~<uint32_t>EPOLLOUT or not opened and stream_pending(c):
         read_in(c)
 
 
 cdef bint finish_dial(Connection *c) noexcept nogil:
+    """Goes on with connecting. True: questions have left."""
     cdef Worker *worker = c.peer.share.worker
-    cdef Share *share = c.peer.share
     cdef Stock *stock = stocks[worker.id]
-    cdef uint32_t i
+    cdef char failure[ERROR_MAX]
+    cdef StreamState state
     cdef int error
-    if not socket_connected(c.source.fd):
-        error = socket_error(c.source.fd)
-        if error:
-            note_dial(c.peer.upstream, worker.now - c.opened)
-            broken(c, b"dial", error)
+    if not c.connected:
+        if not socket_connected(c.source.fd):
+            error = socket_error(c.source.fd)
+            if error:
+                note_dial(c.peer.upstream, worker.now - c.opened)
+                broken(c, b"dial", error, NULL)
+            return False
+        c.connected = 1
+        if not stream_begin(c):
+            broken(c, b"dial", 0, b"out of memory")
+            return False
+    state = stream_handshake(c, stock, failure)
+    if state == STREAM_FAILED:
+        note_dial(c.peer.upstream, worker.now - c.opened)
+        broken(c, b"dial", 0, failure)
+    elif state == STREAM_WAITS:
+        worker.ops.rewatch(worker, &c.source, EPOLLIN | EPOLLOUT if c.watching_out else EPOLLIN)
+    else:
+        worker.ops.timer_stop(worker, &c.dial)
+        note_dial(c.peer.upstream, worker.now - c.opened)
+        if not begin_framing(c):
+            broken(c, b"dial", 0, c.failure)
+            return False
+        c.open = 1
+        c.watching_out = 1              # write_out makes sure of what is watched
+        ask_all(c, stock)
+        return c.source.fd >= 0
+    return False
+
+
+cdef bint begin_framing(Connection *c) noexcept nogil:
+    """What the two have agreed on (RFC 7301). False: c.failure says why it will not do."""
+    cdef uint32_t length = 0
+    cdef const uint8_t *name = tls_protocol(c.tls, &length) if c.tls != NULL else NULL
+    cdef bint http2 = length == 2 and memcmp(name, b"h2", 2) == 0
+    if c.peer.upstream.protocol == PROTOCOL_GRPC and c.tls != NULL and not http2:
+        c.failure = b"tls: credentials: cannot check peer: missing selected ALPN property"
         return False
-    worker.ops.timer_stop(worker, &c.dial)
-    c.connected = 1
-    note_dial(c.peer.upstream, worker.now - c.opened)
+    if c.peer.upstream.service != NULL:
+        c.framing = HTTP2_FRAMING if http2 or c.tls == NULL else HTTP1_FRAMING
+    c.peer.depth = c.framing.depth
+    if c.framing.begin != NULL and not c.framing.begin(c):
+        c.failure = b"out of memory"
+        return False
+    return True
+
+
+cdef void ask_all(Connection *c, Stock *stock) noexcept nogil:
+    """What waited for the connection leaves; what is too much for it goes to others."""
+    cdef Share *share = c.peer.share
+    cdef Exchange *e
+    cdef uint32_t i, asked = 0
+    c.busy = 1
     for i in range(CONNECTION_SLOTS):
-        if c.slots[i]:
-            share.sent(stock_exchange(stock, c.slots[i]))
+        if c.slots[i] == 0:
+            continue
+        e = stock_exchange(stock, c.slots[i])
+        if asked == c.framing.depth:
+            share.again(e)
+        elif c.framing.write(c, e) < 0:
+            share.failed(e)
+        else:
+            asked += 1
+            if c.peer.upstream.service == NULL:
+                share.sent(e)
+    c.busy = 0
     write_out(c)
-    return c.source.fd >= 0
 
 
 cdef void read_in(Connection *c) noexcept nogil:
-    """Reads what is there; whole messages are handed out, the beginning of the next one is kept."""
+    """Reads what is there; whole replies are handed out, the beginning of the next one is kept."""
     cdef Stock *stock = stocks[c.peer.share.worker.id]
     cdef uint8_t *into = stock.big
-    cdef uint32_t used, at
+    cdef uint32_t used
+    cdef int64_t done
     cdef ssize_t n
-    cdef int _round, error = 0
+    cdef int round = 0, error = 0
     cdef bint ended = False
     c.busy = 1
-    for _round in range(ROUNDS):
+    while round < ROUNDS or stream_pending(c):
+        round += 1
         used = c.partial_used
         if used:
             memcpy(into, c.partial, used)
-        n = recv(c.source.fd, into + used, sizeof(stock.big) - used, MSG_DONTWAIT)
+        n = stream_receive(c, stock, into + used, sizeof(stock.big) - used)
         if n <= 0:
             error = errno if n < 0 else 0
             ended = n == 0 or (error != EAGAIN and error != EINTR)
+            if n == 0 and c.framing.ended != NULL:
+                c.framing.ended(c)
             break
         used += <uint32_t>n
-        at = 0
-        while used - at >= 2 and used - at - 2 >= load16(into + at):
-            take(c, stock, into + at + 2, load16(into + at))
-            at += 2 + load16(into + at)
-        if not keep_partial(c, into + at, used - at):
+        done = c.framing.read(c, into, used)
+        if done >= 0 and not keep_partial(c, into + done, used - <uint32_t>done):
+            c.failure = b"out of memory"
+        if c.failure != NULL:
             ended = True
             break
-        if <size_t>n < sizeof(stock.big) - (used - <uint32_t>n):
+        if c.tls == NULL and <size_t>n < sizeof(stock.big) - (used - <uint32_t>n):
             break
     c.busy = 0
     if ended:
-        broken(c, b"read", error)
+        broken(c, b"read", error, c.failure)
     elif c.waiting == 0 and (c.retired or too_many_idle(c)):
         close_connection(c)
 
@@ -378,28 +440,14 @@ cdef bint keep_partial(Connection *c, const uint8_t *octets, uint32_t size) noex
     return True
 
 
-cdef void take(Connection *c, Stock *stock, const uint8_t *packet, uint32_t length) noexcept nogil:
-    cdef uint16_t id
-    cdef uint32_t number
-    cdef Exchange *e
-    if length < HEADER_SIZE:
-        return
-    id = load16(packet)
-    number = c.slots[id & (CONNECTION_SLOTS - 1)]
-    if number == 0:
-        return
-    e = stock_exchange(stock, number)
-    if e.id == id and e.connection == c and wire_answers(packet, length, e.request, e.question_length):
-        c.peer.share.answered(e, packet, length, False)
+cdef void broken(Connection *c, const char *operation, int error, const char *failure) noexcept nogil:
+    """The connection is gone. Questions that went out on a kept one are asked again on one of their own: the upstream may just have tired of it.
 
-
-cdef void broken(Connection *c, const char *operation, int error) noexcept nogil:
-    """The connection is gone. Questions that went out on a kept one are asked again on one of their own: the upstream may just have tired of it."""
+    failure: why, where it is no error of the socket."""
     cdef Share *share = c.peer.share
     cdef Stock *stock = stocks[share.worker.id]
     cdef Exchange *e
     cdef uint32_t i, number
-    cdef bint dialled = c.connected
     c.retired = 1
     c.busy = 1
     for i in range(CONNECTION_SLOTS):
@@ -407,7 +455,9 @@ cdef void broken(Connection *c, const char *operation, int error) noexcept nogil
         if number == 0:
             continue
         e = stock_exchange(stock, number)
-        if not dialled:
+        if failure != NULL:
+            snprintf(e.error, ERROR_MAX, b"%s", failure)
+        elif not c.open:
             upstream_error(e, b"dial", b"tcp", -1, b"connect", error)
         elif not e.opened and not e.alone and (error == 0 or error == ECONNRESET or error == EPIPE):
             connection_forget(e)

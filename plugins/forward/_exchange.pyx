@@ -1,6 +1,6 @@
 """One question on its way to an answer. The contract is in _exchange.pxd.
 
-An exchange lives as long as a query waits for it. It is in one place at a time: on a socket, on a connection, with the client loop, or pausing. What
+An exchange lives as long as a query waits for it. It is in one place at a time: on a socket, on a connection, with another worker, or pausing. What
 goes wrong there comes back through `on_failed`, which begins the next attempt; a reply comes through `on_answered`, which decides whether it is the
 last word.
 """
@@ -8,7 +8,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
-from fastdns.api.query cimport (ANSWERED, FAILED, NEXT, PARKED, Query, Verdict, query_answer, query_fail, query_is_udp, query_park, query_resume,
+from fastdns.api.query cimport (ANSWERED, ERROR_MAX, FAILED, NEXT, PARKED, Query, Verdict, query_answer, query_fail, query_is_udp, query_park, query_resume,
                                 query_scratch, query_size)
 from fastdns.api.worker cimport Timer, Worker
 from fastdns.api.reply cimport Record, reply_clear, reply_parse
@@ -17,14 +17,14 @@ from fastdns.api.wire cimport (FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG
 from fastdns.api.metrics cimport metric_add, metric_observe
 from fastdns.api.memory cimport atomic_add32, atomic_load32, atomic_load_ns, atomic_store32
 from fastdns.api.random cimport random_below
+from fastdns.api.tls cimport session_forget
 from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
 from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat, datagram_sweep
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
-from fastdns.plugins.forward._health cimport health_begin, health_end, health_init
-from fastdns.plugins.forward._clients cimport client_begin, client_forget
+from fastdns.plugins.forward._health cimport health_answered, health_begin, health_end, health_failed, health_init
 from fastdns.plugins.forward._request cimport request_equal, request_write
 from fastdns.plugins.forward._taps cimport taps_tell
-from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED, WAY_CLIENT,
+from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED,
                                                 WAY_NONE, WAY_PAUSE, WAY_TCP, WAY_UDP, exchange_give, exchange_take, upstream_error, upstream_peer)
 
 cdef enum:
@@ -67,6 +67,7 @@ cdef Share *share_of(Forward *forward, Worker *worker) noexcept nogil:
     share.answered = on_answered
     share.again = on_again
     share.sent = on_sent
+    share.leave = leave
     share.timeout.fire = on_timeout
     share.timeout.data = share
     share.spare = SPARE_MAX
@@ -114,13 +115,14 @@ cdef bint exchange_close(Forward *forward, Worker *worker) noexcept nogil:
     if share == NULL:
         return True
     for i in range(forward.settings.count):
+        health_end(&share.peers[i])
         if share.peers[i].flush.queued:
             return False
         left += datagram_sweep(&share.peers[i], worker.now + 1) + connection_sweep(&share.peers[i], worker.now + 1)
     if left or share.waiting:
         return False
     for i in range(forward.settings.count):
-        health_end(&share.peers[i])
+        session_forget(&share.peers[i].session)
     worker.ops.timer_stop(worker, &share.timeout)
     worker.ops.timer_stop(worker, &share.repeat)
     worker.ops.timer_stop(worker, &share.pause)
@@ -326,6 +328,7 @@ cdef int attempt(Forward *forward, Exchange *e, bint rested) noexcept nogil:
         e.upstream = upstream
         e.way_tcp = 0
         e.alone = 0
+        e.refused = 0
         if begin(e) == 0:
             return 0
         note_failure(forward, e)
@@ -354,9 +357,7 @@ cdef int begin(Exchange *e) noexcept nogil:
         peer.quiet = e.asked
     if not share.sweep.deadline:
         share.worker.ops.timer_start(share.worker, &share.sweep, share.worker.now + sweep_interval(share.settings))
-    if e.upstream.protocol != PROTOCOL_DNS:
-        return client_begin(e, peer)
-    if e.by_tcp or e.way_tcp:
+    if e.by_tcp or e.way_tcp or e.upstream.protocol != PROTOCOL_DNS:
         if not e.alone and shared_wanted(peer):
             return shared_begin(e, peer, share_for)
         return connection_begin(e, peer)
@@ -381,8 +382,6 @@ cdef void leave(Exchange *e) noexcept nogil:
         datagram_forget(e)
     elif e.way == WAY_TCP:
         connection_forget(e)
-    elif e.way == WAY_CLIENT:
-        client_forget(e)
     elif e.way == WAY_SHARED:
         shared_forget(e)
     elif e.way == WAY_PAUSE:
@@ -392,6 +391,9 @@ cdef void leave(Exchange *e) noexcept nogil:
 
 cdef void on_failed(Exchange *e) noexcept nogil:
     cdef Forward *forward = <Forward *>e.share.owner
+    if e.probe:
+        health_failed(upstream_peer(e.share, e.upstream))
+        return
     if forward.tap_count:
         taps_tell(forward.taps, forward.tap_count, e, NULL, 0)
     leave(e)
@@ -454,7 +456,10 @@ cdef void on_timeout(Timer *timer, Worker *worker) noexcept nogil:
     while share.oldest != NULL and share.oldest.deadline <= worker.now:
         e = share.oldest
         if e.way == WAY_TCP:
-            upstream_error(e, b"read", b"tcp", e.connection.source.fd, b"", 0)
+            if e.upstream.service != NULL:
+                snprintf(e.error, ERROR_MAX, b"Post \"https://%s/dns-query\": context deadline exceeded", e.upstream.text)
+            else:
+                upstream_error(e, b"read", b"tcp", e.connection.source.fd, b"", 0)
             connection_suspect(e)
         else:
             upstream_error(e, b"read", b"udp", e.socket.source.fd, b"", 0)
@@ -533,6 +538,9 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
     cdef Peer *peer = upstream_peer(e.share, e.upstream)
     cdef Verdict verdict = ANSWERED
     cdef int status
+    if e.probe:
+        health_answered(peer)
+        return True
     if e.shared != NULL:
         if forward.tap_count:
             taps_tell(forward.taps, forward.tap_count, e, packet, length)

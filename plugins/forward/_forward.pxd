@@ -9,10 +9,13 @@ cdef class ForwardHandler(NativeHandler):
     cdef Forward *forward
     cdef readonly object options
     cdef readonly list upstreams
-    cdef public object client_loop
+    cdef readonly dict contexts     # ClientContext of each scheme with TLS
+    cdef list names                 # that the upstreams' certificates have to have, kept alive
+    cdef list authorities           # of their requests, likewise
     cdef object metrics             # kept alive for their buckets
     cdef list senders               # of dnstap, likewise
     cdef int _set_upstreams(self, list upstreams) except -1
+    cdef int _set_tls(self, options, list upstreams) except -1
     cdef int _set_options(self, options) except -1
     cdef void _set_rcodes(self, Rcodes *rcodes, given)
     cdef int _make_metrics(self) except -1

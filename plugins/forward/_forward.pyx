@@ -5,19 +5,22 @@ from libc.string cimport memcpy
 from fastdns.api.query cimport NEXT, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_scratch
 from fastdns.api.worker cimport Worker
 from fastdns.api.names cimport Name, name_is_below
-from fastdns.api.metrics cimport METRIC_CONTROL, Metric, metric_add
+from fastdns.api.metrics cimport Metric
 from fastdns.api.metadata cimport Label, LabelHandle
 from fastdns.api.text cimport Text, text_string
-from fastdns.api.memory cimport atomic_add32
-from fastdns.api.network cimport socket_clock
+from fastdns.api.tls cimport ClientContext
 from fastdns.plugins.dnstap._tap cimport Tap
+from fastdns.plugins.forward._doh cimport DOH_SERVICE
 from fastdns.plugins.forward._exchange cimport (POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting, exchange_abandon,
                                                 exchange_ask, exchange_close)
-from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream, upstream_alive
+from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream
 from fastdns._wire import name_wire
+from fastdns.tls.client import client_context
 
 POLICIES = {"random": POLICY_RANDOM, "round_robin": POLICY_ROUND_ROBIN, "sequential": POLICY_SEQUENTIAL}
 PROTOCOLS = {"dns": PROTOCOL_DNS, "tls": PROTOCOL_TLS, "https": PROTOCOL_HTTPS}
+#: By scheme; without it there is no TLS.
+ALPN = {"tls": (), "https": ("h2", "http/1.1")}
 #: Names of the rcodes whose durations are kept apart.
 RCODES = ("NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH", "NOTZONE", "11", "12",
           "13", "14", "15", "BADSIG", "BADKEY", "BADTIME", "BADMODE", "BADNAME", "BADALG", "BADTRUNC", "BADCOOKIE")
@@ -127,8 +130,8 @@ cdef class ForwardHandler(NativeHandler):
             raise ValueError("more than %d upstream addresses: %d" % (UPSTREAMS_MAX, len(upstreams)))
         self.options = options
         self.upstreams = upstreams
-        self.client_loop = None
         self._set_upstreams(upstreams)
+        self._set_tls(options, upstreams)
         self._set_options(options)
         self._make_metrics()
 
@@ -150,6 +153,21 @@ cdef class ForwardHandler(NativeHandler):
             memcpy(upstream.text, <const char *>text, len(text))
             upstream.dial = 15 * <int64_t>1000000000
         settings.count = <uint32_t>len(upstreams)
+        return 0
+
+    cdef int _set_tls(self, options, list upstreams) except -1:
+        cdef Upstream *upstream
+        self.contexts = {given.scheme: client_context(options.tls, ALPN[given.scheme]) for given in upstreams if given.scheme in ALPN}
+        self.names = [(options.tls_servername or given.servername or given.host.partition("%")[0]).encode() for given in upstreams]
+        self.authorities = [given.text.removesuffix(":443").encode() for given in upstreams]
+        for i, given in enumerate(upstreams):
+            if given.scheme in ALPN:
+                upstream = &self.forward.settings.upstreams[i]
+                upstream.tls = (<ClientContext>self.contexts[given.scheme]).native
+                upstream.server_name = <const char *><bytes>self.names[i]
+            if given.scheme == "https":
+                upstream.service = DOH_SERVICE
+                upstream.authority = <const char *><bytes>self.authorities[i]
         return 0
 
     cdef int _set_options(self, options) except -1:
@@ -175,6 +193,7 @@ cdef class ForwardHandler(NativeHandler):
         self._set_rcodes(&forward.failover, options.failover)
         self._set_rcodes(&forward.next, options.next)
         settings.force_tcp = options.force_tcp
+        settings.get = options.doh_method == "GET"
         settings.expire = options.expire
         settings.max_age = options.max_age
         settings.max_idle = min(options.max_idle, 0xFFFFFFFF)
@@ -232,23 +251,3 @@ cdef class ForwardHandler(NativeHandler):
         for sender in senders:
             self.forward.taps[self.forward.tap_count] = <Tap *><uintptr_t>sender.address
             self.forward.tap_count += 1
-
-    # ---- for the client loop, which holds the GIL ----
-
-    def set_client(self, int index, uint64_t client):
-        self.forward.settings.upstreams[index].client = client
-
-    def probe_failed(self, int index):
-        atomic_add32(&self.forward.settings.upstreams[index].fails, 1)
-        metric_add(self.forward.settings.upstreams[index].failures, METRIC_CONTROL, 1)
-
-    def probe_succeeded(self, int index):
-        upstream_alive(&self.forward.settings.upstreams[index], socket_clock())
-
-    def count_connection(self, int index, bint hit):
-        cdef Upstream *upstream = &self.forward.settings.upstreams[index]
-        metric_add(upstream.hits[2] if hit else upstream.misses[2], METRIC_CONTROL, 1)
-
-    cpdef close(self):
-        if self.client_loop is not None:
-            self.client_loop.leave(self)

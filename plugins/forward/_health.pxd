@@ -6,3 +6,6 @@ cdef void health_init(Peer *peer) noexcept nogil
 cdef void health_begin(Peer *peer) noexcept nogil
 # Ends it (the instance goes away).
 cdef void health_end(Peer *peer) noexcept nogil
+# The probe's exchange has come to its end.
+cdef void health_failed(Peer *peer) noexcept nogil
+cdef void health_answered(Peer *peer) noexcept nogil

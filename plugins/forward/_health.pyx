@@ -1,7 +1,7 @@
 """Health checks. The contract is in _health.pxd.
 
-A probe is a question for NS over a socket of its own; any reply with its id is a sign of life, whatever its code. The client loop probes
-TLS and HTTPS upstreams.
+A probe is a question for NS over a socket of its own; any reply with its id is a sign of life, whatever its code. Over TLS it is an exchange that
+nobody waits for, on a connection of its own.
 """
 from libc.errno cimport EAGAIN, EINPROGRESS, errno
 from libc.stdint cimport uint16_t, uint32_t, int64_t
@@ -12,9 +12,10 @@ from fastdns.api.metrics cimport metric_add
 from fastdns.api.memory cimport atomic_add32, atomic_exchange32, atomic_store32
 from fastdns.api.random cimport random_next
 from fastdns.api.network cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_DGRAM, SOCK_STREAM, close, connect, recv, send, sockaddr
-from fastdns.plugins.forward._clients cimport client_probe
+from fastdns.plugins.forward._connection cimport connection_begin, connection_suspect
 from fastdns.plugins.forward._system cimport socket_connected, socket_error
-from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, Peer, Probe, Settings, upstream_alive, upstream_socket
+from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, Exchange, Peer, Probe, Settings, WAY_TCP, exchange_give, exchange_take,
+                                                upstream_alive, upstream_socket)
 
 cdef enum:
     PROBE_TIMEOUT = 1000000000      # ns
@@ -34,10 +35,6 @@ cdef void health_init(Peer *peer) noexcept nogil:
 cdef void health_begin(Peer *peer) noexcept nogil:
     if peer.probe.running or atomic_exchange32(&peer.upstream.probing, 1):
         return
-    if peer.upstream.protocol != PROTOCOL_DNS:
-        if client_probe(peer) < 0:
-            atomic_store32(&peer.upstream.probing, 0)
-        return
     peer.probe.running = 1
     ask(&peer.probe)
 
@@ -51,8 +48,23 @@ cdef void health_end(Peer *peer) noexcept nogil:
         atomic_store32(&peer.upstream.probing, 0)
 
 
+cdef void health_failed(Peer *peer) noexcept nogil:
+    failed(&peer.probe)
+
+
+cdef void health_answered(Peer *peer) noexcept nogil:
+    succeeded(&peer.probe)
+
+
 cdef void close_probe(Probe *probe) noexcept nogil:
     cdef Worker *worker = probe.peer.share.worker
+    cdef Exchange *e = probe.exchange
+    if e != NULL:
+        probe.exchange = NULL
+        if e.way == WAY_TCP:
+            connection_suspect(e)
+        probe.peer.share.leave(e)
+        exchange_give(e)
     if probe.source.fd >= 0:
         worker.ops.unwatch(worker, &probe.source)
         close(probe.source.fd)
@@ -76,12 +88,39 @@ cdef void write_request(Probe *probe) noexcept nogil:
     store16(probe.request, probe.size - 2)
 
 
+cdef void ask_encrypted(Probe *probe) noexcept nogil:
+    cdef Peer *peer = probe.peer
+    cdef Worker *worker = peer.share.worker
+    cdef Exchange *e = exchange_take(peer.share)
+    probe.exchange = e
+    if e == NULL:
+        failed(probe)
+        return
+    e.probe = 1
+    e.upstream = peer.upstream
+    e.alone = 1
+    e.begun = e.asked = worker.now
+    e.size = probe.size - 2
+    e.request = e.octets
+    memcpy(e.octets, probe.request + 2, e.size)
+    e.question_length = <uint16_t>(e.size - HEADER_SIZE)
+    if connection_begin(e, peer) == BROKEN:
+        failed(probe)
+        return
+    probe.asking = 1
+    worker.ops.timer_start(worker, &probe.timer, worker.now + PROBE_TIMEOUT)
+
+
 cdef void ask(Probe *probe) noexcept nogil:
     cdef Peer *peer = probe.peer
     cdef Worker *worker = peer.share.worker
     cdef bint tcp = peer.share.settings.force_tcp
-    cdef int fd = upstream_socket(peer.share.settings, peer.upstream, SOCK_STREAM if tcp else SOCK_DGRAM)
+    cdef int fd
     write_request(probe)
+    if peer.upstream.protocol != PROTOCOL_DNS:
+        ask_encrypted(probe)
+        return
+    fd = upstream_socket(peer.share.settings, peer.upstream, SOCK_STREAM if tcp else SOCK_DGRAM)
     probe.got = 0
     probe.connected = 0
     if fd < 0:

@@ -5,11 +5,11 @@ from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 from fastdns.api.network cimport Address, address_from_socket, getsockname, sockaddr, sockaddr_in6, socket_clock, socklen_t
 from fastdns.plugins.dnstap._tap cimport TAP_FORWARDER_QUERY, TAP_FORWARDER_RESPONSE, Tap, Tapped
-from fastdns.plugins.forward._upstream cimport Exchange, WAY_SHARED, WAY_CLIENT, WAY_NONE, WAY_PAUSE, WAY_UDP
+from fastdns.plugins.forward._upstream cimport Exchange, WAY_SHARED, WAY_NONE, WAY_PAUSE, WAY_UDP
 
 
 cdef void taps_tell(Tap **taps, uint32_t count, Exchange *e, const uint8_t *packet, uint32_t length) noexcept nogil:
-    """A connection of the client loop does not know its own address; one of another worker is reported there."""
+    """A question over another worker's connection is reported there."""
     cdef Address own
     cdef Address upstream
     cdef Tapped query
@@ -24,7 +24,7 @@ cdef void taps_tell(Tap **taps, uint32_t count, Exchange *e, const uint8_t *pack
     query.udp = e.way == WAY_UDP
     address_from_socket(&upstream, <const sockaddr_in6 *>e.upstream.address)
     query.response_address = &upstream
-    if e.way != WAY_CLIENT and own_address(e.socket.source.fd if e.way == WAY_UDP else e.connection.source.fd, &own):
+    if own_address(e.socket.source.fd if e.way == WAY_UDP else e.connection.source.fd, &own):
         query.query_address = &own
     query.query_time = <int64_t>now.tv_sec * 1000000000 + now.tv_nsec - (socket_clock() - e.asked)
     query.q = e.waiters

@@ -2,13 +2,15 @@
 
 An `Upstream` belongs to an instance of forward and is shared by all workers. A worker keeps for each instance a `Share` with one `Peer` an upstream: its
 sockets and connections. An `Exchange` is one question under way; the queries that wait for it hang from it. Below it stand the
-ways to an upstream (_datagram, _connection, _clients), which know nothing of policies and report through `Share.answered` and `Share.failed`.
+ways to an upstream (_datagram, _connection), which know nothing of policies and report through `Share.answered` and `Share.failed`.
 """
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int32_t, int64_t
 from fastdns.api.query cimport ERROR_MAX, Query
 from fastdns.api.worker cimport WORKERS_MAX, Flush, Source, Timer, Worker
 from fastdns.api.metrics cimport Buckets
 from fastdns.api.network cimport iovec, mmsghdr
+from fastdns.plugins.forward._nghttp2 cimport nghttp2_session
+from fastdns.api.tls cimport TlsContext, TlsSession, TlsStream
 
 cdef enum:
     UPSTREAMS_MAX = 64
@@ -22,21 +24,27 @@ cdef enum:
     RECEIVE_SIZE = 4096             # octets of a reply taken in a batch; clients that advertise more get sockets read singly
     REQUEST_INLINE = 512
     CONNECTION_SLOTS = 256
-    CONNECTION_DEPTH = 128          # questions in flight on one TCP connection
+    CONNECTION_DEPTH = 128          # questions in flight on one connection
     CONNECTIONS = 4                 # of a worker to an upstream, before questions share them
     CONNECTIONS_MAX = 64
+    OUT_KEPT = 4096                 # octets of an output buffer that an idle connection keeps
+    TICKET_READS = 8                # of a TLS connection, after which no session ticket is looked for any more
     RCODE_CELLS = 24
+
+    HTTP_BODY_MAX = 65535 + 9       # octets of a response: a message, and what gRPC puts around it
+    HTTP_BODY_INLINE = 1024
+    HTTP_PREFIX_MAX = 16
 
 cdef enum Protocol:                 # of an upstream, as the Corefile has it
     PROTOCOL_DNS
     PROTOCOL_TLS
     PROTOCOL_HTTPS
+    PROTOCOL_GRPC
 
 cdef enum Way:                      # how a question travels
     WAY_NONE
     WAY_UDP
-    WAY_TCP
-    WAY_CLIENT
+    WAY_TCP                         # a connection, with or without TLS
     WAY_SHARED                       # over the connection of another worker
     WAY_PAUSE                       # before the next attempt
 
@@ -50,13 +58,26 @@ cdef struct Socket
 cdef struct Connection
 cdef struct Exchange
 cdef struct Probe
+cdef struct Framing
+cdef struct HttpStream
+
+cdef struct HttpService:            # what is asked over HTTP: DNS over HTTPS, or gRPC
+    # Submits the request of a question (http2_submit). -1: out of memory.
+    int (*ask)(HttpStream *stream, Exchange *e) noexcept nogil
+    # The response is whole.
+    void (*replied)(HttpStream *stream, Exchange *e) noexcept nogil
+    # Nothing more comes: error is of RST_STREAM (RFC 9113 7). NULL: the exchange has failed as any other does.
+    void (*broken)(HttpStream *stream, Exchange *e, const char *error) noexcept nogil
 
 cdef struct Upstream:
     uint8_t address[128]            # a sockaddr
     uint32_t address_length
     uint8_t protocol                # Protocol
     uint8_t listed                  # position in the configuration
-    uint64_t client                 # number at the client loop; TLS and HTTPS
+    TlsContext *tls                 # borrowed from the instance; NULL: clear text
+    const char *server_name         # that its certificate has to name; borrowed likewise
+    const HttpService *service      # NULL: no HTTP
+    const char *authority           # of HTTP, borrowed likewise
     char text[64]                   # address:port
     # ---- shared by the workers: atomic ----
     uint32_t fails                  # probes that failed, one after another
@@ -80,6 +101,7 @@ cdef struct Settings:               # of an instance
     int64_t max_age                 # ns; 0: none
     uint32_t max_idle               # connections; 0: no limit
     int64_t read_timeout            # ns
+    uint8_t get                     # DNS over HTTPS by GET
     uint32_t max_fails              # 0: never down
     int64_t interval                # of probes, ns
     uint8_t probe_flags             # first octet of the header's flags
@@ -96,6 +118,7 @@ cdef struct Share:                  # a worker's part of an instance
     bint (*answered)(Exchange *e, const uint8_t *packet, uint32_t length, bint cut) noexcept nogil    # False: not the reply; the wait goes on
     void (*again)(Exchange *e) noexcept nogil                   # the same attempt anew: a kept connection was closed
     void (*sent)(Exchange *e) noexcept nogil                    # the time to wait for the reply begins
+    void (*leave)(Exchange *e) noexcept nogil                   # takes the exchange from where it is
     Peer *peers
     Timer sweep                     # closes what is idle
     # ---- the exchanges' ----
@@ -117,6 +140,7 @@ cdef struct Probe:                  # the health check of one upstream, run by t
     uint8_t running
     uint8_t asking                  # a reply is awaited
     uint8_t connected
+    Exchange *exchange              # over TLS: its question, which takes a connection as any other does
     uint16_t id
     uint32_t size
     uint32_t got
@@ -137,10 +161,12 @@ cdef struct Peer:                   # a worker's way to an upstream
     Flush flush
     int64_t replied                 # when the last reply came, ns
     int64_t quiet                   # when the first question since then was sent; 0: none was
-    # ---- TCP ----
+    # ---- TCP, TLS ----
     Connection *connections         # list, oldest first
     Connection *last
     uint32_t connection_count
+    TlsSession session              # of the connection made last: the next one resumes it
+    uint32_t depth                  # questions that a connection takes, once known; 0: CONNECTION_DEPTH
     uint32_t shared_requests                 # questions with another worker
 
 cdef struct Socket:                 # a UDP socket
@@ -156,21 +182,60 @@ cdef struct Socket:                 # a UDP socket
     uint8_t busy                # its replies are being handed out
     uint16_t slots[SOCKET_SLOTS]    # numbers of exchanges by the low bits of their id
 
-cdef struct Connection:             # over TCP
+cdef struct Framing:                # how questions and replies stand on a connection
+    # Puts a question behind what is to be sent. -1: e.error says why.
+    int (*write)(Connection *c, Exchange *e) noexcept nogil
+    # Hands out the replies in octets that came: how many of them are done with, the others come again with more behind them; -1: c.failure says why.
+    int64_t (*read)(Connection *c, uint8_t *octets, uint32_t size) noexcept nogil
+    uint32_t depth                      # questions at a time
+    # ---- NULL where there is nothing to do ----
+    bint (*begin)(Connection *c) noexcept nogil                 # the connection is open; False: out of memory
+    int (*fill)(Connection *c) noexcept nogil                   # puts more into c.out, which is empty; -1: c.failure says why
+    void (*forget)(Connection *c, Exchange *e) noexcept nogil   # nobody wants the reply any more, or it was handed out
+    void (*ended)(Connection *c) noexcept nogil                 # the upstream has closed: c.partial is all that came
+    void (*free)(Connection *c) noexcept nogil
+
+cdef struct HttpStream:             # one request on a connection of HTTP/2; on HTTP/1.1 the one under way
+    Connection *connection
+    HttpStream *next                # of the connection's, or of free ones
+    HttpStream *previous
+    Exchange *exchange              # NULL: nobody waits
+    int32_t id
+    uint16_t status                 # of HTTP; 0: not there
+    int32_t grpc_status             # -1: not there
+    uint8_t ended                   # the response is whole
+    uint32_t fields                 # octets of the response's
+    # ---- the request's body: prefix, then the message ----
+    uint8_t prefix[HTTP_PREFIX_MAX]
+    uint32_t prefix_size
+    uint32_t sent
+    # ---- the response's ----
+    uint8_t *body                   # `inner`, or malloc'ed
+    uint32_t body_size
+    uint32_t body_used
+    uint8_t inner[HTTP_BODY_INLINE]
+    char message[128]               # grpc-message, as it came, cut
+
+cdef struct Connection:             # over TCP, or TLS over TCP
     Source source
     Peer *peer
     Connection *next            # of the peer's, oldest first, or of free ones
     Connection *previous
-    Timer dial                  # the time to connect
+    const Framing *framing
+    TlsStream *tls              # NULL: clear text, or not connected
+    const char *failure         # why the upstream's octets make no sense
+    Timer dial                  # the time to connect, and for the TLS handshake
     Flush flush                 # of the output
     int64_t opened
     int64_t used                # when it last became idle
     uint32_t waiting            # exchanges
     uint8_t connected
+    uint8_t open                # and the handshake is done: questions leave
     uint8_t retired             # takes no more questions
     uint8_t busy                # its replies are being handed out
     uint8_t watching_out
-    uint8_t *out                # messages with their lengths, not yet sent
+    uint8_t tickets             # reads until the session was kept
+    uint8_t *out                # octets not yet sent
     uint32_t out_size
     uint32_t out_used
     uint32_t out_sent
@@ -178,6 +243,9 @@ cdef struct Connection:             # over TCP
     uint32_t partial_size
     uint32_t partial_used
     uint16_t slots[CONNECTION_SLOTS]
+    nghttp2_session *session    # of HTTP/2
+    HttpStream *streams         # list
+    uint16_t current            # HTTP/1.1: number of the exchange under way
 
 cdef struct Exchange:
     Share *share
@@ -187,6 +255,7 @@ cdef struct Exchange:
     # ---- who waits ----
     Query *waiters
     void *shared                     # another worker's question: nobody waits here; see _shared.pxd
+    uint8_t probe                   # a health check's question: nobody waits either
     uint8_t finishing
     # ---- the question ----
     uint32_t hash
@@ -213,11 +282,13 @@ cdef struct Exchange:
     uint8_t alone                   # its next connection is a new one of its own
     uint8_t opened                  # its connection was made for it
     uint8_t queued                  # in peer.batch
-    uint32_t abandoned                   # counts the requests to the client loop that it has abandoned
+    uint32_t abandoned                   # counts the requests to other workers that it has abandoned
     uint16_t id
     uint8_t repeats                 # of this attempt's datagram
     Socket *socket
     Connection *connection
+    HttpStream *stream              # over HTTP/2
+    uint8_t refused                 # by a server that has not looked at it
     # ---- list of those that wait ----
     uint8_t timed
     Exchange *newer
@@ -232,12 +303,14 @@ cdef struct Stock:                  # a worker's memory for all instances; kept 
     Exchange *free
     Socket *free_sockets
     Connection *free_connections
+    HttpStream *free_streams
     mmsghdr sent[SEND_BATCH]
     iovec sent_spans[SEND_BATCH]
     mmsghdr received[RECEIVE_BATCH]
     iovec received_spans[RECEIVE_BATCH]
     uint8_t octets[RECEIVE_BATCH][RECEIVE_SIZE]
     uint8_t big[131076]             # two whole messages of TCP with their lengths
+    uint8_t records[32768]          # of TLS, as they came
 
 cdef Stock *stocks[WORKERS_MAX]
 

@@ -66,6 +66,7 @@ cdef Exchange *exchange_take(Share *share) noexcept nogil:
     e.share = share
     e.waiters = NULL
     e.shared = NULL
+    e.probe = 0
     e.finishing = 0
     e.same = NULL
     e.request = NULL
@@ -84,6 +85,8 @@ cdef Exchange *exchange_take(Share *share) noexcept nogil:
     e.repeats = 0
     e.socket = NULL
     e.connection = NULL
+    e.stream = NULL
+    e.refused = 0
     e.timed = 0
     e.error[0] = 0
     return e

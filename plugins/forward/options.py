@@ -67,7 +67,7 @@ class Options:
         self.probe_recursion = True
         self.probe_name = "."
         self.doh_method = "POST"
-        #: Certificate, key and CA of the directive `tls`, paths; see fastdns.plugins.forward.clients.
+        #: Certificate, key and CA of the directive `tls`, paths.
         self.tls: list[str] = []
         self.tls_servername = ""
         #: A packed socket address, b"" for none; see fastdns.plugins.forward.upstreams.

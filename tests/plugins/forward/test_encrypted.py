@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from fastdns.testing import Upstream
 from tests.plugins.forward.test_forward import GIVE_UP, accepted, corefile, metrics, reply
 from tests.server import Server, free_port
 from tests.waiting import LIMIT, until
@@ -287,15 +288,84 @@ def test_https_gives_up_after_two_seconds(serve: Serve, certificates: Path, http
     assert 1.9 < time.monotonic() - begun < 9
 
 
-def test_reload_ends_the_lane(serve: Serve, certificates: Path, tls: TlsServer) -> None:
-    """The thread that speaks TLS goes with the last instance that needs it, and comes back with the next."""
-    encrypted, plain = corefile(f"tls {certificates}/ca.pem", f"tls://{tls.address}"), corefile("", "127.0.0.1:1")
-    server = serve(plain)
-    time.sleep(0.2)  # threads that only start it are gone
-    before = server.threads()
-    for _ in range(3):
-        server.reload(encrypted)
-        server.until("b.test.", "A", ["192.0.2.1"])
-        until(lambda: server.threads() == before + 1)
-        server.reload(plain)
-        until(lambda: server.threads() == before)
+def test_reload_closes_connections(serve: Serve, certificates: Path, tls: TlsServer) -> None:
+    server = serve(corefile(f"tls {certificates}/ca.pem\n expire 1h", f"tls://{tls.address}"))
+    assert server.answers("b.test.") == ["192.0.2.1"]
+    (connection,) = tls.open
+    server.reload(corefile("", "127.0.0.1:1"))
+    until(lambda: connection.fileno() == -1, "that the connection is closed")
+
+
+def test_sessions_are_resumed(serve: Serve, certificates: Path, tls: TlsServer) -> None:
+    reused: list[bool | None] = []
+    inner = tls._serve_connection
+
+    def note(connection: ssl.SSLSocket) -> None:
+        reused.append(connection.session_reused)
+        inner(connection)
+
+    tls._serve_connection = note  # type: ignore[assignment, method-assign]
+    server = serve(corefile(f"tls {certificates}/ca.pem", f"tls://{tls.address}"), "-workers", "1")
+    for i in range(3):
+        assert server.answers(f"n{i}.test.") == ["192.0.2.1"]
+        tls.hang_up()
+    assert server.answers("last.test.") == ["192.0.2.1"]
+    assert reused == [False, True, True, True]
+
+
+@pytest.mark.parametrize("scheme", ["tls", "https"])
+def test_a_handshake_that_hangs_holds_nobody_up(serve: Serve, certificates: Path, scheme: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, Upstream(lambda query: reply(query, "@ 5 A 192.0.2.9")) as quick:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        slow = f"forward slow.test {scheme}://{address} {{\n tls {certificates}/ca.pem\n max_connect_attempts 1\n}}"
+        server = serve(corefile("", quick.address, before=f"errors\n{slow}"), "-workers", "1")
+        got: list[list[str]] = []
+        asking = threading.Thread(target=lambda: got.append(server.answers("a.slow.test.")))
+        asking.start()
+        connection, _ = silent.accept()
+        with connection:
+            assert connection.recv(1) == b"\x16"
+            for i in range(50):
+                assert server.answers(f"n{i}.test.") == ["192.0.2.9"]
+            asking.join()
+        assert got == [["SERVFAIL"]]
+        server.wait_log(rf"dial tcp {address}: i/o timeout" if scheme == "tls" else rf'Post "https://{address}/dns-query": context deadline exceeded')
+
+
+@pytest.mark.parametrize("scheme", ["tls", "https"])
+def test_a_server_without_tls(serve: Serve, certificates: Path, scheme: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+        address = f"127.0.0.1:{plain.getsockname()[1]}"
+        server = serve(corefile("max_connect_attempts 1\n max_fails 0", f"{scheme}://{address}", before="errors"))
+        got: list[list[str]] = []
+        asking = threading.Thread(target=lambda: got.append(server.answers("a.test.")))
+        asking.start()
+        connection, _ = plain.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+            asking.join()
+        assert got == [["SERVFAIL"]]
+        server.wait_log(r"plugin/errors: 2 a\.test\. A: tls: wrong version number")
+
+
+def test_a_connection_that_ends_mid_message(serve: Serve, certificates: Path, tls: TlsServer) -> None:
+    """The first reply of each connection is whole; behind it comes half of one, and the end."""
+    whole = [True]
+
+    def half(connection: socket.socket) -> None:
+        with connection.makefile("rb") as stream:
+            while head := stream.read(2):
+                answer = tls.answer(stream.read(struct.unpack("!H", head)[0]))
+                octets = struct.pack("!H", len(answer)) + answer
+                if not whole[0]:
+                    whole[0] = True
+                    connection.sendall(octets[:20])
+                    return
+                connection.sendall(octets)
+
+    tls._serve_connection = half  # type: ignore[method-assign]
+    server = serve(corefile(f"tls {certificates}/ca.pem\n max_connect_attempts 1", f"tls://{tls.address}"), "-workers", "1")
+    assert server.answers("a.test.") == ["192.0.2.1"]
+    whole[0] = False
+    assert server.answers("b.test.") == ["192.0.2.1"]
+    assert [str(query.question[0].name) for query in tls.seen] == ["a.test.", "b.test.", "b.test."]

@@ -1,0 +1,12 @@
+"""Responses of HTTP/1.1 (RFC 9112)."""
+from libc.stdint cimport uint8_t, uint32_t, int64_t
+
+cdef struct Response:
+    uint8_t *body                   # in the octets that were read
+    uint32_t size
+    uint8_t close                   # no other one follows on this connection
+    const char *failure             # why the octets are no response
+
+# Reads one response at the beginning of octets; chunks of its body are moved together there. The number of octets that it takes, 0 while it is not
+# whole, -1 where it never will be. ended: nothing comes behind these octets.
+cdef int64_t http1_read(uint8_t *octets, uint32_t size, bint ended, Response *response) noexcept nogil
