@@ -17,9 +17,9 @@ from fastdns.plugins.forward._http2 cimport HTTP2_FRAMING
 from fastdns.plugins.forward._stream cimport (STREAM_FAILED, STREAM_WAITS, StreamState, stream_begin, stream_end, stream_handshake, stream_pending,
                                               stream_receive, stream_send)
 from fastdns.plugins.forward._system cimport socket_connected, socket_error, socket_option
-from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, CONNECTIONS, CONNECTIONS_MAX, CONNECTION_SLOTS, Connection, Exchange,
+from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, CONNECTION_DEPTH, CONNECTIONS, CONNECTIONS_MAX, CONNECTION_SLOTS, Connection, Exchange,
                                                 OUT_KEPT, PROTOCOL_GRPC, Peer, Settings, Share, Stock, Upstream, WAY_NONE, WAY_TCP, stock_exchange, stock_of,
-                                                stocks, upstream_error, upstream_socket)
+                                                stocks, upstream_error, upstream_network, upstream_socket)
 
 cdef enum:
     ROUNDS = 4                      # reads from one connection before others have their turn
@@ -49,11 +49,11 @@ cdef Connection *open_connection(Peer *peer, Exchange *e) noexcept nogil:
     cdef int status
     cdef int fd = upstream_socket(peer.share.settings, peer.upstream, SOCK_STREAM)
     if fd < 0:
-        upstream_error(e, b"dial", b"tcp", -1, b"socket", errno)
+        upstream_error(e, b"dial", upstream_network(peer.upstream), -1, b"socket", errno)
         return NULL
     socket_option(fd, IPPROTO_TCP, TCP_NODELAY, 1)
     if connect(fd, <const sockaddr *>peer.upstream.address, peer.upstream.address_length) < 0 and errno != EINPROGRESS:
-        upstream_error(e, b"dial", b"tcp", -1, b"connect", errno)
+        upstream_error(e, b"dial", upstream_network(peer.upstream), -1, b"connect", errno)
         close(fd)
         return NULL
     c = stock.free_connections
@@ -79,7 +79,7 @@ cdef Connection *open_connection(Peer *peer, Exchange *e) noexcept nogil:
     c.watching_out = 1
     status = worker.ops.watch(worker, &c.source, EPOLLIN | EPOLLOUT)
     if status < 0:
-        upstream_error(e, b"dial", b"tcp", -1, b"epoll_ctl", -status)
+        upstream_error(e, b"dial", upstream_network(peer.upstream), -1, b"epoll_ctl", -status)
         close(fd)
         c.source.fd = -1
         c.next = stock.free_connections
@@ -154,13 +154,14 @@ cdef Connection *choose(Peer *peer) noexcept nogil:
     cdef Connection *c = peer.connections
     cdef Connection *following
     cdef Connection *best = NULL
+    cdef bint full = peer.connection_count >= CONNECTIONS_MAX       # then questions wait where they have to
     while c != NULL:
         following = c.next
         if not c.retired and worn(c, peer.share.settings, peer.share.worker.now):
             c.retired = 1
             if c.waiting == 0 and not c.busy:
                 close_connection(c)
-        elif not c.retired and c.waiting < depth_of(c) and (best == NULL or c.waiting < best.waiting):
+        elif not c.retired and c.waiting < (CONNECTION_DEPTH if full else depth_of(c)) and (best == NULL or c.waiting < best.waiting):
             best = c
             if c.waiting == 0:
                 break
@@ -200,7 +201,7 @@ cdef int connection_begin(Exchange *e, Peer *peer) noexcept nogil:
         tries += 1
         id = random_next(&worker.random) & 0xFFFF if tries < 32 else (id + 1) & 0xFFFF
     e.id = <uint16_t>id
-    if c.open:
+    if c.open and c.current == 0:
         if c.framing.write(c, e) < 0:
             return BROKEN
         worker_flush(worker, &c.flush)
@@ -240,7 +241,9 @@ cdef bint too_many_idle(const Connection *c) noexcept nogil:
 
 
 cdef void connection_suspect(Exchange *e) noexcept nogil:
-    e.connection.retired = 1
+    cdef Connection *c = e.connection
+    if c.session == NULL or c.heard < e.asked:          # on HTTP/2 one slow answer says nothing of the others
+        c.retired = 1
 
 
 # ---- writing ----
@@ -385,6 +388,22 @@ cdef void ask_all(Connection *c, Stock *stock) noexcept nogil:
     write_out(c)
 
 
+cdef void ask_next(Connection *c, Stock *stock) noexcept nogil:
+    """On HTTP/1.1 one question follows the other; those that wait for a connection that ends go elsewhere."""
+    cdef Exchange *e
+    cdef uint32_t i
+    for i in range(CONNECTION_SLOTS):
+        if c.slots[i] == 0 or c.current:
+            continue
+        e = stock_exchange(stock, c.slots[i])
+        if c.retired:
+            c.peer.share.again(e)
+        elif c.framing.write(c, e) < 0:
+            c.peer.share.failed(e)
+        else:
+            worker_flush(c.peer.share.worker, &c.flush)
+
+
 cdef void read_in(Connection *c) noexcept nogil:
     """Reads what is there; whole replies are handed out, the beginning of the next one is kept."""
     cdef Stock *stock = stocks[c.peer.share.worker.id]
@@ -407,6 +426,7 @@ cdef void read_in(Connection *c) noexcept nogil:
             if n == 0 and c.framing.ended != NULL:
                 c.framing.ended(c)
             break
+        c.heard = c.peer.share.worker.now
         used += <uint32_t>n
         done = c.framing.read(c, into, used)
         if done >= 0 and not keep_partial(c, into + done, used - <uint32_t>done):
@@ -416,6 +436,8 @@ cdef void read_in(Connection *c) noexcept nogil:
             break
         if c.tls == NULL and <size_t>n < sizeof(stock.big) - (used - <uint32_t>n):
             break
+    if c.framing.depth == 1 and c.waiting and not ended:
+        ask_next(c, stock)
     c.busy = 0
     if ended:
         broken(c, b"read", error, c.failure)
@@ -458,7 +480,7 @@ cdef void broken(Connection *c, const char *operation, int error, const char *fa
         if failure != NULL:
             snprintf(e.error, ERROR_MAX, b"%s", failure)
         elif not c.open:
-            upstream_error(e, b"dial", b"tcp", -1, b"connect", error)
+            upstream_error(e, b"dial", upstream_network(e.upstream), -1, b"connect", error)
         elif not e.opened and not e.alone and (error == 0 or error == ECONNRESET or error == EPIPE):
             connection_forget(e)
             e.alone = 1
@@ -467,7 +489,7 @@ cdef void broken(Connection *c, const char *operation, int error, const char *fa
         elif error == 0:
             snprintf(e.error, ERROR_MAX, b"EOF")
         else:
-            upstream_error(e, operation, b"tcp", c.source.fd, operation, error)
+            upstream_error(e, operation, upstream_network(e.upstream), c.source.fd, operation, error)
         share.failed(e)
     c.busy = 0
     close_connection(c)

@@ -25,7 +25,8 @@ from fastdns.plugins.forward._health cimport health_answered, health_begin, heal
 from fastdns.plugins.forward._request cimport request_equal, request_write
 from fastdns.plugins.forward._taps cimport taps_tell
 from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED,
-                                                WAY_NONE, WAY_PAUSE, WAY_TCP, WAY_UDP, exchange_give, exchange_take, upstream_error, upstream_peer)
+                                                WAY_NONE, WAY_PAUSE, WAY_TCP, WAY_UDP, exchange_give, exchange_take, exchange_unwait,
+                                                exchange_wait, upstream_error, upstream_peer)
 
 cdef enum:
     EQUAL_SLOTS = 1024              # questions in flight, by hash
@@ -377,7 +378,7 @@ cdef void note_failure(Forward *forward, Exchange *e) noexcept nogil:
 cdef void leave(Exchange *e) noexcept nogil:
     """Takes the exchange from where it is."""
     if e.timed:
-        stop_waiting(e)
+        exchange_unwait(e)
     if e.way == WAY_UDP:
         datagram_forget(e)
     elif e.way == WAY_TCP:
@@ -418,36 +419,10 @@ cdef void on_sent(Exchange *e) noexcept nogil:
 # ---- time ----
 
 cdef void start_waiting(Exchange *e) noexcept nogil:
-    """All wait equally long, so the list is in the order of deadlines and one timer does for all."""
     cdef Share *share = e.share
-    if e.timed:
-        stop_waiting(e)
-    e.deadline = share.worker.now + share.settings.read_timeout
-    e.timed = 1
-    e.newer = NULL
-    e.older = share.newest
-    if share.newest != NULL:
-        share.newest.newer = e
-    else:
-        share.oldest = e
-    share.newest = e
-    if not share.timeout.deadline:
-        share.worker.ops.timer_start(share.worker, &share.timeout, e.deadline)
+    exchange_wait(e, share.worker.now + share.settings.read_timeout)
     if not share.repeat.deadline:
         share.worker.ops.timer_start(share.worker, &share.repeat, share.worker.now + REPEAT * <int64_t>MILLISECOND)
-
-
-cdef void stop_waiting(Exchange *e) noexcept nogil:
-    cdef Share *share = e.share
-    if e.older != NULL:
-        e.older.newer = e.newer
-    else:
-        share.oldest = e.newer
-    if e.newer != NULL:
-        e.newer.older = e.older
-    else:
-        share.newest = e.older
-    e.timed = 0
 
 
 cdef void on_timeout(Timer *timer, Worker *worker) noexcept nogil:

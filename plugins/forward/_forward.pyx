@@ -161,8 +161,8 @@ cdef class ForwardHandler(NativeHandler):
         self.names = [(options.tls_servername or given.servername or given.host.partition("%")[0]).encode() for given in upstreams]
         self.authorities = [given.text.removesuffix(":443").encode() for given in upstreams]
         for i, given in enumerate(upstreams):
+            upstream = &self.forward.settings.upstreams[i]
             if given.scheme in ALPN:
-                upstream = &self.forward.settings.upstreams[i]
                 upstream.tls = (<ClientContext>self.contexts[given.scheme]).native
                 upstream.server_name = <const char *><bytes>self.names[i]
             if given.scheme == "https":

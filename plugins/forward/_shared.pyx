@@ -34,6 +34,7 @@ cdef struct SharedRequest:
     uint8_t *reply              # malloc'ed
     uint32_t reply_size
     char error[ERROR_MAX]
+    uint16_t status             # of gRPC, likewise
 
 
 cdef bint shared_wanted(Peer *peer) noexcept nogil:
@@ -112,6 +113,7 @@ cdef void shared_end(Exchange *e, const uint8_t *packet, uint32_t length) noexce
     cdef SharedRequest *shared = <SharedRequest *>e.shared
     e.share.waiting -= 1
     memcpy(shared.error, e.error, ERROR_MAX)
+    shared.status = e.status
     exchange_give(e)
     if packet != NULL:
         shared.reply = <uint8_t *>malloc(length)
@@ -133,6 +135,7 @@ cdef void return_home(Mail *mail, Worker *worker) noexcept nogil:
     cdef SharedRequest *shared = <SharedRequest *>mail
     cdef Exchange *e = shared.exchange
     if e.generation == shared.generation and e.way == WAY_SHARED and e.abandoned == shared.abandoned:
+        e.status = shared.status
         exchange_returned(e, shared.reply, shared.reply_size, shared.error)
     free(shared.reply)
     free(shared)

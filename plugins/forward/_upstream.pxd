@@ -228,6 +228,7 @@ cdef struct Connection:             # over TCP, or TLS over TCP
     Flush flush                 # of the output
     int64_t opened
     int64_t used                # when it last became idle
+    int64_t heard               # when octets came last
     uint32_t waiting            # exchanges
     uint8_t connected
     uint8_t open                # and the handshake is done: questions leave
@@ -289,6 +290,7 @@ cdef struct Exchange:
     Connection *connection
     HttpStream *stream              # over HTTP/2
     uint8_t refused                 # by a server that has not looked at it
+    uint16_t status                 # of gRPC, where the call has failed
     # ---- list of those that wait ----
     uint8_t timed
     Exchange *newer
@@ -324,10 +326,15 @@ cdef inline Exchange *stock_exchange(Stock *stock, uint32_t number) noexcept nog
 cdef Stock *stock_of(Worker *worker) noexcept nogil
 cdef Exchange *exchange_take(Share *share) noexcept nogil
 cdef void exchange_give(Exchange *e) noexcept nogil
-# What another thread has to say of an exchange: its reply, or NULL and what went wrong. It is checked here.
+# The exchange ends at its deadline (Share.timeout). All of a share wait equally long, so the list is in the order of deadlines and one timer does for all.
+cdef void exchange_wait(Exchange *e, int64_t deadline) noexcept nogil
+cdef void exchange_unwait(Exchange *e) noexcept nogil
+# What another worker or an HTTP server has to say of an exchange: its reply, or NULL and what went wrong. It is checked here.
 cdef void exchange_returned(Exchange *e, const uint8_t *reply, uint32_t size, const char *error) noexcept nogil
 # Sets e.error as Go words it: OPERATION NETWORK LOCAL->UPSTREAM: WHAT, with local the address of fd (-1: none, "" before it is bound).
 cdef void upstream_error(Exchange *e, const char *operation, const char *network, int fd, const char *call, int error) noexcept nogil
+# Its network, as Go's errors have it.
+cdef const char *upstream_network(const Upstream *upstream) noexcept nogil
 # A socket of the instance: made, bound to the source address, not connected. -1 and errno.
 cdef int upstream_socket(const Settings *settings, const Upstream *upstream, int type) noexcept nogil
 # A probe was answered: the upstream is up.

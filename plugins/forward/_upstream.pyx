@@ -12,6 +12,7 @@ from fastdns.api.network cimport SOCK_CLOEXEC, SOCK_NONBLOCK, bind, close, socka
 from fastdns.plugins.forward._system cimport error_number_set, socket_address_text, socket_local_text
 
 cdef enum:
+    AF_UNIX = 1
     CHUNKS = 1024               # of 64 exchanges: more than the pool of queries ever has
 
 
@@ -87,6 +88,7 @@ cdef Exchange *exchange_take(Share *share) noexcept nogil:
     e.connection = NULL
     e.stream = NULL
     e.refused = 0
+    e.status = 0
     e.timed = 0
     e.error[0] = 0
     return e
@@ -102,13 +104,49 @@ cdef void exchange_give(Exchange *e) noexcept nogil:
     stock.free = e
 
 
+cdef void exchange_wait(Exchange *e, int64_t deadline) noexcept nogil:
+    cdef Share *share = e.share
+    if e.timed:
+        exchange_unwait(e)
+    e.deadline = deadline
+    e.timed = 1
+    e.newer = NULL
+    e.older = share.newest
+    if share.newest != NULL:
+        share.newest.newer = e
+    else:
+        share.oldest = e
+    share.newest = e
+    if not share.timeout.deadline:
+        share.worker.ops.timer_start(share.worker, &share.timeout, e.deadline)
+
+
+cdef void exchange_unwait(Exchange *e) noexcept nogil:
+    cdef Share *share = e.share
+    if e.older != NULL:
+        e.older.newer = e.newer
+    else:
+        share.oldest = e.newer
+    if e.newer != NULL:
+        e.newer.older = e.older
+    else:
+        share.newest = e.older
+    e.timed = 0
+
+
 cdef void exchange_returned(Exchange *e, const uint8_t *reply, uint32_t size, const char *error) noexcept nogil:
     if reply == NULL:
         memcpy(e.error, error, ERROR_MAX)
         e.share.failed(e)
+    elif e.upstream.protocol == PROTOCOL_GRPC or e.probe:        # who asked looks at it
+        e.share.answered(e, reply, size, False)
     elif not wire_answers(reply, size, e.request, e.question_length) or not e.share.answered(e, reply, size, False):
         snprintf(e.error, ERROR_MAX, b"dns: bad reply")
         e.share.failed(e)
+
+
+cdef const char *upstream_network(const Upstream *upstream) noexcept nogil:
+    return b"unix" if (<const sockaddr *>upstream.address).sa_family == AF_UNIX else b"tcp"
 
 
 cdef int upstream_socket(const Settings *settings, const Upstream *upstream, int type) noexcept nogil:

@@ -280,6 +280,22 @@ def test_https(serve: Serve, certificates: Path, https: HttpsServer, method: str
     assert server.query("nx.test.").rcode() == dns.rcode.NXDOMAIN
 
 
+def test_more_questions_than_connections_of_http1(serve: Serve, certificates: Path, https: HttpsServer) -> None:
+    https.going.clear()
+    connections = accepted(https)  # type: ignore[arg-type]
+    server = serve(corefile(f"tls {certificates}/ca.pem\n read_timeout 30s", f"https://{https.address}"), "-workers", "1")
+    got: list[str] = []
+    threads = [threading.Thread(target=lambda i=i: got.extend(server.answers(f"{i}.test."))) for i in range(80)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(https.seen) == 64, "that each connection has a question")
+    https.going.set()
+    for thread in threads:
+        thread.join()
+    assert got == ["192.0.2.1"] * 80
+    assert len(connections) == 64
+
+
 def test_https_gives_up_after_two_seconds(serve: Serve, certificates: Path, https: HttpsServer) -> None:
     https.going.clear()
     server = serve(corefile(f"tls {certificates}/ca.pem\n max_connect_attempts 1", f"https://{https.address}"))

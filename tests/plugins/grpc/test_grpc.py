@@ -20,6 +20,7 @@ import h2.config
 import h2.connection
 import h2.errors
 import h2.events
+import h2.exceptions
 import pytest
 
 from tests.certificates import write_certificates
@@ -300,21 +301,28 @@ def test_more_calls_than_streams(serve: Serve) -> None:
     assert found == [["192.0.2.53"]] * 12
 
 
-def test_calls_that_are_always_refused(serve: Serve) -> None:
-    """A server of HTTP/2 that resets each stream as if it had not looked at it: an attempt or two, and an error."""
+Streams = Callable[[h2.connection.H2Connection, int], None]
+
+
+@contextmanager
+def raw(script: Streams) -> Iterator[tuple[str, list[int]]]:
+    """A server of HTTP/2 whose script gets each request: its address, and the streams that were opened."""
     opened: list[int] = []
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve_connection(connection: socket.socket) -> None:
-        http = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        http = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
         http.initiate_connection()
-        with connection, contextlib.suppress(OSError):
+        with connection, contextlib.suppress(OSError, h2.exceptions.ProtocolError):
             connection.sendall(http.data_to_send())
             while data := connection.recv(65536):
                 for event in http.receive_data(data):
                     if isinstance(event, h2.events.RequestReceived):
-                        opened.append(event.stream_id or 0)
-                        http.reset_stream(event.stream_id or 0, h2.errors.ErrorCodes.REFUSED_STREAM)
+                        fields = dict(event.headers)
+                        assert (fields[":path"], fields["content-type"]) == ("/coredns.dns.DnsService/Query", "application/grpc")
+                        opened.append(event.stream_id)
+                    elif isinstance(event, h2.events.StreamEnded):
+                        script(http, event.stream_id)
                 connection.sendall(http.data_to_send())
 
     def accept() -> None:
@@ -324,11 +332,71 @@ def test_calls_that_are_always_refused(serve: Serve) -> None:
 
     threading.Thread(target=accept, daemon=True).start()
     with listener:
-        server = serve(corefile(f"127.0.0.1:{listener.getsockname()[1]}"))
-        assert server.answers("www.test") == ["SERVFAIL"]
-        server.wait_log(r"rpc error: code = Unavailable desc = the server refuses calls")
-        assert opened == [1, 3]
+        yield f"127.0.0.1:{listener.getsockname()[1]}", opened
         listener.shutdown(socket.SHUT_RDWR)
+
+
+def respond(*fields: tuple[str, str], body: bytes = b"", trailers: tuple[tuple[str, str], ...] = ()) -> Streams:
+    def script(http: h2.connection.H2Connection, stream: int) -> None:
+        http.send_headers(stream, fields, end_stream=not body and not trailers)
+        if body:
+            http.send_data(stream, body, end_stream=not trailers)
+        if trailers:
+            http.send_headers(stream, trailers, end_stream=True)
+
+    return script
+
+
+OK = ((":status", "200"), ("content-type", "application/grpc"))
+GOOD = (("grpc-status", "0"),)
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        (respond(*OK, ("grpc-status", "14"), ("grpc-message", "come 100%25 later")), "rpc error: code = Unavailable desc = come 100% later"),
+        (respond(*OK, ("grpc-status", "77"), ("grpc-message", "?")), r"rpc error: code = Code\(77\) desc = \?"),
+        (respond(*OK, ("grpc-status", "x")), "rpc error: code = Unknown desc ="),
+        (respond((":status", "503")), "code = Unavailable desc = unexpected HTTP status code received from server: 503"),
+        (respond((":status", "404")), "code = Unknown desc = unexpected HTTP status code received from server: 404"),
+        (respond(*OK), "code = Unknown desc = server closed the stream without sending trailers"),
+        (respond(*OK, trailers=GOOD), "code = Internal desc = EOF"),
+        (respond(*OK, body=b"\0\0", trailers=GOOD), "code = Internal desc = unexpected EOF"),
+        (respond(*OK, body=b"\0\0\0\0\x09x", trailers=GOOD), "code = Internal desc = unexpected EOF"),
+        (respond(*OK, body=b"\1\0\0\0\0", trailers=GOOD), "code = Internal desc = grpc: compressed flag set with identity or empty encoding"),
+        (respond(*OK, body=b"\2\0\0\0\0", trailers=GOOD), "code = Internal desc = grpc: received unexpected payload format 2"),
+        (respond(*OK, body=b"\0\0\0\0\0\0\0\0\0\0", trailers=GOOD), "code = Internal desc = cardinality violation"),
+        (respond(*OK, body=b"\0\0\0\0\x02\x0a\xff", trailers=GOOD), "code = Internal desc = grpc: error unmarshalling request"),
+        (respond(*OK, body=b"\0\0\0\0\2\x0f\1", trailers=GOOD), "code = Internal desc = grpc: error unmarshalling request"),
+        (respond(*OK, body=b"\0\0\0\0\3\x0a\1x", trailers=GOOD), "dns: buffer size too small"),
+        (lambda http, stream: http.reset_stream(stream, h2.errors.ErrorCodes.INTERNAL_ERROR), "code = Unavailable desc = stream terminated by RST_STREAM"),
+        (lambda http, stream: http.reset_stream(stream, h2.errors.ErrorCodes.REFUSED_STREAM), "code = Unavailable desc = the server refuses calls"),
+    ],
+)
+def test_ends_of_calls(serve: Serve, script: Streams, error: str) -> None:
+    """Of calls whose response has no DNS message."""
+    with raw(script) as (to, opened):
+        server = serve(corefile(to), "-workers", "1")
+        assert server.answers("www.test") == ["SERVFAIL"]
+        server.wait_log(rf"plugin/errors: 2 www\.test\. A: (rpc error: )?{error}")
+        assert opened == ([1, 3] if "refuses" in error else [1])
+
+
+def test_goaway(serve: Serve) -> None:
+    """The call that a server leaves out with GOAWAY is made again on another connection."""
+    left = [True]
+
+    def script(http: h2.connection.H2Connection, stream: int) -> None:
+        if left:
+            left.clear()
+            http.close_connection(last_stream_id=0)
+        else:
+            respond(*OK, ("grpc-status", "5"))(http, stream)
+
+    with raw(script) as (to, opened):
+        server = serve(corefile(to), "-workers", "1")
+        assert server.answers("www.test") == ["NXDOMAIN"]
+        assert opened == [1, 1]
 
 
 def test_reload(serve: Serve) -> None:
@@ -338,10 +406,3 @@ def test_reload(serve: Serve) -> None:
         server.reload(corefile(second.address))
         assert server.answers("www.test") == ["192.0.2.2"]
         until(lambda: server.answers("x.test") == ["192.0.2.2"])
-
-
-def test_a_missing_package_is_named(tmp_path: Path, serve: Serve) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['h2'] = None\n")
-    server = serve(".:{port} {\n grpc . 127.0.0.1\n}", wait=False, env={"PYTHONPATH": str(tmp_path)})
-    assert server.exit_status() == 1
-    assert "Corefile:2 - Error during parsing: grpc needs h2, which is not installed" in server.log()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
-
 import pytest
 
 from fastdns.corefile import CorefileError
@@ -59,9 +56,3 @@ def test_bad(text: str, error: str) -> None:
     with pytest.raises((CorefileError, ValueError)) as caught:
         parse(Controller.of(text))
     assert error in str(caught.value)
-
-
-@pytest.mark.skipif(not (PROJECT := Path(__file__).parents[3] / "pyproject.toml").is_file(), reason="the source tree is not here")
-def test_the_package_requires_what_it_needs() -> None:
-    required = tomllib.loads(PROJECT.read_text())["project"]["dependencies"]
-    assert "h2" in {word.partition(">=")[0] for word in required}
