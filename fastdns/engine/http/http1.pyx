@@ -227,6 +227,7 @@ cdef void expire(TcpConnection *base) noexcept nogil:
 http1_protocol.size = sizeof(HttpConnection)
 http1_protocol.outstanding_max = 1
 http1_protocol.begin = begin
+http1_protocol.idles = 1
 http1_protocol.lingers = 1
 http1_protocol.wanted = wanted
 http1_protocol.input = read_requests

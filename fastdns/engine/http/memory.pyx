@@ -3,12 +3,14 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
+from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap, munmap
 from fastdns.engine.io.connection cimport TcpConnection, connection_charge, connection_discharge
 from fastdns.walk.query cimport WORKERS_MAX
 
 cdef enum:
     STEP = 64                       # octets: what is kept has a multiple of it
     CLASSES = 32                    # larger blocks are malloc's alone
+    MAPPED = 256                    # still larger ones are the kernel's: what is not used of them takes no memory
     KEPT_MAX = 1048576              # octets that a worker keeps
 
 cdef struct Block:                  # before the octets that are given out, which are aligned to 16
@@ -23,6 +25,14 @@ cdef struct Kept:                   # of a worker, which alone uses it
 cdef Kept kept[WORKERS_MAX]
 
 
+cdef inline Block *allocate(uint32_t kind) noexcept nogil:
+    cdef void *pages
+    if kind < MAPPED:
+        return <Block *>malloc(kind * STEP)
+    pages = mmap(NULL, kind * STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+    return NULL if pages == MAP_FAILED else <Block *>pages
+
+
 cdef void *http_alloc(TcpConnection *connection, size_t size) noexcept nogil:
     cdef Kept *own = &kept[connection.tcp.base.worker.id]
     cdef uint32_t kind = <uint32_t>((size + sizeof(Block) + STEP - 1) // STEP)
@@ -34,7 +44,7 @@ cdef void *http_alloc(TcpConnection *connection, size_t size) noexcept nogil:
         own.blocks[kind] = block.next
         own.octets -= block.size
         return block + 1
-    block = <Block *>malloc(kind * STEP)
+    block = allocate(kind)
     if block == NULL:
         connection_discharge(connection, kind * STEP)
         return NULL
@@ -53,6 +63,8 @@ cdef void http_free(TcpConnection *connection, void *pointer) noexcept nogil:
         block.next = own.blocks[block.kind]
         own.blocks[block.kind] = block
         own.octets += block.size
+    elif block.kind >= MAPPED:
+        munmap(block, block.size)
     else:
         free(block)
 

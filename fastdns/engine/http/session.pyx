@@ -505,6 +505,7 @@ cdef void expire(TcpConnection *base) noexcept nogil:
 http2_protocol.size = sizeof(HttpConnection)
 http2_protocol.outstanding_max = STREAMS_UNLIMITED
 http2_protocol.begin = begin
+http2_protocol.idles = 1
 http2_protocol.lingers = 1
 http2_protocol.wanted = wanted
 http2_protocol.input = read_frames

@@ -17,6 +17,7 @@ cdef enum:
     INPUT_SIZE = 2048               # octets of a connection's first input buffer; a longer message gets a buffer of its size
     OUTPUT_PAUSE = 131072           # pending output octets at which reading stops, and about as many more that the kernel holds
     OCTETS_MAX = 67108864           # that all connections of a worker hold; for more the one that holds most ends
+    OCTETS_FREE = 32768             # of a protocol's octets for each connection that do not count: what an idle one needs
     STREAM_BATCH = 4                # messages of a transfer that a batch writes
     TLS_SIZE = 4096                 # octets of TLS that a batch decrypts for one connection: small records cost more than what they hold
     MILLISECOND = 1000000           # ns
@@ -26,6 +27,7 @@ cdef struct TcpConnection
 cdef struct StreamProtocol:         # what is spoken on a connection. All functions run on its worker; those that may be NULL say so
     uint32_t size                   # octets of the struct of its connections, which begins with a TcpConnection; zeroed
     uint32_t outstanding_max        # queries of a connection under way at which reading stops
+    uint8_t idles                   # most of its connections wait most of the time: buffers that are empty are freed
     uint8_t lingers                 # what the client sends when all is said is read for a while: see io/linger
     # The connection has its socket and its TLS: -1 ends it. NULL: nothing to do.
     int (*begin)(TcpConnection *connection) noexcept nogil
@@ -147,9 +149,12 @@ cdef uint8_t *connection_reserve(TcpConnection *connection, uint32_t size) noexc
 # Counts octets that the protocol wants to hold: False when there is no room, not even by ending the connection that holds most.
 cdef bint connection_charge(TcpConnection *connection, uint32_t size) noexcept nogil
 
+cdef inline uint32_t counted_octets(uint32_t held) noexcept nogil:
+    return held - OCTETS_FREE if held > OCTETS_FREE else 0
+
 cdef inline void connection_discharge(TcpConnection *connection, uint32_t size) noexcept nogil:
+    connection.tcp.octets -= counted_octets(connection.held) - counted_octets(connection.held - size)
     connection.held -= size
-    connection.tcp.octets -= size
 
 cdef inline bint connection_may_read(const TcpConnection *connection) noexcept nogil:
     return (connection.outstanding < connection.protocol.outstanding_max and connection.output_used - connection.output_sent < OUTPUT_PAUSE

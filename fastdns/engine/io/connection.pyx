@@ -244,7 +244,7 @@ cdef void parse(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
             worker_flush(tcp.base.worker, &connection.flush)
     elif connection.input_done == connection.input_used:
         connection.input_done = connection.input_used = 0
-        if connection.input_size > INPUT_SIZE and connection.outstanding == 0:
+        if (connection.input_size > INPUT_SIZE or connection.protocol.idles) and connection.outstanding == 0:
             tcp.octets -= connection.input_size
             free(connection.input)
             connection.input = NULL
@@ -316,15 +316,16 @@ cdef uint8_t *connection_reserve(TcpConnection *connection, uint32_t size) noexc
 
 
 cdef bint connection_charge(TcpConnection *connection, uint32_t size) noexcept nogil:
-    if connection.broken or not make_room(connection, size):
+    cdef uint32_t more = counted_octets(connection.held + size) - counted_octets(connection.held)
+    if connection.broken or more and not make_room(connection, more):
         return False
     connection.held += size
-    connection.tcp.octets += size
+    connection.tcp.octets += more
     return True
 
 
 cdef inline uint32_t weight(const TcpConnection *connection) noexcept nogil:
-    return connection.input_size + connection.output_size + connection.held
+    return connection.input_size + connection.output_size + counted_octets(connection.held)
 
 
 cdef inline bint make_room(TcpConnection *connection, uint32_t size) noexcept nogil:
@@ -392,7 +393,7 @@ cdef bint write_output(TcpWorker *tcp, TcpConnection *connection) noexcept nogil
             while connection.output_end < connection.output_sent:
                 begin_message(connection)
     connection.output_used = connection.output_sent = connection.output_end = 0
-    if connection.output_size > OUTPUT_PAUSE or connection.transfer == NULL and connection.output_size > 16384:
+    if connection.output_size > OUTPUT_PAUSE or connection.transfer == NULL and (connection.output_size > 16384 or connection.protocol.idles):
         tcp.octets -= connection.output_size
         free(connection.output)
         connection.output = NULL
