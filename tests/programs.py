@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tools import system_packages
@@ -18,3 +22,19 @@ def program(name: str) -> str:
 def need(*names: str) -> None:
     for name in names:
         program(name)
+
+
+#: Of programs that tests build from Go modules.
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastdns-deploy-tools"
+
+
+def built(go: str, name: str, module: str, version: str) -> str:
+    """The program of a Go module, built once for the machine."""
+    folder = CACHE / f"{name}-{version}"
+    program = folder / name
+    if not program.exists():
+        environment = {**os.environ, "GOBIN": str(folder), "GOFLAGS": "-buildvcs=false", "PATH": f"{Path(go).parent}:{os.environ['PATH']}"}
+        done = subprocess.run([go, "install", f"{module}@{version}"], capture_output=True, text=True, env=environment, timeout=1200)
+        if done.returncode:
+            pytest.skip(f"needs Go's module proxy to build {module}: {done.stderr.strip()[-200:]}")
+    return str(program)

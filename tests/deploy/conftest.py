@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,23 +13,10 @@ import yaml
 
 from tests.apiserver.process import ApiServer
 from tests.deploy.schema import check
+from tests.programs import built
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastdns-deploy-tools"
-
-
-def built(go: str, name: str, module: str, version: str) -> str:
-    """The program of a Go module, built once for the machine."""
-    folder = CACHE / f"{name}-{version}"
-    program = folder / name
-    if not program.exists():
-        environment = {**os.environ, "GOBIN": str(folder), "GOFLAGS": "-buildvcs=false", "PATH": f"{Path(go).parent}:{os.environ['PATH']}"}
-        done = subprocess.run([go, "install", f"{module}@{version}"], capture_output=True, text=True, env=environment, timeout=1200)
-        if done.returncode:
-            pytest.skip(f"needs Go's module proxy to build {module}: {done.stderr.strip()[-200:]}")
-    return str(program)
 
 
 @pytest.fixture(scope="session")
