@@ -317,7 +317,7 @@ link_order()
 setup(
     packages=packages(),
     package_dir=TREES,
-    package_data={"": SHIPPED, "fastdns": ["sample/**"]},
+    package_data={"": SHIPPED, "fastdns": ["sample/**"], "fastdns.bench.clients": ["quicgo/*"]},
     exclude_package_data={"": ["*.c", "*.cpp", "*.pyx"]},
     include_package_data=False,
     ext_modules=extensions(),

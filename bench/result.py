@@ -9,7 +9,10 @@ from typing import Any, Self
 
 from fastdns.bench.generator.histogram import Histogram
 
+#: Of our own generator.
 TRANSPORTS = ("udp", "tcp", "dot", "doh", "doh+http", "doq")
+#: Of clients of other projects besides: HTTP/1.1 over TLS, HTTP/3, gRPC over TLS.
+CLIENT_TRANSPORTS = ("doh1", "doh3", "grpc")
 PATH = "/dns-query"
 CHECKS = ("none", "sample", "all")
 ARRIVALS = ("even", "poisson")
@@ -22,7 +25,7 @@ class Target:
     #: Address or host name.
     host: str
     port: int = 53
-    #: One of :data:`TRANSPORTS`.
+    #: One of :data:`TRANSPORTS` or :data:`CLIENT_TRANSPORTS`.
     transport: str = "udp"
     #: Name for SNI and the authority of HTTP; certificates are not checked: this measures.
     server_name: str = ""
@@ -30,8 +33,8 @@ class Target:
     path: str = PATH
 
     def __post_init__(self) -> None:
-        if self.transport not in TRANSPORTS:
-            raise ValueError(f"transport {self.transport!r} is none of {', '.join(TRANSPORTS)}")
+        if self.transport not in TRANSPORTS + CLIENT_TRANSPORTS:
+            raise ValueError(f"transport {self.transport!r} is none of {', '.join(TRANSPORTS + CLIENT_TRANSPORTS)}")
         if not 0 < self.port < 65536:
             raise ValueError(f"port {self.port} is not from 1 to 65535")
 
@@ -65,6 +68,8 @@ class Plan:
     check: str = "all"
     #: Open loop: "even", or "poisson" for random gaps, as of many clients.
     arrivals: str = "even"
+    #: A connection for each query, which only clients of other projects make.
+    new_connection: bool = False
 
     def __post_init__(self) -> None:
         if not self.seconds > 0 or not self.timeout > 0 or self.warm < 0:

@@ -34,17 +34,20 @@ def add_scenarios(parser: argparse.ArgumentParser, *, rounds: int, rates: Sequen
     """The scenarios with their flags, and these defaults; no rates: each scenario's own."""
     scenarios = parser.add_subparsers(metavar="SCENARIO", required=True)
     for name, scenario in SCENARIOS.items():
+        compared = (scenario.subjects or subjects) if len(subjects) > 1 else subjects
         made = scenarios.add_parser(name, help=scenario.help, description=scenario.help)
         scenario.add_arguments(made)
         servers = made.add_argument_group("servers")
         servers.add_argument(
-            "--subject", action="append", default=None, metavar="NAME[=PATH]", help=f"{', '.join(ADAPTERS)}; again for more ({' '.join(subjects)})"
+            "--subject", action="append", default=None, metavar="NAME[=PATH]", help=f"{', '.join(ADAPTERS)}; again for more ({' '.join(compared)})"
         )
         servers.add_argument("--server-cpus", default="", metavar="LIST", help="CPUs of the server under test, a worker for each (the first)")
         servers.add_argument("--load-cpus", default="", metavar="LIST", help="CPUs of everything else (the others)")
         servers.add_argument("--wildcard", action="store_true", help="listen on all addresses instead of 127.0.0.1, the floor too")
         load = made.add_argument_group("load")
-        load.add_argument("--rate", type=rates_of, default=list(rates), metavar="LIST", help="queries a second, such as 5000,20000,max")
+        load.add_argument(
+            "--rate", type=rates_of, default=[] if scenario.closed else list(rates), metavar="LIST", help="queries a second, such as 5000,20000,max"
+        )
         load.add_argument("--sweep", type=int, default=0, metavar="N", help="also at 1/N to (N-1)/N of each server's highest rate")
         load.add_argument("--seconds", type=float, default=3, help="of each load (%(default)s)")
         load.add_argument("--rounds", type=int, default=rounds, help="loads of each server at each rate, in turn; medians count (%(default)s)")
@@ -61,7 +64,7 @@ def add_scenarios(parser: argparse.ArgumentParser, *, rounds: int, rates: Sequen
         add_progress_argument(out)
         out.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
         out.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures")
-        made.set_defaults(run=measure_scenario, scenario=name, default_subjects=list(subjects))
+        made.set_defaults(run=measure_scenario, scenario=name, default_subjects=list(compared))
 
 
 def rates_of(text: str) -> list[float]:
@@ -100,8 +103,8 @@ def measure_scenario(options: argparse.Namespace) -> int:
 
 
 def failures(runs: Sequence[Record], conditions: Sequence[Threshold]) -> Iterator[str]:
-    """What of the servers under test is not as it should be; floors are judged only where nothing else was measured."""
-    for run in [run for run in runs if run["subject"] != run["baseline"]] or runs:
+    """What of the servers under test is not as it should be; what they are compared with is judged only where nothing else was measured."""
+    for run in [run for run in runs if not run["reference"]] or runs:
         who = f"{run['subject']} at {rate_text(run['rate'])}"
         result = Result.from_json(run["result"])
         if result.wrong:

@@ -6,7 +6,8 @@ import argparse
 import contextlib
 import datetime
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,13 +16,16 @@ from fastdns.bench.generator.queries import QuerySet
 from fastdns.bench.load import drive
 from fastdns.bench.result import Interval, Plan, Result, Target
 from fastdns.bench.scenarios import Disturbance, Scenario, ScenarioError, Stage, Variant, merge_figures
-from fastdns.bench.servers import Adapter, Running, Work, subject
+from fastdns.bench.servers import ADAPTERS, Adapter, Running, Work, subject
 from fastdns.bench.workload import Question, Workload
 
 #: Of the report's document.
 VERSION = 1
 #: Shown percentiles by key.
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
+
+#: Seconds that servers are watched for while nobody asks.
+IDLE = 1.0
 
 #: Called for each second of a load, with the subject.
 Progress = Callable[[Interval, str], None]
@@ -37,6 +41,9 @@ class Subject:
     #: Seconds until ready, of each start.
     ready: list[float] = field(default_factory=list)
     peak_mb: float = 0.0
+
+    #: Seconds of CPU that it takes in a second without queries.
+    idle: float = 0.0
 
     @contextlib.contextmanager
     def started(self, cpus: Sequence[int], wildcard: bool) -> Iterator[None]:
@@ -91,6 +98,8 @@ class Session:
             self.server_cpus, self.load_cpus = measure.cpu_sets(options.server_cpus, options.load_cpus)
         except ValueError as error:
             raise ScenarioError(str(error)) from None
+        if self.scenario.closed and (options.sweep or any(options.rate)):
+            raise ScenarioError(f"{self.scenario.name} knows no rates: its clients send as fast as they are answered")
         noise = [measure.noise(self.server_cpus)]
         began = datetime.datetime.now(datetime.UTC)
         with contextlib.ExitStack() as parts:
@@ -101,6 +110,8 @@ class Session:
                     if contender.server.running is None:
                         parts.enter_context(contender.server.started(self.server_cpus, options.wildcard))
                     self.warm(contender)
+            if self.scenario.closed:
+                measure_idle({id(contender.server): contender.server for contender in contenders}.values())
             rates = [float(rate) for rate in options.rate or self.scenario.rates]
             for rate in rates:
                 for _ in range(options.rounds):
@@ -144,18 +155,18 @@ class Session:
                     self.skipped.append({"subject": adapter.label, "variant": variant.label, "why": why})
                 else:
                     server = servers.setdefault((id(adapter), id(variant.work)), Subject(adapter, variant.work))
-                    asked = QuerySet(unchecked(variant.workload)) if adapter.name in ("floor", "relay") else queries
+                    asked = QuerySet(unchecked(variant.workload)) if adapter.reference else queries
                     found.append(Contender(server, variant, asked, adapter.name == self.scenario.baseline))
         if not found:
             raise ScenarioError("; ".join(f"{each['subject']} {each['why']}" for each in self.skipped))
-        if self.scenario.baseline and not any(each.baseline for each in found):
+        if self.scenario.baseline and ADAPTERS[self.scenario.baseline].reference and not any(each.baseline for each in found):
             calm = replace(variants[0], disturb=None, label="")
             found.insert(0, Contender(Subject(subject(self.scenario.baseline), calm.work), calm, QuerySet(unchecked(calm.workload)), baseline=True))
         return found
 
     def warm(self, contender: Contender) -> None:
         if self.options.warm:
-            self.drive(contender, Plan(seconds=self.options.warm, **self.shape()))
+            self.drive(contender, Plan(seconds=self.options.warm, **self.shape(contender)))
 
     def load(self, contender: Contender, rate: float) -> None:
         """One round."""
@@ -172,20 +183,22 @@ class Session:
         with contextlib.ExitStack() as meanwhile:
             disturbance = meanwhile.enter_context(disturb(running)) if disturb else None
             meter = meanwhile.enter_context(measure.Meter(running.pid))
-            result = self.drive(contender, Plan(seconds=self.options.seconds, rate=rate, **self.shape()))
+            result = self.drive(contender, Plan(seconds=self.options.seconds, rate=rate, **self.shape(contender)))
         running.check()
-        cpu_us = meter.cpu_ns / 1000 / max(result.answered, 1)
+        cpu_us = max(meter.cpu_ns / 1000 - contender.server.idle * meter.seconds * 1e6, 0) / max(result.answered, 1)
         overrun = measure.queue_drops(port) - full
         contender.rounds.setdefault(rate, []).append(Round(result, cpu_us, meter.memory[-1][1], overrun, meter.memory, disturbance))
 
-    def shape(self) -> dict[str, Any]:
+    def shape(self, contender: Contender) -> dict[str, Any]:
         options = self.options
         shape = {"clients": options.clients, "window": options.window, "threads": options.threads, "cpus": list(self.load_cpus), "timeout": options.timeout}
-        return {**shape, "seed": options.seed}
+        return {**shape, "seed": options.seed, **contender.variant.plan}
 
     def drive(self, contender: Contender, plan: Plan) -> Result:
         assert contender.server.running is not None
         target = Target("127.0.0.1", contender.server.running.port_of(contender.variant.transport), contender.variant.transport)
+        if contender.variant.client:
+            return contender.variant.client.run(target, plan, contender.variant.workload.questions[0], contender.variant.workload.label)
         tell = self.progress
         return drive(contender.queries, target, plan, (lambda interval: tell(interval, contender.label)) if tell else None)
 
@@ -193,8 +206,10 @@ class Session:
 
     def records(self, contenders: Sequence[Contender]) -> Iterator[dict[str, Any]]:
         """The document's runs: a contender at a rate each, with medians over the rounds."""
-        base = next((each for each in contenders if each.baseline), None)
+        bases = [each for each in contenders if each.baseline]
         for contender in contenders:
+            same = [each for each in bases if each.variant is contender.variant]
+            base = next(iter(same or [each for each in bases if each.server.adapter.reference]), None)
             for rate, rounds in sorted(contender.rounds.items(), key=lambda pair: pair[0] or float("inf")):
                 beside = base.rounds.get(rate) if base else None
                 yield self.record(contender, rate, rounds, beside)
@@ -205,10 +220,14 @@ class Session:
         last = rounds[-1]
         found: dict[str, Any] = {
             "subject": contender.label,
+            "server": contender.server.adapter.label,
+            "reference": contender.server.adapter.reference or contender.baseline,
             "scenario": self.scenario.name,
             "work": contender.variant.work.title,
             "workload": contender.variant.workload.label,
             "transport": contender.variant.transport,
+            "client": contender.variant.client.name if contender.variant.client else "",
+            "shape": contender.variant.shape,
             "rate": rate,
             "workers": max(1, len(self.server_cpus)),
             "answers_per_s": round(statistics.median(each.result.rate for each in rounds), 1),
@@ -228,6 +247,15 @@ class Session:
             found[f"ratio_to_{self.scenario.baseline}"] = round(cpu_us / statistics.median(costs), 4)
             found["noise"] = round((max(costs) - min(costs)) / statistics.median(costs), 4) if len(costs) > 1 else None
         return found | merge_figures([each.disturbance for each in rounds if each.disturbance])
+
+
+def measure_idle(servers: Iterable[Subject]) -> None:
+    """All at once, for a second in which nobody asks."""
+    running = [(server, server.running.pid) for server in servers if server.running]
+    before = [measure.cpu_ns(pid) for _, pid in running]
+    time.sleep(IDLE)
+    for (server, pid), spent in zip(running, before, strict=True):
+        server.idle = (measure.cpu_ns(pid) - spent) * 1e-9 / IDLE
 
 
 def added(label: str, results: Sequence[Result]) -> Result:

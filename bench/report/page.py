@@ -9,7 +9,7 @@ from typing import Any
 
 from fastdns.bench.report import plots
 from fastdns.bench.report.plots import Line
-from fastdns.bench.report.table import HEADINGS, cells, changes, losses, rate_text, ratio, title
+from fastdns.bench.report.table import HEADINGS, cells, changes, losses, rate_text, ratio, skipped, title
 
 Document = dict[str, Any]
 
@@ -23,7 +23,7 @@ COLOURS = (
     ("5b4bb5", "a79bf0"),
     ("333333", "dddddd"),
 )
-FLOORS = {"floor", "relay"}
+FLOORS = {"floor", "relay", "nghttpd"}
 #: That lines and bars of one server are told apart by.
 VARIANTS = 4
 
@@ -97,7 +97,7 @@ def one(document: Document, colours: dict[str, str]) -> str:
     parts.append(f"<p><code>{escape(document['command'])}</code></p>")
     parts.append(html_table(runs))
     parts += [f"<p>{escape(line)}</p>" for line in (*map(changes, runs), *map(losses, runs)) if line]
-    parts += [f'<p class="soft">skipped: {escape(each["subject"])} {escape(each["variant"])}: {escape(each["why"])}</p>' for each in document["skipped"]]
+    parts += [f'<p class="soft">{escape(line)}</p>' for line in skipped(document)]
     subjects = list(dict.fromkeys(run["subject"] for run in runs))
     parts.append(key(subjects, colours))
     pictures = [*latencies(runs, colours), *costs(runs, colours), memory(runs, colours), propagation(runs, colours)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fastdns.bench.report.matrix import matrix
+
 HEADINGS = ("server", "rate", "answers/s", "CPU us", "ratio", "p50 us", "p99 us", "p99.9 us", "lost", "wrong", "MB", "peak", "ready s")
 
 
@@ -16,19 +18,27 @@ def table(document: dict[str, Any]) -> str:
     lines += document["notes"]
     lines += ["", *columns([HEADINGS, *map(cells, runs)])]
     lines += [line for line in (*map(changes, runs), *map(losses, runs)) if line]
-    lines += [f"skipped: {' '.join(filter(None, (each['subject'], each['variant'])))}: {each['why']}" for each in document["skipped"]]
+    lines += skipped(document)
     baseline = runs[0]["baseline"]
     if baseline:
         noises = [run["noise"] for run in runs if run.get("noise") is not None]
         spread = f"; its own rounds differ by up to {max(noises):.1%}" if noises else ""
         lines.append(f"ratio: CPU for an answer to that of the {baseline} of this run at the same rate{spread}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *matrix(runs)]) + "\n"
+
+
+def skipped(document: dict[str, Any]) -> list[str]:
+    """Who could not take part in what, and why."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for each in document["skipped"]:
+        found.setdefault((each["subject"], each["why"]), []).append(each["variant"])
+    return [f"skipped: {' '.join(filter(None, (subject, ', '.join(variants))))}: {why}" for (subject, why), variants in found.items()]
 
 
 def title(document: dict[str, Any]) -> str:
-    last = document["runs"][-1]
-    works, workloads = ("; ".join(dict.fromkeys(run[what] for run in document["runs"])) for what in ("work", "workload"))
-    return f"{last['scenario']}: {works}, {workloads} over {last['transport']}"
+    runs = document["runs"]
+    works, workloads = ("; ".join(dict.fromkeys(run[what] for run in runs)) for what in ("work", "workload"))
+    return f"{runs[-1]['scenario']}: {works}, {workloads} over {', '.join(dict.fromkeys(run['transport'] for run in runs))}"
 
 
 def cells(run: dict[str, Any]) -> tuple[str, ...]:
@@ -39,7 +49,7 @@ def cells(run: dict[str, Any]) -> tuple[str, ...]:
         f"{run['answers_per_s']:,.0f}",
         f"{run['cpu_us_per_answer']:.2f}",
         ratio_text(run),
-        *(f"{latency[key] * 1e6:,.0f}" for key in ("p50", "p99", "p999")),
+        *(f"{latency[key] * 1e6:,.0f}" if latency["max"] else "" for key in ("p50", "p99", "p999")),
         str(result["lost"] + result["unsent"]),
         str(sum(result["wrong"].values())),
         f"{run['rss_mb']:.0f}",

@@ -8,11 +8,12 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from fastdns.bench.clients import Client
 from fastdns.bench.servers import Running, Work
 from fastdns.bench.servers.native import Floor
 from fastdns.bench.workload import Workload
@@ -88,6 +89,12 @@ class Variant:
     workload: Workload
     label: str = ""
     transport: str = "udp"
+    #: Who sends the workload's first question; None: our own generator sends all.
+    client: Client | None = None
+    #: Fields of the plan that differ from the command line's.
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    #: Stored with what was measured.
+    shape: str = ""
     #: What is done to the server while it is asked.
     disturb: Callable[[Running], Disturbance] | None = None
 
@@ -118,9 +125,13 @@ class Scenario(ABC):
 
     name: ClassVar[str]
     help: ClassVar[str]
-    #: The baseline of costs: "floor", "relay" or nothing.
+    #: The baseline of costs: a reference, which is measured even where it is not among the subjects, another subject, or nothing.
     baseline: ClassVar[str] = "floor"
     rates: ClassVar[tuple[float, ...]] = (5000, 20_000, SATURATED)
+    #: Whether the load is one that clients of other projects send, and has no other rates.
+    closed: ClassVar[bool] = False
+    #: Servers that `compare` measures; none: the usual ones.
+    subjects: ClassVar[tuple[str, ...]] = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027 - most have none
         """Flags of its own."""

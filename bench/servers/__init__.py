@@ -5,13 +5,14 @@ from __future__ import annotations
 from fastdns.bench.servers.adapter import Adapter, Listen, Work, Zone
 from fastdns.bench.servers.corefiles import SECURE, CoreDNS, Fastdns
 from fastdns.bench.servers.native import Floor, Relay
+from fastdns.bench.servers.nghttpd import Nghttpd
 from fastdns.bench.servers.peers import Knot, Nsd, Unbound
 from fastdns.bench.servers.running import Running, StartError
 
 __all__ = ["ADAPTERS", "SECURE", "Adapter", "Listen", "Running", "StartError", "Work", "Zone", "subject"]
 
 #: By the name that `--subject` takes.
-ADAPTERS: dict[str, type[Adapter]] = {kind.name: kind for kind in (Fastdns, CoreDNS, Knot, Nsd, Unbound, Floor, Relay)}
+ADAPTERS: dict[str, type[Adapter]] = {kind.name: kind for kind in (Fastdns, CoreDNS, Knot, Nsd, Unbound, Floor, Relay, Nghttpd)}
 
 
 def subject(text: str) -> Adapter:

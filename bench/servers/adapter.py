@@ -80,6 +80,10 @@ class Adapter(ABC):
     #: Name on the search path, and where Debian puts what is not on everybody's.
     program: ClassVar[str] = ""
     PLACES: ClassVar[Sequence[str]] = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+    #: The least that the work costs, to compare others with: it answers everything alike.
+    reference: ClassVar[bool] = False
+    #: Whether it answers questions over UDP. Otherwise it is ready when it takes connections on the secure port.
+    speaks_dns: ClassVar[bool] = True
 
     def __init__(self, path: str = "") -> None:
         self.path = path

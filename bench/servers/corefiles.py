@@ -13,7 +13,7 @@ from fastdns.bench.servers.ports import free_port
 
 SECONDS_TO_LIST = 60
 #: Transports over TLS and QUIC, and how Corefiles call them.
-SECURE = {"dot": "tls", "doh": "https", "doq": "quic"}
+SECURE = {"dot": "tls", "doh": "https", "doh1": "https", "doq": "quic", "doh3": "https3", "grpc": "grpc"}
 
 
 class Corefile(Adapter):

@@ -24,6 +24,7 @@ class Native(Adapter):
     """A native loop of this package, in a Python process that does nothing else."""
 
     transports = frozenset(["udp"])
+    reference = True
 
     def executable(self) -> str:
         return sys.executable

@@ -22,6 +22,8 @@ from fastdns.bench.servers.ports import free_port
 #: Seconds until a server must answer, and until it must have ended.
 TO_START = 120.0
 TO_END = 10.0
+#: Seconds for a connection on the loopback interface.
+CONNECTED = 1.0
 #: Seconds between two questions to a server that is starting.
 PAUSE = 0.005
 #: Characters of a server's output that an error repeats.
@@ -35,7 +37,7 @@ class StartError(Exception):
 class Running:
     """Starts the server on the given CPUs in a folder of its own; use as a context. Raises StartError when it does not get ready.
 
-    `ready`: seconds from the start of the process to its first answer with NOERROR to the work's probe.
+    `ready`: seconds from the start of the process to its first answer with NOERROR to the work's probe, or its first connection.
     """
 
     def __init__(self, adapter: Adapter, work: Work, cpus: Sequence[int], *, wildcard: bool = False, limit: float = TO_START) -> None:
@@ -97,6 +99,16 @@ class Running:
             return None
         return sorted(rdata.to_text() for rrset in reply.answer for rdata in rrset)
 
+    def answering(self) -> bool:
+        """Whether it answers the work's probe; takes connections, where it knows no DNS."""
+        if self.adapter.speaks_dns:
+            return self.answers(*self.work.probe) is not None
+        try:
+            socket.create_connection(("127.0.0.1", self.secure_port), CONNECTED).close()
+        except OSError:
+            return False
+        return True
+
     def stop(self) -> None:
         self.process.terminate()
         try:
@@ -113,7 +125,7 @@ class Running:
         self.stop()
 
     def _wait(self, began: float, limit: float) -> None:
-        while self.answers(*self.work.probe) is None:
+        while not self.answering():
             self.check()
             if time.monotonic() - began > limit:
                 raise StartError(f"{self.label} did not answer {self.work.probe[0]} within {limit:g} s:\n{self.output()}")

@@ -203,3 +203,45 @@ def test_a_browser_draws_the_page(tmp_path: Path) -> None:
     assert picture.stat().st_size > 10_000
     dumped = subprocess.run([browser, *flags, "--dump-dom", html.as_uri()], check=True, capture_output=True, text=True, timeout=120)
     assert dumped.stdout.count("<svg") == 5
+
+
+def shaped(server: str, transport: str, shape: str, cpu_us: float, **more: Any) -> dict[str, Any]:
+    plans = {"one": {"clients": 1, "window": 1}, "new": {"clients": 1, "window": 1, "new_connection": True}, "many": {"clients": 8, "window": 128}}
+    plan = {"new_connection": False, **plans[shape]}
+    result = {"lost": 0, "unsent": 0, "dropped": 0, "wrong": {}, "plan": plan}
+    made = run(f"{server} {transport} {shape}", 0, cpu_us, 4.0, result=result, transport=transport, shape=shape, server=server, baseline="coredns")
+    return made | {"reference": server != "fastdns"} | more
+
+
+def test_transports_are_a_table_in_markdown() -> None:
+    runs = [
+        shaped("fastdns", "dot", "one", 33.3),
+        shaped("coredns", "dot", "one", 68.1),
+        shaped("fastdns", "dot", "many", 4.71, latency_s=dict.fromkeys(("p50", "p99", "p999", "max"), 0.0)),
+        shaped("fastdns", "doh", "new", 1006.4),
+        shaped("coredns", "doh", "new", 924.0),
+        shaped("nghttpd", "doh", "new", 700.0),
+    ]
+    shown = table(document(runs=runs))
+    assert shown.splitlines()[0].endswith("over dot, doh")
+    assert shown.partition("\nCPU in us for an answer, ")[2] == (
+        """fastdns / coredns:
+
+|  | one query at a time | 128 queries under way on 8 connections | a new connection for each query |
+| --- | --- | --- | --- |
+| DoT | 33 / 68 | 4.7 / - |  |
+| DoH, HTTP/2 |  |  | 1006 / 924 |
+| nghttpd, DoH, HTTP/2 |  |  | 700 |
+
+99th percentile of latencies in us, fastdns / coredns:
+
+|  | one query at a time |
+| --- | --- |
+| DoT | 133 / 272 |
+"""
+    )
+
+
+def test_who_was_left_out_is_said_once_for_each_reason() -> None:
+    left = [{"subject": "nghttpd", "variant": f"dot {shape}", "why": "answers over HTTP/2 only"} for shape in ("one", "new")]
+    assert "skipped: nghttpd dot one, dot new: answers over HTTP/2 only" in table(document(skipped=left)).splitlines()
