@@ -12,7 +12,8 @@ from fastdns.system.spinlock cimport spin_free, spin_try
 from fastdns.tls.openssl cimport (BIO, BIO_free, BIO_new_mem_buf, CRYPTO_EX_DATA, ERR_GET_LIB, ERR_GET_REASON, ERR_LIB_PEM, ERR_clear_error,
                                   ERR_peek_error, ERR_peek_last_error, ERR_reason_error_string, EVP_PKEY, EVP_PKEY_free, OPENSSL_NPN_NEGOTIATED,
                                   OPENSSL_VERSION, OpenSSL_version, PEM_R_NO_START_LINE, PEM_read_bio_PrivateKey, PEM_read_bio_X509,
-                                  PEM_read_bio_X509_AUX, SSL_CTX_add0_chain_cert, SSL_CTX_add_client_CA, SSL_CTX_free, SSL_CTX_get0_param,
+                                  PEM_read_bio_X509_AUX, SSL_CTX_add0_chain_cert, SSL_CTX_add_client_CA, SSL_CTX_check_private_key,
+                                  SSL_CTX_free, SSL_CTX_get0_param,
                                   SSL_CTX_get_cert_store, SSL_CTX_get_ex_data, SSL_CTX_get_ex_new_index, SSL_CTX_load_verify_dir,
                                   SSL_CTX_load_verify_file, SSL_CTX_new, SSL_CTX_set1_groups_list, SSL_CTX_set_alpn_protos,
                                   SSL_CTX_set_alpn_select_cb, SSL_CTX_set_cert_verify_callback, SSL_CTX_set_cipher_list, SSL_CTX_set_ex_data,
@@ -144,8 +145,6 @@ cdef object failure():
     text = (<bytes>reason).decode().upper().replace(" ", "_") if reason != NULL else "unknown error"
     if text == "KEY_VALUES_MISMATCH":
         return MismatchError("private key does not match public key")
-    if text == "KEY_TYPE_MISMATCH":
-        return MismatchError("private key type does not match public key type")
     return TlsError(text)
 
 
@@ -189,6 +188,9 @@ cdef int use_key(SSL_CTX *made, bytes text) except -1:
         raise TlsError("the key is encrypted")
     if not good:
         raise failure()
+    if SSL_CTX_check_private_key(made) != 1:    # the library keeps one of each type
+        ERR_clear_error()
+        raise MismatchError("private key type does not match public key type")
     return 0
 
 

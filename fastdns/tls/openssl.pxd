@@ -82,6 +82,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_CTX_use_certificate(SSL_CTX *context, X509 *certificate)
     int SSL_CTX_add0_chain_cert(SSL_CTX *context, X509 *certificate)
     int SSL_CTX_use_PrivateKey(SSL_CTX *context, EVP_PKEY *key)
+    int SSL_CTX_check_private_key(const SSL_CTX *context)
     int SSL_CTX_add_client_CA(SSL_CTX *context, X509 *certificate)
     X509_STORE *SSL_CTX_get_cert_store(const SSL_CTX *context)
     X509_VERIFY_PARAM *SSL_CTX_get0_param(SSL_CTX *context)
@@ -139,6 +140,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     void SSL_set_connect_state(SSL *ssl)
     int SSL_set_tlsext_host_name(SSL *ssl, const char *name)
     int SSL_set1_host(SSL *ssl, const char *name)
+    void SSL_set_hostflags(SSL *ssl, unsigned int flags)
     X509_VERIFY_PARAM *SSL_get0_param(SSL *ssl)
     int X509_VERIFY_PARAM_set1_ip_asc(X509_VERIFY_PARAM *parameters, const char *address)
     int X509_VERIFY_PARAM_set_flags(X509_VERIFY_PARAM *parameters, unsigned long flags)
@@ -210,6 +212,11 @@ cdef extern from "<openssl/crypto.h>" nogil:
     enum: OPENSSL_VERSION
     const char *OpenSSL_version(int kind)
     void OPENSSL_cleanse(void *octets, size_t length)
+
+cdef extern from "<openssl/x509v3.h>" nogil:
+    enum:
+        X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS
+        X509_CHECK_FLAG_NEVER_CHECK_SUBJECT
 
 cdef extern from "<openssl/rand.h>" nogil:
     int RAND_bytes(unsigned char *octets, int length)

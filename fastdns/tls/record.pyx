@@ -7,12 +7,12 @@ from libc.string cimport memcpy, memmove
 from fastdns.tls.context cimport context_ssl
 from fastdns.tls.openssl cimport (BIO, BIO_METHOD, BIO_NOCLOSE, BIO_TYPE_SOURCE_SINK, BIO_clear_retry_flags, BIO_free, BIO_get_data,
                                   BIO_get_new_index, BIO_meth_new, BIO_meth_set_ctrl, BIO_meth_set_read, BIO_new, BIO_new_socket, BIO_set_data,
-                                  BIO_set_init, BIO_set_retry_read, ERR_clear_error, SSL3_MT_KEY_UPDATE, SSL3_RT_HANDSHAKE, SSL3_RT_HEADER,
-                                  SSL3_RT_HEADER_LENGTH, SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN, SSL_do_handshake, SSL_free,
-                                  SSL_get0_alpn_selected, SSL_get0_param, SSL_get_error, SSL_pending, SSL_read, SSL_set0_rbio, SSL_set0_wbio,
-                                  SSL_set1_host, SSL_set_accept_state, SSL_set_connect_state, SSL_set_msg_callback, SSL_set_msg_callback_arg,
-                                  SSL_set_tlsext_host_name, SSL_shutdown, SSL_write, X509_VERIFY_PARAM_set1_ip_asc)
-from fastdns.tls.openssl cimport ERR_peek_last_error
+                                  BIO_set_init, BIO_set_retry_read, ERR_clear_error, ERR_peek_last_error, SSL3_MT_KEY_UPDATE, SSL3_RT_HANDSHAKE,
+                                  SSL3_RT_HEADER, SSL3_RT_HEADER_LENGTH, SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN,
+                                  SSL_do_handshake, SSL_free, SSL_get0_alpn_selected, SSL_get0_param, SSL_get_error, SSL_pending, SSL_read,
+                                  SSL_set0_rbio, SSL_set0_wbio, SSL_set1_host, SSL_set_accept_state, SSL_set_connect_state, SSL_set_hostflags,
+                                  SSL_set_msg_callback, SSL_set_msg_callback_arg, SSL_set_tlsext_host_name, SSL_shutdown, SSL_write,
+                                  X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, X509_VERIFY_PARAM_set1_ip_asc)
 
 # A header that no version of TLS has: libssl has no function that sends an alert, but it sends `unexpected_message` for this.
 cdef const uint8_t *FOREIGN = b"\0\3\3\0\0"     # SSL3_RT_HEADER_LENGTH octets
@@ -117,6 +117,7 @@ cdef TlsStream *tls_connect(TlsContext *context, int fd, const char *server_name
     SSL_set_connect_state(tls.ssl)
     if server_name[0] and X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls.ssl), server_name) != 1:
         ERR_clear_error()
+        SSL_set_hostflags(tls.ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT)
         if SSL_set_tlsext_host_name(tls.ssl, server_name) != 1 or SSL_set1_host(tls.ssl, server_name) != 1:
             tls.failed = 1
             tls_end(tls)
