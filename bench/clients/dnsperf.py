@@ -1,4 +1,4 @@
-"""dnsperf: DNS over TLS. Version 2.10 or later, which can limit the queries of a connection."""
+"""dnsperf: DNS over TLS and UDP. Version 2.10 or later, which can limit the queries of a connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEW_CONNECTIONS = 32
 
 #: Queries a second that leave one at a time, and how many of them may wait for an answer. With `-q 1` instead dnsperf on one CPU sends 10 queries a
 #: second: its receiving thread wakes the sending one before it counts the answer, and once more 100 ms later.
-ONE_AT_A_TIME = 2000
+ONE_AT_A_TIME = 1000
 WAITING = 100
 
 REPLY = re.compile(r"^> ([A-Z]\w*) \S+ \S+ (\d+\.\d+)$", re.M)
@@ -25,7 +25,7 @@ REPLY = re.compile(r"^> ([A-Z]\w*) \S+ \S+ (\d+\.\d+)$", re.M)
 class Dnsperf(Client):
     name = "dnsperf"
     source = "Debian's package dnsperf"
-    transports: ClassVar[frozenset[str]] = frozenset(["dot"])
+    transports: ClassVar[frozenset[str]] = frozenset(["dot", "udp"])
 
     def command(self, load: Load) -> list[str]:
         plan, target = load.plan, load.target

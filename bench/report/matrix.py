@@ -1,4 +1,4 @@
-"""Costs of transports as a table in Markdown: a row for each transport, a column for each shape of the load, in a cell the servers side by side."""
+"""Costs as a table in Markdown: a row for each transport or other work, a column for each shape of the load, in a cell the servers side by side."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 Run = dict[str, Any]
 
-TITLES = {"dot": "DoT", "doh": "DoH, HTTP/2", "doh1": "DoH, HTTP/1.1", "doq": "DoQ", "doh3": "DoH3", "grpc": "gRPC"}
 #: A server that was not measured beside one that was.
 ABSENT = "-"
 #: Clients differ in whether the latency on a new connection has the handshake in it.
@@ -30,7 +29,7 @@ def markdown(runs: Sequence[Run], value: Callable[[Run], float]) -> list[str]:
     shapes: dict[str, str] = {run["shape"]: heading(run) for run in runs}
     lines = [row(["", *shapes.values()]), row(["---"] * (1 + len(shapes)))]
     for group in groups(runs):
-        label = TITLES[group[0]["transport"]]
+        label = group[0]["row"]
         if stands_alone(group[0]):
             label = f"{group[0]['server']}, {label}"
         found = {(run["server"], run["shape"]): number(value(run)) for run in group}
@@ -45,15 +44,15 @@ def cell(numbers: Sequence[str]) -> str:
 
 
 def groups(runs: Iterable[Run]) -> list[list[Run]]:
-    """Runs of a row: those of a transport, references apart and last."""
+    """Runs of each row, those of references apart and last."""
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
-        found.setdefault((run["transport"], run["server"] if stands_alone(run) else ""), []).append(run)
+        found.setdefault((run["row"], run["server"] if stands_alone(run) else ""), []).append(run)
     return sorted(found.values(), key=lambda group: stands_alone(group[0]))
 
 
 def stands_alone(run: Run) -> bool:
-    """A reference is the floor of its transport, not one of the servers that are compared."""
+    """A reference is the floor of its row, not one of the servers that are compared."""
     return bool(run["reference"] and run["server"] != run["baseline"])
 
 

@@ -93,7 +93,8 @@ class Variant:
     client: Client | None = None
     #: Fields of the plan that differ from the command line's.
     plan: Mapping[str, Any] = field(default_factory=dict)
-    #: Stored with what was measured.
+    #: Stored with what was measured: a row of the report's table, and what the load of a column is called.
+    row: str = ""
     shape: str = ""
     #: What is done to the server while it is asked.
     disturb: Callable[[Running], Disturbance] | None = None

@@ -209,7 +209,8 @@ def shaped(server: str, transport: str, shape: str, cpu_us: float, **more: Any) 
     plans = {"one": {"clients": 1, "window": 1}, "new": {"clients": 1, "window": 1, "new_connection": True}, "many": {"clients": 8, "window": 128}}
     plan = {"new_connection": False, **plans[shape]}
     result = {"lost": 0, "unsent": 0, "dropped": 0, "wrong": {}, "plan": plan}
-    made = run(f"{server} {transport} {shape}", 0, cpu_us, 4.0, result=result, transport=transport, shape=shape, server=server, baseline="coredns")
+    title = {"dot": "DoT", "doh": "DoH, HTTP/2"}[transport]
+    made = run(f"{server} {transport} {shape}", 0, cpu_us, 4.0, result=result, transport=transport, row=title, shape=shape, server=server, baseline="coredns")
     return made | {"reference": server != "fastdns"} | more
 
 
