@@ -19,9 +19,9 @@ import dns.tsigkeyring
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tests.certificates import common_name, write_certificate, write_certificates
+from tests.certificates import client_context, common_name, write_certificate, write_certificates
 from tests.programs import program
-from tests.quic import Client, Closed, query
+from tests.quic import Client, Closed, WebClient, query
 from tests.server import Server
 from tests.waiting import REPLY, until
 
@@ -187,6 +187,59 @@ def test_a_client_moves(server: Server) -> None:
         assert client.ask(QUESTION).answer
 
 
+def test_a_client_moves_with_another_connection_id(server: Server) -> None:
+    """RFC 9000 9.5: who moves on purpose shows another id. Each that is used up is replaced."""
+    with Client(server.port) as client:
+        assert client.ask(QUESTION).answer
+        seen = {client.quic._peer_cid.cid}
+        for _ in range(6):
+            with pytest.raises(AssertionError):  # all that is on its way arrives before the path goes
+                client.pump(lambda: False, 0.2)
+            client.quic.change_connection_id()
+            client.move()
+            assert client.ask(QUESTION).answer
+            seen.add(client.quic._peer_cid.cid)
+        assert len(seen) == 7
+        assert len({name[1] for name in seen}) == 1  # the tag of the listener
+
+
+def test_keys_are_renewed(server: Server) -> None:
+    """RFC 9001 6."""
+    with Client(server.port) as client:
+        for _ in range(5):
+            assert client.ask(QUESTION).answer
+            client.quic.request_key_update()
+            client.pump(lambda: client.quic._loss.bytes_in_flight == 0)
+        assert client.ask(QUESTION).answer
+
+
+def test_a_connection_that_is_forgotten_is_reset(server: Server) -> None:
+    """RFC 9000 10.3: the token of its id, and not of an id that was never given by this server."""
+    with Client(server.port) as client:
+        assert client.ask(QUESTION).answer
+        name, token = client.quic._peer_cid.cid, client.quic._peer_cid.stateless_reset_token
+    assert token is not None
+    sock = probe(server)
+    sock.settimeout(0.1)
+
+    def answer() -> bytes:
+        sock.send(b"\x40" + name + os.urandom(60))
+        try:
+            return sock.recv(65535)
+        except TimeoutError:
+            return b""
+
+    until(lambda: answer().endswith(token))  # once the connection is drained
+    reset = answer()
+    assert len(reset) < 69
+    assert reset[0] & 0xC0 == 0x40
+    sock.send(b"\x40" + name + bytes(30))  # too short for an answer that is shorter
+    sock.send(b"\x40" + name[:1] + bytes([name[1] ^ 1]) + os.urandom(66))  # of another process
+    with pytest.raises(TimeoutError):
+        sock.recv(65535)
+    sock.close()
+
+
 def test_responses_are_counted(serve: Callable[..., Server]) -> None:
     server = serve(COREFILE.replace(" hosts", " prometheus 127.0.0.1:{port2}\n hosts"), prepare=write_certificates)
     with Client(server.port) as client:
@@ -219,6 +272,7 @@ def test_a_wildcard_socket_answers_from_the_address_that_was_asked(serve: Callab
         assert client.ask(QUESTION).rcode() == dns.rcode.NOERROR
 
 
+@pytest.mark.parametrize("scheme", ["quic", "https3"])
 @pytest.mark.parametrize(
     ("kind", "served"),
     [
@@ -229,23 +283,39 @@ def test_a_wildcard_socket_answers_from_the_address_that_was_asked(serve: Callab
         ("require_and_verify", {"client"}),
     ],
 )
-def test_certificates_of_clients(serve: Callable[..., Server], kind: str, served: set[str]) -> None:
-    server = serve(COREFILE.replace(TLS, TLS + " ca.pem {\n client_auth " + kind + "\n }"), prepare=write_certificates)
+def test_certificates_of_clients(serve: Callable[..., Server], scheme: str, kind: str, served: set[str]) -> None:
+    corefile = COREFILE.replace("quic://", f"{scheme}://").replace(TLS, TLS + " ca.pem {\n client_auth " + kind + "\n }")
+    server = serve(corefile, prepare=write_certificates)
 
     def is_served(name: str) -> bool:
-        client = Client(server.port, wait=False)
+        client = Client(server.port, wait=False) if scheme == "quic" else WebClient(server.port, wait=False)
         if name:
             client.quic.configuration.load_cert_chain(server.folder / f"{name}.pem", server.folder / f"{name}.key")
             client.quic.tls.certificate = client.quic.configuration.certificate
             client.quic.tls.certificate_private_key = client.quic.configuration.private_key
         with client:
-            stream = client.begin(QUESTION)
             try:
-                return bool(client.reply(stream).answer)
+                if isinstance(client, WebClient):
+                    client.push()
+                    client.pump(lambda: client.handshake is not None)
+                    return client.fetch(body=QUESTION).status == 200
+                return bool(client.ask(QUESTION).answer)
             except Closed as closed:
                 return closed.code & 0xFF00 != 0x100  # closed by an alert
 
     assert {name for name in ("", "client", "stranger") if is_served(name)} == served
+
+
+def test_two_libraries_of_tls_in_one_process(serve: Callable[..., Server]) -> None:
+    """BoringSSL's functions have the names of OpenSSL's, over which tls:// is served."""
+    server = serve(COREFILE + "\ntls://.:{port2} {\n bind 127.0.0.1\n " + TLS + "\n hosts {\n 192.0.2.2 a.test\n }\n}", prepare=write_certificates)
+    context = client_context(server.folder)
+    for _ in range(5):
+        with Client(server.port) as client, context.wrap_socket(socket.create_connection(("127.0.0.1", int(server.ports["port2"])))) as stream:
+            stream.sendall(framed(QUESTION))
+            assert str(client.ask(QUESTION).answer[0][0]) == "192.0.2.1"
+            size = int.from_bytes(stream.recv(2), "big")
+            assert str(dns.message.from_wire(stream.recv(size)).answer[0][0]) == "192.0.2.2"
 
 
 def test_secrets_are_logged(serve: Callable[..., Server]) -> None:

@@ -355,7 +355,7 @@ cdef void connections_run(QuicWorker *owner) noexcept nogil:
 
 
 cdef void look_after(QuicConnection *connection) noexcept nogil:
-    """Ids that the client has given up, and what quiche has to say of paths."""
+    """Ids that the client has given up, and what quiche has to say of paths, which it keeps until it is asked."""
     cdef quiche_path_event *event
     if quiche.retired_ids(connection.quic):
         retire_ids(connection)
@@ -387,7 +387,7 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
                 stream = following
         if connection.overloaded:
             connection_close(connection, connection.protocol.excessive_load, b"")
-        elif connection.finishing and connection.outstanding == 0 and connection.backlog == 0:
+        elif connection.finishing and connection.outstanding == 0:      # nothing is read any more that would make room for the rest
             connection_close(connection, connection.protocol.no_error, b"")
     if connection.stage != STAGE_ENDED and (quiche.is_draining(connection.quic) or is_failing(connection)):
         leave_stage(connection)
@@ -395,8 +395,6 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
     write_packets(connection)
     if quiche.is_closed(connection.quic) or (connection.stage == STAGE_ENDED and connection.finishing):
         connection_drop(connection)
-        if connection.outstanding == 0 and not connection.flush.queued:
-            free(connection)
         return
     set_timer(connection, worker)
 

@@ -155,7 +155,7 @@ cdef extern from *:
 
 cdef enum:
     TICKET_KEYS_SIZE = 48               # of BoringSSL
-    CONNECTION_IDS = 4                  # of the client that are kept, and ours that it may have
+    PATHS_MAX = 8                       # of a connection, one after the other: quiche keeps those that a client has left
 
 cdef uint8_t ticket_keys[TICKET_KEYS_SIZE]      # of all contexts of the process: tickets outlive reloads
 cdef uint8_t secret[VERIFIER_SIZE]              # of `authenticate`
@@ -317,7 +317,7 @@ cdef void config_set(quiche_config *config, uint64_t idle_milliseconds, uint64_t
     quiche_config_set_max_stream_window(config, stream_window)
     quiche_config_set_initial_max_streams_bidi(config, streams)
     quiche_config_set_initial_max_streams_uni(config, unidirectional)
-    quiche_config_set_active_connection_id_limit(config, CONNECTION_IDS)
+    quiche_config_set_active_connection_id_limit(config, PATHS_MAX)
 
 
 cdef quiche_config *config_new(uint32_t version) noexcept nogil:
