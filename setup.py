@@ -71,7 +71,6 @@ class Library(NamedTuple):
 
 RE2 = Library("RE2", "c++", "re2/re2.h", "re2")
 CRYPTO = Library("OpenSSL", "c", "openssl/params.h", "crypto", "OPENSSL_VERSION_TEXT")
-NGHTTP2 = Library("nghttp2", "c", "nghttp2/nghttp2.h", "nghttp2", "NGHTTP2_VERSION")
 SSL = Library("OpenSSL", "c", "openssl/ssl.h", "ssl crypto", "OPENSSL_VERSION_TEXT")
 NGHTTP2 = Library("nghttp2", "c", "nghttp2/nghttp2.h", "nghttp2", "NGHTTP2_VERSION")
 

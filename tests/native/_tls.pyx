@@ -4,7 +4,7 @@ import socket
 from libc.stdint cimport uint8_t, uint32_t
 from fastdns.system.socket cimport MSG_DONTWAIT, recv
 from fastdns.tls.context cimport ClientContext, ServerContext
-from fastdns.tls.record cimport (TLS_DONE, TLS_FAILED, TLS_WANTS_READ, TlsStatus, TlsStream, tls_accept, tls_connect, tls_end, tls_feed, tls_handshake,
+from fastdns.tls.record cimport (TLS_DONE, TLS_WANTS_READ, TlsStatus, TlsStream, tls_accept, tls_connect, tls_end, tls_feed, tls_handshake,
                                  tls_protocol, tls_recv, tls_send)
 
 

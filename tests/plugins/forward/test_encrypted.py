@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fastdns.testing import Upstream
+from tests.certificates import write_certificates
 from tests.plugins.forward.test_forward import GIVE_UP, accepted, corefile, metrics, reply
 from tests.server import Server, free_port
 from tests.waiting import LIMIT, until
@@ -302,6 +303,20 @@ def test_https_gives_up_after_two_seconds(serve: Serve, certificates: Path, http
     begun = time.monotonic()
     assert server.query("a.test.").rcode() == dns.rcode.SERVFAIL
     assert 1.9 < time.monotonic() - begun < 9
+
+
+def test_certificates_that_change_on_disk(serve: Serve, certificates: Path, tls: TlsServer, tmp_path: Path) -> None:
+    """First the file has a certificate that is no CA of the upstream's, then the right one."""
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes((write_certificates(tmp_path) / "ca.pem").read_bytes())
+    server = serve(corefile(f"tls {trusted}\n max_fails 0\n max_connect_attempts 1", f"tls://{tls.address}", before="errors"))
+    assert server.answers("a.test.") == ["SERVFAIL"]
+    server.wait_log(r"tls: failed to verify certificate: unable to get local issuer certificate")
+    replacement = tmp_path / "replacement.pem"
+    replacement.write_bytes((certificates / "ca.pem").read_bytes())
+    replacement.replace(trusted)
+    server.wait_log(rf"\[INFO\] plugin/forward: Read {trusted} again")
+    assert server.answers("b.test.") == ["192.0.2.1"]
 
 
 def test_reload_closes_connections(serve: Serve, certificates: Path, tls: TlsServer) -> None:
