@@ -24,6 +24,7 @@ ORDER = [
     "fastdns.message",
     "fastdns.zonefile",
     "fastdns.index",
+    "fastdns.proxy",
     "fastdns.walk",
     "fastdns._mux",
     "fastdns.control",

@@ -1,0 +1,1 @@
+"""The PROXY protocol: its headers, the senders that they are taken from, and sessions of UDP."""
