@@ -13,6 +13,7 @@ cdef class Chains:
     cdef ChainSet *set
     cdef readonly list handlers     # every NativeHandler in it, kept alive as long as a worker may be in a chain
     cdef readonly list listeners    # of all its servers
+    cdef readonly dict proxies      # ProxyProtocol of servers that have one, by address
     cdef bint served                # by an engine, now or before: it may end at any time
     cdef Blocks memory
     cdef Detach *detach             # made beforehand: at the end there may be no memory

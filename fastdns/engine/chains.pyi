@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fastdns._mux import NativeHandler
+from fastdns.proxy.policy import ProxyProtocol
 
 class Socketed(Protocol):
     """What of a listener the chains need: :class:`fastdns.engine.listener.Listener` has it."""
@@ -39,6 +40,8 @@ class ServerSpec:
     idle_timeout: float
     max_tcp_queries: int
     """Of a connection; 0 for no limit."""
+    proxy: ProxyProtocol | None
+    """What is done with PROXY headers; None: they are not looked for."""
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class ServerSpec:
         write_timeout: float = 5.0,
         idle_timeout: float = 10.0,
         max_tcp_queries: int = 0,
+        proxy: ProxyProtocol | None = None,
     ) -> None: ...
 
 class Chains:
@@ -61,3 +65,6 @@ class Chains:
     def handlers(self) -> list[NativeHandler]: ...
     @property
     def listeners(self) -> list[Socketed]: ...
+    @property
+    def proxies(self) -> dict[str, ProxyProtocol]:
+        """Of servers that have one, by address."""

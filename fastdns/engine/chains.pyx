@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 from fastdns.system.blocks cimport blocks_free, blocks_take
 from fastdns.walk.query cimport CHAIN_MAX, SCRATCH_MAX, Chain, ChainSet, Handler, ServerTable, Worker, Zone, filter_func
+from fastdns.proxy.policy cimport ProxyProtocol
 from fastdns._mux cimport NativeHandler
 from fastdns._wire cimport Name, wire_name_copy
 from fastdns._wire import name_wire
@@ -33,7 +34,8 @@ class ZoneSpec:
 class ServerSpec:
     """A listening address, its sockets and its zones in Corefile order; times in seconds, max_tcp_queries 0 for no limit."""
 
-    def __init__(self, address, listeners, zones, debug=False, stacktrace=False, read_timeout=3.0, write_timeout=5.0, idle_timeout=10.0, max_tcp_queries=0):
+    def __init__(self, address, listeners, zones, debug=False, stacktrace=False, read_timeout=3.0, write_timeout=5.0, idle_timeout=10.0, max_tcp_queries=0,
+                 proxy=None):
         self.address = address
         self.listeners = listeners
         self.zones = zones
@@ -43,6 +45,7 @@ class ServerSpec:
         self.write_timeout = write_timeout
         self.idle_timeout = idle_timeout
         self.max_tcp_queries = max_tcp_queries
+        self.proxy = proxy
 
 
 cdef void note_hooks(Chain *chain) noexcept nogil:
@@ -98,6 +101,7 @@ cdef class Chains:
     def __cinit__(self, servers):
         self.handlers = []
         self._chains = {}
+        self.proxies = {}
         self.set = <ChainSet *>calloc(1, sizeof(ChainSet))
         if self.set == NULL:
             raise MemoryError
@@ -149,6 +153,9 @@ cdef class Chains:
         table.read_timeout = <uint32_t>(server.read_timeout * 1000)
         table.write_timeout = <uint32_t>(server.write_timeout * 1000)
         table.idle_timeout = <uint32_t>(server.idle_timeout * 1000)
+        if server.proxy is not None:
+            self.proxies[server.address] = server.proxy
+            table.proxy = &(<ProxyProtocol?>server.proxy).policy
         for spec in server.zones:
             wire = name_wire(spec.zone.lower())
             wire_name_copy(&name, wire, <int>len(wire))

@@ -23,6 +23,8 @@ cdef struct Handshake:              # of one client, from acceptance until its w
     StreamService *service          # of its listener as it was accepted: a reference, and a place of its address
     uint32_t listener
     uint32_t generation
+    Address client
+    Address local                   # that the client has asked; family 0: the socket's
     int64_t since                   # ns, monotonic: accepted
     int64_t deadline                # likewise
     Worker *worker                  # that has accepted it
@@ -36,10 +38,12 @@ cdef struct Handshake:              # of one client, from acceptance until its w
     Handshake *older                # of all that are under way
     Handshake *newer
 
-# On a worker, for a client of a listener with a context, which has a place of the address. deadline: ns, monotonic. On this worker `finished` takes
-# over descriptor, stream, place and a reference of the service; the struct is not its own. -1: descriptor and place are the caller's still.
+# On a worker, for a client of a listener with a context, which has a place of the address. client, local, since: as OpenFunc has them (io/connection).
+# deadline: ns, monotonic. On this worker `finished` takes over descriptor, stream, place and a reference of the service; the struct is not its own.
+# -1: descriptor and place are the caller's still.
 cdef int handshake_begin(Worker *worker, int fd, StreamService *service, uint32_t listener, uint32_t generation, const Address *client,
-                         int64_t deadline, void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil) noexcept nogil
+                         const Address *local, int64_t since, int64_t deadline,
+                         void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil) noexcept nogil
 # Handshakes of a listener that is no longer served end. For control threads.
 cdef void handshake_end(uint32_t generation) noexcept nogil
 # Ends the oldest handshake of a listener that has taken longer than its grace: a client waits for the place. From any thread.

@@ -59,7 +59,8 @@ cdef Registry registry
 # ---- on a worker ----
 
 cdef int handshake_begin(Worker *worker, int fd, StreamService *service, uint32_t listener, uint32_t generation, const Address *client,
-                         int64_t deadline, void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil) noexcept nogil:
+                         const Address *local, int64_t since, int64_t deadline,
+                         void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil) noexcept nogil:
     cdef Handshake *handshake = <Handshake *>calloc(1, sizeof(Handshake))
     cdef uint32_t i
     if handshake == NULL:
@@ -69,7 +70,10 @@ cdef int handshake_begin(Worker *worker, int fd, StreamService *service, uint32_
     service_ref(service)
     handshake.listener = listener
     handshake.generation = generation
-    handshake.since = worker.now
+    handshake.client = client[0]
+    if local != NULL:
+        handshake.local = local[0]
+    handshake.since = since
     handshake.deadline = deadline
     handshake.worker = worker
     handshake.finished = finished

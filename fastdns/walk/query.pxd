@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._wire cimport EDNS_DO, Acceptance, Name, Edns, Message
 from fastdns.message.reply cimport Reply, LargeReplyPool
+from fastdns.proxy.policy cimport ProxyPolicy
 from fastdns.system.address cimport Address
 from fastdns.system.mailbox cimport MailboxItem
 from fastdns.system.random cimport Random
@@ -143,6 +144,7 @@ cdef struct ServerTable:        # the zones of one listening address
     uint32_t read_timeout       # milliseconds
     uint32_t idle_timeout
     uint32_t write_timeout
+    const ProxyPolicy *proxy    # clients come through proxies that send PROXY headers; NULL: they do not. Owned by the Chains
 
 cdef struct ChainSet:           # one configuration
     ServerTable *servers[LISTENERS_MAX]   # by Listener index; NULL: not served by this configuration
@@ -228,7 +230,7 @@ cdef struct Query:
     uint32_t packet_length
     uint8_t packet_owned        # malloc'ed: packet is too large for the slot (pool of the worker)
     Message message             # header and question as received; message.edns.options borrow from packet
-    Address client
+    Address client              # behind a proxy that sends PROXY headers: of the header
     Address local
     int64_t received            # ns, monotonic
     # ---- as handlers see it: rewrite and its like may change these for the handlers below ----
@@ -266,6 +268,7 @@ cdef struct Query:
     Stream *stream
     const Carrier *carrier      # NULL: nothing is sent (detached children)
     void *connection            # the carrier's: UdpSocket, TcpConnection, HttpRequest, QuicStream
+    Address peer                # the carrier's: whom the reply goes to, of a datagram with a PROXY header
     # ---- memory ----
     Name first_name             # of the packet
     Name second_name            # what rewrite made of it: q.name may point here

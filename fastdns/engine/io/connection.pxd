@@ -6,12 +6,12 @@ octets and in the time that a client takes for one message; a transfer has the c
 one that holds most ends first.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
-from fastdns.engine.io.transport cimport TransportWorker
+from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
+from fastdns.proxy.policy cimport ProxyRule
 from fastdns.tls.context cimport TlsContext
 from fastdns.tls.record cimport TlsStream
 from fastdns.walk.query cimport Flush, Query, ServerTable, Source, Timer, Transport
 from fastdns.system.address cimport Address
-from fastdns.system.socket cimport sockaddr_in6
 
 cdef enum:
     INPUT_SIZE = 2048               # octets of a connection's first input buffer; a longer message gets a buffer of its size
@@ -64,6 +64,10 @@ cdef struct StreamService:          # what a listening address offers. Freed wit
     AddressCount *address
     uint32_t references             # atomic: the listener's, and one for each connection and each handshake
 
+# A client that a socket has accepted, whose PROXY header is read, if there may be one; takes over the descriptor and a place of the service (NULL: DNS
+# over TCP), of which it takes a reference of its own. local: that the client has asked; NULL: the socket's. since: ns, monotonic, when it was accepted.
+ctypedef void (*OpenFunc)(ListenSocket *sock, StreamService *service, int fd, const Address *client, const Address *local, int64_t since) noexcept nogil
+
 cdef struct TcpWorker:              # TCP's state on one worker
     TransportWorker base            # first; `connections`: how many are in the list
     TcpConnection *connections      # the newest first, by `next`
@@ -112,13 +116,17 @@ cdef struct TcpConnection:
     Transport transport             # of its queries
     Query *transfer                 # whose stream has the connection, or NULL
     uint32_t transferred            # octets of its messages so far
+    # ---- while its PROXY header is awaited (io/proxied) ----
+    ProxyRule rule
+    ListenSocket *socket            # that has accepted it: its connections end before it
+    OpenFunc opened
 
 # ---- on the worker's thread ----
 
-# An accepted descriptor becomes a connection of a listener. service: NULL, or a reference that is the connection's from now on.
-# NULL: out of memory, or the listener is not served; descriptor, TLS object and reference are the caller's still. since: ns, when it was accepted.
+# An accepted descriptor becomes a connection of a listener. service: NULL, or a reference that is the connection's from now on. client, local, since: see
+# OpenFunc. NULL: out of memory, or the listener is not served; descriptor, TLS object and reference are the caller's still.
 cdef TcpConnection *connection_begin(TcpWorker *tcp, const StreamProtocol *protocol, StreamService *service, TlsStream *tls, uint32_t listener,
-                                     uint32_t generation, int fd, const sockaddr_in6 *peer, int64_t since) noexcept nogil
+                                     uint32_t generation, int fd, const Address *client, const Address *local, int64_t since) noexcept nogil
 # Runs the queries that lie decrypted in the TLS object already.
 cdef void connection_read_decrypted(TcpWorker *tcp, TcpConnection *connection) noexcept nogil
 # Closes it at once. Its memory goes when the queries that are under way have ended.

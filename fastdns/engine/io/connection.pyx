@@ -11,12 +11,12 @@ from fastdns.tls.context cimport context_release
 from fastdns.tls.record cimport TlsStream, tls_end, tls_feed, tls_pending, tls_recv, tls_send
 from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SO_LINGER, SOL_SOCKET, TCP_NODELAY, close,
                                     getsockname, linger, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
-from fastdns.system.address cimport address_from_socket
+from fastdns.system.address cimport Address, address_from_socket
 
 # ---- begin and end ----
 
 cdef TcpConnection *connection_begin(TcpWorker *tcp, const StreamProtocol *protocol, StreamService *service, TlsStream *tls, uint32_t listener,
-                                     uint32_t generation, int fd, const sockaddr_in6 *peer, int64_t since) noexcept nogil:
+                                     uint32_t generation, int fd, const Address *client, const Address *local, int64_t since) noexcept nogil:
     cdef TcpConnection *connection = <TcpConnection *>calloc(1, protocol.size)
     cdef ServerTable *server = tcp.base.worker.set.servers[listener]
     cdef sockaddr_in6 name
@@ -35,9 +35,12 @@ cdef TcpConnection *connection_begin(TcpWorker *tcp, const StreamProtocol *proto
     connection.listener = listener
     connection.generation = generation
     connection.transport = TRANSPORT_TCP if service == NULL else service.transport
-    address_from_socket(&connection.client, peer)
-    getsockname(fd, <sockaddr *>&name, &length)
-    address_from_socket(&connection.local, &name)
+    connection.client = client[0]
+    if local != NULL:
+        connection.local = local[0]
+    else:
+        getsockname(fd, <sockaddr *>&name, &length)
+        address_from_socket(&connection.local, &name)
     connection.timer.fire = on_idle
     connection.timer.data = connection
     connection.flush.run = flush_connection

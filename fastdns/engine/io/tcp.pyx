@@ -10,11 +10,13 @@ from fastdns.engine.io.connection cimport (MILLISECOND, OUTPUT_PAUSE, AddressCou
                                            connection_end, connection_finish, connection_forget, connection_read_decrypted, service_leave_place,
                                            service_ref, service_take_place, service_unref)
 from fastdns.engine.io.framing cimport dns_framing
+from fastdns.engine.io.proxied cimport proxied_begin
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
+from fastdns.proxy.policy cimport ProxyPolicy
 from fastdns.tls.record cimport TlsStream, tls_end, tls_pending, tls_protocol
 from fastdns.walk.query cimport WORKERS_MAX, Mail, ServerTable, Source, Timer, Worker, worker_flush
 from fastdns.system.socket cimport (EPOLLIN, IPPROTO_TCP, SHUT_RDWR, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, TCP_NOTSENT_LOWAT, accept4, close,
-                                    getpeername, shutdown, sockaddr, sockaddr_in6, socklen_t)
+                                    shutdown, sockaddr, sockaddr_in6, socklen_t)
 
 # No descriptor is left for a new client, and another worker has more connections: it evicts one and passes the descriptor on. Otherwise a worker that
 # starts late is starved of descriptors.
@@ -128,10 +130,13 @@ cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexce
     cdef TcpWorker *tcp = <TcpWorker *>listener.base.transport
     cdef StreamService *service = <StreamService *>atomic_load_pointer(<void **>&listener.service)
     cdef bint encrypted = service != NULL and service.context != NULL
+    cdef const ServerTable *server = worker.set.servers[listener.base.listener]
+    cdef const ProxyPolicy *policy = server.proxy if server != NULL else NULL
+    cdef Address client
     cdef sockaddr_in6 peer
     cdef int fd, i
     for i in range(ACCEPT_BATCH):
-        if is_full(tcp) and not encrypted:      # a client in its handshake takes no worker's place
+        if is_full(tcp) and (policy != NULL or not encrypted):      # a client in its handshake takes no worker's place
             # Only a client that is surely there makes another one's connection end: the one that woke us.
             if i:
                 return
@@ -152,10 +157,11 @@ cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexce
             if fd == -EINTR:
                 continue
             return
-        if not begin_client(listener, tcp, service, fd, &peer):
-            if service != NULL:
-                service_leave_place(service)
-            close(fd)
+        if policy != NULL:
+            proxied_begin(tcp, &listener.base, service, policy, fd, &peer, open_client)
+        else:
+            address_from_socket(&client, &peer)
+            open_client(&listener.base, service, fd, &client, NULL, worker.now)
 
 
 cdef int accept_client(TcpListener *listener, TcpWorker *tcp, sockaddr_in6 *peer, bint surely) noexcept nogil:
@@ -171,33 +177,35 @@ cdef int accept_client(TcpListener *listener, TcpWorker *tcp, sockaddr_in6 *peer
     return fd if fd >= 0 else -errno
 
 
-cdef bint begin_client(TcpListener *listener, TcpWorker *tcp, StreamService *service, int fd, const sockaddr_in6 *peer) noexcept nogil:
-    """False: descriptor and place are the caller's still."""
+cdef void open_client(ListenSocket *sock, StreamService *service, int fd, const Address *client, const Address *local, int64_t since) noexcept nogil:
+    """It gets what its listening address offers."""
+    if begin_client(sock, service, fd, client, local, since):
+        return
+    if service != NULL:
+        service_leave_place(service)
+    close(fd)
+
+
+cdef bint begin_client(ListenSocket *sock, StreamService *service, int fd, const Address *client, const Address *local, int64_t since) noexcept nogil:
+    """False when the address is not served, or memory is out: descriptor and place are the caller's still."""
+    cdef TcpWorker *tcp = <TcpWorker *>sock.transport
     cdef Worker *worker = tcp.base.worker
+    cdef const ServerTable *server = worker.set.servers[sock.listener]
     if service == NULL:
-        return connection_begin(tcp, &dns_framing, NULL, NULL, listener.base.listener, listener.base.generation, fd, peer, worker.now) != NULL
+        return connection_begin(tcp, &dns_framing, NULL, NULL, sock.listener, sock.generation, fd, client, local, since) != NULL
     if service.context != NULL:
-        return begin_handshake(listener, worker, service, fd, peer)
+        return server != NULL and handshake_begin(worker, fd, service, sock.listener, sock.generation, client, local, since,
+                                                  since + <int64_t>server.read_timeout * MILLISECOND, on_handshake) == 0
     service_ref(service)
-    if connection_begin(tcp, service.protocol, service, NULL, listener.base.listener, listener.base.generation, fd, peer, worker.now) == NULL:
+    if connection_begin(tcp, service.protocol, service, NULL, sock.listener, sock.generation, fd, client, local, since) == NULL:
         service_unref(service)
         return False
     return True
 
 
-cdef bint begin_handshake(TcpListener *listener, Worker *worker, StreamService *service, int fd, const sockaddr_in6 *peer) noexcept nogil:
-    """False when the address is not served, or memory is out."""
-    cdef ServerTable *server = worker.set.servers[listener.base.listener]
-    cdef Address client
-    if server == NULL:
-        return False
-    address_from_socket(&client, peer)
-    return handshake_begin(worker, fd, service, listener.base.listener, listener.base.generation, &client,
-                           worker.now + <int64_t>server.read_timeout * MILLISECOND, on_handshake) == 0
-
-
 cdef void on_handshake(Handshake *handshake, Worker *worker) noexcept nogil:
-    tcp_adopt(worker, handshake.service, handshake.fd, handshake.tls, handshake.listener, handshake.generation, handshake.since)
+    tcp_adopt(worker, handshake.service, handshake.fd, handshake.tls, handshake.listener, handshake.generation, &handshake.client,
+              &handshake.local if handshake.local.family else NULL, handshake.since)
 
 
 cdef const StreamProtocol *protocol_of(const StreamService *service, const TlsStream *tls) noexcept nogil:
@@ -209,13 +217,12 @@ cdef const StreamProtocol *protocol_of(const StreamService *service, const TlsSt
     return service.http2 if length == 2 and memcmp(name, b"h2", 2) == 0 else service.protocol
 
 
-cdef void tcp_adopt(Worker *worker, StreamService *service, int fd, TlsStream *tls, uint32_t listener, uint32_t generation, int64_t since) noexcept nogil:
+cdef void tcp_adopt(Worker *worker, StreamService *service, int fd, TlsStream *tls, uint32_t listener, uint32_t generation, const Address *client,
+                    const Address *local, int64_t since) noexcept nogil:
     cdef TcpWorker *tcp = workers[worker.id]
     cdef TcpConnection *connection = NULL
-    cdef sockaddr_in6 peer
-    cdef socklen_t length = sizeof(peer)
-    if worker.set.listeners[listener] == generation and getpeername(fd, <sockaddr *>&peer, &length) == 0 and (not is_full(tcp) or evict(tcp)):
-        connection = connection_begin(tcp, protocol_of(service, tls), service, tls, listener, generation, fd, &peer, since)
+    if worker.set.listeners[listener] == generation and (not is_full(tcp) or evict(tcp)):
+        connection = connection_begin(tcp, protocol_of(service, tls), service, tls, listener, generation, fd, client, local, since)
     if connection == NULL:
         tls_end(tls)
         close(fd)

@@ -7,8 +7,9 @@ from libc.string cimport memcpy, memset
 from libc.errno cimport errno, EAGAIN, EINTR, EMSGSIZE
 from fastdns.system.atomic cimport atomic_bump64
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
-from fastdns.walk.query cimport PREFETCH_QUERIES, TRANSPORT_UDP, WORKERS_MAX, Carrier, Query, Source, Worker
-from fastdns._mux cimport query_accept, query_enter, query_run_all, query_streamed, query_take, query_write
+from fastdns.walk.query cimport PREFETCH_QUERIES, TRANSPORT_UDP, WORKERS_MAX, Carrier, Query, ServerTable, Source, Worker
+from fastdns._mux cimport query_accept, query_enter, query_release, query_run_all, query_streamed, query_take, query_write
+from fastdns.proxy.policy cimport ProxyPolicy, proxy_strip
 from fastdns.telemetry.metrics cimport metric_add
 from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, SOCK_DGRAM, getsockname, in6_addr, in_addr, iovec,
                                     msghdr, recvmmsg, sendmmsg, sendmsg, setsockopt, sockaddr, sockaddr_in6, socklen_t)
@@ -164,12 +165,14 @@ cdef void udp_addresses(const UdpSocket *sock, int i, Address *client, Address *
 
 cdef void udp_receive(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
     cdef Query *queries[PREFETCH_QUERIES]
+    cdef const ServerTable *server = worker.set.servers[sock.base.listener]
+    cdef const ProxyPolicy *policy = server.proxy if server != NULL else NULL
     cdef uint32_t count
     cdef int i = 0
     while i < n:
         count = 0
         while i < n and count < PREFETCH_QUERIES:
-            queries[count] = accept_datagram(worker, sock, i)
+            queries[count] = accept_datagram(worker, sock, i) if policy == NULL else accept_proxied(worker, sock, policy, i)
             if queries[count] != NULL:
                 count += 1
             i += 1
@@ -185,6 +188,28 @@ cdef inline Query *accept_datagram(Worker *worker, UdpSocket *sock, int i) noexc
     udp_addresses(sock, i, &q.client, &q.local)
     if query_accept(q, batch.received_octets + <size_t>i * RECEIVE_STRIDE, batch.received[i].msg_len, TRANSPORT_UDP, sock.base.listener,
                     sock.base.generation, &UDP, sock) and query_enter(q):
+        return q
+    return NULL
+
+
+cdef Query *accept_proxied(Worker *worker, UdpSocket *sock, const ProxyPolicy *policy, int i) noexcept nogil:
+    """The same where a proxy may have put a PROXY header before the query: the client is the header's, and the reply goes to the proxy."""
+    cdef UdpBatch *batch = sock.batch
+    cdef const uint8_t *datagram = batch.received_octets + <size_t>i * RECEIVE_STRIDE
+    cdef Query *q = query_take(worker)
+    cdef int size
+    if q == NULL:
+        return NULL
+    address_from_socket(&q.peer, &batch.peers[i])
+    size = proxy_strip(policy, datagram, batch.received[i].msg_len, &q.peer, worker.now, worker.id, &q.client)
+    if size < 0:
+        query_release(q)
+        return NULL
+    q.local = sock.local
+    if sock.wildcard:
+        local_from_control(&batch.received[i].msg_hdr, &q.local)
+    if query_accept(q, datagram + size, batch.received[i].msg_len - size, TRANSPORT_UDP, sock.base.listener, sock.base.generation, &PROXIED, sock) and (
+            query_enter(q)):
         return q
     return NULL
 
@@ -235,11 +260,11 @@ cdef void udp_segment(msghdr *message, uint8_t *control_octets, uint16_t size) n
     message.msg_controllen += udp_cmsg_space(sizeof(uint16_t))
 
 
-cdef inline void address_reply(Query *q, msghdr *message, sockaddr_in6 *peer, uint8_t *control_octets) noexcept nogil:
-    udp_address(<UdpSocket *>q.connection, &q.client, &q.local, message, peer, control_octets)
+cdef inline void address_reply(const Query *q, const Address *to, msghdr *message, sockaddr_in6 *peer, uint8_t *control_octets) noexcept nogil:
+    udp_address(<UdpSocket *>q.connection, to, &q.local, message, peer, control_octets)
 
 
-cdef uint8_t *next_send(UdpBatch *batch, Query *q) noexcept nogil:
+cdef uint8_t *next_send(UdpBatch *batch, const Query *q, const Address *to) noexcept nogil:
     """Where the next reply of this batch goes; `sent` follows."""
     cdef uint32_t i
     if batch.sent_count == BATCH:
@@ -247,7 +272,7 @@ cdef uint8_t *next_send(UdpBatch *batch, Query *q) noexcept nogil:
     i = batch.sent_count
     batch.sent_count += 1
     batch.sent_socket[i] = <UdpSocket *>q.connection
-    address_reply(q, &batch.sent[i].msg_hdr, &batch.sent_peers[i], batch.sent_control + i * CONTROL_SIZE)
+    address_reply(q, to, &batch.sent[i].msg_hdr, &batch.sent_peers[i], batch.sent_control + i * CONTROL_SIZE)
     batch.sent_iov[i].iov_base = batch.sent_octets + batch.sent_used
     return batch.sent_octets + batch.sent_used
 
@@ -258,24 +283,32 @@ cdef inline void sent(UdpBatch *batch, size_t length) noexcept nogil:
     batch.sent_used += (length + SEND_ALIGNMENT - 1) & ~<size_t>(SEND_ALIGNMENT - 1)
 
 
-cdef void send_datagram(Query *q) noexcept nogil:
+cdef inline void send_to(Query *q, const Address *to) noexcept nogil:
     cdef UdpBatch *batch = (<UdpSocket *>q.connection).batch
     cdef uint8_t *out
     if q.reply.message_size > SEND_SIZE:
-        send_big(batch, q)
+        send_big(batch, q, to)
         return
-    out = next_send(batch, q)
+    out = next_send(batch, q, to)
     sent(batch, query_write(q, out))
 
 
-cdef void send_big(UdpBatch *batch, Query *q) noexcept nogil:
+cdef void send_datagram(Query *q) noexcept nogil:
+    send_to(q, &q.client)
+
+
+cdef void send_proxied(Query *q) noexcept nogil:
+    send_to(q, &q.peer)
+
+
+cdef void send_big(UdpBatch *batch, Query *q, const Address *to) noexcept nogil:
     cdef msghdr message
     cdef iovec iov
     cdef sockaddr_in6 peer
     cdef uint8_t control_octets[CONTROL_SIZE]
     memset(&message, 0, sizeof(message))
     memset(control_octets, 0, sizeof(control_octets))
-    address_reply(q, &message, &peer, control_octets)
+    address_reply(q, to, &message, &peer, control_octets)
     iov.iov_base = batch.big
     iov.iov_len = query_write(q, batch.big)
     message.msg_iov = &iov
@@ -286,12 +319,20 @@ cdef void send_big(UdpBatch *batch, Query *q) noexcept nogil:
             return
 
 
-cdef void reject_datagram(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+cdef inline void reject_to(Query *q, const Address *to, Acceptance how, uint8_t rcode) noexcept nogil:
     cdef UdpBatch *batch = (<UdpSocket *>q.connection).batch
     cdef uint8_t *out
     if how != IGNORE:
-        out = next_send(batch, q)
+        out = next_send(batch, q, to)
         sent(batch, wire_reject(q.packet, &q.message, how, rcode, out))
+
+
+cdef void reject_datagram(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+    reject_to(q, &q.client, how, rcode)
+
+
+cdef void reject_proxied(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+    reject_to(q, &q.peer, how, rcode)
 
 
 cdef void datagram_dropped(Query *q) noexcept nogil:
@@ -308,6 +349,13 @@ UDP.unserved = datagram_dropped
 UDP.send = send_datagram
 UDP.dropped = datagram_dropped
 UDP.stream = datagram_stream
+
+cdef Carrier PROXIED                # of a listening address behind proxies
+PROXIED.reject = reject_proxied
+PROXIED.unserved = datagram_dropped
+PROXIED.send = send_proxied
+PROXIED.dropped = datagram_dropped
+PROXIED.stream = datagram_stream
 
 
 cdef void flush_batch(TransportWorker *transport) noexcept nogil:
