@@ -87,6 +87,8 @@ TEST = [
     Need("dnsperf", "dnsperf", "dnsperf", "dnsperf"),
     Need("h2load", "nghttp2-client", "nghttp2", "nghttp2"),
     Need("nghttpd", "nghttp2-server", "nghttp2", "nghttp2"),
+    Need("haproxy", "haproxy", "haproxy", "haproxy"),
+    Need("dnsdist", "dnsdist", "dnsdist", "dnsdist"),
     Need("go", "golang-go", "golang", "go"),
 ]
 

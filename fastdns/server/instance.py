@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fastdns.engine.listener import Listener
     from fastdns.engine.quic.listener import QuicListener
     from fastdns.engine.service import Service
+    from fastdns.proxy.policy import ProxyProtocol
     from fastdns.tls.credentials import Credentials
 
 __all__ = ["Instance"]
@@ -29,6 +30,9 @@ __all__ = ["Instance"]
 READ_TIMEOUT = 3.0
 WRITE_TIMEOUT = 5.0
 IDLE_TIMEOUT = 10.0
+
+#: UDP sessions of a listening address whose clients the server remembers, where `proxyproto` does not say how many.
+PROXY_SESSIONS = 10_240
 
 #: Seconds between two checks whether all queries of a former configuration are answered.
 DRAIN_POLL = 0.05
@@ -96,7 +100,7 @@ class Instance:
 
     def prepare(self, engine: Engine) -> Chains:
         """Build the native chains; no query uses them yet."""
-        return engine.prepare([self._specification(server) for server in self.servers])
+        return engine.prepare([self._specification(server, engine) for server in self.servers])
 
     def publish(self, engine: Engine, prepared: Chains | None = None) -> None:
         """Publish the chains: workers use them from their next batch on."""
@@ -172,7 +176,7 @@ class Instance:
         check(server.transport, settings)
         return settings
 
-    def _specification(self, server: Server) -> ServerSpec:
+    def _specification(self, server: Server, engine: Engine) -> ServerSpec:
         from fastdns.engine.chains import ServerSpec, ZoneSpec
 
         # All zones of a block get the same list object, by which the engine recognises a shared chain.
@@ -187,7 +191,25 @@ class Instance:
             write_timeout=_or(server.last("write_timeout"), WRITE_TIMEOUT),
             idle_timeout=_or(server.last("idle_timeout"), IDLE_TIMEOUT),
             max_tcp_queries=server.last("max_tcp_queries") or 0,
+            proxy=self._proxy(server, engine.chains.proxies.get(server.address)),
         )
+
+    def _proxy(self, server: Server, former: ProxyProtocol | None) -> ProxyProtocol | None:
+        """What an address does with PROXY headers. UDP sessions outlast a reload that leaves their number as it is."""
+        settings = server.proxy
+        if settings is None:
+            return None
+        from fastdns.proxy.policy import ProxyProtocol
+        from fastdns.proxy.sessions import LIMIT, Sessions
+
+        sessions = None
+        if settings.session_lifetime > 0 and server.transport == "dns":
+            capacity = min(settings.sessions or PROXY_SESSIONS, LIMIT)
+            sessions = former.sessions if former is not None else None
+            if sessions is None or sessions.capacity != capacity:
+                sessions = Sessions(capacity)
+        default = settings.default or ("ignore" if settings.networks else "use")
+        return ProxyProtocol(settings.networks, default, settings.session_lifetime, sessions)
 
 
 def _limits(server: Server, directive: str) -> Mapping[str, int]:

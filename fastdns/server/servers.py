@@ -8,7 +8,7 @@ from fastdns.corefile.address import canonical, join_host_port
 from fastdns.corefile.errors import CorefileError
 from fastdns.corefile.zone import ZoneAddress
 from fastdns.server.streams import QUIC
-from fastdns.setup.config import Config
+from fastdns.setup.config import Config, ProxySettings
 
 __all__ = ["Server", "group", "validate"]
 
@@ -62,6 +62,21 @@ class Server:
         """The value of the last block that sets it; None when no block does."""
         values = [getattr(config, name) for config in self.configs if getattr(config, name) is not None]
         return values[-1] if values else None
+
+    @property
+    def proxy(self) -> ProxySettings | None:
+        """What is done with PROXY headers: each value of the last block that sets it. A block's settings are for the address of its first key."""
+        found = [config.proxy for address, config in self.members if config.proxy is not None and address is config.addresses[0]]
+        if not found:
+            return None
+        merged = ProxySettings()
+        merged.networks, merged.default = found[-1].networks, found[-1].default
+        for settings in found:
+            if settings.session_lifetime > 0:
+                merged.session_lifetime = settings.session_lifetime
+            if settings.sessions > 0:
+                merged.sessions = settings.sessions
+        return merged
 
 
 def validate(configs: list[Config]) -> None:
@@ -119,5 +134,7 @@ def _check_quic(address: ZoneAddress, config: Config) -> None:
             file,
             line,
         )
+    if config.proxy is not None and address is config.addresses[0]:
+        raise CorefileError(f"plugin/proxyproto: PROXY headers are not taken on {address.transport}:// yet in this version of fastdns (server block {address})")
     if config.tls is None:
         raise CorefileError(QUIC[address.transport])

@@ -10,10 +10,26 @@ from fastdns.corefile.zone import ZoneAddress
 if TYPE_CHECKING:
     from fastdns._mux import NativeHandler
 
-__all__ = ["Config", "Hooks"]
+__all__ = ["Config", "Hooks", "ProxySettings"]
 
 #: Called without arguments; an exception is a failure.
 Hook = Callable[[], object]
+
+
+class ProxySettings:
+    """What a server does with PROXY headers, from `proxyproto`."""
+
+    __slots__ = ("default", "networks", "session_lifetime", "sessions")
+
+    def __init__(self) -> None:
+        #: Senders whose headers are used: octets and length of a prefix.
+        self.networks: list[tuple[bytes, int]] = []
+        #: What is done with the headers of others: use, ignore, reject or skip; "": ignore, or use if there are no networks.
+        self.default = ""
+        #: ns that a header of UDP counts for later datagrams of its sender; 0 or less: for none.
+        self.session_lifetime = 0
+        #: The most sessions of that kind; 0: the server's default.
+        self.sessions = 0
 
 
 class Config:
@@ -44,6 +60,8 @@ class Config:
         self.max_tcp_queries: int | None = None
         #: Sockets of each kind for each address, from `multisocket`; None: one for each worker.
         self.sockets: int | None = None
+        #: What is done with PROXY headers, from `proxyproto`; None: they are not looked for.
+        self.proxy: ProxySettings | None = None
         #: Context of the encrypted transports, from `tls`.
         self.tls: Any = None
         #: Name of the view, from `view`; "" for none.
