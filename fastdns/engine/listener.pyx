@@ -28,8 +28,18 @@ cdef extern from *:
         struct sock_fprog program = {sizeof code / sizeof code[0], code};
         return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program);
     }
+
+    #ifndef SO_DETACH_REUSEPORT_BPF
+    #define SO_DETACH_REUSEPORT_BPF 68
+    #endif
+    /* The kernel's own choice from now on: by a hash of both addresses and ports. */
+    static int reuseport_hash(int fd) {
+        int zero = 0;
+        return setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &zero, sizeof zero);
+    }
     """
     int reuseport_spread(int fd, unsigned n) noexcept nogil
+    int reuseport_hash(int fd) noexcept nogil
 
 cdef enum:
     BACKLOG = 1024                  # connections that wait to be accepted
@@ -182,6 +192,16 @@ cdef class Listener:
         for sock in self.sockets:
             sock.close()
         self.sockets = []
+
+    def keep_flows(self, bint wanted) -> None:
+        """See engine/listener.pyi."""
+        datagrams = [sock for sock in self.sockets if sock.type == socket.SOCK_DGRAM]
+        if len(datagrams) < 2:
+            return
+        if wanted:
+            reuseport_hash(datagrams[0].fileno())
+        else:
+            reuseport_spread(datagrams[0].fileno(), self.count)
 
     def filenos(self) -> list:
         """Descriptors of all sockets, for a successor process."""

@@ -105,6 +105,11 @@ class Instance:
     def publish(self, engine: Engine, prepared: Chains | None = None) -> None:
         """Publish the chains: workers use them from their next batch on."""
         self.chains = engine.publish(prepared or self.prepare(engine))
+        for server in self.servers:
+            if server.transport == "dns":
+                proxy = self.chains.proxies.get(server.address)
+                # The header that opens a session must be read before what follows it.
+                self.listeners[server.address].keep_flows(proxy is not None and proxy.sessions is not None)  # type: ignore[union-attr]
         for label, service in self.services.items():
             self.listeners[label].adopt(service)
         for server in self.servers:
