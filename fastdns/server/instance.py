@@ -109,7 +109,7 @@ class Instance:
             if server.transport == "dns":
                 proxy = self.chains.proxies.get(server.address)
                 # The header that opens a session must be read before what follows it.
-                self.listeners[server.address].keep_flows(proxy is not None and proxy.sessions is not None)  # type: ignore[union-attr]
+                self.listeners[server.address].keep_flows(proxy is not None and proxy.sessions is not None)
         for label, service in self.services.items():
             self.listeners[label].adopt(service)
         for server in self.servers:
@@ -167,9 +167,7 @@ class Instance:
         context = server.tls.server(stream.alpn, stream.strict) if server.tls is not None else None
         limits = _limits(server, stream.directive)
         cells = doh_cells(server.address) if server.transport == "https" else 0
-        return Service(
-            server.transport, context, limits.get("max_connections", stream.max_connections), limits.get("max_streams", stream.max_streams), cells
-        )
+        return Service(server.transport, context, limits.get("max_connections", stream.max_connections), limits.get("max_streams", stream.max_streams), cells)
 
     def _settings(self, server: Server) -> QuicSettings:
         """The settings of a QUIC address, whose files have been read. OSError, ValueError."""

@@ -10,8 +10,10 @@ from pathlib import Path
 import dns.exception
 import dns.message
 import dns.query
+import grpc
 import pytest
 
+from tests.grpc_client import client
 from tests.programs import program
 from tests.proxying import whose
 from tests.server import Server, free_port
@@ -77,6 +79,25 @@ def test_haproxy(serve: Callable[..., Server], tmp_path: Path, version: str) -> 
         until(lambda: client_at(port, "127.0.0.5", True) == "127.0.0.5", "an answer through haproxy")
         for last in range(10, 30):
             assert client_at(port, f"127.0.0.{last}", True) == f"127.0.0.{last}"
+
+
+def test_grpc_through_haproxy(serve: Callable[..., Server], tmp_path: Path) -> None:
+    server = serve(COREFILE.replace(".:{port}", "grpc://.:{port}"))
+    port = free_port()
+    path = tmp_path / "haproxy.cfg"
+    path.write_text(HAPROXY % (port, server.port, "send-proxy-v2"))
+
+    def seen() -> str:
+        """The client that the server saw; "" without a reply."""
+        try:
+            with client(port) as caller:
+                return whose(caller.query("a."))[0]
+        except grpc.RpcError:
+            return ""
+
+    with running(program("haproxy"), "-f", str(path)):
+        # haproxy connects from 127.0.0.9.
+        until(lambda: seen() == "127.0.0.1", "an answer through haproxy")
 
 
 def test_dnsdist(serve: Callable[..., Server], tmp_path: Path) -> None:

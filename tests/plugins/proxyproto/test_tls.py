@@ -132,7 +132,35 @@ def test_in_clear_text(serve: Serve) -> None:
         assert whose(read(connection))[0] == "192.0.2.7"
 
 
-@pytest.mark.parametrize("transport", ["https", "grpc", "quic", "https3"])
+@pytest.mark.parametrize("clear", [False, True])
+def test_https(serve: Serve, clear: bool) -> None:
+    """HTTP/1.1 with TLS and without. Both requests of the connection have the client of its header."""
+    corefile = (COREFILE % "").replace("tls://", "https://")
+    server = serve(corefile.replace("    tls server.pem server.key\n", "") if clear else corefile, prepare=write_certificates)
+    body = dns.message.make_query("a.", "A", id=0).to_wire()
+    request = b"POST /dns-query HTTP/1.1\r\nHost: server.test\r\nContent-Type: application/dns-message\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    with plain(server) as connection:
+        connection.sendall(binary("192.0.2.7"))
+        with connection if clear else encrypted(server, connection) as stream:
+            for _ in range(2):
+                stream.sendall(request)
+                head, _, rest = received_until(stream, b"\r\n\r\n").partition(b"\r\n\r\n")
+                length = int(next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")).split(b":")[1])
+                while len(rest) < length:
+                    rest += stream.recv(4096)
+                assert whose(dns.message.from_wire(rest))[0] == "192.0.2.7"
+
+
+def received_until(stream: socket.socket, end: bytes) -> bytes:
+    octets = b""
+    while end not in octets:
+        part = stream.recv(4096)
+        assert part, octets
+        octets += part
+    return octets
+
+
+@pytest.mark.parametrize("transport", ["quic", "https3"])
 def test_transports_without_it_say_so(serve: Serve, transport: str) -> None:
     corefile = (COREFILE % "").replace("tls://", f"{transport}://")
     server = serve(corefile, prepare=write_certificates, wait=False)
