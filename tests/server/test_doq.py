@@ -306,6 +306,21 @@ def test_certificates_of_clients(serve: Callable[..., Server], scheme: str, kind
     assert {name for name in ("", "client", "stranger") if is_served(name)} == served
 
 
+@pytest.mark.parametrize("scheme", ["quic", "https3"])
+def test_a_renewed_certificate(serve: Callable[..., Server], scheme: str) -> None:
+    server = serve(COREFILE.replace("quic://", f"{scheme}://"), prepare=write_certificates)
+
+    def name() -> str:
+        with Client(server.port) if scheme == "quic" else WebClient(server.port) as client:
+            return common_name(client.quic.tls._peer_certificate.public_bytes(Encoding.DER))
+
+    before = name()
+    write_certificate(server.folder, "server", "renewed.test")
+    until(lambda: name() == "renewed.test", "the renewal")
+    assert before != "renewed.test"
+    assert "ERROR" not in server.log()
+
+
 def test_two_libraries_of_tls_in_one_process(serve: Callable[..., Server]) -> None:
     """BoringSSL's functions have the names of OpenSSL's, over which tls:// is served."""
     server = serve(COREFILE + "\ntls://.:{port2} {\n bind 127.0.0.1\n " + TLS + "\n hosts {\n 192.0.2.2 a.test\n }\n}", prepare=write_certificates)
