@@ -156,11 +156,15 @@ cdef inline int receive(UdpSocket *sock, Worker *worker) noexcept nogil:
     return n
 
 
-cdef void udp_addresses(const UdpSocket *sock, int i, Address *client, Address *local) noexcept nogil:
+cdef inline void read_addresses(const UdpSocket *sock, int i, Address *client, Address *local) noexcept nogil:
     address_from_socket(client, &sock.batch.peers[i])
     local[0] = sock.local
     if sock.wildcard:
         local_from_control(&sock.batch.received[i].msg_hdr, local)
+
+
+cdef void udp_addresses(const UdpSocket *sock, int i, Address *client, Address *local) noexcept nogil:
+    read_addresses(sock, i, client, local)
 
 
 cdef void udp_receive(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
@@ -185,7 +189,7 @@ cdef inline Query *accept_datagram(Worker *worker, UdpSocket *sock, int i) noexc
     cdef Query *q = query_take(worker)
     if q == NULL:
         return NULL
-    udp_addresses(sock, i, &q.client, &q.local)
+    read_addresses(sock, i, &q.client, &q.local)
     if query_accept(q, batch.received_octets + <size_t>i * RECEIVE_STRIDE, batch.received[i].msg_len, TRANSPORT_UDP, sock.base.listener,
                     sock.base.generation, &UDP, sock) and query_enter(q):
         return q
@@ -216,8 +220,8 @@ cdef Query *accept_proxied(Worker *worker, UdpSocket *sock, const ProxyPolicy *p
 
 # ---- out ----
 
-cdef void udp_address(const UdpSocket *sock, const Address *client, const Address *local, msghdr *message, sockaddr_in6 *peer,
-                      uint8_t *control_octets) noexcept nogil:
+cdef inline void write_address(const UdpSocket *sock, const Address *client, const Address *local, msghdr *message, sockaddr_in6 *peer,
+                               uint8_t *control_octets) noexcept nogil:
     cdef cmsghdr *c
     cdef in6_pktinfo *six
     cdef in_pktinfo *four
@@ -250,6 +254,11 @@ cdef void udp_address(const UdpSocket *sock, const Address *client, const Addres
         message.msg_controllen = udp_cmsg_space(sizeof(in_pktinfo))
 
 
+cdef void udp_address(const UdpSocket *sock, const Address *client, const Address *local, msghdr *message, sockaddr_in6 *peer,
+                      uint8_t *control_octets) noexcept nogil:
+    write_address(sock, client, local, message, peer, control_octets)
+
+
 cdef void udp_segment(msghdr *message, uint8_t *control_octets, uint16_t size) noexcept nogil:
     cdef cmsghdr *c = <cmsghdr *>(control_octets + message.msg_controllen)
     message.msg_control = control_octets
@@ -261,7 +270,7 @@ cdef void udp_segment(msghdr *message, uint8_t *control_octets, uint16_t size) n
 
 
 cdef inline void address_reply(const Query *q, const Address *to, msghdr *message, sockaddr_in6 *peer, uint8_t *control_octets) noexcept nogil:
-    udp_address(<UdpSocket *>q.connection, to, &q.local, message, peer, control_octets)
+    write_address(<UdpSocket *>q.connection, to, &q.local, message, peer, control_octets)
 
 
 cdef uint8_t *next_send(UdpBatch *batch, const Query *q, const Address *to) noexcept nogil:
