@@ -39,7 +39,7 @@ cdef StreamState stream_handshake(Connection *c, Stock *stock, char *error) noex
         if n < 0 and (errno == EAGAIN or errno == EINTR):
             return STREAM_WAITS
         if n <= 0 or tls_feed(c.tls, stock.records, n) < 0:
-            snprintf(error, ERROR_MAX, b"EOF" if n == 0 else b"tls: handshake: connection reset by peer")
+            snprintf(error, ERROR_MAX, b"%s", <const char *>b"EOF" if n == 0 else <const char *>b"tls: handshake: connection reset by peer")
             return STREAM_FAILED
 
 

@@ -246,13 +246,13 @@ cdef void say_failure(Exchange *e) noexcept nogil:
     if strncmp(e.error, b"rpc error", 9) == 0 or strncmp(e.error, b"dns: ", 5) == 0:
         return
     if dial:
-        snprintf(text, sizeof(text), b"connection error: desc = \"transport: Error while dialing: %s\"", e.error)
+        snprintf(text, sizeof(text), b"connection error: desc = \"transport: Error while dialing: %.128s\"", e.error)
     elif tls:
         if strncmp(what, b"tls: credentials", 16) == 0:
             what += 5
-        snprintf(text, sizeof(text), b"connection error: desc = \"transport: authentication handshake failed: %s\"", what)
+        snprintf(text, sizeof(text), b"connection error: desc = \"transport: authentication handshake failed: %.116s\"", what)
     else:
-        snprintf(text, sizeof(text), b"error reading from server: %s", e.error)
+        snprintf(text, sizeof(text), b"error reading from server: %.160s", e.error)
     call_fail(e, GRPC_UNAVAILABLE, text)
     if dial or tls:
         refusal = refusal_of(e)

@@ -196,7 +196,7 @@ cdef int unpack(HttpRequest *request, const uint8_t **message, uint32_t *length,
     cdef const uint8_t *body = request.body
     cdef uint32_t size
     if request.body_length < PREFIX:
-        snprintf(text, TEXT_MAX, b"unexpected EOF" if request.body_length else b"EOF")
+        snprintf(text, TEXT_MAX, b"%s", <const char *>b"unexpected EOF" if request.body_length else <const char *>b"EOF")
         return INTERNAL
     size = load32(body + 1)
     if size > PACKET_MAX:
@@ -215,7 +215,7 @@ cdef int unpack(HttpRequest *request, const uint8_t **message, uint32_t *length,
         snprintf(text, TEXT_MAX, b"cardinality violation: received multiple messages for a unary call")
         return INTERNAL
     if not find_message(body + PREFIX, size, message, length):
-        snprintf(text, TEXT_MAX, MALFORMED)
+        snprintf(text, TEXT_MAX, b"%s", MALFORMED)
         return INTERNAL
     if length[0] > MESSAGE_MAX:
         snprintf(text, TEXT_MAX, b"dns message exceeds size limit: %u", length[0])
