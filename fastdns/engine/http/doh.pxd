@@ -1,7 +1,5 @@
 """DNS over HTTPS (RFC 8484): from a request to a query, and from its reply to a response."""
-from libc.stdint cimport uint32_t
 from fastdns.engine.http.request cimport HttpRequest
-from fastdns.walk.query cimport Query
 
 cdef enum DohStatus:                # the cells of a listening address, from StreamService.cells on: responses by status
     DOH_200
@@ -14,5 +12,3 @@ cdef enum DohStatus:                # the cells of a listening address, from Str
 cdef void doh_ask(HttpRequest *request) noexcept nogil
 # Refuses one whose fields are too large.
 cdef void doh_refuse_fields(HttpRequest *request) noexcept nogil
-# Seconds that a reply may be kept (RFC 8484 5.1): its lowest TTL, as CoreDNS says it.
-cdef uint32_t doh_max_age(const Query *q) noexcept nogil

@@ -4,6 +4,7 @@ A version of HTTP makes an `HttpRequest` and calls `http_ask` once it is whole, 
 calls the version's `respond` then or later. A request whose client has gone stays until its query has ended, and takes the place of another one.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int32_t, int64_t
+from fastdns.engine.http.message cimport BODY_MAX, ENCODED_MAX
 from fastdns.engine.io.connection cimport TcpConnection
 from fastdns.walk.query cimport Query
 
@@ -15,8 +16,6 @@ cdef extern from *:
         pass
 
 cdef enum:
-    BODY_MAX = 65536                # octets of a body of DNS over HTTPS, and of a GET's message before it was encoded
-    ENCODED_MAX = 87382             # the same in base64
     FIELDS_MAX = 16384              # octets of a request's fields, and 32 for each, its target aside
     HEAD_MAX = FIELDS_MAX + ENCODED_MAX
 

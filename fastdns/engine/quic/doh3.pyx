@@ -1,21 +1,25 @@
 """DNS over HTTP/3. The contract is in engine/quic/doh3.pxd."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
-from libc.string cimport memcmp, memset, strlen
+from libc.string cimport memchr, memcmp, memset, strlen
 from libc.time cimport gmtime_r, time, time_t, tm
 from fastdns._mux cimport query_streamed, query_write
 from fastdns._wire cimport MESSAGE_MAX, Acceptance
+from fastdns.engine.http.message cimport BODY_MAX, doh_decode_message, doh_find_message, doh_is_path, doh_max_age
 from fastdns.engine.quic.connection cimport connection_close, connection_count
 from fastdns.engine.quic.quiche cimport (ERROR_DONE, ERROR_H3_BLOCKED, H3_DATA, H3_FINISHED, H3_HEADERS, H3_RESET, SHUTDOWN_READ, SHUTDOWN_WRITE, quic_field,
                                          quiche, quiche_h3_event, quiche_stream_iter)
-from fastdns.engine.quic.request cimport (BODY_MAX, METHOD_GET, METHOD_POST, reply_max_age, request_decode, request_is_for_dns,
-                                          request_method)
 from fastdns.engine.quic.state cimport KEPT_MAX, RESETS_MAX, STAGE_SERVED, Offer, QuicConnection, QuicStream, QuicWorker
 from fastdns.engine.quic.stream cimport (stream_answered, stream_arena, stream_arena_keep, stream_ask, stream_cancel, stream_find, stream_hold,
                                          stream_input_over, stream_keep, stream_new, stream_read_begin, stream_read_end, stream_release, stream_taken)
 from fastdns.system.atomic cimport atomic_load_pointer
 from fastdns.telemetry.log_writer cimport log_debug, log_put
 from fastdns.walk.query cimport TRANSPORT_HTTPS3, WORKERS_MAX, Carrier, Query
+
+cdef enum RequestMethod:
+    METHOD_OTHER
+    METHOD_GET
+    METHOD_POST
 
 cdef enum:                          # RFC 9114 8.1
     H3_NO_ERROR = 0x100
@@ -229,7 +233,7 @@ cdef void on_head(QuicStream *stream, quiche_h3_event *event) noexcept nogil:
     if fields.size > FIELDS_MAX:
         respond_text(stream, 431, DOH_431, b"Request Header Fields Too Large\n")
         stop_reading(stream, more, H3_EXCESSIVE_LOAD)
-    elif fields.path == NULL or not request_is_for_dns(fields.path, fields.path_length):
+    elif fields.path == NULL or not doh_is_path(fields.path, path_end(fields.path, fields.path_length)):
         respond_text(stream, 404, DOH_404, b"\n")
         stop_reading(stream, more, H3_NO_ERROR)
     elif stream.method == METHOD_POST:
@@ -245,11 +249,28 @@ cdef void on_head(QuicStream *stream, quiche_h3_event *event) noexcept nogil:
         stop_reading(stream, more, H3_NO_ERROR)
 
 
+cdef RequestMethod request_method(const uint8_t *octets, uint32_t length) noexcept nogil:
+    if length == 3 and memcmp(octets, <const char *>b"GET", 3) == 0:
+        return METHOD_GET
+    if length == 4 and memcmp(octets, <const char *>b"POST", 4) == 0:
+        return METHOD_POST
+    return METHOD_OTHER
+
+
+cdef uint32_t path_end(const uint8_t *target, uint32_t length) noexcept nogil:
+    cdef const uint8_t *mark = <const uint8_t *>memchr(target, c'?', length)
+    return <uint32_t>(mark - target) if mark != NULL else length
+
+
 cdef void ask_encoded(QuicStream *stream, const uint8_t *path, uint32_t length) noexcept nogil:
     cdef QuicWorker *owner = stream.connection.owner
     cdef uint8_t *out = stream_arena(owner, MESSAGE_MAX)
     cdef const char *wrong = b""
-    cdef int size = request_decode(path, length, out, &wrong)
+    cdef uint32_t query = min(path_end(path, length) + 1, length), encoded_length = 0
+    cdef const uint8_t *encoded = NULL
+    cdef int size = -1
+    if doh_find_message(path + query, length - query, &encoded, &encoded_length, &wrong):
+        size = doh_decode_message(encoded, encoded_length, out, &wrong)
     if size < 0:
         refuse(stream, wrong)
         return
@@ -412,7 +433,7 @@ cdef void send(Query *q) noexcept nogil:
     if stream == NULL:
         return
     out = stream.connection.owner.reply
-    stream.max_age = reply_max_age(q)
+    stream.max_age = doh_max_age(q)
     respond(stream, 200, DOH_200, out, query_write(q, out))
     stream_release(stream)
 
