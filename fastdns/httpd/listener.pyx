@@ -3,6 +3,9 @@
 The thread polls listeners and connections, reads request heads and writes replies. Where a listener has `health` set, it answers /health itself:
 from the workers' epoch counters it finds workers that are stuck. A Python thread (httpd/endpoint.py) gets all other requests by `take` and answers
 them by `reply`.
+
+Clients cannot keep one another out. Each listener has a number of connections of its own; a further client replaces a connection of the client that has
+most of them. Python is given the listeners' requests in turn, and of one listener those of the client first that has the fewest.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -11,9 +14,11 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, strlen
 
 from fastdns.engine.http.head cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_is, http_parse_head, http_split_target
+from fastdns.system.address cimport Address, address_from_socket, address_network
 from fastdns.system.atomic cimport atomic_load64
 from fastdns.system.epoch cimport EPOCH_WORKERS, epoch_slots
-from fastdns.system.socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, POLLOUT, close, eventfd, poll, pollfd, read, socket_clock, write
+from fastdns.system.socket cimport (EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, POLLOUT, close, eventfd, poll, pollfd, read, sockaddr_in6, socket_clock,
+                                    write)
 from fastdns.system.thread cimport thread_start
 
 cdef extern from "<string.h>" nogil:
@@ -35,7 +40,7 @@ cdef extern from *:
     static inline void http_wait(void) { pthread_cond_wait(&http_asked, &http_mutex); }
     static inline void http_ask(void) { pthread_cond_signal(&http_asked); }
     static inline void http_shut(int fd) { shutdown(fd, SHUT_RDWR); close(fd); } /* the thread may be polling it: it must accept no further connection */
-    static inline int http_accept(int fd) { return accept4(fd, 0, 0, SOCK_NONBLOCK | SOCK_CLOEXEC); }
+    static inline int http_accept(int fd, void *peer, socklen_t size) { return accept4(fd, (struct sockaddr *)peer, &size, SOCK_NONBLOCK | SOCK_CLOEXEC); }
     static inline long http_read(int fd, void *p, size_t n) { long r = recv(fd, p, n, 0); return r < 0 ? -errno : r; }
     static inline long http_write(int fd, const void *p, size_t n) { long r = send(fd, p, n, MSG_NOSIGNAL); return r < 0 ? -errno : r; }
     static inline int http_again(long r) { return r == -EAGAIN || r == -EINTR; }
@@ -45,15 +50,16 @@ cdef extern from *:
     void http_wait() noexcept nogil
     void http_ask() noexcept nogil
     void http_shut(int fd) noexcept nogil
-    int http_accept(int fd) noexcept nogil
+    int http_accept(int fd, void *peer, uint32_t size) noexcept nogil
     long http_read(int fd, void *p, size_t n) noexcept nogil
     long http_write(int fd, const void *p, size_t n) noexcept nogil
     bint http_again(long r) noexcept nogil
 
 cdef enum:
     LISTENERS_MAX = 64
-    CONNECTIONS_MAX = 64        # a further connection replaces the one that has been idle longest
-    BUSY_MAX = 48               # connections that wait for Python or for a slow reader; the others are reserved for /health
+    CONNECTIONS_MAX = 256       # of all listeners
+    LISTENER_MAX = 64           # connections of one listener
+    REPLIES_MAX = 16777216      # octets of replies that wait for their clients
     HEAD_MAX = 8192             # octets of a request's head
     TIMEOUT = 5000              # milliseconds: to read a head, to write a reply, and between two requests
     WORKER_INTERVAL = 250       # milliseconds between two checks of the workers
@@ -61,10 +67,10 @@ cdef enum:
 
 cdef enum State:
     FREE
-    READING
-    ASKED                       # the request waits for `take`
     TAKEN                       # Python prepares the reply
-    WRITING
+    ASKED                       # the request waits for `take`
+    READING
+    WRITING                     # the client does not read. The last state: of a client's connections the first to go
 
 cdef struct Listener:
     int fd                      # owned; -1: free
@@ -76,6 +82,7 @@ cdef struct Connection:
     int fd
     uint32_t id                 # number of the request: a reply to another request is dropped
     uint32_t listener
+    uint64_t network            # of the client
     State state
     int64_t deadline            # ms
     uint32_t used               # octets in head
@@ -90,6 +97,7 @@ cdef struct Connection:
 cdef Listener listeners[LISTENERS_MAX]
 cdef Connection connections[CONNECTIONS_MAX]
 cdef uint32_t next_id = 1
+cdef uint32_t last_taken            # index of the listener whose request Python has got last
 cdef int wake_fd = -1           # eventfd: listeners or connections have changed
 cdef uint64_t epochs[EPOCH_WORKERS]         # the workers' epoch counters at the last check
 cdef int64_t epochs_since[EPOCH_WORKERS]    # ms: when each last changed
@@ -212,28 +220,76 @@ cdef void expire(int64_t now) noexcept nogil:
 # ---- connections ----
 
 cdef void accept_connection(Listener *listener, int64_t now) noexcept nogil:
-    cdef Connection *chosen = NULL
-    cdef Connection *c
-    cdef uint32_t i, busy = 0
-    cdef int fd = http_accept(listener.fd)
+    cdef Connection *chosen
+    cdef sockaddr_in6 peer
+    cdef Address client
+    cdef int fd = http_accept(listener.fd, &peer, sizeof(peer))
     if fd < 0:
         return
-    for i in range(CONNECTIONS_MAX):
-        c = &connections[i]
-        if c.state != FREE and c.state != READING:
-            busy += 1
-        elif chosen == NULL or (chosen.state != FREE and (c.state == FREE or c.deadline < chosen.deadline)):
-            chosen = c
-    if chosen == NULL or (busy >= BUSY_MAX and not listener.health):
-        close(fd)
-        return
-    if chosen.state != FREE:
-        close_connection(chosen)
+    chosen = find_place(listener.id)
+    address_from_socket(&client, &peer)
     chosen.fd = fd
     chosen.listener = listener.id
+    chosen.network = address_network(&client)
     chosen.used = 0
     expect_request(chosen, now)
     read_request(chosen, now)
+
+
+cdef Connection *find_place(uint32_t listener) noexcept nogil:
+    """A connection that is free, or is freed: of the listener when that has its number, else of the one that has most."""
+    cdef Connection *chosen = NULL
+    cdef uint32_t i, held, most = 0, crowded = listener
+    for i in range(CONNECTIONS_MAX):
+        if connections[i].state == FREE:
+            chosen = &connections[i]
+    if count_connections(listener) >= LISTENER_MAX:
+        chosen = NULL
+    elif chosen == NULL:
+        for i in range(CONNECTIONS_MAX):
+            held = count_connections(connections[i].listener)
+            if held > most:
+                most = held
+                crowded = connections[i].listener
+    if chosen == NULL:
+        chosen = find_victim(crowded)
+        close_connection(chosen)
+    return chosen
+
+
+cdef uint32_t count_connections(uint32_t listener) noexcept nogil:
+    cdef uint32_t i, count = 0
+    for i in range(CONNECTIONS_MAX):
+        if connections[i].state != FREE and connections[i].listener == listener:
+            count += 1
+    return count
+
+
+cdef uint32_t count_client(const Connection *c, State state) noexcept nogil:
+    """Connections of its client to its listener: those in a state, or with FREE all."""
+    cdef uint32_t i, count = 0
+    for i in range(CONNECTIONS_MAX):
+        if (connections[i].state != FREE and connections[i].listener == c.listener and connections[i].network == c.network
+                and (state == FREE or connections[i].state == state)):
+            count += 1
+    return count
+
+
+cdef Connection *find_victim(uint32_t listener) noexcept nogil:
+    """Of the client that has most connections one that does not read its reply, or else one that is idle; of these the oldest."""
+    cdef Connection *chosen = NULL
+    cdef Connection *c
+    cdef uint32_t i, held, most = 0
+    for i in range(CONNECTIONS_MAX):
+        c = &connections[i]
+        if c.state == FREE or c.listener != listener:
+            continue
+        held = count_client(c, FREE)
+        if (chosen == NULL or held > most or held == most
+                and (c.state > chosen.state or c.state == chosen.state and c.deadline < chosen.deadline)):
+            chosen = c
+            most = held
+    return chosen
 
 
 cdef void expect_request(Connection *c, int64_t now) noexcept nogil:
@@ -320,11 +376,37 @@ cdef void answer(Connection *c, const char *form, int64_t now) noexcept nogil:
     begin_writing(c, now)
 
 
+cdef void bound_replies(const Connection *written) noexcept nogil:
+    """Closes connections that do not read until the octets of replies are within their bound; whose client has most of them goes first."""
+    cdef Connection *chosen
+    cdef uint64_t total, held, most
+    cdef uint32_t i, j
+    while True:
+        chosen = NULL
+        total = most = 0
+        for i in range(CONNECTIONS_MAX):
+            total += connections[i].out_length if connections[i].state == WRITING else 0
+            if connections[i].state != WRITING or &connections[i] == written:
+                continue
+            held = 0
+            for j in range(CONNECTIONS_MAX):
+                if connections[j].state == WRITING and connections[j].network == connections[i].network:
+                    held += connections[j].out_length
+            if held > most or (held == most and chosen != NULL and connections[i].deadline < chosen.deadline):
+                most = held
+                chosen = &connections[i]
+        if total <= REPLIES_MAX or chosen == NULL:
+            return
+        close_connection(chosen)
+
+
 cdef void begin_writing(Connection *c, int64_t now) noexcept nogil:
     c.out_sent = 0
     c.state = WRITING
     c.deadline = now + TIMEOUT
     write_reply(c, now)
+    if c.state == WRITING:
+        bound_replies(c)
 
 
 cdef void write_reply(Connection *c, int64_t now) noexcept nogil:
@@ -417,33 +499,45 @@ def remove_listener(uint32_t id) -> None:
 
 def take() -> tuple:
     """Wait for a request that Python answers: (request, listener, head)."""
-    cdef uint32_t i, id = 0, listener = 0, length = 0
+    cdef uint32_t id = 0, listener = 0, length = 0
+    cdef Connection *c
     cdef char head[HEAD_MAX]        # a copy: no Python object is made while the lock is held
-    while True:
-        with nogil:
-            http_lock()
-            while not asked():
-                http_wait()
-            http_unlock()
+    with nogil:
         http_lock()
-        for i in range(CONNECTIONS_MAX):
-            if connections[i].state == ASKED:
-                connections[i].state = TAKEN
-                id, listener = connections[i].id, connections[i].listener
-                length = connections[i].length
-                memcpy(head, connections[i].head, length)
-                break
+        c = next_asked()
+        while c == NULL:
+            http_wait()
+            c = next_asked()
+        c.state = TAKEN
+        id, listener, length = c.id, c.listener, c.length
+        memcpy(head, c.head, length)
         http_unlock()
-        if id:
-            return id, listener, PyBytes_FromStringAndSize(head, length)
+    return id, listener, PyBytes_FromStringAndSize(head, length)
 
 
-cdef bint asked() noexcept nogil:
-    cdef uint32_t i
+cdef Connection *next_asked() noexcept nogil:
+    """Of the next listener with requests the one whose client has the fewest, of these the oldest. NULL: nobody asks."""
+    global last_taken
+    cdef Connection *chosen
+    cdef Connection *c
+    cdef uint32_t i, turn, fewest = 0, held
+    for turn in range(1, LISTENERS_MAX + 1):
+        chosen = NULL
+        for i in range(CONNECTIONS_MAX):
+            c = &connections[i]
+            if c.state != ASKED or c.listener != listeners[(last_taken + turn) % LISTENERS_MAX].id:
+                continue
+            held = count_client(c, ASKED)
+            if chosen == NULL or held < fewest or (held == fewest and c.deadline < chosen.deadline):
+                chosen = c
+                fewest = held
+        if chosen != NULL:
+            last_taken = (last_taken + turn) % LISTENERS_MAX
+            return chosen
     for i in range(CONNECTIONS_MAX):
-        if connections[i].state == ASKED:
-            return True
-    return False
+        if connections[i].state == ASKED:       # its listener is closed
+            return &connections[i]
+    return NULL
 
 
 def reply(uint32_t request, bytes head not None, bytes body not None) -> None:

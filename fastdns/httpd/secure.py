@@ -1,11 +1,16 @@
-"""HTTP over TLS, in Python: one thread accepts, and each connection has a thread. Imported only when a directive configures TLS for its endpoint."""
+"""HTTP over TLS, in Python: one thread accepts, and each connection has a thread. Imported only when a directive configures TLS for its endpoint.
+
+A client that finds all places taken replaces the oldest connection of the client that has most of them, as in httpd/listener.pyx.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from fastdns.httpd.message import TIMEOUT, Reply, Request, parse_head
@@ -14,6 +19,7 @@ __all__ = ["SecureListener"]
 
 HEAD_MAX = 8192
 CONNECTIONS = 64
+THREADS = 2 * CONNECTIONS  # those of connections that were replaced, and have not ended yet, among them
 
 
 class SecureListener:
@@ -24,7 +30,9 @@ class SecureListener:
         self.listener = listener
         self.context = context
         self.answer = answer
-        self.places = threading.BoundedSemaphore(CONNECTIONS)
+        self.lock = threading.Lock()
+        self.places: dict[socket.socket, str] = {}  # the client's network by connection, the oldest first
+        self.threads = threading.BoundedSemaphore(THREADS)
         listener.settimeout(None)
         threading.Thread(target=self._accept, name="https", daemon=True).start()
 
@@ -38,21 +46,36 @@ class SecureListener:
     def _accept(self) -> None:
         while True:
             try:
-                connection, _ = self.listener.accept()
+                connection, peer = self.listener.accept()
             except OSError:
                 if self.listener.fileno() < 0:
                     return
                 time.sleep(0.05)  # no descriptor is left, or the client has closed the connection
                 continue
-            if not self.places.acquire(blocking=False):
+            if not self.threads.acquire(blocking=False):
                 connection.close()
                 continue
+            self._take_place(connection, _network(peer[0]))
             threading.Thread(target=self._converse, args=(connection,), name="https", daemon=True).start()
+
+    def _take_place(self, connection: socket.socket, network: str) -> None:
+        with self.lock:
+            if len(self.places) >= CONNECTIONS:
+                held = Counter(self.places.values())
+                most = max(held.values())
+                victim = next(other for other, holder in self.places.items() if held[holder] == most)
+                del self.places[victim]
+                try:
+                    victim.shutdown(socket.SHUT_RDWR)  # its thread closes it
+                except OSError:
+                    pass
+            self.places[connection] = network
 
     def _converse(self, plain: socket.socket) -> None:
         try:
             plain.settimeout(TIMEOUT)
-            with self.context().wrap_socket(plain, server_side=True, do_handshake_on_connect=False) as connection:
+            # A duplicate: wrapping takes the descriptor, by which _take_place ends the connection.
+            with self.context().wrap_socket(plain.dup(), server_side=True, do_handshake_on_connect=False) as connection:
                 connection.do_handshake()
                 buffered = b""
                 while True:
@@ -64,8 +87,10 @@ class SecureListener:
         except (OSError, ValueError):
             pass
         finally:
+            with self.lock:
+                self.places.pop(plain, None)
             plain.close()
-            self.places.release()
+            self.threads.release()
 
     def _reply(self, connection: ssl.SSLSocket, head: bytes) -> bool:
         """Answers a request. Returns whether the connection stays open."""
@@ -80,6 +105,16 @@ class SecureListener:
         tail = f"Content-Length: {len(reply.body)}\r\n{'Connection: close' if last else ''}".encode().rstrip() + b"\r\n\r\n"
         connection.sendall(reply.head() + tail + (b"" if request.method == "HEAD" else reply.body))
         return not last
+
+
+def _network(address: str) -> str:
+    """The clients that count as one: those of an IPv4 address, and those of an IPv6 /64."""
+    client = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(client, ipaddress.IPv6Address):
+        if client.ipv4_mapped is not None:
+            return str(client.ipv4_mapped)
+        return str(ipaddress.ip_network((client, 64), strict=False))
+    return address
 
 
 def _read_head(connection: ssl.SSLSocket, buffered: bytes) -> tuple[bytes, bytes]:

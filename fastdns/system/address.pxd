@@ -34,6 +34,14 @@ cdef inline void address_from_socket(Address *address, const sockaddr_in6 *peer)
     address.scope = peer.sin6_scope_id
     address_from_octets(address, peer.sin6_addr.s6_addr)
 
+cdef inline uint64_t address_network(const Address *address) noexcept nogil:
+    """Which clients count as one: those of an IPv4 address, and those of an IPv6 /64, of which a client has as many addresses as it likes."""
+    cdef uint64_t network
+    if address.family == 4:
+        return load32(address.octets)
+    memcpy(&network, address.octets, 8)
+    return network
+
 cdef inline void address_to_octets(const Address *address, uint8_t *octets) noexcept nogil:
     if address.family == 4:
         memset(octets, 0, 8)

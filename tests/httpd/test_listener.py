@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -245,6 +246,70 @@ def test_requests_that_hang_leave_room_for_health(opened: list[Endpoint], port: 
         release.set()
         for connection in waiting:
             connection.close()
+
+
+@contextmanager
+def greedy(port: int, count: int, path: str, source: str = "127.0.0.2") -> Iterator[None]:
+    """Connections of one client that ask for a page and do not read it."""
+    held: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            connection = socket.socket()
+            held.append(connection)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.bind((source, 0))
+            connection.connect(("127.0.0.1", port))
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        yield
+    finally:
+        for connection in held:
+            connection.close()
+
+
+@pytest.mark.parametrize("count", [48, 64, 300])
+def test_clients_that_do_not_read_keep_nobody_out(opened: list[Endpoint], port: int, count: int) -> None:
+    """Of another listener, of another page, of the same page."""
+    endpoint(opened, port, says(bytes(4 << 20)), "/large")
+    endpoint(opened, port, says(b"page"))
+    endpoint(opened, port, HEALTH, "/health")
+    other = free_port()
+    endpoint(opened, other, says(b"ready"), "/ready")
+    with greedy(port, count, "/large"):
+        for _ in range(24):
+            assert get(other, "/ready").endswith(b"ready")
+            assert get(port).endswith(b"page")
+            assert get(port, "/health").endswith(b"OK")
+        assert len(get(port, "/large")) > 4 << 20
+
+
+def test_a_slow_page_is_not_waited_for_in_line(opened: list[Endpoint], port: int) -> None:
+    """Listeners, and the clients of one, have their turns."""
+
+    def slow(request: Request) -> Reply:
+        time.sleep(0.05)
+        asked.append(request.path)
+        return Reply(body=b"slow")
+
+    asked: list[str] = []
+    endpoint(opened, port, slow)
+    other = free_port()
+    endpoint(opened, other, says(b"ready"), "/ready")
+    with greedy(port, 60, "/page"):
+        until(lambda: bool(asked))
+        assert get(other, "/ready").endswith(b"ready")
+        assert get(port).endswith(b"slow")
+        assert len(asked) < 30, "the 60 of one client came first"
+
+
+def test_the_connection_that_makes_room_is_of_who_holds_most(opened: list[Endpoint], port: int) -> None:
+    endpoint(opened, port, says(bytes(4 << 20)), "/large")
+    endpoint(opened, port, says(b"page"))
+    with socket.create_connection(("127.0.0.1", port)) as idle:
+        idle.sendall(b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert idle.recv(1000).endswith(b"page")
+        with greedy(port, 200, "/large"):
+            idle.sendall(b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert idle.recv(1000).endswith(b"page")
 
 
 def test_mutated_requests(opened: list[Endpoint], port: int) -> None:

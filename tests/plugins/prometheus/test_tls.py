@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import shutil
+import socket
 import ssl
 import urllib.request
 from collections.abc import Callable
@@ -175,3 +177,16 @@ def test_a_renewed_certificate(serve: Serve, certificates: Path, tmp_path: Path)
     (folder / "server.key").write_bytes((folder / "ca.key").read_bytes())
     server.wait_log(r"^\[ERROR\] plugin/prometheus: .* have changed and cannot be used: .*(?i:mismatch)")
     assert shown() == renewed
+
+
+def test_clients_that_say_nothing_keep_nobody_out(serve: Serve, certificates: Path) -> None:
+    path = certificates / "web.yml"
+    path.write_text(f"tls_server_config: {{{PAIR}}}")
+    server = serve(COREFILE.replace("FILE", str(path)))
+    with contextlib.ExitStack() as held:
+        for _ in range(200):
+            connection = held.enter_context(socket.socket())
+            connection.bind(("127.0.0.2", 0))
+            connection.connect(("127.0.0.1", server.ports["port2"]))
+        for _ in range(8):
+            assert "coredns_build_info" in fetch(server, certificates)
