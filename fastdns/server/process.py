@@ -13,6 +13,7 @@ from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
+from fastdns.system import debug
 from fastdns.telemetry.log import Log, flush, set_debug, write
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Process:
             instance.abandon({})
             raise
         self.engine.start()
-        self.instance = instance
+        self._serves(instance)
         for server in instance.servers:
             self._print(banner.zone_lines(server))
         self._write_pidfile()
@@ -111,6 +112,12 @@ class Process:
         control.serve(self._explain)
         if inherited:
             inherited.succeeded()
+
+    def _serves(self, instance: Instance) -> None:
+        from fastdns.server import signals
+
+        self.instance = instance
+        signals.limit_end(instance.hooks.final_seconds)
 
     def _explain(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of the control socket. Raises ValueError, KeyError and TypeError."""
@@ -166,7 +173,7 @@ class Process:
                 if self._stopping.is_set():
                     raise CorefileError("the server is stopping")
                 new.publish(engine, prepared)
-                self.instance = new
+                self._serves(new)
         except BaseException:
             if prepared is not None:
                 engine.dismiss(prepared)
@@ -249,13 +256,13 @@ class Process:
 
     def exit(self, status: int) -> None:
         """End the process at once, without waiting for threads or for the interpreter's finalisation."""
-        from fastdns.system import debug
-
-        self.remove_pidfile()
-        flush()
-        debug.report()
-        sys.stderr.flush()
-        os._exit(status)
+        try:
+            self.remove_pidfile()
+            flush()
+            debug.report()
+            sys.stderr.flush()
+        finally:  # without memory, too
+            os._exit(status)
 
     def _write_pidfile(self) -> None:
         path = self.flags.pidfile

@@ -1,21 +1,31 @@
-"""Signal handlers. They run on the main thread, which only waits for signals once the server has started."""
+"""Signal handlers. They run on the main thread, which only waits for signals once the server has started.
+
+What can take long runs on two other threads, which are there from the start: a signal finds them where no thread can be made any more.
+"""
 
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn, Protocol
 
+from fastdns.system import watchdog
 from fastdns.telemetry.log import Log
 
-__all__ = ["install", "wait"]
+__all__ = ["install", "limit_end", "wait"]
 
 log = Log()
 
 FORCE_QUIT = 2
+
+#: Seconds that the end of the process may take, but for what its hooks wait.
+END_SECONDS = 20.0
+#: The same for SIGQUIT, which waits for nothing.
+QUIT_SECONDS = 1.0
 
 #: Seconds after which a dead child that no thread has waited for counts as an orphan.
 REAP_SECONDS = 5.0
@@ -38,6 +48,8 @@ def install(process: Signalled) -> None:
     """Install the handlers of the process. Must be called from the main thread."""
     global _wake
     interrupted = threading.Event()
+    stop = _thread("stop")
+    reload = _thread("reload")
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if interrupted.is_set():
@@ -45,11 +57,11 @@ def install(process: Signalled) -> None:
             process.exit(FORCE_QUIT)
         interrupted.set()
         log.info("SIGINT: Shutting down")
-        _beside(process.stop, "SIGINT", False)
+        stop(lambda: process.stop("SIGINT", False))
 
     def terminate(number: int, frame: FrameType | None) -> None:
         log.info("SIGTERM: Shutting down servers then terminating")
-        _beside(process.stop, "SIGTERM", True)
+        stop(lambda: process.stop("SIGTERM", True))
 
     def leave(number: int, frame: FrameType | None) -> None:
         log.info("SIGQUIT: Quitting process immediately")
@@ -65,21 +77,42 @@ def install(process: Signalled) -> None:
     signal.signal(signal.SIGQUIT, leave)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    signal.signal(signal.SIGUSR1, lambda number, frame: _beside(process.reload))
-    signal.signal(signal.SIGUSR2, lambda number, frame: _beside(process.upgrade))
+    signal.signal(signal.SIGUSR1, lambda number, frame: reload(process.reload))
+    signal.signal(signal.SIGUSR2, lambda number, frame: reload(process.upgrade))
     if os.getpid() == 1:
         signal.signal(signal.SIGCHLD, lambda number, frame: _reap())
+    watchdog.watch(signal.SIGQUIT, QUIT_SECONDS)
+    limit_end(0.0)
+
+
+def limit_end(seconds: float) -> None:
+    """The process is killed when it has not ended so many seconds, and END_SECONDS, after SIGTERM or SIGINT: without memory or the GIL nothing ends it."""
+    watchdog.watch(signal.SIGTERM, END_SECONDS + seconds)
+    watchdog.watch(signal.SIGINT, END_SECONDS + seconds)
 
 
 def wait() -> NoReturn:
     """Wait for signals for ever; their handlers run here."""
     while True:
-        os.read(_wake[0], 64)
+        try:
+            os.read(_wake[0], 64)
+        except (MemoryError, RuntimeError) as error:  # of a handler: the server goes on
+            log.error(f"Signal: {type(error).__name__}: {error}")
 
 
-def _beside(action: Callable[..., object], *arguments: object) -> None:
-    """Run a function that can take long on a new thread, so that the next signal is handled at once."""
-    threading.Thread(target=action, args=arguments, name="lifecycle", daemon=True).start()
+def _thread(name: str) -> Callable[[Callable[[], object]], None]:
+    """Start a thread that runs what it is given, one after the other."""
+    actions: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+
+    def run() -> None:
+        while True:
+            try:
+                actions.get()()
+            except Exception as error:
+                log.error(f"{name}: {type(error).__name__}: {error}")
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return actions.put
 
 
 def _reap() -> None:

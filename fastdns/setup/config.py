@@ -96,7 +96,7 @@ class Config:
 class Hooks:
     """Functions that plugins registered for the life of a configuration, each list in the order of set-up."""
 
-    __slots__ = ("final_shutdown", "first_startup", "has_started", "restart", "restart_failed", "shutdown", "started", "startup")
+    __slots__ = ("final_seconds", "final_shutdown", "first_startup", "has_started", "restart", "restart_failed", "shutdown", "started", "startup")
 
     def __init__(self, parts: Iterable[Hooks] = ()) -> None:
         """The hooks of ``parts``, concatenated."""
@@ -112,5 +112,7 @@ class Hooks:
         self.restart_failed = gathered("restart_failed")
         self.shutdown = gathered("shutdown")
         self.final_shutdown = gathered("final_shutdown")
+        #: Seconds that the functions of final_shutdown take together.
+        self.final_seconds: float = sum(part.final_seconds for part in parts)
         #: A start-up hook has run, so there is something to undo.
         self.has_started = False

@@ -170,6 +170,10 @@ class Controller(Dispenser):
         """Called when another configuration serves, when the process ends, or when this configuration is rejected after a start-up hook has run."""
         self.hooks.shutdown.append(hook)
 
-    def on_final_shutdown(self, hook: Hook) -> None:
-        """Called when the process ends, after all `on_shutdown` functions, while still serving."""
+    def on_final_shutdown(self, hook: Hook, seconds: float = 0.0) -> None:
+        """Called when the process ends, after all `on_shutdown` functions, while still serving.
+
+        ``seconds``: how long the function waits. The process is killed when its end takes 20 s more than all of these.
+        """
         self.hooks.final_shutdown.append(hook)
+        self.hooks.final_seconds += seconds

@@ -44,7 +44,7 @@ def setup(controller: Controller) -> None:
     controller.on_started(check.start)
     controller.on_shutdown(check.stop)
     if lameduck:
-        controller.on_final_shutdown(lambda: wait(lameduck))
+        controller.on_final_shutdown(lambda: wait(lameduck), max(0.0, controller.duration(lameduck) / 1e9))
 
 
 def parse(controller: Controller) -> tuple[str, str]:

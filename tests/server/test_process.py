@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -317,6 +318,41 @@ def test_shutdown_hook_that_fails(serve: Serve, hooks: str, number: signal.Signa
     assert server.exit_status() == 4
     assert f"[ERROR] {number.name} shutdown: shutdown of one fails" in server.log().splitlines()
     assert "one final_shutdown" in called(server)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_out_of_address_space(serve: Serve, number: signal.Signals) -> None:
+    """No thread can be made any more: what is served is served on, a reload is refused, and the end is orderly."""
+    server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}", "-pidfile", "{dir}/pid")
+    pages = int((Path("/proc") / str(server.process.pid) / "statm").read_text().split()[0])
+    limit = pages * resource.getpagesize()
+    resource.prlimit(server.process.pid, resource.RLIMIT_AS, (limit, limit))
+    server.signal(signal.SIGUSR1)
+    server.wait_log("SIGUSR1: Reloading")
+    assert answers(server)
+    server.signal(number)
+    assert server.exit_status() == 0
+    assert not (server.folder / "pid").exists()
+
+
+@pytest.mark.slow
+def test_a_control_side_that_hangs_is_killed(serve: Serve, tmp_path: Path) -> None:
+    """Nothing of Python runs any more: queries are answered until the watchdog ends it, after 20 s."""
+    path = tmp_path / "hangs.py"
+    path.write_text(
+        "import ctypes, threading\n"
+        "def hang():\n"
+        " libc, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(128)\n"
+        " libc.pthread_mutex_lock(mutex)\n"
+        " libc.pthread_mutex_lock(mutex)\n"
+        "def setup(controller): controller.on_started(lambda: threading.Timer(1, hang).start())\n"
+    )
+    server = serve(f".:{{port}} {{\n bind 127.0.0.1\n plugin {path}\n whoami\n}}")
+    time.sleep(2)
+    server.signal(signal.SIGTERM)
+    assert answers(server)
+    assert server.process.wait(60) == 3
+    assert "[ERROR] The process did not end in time: killed" in server.log().splitlines()
 
 
 def test_second_interrupt_forces_the_end(serve: Serve, hooks: str) -> None:
