@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import threading
 
@@ -53,6 +54,8 @@ class Watch:
 
     #: Of the Corefile that was tried last: what failed is not tried again until it changes.
     tried = ""
+    #: What did not parse last, and why: it is reported once. Hash of Corefile and error, or "".
+    unparsed = ""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -87,8 +90,9 @@ class Watch:
         try:
             value = checksum(blocks_of(source, quiet=True))
         except CorefileError as error:
-            log.warning(f"Corefile parse failed: {error}")
+            self.refuse(source.data, error)
             return
+        Watch.unparsed = ""
         if value == Watch.tried or self.ended.is_set():
             return
         Watch.tried = value
@@ -98,4 +102,12 @@ class Watch:
             self.process.restart(source)
         except RestartError as error:
             log.error(f"Corefile changed but reload failed: {error}")
+            FAILED.add(())
+
+    def refuse(self, data: bytes, error: CorefileError) -> None:
+        """Count and log a Corefile that does not parse, itself or what it imports, once for each content."""
+        value = hashlib.sha512(data + str(error).encode()).hexdigest()
+        if value != Watch.unparsed:
+            Watch.unparsed = value
+            log.warning(f"Corefile parse failed: {error}")
             FAILED.add(())

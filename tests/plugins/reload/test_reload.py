@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,35 @@ def test_server_takes_up_changes(serve: Serve) -> None:
     server.write(answer(5))
     until(lambda: served(server, 5))
     assert len(re.findall(r"Restart failed", server.log())) == 1
+
+
+def test_what_does_not_parse_is_counted_once(serve: Serve, tmp_path: Path) -> None:
+    """A snippet that is imported, and the Corefile itself."""
+    snippet = tmp_path / "snippet"
+    snippet.write_text("whoami\n")
+    text = f".:{{port}} {{\n bind 127.0.0.1\n reload 2s 0s\n prometheus 127.0.0.1:{{port2}}\n import {snippet}\n}}\n"
+    server = serve(text)
+
+    def failed() -> int:
+        found = re.search(r"^coredns_reload_failed_total (\d+)$", server.get(server.ports["port2"], "/metrics"), re.M)
+        assert found, "it is there from the start: an alert on its increase sees the first one"
+        return int(found[1])
+
+    assert failed() == 0
+    snippet.write_text("whoami\nnosuch\n")
+    server.wait_log(r"^\[WARNING\] plugin/reload: Corefile parse failed: .*snippet:2 - Error during parsing: Unknown directive 'nosuch'$")
+    assert failed() == 1
+    snippet.write_text("nosuch\n")
+    until(lambda: failed() == 2)
+    snippet.write_text("whoami\nnosuch\n")
+    until(lambda: failed() == 3)
+    server.write(text.replace("whoami", "") + "# changed, and each of the next checks finds the same\n")
+    until(lambda: failed() == 4)
+    time.sleep(5)
+    assert (failed(), server.log().count("parse failed")) == (4, 4)
+    snippet.write_text("whoami\nlog\n")
+    server.wait_log("Reloading complete")
+    assert failed() == 4
 
 
 PLUGIN = """
