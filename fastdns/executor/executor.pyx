@@ -7,7 +7,7 @@ from weakref import WeakSet, WeakValueDictionary
 from libc.errno cimport errno
 from libc.stdint cimport uint8_t, uint64_t, int64_t
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from fastdns.system.atomic cimport atomic_exchange32, atomic_load32, atomic_peek8, atomic_poke8, atomic_store32
+from fastdns.system.atomic cimport atomic_exchange32, atomic_load32, atomic_peek8, atomic_peek64, atomic_poke8, atomic_store32
 from fastdns.system.mailbox cimport mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open, mailbox_take
 from fastdns.system.socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, close, eventfd, poll, pollfd, read, socket_clock
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
@@ -186,7 +186,7 @@ cdef class Executor:
         query.debug = request.debug
         query.stacktrace = request.stacktrace
         query.handler = handler
-        query.forgets = handler.verdicts.table.forgets
+        query.forgets = atomic_peek64(&handler.verdicts.table.forgets)
         if self.waits:
             task = self.loop.create_task(serve_coroutine(self, handler, query))
             self.tasks[task] = query

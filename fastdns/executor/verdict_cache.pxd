@@ -86,7 +86,7 @@ cdef struct VerdictTable:
     uint64_t octets             # of branches and verdicts, without what waits to be freed
     uint64_t ceiling            # of octets
     uint64_t unlinked           # octets that wait to be freed
-    uint64_t forgets            # withdrawals so far: the verdict of a call that began before the last one is not kept
+    uint64_t forgets            # atomic; written under the lock. Withdrawals so far: the verdict of a call that began before the last one is not kept
     Sieve order                 # of the verdicts
     SieveLink *broom            # where the search for expired ones goes on; NULL: at the oldest
     Block *leaving              # unlinked since the mark was taken

@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
-from fastdns.system.atomic cimport (atomic_load32, atomic_peek8, atomic_peek64, atomic_load_pointer, atomic_store32, atomic_poke8, atomic_poke64,
+from fastdns.system.atomic cimport (atomic_bump64, atomic_load32, atomic_peek8, atomic_peek64, atomic_load_pointer, atomic_store32, atomic_poke8, atomic_poke64,
                                     atomic_store_pointer)
 from fastdns.system.epoch cimport epoch_passed, epoch_mark
 from fastdns.system.eviction cimport sieve_add, sieve_advance, sieve_hand, sieve_hit, sieve_passes, sieve_remove
@@ -402,7 +402,7 @@ cdef int verdicts_withdraw(VerdictTable *table, const Name *suffix, const Prefix
     cdef int count = 0
     cdef CachedVerdict *cached = cached_of(table.order.oldest)
     cdef CachedVerdict *newer
-    table.forgets += 1
+    atomic_bump64(&table.forgets, 1)
     while cached != NULL:
         newer = cached_of(cached.link.newer)
         if meets(cached, suffix, client):

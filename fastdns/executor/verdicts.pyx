@@ -9,6 +9,7 @@ from libc.string cimport memcpy, memset
 from fastdns.executor.verdict_cache cimport (OCTETS_MIN, VERDICT_OCTETS, VERDICTS_MAX, CachedVerdict, Prefix, Scope, cached_records, cached_seconds,
                                              name_is_below, prefix_load, prefix_of, verdict_block, verdict_find, verdict_put, verdict_table_close,
                                              verdicts_withdraw)
+from fastdns.system.atomic cimport atomic_peek64
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns.walk.query cimport ANSWERED, DROPPED, ERROR_MAX, FAILED, NEXT
 from fastdns._mux cimport query_answer, query_fail
@@ -240,7 +241,7 @@ cdef class Verdicts:
             return verdict_find(&self.table, name, qtype, qclass, client, socket_clock()) != NULL
 
     def begin(self, PluginQuery query not None):
-        query.forgets = self.table.forgets
+        query.forgets = atomic_peek64(&self.table.forgets)
 
     cpdef bint put(self, PluginQuery query, remembered, bytes message=None, int64_t now=0) except -1:
         cdef Request *request = query.request

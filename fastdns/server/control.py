@@ -67,7 +67,7 @@ def _accept(listener: socket.socket, answer: Answer) -> None:
 def _serve_one(connection: socket.socket, answer: Answer) -> None:
     import json
 
-    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    _, user = _peer(connection)
     if user not in (0, os.getuid()):
         return
     try:
@@ -75,6 +75,12 @@ def _serve_one(connection: socket.socket, answer: Answer) -> None:
     except (ValueError, KeyError, TypeError) as error:
         result = {"problem": str(error)}
     connection.sendall(json.dumps(result).encode())
+
+
+def _peer(connection: socket.socket) -> tuple[int, int]:
+    """Process id and user of who connected, or of who listens."""
+    process, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return process, user
 
 
 def _read(connection: socket.socket) -> bytes:
@@ -94,9 +100,14 @@ def ask(request: dict[str, Any], pid: int = 0) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(TIMEOUT)
         try:
-            connection.connect(f"{NAME}{pid or _only()}")
+            pid = pid or _only()
+            connection.connect(f"{NAME}{pid}")
         except ConnectionRefusedError:
             raise ValueError(f"no server with process id {pid} runs here") from None
+        # Any process may take a name of the abstract namespace. Of a process in another PID namespace the kernel tells 0.
+        owner, user = _peer(connection)
+        if owner not in (0, pid) or user not in (0, os.getuid()):
+            raise ValueError(f"the control socket of process {pid} is held by process {owner} of user {user}")
         connection.sendall(json.dumps(request).encode())
         connection.shutdown(socket.SHUT_WR)
         reply = _read(connection)
