@@ -14,6 +14,7 @@ from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
 from fastdns.system import debug
+from fastdns.system.host import cpu_count
 from fastdns.telemetry.log import Log, flush, set_debug, write
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Process:
                 return
             from fastdns.engine.engine import Engine
 
-            self.engine = Engine(self.flags.workers or default_workers())
+            self.engine = Engine(self.flags.workers or min(cpu_count(), WORKERS_DEFAULT_MAX))
             instance.open(self.engine, {}, inherited.listeners if inherited else {})
             instance.publish(self.engine)
         except BaseException:
@@ -281,19 +282,6 @@ class Process:
                 os.unlink(self.flags.pidfile)
             except OSError:
                 pass
-
-
-def default_workers() -> int:
-    """The CPUs that the process may use (affinity, and the quota of its cgroup rounded up), at most 8."""
-    count = len(os.sched_getaffinity(0))
-    try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()
-        if quota != "max":
-            count = min(count, max(1, -(-int(quota) // int(period))))
-    except (OSError, ValueError):
-        pass
-    return min(count, WORKERS_DEFAULT_MAX)
 
 
 def _text(error: Exception) -> str:

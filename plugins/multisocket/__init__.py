@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from fastdns.corefile import CorefileError
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
+from fastdns.system.host import cpu_count
 
 __all__ = ["parse", "setup"]
 
@@ -27,7 +26,7 @@ def parse(controller: Controller) -> int:
     if len(arguments) > 1 or controller.next():
         raise controller.arg_err()
     if not arguments:
-        return min(len(os.sched_getaffinity(0)), MOST)
+        return min(cpu_count(), MOST)
     try:
         sockets = controller.integer(arguments[0])
     except ValueError as error:
