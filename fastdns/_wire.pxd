@@ -19,6 +19,7 @@ cdef enum:
     NAME_MAX = 255              # octets of a name on the wire, root included (RFC 1035 2.3.4)
     LABELS_MAX = 127
     HEADER_SIZE = 12
+    OPT_SIZE = 11               # of an OPT record without options
     MESSAGE_MAX = 65535
     POINTER_HOPS = 126          # compression pointers followed in one name
 

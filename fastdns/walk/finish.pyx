@@ -3,8 +3,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memcmp, memmove, memset
 from fastdns.system.atomic cimport atomic_peek8, atomic_poke8
-from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD, TYPE_OPT, TYPE_TSIG,
-                            EDNS_DO, ACCEPT, copy_octets, load16, store16, store32, wire_accept, wire_name_length)
+from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD, OPT_SIZE, TYPE_OPT,
+                            TYPE_TSIG, EDNS_DO, ACCEPT, copy_octets, load16, store16, store32, wire_accept, wire_name_length)
 from fastdns.message.reply cimport (LargeReplyBuffer, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, reply_alloc, reply_append, reply_begin, reply_end,
                                     reply_own, reply_parse)
 from fastdns.walk.query cimport Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
@@ -92,7 +92,7 @@ cdef int finish_fit(Query *q) noexcept nogil:
         # An upstream's OPT that alone nearly fills a message goes without its options: behind our question it would not fit.
         if HEADER_SIZE + q.first_name.length + 4 + 11 + reply.edns.options_length > MESSAGE_MAX:
             reply.edns.options_length = 0
-        opt = 11 + reply.edns.options_length
+        opt = OPT_SIZE + reply.edns.options_length
     elif reply.rcode > 15:
         return -1
     length += opt
@@ -203,7 +203,7 @@ cdef inline void write_opt(Query *q, Writer *writer) noexcept nogil:
     store16(out + 9, edns.options_length)
     if edns.options_length:
         memcpy(out + 11, edns.options, edns.options_length)
-    writer.used += 11 + edns.options_length
+    writer.used += OPT_SIZE + edns.options_length
 
 
 cdef uint32_t finish_write(Query *q, uint8_t *out) noexcept nogil:

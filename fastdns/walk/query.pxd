@@ -1,6 +1,6 @@
 """The query on its way: its chain of handlers, its worker, its verdicts. What a hook may read and set stands here; what it may call, in _mux.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
-from fastdns._wire cimport EDNS_DO, Acceptance, Name, Edns, Message
+from fastdns._wire cimport EDNS_DO, HEADER_SIZE, OPT_SIZE, Acceptance, Name, Edns, Message
 from fastdns.message.reply cimport Reply, LargeReplyPool
 from fastdns.proxy.policy cimport ProxyPolicy
 from fastdns.system.address cimport Address
@@ -295,6 +295,12 @@ cdef inline bint query_is_udp(const Query *q) noexcept nogil:
 
 cdef inline bint query_do(const Query *q) noexcept nogil:
     return q.edns.present and (q.edns.flags & EDNS_DO) != 0
+
+cdef inline uint32_t query_length(const Query *q) noexcept nogil:
+    """Octets of the request, with the options that handlers gave it (rewrite): what CoreDNS logs and counts as its size."""
+    if q.message.counts[1] or q.message.counts[2] or q.message.counts[3] > 1 or (q.message.counts[3] and q.message.tsig):
+        return q.packet_length
+    return HEADER_SIZE + q.message.question_length + (OPT_SIZE + q.edns.options_length if q.edns.present else 0)
 
 cdef inline uint32_t query_size(const Query *q) noexcept nogil:
     """The most octets that the reply may have."""

@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from fastdns.api.query cimport Handler, NativeHandler, Query, handler_init, query_do, query_is_udp
+from fastdns.api.query cimport Handler, NativeHandler, Query, handler_init, query_do, query_is_udp, query_length
 from fastdns.api.records cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns.api.metrics cimport Buckets, Metric, metric_row, metric_width, mux_count_dropped, row_observe
 from fastdns.api.memory cimport atomic_bump64
@@ -114,7 +114,7 @@ cdef void count_query(const Cells *cells, Query *q, uint32_t writer) noexcept no
     if query_do(q):
         atomic_bump64(&row[cells.do_requests], 1)
     row_observe(duration_buckets, row + cells.durations, <uint64_t>took if took > 0 else 0)
-    row_observe(size_buckets, row + cells.sizes[proto], q.packet_length)
+    row_observe(size_buckets, row + cells.sizes[proto], query_length(q))
     row_observe(size_buckets, row + cells.reply_sizes[proto], q.reply.size)
     atomic_bump64(&row[cells.responses + rcode * cells.writers + writer], 1)
 

@@ -1,7 +1,7 @@
 """What templates see of a query; see _fields.pxd."""
 from libc.stdint cimport int32_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
-from fastdns.api.query cimport Query
+from fastdns.api.query cimport Query, query_length
 from fastdns.api.wire cimport EDNS_DO, FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC, FLAG_Z, flags_opcode, flags_rcode
 from fastdns.api.metadata cimport Label, label_read
 from fastdns.api.text cimport Text, text_address, text_char, text_class, text_name, text_number, text_string, text_type
@@ -210,7 +210,7 @@ cdef int message_field(const Data *data, ValueArena *arena, int32_t which, Value
         out.kind = VALUE_OBJECT
         out.number = OBJECT_MESSAGE
     elif which == FIELD_LENGTH:
-        set_int(out, q.packet_length)
+        set_int(out, query_length(q))
     elif which == FIELD_COMPRESS:
         set_bool(out, False)
     elif which == FIELD_TSIG:

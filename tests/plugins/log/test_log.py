@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import dns.edns
 import dns.message
 import dns.name
 import dns.rdataclass
@@ -67,6 +68,29 @@ def test_lines(formats: Server) -> None:
     formats.wait_log(r'"AAAA IN www\.example\.org\. tcp 44 true 65535" NOERROR qr,aa,rd ')
     formats.query("www.example.org", "TYPE65280", host="::1", flags=dns.flags.CD, use_edns=0, payload=300)
     formats.wait_log(r'^\[INFO\] \[::1\]:\d+ - \d+ "TYPE65280 IN www\.example\.org\. udp 44 false 512" NOERROR qr,aa,cd ')
+
+
+def test_sizes_are_those_of_what_rewrite_made(serve: Serve) -> None:
+    """The sizes are CoreDNS 1.14.7's for the same queries: with the options that *rewrite* added, and the name as it came. Metrics have the same."""
+    server = serve(
+        """.:{port} {
+            bind 127.0.0.1
+            prometheus 127.0.0.1:{port2}
+            log . "{name} {size} {rsize} {>bufsize}"
+            rewrite edns0 local set 0xffee abcdef0123
+            rewrite name exact short.test a.very.much.longer.name.test
+            template IN A {
+                answer "{{ .Name }} 60 IN A 1.2.3.4"
+            }
+        }"""
+    )
+    server.query("x.test", use_edns=0, payload=1232, options=[dns.edns.GenericOption(10, b"12345678")])
+    server.query("short.test")
+    server.query("short.test", use_edns=0, payload=1232, options=[dns.edns.GenericOption(10, b"12345678")], tcp=True)
+    server.wait_log(r"short.test. 65 \d+ 65535$")
+    assert lines(server) == ["[INFO] x.test. 61 46 1232", "[INFO] short.test. 53 54 4096", "[INFO] short.test. 65 54 65535"]
+    page = server.get(server.ports["port2"], "/metrics")
+    assert re.search(r'^coredns_dns_request_size_bytes_sum\{.*proto="udp".*\} 114$', page, re.M)
 
 
 def test_failures_show(formats: Server) -> None:
