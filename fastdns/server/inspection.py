@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fastdns.corefile import CorefileError, ServerBlock, parse
 from fastdns.corefile.lexer import Token, same_line
 from fastdns.corefile.parser import GONE
-from fastdns.server.configuration import Configuration, config_of
+from fastdns.server.configuration import Configuration, config_of, run_hooks
 from fastdns.server.servers import group, validate
 from fastdns.server.source import Source, built_in
 from fastdns.setup import Config, registry
@@ -147,6 +147,7 @@ class Inspection(Configuration):
         except CorefileError as error:
             self._note(error, words[0])
             self.broken.add(id(config))
+            self._look_further(setup, name, words, config, traits, error)
             # The report lists this handler too, though it cannot be made here.
             from fastdns._mux import NativeHandler
 
@@ -154,6 +155,38 @@ class Inspection(Configuration):
                 config.add_handler(NativeHandler(name))
         finally:
             log.divert(before)
+        for suspicion in config.suspicions:
+            self._add("warning", *suspicion)
+
+    def _look_further(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config, traits: Traits, error: CorefileError) -> None:
+        """Errors behind the first one: in the other lines of its block, and in later occurrences of the directive, each set up alone."""
+        occurrences = _split(name, words)
+        at = next((at for at, some in enumerate(occurrences) if any((word.file, word.line) == (error.file, error.line) for word in some)), None)
+        if at is None:
+            return
+        for occurrence in occurrences[at:]:
+            rest: list[Token] | None = occurrence
+            found: CorefileError | None = error if occurrence is occurrences[at] else None
+            while rest:
+                if found is not None:
+                    rest = _without_line(rest, found)
+                    if rest is None:
+                        break
+                former, found = found, None
+                alone = Config(config.addresses)
+                alone.root = config.root
+                try:
+                    super()._run(setup, name, rest, alone, traits)
+                except CorefileError as another:
+                    # An error of the directive's first line may come from the line that was left out.
+                    if former is None or any((word.file, word.line) == (another.file, another.line) for word in _inner(rest)):
+                        self._note(another, rest[0])
+                        found = another
+                run_hooks([handler.close for handler in alone.handlers], "Closing plugins")
+                for suspicion in alone.suspicions:
+                    self._add("warning", *suspicion)
+                if found is None:
+                    break
 
     def _check(self, config: Config, name: str, check: Hook) -> None:
         # A directive may miss another one whose set-up failed.
@@ -200,7 +233,27 @@ class Inspection(Configuration):
 
 def _occurrences(name: str, words: list[Token]) -> list[Token]:
     """The first word of each occurrence of a directive."""
-    return [word for index, word in enumerate(words) if word.text == name and (index == 0 or not same_line(words[index - 1], word))]
+    return [some[0] for some in _split(name, words)]
+
+
+def _split(name: str, words: list[Token]) -> list[list[Token]]:
+    """The words of each occurrence of a directive."""
+    starts = [index for index, word in enumerate(words) if word.text == name and (index == 0 or not same_line(words[index - 1], word))]
+    return [words[start:end] for start, end in zip(starts, [*starts[1:], len(words)], strict=True)]
+
+
+def _inner(occurrence: list[Token]) -> list[Token]:
+    """The words behind its first line."""
+    first = occurrence[0]
+    return [word for word in occurrence if (word.file, word.line) != (first.file, first.line)]
+
+
+def _without_line(occurrence: list[Token], error: CorefileError) -> list[Token] | None:
+    """The occurrence without the line of an error; None where that is its first line, or holds a brace."""
+    line = [word for word in _inner(occurrence) if (word.file, word.line) == (error.file, error.line)]
+    if not line or any(word.text in ("{", "}") for word in line):
+        return None
+    return [word for word in occurrence if word not in line]
 
 
 def _hint(text: str, word: Token | None) -> str:
@@ -213,7 +266,7 @@ def _hint(text: str, word: Token | None) -> str:
             return hint
     if word is None:
         return ""
-    page = f"see the page of {word.text}"
+    page = f"see the page of {word.text}" if word.text in registry.in_tree() else f"see the page of {registry.origin(word.text)}"
     forms = _syntax(word.text)
     wrong = re.search(r"(?:[Uu]nknown (?:property|option|directive|field):? '?|line ending after '|Unexpected token ')([\w./-]+)", text)
     if wrong:

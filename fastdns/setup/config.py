@@ -76,6 +76,8 @@ class Config:
         self.values: dict[str, Any] = {}
         #: Functions of `Controller.on_complete`, with their directives.
         self.checks: list[tuple[str, Hook]] = []
+        #: What is valid and probably a mistake: file, line, text and hint; see `Controller.suspect`.
+        self.suspicions: list[tuple[str, int, str, str]] = []
         #: Labels of the servers that serve the block, such as ``dns://:53``; set before the start-up hooks.
         self.servers: list[str] = []
 

@@ -140,6 +140,11 @@ class Controller(Dispenser):
         """A number with a fraction."""
         return parse_float(text)
 
+    def suspect(self, text: str, hint: str = "") -> None:
+        """Report something that is valid and probably a mistake, at the current line: a warning of ``fastdns check``, and nothing where it is served."""
+        place = self.place()
+        self.config.suspicions.append((place.file, place.line, f"plugin/{self.directive}: {text}", hint))
+
     # ---- hooks; each takes no argument and may raise ----
 
     def on_complete(self, check: Hook) -> None:

@@ -182,6 +182,11 @@ def unloadable(error: BaseException) -> str:
     return f"{text}: it was built against other headers; this is fastdns {version} with API fingerprint {fingerprint}: rebuild it against this one"
 
 
+def origin(name: str) -> str:
+    """The package that brings a plugin, or the plugin's own name where it is ours or unknown."""
+    return _added[name].origin if name in _added and _added[name].origin else name
+
+
 def folder_of(folder: str) -> str:
     """Path of an in-tree plugin's folder; "" when it is not there."""
     for top in importlib.import_module("fastdns.plugins").__path__:

@@ -83,7 +83,7 @@ ctypedef void (*handler_explain_func)(Handler *self, Query *q, Explanation *out)
 
 cdef struct Explanation:        # what a handler tells `fastdns explain` of a query; zero-terminated, "" for nothing
     char upstream[64]           # address of the server that it asked last
-    char note[64]               # anything else, in a few words
+    char note[320]              # anything else, in a few words
 
 cdef struct Handler:            # one for each plugin and server block; hooks a plugin lacks are NULL and cost nothing
     uint8_t accepted            # handler_init has run: plugin and core were built against the same headers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fastdns.corefile import CorefileError
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
@@ -16,6 +18,8 @@ HOUR = 60 * MINUTE
 #: RFC 2308 section 7: failures are kept for 5 minutes at most.
 FAILURE_MOST = 5 * MINUTE
 TTL_MOST = 2**32 - 1
+#: A duration, which stands here by mistake.
+TIME = re.compile(r"(\d+(\.\d+)?(ns|us|ms|s|m|h))+")
 
 
 class Settings:
@@ -69,6 +73,9 @@ def parse(controller: Controller) -> Settings:
         if ttl is not None:
             settings.success_ttl = settings.denial_ttl = _positive(ttl)
             del arguments[0]
+        for word in arguments:
+            if TIME.fullmatch(word):
+                controller.suspect(f"'{word}' is taken for a zone: a TTL is a number of seconds, such as `cache 30`")
         settings.zones = controller.zones(arguments)
         stale = policy = False
         while controller.next_block():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from fastdns.plugins.forward._forward import ForwardHandler
-from fastdns.plugins.forward.options import parse
+from fastdns.plugins.forward.options import Options, parse
 from fastdns.plugins.forward.renewal import keep_renewed
 from fastdns.plugins.forward.upstreams import pack_address, targets
 from fastdns.setup import Controller
@@ -30,7 +30,9 @@ def setup(controller: Controller) -> None:
     while controller.next():
         if controller.directive == "proxy":
             log.warning(f"{controller.file()}:{controller.line()}: plugin/forward: 'proxy' is the old name of 'forward': write 'forward' instead")
+        place = controller.place()
         options = parse(controller)
+        suspect_unreachable(controller, options, place.line)
         found = targets(options)
         if options.source_address:
             options.source = pack_address(options.source_address, 0)
@@ -39,6 +41,19 @@ def setup(controller: Controller) -> None:
             keep_renewed(controller, context, "plugin/forward")
         controller.on_startup(partial(tap, controller, handler))
         controller.config.add_handler(handler)
+
+
+def suspect_unreachable(controller: Controller, options: Options, line: int) -> None:
+    """The occurrences of a block are asked in the order of the file: the first one whose zone a name is in answers."""
+    earlier: list[tuple[Options, int]] = controller.config.values.setdefault("forward", [])
+    for other, at in earlier:
+        passes = other.excepted or other.next or other.next_on_nodata
+        if not passes and (options.zone == other.zone or other.zone == "." or options.zone.endswith(f".{other.zone}")):
+            controller.suspect(
+                f"never asked: the one of line {at} answers for `{other.zone}`", "the one with the longer zone has to stand first, or in a block of its own"
+            )
+            break
+    earlier.append((options, line))
 
 
 def tap(controller: Controller, handler: ForwardHandler) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fastdns._wire import name_wire
 from fastdns.corefile import CorefileError
 from fastdns.corefile.zone import origins
@@ -9,7 +11,7 @@ from fastdns.plugins.log._log import CLASSES, QueryLog
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
-from fastdns.walk.placeholders import Format
+from fastdns.walk.placeholders import Format, compile_format
 
 __all__ = ["QueryLog", "setup"]
 
@@ -19,6 +21,9 @@ log = Log("plugin/log")
 
 COMMON = '{remote}:{port} - {>id} "{type} {class} {name} {proto} {size} {>do} {>bufsize}" {rcode} {>rflags} {rsize} {duration}'
 COMBINED = COMMON + ' "{>opcode}"'
+
+#: What looks like a placeholder.
+UNKNOWN = re.compile(r"\{[>/]?[\w/-]+\}")
 
 Rule = tuple[str, set[str], Format]
 
@@ -43,6 +48,9 @@ def parse(controller: Controller) -> list[Rule]:
         form = arguments.pop().replace("{common}", COMMON).replace("{combined}", COMBINED)
     elif len(arguments) == 1 and "{" in arguments[0]:
         log.warning(f"'{arguments[0]}' is taken for a name, as any single argument is: to give a format, name what it is for, such as '.'")
+    for operation in compile_format(form):
+        for word in UNKNOWN.findall(operation.decode("utf-8", "replace")) if isinstance(operation, bytes) else ():
+            controller.suspect(f"there is no placeholder {word}: it stays in each line as it is")
     classes: set[str] = set()
     while controller.next_block():
         if controller.val() != "class":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastdns.plugins.rewrite.rules import Rule, parse_rule
+from dataclasses import replace
+
+from fastdns.plugins.rewrite.rules import Rule, doubt, parse_rule
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 
@@ -29,5 +31,9 @@ def parse(controller: Controller) -> list[Rule]:
         if len(words) < 2:
             while controller.next_block():
                 words.append(controller.val())
-        rules.append(parse_rule(words))
+        place = controller.place()
+        rule = parse_rule(words)
+        if found := doubt(rule):
+            controller.suspect(found)
+        rules.append(replace(rule, place=f"{place.file}:{place.line}"))
     return rules

@@ -6,8 +6,9 @@ a list of what is to be done to the answer.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
-from fastdns.api.query cimport ERROR_MAX, NEXT, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_fail, query_scratch
+from fastdns.api.query cimport ERROR_MAX, NEXT, UP, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_fail, query_scratch
 from fastdns.api.reply cimport finish_echo, reply_copy
+from fastdns.api.text cimport Text, text_type
 from fastdns.api.names cimport NAME_MAX, Name, text_read_name, wire_name_copy, wire_name_text
 from fastdns.api.wire cimport RCODE_SERVFAIL
 from fastdns.api.metadata cimport LabelHandle
@@ -24,7 +25,7 @@ from fastdns.plugins.rewrite._rules cimport (ACTION_APPEND, ACTION_REPLACE, ACTI
                                              FIELD_NAME, FIELD_RCODE, FIELD_TTL, FIELD_TYPE, MATCH_EXACT, MATCH_PREFIX, MATCH_REGEX, MATCH_SUBSTRING,
                                              MATCH_SUFFIX, SOURCE_CLIENT_IP, SOURCE_CLIENT_PORT, SOURCE_DATA, SOURCE_LABEL, SOURCE_PROTOCOL,
                                              SOURCE_QNAME, SOURCE_QTYPE, SOURCE_SERVER_IP, SOURCE_SERVER_PORT, SOURCE_SUBNET, Answer, Part, Plain,
-                                             Rule, Rules, Template, plain_question, rule_apply, rule_apply_name, rule_matches, rule_matches_name)
+                                             Rule, Rules, TEXT_MAX, Template, plain_question, rule_apply, rule_apply_name, rule_matches, rule_matches_name)
 
 cdef enum RewriteResult:
     IGNORED
@@ -47,6 +48,7 @@ cdef Verdict rewrite_query(Handler *self, Query *q) noexcept nogil:
     for i in range(rules.count):
         outcome = apply(q, work, rule, &plain)
         if outcome == DONE:
+            work.rule = rule
             if rule.stop:
                 work.active = 1
                 break
@@ -191,6 +193,21 @@ cdef Verdict rewrite_resume(Handler *self, Query *q) noexcept nogil:
     return revert_resume(self, q, <Work *>query_scratch(self, q))
 
 
+cdef void rewrite_explain(Handler *self, Query *q, Explanation *out) noexcept nogil:
+    """On the way down: the question as it is now, and the rule that made it so."""
+    cdef const Work *work = <const Work *>query_scratch(self, q)
+    cdef char name[TEXT_MAX]
+    cdef char kind[32]
+    cdef Text text
+    if work.rule == NULL or q.reply.written or q.reply.rcode:
+        return
+    name[wire_name_text(q.name.wire, name)] = 0
+    text.out, text.used, text.capacity, text.full = kind, 0, sizeof(kind) - 1, 0
+    text_type(&text, q.qtype)
+    kind[text.used] = 0
+    snprintf(out.note, sizeof(out.note), b"to %.200s %s by %s", name, kind, work.rule.place)
+
+
 cdef void rewrite_done(Handler *self, Query *q) noexcept nogil:
     """Those who tell of errors tell the name that was asked for below, as CoreDNS does."""
     if (<Work *>query_scratch(self, q)).renamed:
@@ -228,6 +245,7 @@ cdef class RewriteHandler(NativeHandler):
         self.handler.reply = rewrite_reply
         self.handler.resume = rewrite_resume
         self.handler.done = rewrite_done
+        self.handler.explain = rewrite_explain
         self.handler.scratch_size = sizeof(Work)
         self.handler.state = &self.rules
 
@@ -267,6 +285,8 @@ cdef class RewriteHandler(NativeHandler):
         rule.stop = given.stop
         rule.automatic = given.auto
         rule.first, rule.second = given.numbers
+        self.kept.append(octets(given.place) + b"\0")
+        rule.place = <const char *><bytes>self.kept[len(self.kept) - 1]
         self.put(octets(given.source), &rule.source.text, &rule.source.length)
         self.put(octets(given.to), &rule.to.text, &rule.to.length)
         self.align(rule, given.source, given.to)

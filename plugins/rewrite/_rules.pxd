@@ -75,6 +75,7 @@ cdef struct Rule:
     uint8_t match
     uint8_t stop
     uint8_t automatic
+    const char *place           # FILE:LINE of the directive, zero-terminated; borrowed from the handler's bytes
     Words source
     Words to
     const Pattern *pattern

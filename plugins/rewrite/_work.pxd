@@ -32,6 +32,7 @@ cdef enum:
 
 cdef struct Work:               # a query's scratch
     Revert *newest
+    const Rule *rule            # the last one that applied
     Revert *at                  # of the alias that waits for its new target
     Record *former              # the answer section as it was before the first alias changed, in the arena
     uint32_t former_count

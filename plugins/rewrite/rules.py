@@ -67,6 +67,8 @@ class Rule:
     #: Numbers: types, classes or response codes, from and to; least and greatest TTL.
     numbers: tuple[int, int] = (0, 0)
     option: Option | None = None
+    #: FILE:LINE of the directive.
+    place: str = ""
 
 
 def parse_rule(words: list[str]) -> Rule:
@@ -89,6 +91,18 @@ def parse_rule(words: list[str]) -> Rule:
     if kind not in parsers:
         raise CorefileError(f"invalid rule type {quoted(words[0])}")
     return parsers[kind](stop, arguments)
+
+
+def doubt(rule: Rule) -> str:
+    """What is probably a mistake in a rule that is valid, "" for nothing: a group that its expression does not have stays in the name as it is written."""
+    targets = [(rule.to, rule.pattern)] if rule.field in ("name", "cname") else []
+    for to, pattern in [*targets, *((answer.to, answer.pattern) for answer in rule.answers)]:
+        for number in re.findall(r"\{(\d+)\}", to):
+            if pattern is None:
+                return f"{{{number}}} stays as it is: only rules of `regex` have groups"
+            if int(number) > pattern.groups:
+                return f"{{{number}}} stays as it is: the expression has {pattern.groups} groups"
+    return ""
 
 
 # ---- names ----

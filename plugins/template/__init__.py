@@ -12,7 +12,7 @@ from fastdns.corefile.errors import quoted
 from fastdns.expression import regex
 from fastdns.expression.lexer import WORDS
 from fastdns.expression.regex import LENGTH_MAX
-from fastdns.plugins.template.language import TemplateError
+from fastdns.plugins.template.language import TemplateError, unknown_fields
 from fastdns.protocol.parameters import CLASSES, RCODES, TYPES
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
@@ -95,6 +95,8 @@ def _property(controller: Controller, template: Template, types: dict[str, expre
         template.matches += [_pattern(controller, text) for text in controller.args(1)]
     elif word in ("answer", "additional", "authority"):
         for text in controller.args(1):
+            for name in unknown_fields(text):
+                controller.suspect(f"a template has no field .{name}: queries that come to it get SERVFAIL")
             try:
                 template.texts.append((word, Source(word, text)))
             except TemplateError as error:

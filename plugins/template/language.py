@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any, NamedTuple
 
-__all__ = ["FUNCTIONS", "Node", "TemplateError", "parse"]
+__all__ = ["FUNCTIONS", "Node", "TemplateError", "parse", "unknown_fields"]
 
 #: Functions and their numbers, see `_functions.pyx`.
 FUNCTIONS = (
@@ -20,6 +20,8 @@ ARGUMENTS = {
     "index": (1, -1), "slice": (1, -1), "printf": (1, -1), "call": (1, -1), "parseInt": (3, 3),
 }  # fmt: skip
 
+#: Fields and methods of the data that a template begins with.
+FIELDS = frozenset(("Zone", "Name", "Class", "Type", "Match", "Group", "Message", "Question", "Remote", "Meta", "Var", "Regex"))
 METHODS = frozenset(("Meta", "IsEdns0", "IsTsig", "Len", "String", "Do", "UDPSize", "Version"))
 
 VARIABLES_MAX = 24
@@ -74,6 +76,23 @@ def parse(name: str, source: str) -> tuple[Node, list[Node]]:
             parser.defined.extend([None] * (number + 1 - len(parser.defined)))
             parser.defined[number] = Node("fail", f"template {_quoted(called)} not defined")
     return tree, [node or Node("list") for node in parser.defined]
+
+
+def unknown_fields(source: str) -> list[str]:
+    """Names of fields that its data does not have, at which a template fails; but for what stands where `.` is something else."""
+
+    def look(node: Node) -> None:
+        if node.operation == "field" and node.parts[0].operation == "dot" and node.value not in FIELDS:
+            found.append(node.value)
+        for part in () if node.operation in ("range", "with", "template") else node.parts:
+            look(part)
+
+    found: list[str] = []
+    try:
+        look(parse("", source)[0])
+    except TemplateError:
+        return []  # an error anyway
+    return found
 
 
 def _quoted(text: str) -> str:

@@ -101,6 +101,77 @@ def test_all_problems_are_told() -> None:
     assert found["problems"][4]["message"].startswith("no plugin of the block `a.test` answers queries")
 
 
+SEVERAL = """. {
+ rewrite name regex (.*)\\.a {1}.{2}
+ rewrite name regex (.*)\\.b x
+ rewrite name regex (x y
+ template IN A {
+  match a
+  nosuch
+  rcode WHAT
+  answer "{{ .Name }} 60 IN A 1.2.3.4"
+ }
+ forward . 192.0.2.1 {
+  policy nosuch
+  max_fails x
+ }
+ forward b. /nosuch
+}
+"""
+
+
+def test_all_errors_of_a_directive_are_told() -> None:
+    """In other lines of its block, and where it occurs again."""
+    status, found = check(SEVERAL)
+    assert status == 1
+    assert [(problem["severity"], problem["line"]) for problem in found["problems"]] == [("error", line) for line in (2, 4, 7, 8, 12, 13, 15)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "message"),
+    [
+        ("cache 30s", 2, "plugin/cache: '30s' is taken for a zone: a TTL is a number of seconds, such as `cache 30`"),
+        ("cache 30 1h30m", 2, "plugin/cache: '1h30m' is taken for a zone"),
+        ("forward . 192.0.2.1\n forward a.test 192.0.2.2", 3, "plugin/forward: never asked: the one of line 2 answers for `.`"),
+        ("forward a.test 192.0.2.1\n forward . 192.0.2.1\n forward b.a.test 192.0.2.2", 4, "never asked: the one of line 2 answers for `a.test.`"),
+        ('log . "{name} {nosuch}"', 2, "plugin/log: there is no placeholder {nosuch}: it stays in each line as it is"),
+        ("rewrite name suffix .a.test .{1}.test", 2, "plugin/rewrite: {1} stays as it is: only rules of `regex` have groups"),
+        ("rewrite name regex (.*)\\.a {2}.b", 2, "plugin/rewrite: {2} stays as it is: the expression has 1 groups"),
+        ('template IN A {\n  answer "{{ .Nope }} 60 IN A 192.0.2.1"\n }', 3, "plugin/template: a template has no field .Nope"),
+    ],
+)
+def test_what_is_probably_a_mistake(lines: str, line: int, message: str) -> None:
+    status, found = check(f". {{\n {lines}\n whoami\n}}", "-notests")
+    assert status == 0
+    (problem,) = found["problems"]
+    assert (problem["severity"], problem["line"]) == ("warning", line)
+    assert message in problem["message"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "cache 30 test 30.test",
+        "forward a.test 192.0.2.1\n forward . 192.0.2.1",
+        "forward . 192.0.2.1 {\n  except a.test\n }\n forward . 192.0.2.2",
+        "forward . 192.0.2.1 {\n  next NXDOMAIN\n }\n forward . 192.0.2.2",
+        'log . "{common} {/a/b} {>id} {}"',
+        "rewrite name regex (.*)\\.a {1}.b answer name (.*)\\.b {1}.a",
+        'template IN A {\n  match (?P<a>.*)\n  answer "{{ .Group.a }}{{ range .Match }}{{ .Any }}{{ end }}{{ .Meta `a/b` }} 60 IN A 192.0.2.1"\n }',
+    ],
+)
+def test_what_is_no_mistake(lines: str) -> None:
+    status, found = check(f". {{\n {lines}\n whoami\n}}", "-notests")
+    assert (status, found["problems"]) == (0, [])
+
+
+def test_served_without_a_word(serve: Callable[..., Server]) -> None:
+    """The log is CoreDNS's."""
+    server = serve('.:{port} {\n bind 127.0.0.1\n cache 30s\n log . "{nosuch}"\n whoami\n}')
+    assert "placeholder" not in server.log()
+    assert "WARNING" not in server.log()
+
+
 def test_nothing_is_touched(tmp_path: Path) -> None:
     """Addresses may be in use, pages and commands do not run, and no file is written."""
     port = free_port()
@@ -230,6 +301,18 @@ def test_explain_a_corefile(tmp_path: Path) -> None:
     assert (found["answers"], steps(found)) == (["REFUSED"], [("acl", "query", "answered")])
     assert explained("www.example.org", "-client=10.8.0.1", "-conf", str(path))["outcome"] == "dropped"
     assert explained("www.other.test", "-conf", str(path))["zone"] == "other.test."
+
+
+def test_explain_says_which_rule_renamed(tmp_path: Path) -> None:
+    path = tmp_path / "Corefile"
+    path.write_text(".:53 {\n rewrite continue name suffix .a.test .b.test answer auto\n rewrite type AAAA A\n hosts {\n  192.0.2.1 x.b.test\n }\n}\n")
+
+    def notes(*question: str) -> list[str]:
+        return [step["note"] for step in explained(*question, "-conf", str(path))["steps"] if step["handler"] == "rewrite" and step["hook"] == "query"]
+
+    assert notes("x.a.test") == [f"to x.b.test. A by {path}:2"]
+    assert notes("x.a.test", "AAAA") == [f"to x.b.test. A by {path}:3"]
+    assert notes("x.b.test", "A") == [""]
 
 
 def test_explain_the_running_server(serve: Callable[..., Server]) -> None:
