@@ -55,6 +55,8 @@ class Client:
         self.socket = self._socket()
         #: The part of datagrams that is lost on the way, in either direction.
         self.loss = 0.0
+        #: Datagrams that came: each is one packet, once the handshake is over.
+        self.datagrams = 0
         #: What came on each stream.
         self.received: dict[int, bytearray] = {}
         #: Streams that the server has ended, and error codes of those that it has reset.
@@ -164,6 +166,7 @@ class Client:
                 octets = self.socket.recv(65535)
             except (BlockingIOError, ConnectionRefusedError):
                 return
+            self.datagrams += 1
             if random.random() >= self.loss:
                 self.quic.receive_datagram(octets, self.address, now=time.monotonic())
 

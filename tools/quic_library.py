@@ -1,6 +1,7 @@
 """Builds quiche and BoringSSL, which DNS over QUIC and over HTTP/3 are written over: a static library in build/quic, for the module that setup.py links.
 
-Cargo does it, by fastdns/engine/quic/crate/Cargo.lock. Beside the library: headers, versions for `fastdns -version`, and the licences of all that is in it.
+Cargo does it, by fastdns/engine/quic/crate/Cargo.lock, with one condition of quiche changed in a copy: see EDITS.
+Beside the library: headers, versions for `fastdns -version`, and the licences of all that is in it.
 Nothing is done where the library is newer than the crate. Needs nothing but Python's standard library.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,10 +23,20 @@ ARCHIVE = BUILT / "libfastdns_quic.a"
 
 #: Where BoringSSL lies in the crate that builds it.
 BORINGSSL = "deps/boringssl"
+#: What is built: the crate, with quiche in a folder of it.
+PATCHED = BUILT / "crate"
+#: File of quiche -> pattern that occurs in it once, and what replaces it. quiche puts one STREAM frame into a packet, unless it is fuzzed. Replies of DNS are
+#: short and end at the same time: each would be encrypted, sent, received and acknowledged for itself. Where little room is left, a reply begins a packet.
+EDITS = {
+    "src/lib.rs": (
+        r'#\[cfg\(feature = "fuzzing"\)\]\s*// Coalesce STREAM frames when fuzzing\.\s*if left > frame::MAX_STREAM_OVERHEAD \{',
+        "if left > 128 {",
+    )
+}
 
 
-def cargo(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["cargo", *arguments, "--locked", "--manifest-path", str(CRATE / "Cargo.toml")], text=True, check=True, **options)
+def cargo(*arguments: str, crate: Path = CRATE, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["cargo", *arguments, "--locked", "--manifest-path", str(crate / "Cargo.toml")], text=True, check=True, **options)
 
 
 def packages() -> dict[str, dict[str, Any]]:
@@ -54,6 +66,31 @@ def copy_licences(found: dict[str, dict[str, Any]]) -> None:
             shutil.copyfile(text, target / ("BoringSSL-LICENSE" if BORINGSSL in str(text) else text.name))
 
 
+def edit(source: Path) -> None:
+    """Makes EDITS in a copy of quiche's sources. Exits where one has no place."""
+    for name, (pattern, replacement) in EDITS.items():
+        text, count = re.subn(pattern, replacement, (source / name).read_text())
+        if count != 1:
+            sys.exit(f"quiche cannot be built with many STREAM frames in a packet: {name} has {count} places for it, not 1 (EDITS of {Path(__file__).name})")
+        (source / name).write_text(text)
+
+
+def unlock(lock: str, name: str) -> str:
+    """Text of a Cargo.lock in which the crate is taken from a folder, for `[patch]`: without where it comes from, and its checksum."""
+    return re.sub(rf'(\[\[package\]\]\nname = "{name}"\nversion = "[^"]*"\n)source = "[^"]*"\nchecksum = "[^"]*"\n', r"\1", lock)
+
+
+def write_patched(quiche: Path) -> None:
+    """PATCHED, of the crate and of quiche as cargo has unpacked it: cargo has compared it with the checksum in Cargo.lock."""
+    shutil.rmtree(PATCHED, ignore_errors=True)
+    shutil.copytree(CRATE, PATCHED)
+    shutil.copytree(quiche, PATCHED / "quiche")
+    edit(PATCHED / "quiche")
+    with (PATCHED / "Cargo.toml").open("a") as manifest:
+        manifest.write('\n[patch.crates-io]\nquiche = { path = "quiche" }\n')
+    (PATCHED / "Cargo.lock").write_text(unlock((CRATE / "Cargo.lock").read_text(), "quiche"))
+
+
 def is_current() -> bool:
     sources = [CRATE / "Cargo.toml", CRATE / "Cargo.lock", CRATE / "src/lib.rs", Path(__file__)]
     return ARCHIVE.is_file() and all(ARCHIVE.stat().st_mtime >= source.stat().st_mtime for source in sources)
@@ -66,10 +103,12 @@ def main() -> None:
     print("building quiche and BoringSSL, which takes minutes", flush=True)
     with (BUILT / "cargo.log").open("w") as log:
         try:
-            cargo("build", "--release", "--target-dir", str(BUILT / "target"), stdout=log, stderr=subprocess.STDOUT)
+            cargo("fetch", stdout=log, stderr=subprocess.STDOUT)
+            found = packages()
+            write_patched(Path(found["quiche"]["manifest_path"]).parent)
+            cargo("build", "--release", "--target-dir", str(BUILT / "target"), crate=PATCHED, stdout=log, stderr=subprocess.STDOUT)
         except subprocess.CalledProcessError:
             sys.exit(f"{(BUILT / 'cargo.log').read_text()[-4000:]}\ncargo failed; all it said is in {BUILT / 'cargo.log'}")
-    found = packages()
     headers = BUILT / "include"
     shutil.rmtree(headers, ignore_errors=True)
     shutil.copytree(Path(found["boring-sys"]["manifest_path"]).parent / BORINGSSL / "include", headers)

@@ -62,6 +62,18 @@ def test_queries_at_once_on_one_connection(server: Server) -> None:
     assert all(reply.id == 0 and str(reply.answer[0][0]) == "192.0.2.1" for reply in replies)
 
 
+def test_replies_of_many_streams_share_packets(server: Server) -> None:
+    with Client(server.port) as client:
+        assert client.ask(QUESTION).answer
+        streams = [client.open() for _ in range(40)]
+        for stream in streams:
+            client.quic.send_stream_data(stream, framed(QUESTION), end_stream=True)
+        client.push()  # few packets
+        before = client.datagrams
+        assert all(client.reply(stream).answer for stream in streams)
+        assert client.datagrams - before <= 10
+
+
 def test_more_streams_than_are_open_at_a_time(server: Server) -> None:
     with Client(server.port) as client:
         for _ in range(12):
