@@ -57,6 +57,7 @@ cdef extern from *:
     SSL_CTX *SSL_CTX_new(const SSL_METHOD *method)
     void SSL_CTX_free(SSL_CTX *context) nogil
     SSL *SSL_new(SSL_CTX *context) nogil
+    void SSL_set_shed_handshake_config(SSL *ssl, int enable) nogil
     void SSL_free(SSL *ssl) nogil
     SSL_CTX *SSL_get_SSL_CTX(const SSL *ssl) nogil
     int SSL_CTX_set_ex_data(SSL_CTX *context, int index, void *data)
@@ -329,6 +330,7 @@ cdef quiche_conn *accept(const uint8_t *id, size_t id_length, const uint8_t *ori
     cdef SSL *ssl = SSL_new(<SSL_CTX *>context.context)
     if ssl == NULL:
         return NULL
+    SSL_set_shed_handshake_config(ssl, True)        # nothing of it is asked for after the handshake
     quiche_config_set_stateless_reset_token(config, reset_token)
     # The SSL object is the connection's from here on, also where this fails.
     return quiche_conn_new_with_tls(id, id_length, original, original_length, local, local_length, peer, peer_length, config, ssl, True)
