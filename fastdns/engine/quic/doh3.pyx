@@ -3,18 +3,18 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memchr, memcmp, memset, strlen
 from libc.time cimport gmtime_r, time, time_t, tm
-from fastdns._mux cimport query_streamed, query_write
-from fastdns._wire cimport MESSAGE_MAX, Acceptance
+from fastdns._mux cimport query_write
+from fastdns._wire cimport MESSAGE_MAX
 from fastdns.engine.http.message cimport BODY_MAX, doh_decode_message, doh_find_message, doh_is_path, doh_max_age
 from fastdns.engine.quic.connection cimport connection_close, connection_count
 from fastdns.engine.quic.quiche cimport (ERROR_DONE, ERROR_H3_BLOCKED, H3_DATA, H3_FINISHED, H3_HEADERS, H3_RESET, SHUTDOWN_READ, SHUTDOWN_WRITE, quic_field,
                                          quiche, quiche_h3_event, quiche_stream_iter)
 from fastdns.engine.quic.state cimport KEPT_MAX, RESETS_MAX, STAGE_SERVED, Offer, QuicConnection, QuicStream, QuicWorker
-from fastdns.engine.quic.stream cimport (stream_answered, stream_arena, stream_arena_keep, stream_ask, stream_cancel, stream_find, stream_hold,
-                                         stream_input_over, stream_keep, stream_new, stream_read_begin, stream_read_end, stream_release, stream_taken)
+from fastdns.engine.quic.stream cimport (stream_arena, stream_arena_keep, stream_ask, stream_cancel, stream_find, stream_hold, stream_input_over, stream_keep,
+                                         stream_new, stream_read_begin, stream_read_end, stream_release, stream_taken)
 from fastdns.system.atomic cimport atomic_load_pointer
 from fastdns.telemetry.log_writer cimport log_debug, log_put
-from fastdns.walk.query cimport TRANSPORT_HTTPS3, WORKERS_MAX, Carrier, Query
+from fastdns.walk.query cimport TRANSPORT_HTTPS3, WORKERS_MAX, Query
 
 cdef enum RequestMethod:
     METHOD_OTHER
@@ -275,7 +275,7 @@ cdef void ask_encoded(QuicStream *stream, const uint8_t *path, uint32_t length) 
         refuse(stream, wrong)
         return
     stream_arena_keep(owner, <uint32_t>size)
-    stream_ask(stream, out, <uint32_t>size, &DOH3)
+    stream_ask(stream, out, <uint32_t>size)
 
 
 cdef void on_body(QuicStream *stream) noexcept nogil:
@@ -308,7 +308,7 @@ cdef void on_end(QuicStream *stream) noexcept nogil:
         return
     stream_input_over(stream)
     if asks:
-        stream_ask(stream, stream.input, min(stream.input_used, <uint32_t>MESSAGE_MAX), &DOH3)
+        stream_ask(stream, stream.input, min(stream.input_used, <uint32_t>MESSAGE_MAX))
     else:
         stream_release(stream)
 
@@ -425,44 +425,20 @@ cdef void output(QuicStream *stream) noexcept nogil:
         stream_release(stream)
 
 
-# ---- the carrier ----
+# ---- queries that are over ----
 
-cdef void send(Query *q) noexcept nogil:
-    cdef QuicStream *stream = stream_answered(q)
-    cdef uint8_t *out
-    if stream == NULL:
-        return
-    out = stream.connection.owner.reply
+cdef void send(QuicStream *stream, Query *q) noexcept nogil:
+    cdef uint8_t *out = stream.connection.owner.reply
     stream.max_age = doh_max_age(q)
     respond(stream, 200, DOH_200, out, query_write(q, out))
-    stream_release(stream)
 
 
-cdef void reject(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
-    cdef QuicStream *stream = stream_answered(q)
-    if stream != NULL:
-        refuse(stream, b"dns request rejected")
-        stream_release(stream)
+cdef void reject(QuicStream *stream) noexcept nogil:
+    refuse(stream, b"dns request rejected")
 
 
-cdef void no_reply(Query *q) noexcept nogil:
-    cdef QuicStream *stream = stream_answered(q)
-    if stream != NULL:
-        respond_text(stream, 500, DOH_500, b"No response\n")
-        stream_release(stream)
-
-
-cdef void no_transfer(Query *q) noexcept nogil:
-    q.stream.close(q.stream)        # the handler that streams has refused before
-    no_reply(q)
-    query_streamed(q, 0)
-
-cdef Carrier DOH3
-DOH3.reject = reject
-DOH3.unserved = no_reply
-DOH3.send = send
-DOH3.dropped = no_reply
-DOH3.stream = no_transfer
+cdef void no_reply(QuicStream *stream) noexcept nogil:
+    respond_text(stream, 500, DOH_500, b"No response\n")
 
 doh3_protocol.transport = TRANSPORT_HTTPS3
 doh3_protocol.no_error = H3_NO_ERROR
@@ -472,3 +448,7 @@ doh3_protocol.input = input
 doh3_protocol.expire = expire
 doh3_protocol.output = output
 doh3_protocol.end = end
+doh3_protocol.send = send
+doh3_protocol.reject = reject
+doh3_protocol.unserved = no_reply
+doh3_protocol.dropped = no_reply

@@ -1,13 +1,13 @@
 """DNS over QUIC. The contract is in engine/quic/doq.pxd."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns._mux cimport query_streamed, query_write
-from fastdns._wire cimport MESSAGE_MAX, Acceptance, load16, store16
+from fastdns._mux cimport query_write
+from fastdns._wire cimport MESSAGE_MAX, load16, store16
 from fastdns.engine.quic.connection cimport connection_close, connection_count
 from fastdns.engine.quic.quiche cimport ERROR_DONE, ERROR_STREAM_RESET, SHUTDOWN_READ, SHUTDOWN_WRITE, c_bool, quiche
 from fastdns.engine.quic.state cimport KEPT_MAX, STAGE_SERVED, QuicConnection, QuicStream, QuicWorker
-from fastdns.engine.quic.stream cimport (stream_answered, stream_arena, stream_arena_keep, stream_ask, stream_cancel, stream_find, stream_hold,
-                                         stream_input_over, stream_keep, stream_new, stream_read_begin, stream_read_end, stream_release, stream_taken)
-from fastdns.walk.query cimport TRANSPORT_QUIC, Carrier, Query
+from fastdns.engine.quic.stream cimport (stream_arena, stream_arena_keep, stream_ask, stream_cancel, stream_find, stream_hold, stream_input_over, stream_keep,
+                                         stream_new, stream_read_begin, stream_read_end, stream_release, stream_taken)
+from fastdns.walk.query cimport TRANSPORT_QUIC, Query
 
 cdef enum:
     NO_ERROR = 0                        # RFC 9250 4.3
@@ -105,7 +105,7 @@ cdef void take(QuicConnection *connection, QuicStream *stream, uint64_t id, uint
         stream_input_over(stream)
     if not kept:
         stream_arena_keep(connection.owner, size)
-    stream_ask(stream, octets + 2, size - 2, &DOQ)
+    stream_ask(stream, octets + 2, size - 2)
 
 
 cdef void on_reset(QuicConnection *connection, uint64_t id, QuicStream *stream) noexcept nogil:
@@ -117,18 +117,12 @@ cdef void on_reset(QuicConnection *connection, uint64_t id, QuicStream *stream) 
 
 # ---- replies ----
 
-cdef void send(Query *q) noexcept nogil:
-    cdef QuicStream *stream = stream_answered(q)
-    cdef QuicConnection *connection
-    cdef uint8_t *out
-    cdef uint32_t length
+cdef void send(QuicStream *stream, Query *q) noexcept nogil:
+    cdef QuicConnection *connection = stream.connection
+    cdef uint8_t *out = connection.owner.reply
+    cdef uint32_t length = query_write(q, out + 2)
     cdef uint64_t code
     cdef ssize_t n
-    if stream == NULL:
-        return
-    connection = stream.connection
-    out = connection.owner.reply
-    length = query_write(q, out + 2)
     store16(out, <uint16_t>length)
     length += 2
     connection_count(connection, DOQ_NO_ERROR)
@@ -137,8 +131,6 @@ cdef void send(Query *q) noexcept nogil:
         n = 0
     if 0 <= n < <ssize_t>length and not stream_hold(stream, out + n, length - <uint32_t>n):
         connection_close(connection, EXCESSIVE_LOAD, b"replies are not taken")
-        return
-    stream_release(stream)
 
 
 cdef void output(QuicStream *stream) noexcept nogil:
@@ -152,39 +144,18 @@ cdef void output(QuicStream *stream) noexcept nogil:
     stream_release(stream)
 
 
-cdef void reject(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+cdef void reject(QuicStream *stream) noexcept nogil:
     """What is no query of DNS is an error of the protocol."""
-    cdef QuicStream *stream = stream_answered(q)
-    if stream != NULL:
-        fail(stream.connection)
-        stream_release(stream)
+    fail(stream.connection)
 
 
-cdef void no_reply(Query *q) noexcept nogil:
+cdef void dropped(QuicStream *stream) noexcept nogil:
     """The stream stays open."""
-    cdef QuicStream *stream = stream_answered(q)
-    if stream != NULL:
-        connection_count(stream.connection, DOQ_NO_ERROR)
-        stream_release(stream)
+    connection_count(stream.connection, DOQ_NO_ERROR)
 
 
-cdef void unserved(Query *q) noexcept nogil:
-    cdef QuicStream *stream = stream_answered(q)
-    if stream != NULL:
-        stream_release(stream)
-
-
-cdef void no_transfer(Query *q) noexcept nogil:
-    q.stream.close(q.stream)            # the handler that streams has refused before
-    no_reply(q)
-    query_streamed(q, 0)
-
-cdef Carrier DOQ
-DOQ.reject = reject
-DOQ.unserved = unserved
-DOQ.send = send
-DOQ.dropped = no_reply
-DOQ.stream = no_transfer
+cdef void unserved(QuicStream *stream) noexcept nogil:
+    pass
 
 doq_protocol.transport = TRANSPORT_QUIC
 doq_protocol.no_error = NO_ERROR
@@ -194,3 +165,7 @@ doq_protocol.input = input
 doq_protocol.expire = expire
 doq_protocol.output = output
 doq_protocol.end = end
+doq_protocol.send = send
+doq_protocol.reject = reject
+doq_protocol.unserved = unserved
+doq_protocol.dropped = dropped

@@ -6,7 +6,7 @@ from fastdns.engine.quic.output cimport Output
 from fastdns.engine.quic.quiche cimport Context, quiche_config, quiche_conn, quiche_h3_config, quiche_h3_conn
 from fastdns.engine.quic.table cimport IdTable
 from fastdns.system.address cimport Address
-from fastdns.walk.query cimport PREFETCH_QUERIES, WORKERS_MAX, Carrier, Flush, Query, Timer, Transport, Worker
+from fastdns.walk.query cimport PREFETCH_QUERIES, WORKERS_MAX, Flush, Query, Timer, Transport, Worker
 
 cdef enum:
     ID_LENGTH = 8                   # octets of our connection ids: socket, tag of the listener, six random ones
@@ -41,6 +41,11 @@ cdef struct QuicProtocol:           # what is spoken over the connections of a l
     void (*expire)(QuicStream *stream) noexcept nogil           # its request is not complete in time
     void (*output)(QuicStream *stream) noexcept nogil           # sends the rest of a reply, as much as goes
     void (*end)(QuicConnection *connection) noexcept nogil      # before its memory goes
+    # ---- of a query that is over, as Carrier has them; the stream is released afterwards ----
+    void (*send)(QuicStream *stream, Query *q) noexcept nogil
+    void (*reject)(QuicStream *stream) noexcept nogil
+    void (*unserved)(QuicStream *stream) noexcept nogil
+    void (*dropped)(QuicStream *stream) noexcept nogil
 
 cdef struct Offer:                  # what connections to come get: of a configuration
     Context *context
@@ -98,7 +103,6 @@ cdef struct QuicStream:
     QuicStream *next_reading        # of the connection, in the order of their deadlines
     QuicStream *previous_reading
     QuicStream *next_waiting
-    const Carrier *carrier          # of a query that waits
     int64_t deadline                # ns; of its request, while `reading`
     uint8_t reading
     uint8_t in_bucket               # more may come of it

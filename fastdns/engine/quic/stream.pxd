@@ -4,7 +4,6 @@ A stream has a struct as long as more of its request may come, its query is unde
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns.engine.quic.state cimport QuicConnection, QuicSocket, QuicStream, QuicWorker
-from fastdns.walk.query cimport Carrier, Query
 
 # The stream with this id that more may come of, or NULL.
 cdef QuicStream *stream_find(QuicConnection *connection, uint64_t id) noexcept nogil
@@ -24,10 +23,8 @@ cdef void stream_release(QuicStream *stream) noexcept nogil
 cdef void stream_taken(QuicStream *stream, uint32_t length) noexcept nogil
 # Its reply is not wanted.
 cdef void stream_cancel(QuicStream *stream) noexcept nogil
-# A complete query: the message lies in the worker's arena, or in `input`. The reply comes by the carrier with the stream as `connection`.
-cdef void stream_ask(QuicStream *stream, const uint8_t *message, uint32_t length, const Carrier *carrier) noexcept nogil
-# In a carrier: the query is over; NULL where nobody wants the reply: the stream is gone.
-cdef QuicStream *stream_answered(Query *q) noexcept nogil
+# A complete query: the message lies in the worker's arena, or in `input`. The protocol's functions get the reply.
+cdef void stream_ask(QuicStream *stream, const uint8_t *message, uint32_t length) noexcept nogil
 # Keeps the rest of a reply until the client takes it. False: too much of the connection is kept, or memory is out.
 cdef bint stream_hold(QuicStream *stream, const uint8_t *octets, uint32_t length) noexcept nogil
 # Room for a message of this batch, `size` octets at least; what was asked before has run where there was none. stream_arena_keep makes it the query's.

@@ -2,10 +2,11 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
-from fastdns._mux cimport query_accept, query_enter, query_run_all, query_take
+from fastdns._mux cimport query_accept, query_enter, query_run_all, query_streamed, query_take
+from fastdns._wire cimport Acceptance
 from fastdns.engine.quic.state cimport ARENA_SIZE, BACKLOG_MAX, STAGE_SERVED, STREAM_BUCKETS, Offer
 from fastdns.system.atomic cimport atomic_load_pointer
-from fastdns.walk.query cimport PREFETCH_QUERIES, ServerTable, Worker, worker_flush
+from fastdns.walk.query cimport PREFETCH_QUERIES, Carrier, Query, ServerTable, Worker, worker_flush
 
 cdef enum:
     INPUT_SIZE = 64                     # octets of a stream's first input buffer
@@ -204,7 +205,7 @@ cdef inline uint32_t working_max(QuicSocket *sock) noexcept nogil:
     return (<Offer *>atomic_load_pointer(<void **>&sock.group.offer)).working_max
 
 
-cdef void stream_ask(QuicStream *stream, const uint8_t *message, uint32_t length, const Carrier *carrier) noexcept nogil:
+cdef void stream_ask(QuicStream *stream, const uint8_t *message, uint32_t length) noexcept nogil:
     cdef QuicSocket *sock = stream.connection.socket
     cdef uint32_t most = working_max(sock)
     if stream.connection.outstanding >= stream.connection.streams_max:      # those whose streams were reset count, too
@@ -213,12 +214,12 @@ cdef void stream_ask(QuicStream *stream, const uint8_t *message, uint32_t length
         return
     stream.connection.outstanding += 1
     if most and sock.working >= most:
-        wait_turn(stream, message, length, carrier)
+        wait_turn(stream, message, length)
         return
-    ask(stream, message, length, carrier)
+    ask(stream, message, length)
 
 
-cdef void ask(QuicStream *stream, const uint8_t *message, uint32_t length, const Carrier *carrier) noexcept nogil:
+cdef void ask(QuicStream *stream, const uint8_t *message, uint32_t length) noexcept nogil:
     """It counts as outstanding already."""
     cdef QuicConnection *connection = stream.connection
     cdef QuicWorker *owner = connection.owner
@@ -231,7 +232,7 @@ cdef void ask(QuicStream *stream, const uint8_t *message, uint32_t length, const
         return
     q.client = connection.client
     q.local = connection.local
-    if query_accept(q, message, length, connection.protocol.transport, connection.listener, connection.generation, carrier, stream) and query_enter(q):
+    if query_accept(q, message, length, connection.protocol.transport, connection.listener, connection.generation, &QUIC, stream) and query_enter(q):
         owner.queries[owner.query_count] = q
         owner.query_count += 1
         if owner.query_count == PREFETCH_QUERIES:
@@ -245,7 +246,8 @@ cdef void query_over(QuicStream *stream) noexcept nogil:
     stream.connection.socket.working -= 1
 
 
-cdef QuicStream *stream_answered(Query *q) noexcept nogil:
+cdef QuicStream *answered(Query *q) noexcept nogil:
+    """The query is over; NULL where nobody wants the reply: the stream is gone."""
     cdef QuicStream *stream = <QuicStream *>q.connection
     cdef QuicConnection *connection = stream.connection
     cdef QuicSocket *sock = connection.socket
@@ -260,9 +262,52 @@ cdef QuicStream *stream_answered(Query *q) noexcept nogil:
     return stream
 
 
+# ---- the carrier ----
+
+cdef void send(Query *q) noexcept nogil:
+    cdef QuicStream *stream = answered(q)
+    if stream != NULL:
+        stream.connection.protocol.send(stream, q)
+        stream_release(stream)
+
+
+cdef void reject(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+    cdef QuicStream *stream = answered(q)
+    if stream != NULL:
+        stream.connection.protocol.reject(stream)
+        stream_release(stream)
+
+
+cdef void unserved(Query *q) noexcept nogil:
+    cdef QuicStream *stream = answered(q)
+    if stream != NULL:
+        stream.connection.protocol.unserved(stream)
+        stream_release(stream)
+
+
+cdef void dropped(Query *q) noexcept nogil:
+    cdef QuicStream *stream = answered(q)
+    if stream != NULL:
+        stream.connection.protocol.dropped(stream)
+        stream_release(stream)
+
+
+cdef void no_transfer(Query *q) noexcept nogil:
+    q.stream.close(q.stream)            # the handler that streams has refused before
+    dropped(q)
+    query_streamed(q, 0)
+
+cdef Carrier QUIC
+QUIC.send = send
+QUIC.reject = reject
+QUIC.unserved = unserved
+QUIC.dropped = dropped
+QUIC.stream = no_transfer
+
+
 # ---- queries that wait for their turn ----
 
-cdef void wait_turn(QuicStream *stream, const uint8_t *message, uint32_t length, const Carrier *carrier) noexcept nogil:
+cdef void wait_turn(QuicStream *stream, const uint8_t *message, uint32_t length) noexcept nogil:
     """The message is kept in `input`, all of which it is."""
     cdef QuicSocket *sock = stream.connection.socket
     if message != stream.input:
@@ -272,7 +317,6 @@ cdef void wait_turn(QuicStream *stream, const uint8_t *message, uint32_t length,
             stream_release(stream)
             return
     stream.is_waiting = 1
-    stream.carrier = carrier
     stream.next_waiting = NULL
     if sock.last_waiting != NULL:
         sock.last_waiting.next_waiting = stream
@@ -297,5 +341,5 @@ cdef void streams_next(QuicSocket *sock) noexcept nogil:
             stream_release(stream)
             worker_flush(connection.owner.base.worker, &connection.flush)
             continue
-        ask(stream, stream.input, stream.input_used, stream.carrier)
+        ask(stream, stream.input, stream.input_used)
         streams_run(connection.owner)
