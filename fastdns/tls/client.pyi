@@ -4,5 +4,8 @@ from collections.abc import Sequence
 
 from fastdns.tls.context import ClientContext
 
+def client_files(files: Sequence[str]) -> tuple[str, str, str]:
+    """Certificate, key and CA, "" for none, of the arguments of a plugin's directive ``tls``: CA, or certificate and key, or all three."""
+
 def client_context(files: Sequence[str], alpn: Sequence[str] = ()) -> ClientContext:
-    """The context of the arguments of a plugin's directive ``tls``: CA, or certificate and key, or all three. OSError, TlsError."""
+    """The context of such arguments. OSError, TlsError."""

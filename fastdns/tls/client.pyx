@@ -57,6 +57,10 @@ cdef void handshake_failure(const TlsStream *tls, const char *server_name, char 
             snprintf(out, size, b"tls: %s", reason)
 
 
-def client_context(files, alpn=()) -> ClientContext:
+def client_files(files) -> tuple:
     certificate, key = (files[0], files[1]) if len(files) >= 2 else ("", "")
-    return ClientContext(certificate, key, files[len(files) - 1] if len(files) in (1, 3) else "", alpn)
+    return certificate, key, files[len(files) - 1] if len(files) in (1, 3) else ""
+
+
+def client_context(files, alpn=()) -> ClientContext:
+    return ClientContext(*client_files(files), alpn)

@@ -7,7 +7,7 @@ from fastdns.api.wire cimport HEADER_SIZE, store16
 from fastdns.plugins.forward._framing cimport framing_reserve
 from fastdns.plugins.forward._http1 cimport Response, http1_read
 from fastdns.plugins.forward._http2 cimport http2_field, http2_submit
-from fastdns.plugins.forward._nghttp2 cimport NGHTTP2_NV_FLAG_NO_COPY_NAME, nghttp2_nv
+from fastdns.api.http cimport NGHTTP2_NV_FLAG_NO_COPY_NAME, nghttp2_nv
 from fastdns.plugins.forward._upstream cimport (Connection, Exchange, HttpStream, Stock, exchange_returned, stock_exchange, stocks)
 
 cdef enum:

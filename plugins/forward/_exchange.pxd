@@ -25,6 +25,7 @@ cdef struct Forward:                # an instance of forward
     uint8_t prefer_udp
     uint8_t failfast
     uint8_t next_on_nodata
+    uint8_t has_quic                # an upstream is quic://
     uint32_t max_attempts           # 0: no cap
     uint32_t max_concurrent         # 0: no limit
     Rcodes failover

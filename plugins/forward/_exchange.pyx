@@ -12,11 +12,12 @@ from fastdns.api.query cimport (ANSWERED, ERROR_MAX, FAILED, NEXT, PARKED, Query
                                 query_scratch, query_size)
 from fastdns.api.worker cimport Timer, Worker
 from fastdns.api.reply cimport Record, reply_clear, reply_parse
-from fastdns.api.wire cimport (FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL,
-                               flags_rcode, load16)
+from fastdns.api.wire cimport (FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_NOTIMP, RCODE_REFUSED,
+                               RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, flags_rcode, load16)
 from fastdns.api.metrics cimport metric_add, metric_observe
 from fastdns.api.memory cimport atomic_add32, atomic_load32, atomic_load_ns, atomic_store32
 from fastdns.api.random cimport random_below
+from fastdns.api.quic cimport quic_forget_ticket
 from fastdns.api.tls cimport session_forget
 from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
 from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat, datagram_sweep
@@ -25,8 +26,8 @@ from fastdns.plugins.forward._health cimport health_answered, health_begin, heal
 from fastdns.plugins.forward._request cimport request_equal, request_write
 from fastdns.plugins.forward._taps cimport taps_tell
 from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED,
-                                                WAY_NONE, WAY_PAUSE, WAY_TCP, WAY_UDP, exchange_give, exchange_take, exchange_unwait,
-                                                exchange_wait, upstream_error, upstream_peer)
+                                                WAY_CONNECTION, WAY_NONE, WAY_PAUSE, WAY_UDP, exchange_give, exchange_take, exchange_unwait,
+                                                exchange_wait, upstream_error, upstream_network, upstream_peer)
 
 cdef enum:
     EQUAL_SLOTS = 1024              # questions in flight, by hash
@@ -124,6 +125,7 @@ cdef bint exchange_close(Forward *forward, Worker *worker) noexcept nogil:
         return False
     for i in range(forward.settings.count):
         session_forget(&share.peers[i].session)
+        quic_forget_ticket(&share.peers[i].ticket)
     worker.ops.timer_stop(worker, &share.timeout)
     worker.ops.timer_stop(worker, &share.repeat)
     worker.ops.timer_stop(worker, &share.pause)
@@ -147,6 +149,10 @@ cdef Verdict exchange_ask(Forward *forward, Query *q) noexcept nogil:
     cdef Verdict verdict
     waiting.exchange = NULL
     waiting.counted = 0
+    if forward.has_quic and (q.qtype == TYPE_AXFR or q.qtype == TYPE_IXFR):
+        waiting.upstream = NULL
+        query_answer(q, RCODE_NOTIMP, 0)        # a transfer takes several messages on its stream
+        return ANSWERED
     if forward.max_concurrent:
         if atomic_add32(&forward.concurrent, 1) > forward.max_concurrent:
             atomic_add32(&forward.concurrent, <uint32_t>-1)
@@ -381,7 +387,7 @@ cdef void leave(Exchange *e) noexcept nogil:
         exchange_unwait(e)
     if e.way == WAY_UDP:
         datagram_forget(e)
-    elif e.way == WAY_TCP:
+    elif e.way == WAY_CONNECTION:
         connection_forget(e)
     elif e.way == WAY_SHARED:
         shared_forget(e)
@@ -430,11 +436,11 @@ cdef void on_timeout(Timer *timer, Worker *worker) noexcept nogil:
     cdef Exchange *e
     while share.oldest != NULL and share.oldest.deadline <= worker.now:
         e = share.oldest
-        if e.way == WAY_TCP:
+        if e.way == WAY_CONNECTION:
             if e.upstream.service != NULL:
                 snprintf(e.error, ERROR_MAX, b"Post \"https://%s/dns-query\": context deadline exceeded", e.upstream.text)
             else:
-                upstream_error(e, b"read", b"tcp", e.connection.source.fd, b"", 0)
+                upstream_error(e, b"read", upstream_network(e.upstream), e.connection.source.fd, b"", 0)
             connection_suspect(e)
         else:
             upstream_error(e, b"read", b"udp", e.socket.source.fd, b"", 0)

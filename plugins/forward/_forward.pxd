@@ -9,7 +9,7 @@ cdef class ForwardHandler(NativeHandler):
     cdef Forward *forward
     cdef readonly object options
     cdef readonly list upstreams
-    cdef readonly dict contexts     # ClientContext of each scheme with TLS
+    cdef readonly dict contexts     # ClientContext of each scheme with TLS or QUIC
     cdef list names                 # that the upstreams' certificates have to have, kept alive
     cdef list authorities           # of their requests, likewise
     cdef object metrics             # kept alive for their buckets

@@ -13,7 +13,7 @@ class ForwardHandler(NativeHandler):
 
     options: Options
     upstreams: list[Target]
-    #: Of each scheme with TLS.
+    #: Of each scheme with TLS or QUIC.
     contexts: dict[str, ClientContext]
 
     def __init__(self, options: Options, upstreams: list[Target]) -> None:

@@ -7,20 +7,27 @@ from fastdns.api.worker cimport Worker
 from fastdns.api.names cimport Name, name_is_below
 from fastdns.api.metrics cimport Metric
 from fastdns.api.metadata cimport Label, LabelHandle
+from fastdns.api.quic cimport QuicContext
 from fastdns.api.text cimport Text, text_string
 from fastdns.api.tls cimport ClientContext
 from fastdns.plugins.dnstap._tap cimport Tap
 from fastdns.plugins.forward._doh cimport DOH_SERVICE
+from fastdns.plugins.forward._doq cimport DOQ_TRANSPORT
 from fastdns.plugins.forward._exchange cimport (POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting, exchange_abandon,
                                                 exchange_ask, exchange_close)
-from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream
+from fastdns.plugins.forward._tcp cimport TCP_TRANSPORT
+from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_QUIC, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream
 from fastdns._wire import name_wire
-from fastdns.tls.client import client_context
+from fastdns.tls.client import client_context, client_files
 
 POLICIES = {"random": POLICY_RANDOM, "round_robin": POLICY_ROUND_ROBIN, "sequential": POLICY_SEQUENTIAL}
-PROTOCOLS = {"dns": PROTOCOL_DNS, "tls": PROTOCOL_TLS, "https": PROTOCOL_HTTPS}
+PROTOCOLS = {"dns": PROTOCOL_DNS, "tls": PROTOCOL_TLS, "https": PROTOCOL_HTTPS, "quic": PROTOCOL_QUIC}
 #: By scheme; without it there is no TLS.
 ALPN = {"tls": (), "https": ("h2", "http/1.1")}
+#: Seconds that a QUIC connection lasts without packets: it is closed before that, when it has been idle for `expire`.
+QUIC_IDLE = 5
+#: Labels of metrics, by number.
+PROTOS = ("udp", "tcp", "tcp-tls", "quic")
 #: Names of the rcodes whose durations are kept apart.
 RCODES = ("NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH", "NOTZONE", "11", "12",
           "13", "14", "15", "BADSIG", "BADKEY", "BADTIME", "BADMODE", "BADNAME", "BADALG", "BADTRUNC", "BADCOOKIE")
@@ -149,6 +156,7 @@ cdef class ForwardHandler(NativeHandler):
             memcpy(upstream.address, <const uint8_t *>address, len(address))
             upstream.address_length = <uint32_t>len(address)
             upstream.protocol = PROTOCOLS[given.scheme]
+            upstream.transport = DOQ_TRANSPORT if given.scheme == "quic" else TCP_TRANSPORT
             text = given.text.encode()[:63]
             memcpy(upstream.text, <const char *>text, len(text))
             upstream.dial = 15 * <int64_t>1000000000
@@ -157,14 +165,20 @@ cdef class ForwardHandler(NativeHandler):
 
     cdef int _set_tls(self, options, list upstreams) except -1:
         cdef Upstream *upstream
-        self.contexts = {given.scheme: client_context(options.tls, ALPN[given.scheme]) for given in upstreams if given.scheme in ALPN}
+        schemes = dict.fromkeys(given.scheme for given in upstreams)
+        self.contexts = {scheme: client_context(options.tls, ALPN[scheme]) for scheme in schemes if scheme in ALPN}
+        if "quic" in schemes:
+            self.contexts["quic"] = QuicContext(*client_files(options.tls), "doq", options.expire / 1e9 + QUIC_IDLE)
+            self.forward.has_quic = 1
         self.names = [(options.tls_servername or given.servername or given.host.partition("%")[0]).encode() for given in upstreams]
         self.authorities = [given.text.removesuffix(":443").encode() for given in upstreams]
         for i, given in enumerate(upstreams):
             upstream = &self.forward.settings.upstreams[i]
             if given.scheme in ALPN:
                 upstream.tls = (<ClientContext>self.contexts[given.scheme]).native
-                upstream.server_name = <const char *><bytes>self.names[i]
+            elif given.scheme == "quic":
+                upstream.quic = (<QuicContext>self.contexts["quic"]).quic
+            upstream.server_name = <const char *><bytes>self.names[i]
             if given.scheme == "https":
                 upstream.service = DOH_SERVICE
                 upstream.authority = <const char *><bytes>self.authorities[i]
@@ -238,7 +252,7 @@ cdef class ForwardHandler(NativeHandler):
             to = self.upstreams[i].text
             upstream.duration = duration.table(("forward", to, RCODES))
             upstream.failures = failures.cell(("forward", to))
-            for k, proto in enumerate(("udp", "tcp", "tcp-tls")):
+            for k, proto in enumerate(PROTOS):
                 upstream.hits[k] = hits.cell(("forward", to, proto))
                 upstream.misses[k] = misses.cell(("forward", to, proto))
         return 0

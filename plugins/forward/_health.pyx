@@ -1,6 +1,6 @@
 """Health checks. The contract is in _health.pxd.
 
-A probe is a question for NS over a socket of its own; any reply with its id is a sign of life, whatever its code. Over TLS it is an exchange that
+A probe is a question for NS over a socket of its own; any reply with its id is a sign of life, whatever its code. Over TLS and QUIC it is an exchange that
 nobody waits for, on a connection of its own.
 """
 from libc.errno cimport EAGAIN, EINPROGRESS, errno
@@ -14,7 +14,7 @@ from fastdns.api.random cimport random_next
 from fastdns.api.network cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_DGRAM, SOCK_STREAM, close, connect, recv, send, sockaddr
 from fastdns.plugins.forward._connection cimport connection_begin, connection_suspect
 from fastdns.plugins.forward._system cimport socket_connected, socket_error
-from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, Exchange, Peer, Probe, Settings, WAY_TCP, exchange_give, exchange_take,
+from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, Exchange, Peer, Probe, Settings, WAY_CONNECTION, exchange_give, exchange_take,
                                                 upstream_alive, upstream_socket)
 
 cdef enum:
@@ -61,7 +61,7 @@ cdef void close_probe(Probe *probe) noexcept nogil:
     cdef Exchange *e = probe.exchange
     if e != NULL:
         probe.exchange = NULL
-        if e.way == WAY_TCP:
+        if e.way == WAY_CONNECTION:
             connection_suspect(e)
         probe.peer.share.leave(e)
         exchange_give(e)

@@ -1,7 +1,7 @@
 """HTTP/2 (RFC 9113) to an upstream, by libnghttp2: one session a connection, one stream a question."""
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t
-from fastdns.plugins.forward._nghttp2 cimport nghttp2_nv
+from fastdns.api.http cimport nghttp2_nv
 from fastdns.plugins.forward._upstream cimport Framing, HttpStream
 
 cdef const Framing *HTTP2_FRAMING

@@ -21,7 +21,7 @@ cdef void taps_tell(Tap **taps, uint32_t count, Exchange *e, const uint8_t *pack
     clock_gettime(CLOCK_REALTIME, &now)
     memset(&query, 0, sizeof(Tapped))
     query.type = TAP_FORWARDER_QUERY
-    query.udp = e.way == WAY_UDP
+    query.udp = e.way == WAY_UDP or e.upstream.quic != NULL
     address_from_socket(&upstream, <const sockaddr_in6 *>e.upstream.address)
     query.response_address = &upstream
     if own_address(e.socket.source.fd if e.way == WAY_UDP else e.connection.source.fd, &own):

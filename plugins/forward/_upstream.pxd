@@ -2,14 +2,16 @@
 
 An `Upstream` belongs to an instance of forward and is shared by all workers. A worker keeps for each instance a `Share` with one `Peer` an upstream: its
 sockets and connections. An `Exchange` is one question under way; the queries that wait for it hang from it. Below it stand the
-ways to an upstream (_datagram, _connection), which know nothing of policies and report through `Share.answered` and `Share.failed`.
+ways to an upstream (_datagram, _connection), which know nothing of policies and report through `Share.answered` and `Share.failed`. What a connection
+stands on, TCP with or without TLS or QUIC, is its `Transport` (_tcp, _doq).
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int32_t, int64_t
 from fastdns.api.query cimport ERROR_MAX, Query
 from fastdns.api.worker cimport WORKERS_MAX, Flush, Source, Timer, Worker
 from fastdns.api.metrics cimport Buckets
 from fastdns.api.network cimport iovec, mmsghdr
-from fastdns.plugins.forward._nghttp2 cimport nghttp2_session
+from fastdns.api.http cimport nghttp2_session
+from fastdns.api.quic cimport QuicClient, QuicClientConnection, QuicTicket
 from fastdns.api.tls cimport TlsContext, TlsSession, TlsStream
 
 cdef enum:
@@ -40,11 +42,19 @@ cdef enum Protocol:                 # of an upstream, as the Corefile has it
     PROTOCOL_TLS
     PROTOCOL_HTTPS
     PROTOCOL_GRPC
+    PROTOCOL_QUIC
+
+cdef enum:                          # labels `proto` of metrics
+    PROTO_UDP
+    PROTO_TCP
+    PROTO_TLS
+    PROTO_QUIC
+    PROTOS
 
 cdef enum Way:                      # how a question travels
     WAY_NONE
     WAY_UDP
-    WAY_TCP                         # a connection, with or without TLS
+    WAY_CONNECTION
     WAY_SHARED                       # over the connection of another worker
     WAY_PAUSE                       # before the next attempt
 
@@ -58,8 +68,10 @@ cdef struct Socket
 cdef struct Connection
 cdef struct Exchange
 cdef struct Probe
+cdef struct Transport
 cdef struct Framing
 cdef struct HttpStream
+cdef struct Doq
 
 cdef struct HttpService:            # what is asked over HTTP: DNS over HTTPS, or gRPC
     # Submits the request of a question (http2_submit). -1: out of memory.
@@ -75,6 +87,8 @@ cdef struct Upstream:
     uint8_t protocol                # Protocol
     uint8_t listed                  # position in the configuration
     TlsContext *tls                 # borrowed from the instance; NULL: clear text
+    QuicClient *quic                # borrowed likewise; NULL: not QUIC
+    const Transport *transport      # of connections
     const char *server_name         # that its certificate has to name; borrowed likewise
     const HttpService *service      # NULL: no HTTP
     const char *authority           # of HTTP, borrowed likewise
@@ -88,8 +102,8 @@ cdef struct Upstream:
     # ---- metric cells ----
     uint32_t duration               # RCODE_CELLS histograms in a row
     uint32_t failures
-    uint32_t hits[3]                # udp, tcp, tcp-tls
-    uint32_t misses[3]
+    uint32_t hits[PROTOS]
+    uint32_t misses[PROTOS]
 
 cdef struct Settings:               # of an instance
     Upstream *upstreams
@@ -161,11 +175,12 @@ cdef struct Peer:                   # a worker's way to an upstream
     Flush flush
     int64_t replied                 # when the last reply came, ns
     int64_t quiet                   # when the first question since then was sent; 0: none was
-    # ---- TCP, TLS ----
+    # ---- connections ----
     Connection *connections         # list, oldest first
     Connection *last
     uint32_t connection_count
     TlsSession session              # of the connection made last: the next one resumes it
+    QuicTicket ticket               # likewise
     uint32_t depth                  # questions that a connection takes, once known; 0: CONNECTION_DEPTH
     uint32_t shared_requests                 # questions with another worker
 
@@ -182,12 +197,21 @@ cdef struct Socket:                 # a UDP socket
     uint8_t busy                # its replies are being handed out
     uint16_t slots[SOCKET_SLOTS]    # numbers of exchanges by the low bits of their id
 
+cdef struct Transport:              # what a connection stands on
+    int socket_type
+    const char *network             # as Go's errors have it
+    bint (*begin)(Connection *c) noexcept nogil                 # the socket is connecting; False: out of memory
+    void (*ready)(Source *source, Worker *worker, uint32_t events) noexcept nogil
+    void (*flush)(Connection *c) noexcept nogil                 # sends what is to be sent; the connection may be gone afterwards
+    void (*end)(Connection *c) noexcept nogil                   # before the socket is closed
+
 cdef struct Framing:                # how questions and replies stand on a connection
     # Puts a question behind what is to be sent. -1: e.error says why.
     int (*write)(Connection *c, Exchange *e) noexcept nogil
     # Hands out the replies in octets that came: how many of them are done with, the others come again with more behind them; -1: c.failure says why.
     int64_t (*read)(Connection *c, uint8_t *octets, uint32_t size) noexcept nogil
     uint32_t depth                      # questions at a time
+    uint8_t independent                 # one slow reply holds up no other
     # ---- NULL where there is nothing to do ----
     bint (*begin)(Connection *c) noexcept nogil                 # the connection is open; False: out of memory
     int (*fill)(Connection *c) noexcept nogil                   # puts more into c.out, which is empty; -1: c.failure says why
@@ -216,7 +240,7 @@ cdef struct HttpStream:             # one request on a connection of HTTP/2; on 
     uint8_t inner[HTTP_BODY_INLINE]
     char message[128]               # grpc-message, as it came, cut
 
-cdef struct Connection:             # over TCP, or TLS over TCP
+cdef struct Connection:             # over TCP, TLS or QUIC
     Source source
     Peer *peer
     Connection *next            # of the peer's, oldest first, or of free ones
@@ -230,6 +254,7 @@ cdef struct Connection:             # over TCP, or TLS over TCP
     int64_t used                # when it last became idle
     int64_t heard               # when octets came last
     uint32_t waiting            # exchanges
+    uint32_t withheld           # of them, those whose questions wait until the upstream takes more
     uint8_t connected
     uint8_t open                # and the handshake is done: questions leave
     uint8_t retired             # takes no more questions
@@ -247,6 +272,23 @@ cdef struct Connection:             # over TCP, or TLS over TCP
     nghttp2_session *session    # of HTTP/2
     HttpStream *streams         # list
     uint16_t current            # HTTP/1.1: number of the exchange under way
+    Doq *doq                    # of QUIC
+
+cdef struct Partial:                # the beginning of a reply over QUIC
+    uint32_t size
+    uint32_t used
+    uint8_t octets[1]           # in truth as many as `size`
+
+cdef struct Doq:                    # DNS over QUIC on a connection; places are those of Connection.slots
+    QuicClientConnection quic
+    Timer timer
+    uint32_t opened             # streams
+    uint32_t unacknowledged     # datagrams that came since packets were sent
+    uint32_t streams[CONNECTION_SLOTS]      # number of the stream, from 1; 0: it has none yet
+    uint32_t sent[CONNECTION_SLOTS]         # octets of the question that have left
+    uint8_t withheld[CONNECTION_SLOTS]
+    uint8_t places[CONNECTION_SLOTS]        # by the low bits of a stream's number, where nothing newer has them
+    Partial *partial[CONNECTION_SLOTS]
 
 cdef struct Exchange:
     Share *share
@@ -319,6 +361,9 @@ cdef Stock *stocks[WORKERS_MAX]
 cdef inline Peer *upstream_peer(Share *share, const Upstream *upstream) noexcept nogil:
     return &share.peers[upstream - share.settings.upstreams]
 
+cdef inline bint upstream_encrypts(const Upstream *upstream) noexcept nogil:
+    return upstream.tls != NULL or upstream.quic != NULL
+
 cdef inline Exchange *stock_exchange(Stock *stock, uint32_t number) noexcept nogil:
     return &stock.chunks[(number - 1) >> 6][(number - 1) & 63]
 
@@ -333,7 +378,7 @@ cdef void exchange_unwait(Exchange *e) noexcept nogil
 cdef void exchange_returned(Exchange *e, const uint8_t *reply, uint32_t size, const char *error) noexcept nogil
 # Sets e.error as Go words it: OPERATION NETWORK LOCAL->UPSTREAM: WHAT, with local the address of fd (-1: none, "" before it is bound).
 cdef void upstream_error(Exchange *e, const char *operation, const char *network, int fd, const char *call, int error) noexcept nogil
-# Its network, as Go's errors have it.
+# The network of its connections, as Go's errors have it.
 cdef const char *upstream_network(const Upstream *upstream) noexcept nogil
 # A socket of the instance: made, bound to the source address, not connected. -1 and errno.
 cdef int upstream_socket(const Settings *settings, const Upstream *upstream, int type) noexcept nogil

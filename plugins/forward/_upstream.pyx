@@ -146,7 +146,9 @@ cdef void exchange_returned(Exchange *e, const uint8_t *reply, uint32_t size, co
 
 
 cdef const char *upstream_network(const Upstream *upstream) noexcept nogil:
-    return b"unix" if (<const sockaddr *>upstream.address).sa_family == AF_UNIX else b"tcp"
+    if (<const sockaddr *>upstream.address).sa_family == AF_UNIX:
+        return b"unix"
+    return upstream.transport.network
 
 
 cdef int upstream_socket(const Settings *settings, const Upstream *upstream, int type) noexcept nogil:

@@ -9,6 +9,7 @@ import struct
 from fastdns.corefile.address import is_address, join_host_port, nameservers, split_address, strip_scope
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import DEFAULT_PORTS, is_domain_name, split_transport
+from fastdns.engine.quic import is_available
 from fastdns.plugins.forward.options import TARGETS_MAX, Options
 
 __all__ = ["Target", "pack_address", "targets"]
@@ -18,7 +19,7 @@ RESOLVE_TIMEOUT = 2.0
 
 
 class Target:
-    """An upstream: a scheme (dns, tls, https), an address without brackets, a port, and the name its certificate must have."""
+    """An upstream: a scheme (dns, tls, https, quic), an address without brackets, a port, and the name its certificate must have."""
 
     __slots__ = ("host", "port", "scheme", "servername")
 
@@ -59,10 +60,10 @@ def targets(options: Options) -> list[Target]:
     """The upstreams of an instance, without duplicates. Raises ValueError."""
     if len(options.targets) > TARGETS_MAX:
         raise ValueError(f"more than {TARGETS_MAX} TOs configured: {len(options.targets)}")
-    found: dict[str, Target] = {}
+    found: dict[tuple[bool, str], Target] = {}
     for text in options.targets:
         for target in _parse(text, options):
-            found.setdefault(target.text, target)
+            found.setdefault((target.scheme == "quic", target.text), target)  # TLS and QUIC may stand on one number of port
     if not found:
         raise ValueError("no valid upstream addresses found")
     for target in found.values():
@@ -76,15 +77,17 @@ def targets(options: Options) -> list[Target]:
 
 def _parse(text: str, options: Options) -> list[Target]:
     scheme, rest = split_transport(text)
-    if scheme not in ("dns", "tls", "https"):
+    if scheme not in ("dns", "tls", "https", "quic"):
         raise ValueError(f"'{scheme}' is not supported as a destination protocol in forward: {text}")
+    if scheme == "quic" and not is_available():
+        raise ValueError(f"quic:// is not in this build: install cargo, then make quic and make: {text}")
     if not rest:
         raise ValueError(f"invalid address: {quoted(text)}")
     if scheme == "https" and "/" in rest:
         raise ValueError(f"paths are not allowed in HTTPS upstream addresses (the /dns-query path is used by default): {text}")
     name = ""
     host, port = _host_and_port(rest, DEFAULT_PORTS[scheme])
-    if scheme == "tls" and "%" in rest:
+    if scheme in ("tls", "quic") and "%" in rest:
         rest, name = _split_servername(rest)
         host, port = _host_and_port(rest, DEFAULT_PORTS[scheme])
     if is_address(strip_scope(host)):

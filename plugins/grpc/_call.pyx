@@ -5,7 +5,7 @@ from libc.string cimport memcpy, strcmp
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.wire cimport HEADER_SIZE, store32
 from fastdns.plugins.forward._http2 cimport http2_field, http2_submit
-from fastdns.plugins.forward._nghttp2 cimport nghttp2_nv
+from fastdns.api.http cimport http_digit, nghttp2_nv
 from fastdns.plugins.forward._upstream cimport Exchange, HttpService, HttpStream, exchange_returned
 
 cdef enum:
@@ -65,8 +65,8 @@ cdef void decode_percent(char *text) noexcept nogil:
     while text[0]:
         octet = <uint8_t>text[0]
         if octet == c'%':
-            high = digit(text[1])
-            low = digit(text[2]) if high >= 0 else -1
+            high = http_digit(<uint8_t>text[1])
+            low = http_digit(<uint8_t>text[2]) if high >= 0 else -1
             if low >= 0:
                 octet = <uint8_t>(16 * high + low)
                 text += 2
@@ -75,13 +75,6 @@ cdef void decode_percent(char *text) noexcept nogil:
             out += 1
         text += 1
     out[0] = 0
-
-
-cdef inline int digit(char octet) noexcept nogil:
-    if c'0' <= octet <= c'9':
-        return octet - c'0'
-    octet |= 32
-    return octet - c'a' + 10 if c'a' <= octet <= c'f' else -1
 
 
 cdef bint check_status(HttpStream *stream, Exchange *e) noexcept nogil:

@@ -1,5 +1,5 @@
-"""Heads of HTTP/1.1 requests (RFC 9112): the one parser of them."""
-from libc.stdint cimport uint8_t, uint32_t, int64_t
+"""Heads of HTTP/1.1 (RFC 9112), of requests and of responses: the one parser of them."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 
 cdef enum:
     HEAD_INCOMPLETE = 0
@@ -7,10 +7,12 @@ cdef enum:
 
 cdef struct HttpHead:               # all pointers into the octets that were parsed
     uint32_t length                 # octets of the head, with the empty line
+    # ---- of a request ----
     const uint8_t *method
     uint32_t method_length
     const uint8_t *target
     uint32_t target_length
+    # ---- of both ----
     uint32_t fields                 # octets of names and values, and 32 for each field
     uint8_t minor                   # of HTTP/1.x
     uint8_t close                   # the connection ends after the response
@@ -21,6 +23,8 @@ cdef struct HttpHead:               # all pointers into the octets that were par
 
 # HEAD_INCOMPLETE while the octets may become a head, HEAD_COMPLETE, or 400, 501, 505.
 cdef int http_parse_head(const uint8_t *octets, uint32_t size, HttpHead *head) noexcept nogil
+# The head of a response, likewise: HEAD_INCOMPLETE, HEAD_COMPLETE, or what else it is none.
+cdef int http_parse_status(const uint8_t *octets, uint32_t size, HttpHead *head, uint16_t *status) noexcept nogil
 # The path of a target, with or without scheme and authority before it (3.2.2), and its query ("" for none). False: there is none.
 cdef bint http_split_target(const uint8_t *target, uint32_t length, const uint8_t **path, uint32_t *path_length, const uint8_t **query,
                             uint32_t *query_length) noexcept nogil

@@ -1,6 +1,6 @@
-"""Heads of HTTP/1.1 requests. The contract is in engine/http/head.pxd."""
-from libc.stdint cimport uint8_t, uint32_t, int64_t
-from libc.string cimport memchr, memmove, strlen
+"""Heads of HTTP/1.1. The contract is in engine/http/head.pxd."""
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
+from libc.string cimport memchr, memcmp, memmove, strlen
 
 cdef extern from "<string.h>" nogil:
     void *memmem(const void *where, size_t length, const void *what, size_t size)
@@ -28,21 +28,44 @@ for _i in range(256):
 cdef int http_parse_head(const uint8_t *octets, uint32_t size, HttpHead *head) noexcept nogil:
     cdef const uint8_t *end = <const uint8_t *>memmem(octets, size, b"\r\n\r\n", 4)
     cdef const uint8_t *at
-    cdef const uint8_t *line
     cdef int status
     if end == NULL:
         return HEAD_INCOMPLETE if may_begin(octets, size) else 400
     head.length = <uint32_t>(end + 4 - octets)
+    at = <const uint8_t *>memchr(octets, c'\r', head.length)
+    status = parse_line(octets, at, head)
+    return parse_fields(at, end + 2, head) if status == HEAD_COMPLETE else status
+
+
+cdef int http_parse_status(const uint8_t *octets, uint32_t size, HttpHead *head, uint16_t *status) noexcept nogil:
+    """HTTP/1.x STATUS REASON"""
+    cdef const uint8_t *end = <const uint8_t *>memmem(octets, size, b"\r\n\r\n", 4)
+    cdef uint32_t i
+    if memcmp(octets, b"HTTP/1.", min(size, <uint32_t>7)) != 0:
+        return 400
+    if end == NULL:
+        return HEAD_INCOMPLETE
+    head.length = <uint32_t>(end + 4 - octets)
+    if head.length < 16 or not c'0' <= octets[7] <= c'9' or octets[8] != c' ':
+        return 400
+    head.minor = octets[7] - c'0'
+    status[0] = 0
+    for i in range(9, 12):
+        if not c'0' <= octets[i] <= c'9':
+            return 400
+        status[0] = 10 * status[0] + octets[i] - c'0'
+    return parse_fields(<const uint8_t *>memchr(octets, c'\r', head.length), end + 2, head)
+
+
+cdef int parse_fields(const uint8_t *at, const uint8_t *end, HttpHead *head) noexcept nogil:
+    """at: the end of the first line; end: the empty line."""
+    cdef const uint8_t *line
+    cdef int status
     head.fields = 0
     head.hosts = 0
     head.chunked = head.expects = 0
     head.content_length = -1
-    at = <const uint8_t *>memchr(octets, c'\r', head.length)
-    status = parse_line(octets, at, head)
-    if status != HEAD_COMPLETE:
-        return status
     head.close = head.minor == 0
-    end += 2
     while at + 2 < end:
         if at[1] != c'\n':
             return 400

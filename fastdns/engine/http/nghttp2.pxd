@@ -19,6 +19,7 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
         NGHTTP2_PUSH_PROMISE
         NGHTTP2_GOAWAY
         NGHTTP2_HCAT_REQUEST
+        NGHTTP2_SETTINGS_ENABLE_PUSH
         NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS
         NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE
         NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES
@@ -32,6 +33,7 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
         NGHTTP2_ERR_BAD_CLIENT_MAGIC
         NGHTTP2_ERR_CALLBACK_FAILURE
         NGHTTP2_ERR_NOMEM
+        NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE
         NGHTTP2_ERR_FATAL
 
     ctypedef struct nghttp2_session_callbacks:
@@ -91,6 +93,8 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
     int nghttp2_option_new(nghttp2_option **option)
     void nghttp2_option_set_no_auto_window_update(nghttp2_option *option, int value)
     void nghttp2_option_set_no_closed_streams(nghttp2_option *option, int value)
+    void nghttp2_option_set_peer_max_concurrent_streams(nghttp2_option *option, uint32_t count)
+    int nghttp2_session_client_new2(nghttp2_session **session, const nghttp2_session_callbacks *callbacks, void *data, const nghttp2_option *option)
     int nghttp2_session_server_new3(nghttp2_session **session, const nghttp2_session_callbacks *callbacks, void *data, const nghttp2_option *option,
                                     nghttp2_mem *memory)
     void nghttp2_session_del(nghttp2_session *session)
@@ -106,6 +110,10 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
     int nghttp2_session_consume_stream(nghttp2_session *session, int32_t stream, size_t size)
     int nghttp2_session_terminate_session(nghttp2_session *session, uint32_t error)
     int nghttp2_submit_settings(nghttp2_session *session, uint8_t flags, const nghttp2_settings_entry *entries, size_t count)
+    int32_t nghttp2_submit_request(nghttp2_session *session, const void *priority, const nghttp2_nv *fields, size_t count,
+                                   const nghttp2_data_provider *provider, void *data)
     int nghttp2_submit_response(nghttp2_session *session, int32_t stream, const nghttp2_nv *fields, size_t count, const nghttp2_data_provider *provider)
     int nghttp2_submit_trailer(nghttp2_session *session, int32_t stream, const nghttp2_nv *fields, size_t count)
     int nghttp2_submit_rst_stream(nghttp2_session *session, uint8_t flags, int32_t stream, uint32_t error)
+    const char *nghttp2_strerror(int error)
+    const char *nghttp2_http2_strerror(uint32_t error)

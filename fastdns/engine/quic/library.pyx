@@ -1,16 +1,26 @@
-"""BoringSSL's contexts of servers, and the table of quiche's functions. The contract is in engine/quic/quiche.pxd.
+"""BoringSSL's contexts of servers and clients, and the table of quiche's functions. The contract is in engine/quic/quiche.pxd.
 
 The one module that is linked with quiche and BoringSSL: nothing else sees a symbol of theirs.
 """
 import os
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy, strdup, strlen
+from libc.string cimport memcmp, memcpy, memset, strdup, strlen
 from posix.fcntl cimport O_APPEND, O_CLOEXEC, O_CREAT, O_WRONLY, open
 from posix.unistd cimport close, write
-from fastdns.engine.quic.quiche cimport VERIFIER_SIZE, Context, quiche, quiche_config, quiche_conn, quiche_h3_config
+from fastdns.engine.quic.boringssl cimport (CRYPTO_EX_DATA, SSL, SSL_CTX, SSL_CTX_get0_param, SSL_CTX_sess_set_new_cb, SSL_CTX_set_alpn_protos,
+                                            SSL_CTX_set_session_cache_mode, SSL_CTX_up_ref, SSL_SESSION, SSL_SESSION_free, SSL_SESS_CACHE_CLIENT,
+                                            SSL_SESS_CACHE_NO_INTERNAL, SSL_alert_desc_string_long, SSL_get0_param, SSL_get_ex_data,
+                                            SSL_get_ex_new_index, SSL_get_verify_result, SSL_set1_host, SSL_set_ex_data, SSL_set_hostflags,
+                                            SSL_set_session, SSL_set_tlsext_host_name, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT,
+                                            X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, X509_VERIFY_PARAM_set1_ip_asc, X509_VERIFY_PARAM_set_flags,
+                                            X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_INVALID_CALL, X509_V_ERR_IP_ADDRESS_MISMATCH, X509_V_FLAG_PARTIAL_CHAIN,
+                                            X509_V_OK, X509_verify_cert_error_string)
+from fastdns.engine.quic.quiche cimport VERIFIER_SIZE, Context, QuicTicket, quic_handshake, quic_session, quiche, quiche_config, quiche_conn, quiche_h3_config
 from fastdns.system.socket cimport sockaddr, socklen_t
+from fastdns.tls.stores import system_store
 
 cdef extern from *:
     """
@@ -28,15 +38,9 @@ cdef extern from *:
 
     static enum ssl_verify_result_t take_any(SSL *ssl, uint8_t *alert) { return ssl_verify_ok; }
     """
-    ctypedef struct SSL:
-        pass
-    ctypedef struct SSL_CTX:
-        pass
     ctypedef struct SSL_METHOD:
         pass
     ctypedef struct EVP_MD:
-        pass
-    ctypedef struct CRYPTO_EX_DATA:
         pass
     ctypedef struct Names "STACK_OF(X509_NAME)":
         pass
@@ -130,6 +134,9 @@ cdef extern from *:
     void *quiche_conn_is_draining
     void *quiche_conn_is_closed
     void *quiche_conn_local_error
+    void *quiche_conn_peer_error
+    void *quiche_conn_is_timed_out
+    void *quiche_conn_peer_streams_left_bidi
     void *quiche_conn_scids_left
     void *quiche_conn_new_scid
     void *quiche_conn_retired_scids
@@ -346,6 +353,110 @@ cdef quiche_h3_config *h3_config_new(uint64_t fields_size) noexcept nogil:
     return config
 
 
+# ---- clients ----
+
+cdef int ticket_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL)
+
+
+cdef int keep_session(SSL *ssl, SSL_SESSION *session) noexcept nogil:
+    """The server has sent a ticket: the newest one is resumed. 1: the session is ours."""
+    cdef QuicTicket *ticket = <QuicTicket *>SSL_get_ex_data(ssl, ticket_index)
+    ticket_forget(ticket)
+    ticket.session = <quic_session *>session
+    ticket.context = SSL_get_SSL_CTX(ssl)
+    SSL_CTX_up_ref(<SSL_CTX *>ticket.context)
+    return 1
+
+
+cdef void ticket_forget(QuicTicket *ticket) noexcept nogil:
+    if ticket.session != NULL:
+        SSL_SESSION_free(<SSL_SESSION *>ticket.session)
+        SSL_CTX_free(<SSL_CTX *>ticket.context)
+        memset(ticket, 0, sizeof(QuicTicket))
+
+
+cdef Context *client_context_new(bytes certificate, bytes key, bytes authority, bytes application) except NULL:
+    """The files are paths, b"" for none."""
+    cdef SSL_CTX *tls = SSL_CTX_new(TLS_method())
+    cdef Context *context = <Context *>calloc(1, sizeof(Context))
+    if tls == NULL or context == NULL or SSL_CTX_set_ex_data(tls, context_index, context) != 1:
+        free(context)
+        if tls != NULL:
+            SSL_CTX_free(tls)
+        raise MemoryError
+    context.context = tls
+    context.alpn[0] = <uint8_t>len(application)
+    memcpy(&context.alpn[1], <const char *>application, len(application))
+    try:
+        SSL_CTX_set_default_passwd_cb(tls, no_password)
+        if certificate:
+            check(SSL_CTX_use_certificate_chain_file(tls, certificate))
+            check(SSL_CTX_use_PrivateKey_file(tls, key, SSL_FILETYPE_PEM))
+        trust_servers(tls, authority)
+        SSL_CTX_set_verify(tls, SSL_VERIFY_PEER, NULL)
+        check(SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION))
+        check(SSL_CTX_set_alpn_protos(tls, context.alpn, context.alpn[0] + 1) == 0)
+        SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL)
+        SSL_CTX_sess_set_new_cb(tls, keep_session)
+    except BaseException:
+        SSL_CTX_free(tls)
+        raise
+    return context
+
+
+cdef int trust_servers(SSL_CTX *tls, bytes authority) except -1:
+    """The CAs of a file, root or not as in Go, or those of the system; without any nobody is trusted."""
+    cdef bytes file = authority
+    cdef bytes folder = b""
+    if not file:
+        file, folder = (os.fsencode(path) for path in system_store())
+    if file or folder:
+        check(SSL_CTX_load_verify_locations(tls, <const char *>file if file else NULL, <const char *>folder if folder else NULL))
+    return check(X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(tls), X509_V_FLAG_PARTIAL_CHAIN))
+
+
+cdef quiche_conn *connect(const uint8_t *id, size_t id_length, const sockaddr *local, socklen_t local_length, const sockaddr *peer, socklen_t peer_length,
+                          const quiche_config *config, Context *context, const char *server_name, QuicTicket *ticket,
+                          quic_handshake **handshake) noexcept nogil:
+    """A ticket is used once, and for the context that it was given to: another one may show another certificate, or trust others."""
+    cdef SSL *ssl = SSL_new(<SSL_CTX *>context.context)
+    if ssl == NULL:
+        return NULL
+    if not name_server(ssl, server_name) or SSL_set_ex_data(ssl, ticket_index, ticket) != 1:
+        ERR_clear_error()
+        SSL_free(ssl)
+        return NULL
+    if ticket.session != NULL and ticket.context == context.context:
+        SSL_set_session(ssl, <SSL_SESSION *>ticket.session)
+    ticket_forget(ticket)
+    handshake[0] = <quic_handshake *>ssl
+    return quiche_conn_new_with_tls(id, id_length, NULL, 0, local, local_length, peer, peer_length, config, ssl, False)
+
+
+cdef bint name_server(SSL *ssl, const char *server_name) noexcept nogil:
+    """What its certificate has to be for: an address, or a name, which it is told too."""
+    if server_name[0] == 0 or X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server_name) == 1:
+        return True
+    ERR_clear_error()
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT)
+    return SSL_set_tlsext_host_name(ssl, server_name) == 1 and SSL_set1_host(ssl, server_name) == 1
+
+
+cdef bint verify_failure(quic_handshake *handshake, const char *server_name, char *out, size_t size) noexcept nogil:
+    cdef long result = SSL_get_verify_result(<SSL *>handshake)
+    if result == X509_V_OK or result == X509_V_ERR_INVALID_CALL:       # of a certificate that never came
+        return False
+    if result == X509_V_ERR_HOSTNAME_MISMATCH or result == X509_V_ERR_IP_ADDRESS_MISMATCH:
+        snprintf(out, size, b"tls: failed to verify certificate: %s, certificate is not valid for '%s'", X509_verify_cert_error_string(result), server_name)
+    else:
+        snprintf(out, size, b"tls: failed to verify certificate: %s", X509_verify_cert_error_string(result))
+    return True
+
+
+cdef const char *alert_text(int alert) noexcept nogil:
+    return SSL_alert_desc_string_long(alert)
+
+
 cdef inline void put(void *place, void *function) noexcept:
     (<void **>place)[0] = function
 
@@ -359,6 +470,11 @@ put(&quiche.h3_config_free, <void *>quiche_h3_config_free)
 put(&quiche.context_free, <void *>context_free)
 put(&quiche.authenticate, <void *>authenticate)
 put(&quiche.accept, <void *>accept)
+put(&quiche.client_context_new, <void *>client_context_new)
+put(&quiche.connect, <void *>connect)
+put(&quiche.ticket_forget, <void *>ticket_forget)
+put(&quiche.verify_failure, <void *>verify_failure)
+put(&quiche.alert_text, <void *>alert_text)
 put(&quiche.header_info, quiche_header_info)
 put(&quiche.version_is_supported, quiche_version_is_supported)
 put(&quiche.negotiate_version, quiche_negotiate_version)
@@ -380,6 +496,9 @@ put(&quiche.is_established, quiche_conn_is_established)
 put(&quiche.is_draining, quiche_conn_is_draining)
 put(&quiche.is_closed, quiche_conn_is_closed)
 put(&quiche.local_error, quiche_conn_local_error)
+put(&quiche.peer_error, quiche_conn_peer_error)
+put(&quiche.is_timed_out, quiche_conn_is_timed_out)
+put(&quiche.streams_left, quiche_conn_peer_streams_left_bidi)
 put(&quiche.ids_left, quiche_conn_scids_left)
 put(&quiche.new_id, quiche_conn_new_scid)
 put(&quiche.retired_ids, quiche_conn_retired_scids)

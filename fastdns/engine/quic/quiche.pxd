@@ -20,6 +20,8 @@ cdef extern from *:
     typedef struct quiche_connection_id_iter quiche_connection_id_iter;
     typedef struct quiche_path_event quiche_path_event;
     typedef struct quiche_stream_iter quiche_stream_iter;
+    typedef struct quic_handshake quic_handshake;
+    typedef struct quic_session quic_session;
     typedef struct quiche_h3_config quiche_h3_config;
     typedef struct quiche_h3_conn quiche_h3_conn;
     typedef struct quiche_h3_event quiche_h3_event;
@@ -42,6 +44,10 @@ cdef extern from *:
     ctypedef struct quiche_path_event:
         pass
     ctypedef struct quiche_stream_iter:
+        pass
+    ctypedef struct quic_handshake:     # an SSL of BoringSSL
+        pass
+    ctypedef struct quic_session:       # an SSL_SESSION
         pass
     ctypedef struct quiche_h3_config:
         pass
@@ -90,10 +96,14 @@ cdef enum H3Event:
 
 ctypedef int (*field_func)(uint8_t *name, size_t name_length, uint8_t *value, size_t value_length, void *argument) noexcept nogil
 
-cdef struct Context:                    # of servers; it goes with the last connection that has it
+cdef struct Context:                    # it goes with the last connection that has it
     void *context                       # an SSL_CTX of BoringSSL
     char *keylog                        # path, or NULL
     uint8_t alpn[8]                     # the protocol, with its length in front
+
+cdef struct QuicTicket:                 # a session that a client's next connection to the same server resumes
+    quic_session *session               # NULL: none
+    void *context                       # the SSL_CTX that it belongs to, held
 
 cdef struct Quiche:
     # ---- configuration; from a control thread ----
@@ -106,6 +116,18 @@ cdef struct Quiche:
                        uint64_t unidirectional, uint64_t receive_size, uint64_t send_size) noexcept nogil
     quiche_h3_config *(*h3_config_new)(uint64_t fields_size) noexcept nogil
     void (*h3_config_free)(quiche_h3_config *config) noexcept nogil
+    # ---- clients ----
+    # With the GIL: paths of certificate, key and CAs, b"" for none, and the protocol of ALPN. As context_new.
+    Context *(*client_context_new)(bytes certificate, bytes key, bytes authority, bytes application) except NULL
+    # server_name: an address or a host name that the certificate has to be for. The ticket, which is used up, gets those that the server sends; it
+    # outlives the connection. handshake: for verify_failure.
+    quiche_conn *(*connect)(const uint8_t *id, size_t id_length, const sockaddr *local, socklen_t local_length, const sockaddr *peer,
+                            socklen_t peer_length, const quiche_config *config, Context *context, const char *server_name, QuicTicket *ticket,
+                            quic_handshake **handshake) noexcept nogil
+    void (*ticket_forget)(QuicTicket *ticket) noexcept nogil
+    # Why the server's certificate was not taken; False: it was, or there was none.
+    bint (*verify_failure)(quic_handshake *handshake, const char *server_name, char *out, size_t size) noexcept nogil
+    const char *(*alert_text)(int alert) noexcept nogil
     # ---- packets without a connection ----
     int (*header_info)(const uint8_t *octets, size_t length, size_t id_length, uint32_t *version, uint8_t *type, uint8_t *source, size_t *source_length,
                        uint8_t *destination, size_t *destination_length, uint8_t *token, size_t *token_length) noexcept nogil
@@ -138,6 +160,9 @@ cdef struct Quiche:
     c_bool (*is_draining)(const quiche_conn *conn) noexcept nogil
     c_bool (*is_closed)(const quiche_conn *conn) noexcept nogil
     c_bool (*local_error)(const quiche_conn *conn, c_bool *application, uint64_t *code, const uint8_t **reason, size_t *length) noexcept nogil
+    c_bool (*peer_error)(const quiche_conn *conn, c_bool *application, uint64_t *code, const uint8_t **reason, size_t *length) noexcept nogil
+    c_bool (*is_timed_out)(const quiche_conn *conn) noexcept nogil
+    uint64_t (*streams_left)(const quiche_conn *conn) noexcept nogil    # bidirectional ones that the peer allows to open
     size_t (*ids_left)(quiche_conn *conn) noexcept nogil
     int (*new_id)(quiche_conn *conn, const uint8_t *id, size_t length, const uint8_t *reset_token, c_bool retire, uint64_t *sequence) noexcept nogil
     size_t (*retired_ids)(const quiche_conn *conn) noexcept nogil

@@ -105,6 +105,10 @@ def test_properties(line: str, wanted: dict[str, object]) -> None:
         ("forward . /no/such/file", 'not an IP address, file, or valid domain: "/no/such/file"'),
         ("forward . tls://192.0.2.1%a.test {\n tls_servername b.test\n}", "both forward ('b.test') and proxy level ('a.test')"),
         ("forward . tls://192.0.2.1 {\n tls /no/such/ca.pem\n}", "o such file"),
+        ("forward . quic://", 'invalid address: "quic://"'),
+        ("forward . quic://192.0.2.1/dns", 'not an IP address, file, or valid domain: "quic://192.0.2.1/dns"'),
+        ("forward . quic://192.0.2.1%a.test {\n tls_servername b.test\n}", "both forward ('b.test') and proxy level ('a.test')"),
+        ("forward . quic://192.0.2.1 {\n tls /no/such/ca.pem\n}", "o such file"),
     ],
 )
 def test_refused(text: str, message: str) -> None:
@@ -127,6 +131,9 @@ def test_refused(text: str, message: str) -> None:
         ("tls://192.0.2.1%a.test", ["tls://192.0.2.1:853%a.test"]),
         ("https://192.0.2.1", ["https://192.0.2.1:443"]),
         ("https://[2001:db8::1]:8443", ["https://[2001:db8::1]:8443"]),
+        ("quic://192.0.2.1", ["quic://192.0.2.1:853"]),
+        ("quic://[2001:db8::1%a.test]:8853", ["quic://[2001:db8::1]:8853%a.test"]),
+        ("tls://192.0.2.1 quic://192.0.2.1 quic://192.0.2.1:853", ["tls://192.0.2.1:853", "quic://192.0.2.1:853"]),
         ("192.0.2.1 tls://192.0.2.1:53 192.0.2.2", ["dns://192.0.2.1:53", "dns://192.0.2.2:53"]),
         ("localhost:5353 {\n resolver 127.0.0.1\n}", None),
     ],
