@@ -1,4 +1,4 @@
-"""QUIC on the workers: DNS over QUIC (RFC 9250) and DNS over HTTP/3 (RFC 8484, RFC 9114)."""
+"""QUIC on the workers: DNS over QUIC (RFC 9250) and DNS over HTTP/3 (RFC 8484, RFC 9114), and connections to servers."""
 
 __all__ = ["is_available"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import struct
 import threading
 import time
@@ -19,7 +20,7 @@ from tests.certificates import write_certificates
 from tests.plugins.forward.test_forward import GIVE_UP, corefile, metrics
 from tests.quic_server import DoqServer, Session, answer
 from tests.server import Server, free_port
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 pytest.importorskip("fastdns.engine.quic.library", reason="needs make quic")
 
@@ -164,6 +165,36 @@ def test_a_client_certificate(serve: Serve, folder: Path) -> None:
     without.wait_log(r"b\.test\. A: CRYPTO_ERROR 0x174 \(remote\)")
 
 
+def test_ipv6_and_an_upstream_of_our_own(serve: Serve, folder: Path) -> None:
+    above = serve(
+        f"quic://.:{{port}} {{\n bind ::1\n tls {folder}/server.pem {folder}/server.key\n whoami\n}}\n",
+        wait=False,
+    )
+    above.wait_log(r"quic://\.:\d+")
+    options = f"tls {folder}/ca.pem\n tls_servername server.test"
+    server = serve(corefile(options, f"quic://[::1]:{above.port}", before="errors"))
+    for name in ("a.test.", "b.test."):
+        assert [record.to_text().split()[-1] for record in server.query(name).additional[0]] == ["::1"]
+
+
+def test_source_address(serve: Serve, folder: Path, doq: DoqServer) -> None:
+    server = start(serve, folder, doq, "source_address 127.0.0.7")
+    assert server.answers("a.test.") == ["192.0.2.1"]
+    assert doq.sessions[0].quic._network_paths[0].addr[0] == "127.0.0.7"
+
+
+def test_old_connections_are_replaced(serve: Serve, folder: Path, doq: DoqServer) -> None:
+    server = start(serve, folder, doq, "expire 1s\n max_age 1s")
+    begun = time.monotonic()
+    for number in itertools.count():
+        assert server.answers(f"n{number}.test.") == ["192.0.2.1"]
+        if len(doq.sessions) > 1:
+            break
+        assert time.monotonic() - begun < LIMIT
+        time.sleep(0.05)
+    assert time.monotonic() - begun > 1
+
+
 # ---- streams ----
 
 
@@ -241,6 +272,25 @@ def test_what_is_no_reply(serve: Serve, folder: Path, doq: DoqServer, script: Sc
     doq.script = lambda session, stream, query: session.send(stream, answer(query))
     assert server.answers("b.test.") == ["192.0.2.1"]
     assert len(doq.sessions) == (1 if closed is None else 2)
+
+
+def test_mutated_replies_never_harm(serve: Serve, folder: Path, doq: DoqServer) -> None:
+    source = random.Random(9250)
+
+    def script(session: Session, stream: int, query: dns.message.Message) -> None:
+        octets = bytearray(struct.pack("!H", len(answer(query))) + answer(query))
+        for _ in range(source.randrange(1, 6)):
+            octets[source.randrange(len(octets))] = source.randrange(256)
+        at = source.randrange(len(octets))
+        session.write(stream, bytes(octets[:at]), False)
+        session.server.later(0.001, session.write, stream, bytes(octets[at : source.randrange(at, 2 * len(octets))]), source.random() < 0.8)
+
+    doq.script = script
+    server = start(serve, folder, doq, "read_timeout 200ms\n max_connect_attempts 1\n max_fails 0")
+    ask_at_once(server, named(150))
+    doq.script = lambda session, stream, query: session.send(stream, answer(query))
+    server.until("good.test.", "A", ["192.0.2.1"])
+    assert server.process.poll() is None
 
 
 def test_a_stream_of_the_upstream_ends_the_connection(serve: Serve, folder: Path, doq: DoqServer) -> None:
