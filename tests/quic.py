@@ -45,13 +45,23 @@ def query(name: str, rdtype: str = "A", **options: Any) -> bytes:
 class Client:
     """One connection. Use it as a context manager."""
 
-    def __init__(self, port: int, alpn: str = "doq", host: str = "127.0.0.1", ticket: SessionTicket | None = None, wait: bool = True, **options: Any) -> None:
-        """``options`` are aioquic's. Without ``wait`` the handshake is begun only."""
+    def __init__(
+        self,
+        port: int,
+        alpn: str = "doq",
+        host: str = "127.0.0.1",
+        ticket: SessionTicket | None = None,
+        wait: bool = True,
+        header: bytes = b"",
+        **options: Any,
+    ) -> None:
+        """``header`` comes before each datagram that is sent; ``options`` are aioquic's. Without ``wait`` the handshake is begun only."""
         configuration = QuicConfiguration(alpn_protocols=[alpn], verify_mode=ssl.CERT_NONE, server_name="localhost", session_ticket=ticket, **options)
         #: Tickets that the server gave.
         self.tickets: list[SessionTicket] = []
         self.quic = QuicConnection(configuration=configuration, session_ticket_handler=self.tickets.append)
         self.address = (host, port)
+        self.header = header
         self.socket = self._socket()
         #: The part of datagrams that is lost on the way, in either direction.
         self.loss = 0.0
@@ -93,6 +103,16 @@ class Client:
         self.socket.close()
         self.socket = self._socket()
 
+    def keep_silent_of_paths(self) -> None:
+        """Answer no PATH_CHALLENGE from now on, as who claims an address that it does not have."""
+        handlers = self.quic._QuicConnection__frame_handlers  # type: ignore[attr-defined]
+        handlers[0x1A] = (lambda context, frame_type, buf: buf.pull_bytes(8), handlers[0x1A][1])
+
+    def resume(self) -> SessionTicket:
+        """The ticket for the next connection, once the server has given one."""
+        self.pump(lambda: self.tickets)
+        return self.tickets[-1]
+
     def open(self) -> int:
         """The next stream of a query."""
         stream: int = self.quic.get_next_available_stream_id()
@@ -126,7 +146,7 @@ class Client:
         for octets, _ in self.quic.datagrams_to_send(now=time.monotonic()):
             try:
                 if random.random() >= self.loss:
-                    self.socket.send(octets)
+                    self.socket.send(self.header + octets)
             except (BlockingIOError, ConnectionRefusedError):
                 pass
 

@@ -43,8 +43,8 @@ class Engine:
     def start(self) -> None: ...
     def parked(self) -> int:
         """Queries that wait for something now."""
-    def drain(self, seconds: float) -> bool:
-        """Takes no more queries and waits for those under way; False when some were left."""
+    def drain(self, seconds: float, meanwhile: Callable[[], None] | None = None) -> bool:
+        """Takes no more queries from the sockets, calls ``meanwhile``, and waits for those under way; False when some were left."""
     def stop(self) -> None:
         """Ends the worker threads and closes the sockets."""
     def statistics(self) -> dict[str, int]:

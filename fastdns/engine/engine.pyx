@@ -135,11 +135,12 @@ cdef class Engine:
         """Queries that wait, of all configurations."""
         return self.threads.parked()
 
-    def drain(self, double seconds) -> bool:
-        """Takes no more queries and waits for those under way; False when some were left."""
-        deadline = _time.monotonic() + seconds
+    def drain(self, double seconds, meanwhile=None) -> bool:
         for listener in list(self.listeners):
             listener._unwatch()
+        if meanwhile is not None:
+            meanwhile()
+        deadline = _time.monotonic() + seconds
         while self.parked() and _time.monotonic() < deadline:
             _time.sleep(0.005)
         done = not self.parked()

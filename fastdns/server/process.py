@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile.errors import CorefileError, defect, system_error
@@ -63,6 +64,7 @@ class Process:
         self._restarting = threading.Lock()
         self._ending = threading.Lock()
         self._stopping = threading.Event()
+        self._hurried = threading.Event()
 
     # ---- start ----
 
@@ -217,24 +219,30 @@ class Process:
         log.info("SIGUSR2: Upgrading")
         log.info("Upgrading")
         with self._restarting:
-            if self.instance is None or self.source is None:
+            engine = self.engine
+            if self.instance is None or self.source is None or engine is None:
                 return
             try:
-                upgrade.hand_over(self.source, self.instance.listeners)
+                upgrade.hand_over(self.source, self.instance.listeners, engine.threads)
             except OSError as error:
                 log.error(f"SIGUSR2: {error}")
                 return
+            upgrade.leave(self.instance.listeners)
             log.info("Upgrade finished")
             # The pid file is the new process's now.
             self.flags.pidfile = ""
-            self.stop("SIGUSR2", graceful=True)
+            self.stop("SIGUSR2", graceful=True, meanwhile=lambda: upgrade.outlast(engine.threads, self._hurried))
 
     # ---- end ----
 
-    def stop(self, name: str, graceful: bool) -> None:
-        """Run the shutdown hooks while still serving, and end the process. Only the first call does anything."""
+    def stop(self, name: str, graceful: bool, meanwhile: Callable[[], None] | None = None) -> None:
+        """Run the shutdown hooks while still serving, and end the process. A second call only ends the wait for QUIC connections after an upgrade.
+
+        ``meanwhile`` is called once no more queries are taken up from the sockets.
+        """
         with self._ending:
             if self._stopping.is_set():
+                self._hurried.set()
                 return
             self._stopping.set()
             instance = self.instance
@@ -244,7 +252,7 @@ class Process:
         if instance is not None and run_hooks([*instance.hooks.shutdown, *instance.hooks.final_shutdown], f"{name} shutdown"):
             status = EXIT_CALLBACK_FAILED
         self.remove_pidfile()
-        if graceful and instance is not None and self.engine is not None and not self.engine.drain(STOP_SECONDS):
+        if graceful and instance is not None and self.engine is not None and not self.engine.drain(STOP_SECONDS, meanwhile):
             for server in instance.servers:
                 log.error(f"Stopping {server.address}: context deadline exceeded")
             status = EXIT_STOP_FAILED

@@ -134,7 +134,5 @@ def _check_quic(address: ZoneAddress, config: Config) -> None:
             file,
             line,
         )
-    if config.proxy is not None and address is config.addresses[0]:
-        raise CorefileError(f"plugin/proxyproto: PROXY headers are not taken on {address.transport}:// yet in this version of fastdns (server block {address})")
     if config.tls is None:
         raise CorefileError(QUIC[address.transport])

@@ -1,6 +1,7 @@
-"""SIGUSR2: starts the program again as a child process, with this process's sockets, and its Corefile and keys of TLS tickets on standard input.
+"""SIGUSR2: starts the program again as a child process, with this process's sockets, and its Corefile and secrets of TLS and QUIC on standard input.
 
-The child writes to a pipe once it serves. Until then, and if it fails, the parent continues to serve.
+The child writes to a pipe once it serves. Until then, and if it fails, the parent continues to serve. Afterwards the parent serves the QUIC connections
+that it has, whose datagrams the child passes on, until they have ended, for QUIC_SECONDS at most.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import TYPE_CHECKING
 from fastdns.server.source import Source
 
 if TYPE_CHECKING:
-    from fastdns.engine.listener import Listener
+    from threading import Event
 
-__all__ = ["Inheritance", "hand_over", "inherit"]
+    from fastdns.engine.listener import Listener
+    from fastdns.engine.loop import Workers
+
+__all__ = ["Inheritance", "hand_over", "inherit", "leave", "outlast"]
 
 #: Set for the child, as CoreDNS does.
 VARIABLE = "CADDY__UPGRADE"
@@ -23,6 +27,12 @@ SERVED = b"served"
 
 #: Seconds that the child may take: plugins may wait for others at start.
 CHILD_SECONDS = 60.0
+
+#: Seconds that the parent serves its QUIC connections: longer than their idle time, where the Corefile does not set it.
+QUIC_SECONDS = 15.0
+
+#: Known to have been imported where a Corefile has had QUIC.
+QUIC = "fastdns.engine.quic.listener"
 
 
 class Inheritance:
@@ -57,11 +67,15 @@ def inherit() -> Inheritance | None:
     left = json.loads(data)
     source = Source(bytes.fromhex(left["data"]), left["file"], left["path"], left["built_in"])
     tickets.adopt(bytes.fromhex(left["tickets"]))
+    if left.get("quic"):
+        from fastdns.engine.quic import listener
+
+        listener.adopt(left["quic"])
     os.set_inheritable(left["report"], False)
     return Inheritance(source, left["listeners"], left["report"])
 
 
-def hand_over(source: Source, listeners: dict[str, Listener]) -> None:
+def hand_over(source: Source, listeners: dict[str, Listener], workers: Workers) -> None:
     """Start the child and wait until it serves. Raises OSError when it does not; the child is then dead."""
     import json
     import select
@@ -69,6 +83,7 @@ def hand_over(source: Source, listeners: dict[str, Listener]) -> None:
 
     from fastdns.tls import tickets
 
+    quic = sys.modules.get(QUIC)
     descriptors = {label: listener.filenos() for label, listener in listeners.items()}
     reader, report = os.pipe2(os.O_CLOEXEC)
     letter = {
@@ -81,7 +96,14 @@ def hand_over(source: Source, listeners: dict[str, Listener]) -> None:
         "tickets": tickets.handed().hex(),
     }
     passed = [descriptor for some in descriptors.values() for descriptor in some]
+    channel = -1
+    served = False
     try:
+        if quic is not None:
+            letter["quic"] = offered = quic.offered(workers)
+            channels = [descriptor for _, descriptor in offered["processes"] if descriptor >= 0]
+            channel = channels[-1]
+            passed += channels
         child = subprocess.Popen(
             [sys.executable, *sys.orig_argv[1:]],
             stdin=subprocess.PIPE,
@@ -98,7 +120,26 @@ def hand_over(source: Source, listeners: dict[str, Listener]) -> None:
             child.kill()
             child.wait()
             raise OSError("the new process did not start to serve")
+        served = True
     finally:
         os.close(reader)
+        if channel >= 0:
+            os.close(channel)
+        if quic is not None and not served:
+            quic.withdraw(workers)
         if report >= 0:
             os.close(report)
+
+
+def leave(listeners: dict[str, Listener]) -> None:
+    """The child reads the sockets of QUIC from now on; connections stay here."""
+    quic = sys.modules.get(QUIC)
+    if quic is not None:
+        quic.leave(listeners.values())
+
+
+def outlast(workers: Workers, hurried: Event) -> None:
+    """Wait for the end of the QUIC connections, up to QUIC_SECONDS, or until the event is set. The rest is closed once what was asked is answered."""
+    quic = sys.modules.get(QUIC)
+    if quic is not None:
+        quic.outlast(workers, QUIC_SECONDS, hurried)

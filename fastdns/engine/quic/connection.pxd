@@ -4,15 +4,14 @@ A datagram is fed to its connection; once the batch is taken, each connection th
 At the end of the worker's batch a connection's packets are written, and its timer is set. A connection never changes its worker.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from fastdns.engine.quic.state cimport ID_LENGTH, QuicConnection, QuicSocket, QuicWorker
+from fastdns.engine.quic.state cimport ID_LENGTH, QuicConnection, QuicPath, QuicSocket, QuicWorker
 from fastdns.system.address cimport Address
 
 # A client's first datagram, which is fed too. original: its first destination after a Retry, else of length 0; first: the destination of this datagram.
 # NULL: out of memory, or it says nothing that could be understood.
 cdef QuicConnection *connection_begin(QuicWorker *owner, QuicSocket *sock, const uint8_t *first, uint32_t first_length, const uint8_t *original,
-                                      uint32_t original_length, const Address *client, const Address *local, uint8_t *octets,
-                                      uint32_t length) noexcept nogil
-cdef void connection_feed(QuicConnection *connection, const Address *client, const Address *local, uint8_t *octets, uint32_t length) noexcept nogil
+                                      uint32_t original_length, const QuicPath *path, uint8_t *octets, uint32_t length) noexcept nogil
+cdef void connection_feed(QuicConnection *connection, const QuicPath *path, uint8_t *octets, uint32_t length) noexcept nogil
 # Once a batch is fed: reads streams and runs queries.
 cdef void connections_run(QuicWorker *owner) noexcept nogil
 cdef void connection_close(QuicConnection *connection, uint64_t code, const char *reason) noexcept nogil

@@ -3,17 +3,18 @@ from libc.stdint cimport UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset, strlen
 from fastdns.engine.quic.output cimport PACKET_SIZE, output_add, output_room
-from fastdns.engine.quic.quiche cimport (ERROR_CRYPTO, ERROR_PACKET, ERROR_SHORT, VERIFIER_SIZE, c_bool, quic_receive_info, quic_send_info, quiche,
-                                         quiche_connection_id_iter, quiche_path_event)
-from fastdns.engine.quic.state cimport (IDS_MAX, STAGE_ENDED, STAGE_HANDSHAKE, STAGE_SERVED, Offer, QuicConnection, QuicGroup, QuicProtocol, QuicSocket,
-                                        QuicStream, QuicWorker)
+from fastdns.engine.quic.proxies cimport proxies_find, proxies_learn
+from fastdns.engine.quic.quiche cimport (ERROR_CRYPTO, ERROR_PACKET, ERROR_SHORT, PATH_MIGRATED, VERIFIER_SIZE, c_bool, quic_receive_info, quic_send_info,
+                                         quiche, quiche_connection_id_iter, quiche_path_event, sockaddr_storage)
+from fastdns.engine.quic.state cimport (IDS_MAX, STAGE_ENDED, STAGE_HANDSHAKE, STAGE_SERVED, Offer, QuicConnection, QuicGroup, QuicPath, QuicProtocol,
+                                        QuicSocket, QuicStream, QuicWorker)
 from fastdns.engine.quic.stream cimport stream_cancel, stream_read_end, streams_run
 from fastdns.engine.quic.table cimport table_add, table_remove
 from fastdns.system.address cimport Address, address_from_socket, address_to_socket
 from fastdns.system.atomic cimport atomic_bump32, atomic_add32, atomic_load_pointer
 from fastdns.system.hash cimport hash_octets, hash_seed
 from fastdns.system.random cimport random_next
-from fastdns.system.socket cimport sockaddr, sockaddr_in6
+from fastdns.system.socket cimport sockaddr, sockaddr_in6, socklen_t
 from fastdns.telemetry.metrics cimport metric_add
 from fastdns.walk.query cimport Flush, Timer, Worker, worker_flush
 
@@ -102,8 +103,7 @@ cdef void retire_ids(QuicConnection *connection) noexcept nogil:
 # ---- begin and end ----
 
 cdef QuicConnection *connection_begin(QuicWorker *owner, QuicSocket *sock, const uint8_t *first, uint32_t first_length, const uint8_t *original,
-                                      uint32_t original_length, const Address *client, const Address *local, uint8_t *octets,
-                                      uint32_t length) noexcept nogil:
+                                      uint32_t original_length, const QuicPath *path, uint8_t *octets, uint32_t length) noexcept nogil:
     cdef Offer *offer = <Offer *>atomic_load_pointer(<void **>&sock.group.offer)
     cdef QuicConnection *connection = <QuicConnection *>calloc(1, sizeof(QuicConnection))
     cdef Worker *worker = owner.base.worker
@@ -117,9 +117,10 @@ cdef QuicConnection *connection_begin(QuicWorker *owner, QuicSocket *sock, const
     connection.protocol = sock.group.protocol
     connection.listener = sock.group.listener
     connection.generation = sock.group.generation
-    connection.client = client[0]
-    connection.local = local[0]
-    connection.holder = connection_holder(client)
+    connection.client = path.client
+    connection.peer = path.peer
+    connection.local = path.local
+    connection.holder = connection_holder(&path.client)
     connection.timer.fire = on_time
     connection.timer.data = connection
     connection.flush.run = flush_connection
@@ -140,14 +141,14 @@ cdef QuicConnection *connection_begin(QuicWorker *owner, QuicSocket *sock, const
     memset(&here, 0, sizeof(here))
     memset(&there, 0, sizeof(there))
     connection.quic = quiche.accept(id, ID_LENGTH, original, original_length,
-                                    <sockaddr *>&here, address_to_socket(local, sock.udp.family, &here),
-                                    <sockaddr *>&there, address_to_socket(client, sock.udp.family, &there),
+                                    <sockaddr *>&here, address_to_socket(&path.local, sock.udp.family, &here),
+                                    <sockaddr *>&there, client_to_socket(connection, &path.client, &there),
                                     offer.configs[worker.id], token, offer.context)
     if connection.quic == NULL:
         give_up(connection)
         return NULL
     link(connection)
-    connection_feed(connection, client, local, octets, length)
+    connection_feed(connection, path, octets, length)
     return connection if connection.quic != NULL else NULL
 
 
@@ -251,6 +252,8 @@ cdef void connection_drop(QuicConnection *connection) noexcept nogil:
     connection.quic = NULL
     free(connection.last_words)
     connection.last_words = NULL
+    free(connection.proxies)
+    connection.proxies = NULL
     worker_flush(worker, &connection.flush)     # events of this batch may still name it: it is freed at the batch's end
 
 
@@ -296,7 +299,12 @@ cdef bint admit(QuicConnection *connection) noexcept nogil:
 
 # ---- datagrams in ----
 
-cdef void connection_feed(QuicConnection *connection, const Address *client, const Address *local, uint8_t *octets, uint32_t length) noexcept nogil:
+cdef inline uint32_t client_to_socket(const QuicConnection *connection, const Address *client, sockaddr_in6 *out) noexcept nogil:
+    """As quiche has it: a PROXY header may name an IPv6 client on an IPv4 socket."""
+    return address_to_socket(client, max(client.family, connection.socket.udp.family), out)
+
+
+cdef void connection_feed(QuicConnection *connection, const QuicPath *path, uint8_t *octets, uint32_t length) noexcept nogil:
     cdef QuicWorker *owner = connection.owner
     cdef ssize_t status
     cdef quic_receive_info info
@@ -307,15 +315,17 @@ cdef void connection_feed(QuicConnection *connection, const Address *client, con
     memset(&here, 0, sizeof(here))
     memset(&there, 0, sizeof(there))
     info.from_ = <sockaddr *>&there
-    info.from_length = address_to_socket(client, connection.socket.udp.family, &there)
+    info.from_length = client_to_socket(connection, &path.client, &there)
     info.to = <sockaddr *>&here
-    info.to_length = address_to_socket(local, connection.socket.udp.family, &here)
+    info.to_length = address_to_socket(&path.local, connection.socket.udp.family, &here)
     status = quiche.receive(connection.quic, octets, length, &info)
     if connection.stage == STAGE_HANDSHAKE and status in (ERROR_SHORT, ERROR_PACKET, ERROR_CRYPTO):     # nothing could be understood yet
         connection_drop(connection)
         return
-    connection.client = client[0]
-    connection.local = local[0]
+    if path.proxied:
+        proxies_learn(&connection.proxies, path, &connection.client)
+    connection.peer = path.peer
+    connection.local = path.local
     connection.used_at = owner.base.worker.now
     if owner.connections != connection:
         take_out(connection)
@@ -333,7 +343,7 @@ cdef void repeat_last_words(QuicConnection *connection) noexcept nogil:
     if connection.last_words != NULL and connection.unheard & (connection.unheard - 1) == 0:
         out = output_room(&connection.owner.output)
         memcpy(out, connection.last_words, connection.last_words_size)
-        output_add(&connection.owner.output, &connection.socket.udp, &connection.client, &connection.local, connection.last_words_size)
+        output_add(&connection.owner.output, &connection.socket.udp, &connection.peer, &connection.local, connection.last_words_size)
 
 
 cdef void connections_run(QuicWorker *owner) noexcept nogil:
@@ -363,7 +373,17 @@ cdef void look_after(QuicConnection *connection) noexcept nogil:
         event = quiche.path_event(connection.quic)
         if event == NULL:
             return
+        if quiche.path_event_type(event) == PATH_MIGRATED:
+            move(connection, event)
         quiche.path_event_free(event)
+
+
+cdef void move(QuicConnection *connection, const quiche_path_event *event) noexcept nogil:
+    """The client has shown that it has its new address: from now on its queries come from there. Before that anybody could claim any address."""
+    cdef sockaddr_storage local, client
+    cdef socklen_t local_length = sizeof(local), client_length = sizeof(client)
+    quiche.path_migrated(event, &local, &local_length, &client, &client_length)
+    address_from_socket(&connection.client, <sockaddr_in6 *>&client)
 
 
 # ---- packets out ----
@@ -427,7 +447,7 @@ cdef void write_packets(QuicConnection *connection) noexcept nogil:
             if connection.last_words != NULL:
                 memcpy(connection.last_words, out, <size_t>n)
                 connection.last_words_size = <uint32_t>n
-        output_add(&owner.output, &connection.socket.udp, &to, &source, <uint32_t>n)
+        output_add(&owner.output, &connection.socket.udp, &to if connection.proxies == NULL else proxies_find(connection.proxies, &to), &source, <uint32_t>n)
 
 
 # ---- time ----

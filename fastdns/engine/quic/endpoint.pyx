@@ -2,36 +2,45 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
+from fastdns.engine.call cimport WorkerCall
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
 from fastdns.engine.io.udp cimport UdpSocket, udp_addresses, udp_batch, udp_describe, udp_listen_begin, udp_listen_end, udp_options, RECEIVE_STRIDE
 from fastdns.engine.quic.connection cimport (connection_begin, connection_close, connection_drop, connection_feed, connection_finish, connection_id,
                                              connection_reset_token, connections_run)
-from fastdns.engine.quic.output cimport PACKET_SIZE, output_add, output_flush, output_init, output_room
+from fastdns.engine.quic.handover cimport HANDOVER_ENDED, handover_left, handover_receive, handover_send
+from fastdns.engine.quic.output cimport PACKET_SIZE, is_same, output_add, output_flush, output_init, output_room
 from fastdns.engine.quic.quiche cimport CONNECTION_ID_MAX, PACKET_INITIAL, quiche
-from fastdns.engine.quic.state cimport (ARENA_SIZE, HANDSHAKES_MAX, ID_LENGTH, REPLY_SIZE, QuicConnection, QuicGroup, QuicSocket, QuicWorker)
+from fastdns.engine.quic.state cimport (ARENA_SIZE, HANDSHAKES_MAX, ID_LENGTH, REPLY_SIZE, QuicConnection, QuicGroup, QuicPath, QuicSocket, QuicWorker)
 from fastdns.engine.quic.stream cimport streams_next
 from fastdns.engine.quic.table cimport table_find
 from fastdns.engine.quic.token cimport TOKEN_MAX, token_check, token_write
-from fastdns.system.address cimport Address
-from fastdns.system.atomic cimport atomic_add32, atomic_load32, atomic_load_pointer, atomic_store_pointer
+from fastdns.proxy.policy cimport ProxyPolicy, proxy_strip
+from fastdns.system.atomic cimport atomic_add32, atomic_load32, atomic_load_pointer, atomic_peek32, atomic_store_pointer
 from fastdns.system.hash cimport hash_octets, hash_seed
 from fastdns.system.random cimport random_next
 from fastdns.system.socket cimport SOCK_DGRAM
-from fastdns.walk.query cimport LISTENERS_MAX, WORKERS_MAX, Flush, Mail, Worker
+from fastdns.walk.query cimport LISTENERS_MAX, WORKERS_MAX, Flush, Mail, ServerTable, Worker
 
 cdef extern from *:
     """
     #include <sys/socket.h>
     #include <linux/filter.h>
 
-    /* The socket that the destination's first octet names, in packets with a long header (RFC 8999 5.1) and with a short one. */
+    /* The socket that the destination's first octet names, in packets with a long header (RFC 8999 5.1) and with a short one. A PROXY header of
+       version 2, whose first octet begins no QUIC packet, is passed over: X is its length, 16 octets and what its octets 14 and 15 say. */
     static int quic_spread(int fd, unsigned n) {
         struct sock_filter code[] = {
-            {BPF_LD | BPF_B | BPF_ABS, 0, 0, 0},
+            {BPF_LDX | BPF_W | BPF_IMM, 0, 0, 0},
+            {BPF_LD | BPF_W | BPF_ABS, 0, 0, 0},
+            {BPF_JMP | BPF_JEQ | BPF_K, 0, 3, 0x0D0A0D0A},
+            {BPF_LD | BPF_H | BPF_ABS, 0, 0, 14},
+            {BPF_ALU | BPF_ADD | BPF_K, 0, 0, 16},
+            {BPF_MISC | BPF_TAX, 0, 0, 0},
+            {BPF_LD | BPF_B | BPF_IND, 0, 0, 0},
             {BPF_JMP | BPF_JSET | BPF_K, 2, 0, 0x80},
-            {BPF_LD | BPF_B | BPF_ABS, 0, 0, 1},
+            {BPF_LD | BPF_B | BPF_IND, 0, 0, 1},
             {BPF_JMP | BPF_JA, 0, 0, 1},
-            {BPF_LD | BPF_B | BPF_ABS, 0, 0, 6},
+            {BPF_LD | BPF_B | BPF_IND, 0, 0, 6},
             {BPF_ALU | BPF_MOD | BPF_K, 0, 0, n},
             {BPF_RET | BPF_A, 0, 0, 0},
         };
@@ -52,8 +61,7 @@ cdef enum:
 cdef struct Pending:                    # a first datagram that waits for its turn
     QuicSocket *sock
     uint32_t generation
-    Address client
-    Address local
+    QuicPath path
     uint32_t length
     uint8_t octets[PENDING_SIZE]
 
@@ -70,8 +78,8 @@ cdef struct Posted:                     # a datagram that came to another worker
     Mail mail                           # first
     uint32_t listener
     uint32_t generation
-    Address client
-    Address local
+    QuicPath path
+    uint8_t passed                      # it came from another process
     uint32_t length
     uint8_t octets[1]                   # `length`
 
@@ -93,38 +101,54 @@ cdef QuicGroup *groups[LISTENERS_MAX]   # atomic; by index of the listener
 
 cdef void take(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
     cdef Endpoint *endpoint = endpoints[worker.id]
-    cdef Address client, local
-    cdef int i
+    cdef const ServerTable *server = worker.set.servers[sock.base.listener]
+    cdef const ProxyPolicy *policy = server.proxy if server != NULL else NULL
+    cdef QuicPath path
+    cdef uint8_t *octets
+    cdef uint32_t length
+    cdef int i, header
     for i in range(n):
-        udp_addresses(sock, i, &client, &local)
-        on_datagram(endpoint, <QuicSocket *>sock, sock.batch.received_octets + <size_t>i * RECEIVE_STRIDE, sock.batch.received[i].msg_len, &client,
-                    &local, False)
+        octets = sock.batch.received_octets + <size_t>i * RECEIVE_STRIDE
+        length = sock.batch.received[i].msg_len
+        udp_addresses(sock, i, &path.peer, &path.local)
+        path.client = path.peer
+        path.proxied = False
+        if policy != NULL:
+            header = proxy_strip(policy, octets, length, &path.peer, worker.now, worker.id, &path.client)
+            if header < 0:
+                continue
+            path.proxied = not is_same(&path.client, &path.peer)
+            octets += header
+            length -= header
+        on_datagram(endpoint, <QuicSocket *>sock, octets, length, &path, False)
     connections_run(&endpoint.quic)
     begin_pending(endpoint)
 
 
-cdef void on_datagram(Endpoint *endpoint, QuicSocket *sock, uint8_t *octets, uint32_t length, const Address *client, const Address *local,
-                      bint posted) noexcept nogil:
+cdef void on_datagram(Endpoint *endpoint, QuicSocket *sock, uint8_t *octets, uint32_t length, const QuicPath *path, bint passed) noexcept nogil:
+    """passed: it came from another process, which has begun no connection by it."""
     cdef QuicConnection *connection
     cdef uint64_t key
     if length <= ID_LENGTH:
         return
     if octets[0] & LONG_HEADER:
-        on_long_header(endpoint, sock, octets, length, client, local, posted)
+        on_long_header(endpoint, sock, octets, length, path, passed)
         return
     memcpy(&key, octets + 1, ID_LENGTH)
     connection = <QuicConnection *>table_find(&endpoint.quic.ids, key)
     if connection != NULL:
         if connection.generation == sock.group.generation:
-            connection_feed(connection, client, local, octets, length)
-    elif octets[2] != sock.group.tag:
-        pass                            # of the process that was here before, or nobody's
+            connection_feed(connection, path, octets, length)
+        return
+    if octets[2] != sock.group.tag:
+        if passed or handover_send(octets[2], sock.group.name, path, octets, length) != HANDOVER_ENDED:
+            return
     elif is_other(endpoint, sock, octets[1]):
-        if not posted:
-            post(endpoint, sock, octets[1], octets, length, client, local)
-    elif length >= RESET_LEAST and endpoint.resets < RESETS_MAX:
+        post(endpoint, sock, octets[1], octets, length, path, passed)
+        return
+    if length >= RESET_LEAST and endpoint.resets < RESETS_MAX:
         endpoint.resets += 1
-        send_reset(endpoint, sock, octets + 1, client, local)
+        send_reset(endpoint, sock, octets + 1, path)
 
 
 cdef inline uint32_t worker_of(const QuicSocket *sock, uint8_t octet) noexcept nogil:
@@ -136,8 +160,7 @@ cdef inline bint is_other(const Endpoint *endpoint, const QuicSocket *sock, uint
     return worker_of(sock, octet) != endpoint.quic.base.worker.id
 
 
-cdef void on_long_header(Endpoint *endpoint, QuicSocket *sock, uint8_t *octets, uint32_t length, const Address *client, const Address *local,
-                         bint posted) noexcept nogil:
+cdef void on_long_header(Endpoint *endpoint, QuicSocket *sock, uint8_t *octets, uint32_t length, const QuicPath *path, bint passed) noexcept nogil:
     cdef QuicConnection *connection
     cdef Header header
     cdef uint64_t key
@@ -157,23 +180,28 @@ cdef void on_long_header(Endpoint *endpoint, QuicSocket *sock, uint8_t *octets, 
         connection = <QuicConnection *>table_find(&endpoint.quic.ids, key)
     if connection != NULL:
         if connection.generation == sock.group.generation:
-            connection_feed(connection, client, local, octets, length)
+            connection_feed(connection, path, octets, length)
         return
-    if ours and not posted and is_other(endpoint, sock, header.destination[0]):
-        post(endpoint, sock, header.destination[0], octets, length, client, local)
+    if ours and is_other(endpoint, sock, header.destination[0]):
+        post(endpoint, sock, header.destination[0], octets, length, path, passed)
         return
+    if passed:
+        return
+    # A client's first destination is random, and may look like an id of another process: such a datagram may begin a connection here all the same.
+    if not ours and header.destination_length == ID_LENGTH:
+        handover_send(header.destination[1], sock.group.name, path, octets, length)
     if length < INITIAL_LEAST or header.version == 0:
         return
     if not quiche.version_is_supported(header.version):
-        negotiate(endpoint, sock, &header, client, local)
+        negotiate(endpoint, sock, &header, path)
     elif header.kind == PACKET_INITIAL and header.destination_length >= ID_LENGTH:
-        await_turn(endpoint, sock, &header, octets, length, client, local)
+        await_turn(endpoint, sock, &header, octets, length, path)
 
 
-# ---- datagrams that came to another worker ----
+# ---- datagrams that came to another worker, or to another process ----
 
-cdef void post(Endpoint *endpoint, QuicSocket *sock, uint8_t octet, const uint8_t *octets, uint32_t length, const Address *client,
-               const Address *local) noexcept nogil:
+cdef void post(Endpoint *endpoint, QuicSocket *sock, uint8_t octet, const uint8_t *octets, uint32_t length, const QuicPath *path,
+               bint passed) noexcept nogil:
     cdef Endpoint *other = endpoints[worker_of(sock, octet)]
     cdef Worker *worker = other.quic.base.worker
     cdef Posted *posted
@@ -185,8 +213,8 @@ cdef void post(Endpoint *endpoint, QuicSocket *sock, uint8_t octet, const uint8_
     posted.mail.run = on_posted
     posted.listener = sock.group.listener
     posted.generation = sock.group.generation
-    posted.client = client[0]
-    posted.local = local[0]
+    posted.path = path[0]
+    posted.passed = passed
     posted.length = length
     memcpy(posted.octets, octets, length)
     atomic_add32(&other.posted, 1)
@@ -199,10 +227,22 @@ cdef void on_posted(Mail *mail, Worker *worker) noexcept nogil:
     cdef QuicGroup *group = <QuicGroup *>atomic_load_pointer(<void **>&groups[posted.listener])
     atomic_add32(&endpoint.posted, <uint32_t>-1)
     if group != NULL and group.generation == posted.generation:
-        on_datagram(endpoint, socket_of(group, worker), posted.octets, posted.length, &posted.client, &posted.local, True)
+        on_datagram(endpoint, socket_of(group, worker), posted.octets, posted.length, &posted.path, posted.passed)
         connections_run(&endpoint.quic)
         begin_pending(endpoint)
     free(posted)
+
+
+cdef void on_passed(Worker *worker, uint64_t listener, const QuicPath *path, uint8_t *octets, uint32_t length) noexcept nogil:
+    cdef Endpoint *endpoint = endpoints[worker.id]
+    cdef QuicGroup *group
+    cdef uint32_t i
+    for i in range(LISTENERS_MAX):
+        group = <QuicGroup *>atomic_load_pointer(<void **>&groups[i])
+        if group != NULL and group.name == listener:
+            on_datagram(endpoint, socket_of(group, worker), octets, length, path, True)
+            connections_run(&endpoint.quic)
+            return
 
 
 cdef inline QuicSocket *socket_of(QuicGroup *group, const Worker *worker) noexcept nogil:
@@ -211,14 +251,14 @@ cdef inline QuicSocket *socket_of(QuicGroup *group, const Worker *worker) noexce
 
 # ---- answers without a connection ----
 
-cdef void negotiate(Endpoint *endpoint, QuicSocket *sock, const Header *header, const Address *client, const Address *local) noexcept nogil:
+cdef void negotiate(Endpoint *endpoint, QuicSocket *sock, const Header *header, const QuicPath *path) noexcept nogil:
     cdef uint8_t *out = output_room(&endpoint.quic.output)
     cdef ssize_t n = quiche.negotiate_version(header.source, header.source_length, header.destination, header.destination_length, out, PACKET_SIZE)
     if n > 0:
-        output_add(&endpoint.quic.output, &sock.udp, client, local, <uint32_t>n)
+        output_add(&endpoint.quic.output, &sock.udp, &path.peer, &path.local, <uint32_t>n)
 
 
-cdef void send_retry(Endpoint *endpoint, QuicSocket *sock, const Header *header, const Address *client, const Address *local) noexcept nogil:
+cdef void send_retry(Endpoint *endpoint, QuicSocket *sock, const Header *header, const QuicPath *path) noexcept nogil:
     """Whoever answers it has the address that the first packet came from."""
     cdef uint8_t *out = output_room(&endpoint.quic.output)
     cdef uint8_t id[ID_LENGTH]
@@ -226,14 +266,14 @@ cdef void send_retry(Endpoint *endpoint, QuicSocket *sock, const Header *header,
     cdef uint32_t length
     cdef ssize_t n
     connection_id(sock, id)
-    length = token_write(token, client, id, header.destination, <uint32_t>header.destination_length, endpoint.quic.base.worker.now)
+    length = token_write(token, &path.client, id, header.destination, <uint32_t>header.destination_length, endpoint.quic.base.worker.now)
     n = quiche.retry(header.source, header.source_length, header.destination, header.destination_length, id, ID_LENGTH, token, length, header.version,
                      out, PACKET_SIZE)
     if n > 0:
-        output_add(&endpoint.quic.output, &sock.udp, client, local, <uint32_t>n)
+        output_add(&endpoint.quic.output, &sock.udp, &path.peer, &path.local, <uint32_t>n)
 
 
-cdef void send_reset(Endpoint *endpoint, QuicSocket *sock, const uint8_t *id, const Address *client, const Address *local) noexcept nogil:
+cdef void send_reset(Endpoint *endpoint, QuicSocket *sock, const uint8_t *id, const QuicPath *path) noexcept nogil:
     """RFC 9000 10.3: looks like a packet with a short header; its end is the token of the connection id."""
     cdef uint8_t *out = output_room(&endpoint.quic.output)
     cdef uint32_t i, bits
@@ -242,7 +282,7 @@ cdef void send_reset(Endpoint *endpoint, QuicSocket *sock, const uint8_t *id, co
         memcpy(out + i, &bits, 4)
     out[0] = 0x40 | out[0] & 0x3F
     connection_reset_token(id, out + RESET_SIZE - 16)
-    output_add(&endpoint.quic.output, &sock.udp, client, local, RESET_SIZE)
+    output_add(&endpoint.quic.output, &sock.udp, &path.peer, &path.local, RESET_SIZE)
 
 
 # ---- handshakes ----
@@ -252,16 +292,16 @@ cdef inline uint32_t share(const Endpoint *endpoint, uint32_t most) noexcept nog
     return max(<uint32_t>4, most // endpoint.quic.base.worker.workers)
 
 
-cdef void await_turn(Endpoint *endpoint, QuicSocket *sock, const Header *header, const uint8_t *octets, uint32_t length, const Address *client,
-                     const Address *local) noexcept nogil:
+cdef void await_turn(Endpoint *endpoint, QuicSocket *sock, const Header *header, const uint8_t *octets, uint32_t length,
+                     const QuicPath *path) noexcept nogil:
     cdef Pending *pending
     cdef uint8_t original[CONNECTION_ID_MAX]
     if endpoint.quic.base.worker.set.listeners[sock.group.listener] != sock.group.generation or length > PENDING_SIZE:
         return
     if endpoint.quic.handshake_count + endpoint.count >= share(endpoint, RETRY_ABOVE) and token_check(
-            header.token, <uint32_t>header.token_length, client, header.destination, <uint32_t>header.destination_length,
+            header.token, <uint32_t>header.token_length, &path.client, header.destination, <uint32_t>header.destination_length,
             endpoint.quic.base.worker.now, original) == 0:
-        send_retry(endpoint, sock, header, client, local)
+        send_retry(endpoint, sock, header, path)
         return
     if endpoint.count == PENDING_MAX:       # the one that waits longest has lost its patience first
         endpoint.first = (endpoint.first + 1) % PENDING_MAX
@@ -270,8 +310,7 @@ cdef void await_turn(Endpoint *endpoint, QuicSocket *sock, const Header *header,
     endpoint.count += 1
     pending.sock = sock
     pending.generation = sock.group.generation
-    pending.client = client[0]
-    pending.local = local[0]
+    pending.path = path[0]
     pending.length = length
     memcpy(pending.octets, octets, length)
     endpoint.quic.base.polling = 1
@@ -309,14 +348,14 @@ cdef void begin(Endpoint *endpoint, Pending *pending) noexcept nogil:
         key = hash_octets(header.destination, <uint32_t>header.destination_length, hash_seed) | 1
         connection = <QuicConnection *>table_find(&endpoint.quic.ids, key)
     if connection != NULL:
-        connection_feed(connection, &pending.client, &pending.local, pending.octets, pending.length)
+        connection_feed(connection, &pending.path, pending.octets, pending.length)
         return
-    original_length = token_check(header.token, <uint32_t>header.token_length, &pending.client, header.destination, <uint32_t>header.destination_length,
+    original_length = token_check(header.token, <uint32_t>header.token_length, &pending.path.client, header.destination, <uint32_t>header.destination_length,
                                   endpoint.quic.base.worker.now, original)
     if endpoint.quic.handshake_count >= share(endpoint, HANDSHAKES_MAX):
         evict_handshake(&endpoint.quic)
     connection_begin(&endpoint.quic, pending.sock, header.destination, <uint32_t>header.destination_length, original, original_length,
-                     &pending.client, &pending.local, pending.octets, pending.length)
+                     &pending.path, pending.octets, pending.length)
 
 
 cdef void evict_handshake(QuicWorker *quic) noexcept nogil:
@@ -406,6 +445,8 @@ cdef void listen_end(ListenSocket *listening) noexcept nogil:
     cdef QuicConnection *following
     cdef uint32_t i
     udp_listen_end(listening)
+    if handover_left():
+        return
     for i in range(endpoint.count):
         if endpoint.pending[(endpoint.first + i) % PENDING_MAX].sock == <QuicSocket *>listening:
             endpoint.pending[(endpoint.first + i) % PENDING_MAX].sock = NULL
@@ -413,6 +454,15 @@ cdef void listen_end(ListenSocket *listening) noexcept nogil:
         following = connection.next
         if connection.generation == listening.generation:
             connection_finish(connection)
+        connection = following
+
+
+cdef void finish_all(WorkerCall *call, Worker *worker) noexcept nogil:
+    cdef QuicConnection *connection = endpoints[worker.id].quic.connections
+    cdef QuicConnection *following
+    while connection != NULL:
+        following = connection.next
+        connection_finish(connection)
         connection = following
 
 
@@ -427,10 +477,23 @@ cdef int endpoint_add(QuicGroup *group) except -1:
     return 0
 
 
+cdef uint32_t endpoint_connections() noexcept:
+    cdef uint32_t i, count = 0
+    for i in range(WORKERS_MAX):
+        if endpoints[i] != NULL:
+            count += atomic_peek32(&endpoints[i].quic.base.connections)
+    return count
+
+
+cdef void endpoint_finish(WorkerCall *call) noexcept:
+    call.run = finish_all
+
+
 cdef void endpoint_remove(QuicGroup *group) noexcept:
     if groups[group.listener] == group:
         atomic_store_pointer(<void **>&groups[group.listener], NULL)
 
+handover_receive(on_passed)
 quic_transport.socket_type = SOCK_DGRAM
 quic_transport.init = init
 quic_transport.poll = poll

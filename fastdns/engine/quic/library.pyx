@@ -19,6 +19,7 @@ from fastdns.engine.quic.boringssl cimport (CRYPTO_EX_DATA, SSL, SSL_CTX, SSL_CT
                                             X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_INVALID_CALL, X509_V_ERR_IP_ADDRESS_MISMATCH, X509_V_FLAG_PARTIAL_CHAIN,
                                             X509_V_OK, X509_verify_cert_error_string)
 from fastdns.engine.quic.quiche cimport VERIFIER_SIZE, Context, QuicTicket, quic_handshake, quic_session, quiche, quiche_config, quiche_conn, quiche_h3_config
+from fastdns.engine.quic.state cimport PATHS_MAX
 from fastdns.system.socket cimport sockaddr, socklen_t
 from fastdns.tls.stores import system_store
 
@@ -34,6 +35,7 @@ cdef extern from *:
 
     _Static_assert(sizeof(quic_receive_info) == sizeof(quiche_recv_info) && offsetof(quic_receive_info, to) == offsetof(quiche_recv_info, to), "quiche");
     _Static_assert(sizeof(quic_send_info) == sizeof(quiche_send_info) && offsetof(quic_send_info, at) == offsetof(quiche_send_info, at), "quiche");
+    _Static_assert(QUICHE_PATH_EVENT_PEER_MIGRATED == 5, "quiche");
     _Static_assert(sizeof(quic_field) == sizeof(quiche_h3_header) && offsetof(quic_field, value) == offsetof(quiche_h3_header, value), "quiche");
 
     static enum ssl_verify_result_t take_any(SSL *ssl, uint8_t *alert) { return ssl_verify_ok; }
@@ -144,6 +146,8 @@ cdef extern from *:
     void *quiche_connection_id_iter_next
     void *quiche_connection_id_iter_free
     void *quiche_conn_path_event_next
+    void *quiche_path_event_type
+    void *quiche_path_event_peer_migrated
     void *quiche_path_event_free
     quiche_h3_config *quiche_h3_config_new() nogil
     void quiche_h3_config_free(quiche_h3_config *config) nogil
@@ -163,7 +167,6 @@ cdef extern from *:
 
 cdef enum:
     TICKET_KEYS_SIZE = 48               # of BoringSSL
-    PATHS_MAX = 8                       # of a connection, one after the other: quiche keeps those that a client has left
 
 cdef uint8_t ticket_keys[TICKET_KEYS_SIZE]      # of all contexts of the process: tickets outlive reloads
 cdef uint8_t secret[VERIFIER_SIZE]              # of `authenticate`
@@ -171,6 +174,21 @@ cdef int context_index
 
 if RAND_bytes(ticket_keys, TICKET_KEYS_SIZE) != 1 or RAND_bytes(secret, VERIFIER_SIZE) != 1:
     raise ImportError("no random numbers")
+
+
+# ---- the process that takes over ----
+
+def handed() -> bytes:
+    """See engine/quic/library.pyi."""
+    return (<char *>ticket_keys)[:TICKET_KEYS_SIZE] + (<char *>secret)[:VERIFIER_SIZE]
+
+
+def adopt(bytes octets not None) -> None:
+    """See engine/quic/library.pyi."""
+    if len(octets) != TICKET_KEYS_SIZE + VERIFIER_SIZE:
+        raise ValueError("secrets of QUIC: %d octets" % len(octets))
+    memcpy(ticket_keys, <char *>octets, TICKET_KEYS_SIZE)
+    memcpy(secret, <char *>octets + TICKET_KEYS_SIZE, VERIFIER_SIZE)
 
 
 # ---- callbacks of BoringSSL ----
@@ -506,6 +524,8 @@ put(&quiche.retired_iter, quiche_conn_retired_scid_iter)
 put(&quiche.id_iter_next, quiche_connection_id_iter_next)
 put(&quiche.id_iter_free, quiche_connection_id_iter_free)
 put(&quiche.path_event, quiche_conn_path_event_next)
+put(&quiche.path_event_type, quiche_path_event_type)
+put(&quiche.path_migrated, quiche_path_event_peer_migrated)
 put(&quiche.path_event_free, quiche_path_event_free)
 put(&quiche.h3_new, quiche_h3_conn_new_with_transport)
 put(&quiche.h3_free, quiche_h3_conn_free)

@@ -1,10 +1,12 @@
 """Listening addresses of DNS over QUIC and over HTTP/3; the native side is in ``engine/quic/state.pxd``."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from threading import Event
 from typing import Protocol
 
 from fastdns.engine.listener import Listener
 from fastdns.engine.loop import Workers
+from fastdns.engine.quic import handover
 
 class Credentials(Protocol):
     """What the directive ``tls`` says: paths, and "" for none."""
@@ -53,3 +55,24 @@ class QuicListener(Listener):
 
 def check(scheme: str, settings: Settings) -> None:
     """Read the files of an address: what is wrong with them refuses its configuration. ValueError."""
+
+class Letter(handover.Letter):
+    """What a process that takes over has to know."""
+
+    #: Keys of tickets, and the secret of tokens.
+    secrets: str
+
+def offered(workers: Workers) -> Letter:
+    """The letter for a successor; see `fastdns.engine.quic.handover.offered`. The workers read its channel from now on. OSError."""
+
+def adopt(letter: Letter) -> None:
+    """Be the successor, before there is a listener. ValueError, KeyError for what is no letter."""
+
+def withdraw(workers: Workers) -> None:
+    """The successor does not serve."""
+
+def leave(listeners: Iterable[Listener]) -> None:
+    """The successor reads the sockets from now on. Connections go on with what it passes on, and none begins here."""
+
+def outlast(workers: Workers, seconds: float, hurried: Event) -> None:
+    """Wait until all connections have ended, or until the time is up or the event set. Those that are left end once what was asked is answered."""

@@ -1,20 +1,27 @@
 """Listening addresses of DNS over QUIC and over HTTP/3. See engine/quic/listener.pyi."""
-import os
+import hashlib
+import time
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from fastdns.engine.io.udp cimport RECEIVE_SIZE
+from fastdns.engine.call cimport WorkerCall
 from fastdns.engine.listener cimport Listener
 from fastdns.engine.loop cimport Workers, transport_count, transports
 from fastdns.engine.quic.doh3 cimport SECTION_MAX, doh3_protocol
 from fastdns.engine.quic.doq cimport doq_protocol
-from fastdns.engine.quic.endpoint cimport endpoint_add, endpoint_remove, quic_transport
+from fastdns.engine.quic.endpoint cimport endpoint_add, endpoint_connections, endpoint_finish, endpoint_remove, quic_transport
+from fastdns.engine.quic.handover cimport handover_leave, handover_tag, handover_watch, handover_withdraw
 from fastdns.engine.quic.output cimport PACKET_SIZE
 from fastdns.engine.quic.quiche cimport quiche
 from fastdns.engine.quic.state cimport CONNECTION_WINDOW, STREAM_WINDOW, Offer, QuicGroup, QuicSocket
 from fastdns.system.atomic cimport atomic_store_pointer
 from fastdns.system.epoch cimport epoch_wait
+from fastdns.engine.quic import handover, library
 from fastdns.telemetry.metrics import Metric
+
+#: Seconds between two looks whether connections have ended.
+OUTLAST_POLL = 0.05
 
 #: Connections of an address of DNS over QUIC; no directive changes it.
 DOQ_CONNECTIONS_MAX = 200
@@ -100,7 +107,8 @@ cdef class QuicListener(Listener):
             self.group.protocol = &doq_protocol if scheme == "quic" else &doh3_protocol
             self.group.listener = index
             self.group.generation = generation
-            self.group.tag = os.urandom(1)[0]
+            self.group.tag = handover_tag()
+            self.group.name = int.from_bytes(hashlib.sha256(settings.address.encode()).digest()[:8], "little")
             self.group.count = self.count
             self.group.sockets = <QuicSocket **>self.rows[which]
             self._adopt_cells(settings.address)
@@ -109,6 +117,7 @@ cdef class QuicListener(Listener):
                 self.group.sockets[i].index = i
             self.offer(settings)
             endpoint_add(&self.group)
+            handover_watch(&workers.loops[0].base)
         except BaseException:
             self._close_sockets()
             raise
@@ -144,3 +153,42 @@ cdef uint32_t quic_index() noexcept:
         if transports[i] == &quic_transport:
             return i
     return 0
+
+
+# ---- the process that takes over ----
+
+def offered(Workers workers not None) -> dict:
+    letter = handover.offered()
+    handover_watch(&workers.loops[0].base)
+    return {**letter, "secrets": library.handed().hex()}
+
+
+def adopt(dict letter not None) -> None:
+    library.adopt(bytes.fromhex(letter["secrets"]))
+    handover.adopt(letter)
+
+
+def withdraw(Workers workers not None) -> None:
+    handover_withdraw(&workers.loops[0].base)
+
+
+def leave(listeners) -> None:
+    handover_leave()
+    for listener in listeners:
+        if isinstance(listener, QuicListener):
+            listener.pause()
+
+
+def outlast(Workers workers not None, double seconds, hurried) -> None:
+    cdef uint32_t i
+    cdef WorkerCall *call
+    deadline = time.monotonic() + seconds
+    while endpoint_connections() and time.monotonic() < deadline and not hurried.wait(OUTLAST_POLL):
+        pass
+    call = <WorkerCall *>calloc(1, sizeof(WorkerCall))
+    if call == NULL:
+        raise MemoryError
+    endpoint_finish(call)
+    for i in range(workers.count):
+        workers.call(i, call)
+    free(call)

@@ -1,5 +1,6 @@
 """Datagrams that leave a worker's QUIC sockets: one sendmmsg a batch, runs of packets of one connection by one message (UDP_SEGMENT)."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.string cimport memcmp
 from fastdns.engine.io.transport cimport TransportWorker
 from fastdns.engine.io.udp cimport UdpSocket
 from fastdns.system.address cimport Address
@@ -26,6 +27,9 @@ cdef struct Output:                 # a worker's
     uint8_t *octets
     uint32_t used
     uint8_t *control
+
+cdef inline bint is_same(const Address *a, const Address *b) noexcept nogil:
+    return a.family == b.family and a.port == b.port and a.scope == b.scope and memcmp(a.octets, b.octets, 4 if a.family == 4 else 16) == 0
 
 # 0, or -1: out of memory.
 cdef int output_init(Output *output, TransportWorker *transport) noexcept nogil

@@ -2,7 +2,6 @@
 from libc.errno cimport EINTR, EINVAL, EIO, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, malloc
-from libc.string cimport memcmp
 from fastdns.engine.io.udp cimport CONTROL_SIZE, udp_address, udp_segment
 from fastdns.system.atomic cimport atomic_bump64
 from fastdns.system.socket cimport MSG_DONTWAIT, sendmmsg, sendmsg
@@ -30,10 +29,6 @@ cdef uint8_t *output_room(Output *output) noexcept nogil:
     if output.count == MESSAGES or OUTPUT_SIZE - output.used < PACKET_SIZE:
         output_flush(output)
     return output.octets + output.used
-
-
-cdef inline bint is_same(const Address *a, const Address *b) noexcept nogil:
-    return a.family == b.family and a.port == b.port and a.scope == b.scope and memcmp(a.octets, b.octets, 4 if a.family == 4 else 16) == 0
 
 
 cdef void output_add(Output *output, UdpSocket *sock, const Address *client, const Address *local, uint32_t length) noexcept nogil:

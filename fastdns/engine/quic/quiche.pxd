@@ -83,6 +83,7 @@ cdef enum:
     SHUTDOWN_READ = 0
     SHUTDOWN_WRITE = 1
     PACKET_INITIAL = 1                  # of header_info
+    PATH_MIGRATED = 5                   # of path_event_type
     CONNECTION_ID_MAX = 20
     VERIFIER_SIZE = 32                  # octets of HMAC-SHA256
 
@@ -170,6 +171,10 @@ cdef struct Quiche:
     c_bool (*id_iter_next)(quiche_connection_id_iter *ids, const uint8_t **id, size_t *length) noexcept nogil
     void (*id_iter_free)(quiche_connection_id_iter *ids) noexcept nogil
     quiche_path_event *(*path_event)(quiche_conn *conn) noexcept nogil
+    int (*path_event_type)(const quiche_path_event *event) noexcept nogil
+    # Both ends of the path that the client uses now and that is validated; of PATH_MIGRATED.
+    void (*path_migrated)(const quiche_path_event *event, sockaddr_storage *local, socklen_t *local_length, sockaddr_storage *peer,
+                          socklen_t *peer_length) noexcept nogil
     void (*path_event_free)(quiche_path_event *event) noexcept nogil
     # ---- HTTP/3 ----
     quiche_h3_conn *(*h3_new)(quiche_conn *conn, quiche_h3_config *config) noexcept nogil

@@ -10,6 +10,7 @@ from fastdns.walk.query cimport PREFETCH_QUERIES, WORKERS_MAX, Flush, Query, Tim
 
 cdef enum:
     ID_LENGTH = 8                   # octets of our connection ids: socket, tag of the listener, six random ones
+    PATHS_MAX = 8                   # of a connection, one after the other: quiche keeps those that a client has left
     IDS_MAX = 4                     # names of a connection in the table
     STREAM_WINDOW = 98304           # octets that a client may send on a stream: more than the longest message with its length
     CONNECTION_WINDOW = 131072      # octets of a connection that wait to be read
@@ -22,6 +23,18 @@ cdef enum:
     ARENA_SIZE = 131072             # octets of messages of a batch
     REPLY_SIZE = 65792              # octets of the longest reply, and more
     STATUSES = 8                    # of a protocol, that are counted
+
+cdef struct QuicPath:               # of a datagram
+    Address client                  # whom it is from: as its PROXY header says, where one counts
+    Address peer                    # whom the kernel has it from, and replies go to: the client, or a proxy
+    Address local
+    uint8_t proxied                 # client and peer are not the same
+
+cdef struct Proxies:                # of a connection: which proxy reaches a client's address
+    Address clients[PATHS_MAX]
+    Address peers[PATHS_MAX]
+    uint32_t count
+    uint32_t next                   # place that the next one takes when there is no other
 
 cdef enum Stage:
     STAGE_HANDSHAKE
@@ -60,7 +73,8 @@ cdef struct QuicGroup:              # the sockets of a listener
     const QuicProtocol *protocol
     uint32_t listener
     uint32_t generation
-    uint8_t tag                     # second octet of the connection ids
+    uint8_t tag                     # second octet of the connection ids: that of the process
+    uint64_t name                   # by which a process that takes over knows the same address
     uint32_t count
     QuicSocket **sockets
     Offer *offer                    # atomic: a reload replaces it
@@ -144,8 +158,10 @@ cdef struct QuicConnection:
     uint8_t holder                  # class of its address
     uint32_t listener
     uint32_t generation
-    Address client                  # where its last datagram came from
+    Address client                  # of the path that was validated last
+    Address peer                    # where its last datagram came from, and where to
     Address local
+    Proxies *proxies                # malloc'ed; NULL: no datagram had a PROXY header
     Timer timer
     Flush flush
     int64_t give_up_at              # ns; of the handshake

@@ -158,11 +158,3 @@ def received_until(stream: socket.socket, end: bytes) -> bytes:
         assert part, octets
         octets += part
     return octets
-
-
-@pytest.mark.parametrize("transport", ["quic", "https3"])
-def test_transports_without_it_say_so(serve: Serve, transport: str) -> None:
-    corefile = (COREFILE % "").replace("tls://", f"{transport}://")
-    server = serve(corefile, prepare=write_certificates, wait=False)
-    assert server.exit_status() == 1
-    assert f"plugin/proxyproto: PROXY headers are not taken on {transport}:// yet in this version of fastdns" in server.log()
