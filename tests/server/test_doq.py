@@ -216,6 +216,18 @@ def test_a_client_that_moves_has_to_show_its_address(server: Server) -> None:
             assert whose(client.ask(question))[1] == former
 
 
+def test_a_client_moves_on_before_its_path_is_validated(server: Server) -> None:
+    """The path that it has left has a challenge to be sent that cannot be: the new one does not wait for it."""
+    for _ in range(6):
+        with Client(server.port) as client:
+            for _ in range(3):
+                client.move()
+                assert client.ask(QUESTION).answer
+                client.quic.change_connection_id()
+                client.move()
+                assert client.ask(QUESTION).answer
+
+
 def test_a_client_moves_with_another_connection_id(server: Server) -> None:
     """RFC 9000 9.5: who moves on purpose shows another id. Each that is used up is replaced."""
     with Client(server.port) as client:

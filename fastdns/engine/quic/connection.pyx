@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset, strlen
 from fastdns.engine.quic.output cimport PACKET_SIZE, output_add, output_room
 from fastdns.engine.quic.proxies cimport proxies_find, proxies_learn
 from fastdns.engine.quic.quiche cimport (ERROR_CRYPTO, ERROR_PACKET, ERROR_SHORT, PATH_MIGRATED, VERIFIER_SIZE, c_bool, quic_receive_info, quic_send_info,
-                                         quiche, quiche_connection_id_iter, quiche_path_event, sockaddr_storage)
+                                         quiche, quiche_connection_id_iter, quiche_path_event, quiche_socket_addr_iter, sockaddr_storage)
 from fastdns.engine.quic.state cimport (IDS_MAX, STAGE_ENDED, STAGE_HANDSHAKE, STAGE_SERVED, Offer, QuicConnection, QuicGroup, QuicPath, QuicProtocol,
                                         QuicSocket, QuicStream, QuicWorker)
 from fastdns.engine.quic.stream cimport stream_cancel, stream_read_end, streams_run
@@ -373,6 +373,7 @@ cdef void look_after(QuicConnection *connection) noexcept nogil:
         event = quiche.path_event(connection.quic)
         if event == NULL:
             return
+        connection.moved = 1
         if quiche.path_event_type(event) == PATH_MIGRATED:
             move(connection, event)
         quiche.path_event_free(event)
@@ -429,6 +430,28 @@ cdef inline bint is_failing(QuicConnection *connection) noexcept nogil:
 
 
 cdef void write_packets(QuicConnection *connection) noexcept nogil:
+    cdef sockaddr_in6 local
+    cdef sockaddr_storage peer
+    cdef size_t length
+    cdef socklen_t local_length
+    cdef quiche_socket_addr_iter *paths
+    write_path(connection, NULL, 0, NULL, 0)
+    if not connection.moved:
+        return
+    # quiche tries one path, and none after it: where that one may send nothing, as to who has not shown its address, the others would wait for it.
+    memset(&local, 0, sizeof(local))
+    local_length = address_to_socket(&connection.local, connection.socket.udp.family, &local)
+    paths = quiche.paths(connection.quic, <sockaddr *>&local, local_length)
+    while True:
+        length = sizeof(peer)
+        if not quiche.paths_next(paths, &peer, &length):
+            break
+        write_path(connection, <sockaddr *>&local, local_length, <sockaddr *>&peer, <socklen_t>length)
+    quiche.paths_free(paths)
+
+
+cdef void write_path(QuicConnection *connection, const sockaddr *local, socklen_t local_length, const sockaddr *peer, socklen_t length) noexcept nogil:
+    """All packets for a path; without one (NULL) for that which quiche takes."""
     cdef QuicWorker *owner = connection.owner
     cdef quic_send_info info
     cdef Address to
@@ -437,7 +460,10 @@ cdef void write_packets(QuicConnection *connection) noexcept nogil:
     cdef ssize_t n
     while True:
         out = output_room(&owner.output)
-        n = quiche.send(connection.quic, out, PACKET_SIZE, &info)
+        if peer == NULL:
+            n = quiche.send(connection.quic, out, PACKET_SIZE, &info)
+        else:
+            n = quiche.send_on_path(connection.quic, out, PACKET_SIZE, local, local_length, peer, length, &info)
         if n <= 0:
             return
         address_from_socket(&to, <sockaddr_in6 *>&info.to)

@@ -149,6 +149,10 @@ cdef extern from *:
     void *quiche_path_event_type
     void *quiche_path_event_peer_migrated
     void *quiche_path_event_free
+    void *quiche_conn_paths_iter
+    void *quiche_socket_addr_iter_next
+    void *quiche_socket_addr_iter_free
+    void *quiche_conn_send_on_path
     quiche_h3_config *quiche_h3_config_new() nogil
     void quiche_h3_config_free(quiche_h3_config *config) nogil
     void quiche_h3_config_set_max_field_section_size(quiche_h3_config *config, uint64_t size) nogil
@@ -527,6 +531,10 @@ put(&quiche.path_event, quiche_conn_path_event_next)
 put(&quiche.path_event_type, quiche_path_event_type)
 put(&quiche.path_migrated, quiche_path_event_peer_migrated)
 put(&quiche.path_event_free, quiche_path_event_free)
+put(&quiche.paths, quiche_conn_paths_iter)
+put(&quiche.paths_next, quiche_socket_addr_iter_next)
+put(&quiche.paths_free, quiche_socket_addr_iter_free)
+put(&quiche.send_on_path, quiche_conn_send_on_path)
 put(&quiche.h3_new, quiche_h3_conn_new_with_transport)
 put(&quiche.h3_free, quiche_h3_conn_free)
 put(&quiche.h3_poll, quiche_h3_conn_poll)

@@ -19,6 +19,7 @@ cdef extern from *:
     typedef struct quiche_conn quiche_conn;
     typedef struct quiche_connection_id_iter quiche_connection_id_iter;
     typedef struct quiche_path_event quiche_path_event;
+    typedef struct quiche_socket_addr_iter quiche_socket_addr_iter;
     typedef struct quiche_stream_iter quiche_stream_iter;
     typedef struct quic_handshake quic_handshake;
     typedef struct quic_session quic_session;
@@ -42,6 +43,8 @@ cdef extern from *:
     ctypedef struct quiche_connection_id_iter:
         pass
     ctypedef struct quiche_path_event:
+        pass
+    ctypedef struct quiche_socket_addr_iter:
         pass
     ctypedef struct quiche_stream_iter:
         pass
@@ -176,6 +179,12 @@ cdef struct Quiche:
     void (*path_migrated)(const quiche_path_event *event, sockaddr_storage *local, socklen_t *local_length, sockaddr_storage *peer,
                           socklen_t *peer_length) noexcept nogil
     void (*path_event_free)(quiche_path_event *event) noexcept nogil
+    # Clients' ends of the paths from a local address; and a packet for one path alone.
+    quiche_socket_addr_iter *(*paths)(const quiche_conn *conn, const sockaddr *local, size_t local_length) noexcept nogil
+    c_bool (*paths_next)(quiche_socket_addr_iter *paths, sockaddr_storage *peer, size_t *length) noexcept nogil
+    void (*paths_free)(quiche_socket_addr_iter *paths) noexcept nogil
+    ssize_t (*send_on_path)(quiche_conn *conn, uint8_t *out, size_t size, const sockaddr *local, socklen_t local_length, const sockaddr *peer,
+                            socklen_t peer_length, quic_send_info *info) noexcept nogil
     # ---- HTTP/3 ----
     quiche_h3_conn *(*h3_new)(quiche_conn *conn, quiche_h3_config *config) noexcept nogil
     void (*h3_free)(quiche_h3_conn *http) noexcept nogil

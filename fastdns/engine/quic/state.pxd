@@ -155,6 +155,7 @@ cdef struct QuicConnection:
     uint8_t is_fed
     uint8_t finishing               # its listener goes: it ends once what was asked is answered
     uint8_t overloaded              # it asks more than it may: it is closed at the end of the batch
+    uint8_t moved                   # it has had more paths than one
     uint8_t holder                  # class of its address
     uint32_t listener
     uint32_t generation
