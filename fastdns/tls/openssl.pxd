@@ -44,6 +44,8 @@ cdef extern from "<openssl/ssl.h>" nogil:
         TLS1_2_VERSION
         SSL_OP_NO_RENEGOTIATION
         SSL_OP_NO_COMPRESSION
+        SSL_OP_CIPHER_SERVER_PREFERENCE
+        SSL_OP_PRIORITIZE_CHACHA
         SSL_MODE_ENABLE_PARTIAL_WRITE
         SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
         SSL_MODE_RELEASE_BUFFERS
@@ -77,6 +79,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     long SSL_CTX_set_timeout(SSL_CTX *context, long seconds)
     int SSL_CTX_set_num_tickets(SSL_CTX *context, size_t count)
     int SSL_CTX_set_max_early_data(SSL_CTX *context, unsigned int octets)
+    int SSL_CTX_set_ciphersuites(SSL_CTX *context, const char *suites)
     int SSL_CTX_set_cipher_list(SSL_CTX *context, const char *ciphers)
     int SSL_CTX_set1_groups_list(SSL_CTX *context, const char *groups)
     int SSL_CTX_use_certificate(SSL_CTX *context, X509 *certificate)

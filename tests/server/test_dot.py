@@ -66,6 +66,27 @@ def test_an_old_protocol_is_refused(serve: Callable[..., Server]) -> None:
         context.wrap_socket(plain)
 
 
+@pytest.mark.parametrize(
+    ("version", "offered", "chosen"),
+    [
+        (ssl.TLSVersion.TLSv1_3, "", "TLS_AES_128_GCM_SHA256"),
+        (ssl.TLSVersion.TLSv1_2, "ECDHE+AES256:ECDHE+AESGCM:ECDHE+CHACHA20", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+        (ssl.TLSVersion.TLSv1_2, "ECDHE+CHACHA20:ECDHE+AESGCM", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+    ],
+)
+def test_the_server_chooses_the_suite(serve: Callable[..., Server], version: ssl.TLSVersion, offered: str, chosen: str) -> None:
+    """As in Go; a client that puts ChaCha20 first has no AES in its processor."""
+    server = serve(COREFILE, prepare=write_certificates)
+    context = client_context(server.folder)
+    context.minimum_version = context.maximum_version = version
+    if offered:
+        context.set_ciphers(offered)
+    with socket.create_connection(("127.0.0.1", server.port), REPLY) as plain, context.wrap_socket(plain) as tls:
+        cipher = tls.cipher()
+        assert cipher is not None
+        assert cipher[0] == chosen
+
+
 def test_connections_outlive_a_reload(serve_tls: Callable[..., Server]) -> None:
     corefile = COREFILE.replace("whoami", "timeouts {\n read 1h\n idle 1h\n }\n whoami")
     server = serve_tls(corefile)
