@@ -14,7 +14,7 @@ from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, EPOLL_CLOEXEC, EPOLL_CTL_
                                     epoll_create1, epoll_ctl, epoll_event, epoll_wait, recv, shutdown, socket_clock)
 from fastdns.system.thread cimport thread_start
 from fastdns.engine.io.connection cimport service_leave_place, service_ref, service_unref
-from fastdns.tls.record cimport TLS_DONE, TLS_FAILED, TLS_WANTS_WRITE, TlsStatus, tls_accept, tls_end, tls_feed, tls_handshake
+from fastdns.tls.record cimport TLS_DONE, TLS_FAILED, TLS_WANTS_WRITE, TlsStatus, tls_accept, tls_end, tls_handshake, tls_keep, tls_lend
 
 cdef extern from *:
     """
@@ -209,9 +209,8 @@ cdef void on_client(Handshake *handshake) noexcept nogil:
     wheel_start(&threads[handshake.thread].wheel, &handshake.timer, handshake.deadline)
 
 
-cdef bint receive(Handshake *handshake) noexcept nogil:
-    """False when the handshake cannot go on."""
-    cdef uint8_t octets[INPUT_MAX]
+cdef bint receive(Handshake *handshake, uint8_t *octets) noexcept nogil:
+    """Into INPUT_MAX octets, which are lent to the stream. False when the handshake cannot go on."""
     cdef ssize_t n = recv(handshake.fd, octets, INPUT_MAX, 0)
     if n < 0:
         return errno == EAGAIN or errno == EINTR
@@ -221,20 +220,21 @@ cdef bint receive(Handshake *handshake) noexcept nogil:
         handshake.tls = tls_accept(handshake.service.context, handshake.fd)
         if handshake.tls == NULL:
             return False
-    return tls_feed(handshake.tls, octets, n) == 0
+    return tls_lend(handshake.tls, octets, n) == 0
 
 
 cdef void on_event(Handshake *handshake, uint32_t events) noexcept nogil:
+    cdef uint8_t octets[INPUT_MAX]
     cdef TlsStatus status
     cdef uint32_t wanted
     cdef Worker *worker = handshake.worker
-    if not (events & EPOLLOUT) and not receive(handshake):
+    if not (events & EPOLLOUT) and not receive(handshake, octets):
         give_up(handshake)
         return
     if handshake.tls == NULL:
         return
     status = tls_handshake(handshake.tls)
-    if status == TLS_FAILED:
+    if status == TLS_FAILED or tls_keep(handshake.tls) < 0:
         give_up(handshake)
     elif status == TLS_DONE:
         leave_thread(handshake)

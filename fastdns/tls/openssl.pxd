@@ -134,7 +134,8 @@ cdef extern from "<openssl/ssl.h>" nogil:
         SSL3_RT_HEADER_LENGTH
         SSL3_RT_HANDSHAKE
         SSL3_MT_KEY_UPDATE
-        BIO_NOCLOSE
+        TLS_ST_SW_SESSION_TICKET
+        BIO_CTRL_FLUSH
         BIO_TYPE_SOURCE_SINK
     SSL *SSL_new(SSL_CTX *context)
     void SSL_free(SSL *ssl)
@@ -155,8 +156,8 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_get_error(const SSL *ssl, int status)
     int SSL_version(const SSL *ssl)
     void SSL_get0_alpn_selected(const SSL *ssl, const unsigned char **protocol, unsigned int *length)
-    void SSL_set0_rbio(SSL *ssl, BIO *bio)
-    void SSL_set0_wbio(SSL *ssl, BIO *bio)
+    int SSL_get_state(const SSL *ssl)
+    void SSL_set_bio(SSL *ssl, BIO *read, BIO *write)
     void SSL_set_msg_callback(SSL *ssl, void (*seen)(int, int, int, const void *, size_t, SSL *, void *) noexcept nogil)
     void SSL_set_msg_callback_arg(SSL *ssl, void *argument)
 
@@ -177,10 +178,10 @@ cdef extern from "<openssl/ssl.h>" nogil:
     # ---- BIO ----
     BIO_METHOD *BIO_meth_new(int type, const char *name)
     int BIO_meth_set_read(BIO_METHOD *method, int (*read)(BIO *, char *, int) noexcept nogil)
+    int BIO_meth_set_write(BIO_METHOD *method, int (*write)(BIO *, const char *, int) noexcept nogil)
     int BIO_meth_set_ctrl(BIO_METHOD *method, long (*control)(BIO *, int, long, void *) noexcept nogil)
     int BIO_get_new_index()
     BIO *BIO_new(const BIO_METHOD *method)
-    BIO *BIO_new_socket(int fd, int close_flag)
     BIO *BIO_new_mem_buf(const void *octets, int size)
     int BIO_free(BIO *bio)
     void BIO_set_data(BIO *bio, void *data)
@@ -188,6 +189,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     void BIO_set_init(BIO *bio, int init)
     void BIO_clear_retry_flags(BIO *bio)
     void BIO_set_retry_read(BIO *bio)
+    void BIO_set_retry_write(BIO *bio)
 
 cdef extern from "<openssl/pem.h>" nogil:
     enum: PEM_R_NO_START_LINE

@@ -1,26 +1,31 @@
 """TLS of one connection. The contract is in tls/record.pxd."""
 from libc cimport errno as system
-from libc.errno cimport EAGAIN, ECONNRESET
+from libc.errno cimport EAGAIN, ECONNRESET, EINTR
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memmove
 from fastdns.tls.context cimport context_ssl
-from fastdns.tls.openssl cimport (BIO, BIO_METHOD, BIO_NOCLOSE, BIO_TYPE_SOURCE_SINK, BIO_clear_retry_flags, BIO_free, BIO_get_data,
-                                  BIO_get_new_index, BIO_meth_new, BIO_meth_set_ctrl, BIO_meth_set_read, BIO_new, BIO_new_socket, BIO_set_data,
-                                  BIO_set_init, BIO_set_retry_read, ERR_clear_error, ERR_peek_last_error, SSL3_MT_KEY_UPDATE, SSL3_RT_HANDSHAKE,
-                                  SSL3_RT_HEADER, SSL3_RT_HEADER_LENGTH, SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN,
-                                  SSL_do_handshake, SSL_free, SSL_get0_alpn_selected, SSL_get0_param, SSL_get_error, SSL_pending, SSL_read,
-                                  SSL_set0_rbio, SSL_set0_wbio, SSL_set1_host, SSL_set_accept_state, SSL_set_connect_state, SSL_set_hostflags,
-                                  SSL_set_msg_callback, SSL_set_msg_callback_arg, SSL_set_tlsext_host_name, SSL_shutdown, SSL_write,
+from fastdns.system.socket cimport MSG_NOSIGNAL, send
+from fastdns.tls.openssl cimport (BIO, BIO_CTRL_FLUSH, BIO_METHOD, BIO_TYPE_SOURCE_SINK, BIO_clear_retry_flags, BIO_get_data, BIO_get_new_index,
+                                  BIO_meth_new, BIO_meth_set_ctrl, BIO_meth_set_read, BIO_meth_set_write, BIO_new, BIO_set_data, BIO_set_init,
+                                  BIO_set_retry_read, BIO_set_retry_write, ERR_clear_error, ERR_peek_last_error, SSL3_MT_KEY_UPDATE,
+                                  SSL3_RT_HANDSHAKE, SSL3_RT_HEADER, SSL3_RT_HEADER_LENGTH, SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE,
+                                  SSL_ERROR_ZERO_RETURN, SSL_do_handshake, SSL_free, SSL_get0_alpn_selected, SSL_get0_param, SSL_get_error,
+                                  SSL_get_state, SSL_pending, SSL_read, SSL_set1_host, SSL_set_accept_state, SSL_set_bio,
+                                  SSL_set_connect_state, SSL_set_hostflags, SSL_set_msg_callback, SSL_set_msg_callback_arg,
+                                  SSL_set_tlsext_host_name, SSL_shutdown, SSL_write, TLS_ST_SW_SESSION_TICKET,
                                   X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, X509_VERIFY_PARAM_set1_ip_asc)
+
+cdef extern from "<sys/socket.h>" nogil:
+    enum: MSG_MORE
 
 # A header that no version of TLS has: libssl has no function that sends an alert, but it sends `unexpected_message` for this.
 cdef const uint8_t *FOREIGN = b"\0\3\3\0\0"     # SSL3_RT_HEADER_LENGTH octets
 
-cdef BIO_METHOD *incoming           # how the library reads what was fed
+cdef BIO_METHOD *transport          # how the library reads what was fed, and sends
 
 
-# ---- what libssl reads ----
+# ---- what libssl reads and writes ----
 
 cdef inline bint is_flood(const TlsStream *tls) noexcept nogil:
     return tls.empty > EMPTY_MAX or tls.updates > UPDATES_MAX + (tls.received >> 20)
@@ -28,7 +33,7 @@ cdef inline bint is_flood(const TlsStream *tls) noexcept nogil:
 
 cdef int read_fed(BIO *bio, char *out, int size) noexcept nogil:
     cdef TlsStream *tls = <TlsStream *>BIO_get_data(bio)
-    cdef uint32_t n = tls.held_used - tls.held_done
+    cdef uint32_t n = tls.left
     BIO_clear_retry_flags(bio)
     if n == 0:
         BIO_set_retry_read(bio)
@@ -38,19 +43,36 @@ cdef int read_fed(BIO *bio, char *out, int size) noexcept nogil:
     if size == SSL3_RT_HEADER_LENGTH and is_flood(tls):
         memcpy(out, FOREIGN, n)
     else:
-        memcpy(out, tls.held + tls.held_done, n)
-    tls.held_done += n
-    if tls.held_done == tls.held_used:
-        tls.held_done = tls.held_used = 0
-        if tls.held != tls.small:
-            free(tls.held)
-            tls.held = tls.small
-            tls.held_size = HELD_SIZE
+        memcpy(out, tls.fed, n)
+    tls.fed += n
+    tls.left -= n
+    if tls.left == 0:
+        release_held(tls)
     return <int>n
 
 
-cdef long control_fed(BIO *bio, int command, long number, void *pointer) noexcept nogil:
-    return 0
+cdef inline void release_held(TlsStream *tls) noexcept nogil:
+    if tls.held != tls.small:
+        free(tls.held)
+    tls.held = tls.small if tls.small_size else NULL
+    tls.held_size = tls.small_size
+
+
+cdef int write_out(BIO *bio, const char *octets, int size) noexcept nogil:
+    cdef TlsStream *tls = <TlsStream *>BIO_get_data(bio)
+    cdef int flags = MSG_NOSIGNAL
+    cdef ssize_t n
+    BIO_clear_retry_flags(bio)
+    if tls.ending or not tls.greeted and SSL_get_state(tls.ssl) == TLS_ST_SW_SESSION_TICKET:
+        flags |= MSG_MORE
+    n = send(tls.fd, octets, <size_t>size, flags)
+    if n < 0 and (system.errno == EAGAIN or system.errno == EINTR):
+        BIO_set_retry_write(bio)
+    return <int>n
+
+
+cdef long control(BIO *bio, int command, long number, void *pointer) noexcept nogil:
+    return command == BIO_CTRL_FLUSH
 
 
 cdef void count_record(int sent, int version, int kind, const void *octets, size_t length, SSL *ssl, void *argument) noexcept nogil:
@@ -64,54 +86,51 @@ cdef void count_record(int sent, int version, int kind, const void *octets, size
         tls.updates += 1
 
 
-cdef int make_incoming() except -1:
-    global incoming
-    incoming = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, b"fed octets")
-    if incoming == NULL or BIO_meth_set_read(incoming, read_fed) != 1 or BIO_meth_set_ctrl(incoming, control_fed) != 1:
+cdef int make_transport() except -1:
+    global transport
+    transport = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, b"fed octets")
+    if transport == NULL or BIO_meth_set_read(transport, read_fed) != 1 or BIO_meth_set_write(transport, write_out) != 1 or (
+            BIO_meth_set_ctrl(transport, control) != 1):
         raise MemoryError
     return 0
 
 
-make_incoming()
+make_transport()
 
 
 # ---- the handshake ----
 
-cdef TlsStream *new_stream(TlsContext *context, int fd) noexcept nogil:
-    cdef TlsStream *tls = <TlsStream *>calloc(1, sizeof(TlsStream))
-    cdef BIO *read_bio = NULL
-    cdef BIO *write_bio = NULL
+cdef TlsStream *new_stream(TlsContext *context, int fd, uint32_t small_size) noexcept nogil:
+    cdef TlsStream *tls = <TlsStream *>calloc(1, sizeof(TlsStream) + small_size)
+    cdef BIO *bio = NULL
     if tls == NULL:
         return NULL
-    tls.held = tls.small
-    tls.held_size = HELD_SIZE
+    tls.fd = fd
+    tls.small_size = small_size
+    release_held(tls)
     tls.ssl = context_ssl(context)
     if tls.ssl != NULL:
-        read_bio = BIO_new(incoming)
-        write_bio = BIO_new_socket(fd, BIO_NOCLOSE)
-    if read_bio == NULL or write_bio == NULL:
-        BIO_free(read_bio)
-        BIO_free(write_bio)
+        bio = BIO_new(transport)
+    if bio == NULL:
         SSL_free(tls.ssl)
         free(tls)
         ERR_clear_error()
         return NULL
-    BIO_set_data(read_bio, tls)
-    BIO_set_init(read_bio, 1)
-    SSL_set0_rbio(tls.ssl, read_bio)
-    SSL_set0_wbio(tls.ssl, write_bio)
+    BIO_set_data(bio, tls)
+    BIO_set_init(bio, 1)
+    SSL_set_bio(tls.ssl, bio, bio)
     return tls
 
 
 cdef TlsStream *tls_accept(TlsContext *context, int fd) noexcept nogil:
-    cdef TlsStream *tls = new_stream(context, fd)
+    cdef TlsStream *tls = new_stream(context, fd, 0)
     if tls != NULL:
         SSL_set_accept_state(tls.ssl)
     return tls
 
 
 cdef TlsStream *tls_connect(TlsContext *context, int fd, const char *server_name) noexcept nogil:
-    cdef TlsStream *tls = new_stream(context, fd)
+    cdef TlsStream *tls = new_stream(context, fd, HELD_SIZE)
     if tls == NULL:
         return NULL
     SSL_set_connect_state(tls.ssl)
@@ -128,6 +147,7 @@ cdef TlsStream *tls_connect(TlsContext *context, int fd, const char *server_name
 cdef TlsStatus tls_handshake(TlsStream *tls) noexcept nogil:
     cdef int status = SSL_do_handshake(tls.ssl), what
     if status == 1:
+        tls.greeted = 1
         SSL_set_msg_callback(tls.ssl, count_record)
         SSL_set_msg_callback_arg(tls.ssl, tls)
         return TLS_DONE
@@ -153,27 +173,44 @@ cdef const uint8_t *tls_protocol(const TlsStream *tls, uint32_t *length) noexcep
 # ---- records ----
 
 cdef int tls_feed(TlsStream *tls, const uint8_t *octets, size_t size) noexcept nogil:
-    cdef uint32_t left = tls.held_used - tls.held_done
+    """What is left of former octets lies in `held`, wherever."""
+    cdef uint32_t left = tls.left
     cdef uint8_t *bigger
     if left + size > tls.held_size:
         bigger = <uint8_t *>malloc(left + size)
         if bigger == NULL:
             return -1
-        memcpy(bigger, tls.held + tls.held_done, left)
+        memcpy(bigger, tls.fed, left)
         if tls.held != tls.small:
             free(tls.held)
         tls.held = bigger
         tls.held_size = left + <uint32_t>size
-    elif tls.held_done:
-        memmove(tls.held, tls.held + tls.held_done, left)
+    elif left:
+        memmove(tls.held, tls.fed, left)
     memcpy(tls.held + left, octets, size)
-    tls.held_done = 0
-    tls.held_used = left + <uint32_t>size
+    tls.fed = tls.held
+    tls.left = left + <uint32_t>size
     return 0
 
 
+cdef int tls_lend(TlsStream *tls, const uint8_t *octets, size_t size) noexcept nogil:
+    if tls.left:
+        return tls_feed(tls, octets, size)
+    tls.fed = octets
+    tls.left = <uint32_t>size
+    return 0
+
+
+cdef int tls_keep(TlsStream *tls) noexcept nogil:
+    cdef uint32_t left = tls.left
+    if left == 0 or tls.held <= tls.fed < tls.held + tls.held_size:
+        return 0
+    tls.left = 0
+    return tls_feed(tls, tls.fed, left)
+
+
 cdef bint tls_pending(const TlsStream *tls) noexcept nogil:
-    return tls.held_used != tls.held_done or SSL_pending(tls.ssl) > 0
+    return tls.left or SSL_pending(tls.ssl) > 0
 
 
 cdef ssize_t tls_recv(TlsStream *tls, uint8_t *octets, size_t size) noexcept nogil:
@@ -206,6 +243,7 @@ cdef ssize_t why_nothing(TlsStream *tls, int status) noexcept nogil:
 
 cdef void tls_end(TlsStream *tls) noexcept nogil:
     if not tls.failed:
+        tls.ending = 1
         SSL_shutdown(tls.ssl)
         ERR_clear_error()
     SSL_free(tls.ssl)

@@ -8,7 +8,7 @@ from fastdns.walk.query cimport TRANSPORT_TCP, Flush, Query, ServerTable, Source
 from fastdns._mux cimport query_release, query_streamed, query_take
 from fastdns.engine.io.linger cimport linger_begin
 from fastdns.tls.context cimport context_release
-from fastdns.tls.record cimport TlsStream, tls_end, tls_feed, tls_pending, tls_recv, tls_send
+from fastdns.tls.record cimport TlsStream, tls_end, tls_keep, tls_lend, tls_pending, tls_recv, tls_send
 from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SO_LINGER, SOL_SOCKET, TCP_NODELAY, close,
                                     getsockname, linger, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
 from fastdns.system.address cimport Address, address_from_socket
@@ -160,7 +160,9 @@ cdef void on_connection(Source *source, Worker *worker, uint32_t events) noexcep
     cdef TcpWorker *tcp = connection.tcp
     if connection.broken:
         return
-    if events & (EPOLLERR | EPOLLHUP):
+    if events & (EPOLLERR | EPOLLHUP):      # neither side can say anything any more
+        if connection.tls != NULL:
+            connection.tls.failed = 1
         connection_end(tcp, connection)
         return
     if connection.tls != NULL:
@@ -176,8 +178,10 @@ cdef void read_encrypted(TcpWorker *tcp, TcpConnection *connection) noexcept nog
     """One recv, and what it decrypts to."""
     cdef uint8_t octets[TLS_SIZE]
     cdef ssize_t n = recv(connection.source.fd, octets, TLS_SIZE, 0)
-    if n > 0 and tls_feed(connection.tls, octets, n) == 0:
+    if n > 0 and tls_lend(connection.tls, octets, n) == 0:
         connection_read_decrypted(tcp, connection)
+        if connection.tls != NULL and tls_keep(connection.tls) < 0:
+            connection_end(tcp, connection)
     elif n == 0:
         connection.eof = 1
     elif n > 0 or errno != EAGAIN and errno != EINTR:
