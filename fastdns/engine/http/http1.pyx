@@ -9,7 +9,7 @@ from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_PLAIN, 
                                           http_connection_free, http_date, http_reason, http_request_begin, http_request_body, http_request_leave,
                                           http_request_target)
 from fastdns.engine.http.session cimport http2_protocol
-from fastdns.engine.io.connection cimport (INPUT_SIZE, TcpConnection, connection_end, connection_may_read, connection_reserve, connection_server)
+from fastdns.engine.io.connection cimport (BUFFER_SIZE, TcpConnection, connection_end, connection_may_read, connection_reserve, connection_server)
 from fastdns.walk.query cimport ServerTable, worker_flush
 
 cdef enum:
@@ -35,7 +35,7 @@ cdef void end(TcpConnection *base) noexcept nogil:
 cdef uint32_t wanted(const TcpConnection *base) noexcept nogil:
     cdef const HttpConnection *connection = <const HttpConnection *>base
     cdef uint32_t pending = base.input_used - base.input_done
-    return max(<uint32_t>INPUT_SIZE, connection.needed, pending + pending // 2)
+    return max(<uint32_t>BUFFER_SIZE, connection.needed, pending + pending // 2)
 
 
 cdef void read_requests(TcpConnection *base) noexcept nogil:
@@ -227,7 +227,6 @@ cdef void expire(TcpConnection *base) noexcept nogil:
 http1_protocol.size = sizeof(HttpConnection)
 http1_protocol.outstanding_max = 1
 http1_protocol.begin = begin
-http1_protocol.idles = 1
 http1_protocol.lingers = 1
 http1_protocol.wanted = wanted
 http1_protocol.input = read_requests

@@ -11,7 +11,7 @@ from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_GRPC, C
                                           METHOD_HEAD, METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
                                           http_connection_free, http_date, http_request_begin, http_request_body, http_request_leave,
                                           http_request_target, nghttp2_session)
-from fastdns.engine.io.connection cimport INPUT_SIZE, OUTPUT_PAUSE, TcpConnection, connection_end, connection_reserve, connection_server
+from fastdns.engine.io.connection cimport BUFFER_SIZE, OUTPUT_PAUSE, TcpConnection, connection_end, connection_reserve, connection_server
 from fastdns._wire cimport load32
 from fastdns.walk.query cimport TRANSPORT_GRPC, ServerTable, worker_flush
 
@@ -109,7 +109,7 @@ cdef void finish(TcpConnection *base) noexcept nogil:
 # ---- what comes ----
 
 cdef uint32_t wanted(const TcpConnection *base) noexcept nogil:
-    return INPUT_SIZE
+    return BUFFER_SIZE
 
 
 cdef void read_frames(TcpConnection *base) noexcept nogil:
@@ -505,7 +505,6 @@ cdef void expire(TcpConnection *base) noexcept nogil:
 http2_protocol.size = sizeof(HttpConnection)
 http2_protocol.outstanding_max = STREAMS_UNLIMITED
 http2_protocol.begin = begin
-http2_protocol.idles = 1
 http2_protocol.lingers = 1
 http2_protocol.wanted = wanted
 http2_protocol.input = read_frames

@@ -14,7 +14,8 @@ from fastdns.walk.query cimport Flush, Query, ServerTable, Source, Timer, Transp
 from fastdns.system.address cimport Address
 
 cdef enum:
-    INPUT_SIZE = 2048               # octets of a connection's first input buffer; a longer message gets a buffer of its size
+    BUFFER_SIZE = 4096              # octets of a connection's first buffers, of input and of output; a longer message gets a buffer of its size
+    SPARE_BUFFERS = 16              # of that size that a worker keeps: a connection without octets has none
     OUTPUT_PAUSE = 131072           # pending output octets at which reading stops, and about as many more that the kernel holds
     OCTETS_MAX = 67108864           # that all connections of a worker hold; for more the one that holds most ends
     OCTETS_FREE = 32768             # of a protocol's octets for each connection that do not count: what an idle one needs
@@ -27,7 +28,6 @@ cdef struct TcpConnection
 cdef struct StreamProtocol:         # what is spoken on a connection. All functions run on its worker; those that may be NULL say so
     uint32_t size                   # octets of the struct of its connections, which begins with a TcpConnection; zeroed
     uint32_t outstanding_max        # queries of a connection under way at which reading stops
-    uint8_t idles                   # most of its connections wait most of the time: buffers that are empty are freed
     uint8_t lingers                 # what the client sends when all is said is read for a while: see io/linger
     # The connection has its socket and its TLS: -1 ends it. NULL: nothing to do.
     int (*begin)(TcpConnection *connection) noexcept nogil
@@ -73,6 +73,8 @@ cdef struct TcpWorker:              # TCP's state on one worker
     TcpConnection *connections      # the newest first, by `next`
     TcpConnection *last_connection  # the oldest
     uint64_t octets                 # that all connections hold
+    void *spare                     # buffers that are free, each begins with the next one's address
+    uint32_t spares
 
 cdef struct TcpConnection:
     Source source                   # first

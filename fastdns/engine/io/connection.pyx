@@ -9,8 +9,8 @@ from fastdns._mux cimport query_release, query_streamed, query_take
 from fastdns.engine.io.linger cimport linger_begin
 from fastdns.tls.context cimport context_release
 from fastdns.tls.record cimport TlsStream, tls_end, tls_keep, tls_lend, tls_pending, tls_recv, tls_send
-from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_NOSIGNAL, SO_LINGER, SOL_SOCKET, TCP_NODELAY, close,
-                                    getsockname, linger, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
+from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, MSG_NOSIGNAL, SO_LINGER, SOL_SOCKET, close, getsockname,
+                                    linger, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
 from fastdns.system.address cimport Address, address_from_socket
 
 # ---- begin and end ----
@@ -21,11 +21,9 @@ cdef TcpConnection *connection_begin(TcpWorker *tcp, const StreamProtocol *proto
     cdef ServerTable *server = tcp.base.worker.set.servers[listener]
     cdef sockaddr_in6 name
     cdef socklen_t length = sizeof(name)
-    cdef int one = 1
     if connection == NULL or server == NULL:
         free(connection)
         return NULL
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
     connection.source.fd = fd
     connection.source.ready = on_connection
     connection.tcp = tcp
@@ -83,10 +81,8 @@ cdef void connection_forget(TcpWorker *tcp, TcpConnection *connection) noexcept 
         if connection.tls != NULL:
             tls_end(connection.tls)
             connection.tls = NULL
-        tcp.octets -= connection.output_size
-        free(connection.output)
-        connection.output = NULL
-        connection.output_size = connection.output_used = connection.output_sent = connection.output_end = 0
+        release_buffer(tcp, &connection.output, &connection.output_size)
+        connection.output_used = connection.output_sent = connection.output_end = 0
         if connection.transfer != NULL:
             connection_end_transfer(connection)
         if connection.previous != NULL:
@@ -114,10 +110,8 @@ cdef void free_input(TcpConnection *connection) noexcept nogil:
     """Of a connection that has ended: its input and what its protocol holds, which reads no more."""
     if connection.protocol.free != NULL:
         connection.protocol.free(connection)
-    connection.tcp.octets -= connection.input_size
-    free(connection.input)
-    connection.input = NULL
-    connection.input_size = connection.input_used = connection.input_done = 0
+    release_buffer(connection.tcp, &connection.input, &connection.input_size)
+    connection.input_used = connection.input_done = 0
 
 
 cdef void service_ref(StreamService *service) noexcept nogil:
@@ -151,6 +145,38 @@ cdef void connection_finish(TcpConnection *connection) noexcept nogil:
     else:
         connection.last = 1
     worker_flush(connection.tcp.base.worker, &connection.flush)
+
+
+# ---- buffers ----
+
+cdef bint resize_buffer(TcpWorker *tcp, uint8_t **buffer, uint32_t *size, uint32_t wanted) noexcept nogil:
+    """Makes a larger one of it, of BUFFER_SIZE at least. False when memory is out."""
+    cdef uint8_t *bigger
+    wanted = max(wanted, <uint32_t>BUFFER_SIZE)
+    if buffer[0] == NULL and wanted == BUFFER_SIZE and tcp.spare != NULL:
+        bigger = <uint8_t *>tcp.spare
+        tcp.spare = (<void **>bigger)[0]
+        tcp.spares -= 1
+    else:
+        bigger = <uint8_t *>realloc(buffer[0], wanted)
+        if bigger == NULL:
+            return False
+    tcp.octets += wanted - size[0]
+    buffer[0] = bigger
+    size[0] = wanted
+    return True
+
+
+cdef void release_buffer(TcpWorker *tcp, uint8_t **buffer, uint32_t *size) noexcept nogil:
+    tcp.octets -= size[0]
+    if size[0] == BUFFER_SIZE and tcp.spares < SPARE_BUFFERS:
+        (<void **>buffer[0])[0] = tcp.spare
+        tcp.spare = buffer[0]
+        tcp.spares += 1
+    else:
+        free(buffer[0])
+    buffer[0] = NULL
+    size[0] = 0
 
 
 # ---- reading ----
@@ -195,22 +221,15 @@ cdef void connection_read_decrypted(TcpWorker *tcp, TcpConnection *connection) n
 
 cdef bint reserve_input(TcpWorker *tcp, TcpConnection *connection, uint32_t size) noexcept nogil:
     """Room for `size` octets from input_done on: what is processed is moved out first. False when there is none, here or for all."""
-    cdef uint8_t *bigger
     if connection.input_done:
         memmove(connection.input, connection.input + connection.input_done, connection.input_used - connection.input_done)
         connection.input_used -= connection.input_done
         connection.input_done = 0
     if size <= connection.input_size:
         return True
-    if size > INPUT_SIZE and not make_room(connection, size - connection.input_size):
+    if size > BUFFER_SIZE and not make_room(connection, size - connection.input_size):
         return False
-    bigger = <uint8_t *>realloc(connection.input, size)
-    if bigger == NULL:
-        return False
-    tcp.octets += size - connection.input_size
-    connection.input = bigger
-    connection.input_size = size
-    return True
+    return resize_buffer(tcp, &connection.input, &connection.input_size, size)
 
 
 cdef bint read_more(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
@@ -251,11 +270,7 @@ cdef void parse(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
             worker_flush(tcp.base.worker, &connection.flush)
     elif connection.input_done == connection.input_used:
         connection.input_done = connection.input_used = 0
-        if (connection.input_size > INPUT_SIZE or connection.protocol.idles) and connection.outstanding == 0:
-            tcp.octets -= connection.input_size
-            free(connection.input)
-            connection.input = NULL
-            connection.input_size = 0
+        release_buffer(tcp, &connection.input, &connection.input_size)
 
 
 # ---- what protocols call ----
@@ -300,7 +315,6 @@ cdef void connection_answered(TcpConnection *connection) noexcept nogil:
 cdef uint8_t *connection_reserve(TcpConnection *connection, uint32_t size) noexcept nogil:
     cdef TcpWorker *tcp = connection.tcp
     cdef uint32_t pending = connection.output_used - connection.output_sent, wanted
-    cdef uint8_t *bigger
     if connection.output_sent and (pending == 0 or connection.output_size - connection.output_used < size):
         memmove(connection.output, connection.output + connection.output_sent, pending)
         connection.output_end -= connection.output_sent
@@ -308,17 +322,11 @@ cdef uint8_t *connection_reserve(TcpConnection *connection, uint32_t size) noexc
         connection.output_sent = 0
     if connection.output_size - connection.output_used < size:
         wanted = connection.output_used + size
-        wanted = max(4096, wanted + wanted // 2)
-        if not make_room(connection, wanted - connection.output_size):
+        wanted = max(<uint32_t>BUFFER_SIZE, wanted + wanted // 2)
+        if not make_room(connection, wanted - connection.output_size) or (
+                not resize_buffer(tcp, &connection.output, &connection.output_size, wanted)):
             connection_end(tcp, connection)
             return NULL
-        bigger = <uint8_t *>realloc(connection.output, wanted)
-        if bigger == NULL:
-            connection_end(tcp, connection)
-            return NULL
-        tcp.octets += wanted - connection.output_size
-        connection.output = bigger
-        connection.output_size = wanted
     return connection.output + connection.output_used
 
 
@@ -400,11 +408,8 @@ cdef bint write_output(TcpWorker *tcp, TcpConnection *connection) noexcept nogil
             while connection.output_end < connection.output_sent:
                 begin_message(connection)
     connection.output_used = connection.output_sent = connection.output_end = 0
-    if connection.output_size > OUTPUT_PAUSE or connection.transfer == NULL and (connection.output_size > 16384 or connection.protocol.idles):
-        tcp.octets -= connection.output_size
-        free(connection.output)
-        connection.output = NULL
-        connection.output_size = 0
+    if connection.transfer == NULL or connection.output_size > OUTPUT_PAUSE:
+        release_buffer(tcp, &connection.output, &connection.output_size)
     return True
 
 

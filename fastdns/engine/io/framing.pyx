@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from fastdns.walk.query cimport Carrier, Query, ServerTable
 from fastdns._mux cimport query_accept, query_run, query_streamed, query_write
-from fastdns.engine.io.connection cimport (INPUT_SIZE, TcpConnection, connection_answered, connection_end, connection_end_transfer,
+from fastdns.engine.io.connection cimport (BUFFER_SIZE, TcpConnection, connection_answered, connection_end, connection_end_transfer,
                                            connection_may_read, connection_query, connection_reserve, connection_server)
 from fastdns._wire cimport HEADER_SIZE, IGNORE, MESSAGE_MAX, Acceptance, load16, store16, wire_reject
 
@@ -11,8 +11,8 @@ from fastdns._wire cimport HEADER_SIZE, IGNORE, MESSAGE_MAX, Acceptance, load16,
 
 cdef uint32_t wanted(const TcpConnection *connection) noexcept nogil:
     if connection.input_used - connection.input_done < 2:
-        return INPUT_SIZE
-    return max(<uint32_t>INPUT_SIZE, <uint32_t>load16(connection.input + connection.input_done) + 2)
+        return BUFFER_SIZE
+    return max(<uint32_t>BUFFER_SIZE, <uint32_t>load16(connection.input + connection.input_done) + 2)
 
 
 cdef void read_messages(TcpConnection *connection) noexcept nogil:

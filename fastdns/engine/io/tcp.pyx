@@ -15,8 +15,8 @@ from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
 from fastdns.proxy.policy cimport ProxyPolicy
 from fastdns.tls.record cimport TlsStream, tls_end, tls_pending, tls_protocol
 from fastdns.walk.query cimport WORKERS_MAX, Mail, ServerTable, Source, Timer, Worker, worker_flush
-from fastdns.system.socket cimport (EPOLLIN, IPPROTO_TCP, SHUT_RDWR, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, TCP_NOTSENT_LOWAT, accept4, close,
-                                    shutdown, sockaddr, sockaddr_in6, socklen_t)
+from fastdns.system.socket cimport (EPOLLIN, IPPROTO_TCP, SHUT_RDWR, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, TCP_NODELAY, TCP_NOTSENT_LOWAT,
+                                    accept4, close, setsockopt, shutdown, sockaddr, sockaddr_in6, socklen_t)
 
 # No descriptor is left for a new client, and another worker has more connections: it evicts one and passes the descriptor on. Otherwise a worker that
 # starts late is starved of descriptors.
@@ -78,6 +78,8 @@ cdef void describe(ListenSocket *sock, uint8_t family, bint wildcard) noexcept n
 
 
 cdef int listen_begin(ListenSocket *sock) noexcept nogil:
+    cdef int one = 1
+    setsockopt(sock.source.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))     # connections inherit it
     (<TcpListener *>sock).open = 1
     return sock.transport.worker.ops.watch(sock.transport.worker, &sock.source, 0)
 
