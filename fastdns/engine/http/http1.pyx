@@ -203,20 +203,40 @@ cdef void respond(HttpRequest *request, const HttpResponse *response) noexcept n
     worker_flush(base.tcp.base.worker, &base.flush)
 
 
+cdef inline char *put_text(char *out, const char *text) noexcept nogil:
+    cdef size_t length = strlen(text)
+    memcpy(out, text, length)
+    return out + length
+
+
+cdef char *put_number(char *out, uint32_t number) noexcept nogil:
+    cdef char digits[10]
+    cdef uint32_t at = sizeof(digits)
+    while True:
+        at -= 1
+        digits[at] = <char>(c'0' + number % 10)
+        number //= 10
+        if number == 0:
+            break
+    memcpy(out, digits + at, sizeof(digits) - at)
+    return out + sizeof(digits) - at
+
+
 cdef int write_head(char *out, const HttpConnection *connection, const HttpResponse *response) noexcept nogil:
-    cdef const char *content = b""
-    cdef char age[48]
-    age[0] = 0
+    """At most RESPONSE_HEAD_MAX octets."""
+    cdef char *at = put_number(put_text(out, b"HTTP/1.1 "), response.status)
+    at = put_text(put_text(at, b" "), http_reason(response.status))
+    at = put_text(put_text(at, b"\r\ndate: "), http_date(connection))
     if response.content == CONTENT_DNS:
-        content = b"content-type: application/dns-message\r\n"
-        snprintf(age, sizeof(age), b"cache-control: max-age=%u\r\n", response.max_age)
+        at = put_number(put_text(at, b"\r\ncontent-type: application/dns-message\r\ncache-control: max-age="), response.max_age)
     elif response.content == CONTENT_TEXT:
-        content = b"content-type: text/plain; charset=utf-8\r\nx-content-type-options: nosniff\r\n"
+        at = put_text(at, b"\r\ncontent-type: text/plain; charset=utf-8\r\nx-content-type-options: nosniff")
     elif response.content == CONTENT_PLAIN:
-        content = b"content-type: text/plain; charset=utf-8\r\n"
-    return snprintf(out, RESPONSE_HEAD_MAX, b"HTTP/1.1 %u %s\r\ndate: %s\r\n%s%scontent-length: %u\r\n%s\r\n", <unsigned>response.status,
-                    http_reason(response.status), http_date(connection), content, age, response.length,
-                    b"connection: close\r\n" if connection.close or connection.base.eof else b"")
+        at = put_text(at, b"\r\ncontent-type: text/plain; charset=utf-8")
+    at = put_number(put_text(at, b"\r\ncontent-length: "), response.length)
+    if connection.close or connection.base.eof:
+        at = put_text(at, b"\r\nconnection: close")
+    return <int>(put_text(at, b"\r\n\r\n") - out)
 
 
 cdef void expire(TcpConnection *base) noexcept nogil:

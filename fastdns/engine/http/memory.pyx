@@ -11,6 +11,7 @@ cdef enum:
     STEP = 64                       # octets: what is kept has a multiple of it
     CLASSES = 32                    # larger blocks are malloc's alone
     MAPPED = 256                    # still larger ones are the kernel's: what is not used of them takes no memory
+    MAPPED_KEPT = 8                 # of these a worker keeps, all of one size: each session of HTTP/2 has one for its frames
     KEPT_MAX = 1048576              # octets that a worker keeps
 
 cdef struct Block:                  # before the octets that are given out, which are aligned to 16
@@ -21,6 +22,8 @@ cdef struct Block:                  # before the octets that are given out, whic
 cdef struct Kept:                   # of a worker, which alone uses it
     Block *blocks[CLASSES]
     uint32_t octets
+    Block *mapped
+    uint32_t mapped_count
 
 cdef Kept kept[WORKERS_MAX]
 
@@ -44,6 +47,11 @@ cdef void *http_alloc(TcpConnection *connection, size_t size) noexcept nogil:
         own.blocks[kind] = block.next
         own.octets -= block.size
         return block + 1
+    if own.mapped != NULL and own.mapped.kind == kind:
+        block = own.mapped
+        own.mapped = block.next
+        own.mapped_count -= 1
+        return block + 1
     block = allocate(kind)
     if block == NULL:
         connection_discharge(connection, kind * STEP)
@@ -63,6 +71,10 @@ cdef void http_free(TcpConnection *connection, void *pointer) noexcept nogil:
         block.next = own.blocks[block.kind]
         own.blocks[block.kind] = block
         own.octets += block.size
+    elif MAPPED <= block.kind < 2 * MAPPED and own.mapped_count < MAPPED_KEPT and (own.mapped == NULL or own.mapped.kind == block.kind):
+        block.next = own.mapped
+        own.mapped = block
+        own.mapped_count += 1
     elif block.kind >= MAPPED:
         munmap(block, block.size)
     else:
