@@ -63,9 +63,10 @@ cdef void *http_alloc(TcpConnection *connection, size_t size) noexcept nogil:
 
 cdef void http_free(TcpConnection *connection, void *pointer) noexcept nogil:
     cdef Kept *own = &kept[connection.tcp.base.worker.id]
-    cdef Block *block = <Block *>pointer - 1
+    cdef Block *block
     if pointer == NULL:
         return
+    block = <Block *>pointer - 1
     connection_discharge(connection, block.size)
     if block.kind < CLASSES and own.octets + block.size <= KEPT_MAX:
         block.next = own.blocks[block.kind]
@@ -82,10 +83,11 @@ cdef void http_free(TcpConnection *connection, void *pointer) noexcept nogil:
 
 
 cdef void *http_realloc(TcpConnection *connection, void *pointer, size_t size) noexcept nogil:
-    cdef Block *block = <Block *>pointer - 1
+    cdef Block *block
     cdef void *bigger
     if pointer == NULL:
         return http_alloc(connection, size)
+    block = <Block *>pointer - 1
     if size + sizeof(Block) <= block.size:
         return pointer
     bigger = http_alloc(connection, size)
