@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import REPLY
 from tools import system_packages
 
 
@@ -22,6 +25,17 @@ def program(name: str) -> str:
 def need(*names: str) -> None:
     for name in names:
         program(name)
+
+
+@contextmanager
+def running(*command: str) -> Iterator[None]:
+    """A program that runs until the context ends."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(REPLY)
 
 
 #: Of programs that tests build from Go modules.

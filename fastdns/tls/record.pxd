@@ -26,6 +26,7 @@ cdef struct TlsStream:
     uint32_t updates                # KeyUpdates received
     uint64_t received               # octets for us so far
     unsigned long error             # the library's, of a handshake that failed
+    uint8_t more                    # another record follows what is written now: the kernel may wait for it
     uint8_t failed                  # nothing more can be sent, not even the end
     uint8_t greeted                 # the handshake is done
     uint8_t ending                  # what is sent is the last
@@ -55,6 +56,7 @@ cdef int tls_keep(TlsStream *tls) noexcept nogil
 cdef bint tls_pending(const TlsStream *tls) noexcept nogil
 # The number of octets, 0 at the end of what the peer sends, or -1 with errno as of `recv` and `send`: EAGAIN, else the connection is of no use.
 cdef ssize_t tls_recv(TlsStream *tls, uint8_t *octets, size_t size) noexcept nogil
-cdef ssize_t tls_send(TlsStream *tls, const uint8_t *octets, size_t size) noexcept nogil
+# more: the caller sends the next octets at once, whose record may leave in the same segment.
+cdef ssize_t tls_send(TlsStream *tls, const uint8_t *octets, size_t size, bint more) noexcept nogil
 # Sends close_notify if the socket takes it at once, and frees the stream. The descriptor stays: its owner closes it, or shuts it down.
 cdef void tls_end(TlsStream *tls) noexcept nogil

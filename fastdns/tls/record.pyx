@@ -63,7 +63,7 @@ cdef int write_out(BIO *bio, const char *octets, int size) noexcept nogil:
     cdef int flags = MSG_NOSIGNAL
     cdef ssize_t n
     BIO_clear_retry_flags(bio)
-    if tls.ending or not tls.greeted and SSL_get_state(tls.ssl) == TLS_ST_SW_SESSION_TICKET:
+    if tls.more or tls.ending or not tls.greeted and SSL_get_state(tls.ssl) == TLS_ST_SW_SESSION_TICKET:
         flags |= MSG_MORE
     n = send(tls.fd, octets, <size_t>size, flags)
     if n < 0 and (system.errno == EAGAIN or system.errno == EINTR):
@@ -222,8 +222,11 @@ cdef ssize_t tls_recv(TlsStream *tls, uint8_t *octets, size_t size) noexcept nog
     return n
 
 
-cdef ssize_t tls_send(TlsStream *tls, const uint8_t *octets, size_t size) noexcept nogil:
-    cdef int n = SSL_write(tls.ssl, octets, <int>size)
+cdef ssize_t tls_send(TlsStream *tls, const uint8_t *octets, size_t size, bint more) noexcept nogil:
+    cdef int n
+    tls.more = more
+    n = SSL_write(tls.ssl, octets, <int>size)
+    tls.more = 0
     return n if n > 0 else why_nothing(tls, n)
 
 

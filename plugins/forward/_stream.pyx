@@ -64,7 +64,7 @@ cdef ssize_t stream_receive(Connection *c, Stock *stock, uint8_t *out, size_t si
 cdef ssize_t stream_send(Connection *c, const uint8_t *octets, size_t size) noexcept nogil:
     if c.tls == NULL:
         return send(c.source.fd, octets, size, MSG_DONTWAIT | MSG_NOSIGNAL)
-    return tls_send(c.tls, octets, size)
+    return tls_send(c.tls, octets, size, False)
 
 
 cdef bint stream_pending(const Connection *c) noexcept nogil:

@@ -222,6 +222,23 @@ def test_many_streams_at_once(server: Server) -> None:
             ended.add(event.stream_id)
 
 
+def test_each_reply_is_a_record(server: Server) -> None:
+    """As over DoT. A call of `recv` gives one record."""
+    with connect(server, "h2") as connection:
+        two = Two(connection)
+        for number in range(1, 60, 2):
+            two.request(number)
+        two.send()
+        ended = 0
+        while ended < 30:
+            octets = connection.recv(65536)
+            assert octets
+            events = two.http.receive_data(octets)
+            found = sum(isinstance(event, h2.events.StreamEnded) for event in events)
+            assert found <= 1
+            ended += found
+
+
 def test_rapid_reset(server: Server) -> None:
     with connect(server, "h2") as connection:
         two = Two(connection)

@@ -51,6 +51,15 @@ def test_many_queries_on_one_connection(serve_tls: Callable[..., Server]) -> Non
     assert all(str(reply.additional[1].name) == "_tcp.a.test." for reply in replies)
 
 
+def test_each_reply_is_a_record(serve_tls: Callable[..., Server]) -> None:
+    """There are clients that take the first message of a record, and wait for the socket then. A call of `recv` gives one record."""
+    server = serve_tls(COREFILE)
+    with connect(server) as connection:
+        connection.sendall(framed(*[dns.message.make_query("a.test.", "A", id=i) for i in range(50)]))
+        records = [connection.recv(65536) for _ in range(50)]
+    assert [struct.unpack_from(">HH", octets) for octets in records] == [(len(octets) - 2, i) for i, octets in enumerate(records)]
+
+
 def test_clear_text_without_a_certificate(serve_tls: Callable[..., Server]) -> None:
     server = serve_tls("tls://.:{port} {\n whoami\n}")
     assert server.query("a.test.", tcp=True).rcode() == dns.rcode.NOERROR

@@ -441,6 +441,21 @@ cdef void fill(TcpConnection *base) noexcept nogil:
         call_by(base, base.tcp.base.worker.now + base.write_limit)
 
 
+cdef uint32_t message_size(const uint8_t *octets, uint32_t size) noexcept nogil:
+    """Up to the end of a response, and what was said before it; or all of it. The output holds whole frames."""
+    cdef uint32_t at = 0
+    cdef uint8_t kind, flags
+    while size - at >= FRAME_HEAD:
+        kind = octets[at + 3]
+        flags = octets[at + 4]
+        at += FRAME_HEAD + (<uint32_t>octets[at] << 16 | <uint32_t>octets[at + 1] << 8 | octets[at + 2])
+        if at >= size:
+            break
+        if flags & NGHTTP2_FLAG_END_STREAM and (kind == NGHTTP2_DATA or kind == NGHTTP2_HEADERS):
+            return at
+    return size
+
+
 cdef bint leave(HttpConnection *connection) noexcept nogil:
     """Nothing is left to be said. Whether that changes: a connection that takes no more requests says goodbye after its last response."""
     if is_flooded(connection) and nghttp2_session_want_read(connection.session):
@@ -509,6 +524,7 @@ http2_protocol.lingers = 1
 http2_protocol.wanted = wanted
 http2_protocol.input = read_frames
 http2_protocol.fill = fill
+http2_protocol.message_size = message_size
 http2_protocol.finish = finish
 http2_protocol.expire = expire
 http2_protocol.free = end

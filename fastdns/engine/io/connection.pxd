@@ -38,8 +38,9 @@ cdef struct StreamProtocol:         # what is spoken on a connection. All functi
     # At the end of a batch while `unsaid` is set: puts what it has to say into the output, up to OUTPUT_PAUSE, and clears it once that is all.
     # NULL: replies are there already.
     void (*fill)(TcpConnection *connection) noexcept nogil
-    # Octets of the message that begins here, for the time a client may take for it. NULL: all that waits is one message.
-    uint32_t (*message_size)(const uint8_t *octets) noexcept nogil
+    # Octets of the message that begins here, of those that are there: a client may take so long for it, and over TLS it is a record. NULL: all that
+    # waits is one message.
+    uint32_t (*message_size)(const uint8_t *octets, uint32_t size) noexcept nogil
     # The next message of connection.transfer into the output; False when there is none any more. NULL: no transfers.
     bint (*pull)(TcpConnection *connection) noexcept nogil
     # Takes no more queries: sets `last` now or when what is under way has ended. NULL: `last` is set.

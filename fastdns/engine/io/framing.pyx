@@ -42,7 +42,7 @@ cdef void on_message(TcpConnection *connection, const uint8_t *packet, uint32_t 
 
 # ---- writing ----
 
-cdef uint32_t message_size(const uint8_t *octets) noexcept nogil:
+cdef uint32_t message_size(const uint8_t *octets, uint32_t size) noexcept nogil:
     return 2 + <uint32_t>load16(octets)
 
 

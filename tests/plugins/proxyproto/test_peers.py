@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import dns.exception
@@ -14,10 +12,10 @@ import grpc
 import pytest
 
 from tests.grpc_client import client
-from tests.programs import program
+from tests.programs import program, running
 from tests.proxying import whose
 from tests.server import Server, free_port
-from tests.waiting import REPLY, until
+from tests.waiting import until
 
 COREFILE = """
 .:{port} {
@@ -48,16 +46,6 @@ setLocal("127.0.0.1:%d")
 setACL({"127.0.0.0/8"})
 newServer({address="127.0.0.1:%d", source="127.0.0.9", useProxyProtocol=true, checkInterval=1, mustResolve=true, checkName="health.", maxCheckFailures=1})
 """
-
-
-@contextmanager
-def running(*command: str) -> Iterator[None]:
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(REPLY)
 
 
 def client_at(port: int, source: str, tcp: bool) -> str:
