@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from aioquic.quic.packet import QuicPacketType
 from aioquic.quic.packet_builder import QuicPacketBuilder
 from aioquic.tls import Epoch
 
+from fastdns.bench.clients.quicgo import QuicGo
 from tests.certificates import write_certificates
 from tests.quic import Client, Closed, WebClient, query
 from tests.robustness.test_udp import POLICY
@@ -416,6 +419,24 @@ def test_a_path_that_loses_and_reorders(serve: Callable[..., Server], scheme: st
                         streams = [client.begin(QUESTION) for _ in range(10)]
                         assert all(client.reply(stream, LIMIT).answer for stream in streams)
         assert relay.lost > 10
+
+
+@pytest.mark.usefixtures("go")
+@pytest.mark.parametrize("transport", ["doq", "doh3"])
+@pytest.mark.parametrize("fresh", [False, True], ids=["lasting", "fresh"])
+def test_quic_go_on_a_path_that_loses(serve: Callable[..., Server], transport: str, fresh: bool) -> None:
+    """The same with the client that CoreDNS's own QUIC comes from, on two lasting connections, or on a new one for each query."""
+    server = serve(COREFILE.replace("quic://", f"{'quic' if transport == 'doq' else 'https3'}://"), prepare=write_certificates)
+    with Relay(server.port, 0.05, int(os.environ.get("FASTDNS_SEED", "1"))) as relay:
+        command = [QuicGo().program, "-transport", transport, "-address", f"127.0.0.1:{relay.port}", "-query", QUESTION.hex()]
+        command += ["-connections", "2", "-in-flight", "2" if fresh else "20", "-seconds", "2", "-timeout", f"{LIMIT:g}s"]
+        done = subprocess.run([*command, *(["-new-connection"] if fresh else [])], capture_output=True, text=True, check=False, timeout=2 * LIMIT)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert found["answers"]
+        assert (found["errors"], found["wrong"], found["statuses"]) == ({}, 0, {})
+        assert list(found["rcodes"]) == ["0"]
+        assert relay.lost
 
 
 def test_lost_datagrams_are_sent_again(serve: Callable[..., Server]) -> None:
