@@ -4,13 +4,14 @@ from libc.stdlib cimport malloc, free
 from libc.string cimport memcpy, memset, strcmp, strncpy
 from libc.stdio cimport snprintf
 from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
+from fastdns.system.list cimport list_append, list_first, list_init, list_is_empty, list_remove
 from fastdns._wire cimport (Message, Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, load16,
                             store16, store32, wire_name_copy)
 from fastdns.message.reply cimport reply_begin, reply_clear, reply_end, reply_own
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, CHILD_DONE, CHILD_MADE, CHILD_MUX, CHILD_NONE, CHILD_RUNS, CHILD_WAITS,
                                  ERROR_MAX, FAILED, NEXT, PARKED, PHASE_DONE, PHASE_DOWN, PHASE_FREE, PHASE_UP, QUERY_DEADLINE, STREAM,
-                                 TRANSPORT_NONE, UP, Chain, Timer)
+                                 TRANSPORT_NONE, UP, Chain, Timer, query_of_node)
 from fastdns.walk.prefetch cimport prefetch_batch
 from fastdns.walk.match cimport match_zone
 
@@ -25,6 +26,7 @@ cdef uint32_t mux_worker_count = 0
 
 cdef void mux_register(uint32_t id, Worker *worker) noexcept nogil:
     global mux_worker_count
+    list_init(&worker.waiting)
     mux_workers[id] = worker
     if id >= mux_worker_count:
         mux_worker_count = id + 1
@@ -40,7 +42,7 @@ cdef void mux_count_dropped(void (*count)(Query *q) noexcept nogil) noexcept nog
 cdef Query *take_free(Worker *worker) noexcept nogil:
     cdef Query *q = worker.free
     if q != NULL:
-        worker.free = q.newer
+        worker.free = q.next
     elif worker.pool_made < worker.pool_limit:
         q = <Query *>malloc(sizeof(Query))
         if q == NULL:
@@ -78,10 +80,10 @@ cdef Query *take_free(Worker *worker) noexcept nogil:
 
 
 cdef Query *query_take(Worker *worker) noexcept nogil:
-    if worker.free == NULL and worker.pool_made >= worker.pool_limit and worker.oldest != NULL:
+    if worker.free == NULL and worker.pool_made >= worker.pool_limit and not list_is_empty(&worker.waiting):
         # Fresh questions beat stale ones: the query that has waited longest gets SERVFAIL.
         atomic_bump64(&worker.evicted, 1)
-        fail_parked(worker.oldest, b"too many queries are waiting")
+        fail_parked(query_of_node(list_first(&worker.waiting)), b"too many queries are waiting")
     return take_free(worker)
 
 
@@ -89,14 +91,7 @@ cdef void unpark(Query *q) noexcept nogil:
     """Takes it out of the list of those that wait."""
     cdef Worker *worker = q.worker
     worker.ops.timer_stop(worker, &q.timer)
-    if q.older != NULL:
-        q.older.newer = q.newer
-    else:
-        worker.oldest = q.newer
-    if q.newer != NULL:
-        q.newer.older = q.older
-    else:
-        worker.newest = q.older
+    list_remove(&q.node)
     atomic_bump32(&worker.parked, -1)
     atomic_bump_count(&q.set.parked[worker.id], -1)
     q.parked = 0
@@ -112,7 +107,7 @@ cdef void query_release(Query *q) noexcept nogil:
     reply_end(&q.reply)
     q.phase = PHASE_FREE
     q.generation += 1
-    q.newer = worker.free
+    q.next = worker.free
     worker.free = q
 
 
@@ -415,13 +410,7 @@ cdef int query_park(Query *q, int64_t deadline) noexcept nogil:
         return -1
     if not q.parked:
         q.parked = 1
-        q.newer = NULL
-        q.older = worker.newest
-        if worker.newest != NULL:
-            worker.newest.newer = q
-        else:
-            worker.oldest = q
-        worker.newest = q
+        list_append(&worker.waiting, &q.node)
         atomic_bump32(&worker.parked, 1)
         atomic_bump_count(&q.set.parked[worker.id], 1)
     q.parked_up = q.phase == PHASE_UP
@@ -581,7 +570,7 @@ cdef int query_child(Handler *self, Query *q, ChildKind kind, const Name *name, 
 cdef Query *query_detached(Handler *self, Query *q) noexcept nogil:
     cdef Query *child = make_child(self, q, CHILD_DETACHED, NULL, 0)
     if child != NULL:
-        child.newer = q.worker.pending
+        child.next = q.worker.pending
         q.worker.pending = child
     return child
 
@@ -595,7 +584,7 @@ cdef void run_pending(Worker *worker) noexcept nogil:
     cdef Query *child
     while worker.pending != NULL:
         child = worker.pending
-        worker.pending = child.newer
+        worker.pending = child.next
         start(child)
 
 

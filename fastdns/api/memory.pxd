@@ -15,6 +15,9 @@ from fastdns.system.atomic cimport (atomic_add32, atomic_add_count, atomic_bump3
 from fastdns.system.spinlock cimport spin_free, spin_try
 from fastdns.system.futex cimport sleeper_begin, sleeper_end, sleeper_wait_for, sleeper_wake
 from fastdns.system.blocks cimport Blocks, blocks_free, blocks_take
+# Doubly linked lists whose nodes lie in what is listed.
+from fastdns.system.list cimport (List, ListNode, list_append, list_container, list_first, list_init, list_is_empty, list_last, list_next, list_prepend,
+                                  list_previous, list_remove)
 # Eviction by SIEVE.
 from fastdns.system.eviction cimport Sieve, SieveLink, sieve_add, sieve_advance, sieve_hand, sieve_hit, sieve_passes, sieve_remove
 # Counters of live objects, in debug builds alone.

@@ -7,6 +7,7 @@ address that has the most under way the oldest one ends.
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from fastdns.engine.io.connection cimport StreamService
 from fastdns.system.address cimport Address
+from fastdns.system.list cimport ListNode
 from fastdns.tls.record cimport TlsStream
 from fastdns.walk.query cimport Mail, Timer, Worker
 
@@ -35,8 +36,7 @@ cdef struct Handshake:              # of one client, from acceptance until its w
     uint32_t events                 # that epoll watches
     uint32_t bucket                 # of its client's address
     uint8_t ended                   # its socket is shut down, and nobody counts it any more
-    Handshake *older                # of all that are under way
-    Handshake *newer
+    ListNode node                   # of all that are under way
 
 # On a worker, for a client of a listener with a context, which has a place of the address. client, local, since: as OpenFunc has them (io/connection).
 # deadline: ns, monotonic. On this worker `finished` takes over descriptor, stream, place and a reference of the service; the struct is not its own.

@@ -8,6 +8,7 @@ from libc.stdlib cimport calloc, free
 from fastdns.engine.timer cimport Wheel, wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
 from fastdns.system.atomic cimport atomic_add32, atomic_peek32
 from fastdns.system.hash cimport hash_octets, hash_seed
+from fastdns.system.list cimport List, ListNode, list_append, list_container, list_first, list_init, list_next, list_remove
 from fastdns.system.mailbox cimport (Mailbox, MailboxItem, mailbox_begin_sleep, mailbox_clear, mailbox_empty, mailbox_end_sleep, mailbox_open,
                                      mailbox_post, mailbox_take)
 from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, SHUT_RDWR, close,
@@ -44,8 +45,7 @@ cdef struct HandshakeThread:
     uint32_t count                  # given to it and not through; atomic
 
 cdef struct Registry:               # all that are under way, of every thread; under the lock
-    Handshake *oldest
-    Handshake *newest
+    List handshakes                 # the oldest first
     uint32_t count
     uint32_t limit
     uint32_t held_by[BUCKETS]
@@ -54,6 +54,7 @@ cdef HandshakeThread *threads[THREADS_MAX]      # never freed
 cdef uint32_t thread_count = 0
 cdef uint32_t started = 0           # threads that have taken their number; atomic
 cdef Registry registry
+list_init(&registry.handshakes)
 
 
 # ---- on a worker ----
@@ -98,19 +99,24 @@ cdef void on_finished(Mail *mail, Worker *worker) noexcept nogil:
 
 # ---- all that are under way ----
 
+cdef inline Handshake *handshake_of(ListNode *node) noexcept nogil:
+    return <Handshake *>list_container(node, <size_t>&(<Handshake *>NULL).node)
+
+
+cdef inline Handshake *oldest() noexcept nogil:
+    return handshake_of(list_first(&registry.handshakes))
+
+
+cdef inline Handshake *newer_than(const Handshake *handshake) noexcept nogil:
+    return handshake_of(list_next(&registry.handshakes, &handshake.node))
+
+
 cdef void unlink_handshake(Handshake *handshake) noexcept nogil:
     """Under the lock. It counts no more."""
     if handshake.ended:
         return
     handshake.ended = 1
-    if handshake.older != NULL:
-        handshake.older.newer = handshake.newer
-    else:
-        registry.oldest = handshake.newer
-    if handshake.newer != NULL:
-        handshake.newer.older = handshake.older
-    else:
-        registry.newest = handshake.older
+    list_remove(&handshake.node)
     registry.count -= 1
     registry.held_by[handshake.bucket] -= 1
 
@@ -127,18 +133,13 @@ cdef void link_handshake(Handshake *handshake) noexcept nogil:
     cdef Handshake *victim
     handshake_lock()
     if registry.count >= registry.limit:
-        victim = other = registry.oldest
+        victim = other = oldest()
         while other != NULL:
             if registry.held_by[other.bucket] > registry.held_by[victim.bucket]:
                 victim = other
-            other = other.newer
+            other = newer_than(other)
         stop_handshake(victim)
-    handshake.older = registry.newest
-    if registry.newest != NULL:
-        registry.newest.newer = handshake
-    else:
-        registry.oldest = handshake
-    registry.newest = handshake
+    list_append(&registry.handshakes, &handshake.node)
     registry.count += 1
     registry.held_by[handshake.bucket] += 1
     handshake_unlock()
@@ -148,9 +149,9 @@ cdef void handshake_end(uint32_t generation) noexcept nogil:
     cdef Handshake *handshake
     cdef Handshake *newer
     handshake_lock()
-    handshake = registry.oldest
+    handshake = oldest()
     while handshake != NULL:
-        newer = handshake.newer
+        newer = newer_than(handshake)
         if handshake.generation == generation:
             stop_handshake(handshake)
         handshake = newer
@@ -160,9 +161,9 @@ cdef void handshake_end(uint32_t generation) noexcept nogil:
 cdef void handshake_make_place(uint32_t generation, int64_t now) noexcept nogil:
     cdef Handshake *handshake
     handshake_lock()
-    handshake = registry.oldest
+    handshake = oldest()
     while handshake != NULL and handshake.generation != generation:
-        handshake = handshake.newer
+        handshake = newer_than(handshake)
     if handshake != NULL and now - handshake.since >= HANDSHAKE_GRACE:
         stop_handshake(handshake)
     handshake_unlock()

@@ -1,5 +1,6 @@
 """A worker's timers: one wheel of slots of about 4 ms, so that starting and stopping cost nothing to speak of."""
 from libc.stdint cimport uint32_t, uint64_t, int64_t
+from fastdns.system.list cimport List
 from fastdns.walk.query cimport Timer, Worker
 
 cdef enum:
@@ -8,7 +9,7 @@ cdef enum:
     WHEEL_SHIFT = 22                # ns in a slot, as a power of two: 4.19 ms; the wheel turns in 4.3 s
 
 cdef struct Wheel:
-    Timer slots[WHEEL_SLOTS]        # heads of circular lists
+    List slots[WHEEL_SLOTS]
     uint64_t occupied[WHEEL_WORDS]
     int64_t turned                  # slots since the epoch of the clock up to which all timers have fired
     uint32_t count

@@ -2,6 +2,7 @@
 from libc.stdint cimport uint32_t, uint64_t, int64_t
 from libc.string cimport memset
 from fastdns.system.debug cimport debug_freed, debug_made
+from fastdns.system.list cimport list_append, list_first, list_init, list_is_empty, list_move_all, list_remove
 
 cdef extern from * nogil:
     int __builtin_ctzll(unsigned long long) noexcept
@@ -11,15 +12,13 @@ cdef void wheel_init(Wheel *wheel, int64_t now) noexcept nogil:
     cdef uint32_t i
     memset(wheel, 0, sizeof(Wheel))
     for i in range(WHEEL_SLOTS):
-        wheel.slots[i].next = &wheel.slots[i]
-        wheel.slots[i].previous = &wheel.slots[i]
+        list_init(&wheel.slots[i])
     wheel.turned = now >> WHEEL_SHIFT
 
 
 cdef void wheel_start(Wheel *wheel, Timer *timer, int64_t deadline) noexcept nogil:
     cdef int64_t tick
     cdef uint32_t slot
-    cdef Timer *head
     if timer.deadline:
         wheel_stop(wheel, timer)
     # Rounded up, so that nothing fires early; what is past goes into the slot that is turned next.
@@ -27,12 +26,8 @@ cdef void wheel_start(Wheel *wheel, Timer *timer, int64_t deadline) noexcept nog
     if tick <= wheel.turned:
         tick = wheel.turned + 1
     slot = <uint32_t>tick & (WHEEL_SLOTS - 1)
-    head = &wheel.slots[slot]
     timer.deadline = deadline if deadline > 0 else 1
-    timer.next = head
-    timer.previous = head.previous
-    head.previous.next = timer
-    head.previous = timer
+    list_append(&wheel.slots[slot], &timer.node)
     wheel.occupied[slot >> 6] |= <uint64_t>1 << (slot & 63)
     wheel.count += 1
     debug_made("running timers")
@@ -41,15 +36,14 @@ cdef void wheel_start(Wheel *wheel, Timer *timer, int64_t deadline) noexcept nog
 cdef void wheel_stop(Wheel *wheel, Timer *timer) noexcept nogil:
     if timer.deadline == 0:
         return
-    timer.previous.next = timer.next
-    timer.next.previous = timer.previous
+    list_remove(&timer.node)
     timer.deadline = 0
     wheel.count -= 1
     debug_freed("running timers")
     # An empty slot must not wake the worker.
     cdef int64_t slot
-    if timer.next == timer.previous:
-        slot = timer.next - &wheel.slots[0]
+    if timer.node.next == timer.node.previous:
+        slot = <List *>timer.node.next - &wheel.slots[0]
         if 0 <= slot < WHEEL_SLOTS:
             wheel.occupied[slot >> 6] &= ~(<uint64_t>1 << (slot & 63))
 
@@ -57,9 +51,8 @@ cdef void wheel_stop(Wheel *wheel, Timer *timer) noexcept nogil:
 cdef void wheel_turn(Wheel *wheel, Worker *worker, int64_t now) noexcept nogil:
     cdef int64_t upto = now >> WHEEL_SHIFT
     cdef uint32_t slot
-    cdef Timer due
+    cdef List due
     cdef Timer *timer
-    cdef Timer *head
     if wheel.count == 0:
         wheel.turned = upto
         return
@@ -71,29 +64,19 @@ cdef void wheel_turn(Wheel *wheel, Worker *worker, int64_t now) noexcept nogil:
         if wheel.occupied[slot >> 6] & (<uint64_t>1 << (slot & 63)) == 0:
             continue
         wheel.occupied[slot >> 6] &= ~(<uint64_t>1 << (slot & 63))
-        head = &wheel.slots[slot]
-        if head.next == head:
+        if list_is_empty(&wheel.slots[slot]):
             continue
         # The slot's list moves aside: a timer that fires may stop or start any other.
-        due.next = head.next
-        due.previous = head.previous
-        due.next.previous = &due
-        due.previous.next = &due
-        head.next = head
-        head.previous = head
-        while due.next != &due:
-            timer = due.next
+        list_move_all(&due, &wheel.slots[slot])
+        while not list_is_empty(&due):
+            timer = <Timer *>list_first(&due)
             if timer.deadline <= now:
                 wheel_stop(wheel, timer)
                 timer.fire(timer, worker)
                 continue
             # A later turn of the wheel: back into the slot.
-            timer.previous.next = timer.next
-            timer.next.previous = timer.previous
-            timer.next = head
-            timer.previous = head.previous
-            head.previous.next = timer
-            head.previous = timer
+            list_remove(&timer.node)
+            list_append(&wheel.slots[slot], &timer.node)
             wheel.occupied[slot >> 6] |= <uint64_t>1 << (slot & 63)
 
 

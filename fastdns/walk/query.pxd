@@ -4,6 +4,7 @@ from fastdns._wire cimport EDNS_DO, HEADER_SIZE, OPT_SIZE, Acceptance, Name, Edn
 from fastdns.message.reply cimport Reply, LargeReplyPool
 from fastdns.proxy.policy cimport ProxyPolicy
 from fastdns.system.address cimport Address
+from fastdns.system.list cimport List, ListNode, list_container
 from fastdns.system.mailbox cimport MailboxItem
 from fastdns.system.random cimport Random
 
@@ -152,8 +153,7 @@ cdef struct ChainSet:           # one configuration
     int64_t parked[WORKERS_MAX]  # queries of each worker that hold this set; written by that worker only
 
 cdef struct Timer:              # intrusive; belongs to one worker
-    Timer *previous
-    Timer *next
+    ListNode node               # first; of a slot of the wheel
     int64_t deadline            # ns, monotonic; 0: not running
     void (*fire)(Timer *timer, Worker *worker) noexcept nogil
     void *data
@@ -198,11 +198,10 @@ cdef struct Worker:             # what handlers may use of the worker that runs 
     ChainSet *set               # of this batch
     Flush *flushes              # see worker_flush
     # ---- the pool of queries ----
-    Query *free                 # a stack through Query.newer
-    Query *pending              # detached children that run when the query at work is through (through Query.newer)
-    Query *oldest               # parked, in order of parking
-    Query *newest
-    uint32_t parked
+    Query *free                 # a stack through Query.next
+    Query *pending              # detached children that run when the query at work is through (through Query.next)
+    List waiting                # parked queries, in order of parking
+    uint32_t parked             # how many
     uint32_t pool_made
     uint32_t pool_limit
     uint64_t evicted            # oldest parked queries that got SERVFAIL because the pool was full
@@ -253,8 +252,8 @@ cdef struct Query:
     uint8_t wildcard            # a record "*" answered, below the last wildcard - 1 labels of wildcard_name (metadata zone/wildcard); 0: none did
     const Name *wildcard_name   # first_name or second_name
     # ---- parking ----
-    Query *newer                # list of parked queries; the free list uses it too
-    Query *older
+    ListNode node               # of Worker.waiting, while `parked`
+    Query *next                 # of Worker.free or Worker.pending
     Timer timer                 # the deadline
     int64_t deadline            # ns; no parking of it or of its children lasts longer (cancel); 0: no limit of its own
     # ---- parent and child ----
@@ -281,6 +280,9 @@ cdef inline void worker_flush(Worker *worker, Flush *flush) noexcept nogil:
         flush.queued = 1
         flush.next = worker.flushes
         worker.flushes = flush
+
+cdef inline Query *query_of_node(ListNode *node) noexcept nogil:
+    return <Query *>list_container(node, <size_t>&(<Query *>NULL).node)
 
 cdef inline void *query_scratch(Handler *self, Query *q) noexcept nogil:
     """The handler's own octets in the query."""

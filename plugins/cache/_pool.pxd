@@ -4,6 +4,7 @@ A slab serves one size until it is empty again; then it may serve any, or goes b
 holds the pool's lock, which only workers take.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from fastdns.api.memory cimport List, ListNode
 
 cdef enum:
     SLAB = 65536                # octets, and its alignment
@@ -14,8 +15,7 @@ cdef struct Block:              # a free one
     Block *next
 
 cdef struct Slab:               # the head of one, or of a block too large for any slab (size is then its mapping's)
-    Slab *next                  # slabs of this size that have room; spare slabs
-    Slab *previous
+    ListNode node               # first; of the slabs of this size that have free blocks, or of the spare ones
     Block *free
     uint32_t used               # blocks given out
     uint32_t fresh              # offset of what was never given out
@@ -25,11 +25,12 @@ cdef struct Slab:               # the head of one, or of a block too large for a
 cdef struct Pool:
     uint32_t lock
     uint32_t spares
-    Slab *room[SIZES]
-    Slab *spare
+    List usable[SIZES]          # slabs with free blocks
+    List spare                  # `spares` empty ones
     uint64_t mapped             # octets
     uint64_t ceiling            # octets
 
+cdef void pool_init(Pool *pool, uint64_t ceiling) noexcept nogil
 # A block of at least `size` octets, aligned to 16, or NULL: the ceiling is reached, or memory is out.
 cdef void *pool_take(Pool *pool, uint32_t size) noexcept nogil
 cdef void pool_give(Pool *pool, void *block) noexcept nogil

@@ -1,6 +1,6 @@
 """Memory of one cache. The contract is in _pool.pxd."""
-from libc.stdint cimport uint8_t, uint32_t, uintptr_t
-from fastdns.api.memory cimport debug_freed, debug_made
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
+from fastdns.api.memory cimport debug_freed, debug_made, list_first, list_init, list_is_empty, list_prepend, list_remove
 
 cdef extern from "<sys/mman.h>" nogil:
     void *mmap(void *address, size_t length, int protection, int flags, int fd, long offset)
@@ -13,6 +13,14 @@ cdef enum:
     PAGE = 4096
 
 cdef uint32_t[SIZES] SIZE = [192, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 2048, 3072, 4096, 6144, 8192, 16320]
+
+
+cdef void pool_init(Pool *pool, uint64_t ceiling) noexcept nogil:
+    cdef uint32_t kind
+    for kind in range(SIZES):
+        list_init(&pool.usable[kind])
+    list_init(&pool.spare)
+    pool.ceiling = ceiling
 
 
 cdef void *pool_take(Pool *pool, uint32_t size) noexcept nogil:
@@ -28,7 +36,7 @@ cdef void *pool_take(Pool *pool, uint32_t size) noexcept nogil:
         slab.kind = SIZES
         debug_made("entries")
         return <uint8_t *>slab + HEAD
-    slab = pool.room[kind]
+    slab = <Slab *>list_first(&pool.usable[kind])
     if slab == NULL:
         slab = new_slab(pool, kind)
         if slab == NULL:
@@ -41,7 +49,7 @@ cdef void *pool_take(Pool *pool, uint32_t size) noexcept nogil:
         slab.fresh += slab.size
     slab.used += 1
     if slab.free == NULL and slab.fresh + slab.size > SLAB:
-        unlink(pool, slab)
+        list_remove(&slab.node)
     debug_made("entries")
     return block
 
@@ -59,12 +67,11 @@ cdef void pool_give(Pool *pool, void *memory) noexcept nogil:
     slab.free = block
     slab.used -= 1
     if full:
-        link(pool, slab)
+        list_prepend(&pool.usable[slab.kind], &slab.node)
     if slab.used == 0:
-        unlink(pool, slab)
+        list_remove(&slab.node)
         if pool.spares < SPARE_SLABS:
-            slab.next = pool.spare
-            pool.spare = slab
+            list_prepend(&pool.spare, &slab.node)
             pool.spares += 1
         else:
             unmap_slab(pool, slab, SLAB)
@@ -72,9 +79,9 @@ cdef void pool_give(Pool *pool, void *memory) noexcept nogil:
 
 cdef void pool_trim(Pool *pool) noexcept nogil:
     cdef Slab *slab
-    while pool.spare != NULL:
-        slab = pool.spare
-        pool.spare = slab.next
+    while not list_is_empty(&pool.spare):
+        slab = <Slab *>list_first(&pool.spare)
+        list_remove(&slab.node)
         pool.spares -= 1
         unmap_slab(pool, slab, SLAB)
 
@@ -82,9 +89,9 @@ cdef void pool_trim(Pool *pool) noexcept nogil:
 # ---- slabs ----
 
 cdef Slab *new_slab(Pool *pool, uint32_t kind) noexcept nogil:
-    cdef Slab *slab = pool.spare
+    cdef Slab *slab = <Slab *>list_first(&pool.spare)
     if slab != NULL:
-        pool.spare = slab.next
+        list_remove(&slab.node)
         pool.spares -= 1
     else:
         slab = map_slab(pool, SLAB)
@@ -95,25 +102,8 @@ cdef Slab *new_slab(Pool *pool, uint32_t kind) noexcept nogil:
     slab.fresh = HEAD
     slab.kind = kind
     slab.size = SIZE[kind]
-    link(pool, slab)
+    list_prepend(&pool.usable[kind], &slab.node)
     return slab
-
-
-cdef void link(Pool *pool, Slab *slab) noexcept nogil:
-    slab.previous = NULL
-    slab.next = pool.room[slab.kind]
-    if slab.next != NULL:
-        slab.next.previous = slab
-    pool.room[slab.kind] = slab
-
-
-cdef void unlink(Pool *pool, Slab *slab) noexcept nogil:
-    if slab.previous != NULL:
-        slab.previous.next = slab.next
-    else:
-        pool.room[slab.kind] = slab.next
-    if slab.next != NULL:
-        slab.next.previous = slab.previous
 
 
 cdef Slab *map_slab(Pool *pool, uint32_t size) noexcept nogil:

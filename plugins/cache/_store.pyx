@@ -6,7 +6,7 @@ from fastdns.api.reply cimport Record, Reply
 from fastdns.api.wire cimport FLAG_AD, FLAG_RA
 from fastdns.api.memory cimport (Sieve, SieveLink, atomic_add_count, atomic_peek8, atomic_peek_count, atomic_peek_ns, epoch_passed, epoch_mark,
                                  sieve_add, sieve_advance, sieve_hand, sieve_passes, sieve_remove, spin_free, spin_try)
-from fastdns.plugins.cache._pool cimport pool_take, pool_give, pool_trim
+from fastdns.plugins.cache._pool cimport pool_give, pool_init, pool_take, pool_trim
 
 cdef enum:
     BUCKETS_MOST = 4194304
@@ -26,12 +26,14 @@ cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogi
     if store.heads == NULL:
         return -1
     store.mask = buckets - 1
-    store.pool.ceiling = <uint64_t>max(<int64_t>STORE_OCTETS, entries * ENTRY_OCTETS)
+    pool_init(&store.pool, <uint64_t>max(<int64_t>STORE_OCTETS, entries * ENTRY_OCTETS))
     return 0
 
 
 cdef void store_close(Store *store) noexcept nogil:
     cdef int i, kind
+    if store.heads == NULL:             # it was never opened
+        return
     for i in range(SHARDS):
         for kind in range(2):
             free_list(store, store.shards[i].queues[kind].newest)

@@ -6,6 +6,7 @@ calls the version's `respond` then or later. A request whose client has gone sta
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int32_t, int64_t
 from fastdns.engine.http.message cimport BODY_MAX, ENCODED_MAX
 from fastdns.engine.io.connection cimport TcpConnection
+from fastdns.system.list cimport List, ListNode, list_container
 from fastdns.walk.query cimport Query
 
 cdef extern from *:
@@ -48,8 +49,7 @@ ctypedef void (*http_respond_func)(HttpRequest *request, const HttpResponse *res
 
 cdef struct HttpRequest:
     HttpConnection *connection      # stays while a query of it is under way
-    HttpRequest *next               # of the connection, the oldest first
-    HttpRequest *previous
+    ListNode node                   # of the connection
     int32_t stream                  # of HTTP/2; 0: HTTP/1.1
     uint8_t method                  # HttpMethod
     uint8_t ended                   # the client has sent all of it
@@ -82,10 +82,9 @@ cdef struct HttpConnection:
     http_respond_func respond       # of its version of HTTP
     int64_t read_limit              # ns that a request may take to come
     uint32_t streams_max            # requests at a time, those counted whose client has gone; 0: the pool of queries is the bound
-    uint32_t requests               # of `first`
+    uint32_t requests               # of `all`
     uint32_t open                   # those of them whose client waits
-    HttpRequest *first
-    HttpRequest *newest
+    List all                        # its requests, the oldest first
     uint32_t opened                 # requests so far
     # ---- HTTP/1.1 ----
     uint32_t needed                 # octets of input from input_done on that the request has at least
@@ -103,6 +102,9 @@ cdef struct HttpConnection:
     uint8_t draining                # no further requests
     uint8_t has_reset               # this side has reset a stream: what comes on streams that are not there may be of one
     uint8_t greeted                 # the client's SETTINGS have come
+
+cdef inline HttpRequest *http_request_of(ListNode *node) noexcept nogil:
+    return <HttpRequest *>list_container(node, <size_t>&(<HttpRequest *>NULL).node)
 
 cdef HttpConnection *http_connection_begin(TcpConnection *base) noexcept nogil      # what versions have in common
 cdef void http_connection_free(HttpConnection *connection) noexcept nogil           # its requests, but for those under way

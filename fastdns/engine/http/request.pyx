@@ -5,6 +5,7 @@ from libc.string cimport memcpy, memset
 from libc.time cimport gmtime_r, time, time_t, tm
 from fastdns.engine.http.memory cimport http_alloc, http_free, http_realloc
 from fastdns.engine.io.connection cimport TcpConnection, connection_end, connection_server
+from fastdns.system.list cimport list_append, list_first, list_init, list_next, list_remove
 from fastdns.walk.query cimport WORKERS_MAX, ServerTable, Worker
 
 cdef enum:
@@ -28,16 +29,17 @@ cdef HttpConnection *http_connection_begin(TcpConnection *base) noexcept nogil:
     cdef const ServerTable *server = connection_server(base)
     connection.read_limit = <int64_t>server.read_timeout * MILLISECOND if server != NULL else base.limit
     connection.streams_max = base.service.max_streams
+    list_init(&connection.all)
     return connection
 
 
 cdef void http_connection_free(HttpConnection *connection) noexcept nogil:
-    cdef HttpRequest *request = connection.first
+    cdef HttpRequest *request = http_request_of(list_first(&connection.all))
     cdef HttpRequest *following
     if heaviest[worker_of(connection).id] == connection:
         heaviest[worker_of(connection).id] = NULL
     while request != NULL:
-        following = request.next
+        following = http_request_of(list_next(&connection.all, &request.node))
         http_request_leave(request)
         request = following
 
@@ -71,12 +73,7 @@ cdef HttpRequest *http_request_begin(HttpConnection *connection) noexcept nogil:
     memset(request, 0, sizeof(HttpRequest))
     request.connection = connection
     request.since = worker_of(connection).now
-    request.previous = connection.newest
-    if request.previous != NULL:
-        request.previous.next = request
-    else:
-        connection.first = request
-    connection.newest = request
+    list_append(&connection.all, &request.node)
     connection.requests += 1
     connection.open += 1
     connection.opened += 1
@@ -85,14 +82,7 @@ cdef HttpRequest *http_request_begin(HttpConnection *connection) noexcept nogil:
 
 cdef void http_request_free(HttpRequest *request) noexcept nogil:
     cdef HttpConnection *connection = request.connection
-    if request.previous != NULL:
-        request.previous.next = request.next
-    else:
-        connection.first = request.next
-    if request.next != NULL:
-        request.next.previous = request.previous
-    else:
-        connection.newest = request.previous
+    list_remove(&request.node)
     connection.requests -= 1
     connection.waiting -= request.out_length
     http_free(&connection.base, request.target)

@@ -10,9 +10,10 @@ from fastdns.engine.http.nghttp2 cimport *
 from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_GRPC, CONTENT_TEXT, FIELDS_MAX, HEAD_MAX, METHOD_GET,
                                           METHOD_HEAD, METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
                                           http_connection_free, http_date, http_request_begin, http_request_body, http_request_leave,
-                                          http_request_target, nghttp2_session)
+                                          http_request_of, http_request_target, nghttp2_session)
 from fastdns.engine.io.connection cimport BUFFER_SIZE, OUTPUT_PAUSE, TcpConnection, connection_end, connection_reserve, connection_server
 from fastdns._wire cimport load32
+from fastdns.system.list cimport list_first, list_last, list_next, list_previous
 from fastdns.walk.query cimport TRANSPORT_GRPC, ServerTable, worker_flush
 
 cdef enum:
@@ -471,7 +472,7 @@ cdef bint leave(HttpConnection *connection) noexcept nogil:
 
 cdef bint drop_waiting(HttpConnection *connection) noexcept nogil:
     """Resets the newest streams whose replies wait for the client's windows."""
-    cdef HttpRequest *request = connection.newest
+    cdef HttpRequest *request = http_request_of(list_last(&connection.all))
     cdef uint32_t waiting = connection.waiting
     while request != NULL and waiting > WAITING_MAX:
         if request.out_length:
@@ -479,7 +480,7 @@ cdef bint drop_waiting(HttpConnection *connection) noexcept nogil:
             if refuse(connection, request.stream, NGHTTP2_ENHANCE_YOUR_CALM) < 0:
                 connection_end(connection.base.tcp, &connection.base)
                 return True
-        request = request.previous
+        request = http_request_of(list_previous(&connection.all, &request.node))
     return True
 
 
@@ -500,12 +501,12 @@ cdef void expire(TcpConnection *base) noexcept nogil:
     """Requests that are not whole in time, and responses that are not taken, are reset; a call whose deadline is over is told so."""
     cdef HttpConnection *connection = <HttpConnection *>base
     cdef HttpRequest *request
-    cdef HttpRequest *following = connection.first
+    cdef HttpRequest *following = http_request_of(list_first(&connection.all))
     cdef int64_t deadline, now = base.tcp.base.worker.now
     base.due = 0
     while following != NULL and not base.broken:
         request = following
-        following = request.next
+        following = http_request_of(list_next(&connection.all, &request.node))
         deadline = deadline_of(request)
         if deadline > now:
             call_by(base, deadline)

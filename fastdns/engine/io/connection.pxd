@@ -12,6 +12,7 @@ from fastdns.tls.context cimport TlsContext
 from fastdns.tls.record cimport TlsStream
 from fastdns.walk.query cimport Flush, Query, ServerTable, Source, Timer, Transport
 from fastdns.system.address cimport Address
+from fastdns.system.list cimport List, ListNode, list_container
 
 cdef enum:
     BUFFER_SIZE = 4096              # octets of a connection's first buffers, of input and of output; a longer message gets a buffer of its size
@@ -71,8 +72,7 @@ ctypedef void (*OpenFunc)(ListenSocket *sock, StreamService *service, int fd, co
 
 cdef struct TcpWorker:              # TCP's state on one worker
     TransportWorker base            # first; `connections`: how many are in the list
-    TcpConnection *connections      # the newest first, by `next`
-    TcpConnection *last_connection  # the oldest
+    List connections                # the newest first
     uint64_t octets                 # that all connections hold
     void *spare                     # buffers that are free, each begins with the next one's address
     uint32_t spares
@@ -82,8 +82,7 @@ cdef struct TcpConnection:
     TcpWorker *tcp                  # of its worker
     const StreamProtocol *protocol
     StreamService *service          # a reference, or NULL: DNS over TCP
-    TcpConnection *next
-    TcpConnection *previous
+    ListNode node                   # of the worker's
     uint32_t listener
     uint32_t generation             # of its listener, which may be closed long before it
     Address client
@@ -123,6 +122,9 @@ cdef struct TcpConnection:
     ProxyRule rule
     ListenSocket *socket            # that has accepted it: its connections end before it
     OpenFunc opened
+
+cdef inline TcpConnection *connection_of(ListNode *node) noexcept nogil:
+    return <TcpConnection *>list_container(node, <size_t>&(<TcpConnection *>NULL).node)
 
 # ---- on the worker's thread ----
 

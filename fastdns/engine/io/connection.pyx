@@ -12,6 +12,7 @@ from fastdns.tls.record cimport TlsStream, tls_end, tls_keep, tls_lend, tls_pend
 from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, MSG_NOSIGNAL, SO_LINGER, SOL_SOCKET, close, getsockname,
                                     linger, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
 from fastdns.system.address cimport Address, address_from_socket
+from fastdns.system.list cimport list_first, list_next, list_prepend, list_remove
 
 # ---- begin and end ----
 
@@ -47,12 +48,7 @@ cdef TcpConnection *connection_begin(TcpWorker *tcp, const StreamProtocol *proto
     connection.limit = <int64_t>server.read_timeout * MILLISECOND       # for the first message; later ones have the idle timeout
     connection.write_limit = <int64_t>server.write_timeout * MILLISECOND
     connection.events = EPOLLIN
-    connection.next = tcp.connections
-    if connection.next != NULL:
-        connection.next.previous = connection
-    else:
-        tcp.last_connection = connection
-    tcp.connections = connection
+    list_prepend(&tcp.connections, &connection.node)
     atomic_bump32(&tcp.base.connections, 1)
     tcp.base.worker.ops.watch(tcp.base.worker, &connection.source, EPOLLIN)
     tcp.base.worker.ops.timer_start(tcp.base.worker, &connection.timer, since + connection.limit)
@@ -85,14 +81,7 @@ cdef void connection_forget(TcpWorker *tcp, TcpConnection *connection) noexcept 
         connection.output_used = connection.output_sent = connection.output_end = 0
         if connection.transfer != NULL:
             connection_end_transfer(connection)
-        if connection.previous != NULL:
-            connection.previous.next = connection.next
-        else:
-            tcp.connections = connection.next
-        if connection.next != NULL:
-            connection.next.previous = connection.previous
-        else:
-            tcp.last_connection = connection.previous
+        list_remove(&connection.node)
         atomic_bump32(&tcp.base.connections, -1)
         if connection.service != NULL:
             service_leave_place(connection.service)
@@ -354,11 +343,11 @@ cdef bint end_largest(TcpConnection *connection, uint32_t size) noexcept nogil:
     cdef TcpConnection *largest
     while tcp.octets + size > OCTETS_MAX:
         largest = connection
-        other = tcp.connections
+        other = connection_of(list_first(&tcp.connections))
         while other != NULL:
             if weight(other) > weight(largest) + (size if largest == connection else 0) and not other.parsing:
                 largest = other
-            other = other.next
+            other = connection_of(list_next(&tcp.connections, &other.node))
         if largest == connection:
             return False
         connection_end(tcp, largest)

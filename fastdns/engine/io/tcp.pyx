@@ -7,7 +7,7 @@ from fastdns.system.address cimport Address, address_from_socket
 from fastdns.system.atomic cimport atomic_load_pointer, atomic_peek32, atomic_store_pointer
 from fastdns.engine.handshake cimport Handshake, handshake_begin, handshake_make_place
 from fastdns.engine.io.connection cimport (MILLISECOND, OUTPUT_PAUSE, AddressCount, StreamProtocol, TcpConnection, TcpWorker, connection_begin,
-                                           connection_end, connection_finish, connection_forget, connection_read_decrypted, service_leave_place,
+                                           connection_end, connection_finish, connection_forget, connection_of, connection_read_decrypted, service_leave_place,
                                            service_ref, service_take_place, service_unref)
 from fastdns.engine.io.framing cimport dns_framing
 from fastdns.engine.io.proxied cimport proxied_begin
@@ -15,6 +15,7 @@ from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
 from fastdns.proxy.policy cimport ProxyPolicy
 from fastdns.tls.record cimport TlsStream, tls_end, tls_pending, tls_protocol
 from fastdns.walk.query cimport WORKERS_MAX, Mail, ServerTable, Source, Timer, Worker, worker_flush
+from fastdns.system.list cimport list_first, list_init, list_is_empty, list_last, list_next, list_previous
 from fastdns.system.socket cimport (EPOLLIN, IPPROTO_TCP, SHUT_RDWR, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, TCP_NODELAY, TCP_NOTSENT_LOWAT,
                                     accept4, close, setsockopt, shutdown, sockaddr, sockaddr_in6, socklen_t)
 
@@ -58,6 +59,7 @@ cdef TransportWorker *init(Worker *worker) noexcept nogil:
         return NULL
     tcp.base.ops = &tcp_transport
     tcp.base.worker = worker
+    list_init(&tcp.connections)
     workers[worker.id] = tcp
     return &tcp.base
 
@@ -95,11 +97,11 @@ cdef void listen_end(ListenSocket *sock) noexcept nogil:
     if requests[worker.id].listener == listener:
         requests[worker.id].listener = NULL
     # What they asked is answered; then they end. Those that take longer find no server any more (server_of).
-    cdef TcpConnection *connection = tcp.connections
+    cdef TcpConnection *connection = connection_of(list_first(&tcp.connections))
     while connection != NULL:
         if connection.generation == sock.generation:
             connection_finish(connection)
-        connection = connection.next
+        connection = connection_of(list_next(&tcp.connections, &connection.node))
 
 
 cdef void tcp_serve(ListenSocket *sock, StreamService *service) noexcept nogil:
@@ -296,19 +298,19 @@ cdef inline int evict_rank(const TcpConnection *connection) noexcept nogil:
 cdef TcpConnection *find_evictable(TcpWorker *tcp, const AddressCount *address) noexcept nogil:
     """Of the oldest connections (of an address, or of all: NULL) the one with the lowest rank, of equals that which is idle longest; NULL when all are
     at work."""
-    cdef TcpConnection *connection = tcp.last_connection
+    cdef TcpConnection *connection = connection_of(list_last(&tcp.connections))
     cdef TcpConnection *chosen = NULL
     cdef int least = 4, rank, left = EVICT_SEARCH
     while connection != NULL and left:
         if address != NULL and (connection.service == NULL or connection.service.address != address):
-            connection = connection.previous
+            connection = connection_of(list_previous(&tcp.connections, &connection.node))
             continue
         left -= 1
         rank = evict_rank(connection)
         if rank < least or rank == least < 4 and connection.idle_since < chosen.idle_since:
             chosen = connection
             least = rank
-        connection = connection.previous
+        connection = connection_of(list_previous(&tcp.connections, &connection.node))
     return chosen
 
 
@@ -386,8 +388,8 @@ cdef void on_descriptor_reply(Mail *mail, Worker *worker) noexcept nogil:
 
 cdef void close_all(TransportWorker *transport) noexcept nogil:
     cdef TcpWorker *tcp = <TcpWorker *>transport
-    while tcp.connections != NULL:
-        connection_end(tcp, tcp.connections)
+    while not list_is_empty(&tcp.connections):
+        connection_end(tcp, connection_of(list_first(&tcp.connections)))
 
 tcp_transport.socket_type = SOCK_STREAM
 tcp_transport.init = init

@@ -7,12 +7,13 @@ from fastdns.engine.quic.proxies cimport proxies_find, proxies_learn
 from fastdns.engine.quic.quiche cimport (ERROR_CRYPTO, ERROR_PACKET, ERROR_SHORT, PATH_MIGRATED, VERIFIER_SIZE, c_bool, quic_receive_info, quic_send_info,
                                          quiche, quiche_connection_id_iter, quiche_path_event, quiche_socket_addr_iter, sockaddr_storage)
 from fastdns.engine.quic.state cimport (IDS_MAX, STAGE_ENDED, STAGE_HANDSHAKE, STAGE_SERVED, Offer, QuicConnection, QuicGroup, QuicPath, QuicProtocol,
-                                        QuicSocket, QuicStream, QuicWorker)
+                                        QuicSocket, QuicStream, QuicWorker, quic_connection_of, quic_first_reading, quic_stream_of)
 from fastdns.engine.quic.stream cimport stream_cancel, stream_read_end, streams_run
 from fastdns.engine.quic.table cimport table_add, table_remove
 from fastdns.system.address cimport Address, address_from_socket, address_to_socket
 from fastdns.system.atomic cimport atomic_bump32, atomic_add32, atomic_load_pointer
 from fastdns.system.hash cimport hash_octets, hash_seed
+from fastdns.system.list cimport list_first, list_init, list_last, list_next, list_prepend, list_previous, list_remove
 from fastdns.system.random cimport random_next
 from fastdns.system.socket cimport sockaddr, sockaddr_in6, socklen_t
 from fastdns.telemetry.metrics cimport metric_add
@@ -128,6 +129,8 @@ cdef QuicConnection *connection_begin(QuicWorker *owner, QuicSocket *sock, const
     connection.give_up_at = worker.now + HANDSHAKE_TIMEOUT
     connection.used_at = worker.now
     connection.streams_max = offer.streams_max
+    list_init(&connection.streams)
+    list_init(&connection.reading)
     if original_length:
         memcpy(id, first, ID_LENGTH)            # that of our Retry
     else:
@@ -163,56 +166,25 @@ cdef void give_up(QuicConnection *connection) noexcept nogil:
 
 cdef void link(QuicConnection *connection) noexcept nogil:
     cdef QuicWorker *owner = connection.owner
-    connection.next_handshake = owner.handshakes
-    if owner.handshakes != NULL:
-        owner.handshakes.previous_handshake = connection
-    owner.handshakes = connection
+    list_prepend(&owner.handshakes, &connection.handshake_node)
     owner.handshake_count += 1
     owner.holding[connection.holder] += 1
     atomic_bump32(&owner.base.connections, 1)
-    put_first(connection)
-
-
-cdef void put_first(QuicConnection *connection) noexcept nogil:
-    connection.previous = NULL
-    connection.next = connection.owner.connections
-    if connection.next != NULL:
-        connection.next.previous = connection
-    else:
-        connection.owner.last_connection = connection
-    connection.owner.connections = connection
-
-
-cdef void take_out(QuicConnection *connection) noexcept nogil:
-    if connection.previous != NULL:
-        connection.previous.next = connection.next
-    else:
-        connection.owner.connections = connection.next
-    if connection.next != NULL:
-        connection.next.previous = connection.previous
-    else:
-        connection.owner.last_connection = connection.previous
+    list_prepend(&owner.connections, &connection.node)
 
 
 cdef void leave_stage(QuicConnection *connection) noexcept nogil:
     """It is no handshake, or not served, any more."""
     cdef QuicWorker *owner = connection.owner
     if connection.stage == STAGE_HANDSHAKE:
-        if connection.previous_handshake != NULL:
-            connection.previous_handshake.next_handshake = connection.next_handshake
-        else:
-            owner.handshakes = connection.next_handshake
-        if connection.next_handshake != NULL:
-            connection.next_handshake.previous_handshake = connection.previous_handshake
+        list_remove(&connection.handshake_node)
         owner.handshake_count -= 1
         owner.holding[connection.holder] -= 1
         connection.give_up_at = 0
     elif connection.stage == STAGE_SERVED:
         atomic_add32(&connection.socket.group.connections, <uint32_t>-1)
-        while connection.reading != NULL:
-            stream_read_end(connection.reading)
-        if connection.outstanding == 0 and connection.http == NULL:
-            pass
+        while quic_first_reading(connection) != NULL:
+            stream_read_end(quic_first_reading(connection))
 
 
 cdef void connection_close(QuicConnection *connection, uint64_t code, const char *reason) noexcept nogil:
@@ -240,11 +212,11 @@ cdef void connection_drop(QuicConnection *connection) noexcept nogil:
     if connection.initial_key:
         table_remove(&owner.ids, connection.initial_key)
         connection.initial_key = 0
-    take_out(connection)
+    list_remove(&connection.node)
     atomic_bump32(&owner.base.connections, -1)
-    stream = connection.streams
+    stream = quic_stream_of(list_first(&connection.streams))
     while stream != NULL:
-        following = stream.next
+        following = quic_stream_of(list_next(&connection.streams, &stream.node))
         stream_cancel(stream)
         stream = following
     connection.protocol.end(connection)
@@ -266,14 +238,14 @@ cdef void connection_finish(QuicConnection *connection) noexcept nogil:
 
 cdef bint make_room(QuicConnection *connection) noexcept nogil:
     """Closes the connection of the listener that is idle longest, of this worker's; False when all are in use."""
-    cdef QuicConnection *other = connection.owner.last_connection
+    cdef QuicConnection *other = quic_connection_of(list_last(&connection.owner.connections))
     while other != NULL:
         if connection.owner.base.worker.now - other.used_at < EVICT_AFTER:
             return False
         if other.stage == STAGE_SERVED and other.generation == connection.generation and other.outstanding == 0:
             connection_close(other, other.protocol.no_error, b"idle")
             return True
-        other = other.previous
+        other = quic_connection_of(list_previous(&connection.owner.connections, &other.node))
     return False
 
 
@@ -327,9 +299,8 @@ cdef void connection_feed(QuicConnection *connection, const QuicPath *path, uint
     connection.peer = path.peer
     connection.local = path.local
     connection.used_at = owner.base.worker.now
-    if owner.connections != connection:
-        take_out(connection)
-        put_first(connection)
+    list_remove(&connection.node)
+    list_prepend(&owner.connections, &connection.node)
     if not connection.is_fed:
         connection.is_fed = 1
         connection.next_fed = owner.fed
@@ -400,9 +371,9 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
         return
     if connection.stage == STAGE_SERVED:
         if connection.backlog:
-            stream = connection.streams
+            stream = quic_stream_of(list_first(&connection.streams))
             while stream != NULL and connection.stage == STAGE_SERVED:
-                following = stream.next
+                following = quic_stream_of(list_next(&connection.streams, &stream.node))
                 if stream.blocked:
                     connection.protocol.output(stream)
                 stream = following
@@ -482,24 +453,28 @@ cdef void set_timer(QuicConnection *connection, Worker *worker) noexcept nogil:
     """One for everything. It is left alone where it fires no later than it has to: it then looks again."""
     cdef uint64_t wait = quiche.timeout(connection.quic)
     cdef int64_t at = 0
+    cdef const QuicStream *reading = quic_first_reading(connection)
     if wait != UINT64_MAX:
         at = worker.now + <int64_t>wait
     if connection.give_up_at and (at == 0 or connection.give_up_at < at):
         at = connection.give_up_at
-    if connection.reading != NULL and (at == 0 or connection.reading.deadline < at):
-        at = connection.reading.deadline
+    if reading != NULL and (at == 0 or reading.deadline < at):
+        at = reading.deadline
     if at and (connection.timer.deadline == 0 or connection.timer.deadline > at + TIMER_SLACK):
         worker.ops.timer_start(worker, &connection.timer, at)
 
 
 cdef void on_time(Timer *timer, Worker *worker) noexcept nogil:
     cdef QuicConnection *connection = <QuicConnection *>timer.data
+    cdef QuicStream *reading
     if connection.give_up_at and worker.now >= connection.give_up_at:
         connection_drop(connection)
         return
     quiche.on_timeout(connection.quic)
-    while connection.stage == STAGE_SERVED and connection.reading != NULL and connection.reading.deadline <= worker.now:
-        expire(connection.reading)
+    reading = quic_first_reading(connection)
+    while connection.stage == STAGE_SERVED and reading != NULL and reading.deadline <= worker.now:
+        expire(reading)
+        reading = quic_first_reading(connection)
     worker_flush(worker, &connection.flush)
 
 

@@ -10,13 +10,15 @@ from fastdns.engine.quic.connection cimport (connection_begin, connection_close,
 from fastdns.engine.quic.handover cimport HANDOVER_ENDED, handover_left, handover_receive, handover_send
 from fastdns.engine.quic.output cimport PACKET_SIZE, is_same, output_add, output_flush, output_init, output_room
 from fastdns.engine.quic.quiche cimport CONNECTION_ID_MAX, PACKET_INITIAL, quiche
-from fastdns.engine.quic.state cimport (ARENA_SIZE, HANDSHAKES_MAX, ID_LENGTH, REPLY_SIZE, QuicConnection, QuicGroup, QuicPath, QuicSocket, QuicWorker)
+from fastdns.engine.quic.state cimport (ARENA_SIZE, HANDSHAKES_MAX, ID_LENGTH, REPLY_SIZE, QuicConnection, QuicGroup, QuicPath, QuicSocket, QuicWorker,
+                                        quic_connection_of)
 from fastdns.engine.quic.stream cimport streams_next
 from fastdns.engine.quic.table cimport table_find
 from fastdns.engine.quic.token cimport TOKEN_MAX, token_check, token_write
 from fastdns.proxy.policy cimport ProxyPolicy, proxy_strip
 from fastdns.system.atomic cimport atomic_add32, atomic_load32, atomic_load_pointer, atomic_peek32, atomic_store_pointer
 from fastdns.system.hash cimport hash_octets, hash_seed
+from fastdns.system.list cimport ListNode, list_container, list_first, list_init, list_next
 from fastdns.system.random cimport random_next
 from fastdns.system.socket cimport SOCK_DGRAM
 from fastdns.walk.query cimport LISTENERS_MAX, WORKERS_MAX, Flush, Mail, ServerTable, Worker
@@ -358,16 +360,20 @@ cdef void begin(Endpoint *endpoint, Pending *pending) noexcept nogil:
                      &pending.path, pending.octets, pending.length)
 
 
+cdef inline QuicConnection *handshake_of(ListNode *node) noexcept nogil:
+    return <QuicConnection *>list_container(node, <size_t>&(<QuicConnection *>NULL).handshake_node)
+
+
 cdef void evict_handshake(QuicWorker *quic) noexcept nogil:
     """The oldest of the network that has most under way."""
-    cdef QuicConnection *connection = quic.handshakes
+    cdef QuicConnection *connection = handshake_of(list_first(&quic.handshakes))
     cdef QuicConnection *chosen = NULL
     cdef uint32_t most = 0
     while connection != NULL:           # the newest first: of equals the last one is taken
         if quic.holding[connection.holder] >= most:
             most = quic.holding[connection.holder]
             chosen = connection
-        connection = connection.next_handshake
+        connection = handshake_of(list_next(&quic.handshakes, &connection.handshake_node))
     if chosen != NULL:
         connection_drop(chosen)
 
@@ -380,6 +386,8 @@ cdef TransportWorker *init(Worker *worker) noexcept nogil:
         return NULL
     endpoint.quic.base.ops = &quic_transport
     endpoint.quic.base.worker = worker
+    list_init(&endpoint.quic.connections)
+    list_init(&endpoint.quic.handshakes)
     endpoint.quic.output.transport = &endpoint.quic.base
     endpoints[worker.id] = endpoint
     return &endpoint.quic.base
@@ -411,10 +419,10 @@ cdef void flush(TransportWorker *transport) noexcept nogil:
 
 cdef void close_all(TransportWorker *transport) noexcept nogil:
     cdef QuicWorker *quic = <QuicWorker *>transport
-    cdef QuicConnection *connection = quic.connections
+    cdef QuicConnection *connection = quic_connection_of(list_first(&quic.connections))
     cdef QuicConnection *following
     while connection != NULL:
-        following = connection.next
+        following = quic_connection_of(list_next(&quic.connections, &connection.node))
         connection.finishing = 1
         connection_close(connection, connection.protocol.no_error, b"")
         connection = following
@@ -441,7 +449,7 @@ cdef void next_queries(Flush *flush, Worker *worker) noexcept nogil:
 
 cdef void listen_end(ListenSocket *listening) noexcept nogil:
     cdef Endpoint *endpoint = <Endpoint *>listening.transport
-    cdef QuicConnection *connection = endpoint.quic.connections
+    cdef QuicConnection *connection = quic_connection_of(list_first(&endpoint.quic.connections))
     cdef QuicConnection *following
     cdef uint32_t i
     udp_listen_end(listening)
@@ -451,7 +459,7 @@ cdef void listen_end(ListenSocket *listening) noexcept nogil:
         if endpoint.pending[(endpoint.first + i) % PENDING_MAX].sock == <QuicSocket *>listening:
             endpoint.pending[(endpoint.first + i) % PENDING_MAX].sock = NULL
     while connection != NULL:
-        following = connection.next
+        following = quic_connection_of(list_next(&endpoint.quic.connections, &connection.node))
         if connection.generation == listening.generation:
             connection_finish(connection)
         connection = following

@@ -6,6 +6,7 @@ from fastdns.engine.quic.output cimport Output
 from fastdns.engine.quic.quiche cimport Context, quiche_config, quiche_conn, quiche_h3_config, quiche_h3_conn
 from fastdns.engine.quic.table cimport IdTable
 from fastdns.system.address cimport Address
+from fastdns.system.list cimport List, ListNode, list_container, list_first
 from fastdns.walk.query cimport PREFETCH_QUERIES, WORKERS_MAX, Flush, Query, Timer, Transport, Worker
 
 cdef enum:
@@ -93,14 +94,13 @@ cdef struct QuicSocket:             # a worker's own
 cdef struct QuicWorker:             # QUIC's state on one worker
     TransportWorker base            # first; `connections`: all in the list
     IdTable ids
-    QuicConnection *connections     # by `next`, the one used last first
-    QuicConnection *last_connection
-    QuicConnection *handshakes      # those under way, by `next_handshake`, the newest first
+    List connections                # the one used last first
+    List handshakes                 # those under way, the newest first
     uint32_t handshake_count
     uint16_t holding[HOLDERS]       # handshakes under way, by class of address
     QuicConnection *fed             # got datagrams in this batch, by `next_fed`
     QuicStream *buckets[STREAM_BUCKETS]     # streams that more may come of
-    QuicStream *spare               # by `next`
+    QuicStream *spare               # by `next_in_bucket`
     Query *queries[PREFETCH_QUERIES]
     uint32_t query_count
     uint8_t *arena                  # ARENA_SIZE; messages that queries of this batch borrow
@@ -112,10 +112,8 @@ cdef struct QuicStream:
     QuicConnection *connection
     uint64_t id
     QuicStream *next_in_bucket
-    QuicStream *next                # of the connection
-    QuicStream *previous
-    QuicStream *next_reading        # of the connection, in the order of their deadlines
-    QuicStream *previous_reading
+    ListNode node                   # of the connection's streams
+    ListNode read_node              # of the connection's `reading`
     QuicStream *next_waiting
     int64_t deadline                # ns; of its request, while `reading`
     uint8_t reading
@@ -143,10 +141,8 @@ cdef struct QuicConnection:
     QuicWorker *owner
     QuicSocket *socket
     const QuicProtocol *protocol
-    QuicConnection *next
-    QuicConnection *previous
-    QuicConnection *next_handshake
-    QuicConnection *previous_handshake
+    ListNode node                   # of the worker's connections
+    ListNode handshake_node         # of the worker's handshakes
     QuicConnection *next_fed
     uint64_t keys[IDS_MAX]          # in the table; the first is that of its first id
     uint32_t key_count
@@ -173,9 +169,21 @@ cdef struct QuicConnection:
     uint32_t streams_max            # queries under way, also those whose client has gone
     uint32_t kept                   # octets of requests that are not complete
     uint32_t backlog                # octets of replies that are not taken yet
-    QuicStream *streams
-    QuicStream *reading             # the earliest deadline first
-    QuicStream *last_reading
+    List streams                    # the newest first
+    List reading                    # streams whose requests are not complete, the earliest deadline first
     uint8_t *last_words             # malloc'ed: the packet that closed it, for a client that goes on to send
     uint32_t last_words_size
     uint32_t unheard                # datagrams since then
+
+
+cdef inline QuicConnection *quic_connection_of(ListNode *node) noexcept nogil:
+    return <QuicConnection *>list_container(node, <size_t>&(<QuicConnection *>NULL).node)
+
+
+cdef inline QuicStream *quic_stream_of(ListNode *node) noexcept nogil:
+    return <QuicStream *>list_container(node, <size_t>&(<QuicStream *>NULL).node)
+
+
+cdef inline QuicStream *quic_first_reading(const QuicConnection *connection) noexcept nogil:
+    """That with the earliest deadline; NULL: none."""
+    return <QuicStream *>list_container(list_first(&connection.reading), <size_t>&(<QuicStream *>NULL).read_node)

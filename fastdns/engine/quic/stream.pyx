@@ -6,6 +6,7 @@ from fastdns._mux cimport query_accept, query_enter, query_run_all, query_stream
 from fastdns._wire cimport Acceptance
 from fastdns.engine.quic.state cimport ARENA_SIZE, BACKLOG_MAX, STAGE_SERVED, STREAM_BUCKETS, Offer
 from fastdns.system.atomic cimport atomic_load_pointer
+from fastdns.system.list cimport list_append, list_prepend, list_remove
 from fastdns.walk.query cimport PREFETCH_QUERIES, Carrier, Query, ServerTable, Worker, worker_flush
 
 cdef enum:
@@ -39,7 +40,7 @@ cdef QuicStream *stream_new(QuicConnection *connection, uint64_t id, bint more) 
     cdef QuicStream *stream = owner.spare
     cdef uint32_t bucket
     if stream != NULL:
-        owner.spare = stream.next
+        owner.spare = stream.next_in_bucket
     else:
         stream = <QuicStream *>malloc(sizeof(QuicStream))
         if stream == NULL:
@@ -47,10 +48,7 @@ cdef QuicStream *stream_new(QuicConnection *connection, uint64_t id, bint more) 
     memset(stream, 0, sizeof(QuicStream))
     stream.connection = connection
     stream.id = id
-    stream.next = connection.streams
-    if stream.next != NULL:
-        stream.next.previous = stream
-    connection.streams = stream
+    list_prepend(&connection.streams, &stream.node)
     if more:
         bucket = bucket_of(connection, id)
         stream.in_bucket = 1
@@ -67,28 +65,13 @@ cdef void stream_read_begin(QuicStream *stream) noexcept nogil:
     cdef ServerTable *server = worker.set.servers[connection.listener]
     stream.reading = 1
     stream.deadline = worker.now + <int64_t>(server.read_timeout if server != NULL else READ_LIMIT) * MILLISECOND
-    stream.next_reading = NULL
-    stream.previous_reading = connection.last_reading
-    if connection.last_reading != NULL:
-        connection.last_reading.next_reading = stream
-    else:
-        connection.reading = stream
-    connection.last_reading = stream
+    list_append(&connection.reading, &stream.read_node)
 
 
 cdef void stream_read_end(QuicStream *stream) noexcept nogil:
-    cdef QuicConnection *connection = stream.connection
-    if not stream.reading:
-        return
-    stream.reading = 0
-    if stream.previous_reading != NULL:
-        stream.previous_reading.next_reading = stream.next_reading
-    else:
-        connection.reading = stream.next_reading
-    if stream.next_reading != NULL:
-        stream.next_reading.previous_reading = stream.previous_reading
-    else:
-        connection.last_reading = stream.previous_reading
+    if stream.reading:
+        stream.reading = 0
+        list_remove(&stream.read_node)
 
 
 cdef int stream_keep(QuicStream *stream, const uint8_t *octets, uint32_t length, uint32_t most) noexcept nogil:
@@ -133,14 +116,9 @@ cdef void stream_release(QuicStream *stream) noexcept nogil:
     cdef QuicConnection *connection = stream.connection
     if stream.reading or stream.in_bucket or stream.outstanding or stream.is_waiting or stream.blocked:
         return
-    if stream.previous != NULL:
-        stream.previous.next = stream.next
-    else:
-        connection.streams = stream.next
-    if stream.next != NULL:
-        stream.next.previous = stream.previous
+    list_remove(&stream.node)
     stream_forget_input(stream)
-    stream.next = connection.owner.spare
+    stream.next_in_bucket = connection.owner.spare
     connection.owner.spare = stream
 
 
