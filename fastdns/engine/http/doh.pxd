@@ -1,5 +1,5 @@
 """DNS over HTTPS (RFC 8484): from a request to a query, and from its reply to a response."""
-from fastdns.engine.http.request cimport HttpRequest
+from fastdns.engine.http.request cimport HttpService
 
 cdef enum DohStatus:                # the cells of a listening address, from StreamService.cells on: responses by status
     DOH_200
@@ -8,7 +8,4 @@ cdef enum DohStatus:                # the cells of a listening address, from Str
     DOH_431
     DOH_500
 
-# A request that is whole, or too large. It is answered now or later.
-cdef void doh_ask(HttpRequest *request) noexcept nogil
-# Refuses one whose fields are too large.
-cdef void doh_refuse_fields(HttpRequest *request) noexcept nogil
+cdef HttpService doh_service

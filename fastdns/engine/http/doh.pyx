@@ -2,22 +2,22 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memset
+from fastdns.engine.http.carrier cimport http_query
 from fastdns.engine.http.head cimport http_split_target
 from fastdns.engine.http.memory cimport http_alloc
 from fastdns.engine.http.message cimport doh_decode_message, doh_find_message, doh_is_path, doh_max_age
-from fastdns.engine.http.request cimport (CONTENT_DNS, CONTENT_TEXT, METHOD_GET, METHOD_POST, HttpConnection, HttpRequest, HttpResponse,
-                                          http_may_ask, http_query_ended, http_reply_alloc)
-from fastdns.engine.io.connection cimport TcpConnection, connection_answered, connection_finish, connection_query
+from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_TEXT, HEAD_MAX, METHOD_GET, METHOD_POST, HttpConnection, HttpFailure,
+                                          HttpRequest, HttpResponse, http_reply_alloc)
 from fastdns.telemetry.log_writer cimport log_debug, log_put
 from fastdns.telemetry.metrics cimport metric_add
-from fastdns.walk.query cimport Carrier, Query
-from fastdns._mux cimport query_accept, query_run, query_streamed, query_write
-from fastdns._wire cimport MESSAGE_MAX, Acceptance
+from fastdns.walk.query cimport Query
+from fastdns._mux cimport query_write
+from fastdns._wire cimport MESSAGE_MAX
 
 
 # ---- a request ----
 
-cdef void doh_ask(HttpRequest *request) noexcept nogil:
+cdef void ask(HttpRequest *request) noexcept nogil:
     cdef const uint8_t *path
     cdef const uint8_t *query
     cdef uint32_t path_length, query_length
@@ -38,25 +38,7 @@ cdef void doh_ask(HttpRequest *request) noexcept nogil:
     if wrong != NULL:
         refuse(request, wrong)
         return
-    ask(request)
-
-
-cdef void ask(HttpRequest *request) noexcept nogil:
-    cdef HttpConnection *connection = request.connection
-    cdef TcpConnection *base = &connection.base
-    cdef Query *q
-    if not http_may_ask(connection):
-        respond_text(request, 500, DOH_500, b"No response\n")
-        return
-    q = connection_query(base)
-    if q == NULL:
-        if not base.broken:
-            respond_text(request, 500, DOH_500, b"No response\n")
-        return
-    request.under_way = 1
-    if query_accept(q, request.body, request.body_length, base.transport, base.listener, base.generation, &DOH, request):
-        base.outstanding += 1
-        query_run(q)
+    http_query(request, request.body, request.body_length)
 
 
 cdef bint decode_query(HttpRequest *request, const uint8_t *query, uint32_t length, const char **wrong) noexcept nogil:
@@ -106,60 +88,42 @@ cdef void refuse(HttpRequest *request, const char *reason) noexcept nogil:
     respond_text(request, 400, DOH_400, b"invalid request\n")
 
 
-cdef void doh_refuse_fields(HttpRequest *request) noexcept nogil:
+cdef void refuse_fields(HttpRequest *request) noexcept nogil:
     request.asked = 1
     respond_text(request, 431, DOH_431, b"Request Header Fields Too Large\n")
 
 
-# ---- the carrier ----
+# ---- what becomes of the query ----
 
-cdef void reject_request(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
-    cdef HttpRequest *request = <HttpRequest *>q.connection
-    request.under_way = 0
+cdef void reject(HttpRequest *request, const Query *q) noexcept nogil:
     refuse(request, b"dns request rejected")
 
 
-cdef void end_unserved(Query *q) noexcept nogil:
-    cdef HttpRequest *request = <HttpRequest *>q.connection
-    request.under_way = 0
-    connection_finish(&request.connection.base)
+cdef void fail(HttpRequest *request, HttpFailure failure) noexcept nogil:
     respond_text(request, 500, DOH_500, b"No response\n")
 
 
-cdef void send_reply(Query *q) noexcept nogil:
-    cdef HttpRequest *request = <HttpRequest *>q.connection
-    cdef HttpConnection *connection = request.connection
+cdef void reply(HttpRequest *request, Query *q, bint replied) noexcept nogil:
     cdef HttpResponse response
-    if http_query_ended(request):
-        memset(&response, 0, sizeof(response))
-        response.status = 200
-        response.content = CONTENT_DNS
-        response.max_age = doh_max_age(q)
-        response.grpc_status = -1
-        response.body = http_reply_alloc(request, q.reply.message_size)
-        if response.body != NULL:
-            response.length = query_write(q, request.reply)
-            respond(request, &response, DOH_200)
-    connection_answered(&connection.base)
-
-
-cdef void no_reply(Query *q) noexcept nogil:
-    cdef HttpRequest *request = <HttpRequest *>q.connection
-    cdef HttpConnection *connection = request.connection
-    if http_query_ended(request):
+    if not replied:
         respond_text(request, 500, DOH_500, b"No response\n")
-    connection_answered(&connection.base)
+        return
+    memset(&response, 0, sizeof(response))
+    response.status = 200
+    response.content = CONTENT_DNS
+    response.max_age = doh_max_age(q)
+    response.grpc_status = -1
+    response.body = http_reply_alloc(request, q.reply.message_size)
+    if response.body != NULL:
+        response.length = query_write(q, request.reply)
+        respond(request, &response, DOH_200)
 
-
-cdef void refuse_stream(Query *q) noexcept nogil:
-    """Transfers are for TCP and TLS."""
-    q.stream.close(q.stream)
-    no_reply(q)
-    query_streamed(q, 0)
-
-cdef Carrier DOH
-DOH.reject = reject_request
-DOH.unserved = end_unserved
-DOH.send = send_reply
-DOH.dropped = no_reply
-DOH.stream = refuse_stream
+doh_service.fields_max = HEAD_MAX
+doh_service.body_max = BODY_MAX
+doh_service.field = NULL
+doh_service.ask = ask
+doh_service.refuse_fields = refuse_fields
+doh_service.expire = NULL           # its requests have no `timeout`
+doh_service.reject = reject
+doh_service.fail = fail
+doh_service.reply = reply

@@ -2,18 +2,18 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
-from fastdns.engine.http.request cimport (CONTENT_GRPC, CONTENT_NONE, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_may_ask,
-                                          http_query_ended, http_reply_alloc)
-from fastdns.engine.io.connection cimport TcpConnection, connection_answered, connection_finish, connection_query
+from fastdns.engine.http.carrier cimport http_query
+from fastdns.engine.http.request cimport (CONTENT_GRPC, CONTENT_NONE, FAILURE_BUSY, FIELDS_MAX, METHOD_POST, HttpFailure, HttpRequest, HttpResponse,
+                                          http_reply_alloc)
 from fastdns.protocol.header cimport FLAG_QR, OPCODE_NOTIFY, OPCODE_QUERY, flags_opcode
-from fastdns.walk.query cimport Carrier, Query
-from fastdns._mux cimport query_accept, query_run, query_streamed, query_write
-from fastdns._wire cimport HEADER_SIZE, MESSAGE_MAX, Acceptance, load16, load32, store32
+from fastdns.walk.query cimport Query
+from fastdns._mux cimport query_write
+from fastdns._wire cimport HEADER_SIZE, MESSAGE_MAX, load16, load32, store32
 
 cdef enum:
     PREFIX = 5
     PREFIX_MAX = PREFIX + 4         # with tag and length of the field
-    PACKET_MAX = 65535 + 4
+    PACKET_MAX = 65535 + 4          # the largest message, and the packet around it
     TEXT_MAX = 256                  # octets of a status's text; what it quotes is cut
     VARINT_MAX = 10
     TIMEOUT_DIGITS = 8
@@ -67,23 +67,23 @@ cdef void encode(const char *text, char *out) noexcept nogil:
     out[used] = 0
 
 
-cdef void fail(HttpRequest *request, int status, const char *text) noexcept nogil:
+cdef void end_call(HttpRequest *request, int status, const char *text) noexcept nogil:
     respond_status(request, 200, status, text)
 
 
-cdef void grpc_refuse_fields(HttpRequest *request) noexcept nogil:
+cdef void refuse_fields(HttpRequest *request) noexcept nogil:
     request.asked = 1
-    fail(request, RESOURCE_EXHAUSTED, b"fields are too large")
+    end_call(request, RESOURCE_EXHAUSTED, b"fields are too large")
 
 
-cdef void grpc_expire(HttpRequest *request) noexcept nogil:
+cdef void expire(HttpRequest *request) noexcept nogil:
     request.asked = 1
-    fail(request, DEADLINE_EXCEEDED, b"context deadline exceeded")
+    end_call(request, DEADLINE_EXCEEDED, b"context deadline exceeded")
 
 
 # ---- a request ----
 
-cdef void grpc_field(HttpRequest *request, const uint8_t *name, uint32_t name_length, const uint8_t *value, uint32_t length) noexcept nogil:
+cdef void field(HttpRequest *request, const uint8_t *name, uint32_t name_length, const uint8_t *value, uint32_t length) noexcept nogil:
     cdef uint32_t size = <uint32_t>strlen(CONTENT)
     if name_length == 12 and memcmp(name, b"content-type", 12) == 0:
         request.grpc_content = length >= size and memcmp(value, CONTENT, size) == 0 and (length == size or value[size] == c'+' or value[size] == c';')
@@ -124,7 +124,7 @@ cdef int64_t parse_timeout(const uint8_t *value, uint32_t length) noexcept nogil
     return max(<int64_t>1, number * unit) if number <= most // unit else 0
 
 
-cdef void grpc_ask(HttpRequest *request) noexcept nogil:
+cdef void ask(HttpRequest *request) noexcept nogil:
     cdef char text[TEXT_MAX]
     cdef const uint8_t *message
     cdef uint32_t length
@@ -135,21 +135,21 @@ cdef void grpc_ask(HttpRequest *request) noexcept nogil:
     elif not request.grpc_content:
         respond_status(request, 415, -1, NULL)
     elif request.timeout < 0:
-        fail(request, INTERNAL, b"malformed grpc-timeout")
+        end_call(request, INTERNAL, b"malformed grpc-timeout")
     elif request.target_length != strlen(METHOD) or memcmp(request.target, METHOD, request.target_length) != 0:
         refuse_method(request)
     elif request.too_large:
         snprintf(text, TEXT_MAX, b"grpc: received message larger than max (%d vs. %d)", <int>PACKET_MAX + 1, <int>PACKET_MAX)
-        fail(request, RESOURCE_EXHAUSTED, text)
+        end_call(request, RESOURCE_EXHAUSTED, text)
     elif request.encoding[0]:
         snprintf(text, TEXT_MAX, b'grpc: Decompressor is not installed for grpc-encoding "%s"', request.encoding)
-        fail(request, UNIMPLEMENTED, text)
+        end_call(request, UNIMPLEMENTED, text)
     else:
         status = unpack(request, &message, &length, text)
         if status == OK:
-            ask(request, message, length)
+            http_query(request, message, length)
         else:
-            fail(request, status, text)
+            end_call(request, status, text)
 
 
 cdef void refuse_method(HttpRequest *request) noexcept nogil:
@@ -168,25 +168,7 @@ cdef void refuse_method(HttpRequest *request) noexcept nogil:
         snprintf(text, TEXT_MAX, b"unknown method %.*s for service %s", <int>min(length - slash - 1, 128), target + slash + 1, SERVICE)
     else:
         snprintf(text, TEXT_MAX, b"unknown service %.*s", <int>min(slash, 128), target)
-    fail(request, UNIMPLEMENTED, text)
-
-
-cdef void ask(HttpRequest *request, const uint8_t *message, uint32_t length) noexcept nogil:
-    cdef HttpConnection *connection = request.connection
-    cdef TcpConnection *base = &connection.base
-    cdef Query *q
-    if not http_may_ask(connection):
-        fail(request, RESOURCE_EXHAUSTED, b"too many queries are waiting")
-        return
-    q = connection_query(base)
-    if q == NULL:
-        if not base.broken:
-            fail(request, UNAVAILABLE, b"the address is not served any more")
-        return
-    request.under_way = 1
-    if query_accept(q, message, length, base.transport, base.listener, base.generation, &GRPC, request):
-        base.outstanding += 1
-        query_run(q)
+    end_call(request, UNIMPLEMENTED, text)
 
 
 # ---- the packet ----
@@ -278,7 +260,7 @@ cdef uint8_t *add_prefix(uint8_t *message, uint32_t length) noexcept nogil:
     return out
 
 
-# ---- the carrier ----
+# ---- what becomes of the query ----
 
 cdef const char *refusal(const uint8_t *packet, uint32_t length) noexcept nogil:
     """Why a message was rejected, as CoreDNS says it."""
@@ -293,20 +275,18 @@ cdef const char *refusal(const uint8_t *packet, uint32_t length) noexcept nogil:
     return b"dns request rejected"
 
 
-cdef void reject_request(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
-    cdef HttpRequest *request = <HttpRequest *>q.connection
-    request.under_way = 0
-    fail(request, UNKNOWN, refusal(q.packet, q.packet_length))
+cdef void reject(HttpRequest *request, const Query *q) noexcept nogil:
+    end_call(request, UNKNOWN, refusal(q.packet, q.packet_length))
 
 
-cdef void end_unserved(Query *q) noexcept nogil:
-    cdef HttpRequest *request = <HttpRequest *>q.connection
-    request.under_way = 0
-    connection_finish(&request.connection.base)
-    fail(request, UNAVAILABLE, b"the address is not served any more")
+cdef void fail(HttpRequest *request, HttpFailure failure) noexcept nogil:
+    if failure == FAILURE_BUSY:
+        end_call(request, RESOURCE_EXHAUSTED, b"too many queries are waiting")
+    else:
+        end_call(request, UNAVAILABLE, b"the address is not served any more")
 
 
-cdef void respond_message(Query *q, HttpRequest *request, bint replied) noexcept nogil:
+cdef void reply(HttpRequest *request, Query *q, bint replied) noexcept nogil:
     """With the reply, or where there is none with the query itself, as CoreDNS does."""
     cdef HttpResponse response
     cdef uint32_t size = q.reply.message_size if replied else q.packet_length
@@ -325,32 +305,12 @@ cdef void respond_message(Query *q, HttpRequest *request, bint replied) noexcept
     response.length = <uint32_t>(out + size - response.body)
     request.connection.respond(request, &response)
 
-
-cdef void send_reply(Query *q) noexcept nogil:
-    cdef HttpRequest *request = <HttpRequest *>q.connection
-    cdef HttpConnection *connection = request.connection
-    if http_query_ended(request):
-        respond_message(q, request, True)
-    connection_answered(&connection.base)
-
-
-cdef void no_reply(Query *q) noexcept nogil:
-    cdef HttpRequest *request = <HttpRequest *>q.connection
-    cdef HttpConnection *connection = request.connection
-    if http_query_ended(request):
-        respond_message(q, request, False)
-    connection_answered(&connection.base)
-
-
-cdef void refuse_stream(Query *q) noexcept nogil:
-    """Transfers are for TCP and TLS."""
-    q.stream.close(q.stream)
-    no_reply(q)
-    query_streamed(q, 0)
-
-cdef Carrier GRPC
-GRPC.reject = reject_request
-GRPC.unserved = end_unserved
-GRPC.send = send_reply
-GRPC.dropped = no_reply
-GRPC.stream = refuse_stream
+grpc_service.fields_max = FIELDS_MAX
+grpc_service.body_max = PREFIX + PACKET_MAX
+grpc_service.field = field
+grpc_service.ask = ask
+grpc_service.refuse_fields = refuse_fields
+grpc_service.expire = expire
+grpc_service.reject = reject
+grpc_service.fail = fail
+grpc_service.reply = reply

@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
-from fastdns.engine.http.doh cimport doh_ask, doh_refuse_fields
+from fastdns.engine.http.doh cimport doh_service
 from fastdns.engine.http.head cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_join_chunks, http_parse_head, http_scan_chunks
 from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_PLAIN, CONTENT_TEXT, FIELDS_MAX, HEAD_MAX, METHOD_GET, METHOD_HEAD,
                                           METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
@@ -24,7 +24,7 @@ cdef const char *CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n"
 # ---- reading ----
 
 cdef int begin(TcpConnection *base) noexcept nogil:
-    http_connection_begin(base).respond = respond
+    http_connection_begin(base, &doh_service).respond = respond
     return 0
 
 
@@ -129,7 +129,7 @@ cdef bint run(HttpConnection *connection, const HttpHead *head, uint8_t *octets,
     if not http_request_target(request, head.target, head.target_length) or not http_request_body(request, body, length, BODY_MAX):
         connection_end(base.tcp, base)
         return True
-    doh_ask(request)
+    connection.service.ask(request)
     return True
 
 
@@ -164,7 +164,7 @@ cdef bint refuse(HttpConnection *connection, int status) noexcept nogil:
     if request == NULL:
         return True
     if status == 431:
-        doh_refuse_fields(request)
+        connection.service.refuse_fields(request)
         return True
     memset(&response, 0, sizeof(response))
     response.status = <uint16_t>status

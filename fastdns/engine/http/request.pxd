@@ -1,7 +1,8 @@
 """A request and its response, in any version of HTTP; what a version and a service do stands in the modules of each (http1, session; doh, grpc).
 
-A version of HTTP makes an `HttpRequest` and calls `http_ask` once it is whole, or too large. The service (doh, grpc) asks the workers' plugins and
-calls the version's `respond` then or later. A request whose client has gone stays until its query has ended, and takes the place of another one.
+A version of HTTP makes an `HttpRequest` and calls `ask` of its connection's service (doh, grpc) once it is whole, or too large. The service has a query
+made of it (http_query) and calls the version's `respond` then or later. A request whose client has gone stays until its query has ended, and counts as
+one of the connection's.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int32_t, int64_t
 from fastdns.engine.http.message cimport BODY_MAX, ENCODED_MAX
@@ -47,6 +48,22 @@ cdef struct HttpResponse:
 
 ctypedef void (*http_respond_func)(HttpRequest *request, const HttpResponse *response) noexcept nogil
 
+cdef enum HttpFailure:              # why a request has no query
+    FAILURE_BUSY                    # the pool of queries is empty
+    FAILURE_UNSERVED                # the address is not served any more
+
+cdef struct HttpService:            # what is asked by requests
+    uint32_t fields_max             # octets of a request's fields, and 32 for each, its target among them
+    uint32_t body_max               # octets of a body
+    void (*field)(HttpRequest *request, const uint8_t *name, uint32_t name_length, const uint8_t *value, uint32_t length) noexcept nogil
+    void (*ask)(HttpRequest *request) noexcept nogil            # it is whole, or too large. It is answered now or later
+    void (*refuse_fields)(HttpRequest *request) noexcept nogil  # they are too large
+    void (*expire)(HttpRequest *request) noexcept nogil         # its `timeout` is over
+    # How the query of a request ends: its message is none that is served, no query could be made, or it has a reply. replied False: it was dropped.
+    void (*reject)(HttpRequest *request, const Query *q) noexcept nogil
+    void (*fail)(HttpRequest *request, HttpFailure failure) noexcept nogil
+    void (*reply)(HttpRequest *request, Query *q, bint replied) noexcept nogil
+
 cdef struct HttpRequest:
     HttpConnection *connection      # stays while a query of it is under way
     ListNode node                   # of the connection
@@ -79,6 +96,7 @@ cdef struct HttpRequest:
 
 cdef struct HttpConnection:
     TcpConnection base              # first
+    const HttpService *service
     http_respond_func respond       # of its version of HTTP
     int64_t read_limit              # ns that a request may take to come
     uint32_t streams_max            # requests at a time, those counted whose client has gone; 0: the pool of queries is the bound
@@ -106,7 +124,7 @@ cdef struct HttpConnection:
 cdef inline HttpRequest *http_request_of(ListNode *node) noexcept nogil:
     return <HttpRequest *>list_container(node, <size_t>&(<HttpRequest *>NULL).node)
 
-cdef HttpConnection *http_connection_begin(TcpConnection *base) noexcept nogil      # what versions have in common
+cdef HttpConnection *http_connection_begin(TcpConnection *base, const HttpService *service) noexcept nogil      # what versions have in common
 cdef void http_connection_free(HttpConnection *connection) noexcept nogil           # its requests, but for those under way
 cdef HttpRequest *http_request_begin(HttpConnection *connection) noexcept nogil     # NULL: out of memory
 cdef void http_request_free(HttpRequest *request) noexcept nogil
@@ -120,7 +138,7 @@ cdef bint http_request_body(HttpRequest *request, const uint8_t *octets, uint32_
 cdef bint http_may_ask(HttpConnection *connection) noexcept nogil
 # The query of a request has ended. False: nobody waits for its response, and the request may be gone. connection_answered follows.
 cdef bint http_query_ended(HttpRequest *request) noexcept nogil
-# Room for a reply of this many octets. NULL: the connection has ended.
+# Space for a reply of this many octets. NULL: the connection has ended.
 cdef uint8_t *http_reply_alloc(HttpRequest *request, uint32_t size) noexcept nogil
 # The field `date` of now (RFC 9110 6.6.1), 29 octets.
 cdef const char *http_date(const HttpConnection *connection) noexcept nogil

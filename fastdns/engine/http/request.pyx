@@ -24,10 +24,11 @@ cdef const char *MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
 # ---- connections ----
 
-cdef HttpConnection *http_connection_begin(TcpConnection *base) noexcept nogil:
+cdef HttpConnection *http_connection_begin(TcpConnection *base, const HttpService *service) noexcept nogil:
     cdef HttpConnection *connection = <HttpConnection *>base
     cdef const ServerTable *server = connection_server(base)
     connection.read_limit = <int64_t>server.read_timeout * MILLISECOND if server != NULL else base.limit
+    connection.service = service
     connection.streams_max = base.service.max_streams
     list_init(&connection.all)
     return connection

@@ -3,12 +3,12 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, int32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
-from fastdns.engine.http.doh cimport doh_ask, doh_refuse_fields
-from fastdns.engine.http.grpc cimport GRPC_BODY_MAX, grpc_ask, grpc_expire, grpc_field, grpc_refuse_fields
+from fastdns.engine.http.doh cimport doh_service
+from fastdns.engine.http.grpc cimport grpc_service
 from fastdns.engine.http.memory cimport http_alloc, http_free, http_realloc
 from fastdns.engine.http.nghttp2 cimport *
-from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_GRPC, CONTENT_TEXT, FIELDS_MAX, HEAD_MAX, METHOD_GET,
-                                          METHOD_HEAD, METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
+from fastdns.engine.http.request cimport (CONTENT_DNS, CONTENT_GRPC, CONTENT_TEXT, FIELDS_MAX, METHOD_GET, METHOD_HEAD,
+                                          METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
                                           http_connection_free, http_date, http_request_begin, http_request_body, http_request_leave,
                                           http_request_of, http_request_target, nghttp2_session)
 from fastdns.engine.io.connection cimport BUFFER_SIZE, OUTPUT_PAUSE, TcpConnection, connection_end, connection_reserve, connection_server
@@ -52,7 +52,7 @@ cdef void release(void *pointer, void *data) noexcept nogil:
 
 
 cdef int begin(TcpConnection *base) noexcept nogil:
-    cdef HttpConnection *connection = http_connection_begin(base)
+    cdef HttpConnection *connection = http_connection_begin(base, &grpc_service if base.transport == TRANSPORT_GRPC else &doh_service)
     cdef nghttp2_mem memory
     cdef nghttp2_settings_entry settings[3]
     memory.mem_user_data = base
@@ -68,7 +68,7 @@ cdef int begin(TcpConnection *base) noexcept nogil:
     settings[0].settings_id = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS
     settings[0].value = connection.streams_max if connection.streams_max else <uint32_t>STREAMS_UNLIMITED
     settings[1].settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE
-    settings[1].value = head_max(connection)
+    settings[1].value = connection.service.fields_max
     settings[2].settings_id = NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES
     settings[2].value = 1
     if nghttp2_submit_settings(connection.session, NGHTTP2_FLAG_NONE, settings, 3) != 0:
@@ -77,10 +77,6 @@ cdef int begin(TcpConnection *base) noexcept nogil:
         return -1
     base.unsaid = 1
     return 0
-
-
-cdef inline uint32_t head_max(const HttpConnection *connection) noexcept nogil:
-    return FIELDS_MAX if connection.base.transport == TRANSPORT_GRPC else HEAD_MAX
 
 
 cdef void end(TcpConnection *base) noexcept nogil:
@@ -216,10 +212,10 @@ cdef int on_header(nghttp2_session *session, const nghttp2_frame *frame, const u
                    uint8_t flags, void *data) noexcept nogil:
     cdef HttpConnection *connection = <HttpConnection *>data
     cdef HttpRequest *request = request_of(session, frame.hd.stream_id)
-    if request == NULL or connection.draining and request.fields > head_max(connection):
+    if request == NULL or connection.draining and request.fields > connection.service.fields_max:
         return 0
     request.fields += <uint32_t>(name_length + length) + 32
-    if request.fields > head_max(connection):
+    if request.fields > connection.service.fields_max:
         terminate(connection, NGHTTP2_ENHANCE_YOUR_CALM)
         return NGHTTP2_ERR_CALLBACK_FAILURE if connection.base.broken else 0
     if frame.headers.cat != NGHTTP2_HCAT_REQUEST:
@@ -228,8 +224,8 @@ cdef int on_header(nghttp2_session *session, const nghttp2_frame *frame, const u
         return 0 if http_request_target(request, value, <uint32_t>length) else NGHTTP2_ERR_CALLBACK_FAILURE
     if name_length == 7 and memcmp(name, b":method", 7) == 0:
         request.method = method_of(value, <uint32_t>length)
-    elif connection.base.transport == TRANSPORT_GRPC:
-        grpc_field(request, name, <uint32_t>name_length, value, <uint32_t>length)
+    elif connection.service.field != NULL:
+        connection.service.field(request, name, <uint32_t>name_length, value, <uint32_t>length)
     return 0
 
 
@@ -249,7 +245,7 @@ cdef int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const 
         nghttp2_session_consume_connection(session, length)
         nghttp2_session_consume_stream(session, stream, length)
         return 0
-    if not http_request_body(request, octets, <uint32_t>length, GRPC_BODY_MAX if connection.base.transport == TRANSPORT_GRPC else BODY_MAX):
+    if not http_request_body(request, octets, <uint32_t>length, connection.service.body_max):
         return NGHTTP2_ERR_CALLBACK_FAILURE
     request.kept += <uint32_t>length
     nghttp2_session_consume_stream(session, stream, length)
@@ -278,10 +274,7 @@ cdef void on_request(HttpRequest *request, const nghttp2_frame *frame) noexcept 
     request.ended |= frame.hd.flags & NGHTTP2_FLAG_END_STREAM
     if frame.hd.type == NGHTTP2_HEADERS and not request.asked and request.fields - min(request.fields, request.target_length) > FIELDS_MAX:
         release_window(request)
-        if request.connection.base.transport == TRANSPORT_GRPC:
-            grpc_refuse_fields(request)
-        else:
-            doh_refuse_fields(request)
+        request.connection.service.refuse_fields(request)
     elif request.ended:
         ask(request)
 
@@ -306,12 +299,9 @@ cdef void ask(HttpRequest *request) noexcept nogil:
     if request.asked:
         return
     release_window(request)
-    if request.connection.base.transport == TRANSPORT_GRPC:
-        if request.timeout > 0:
-            call_by(&request.connection.base, request.since + request.timeout)
-        grpc_ask(request)
-    else:
-        doh_ask(request)
+    if request.timeout > 0:
+        call_by(&request.connection.base, request.since + request.timeout)
+    request.connection.service.ask(request)
 
 
 cdef int on_stream_close(nghttp2_session *session, int32_t stream, uint32_t error, void *data) noexcept nogil:
@@ -511,7 +501,7 @@ cdef void expire(TcpConnection *base) noexcept nogil:
         if deadline > now:
             call_by(base, deadline)
         elif deadline and request.asked and not request.answered:
-            grpc_expire(request)
+            connection.service.expire(request)
         elif deadline:
             base.unsaid = 1
             if refuse(connection, request.stream, NGHTTP2_CANCEL) < 0:

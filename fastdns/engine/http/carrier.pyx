@@ -1,0 +1,69 @@
+"""Queries of HTTP requests. The contract is in engine/http/carrier.pxd."""
+from libc.stdint cimport uint8_t, uint32_t
+from fastdns.engine.http.request cimport FAILURE_BUSY, FAILURE_UNSERVED, HttpConnection, HttpRequest, http_may_ask, http_query_ended
+from fastdns.engine.io.connection cimport TcpConnection, connection_answered, connection_finish, connection_query
+from fastdns.walk.query cimport Carrier, Query
+from fastdns._mux cimport query_accept, query_run, query_streamed
+from fastdns._wire cimport Acceptance
+
+
+cdef void http_query(HttpRequest *request, const uint8_t *message, uint32_t length) noexcept nogil:
+    cdef HttpConnection *connection = request.connection
+    cdef TcpConnection *base = &connection.base
+    cdef Query *q
+    if not http_may_ask(connection):
+        connection.service.fail(request, FAILURE_BUSY)
+        return
+    q = connection_query(base)
+    if q == NULL:
+        if not base.broken:
+            connection.service.fail(request, FAILURE_UNSERVED)
+        return
+    request.under_way = 1
+    if query_accept(q, message, length, base.transport, base.listener, base.generation, &CARRIER, request):
+        base.outstanding += 1
+        query_run(q)
+
+
+cdef void reject_request(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+    cdef HttpRequest *request = <HttpRequest *>q.connection
+    request.under_way = 0
+    request.connection.service.reject(request, q)
+
+
+cdef void end_unserved(Query *q) noexcept nogil:
+    cdef HttpRequest *request = <HttpRequest *>q.connection
+    request.under_way = 0
+    connection_finish(&request.connection.base)
+    request.connection.service.fail(request, FAILURE_UNSERVED)
+
+
+cdef inline void end_query(Query *q, bint replied) noexcept nogil:
+    cdef HttpRequest *request = <HttpRequest *>q.connection
+    cdef HttpConnection *connection = request.connection
+    if http_query_ended(request):
+        connection.service.reply(request, q, replied)
+    connection_answered(&connection.base)
+
+
+cdef void send_reply(Query *q) noexcept nogil:
+    end_query(q, True)
+
+
+cdef void no_reply(Query *q) noexcept nogil:
+    end_query(q, False)
+
+
+cdef void refuse_stream(Query *q) noexcept nogil:
+    """Transfers are for TCP and TLS."""
+    q.stream.close(q.stream)
+    no_reply(q)
+    query_streamed(q, 0)
+
+
+cdef Carrier CARRIER
+CARRIER.reject = reject_request
+CARRIER.unserved = end_unserved
+CARRIER.send = send_reply
+CARRIER.dropped = no_reply
+CARRIER.stream = refuse_stream
