@@ -29,6 +29,9 @@ from fastdns.walk.query cimport PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Pref
 from fastdns.walk.query cimport (TRANSPORT_GRPC, TRANSPORT_HTTPS, TRANSPORT_HTTPS3, TRANSPORT_NONE, TRANSPORT_QUIC, TRANSPORT_TCP, TRANSPORT_TLS,
                                  TRANSPORT_UDP, Query, ServerTable, Stream, Transport, Zone)
 from fastdns.walk.query cimport query_do, query_is_udp, query_length, query_scratch, query_size, transport_is_udp
+# The client's trace: sets `handler.trace_context` who asks for it.
+from fastdns.walk.query cimport query_trace_context
+from fastdns.walk.trace cimport TRACE_NOT_SAMPLED, TRACE_SAMPLED, TRACE_UNDECIDED, TraceContext, TraceSampling
 # Limits: handlers in a chain, octets of scratch in all, of an error's text, depth of children, milliseconds that a query may be parked.
 from fastdns.walk.query cimport CHAIN_MAX, CHILD_DEPTH, ERROR_MAX, QUERY_DEADLINE, SCRATCH_MAX
 

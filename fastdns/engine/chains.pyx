@@ -170,6 +170,7 @@ cdef class Chains:
                 zone.chain = self._chain(spec.handlers)
                 for handler in spec.handlers:
                     table.any_class |= (<NativeHandler>handler).handler.any_class
+                    table.trace_context |= (<NativeHandler>handler).handler.trace_context
                     entry = served.setdefault(id(handler), (handler, {}, [], spec.view))
                     entry[1][table.label] = server.address
                     entry[2].append((zone.label, server.address, spec.zone, spec.view))

@@ -7,6 +7,7 @@ from fastdns.system.address cimport Address
 from fastdns.system.list cimport List, ListNode, list_container
 from fastdns.system.mailbox cimport MailboxItem
 from fastdns.system.random cimport Random
+from fastdns.walk.trace cimport TraceContext
 
 cdef enum:
     SCRATCH_MAX = 768           # octets of all handlers of a chain
@@ -90,6 +91,7 @@ cdef struct Handler:            # one for each plugin and server block; hooks a 
     uint8_t accepted            # handler_init has run: plugin and core were built against the same headers
     uint8_t any_class           # the plugin's traits, see setup/traits.py: its servers take queries of every class
     uint8_t side_effects        # its `done` hook counts, logs or sends: not called for a query that is explained
+    uint8_t trace_context       # it calls query_trace_context: transports read the fields of traces for its servers
     uint32_t scratch_size       # octets of each query's scratch that the handler wants (zeroed when the query starts)
     uint32_t scratch            # offset given by the chain's builder
     uint32_t index              # position in its chain
@@ -138,6 +140,7 @@ cdef struct ServerTable:        # the zones of one listening address
     Zone **zones
     uint32_t zone_count
     uint8_t any_class           # a block has a plugin that takes queries of every class
+    uint8_t trace_context       # a block has a handler with `trace_context`
     uint8_t debug               # a block has debug
     uint8_t stacktrace          # the last block has errors { stacktrace }
     uint32_t label              # process-wide number of the server's address, for metrics
@@ -180,6 +183,8 @@ cdef struct Carrier:            # how replies leave: one for each kind of transp
     void (*send)(Query *q) noexcept nogil       # a fitted reply leaves (batched); the query is released afterwards
     void (*dropped)(Query *q) noexcept nogil    # no reply will come
     void (*stream)(Query *q) noexcept nogil     # q.stream takes the connection; query_streamed is called once when it is through
+    # The trace that the request belongs to, which lives as long as the query; NULL: none. The pointer may be NULL: requests of this transport name no traces.
+    const TraceContext *(*trace_context)(const Query *q) noexcept nogil
 
 cdef struct WorkerOps:          # the loop's services
     int (*watch)(Worker *worker, Source *source, uint32_t events) noexcept nogil        # epoll add; 0 or -errno
@@ -287,6 +292,10 @@ cdef inline Query *query_of_node(ListNode *node) noexcept nogil:
 cdef inline void *query_scratch(Handler *self, Query *q) noexcept nogil:
     """The handler's own octets in the query."""
     return &q.scratch[self.scratch]
+
+cdef inline const TraceContext *query_trace_context(const Query *q) noexcept nogil:
+    """What the client says of a trace; NULL: nothing. For handlers with `trace_context`."""
+    return q.carrier.trace_context(q) if q.carrier != NULL and q.carrier.trace_context != NULL else NULL
 
 cdef inline bint transport_is_udp(uint8_t transport) noexcept nogil:
     """Is "udp" the protocol in logs and metrics? DNS over QUIC and over HTTP/3 count as UDP, as in CoreDNS."""

@@ -40,7 +40,7 @@ def setup(controller: Controller) -> TraceHandler:
     target: Zipkin | Datadog
     if options.kind == "zipkin":
         config = controller.config
-        target = Zipkin(options.endpoint, options.service, config.listen_hosts[0] if config.listen_hosts else "", int(config.port or 0))
+        target = Zipkin(options.endpoint, options.service, config.listen_hosts[0] if config.listen_hosts else "", int(config.port or 0), options.client_server)
     else:
         target = Datadog(options.endpoint, options.service, options.rate)
     handler.reporter = Reporter(handler, target, options.backlog or 1000, options.batch or 100, options.interval or 1.0)

@@ -19,5 +19,5 @@ class TraceHandler(NativeHandler):
     def below(self, deepest: int) -> list[str]:
         """Names of the handlers below this one, up to a position in the chain."""
 
-    def take(self) -> list[tuple[int, int, int, str, int, int, bool, str, int, str]]:
-        """What came since the last call: trace's id, ns since 1970, ns taken, name, type, rcode, over UDP, client, position of the deepest handler, error."""
+    def take(self) -> list[tuple[tuple[int, int, int, int, int], int, int, str, int, int, bool, str, int, str]]:
+        """What came since the last call: its span, ns since 1970, ns taken, name, type, rcode, over UDP, client, position of the deepest handler, error."""

@@ -4,7 +4,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
-from fastdns.api.query cimport CHAIN_MAX, ERROR_MAX, NEXT, Handler, NativeHandler, Query, Verdict, handler_init, query_is_udp, query_scratch
+from fastdns.api.query cimport (CHAIN_MAX, ERROR_MAX, NEXT, TRACE_NOT_SAMPLED, Handler, NativeHandler, Query, TraceContext, Verdict, handler_init,
+                                query_is_udp, query_scratch, query_trace_context)
 from fastdns.api.worker cimport WORKERS_MAX
 from fastdns.api.names cimport NAME_MAX, wire_name_text
 from fastdns.api.metrics cimport Metric, metric_add
@@ -17,13 +18,20 @@ from fastdns.api.network cimport Address, address_text, socket_clock
 cdef enum:
     RING_SIZE = 1024                # records that a worker may be ahead
 
+cdef struct Span:                   # of the query
+    uint64_t high                   # the trace's id, of 128 bits; 0: of 64
+    uint64_t low
+    uint64_t id                     # 0: not traced
+    uint64_t parent                 # the client's span; 0: none
+    uint64_t grandparent            # the parent of the client's span; 0: none, or not known
+
 cdef struct Scratch:
-    uint64_t trace                  # id; 0: not traced
+    Span span
     int64_t begun                   # ns since 1970
     int64_t clock                   # ns, monotonic
 
 cdef struct Finished:               # a traced query
-    uint64_t trace
+    Span span
     int64_t begun
     int64_t took                    # ns
     uint8_t name[NAME_MAX]
@@ -51,14 +59,24 @@ cdef struct State:
 cdef Verdict begin_trace(Handler *self, Query *q) noexcept nogil:
     cdef State *state = <State *>self.state
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
+    cdef const TraceContext *client
     cdef timespec now
     # A copy of the chain that looks at one query for an operator (_explain) has another hook; a query inside of another one is part of that.
     if state.every == 0 or self.done != end_trace or q.parent != NULL or atomic_count64(&state.counted, 1) % state.every:
         return NEXT
+    client = query_trace_context(q)
+    if client != NULL and client.sampling == TRACE_NOT_SAMPLED:
+        return NEXT
     clock_gettime(CLOCK_REALTIME, &now)
     scratch.begun = <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
     scratch.clock = socket_clock()
-    scratch.trace = <uint64_t>random_next(&q.worker.random) << 32 | <uint32_t>random_next(&q.worker.random) | 1
+    scratch.span.id = <uint64_t>random_next(&q.worker.random) << 32 | <uint32_t>random_next(&q.worker.random) | 1
+    scratch.span.low = scratch.span.id
+    if client != NULL and client.span:
+        scratch.span.high = client.high
+        scratch.span.low = client.low
+        scratch.span.parent = client.span
+        scratch.span.grandparent = client.parent
     return NEXT
 
 
@@ -67,7 +85,7 @@ cdef void end_trace(Handler *self, Query *q) noexcept nogil:
     cdef const Scratch *scratch = <const Scratch *>query_scratch(self, q)
     cdef Ring *ring = state.rings[q.worker.id]
     cdef Finished *record
-    if not scratch.trace:
+    if not scratch.span.id:
         return
     if ring == NULL:
         ring = <Ring *>calloc(1, sizeof(Ring))
@@ -77,7 +95,7 @@ cdef void end_trace(Handler *self, Query *q) noexcept nogil:
         metric_add(state.dropped_cell, q.worker.id, 1)
         return
     record = &ring.records[ring.head % RING_SIZE]
-    record.trace = scratch.trace
+    record.span = scratch.span
     record.begun = scratch.begun
     record.took = socket_clock() - scratch.clock
     memcpy(record.name, q.first_name.lower, q.first_name.length)
@@ -95,18 +113,24 @@ cdef void end_trace(Handler *self, Query *q) noexcept nogil:
 
 cdef bint publish_trace(const Label *label, Query *q, Text *out) noexcept nogil:
     cdef const Scratch *scratch
-    cdef char digits[16]
-    cdef int i
-    cdef const char *hexadecimal = b"0123456789abcdef"
     if q.chain == NULL or label.handler.chain != q.chain:
         return False
     scratch = <const Scratch *>query_scratch(label.handler, q)
-    if not scratch.trace:
+    if not scratch.span.id:
         return False
-    for i in range(16):
-        digits[i] = hexadecimal[(scratch.trace >> (60 - 4 * i)) & 15]
-    text_put(out, digits, 16)
+    if scratch.span.high:
+        put_digits(out, scratch.span.high)
+    put_digits(out, scratch.span.low)
     return True
+
+
+cdef void put_digits(Text *out, uint64_t number) noexcept nogil:
+    cdef const char *hexadecimal = b"0123456789abcdef"
+    cdef char digits[16]
+    cdef int i
+    for i in range(16):
+        digits[i] = hexadecimal[(number >> (60 - 4 * i)) & 15]
+    text_put(out, digits, 16)
 
 
 cdef class TraceHandler(NativeHandler):
@@ -119,6 +143,7 @@ cdef class TraceHandler(NativeHandler):
         handler_init(self)
         self.handler.query = begin_trace
         self.handler.done = end_trace
+        self.handler.trace_context = 1
         self.handler.scratch_size = sizeof(Scratch)
         self.handler.state = &self.state
 
@@ -166,7 +191,8 @@ cdef class TraceHandler(NativeHandler):
             head = atomic_load64(&ring.head)
             while ring.tail != head:
                 record = &ring.records[ring.tail % RING_SIZE]
-                found.append((record.trace, record.begun, record.took, text[:wire_name_text(record.name, text)].decode("ascii"), record.qtype, record.rcode,
+                found.append(((record.span.high, record.span.low, record.span.id, record.span.parent, record.span.grandparent), record.begun, record.took,
+                              text[:wire_name_text(record.name, text)].decode("ascii"), record.qtype, record.rcode,
                               bool(record.udp), client[:address_text(&record.client, client)].decode("ascii"), record.deepest,
                               (<bytes>record.error).decode("utf-8", "replace")))
                 atomic_store64(&ring.tail, ring.tail + 1)

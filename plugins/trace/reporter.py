@@ -28,7 +28,9 @@ FINISH = 2.0
 #: Seconds between two looks at what the workers have, so that their rings stay empty.
 LOOK = 0.2
 
-Query = tuple[int, int, int, str, int, int, bool, str, int, str]
+#: A span: the upper and the lower half of the trace's id, its own id, those of the client's span and of that one's parent. 0: none.
+Span = tuple[int, int, int, int, int]
+Query = tuple[Span, int, int, str, int, int, bool, str, int, str]
 
 
 class Source(Protocol):
@@ -49,8 +51,10 @@ class Zipkin:
 
     method, kind = "POST", "application/json"
 
-    def __init__(self, url: str, service: str, host: str, port: int) -> None:
+    def __init__(self, url: str, service: str, host: str, port: int, shared: bool = False) -> None:
+        """shared: the query's span is that of its client, if it has one, and not a child of it."""
         self.url = url
+        self.shared = shared
         self.endpoint: dict[str, Any] = {"serviceName": service}
         if host:
             try:
@@ -61,15 +65,20 @@ class Zipkin:
 
     def spans(self, query: Query, names: list[str]) -> list[Any]:
         """The query, and each plugin that it came to inside of the one before; it is they that take the time of what is below them."""
-        trace, begun, took, *_ = query
+        (high, low, own, client, above), begun, took, *_ = query
         error = query[-1]
-        identity = f"{trace:016x}"
-        base = {"traceId": identity, "timestamp": begun // 1000, "duration": max(took // 1000, 1), "localEndpoint": self.endpoint}
-        root: dict[str, Any] = {**base, "id": identity, "name": ROOT, "kind": "SERVER", "tags": tags(query, "/")}
+        trace = f"{high:016x}{low:016x}" if high else f"{low:016x}"
+        base = {"traceId": trace, "timestamp": begun // 1000, "duration": max(took // 1000, 1), "localEndpoint": self.endpoint}
+        shared = self.shared and client != 0
+        root: dict[str, Any] = {**base, "id": f"{client if shared else own:016x}", "name": ROOT, "kind": "SERVER", "tags": tags(query, "/")}
+        if shared:
+            root["shared"] = True
+        if parent_of_root := above if shared else client:
+            root["parentId"] = f"{parent_of_root:016x}"
         if error:
             root["tags"]["error"] = error
             root["annotations"] = [{"timestamp": (begun + took) // 1000, "value": f"error: {error}"}]
-        found, parent = [root], identity
+        found, parent = [root], root["id"]
         for name in names:
             found.append({**base, "id": secrets.token_hex(8), "parentId": parent, "name": name})
             parent = found[-1]["id"]
@@ -91,13 +100,13 @@ class Datadog:
         self.rate = rate
 
     def spans(self, query: Query, names: list[str]) -> list[Any]:
-        trace, begun, took, *_ = query
+        (high, low, own, client, _), begun, took, *_ = query
         error = query[-1]
-        meta = {**tags(query, "@"), "span.type": "dns", "language": "python"}
+        meta = {**tags(query, "@"), "span.type": "dns", "language": "python", **({"_dd.p.tid": f"{high:016x}"} if high else {})}
         if error:
             meta |= {"error.message": error, "error.type": "dns_error"}
         metrics = {"_sampling_priority_v1": 1.0, **({"_dd1.sr.eausr": self.rate} if self.rate else {})}
-        span = {"trace_id": trace, "span_id": trace, "parent_id": 0, "name": ROOT, "resource": ROOT, "service": self.service, "type": "dns"}
+        span = {"trace_id": low, "span_id": own, "parent_id": client, "name": ROOT, "resource": ROOT, "service": self.service, "type": "dns"}
         return [{**span, "start": begun, "duration": max(took, 1), "error": int(bool(error)), "meta": meta, "metrics": metrics}]
 
     def body(self, spans: list[Any]) -> tuple[bytes, dict[str, str]]:

@@ -1,8 +1,10 @@
 """Queries of HTTP requests. The contract is in engine/http/carrier.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from fastdns.engine.http.request cimport FAILURE_BUSY, FAILURE_UNSERVED, HttpConnection, HttpRequest, http_may_ask, http_query_ended
+from fastdns.engine.http.trace cimport trace_whole
 from fastdns.engine.io.connection cimport TcpConnection, connection_answered, connection_finish, connection_query
 from fastdns.walk.query cimport Carrier, Query
+from fastdns.walk.trace cimport TraceContext
 from fastdns._mux cimport query_accept, query_run, query_streamed
 from fastdns._wire cimport Acceptance
 
@@ -61,9 +63,14 @@ cdef void refuse_stream(Query *q) noexcept nogil:
     query_streamed(q, 0)
 
 
+cdef const TraceContext *trace_context(const Query *q) noexcept nogil:
+    return trace_whole(&(<const HttpRequest *>q.connection).trace)
+
+
 cdef Carrier CARRIER
 CARRIER.reject = reject_request
 CARRIER.unserved = end_unserved
 CARRIER.send = send_reply
 CARRIER.dropped = no_reply
 CARRIER.stream = refuse_stream
+CARRIER.trace_context = trace_context

@@ -25,6 +25,10 @@ cdef struct HttpHead:               # all pointers into the octets that were par
 cdef int http_parse_head(const uint8_t *octets, uint32_t size, HttpHead *head) noexcept nogil
 # The head of a response, likewise: HEAD_INCOMPLETE, HEAD_COMPLETE, or what else it is none.
 cdef int http_parse_status(const uint8_t *octets, uint32_t size, HttpHead *head, uint16_t *status) noexcept nogil
+# The next field of a head that was parsed, without spaces around its value. *at: its beginning, then what this function has made of it; end: of the head.
+# False: there are no more.
+cdef bint http_next_field(const uint8_t **at, const uint8_t *end, const uint8_t **name, uint32_t *name_length, const uint8_t **value,
+                          uint32_t *length) noexcept nogil
 # The path of a target, with or without scheme and authority before it (3.2.2), and its query ("" for none). False: there is none.
 cdef bint http_split_target(const uint8_t *target, uint32_t length, const uint8_t **path, uint32_t *path_length, const uint8_t **query,
                             uint32_t *query_length) noexcept nogil

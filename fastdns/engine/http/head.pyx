@@ -151,6 +151,26 @@ cdef int parse_field(const uint8_t *line, const uint8_t *end, HttpHead *head) no
     return HEAD_COMPLETE
 
 
+cdef bint http_next_field(const uint8_t **at, const uint8_t *end, const uint8_t **name, uint32_t *name_length, const uint8_t **value,
+                          uint32_t *length) noexcept nogil:
+    cdef const uint8_t *begin = <const uint8_t *>memchr(at[0], c'\n', end - at[0]) + 1
+    if begin[0] == c'\r':
+        return False
+    name[0] = begin
+    begin = <const uint8_t *>memchr(begin, c':', end - begin)
+    name_length[0] = <uint32_t>(begin - name[0])
+    end = <const uint8_t *>memchr(begin, c'\r', end - begin)
+    at[0] = end
+    begin += 1
+    while begin < end and (begin[0] == c' ' or begin[0] == c'\t'):
+        begin += 1
+    while end > begin and ((end - 1)[0] == c' ' or (end - 1)[0] == c'\t'):
+        end -= 1
+    value[0] = begin
+    length[0] = <uint32_t>(end - begin)
+    return True
+
+
 cdef int take_length(const uint8_t *value, uint32_t length, HttpHead *head) noexcept nogil:
     """Several are all right as long as they say the same (RFC 9112 6.3)."""
     cdef int64_t number = 0

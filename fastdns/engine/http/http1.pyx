@@ -3,12 +3,13 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
 from fastdns.engine.http.doh cimport doh_service
-from fastdns.engine.http.head cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_join_chunks, http_parse_head, http_scan_chunks
+from fastdns.engine.http.head cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_join_chunks, http_next_field, http_parse_head, http_scan_chunks
 from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_PLAIN, CONTENT_TEXT, FIELDS_MAX, HEAD_MAX, METHOD_GET, METHOD_HEAD,
                                           METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
-                                          http_connection_free, http_date, http_reason, http_request_begin, http_request_body, http_request_leave,
-                                          http_request_target)
+                                          http_connection_free, http_date, http_reads_traces, http_reason, http_request_begin, http_request_body,
+                                          http_request_leave, http_request_target)
 from fastdns.engine.http.session cimport http2_protocol
+from fastdns.engine.http.trace cimport trace_field
 from fastdns.engine.io.connection cimport (BUFFER_SIZE, TcpConnection, connection_end, connection_may_read, connection_reserve, connection_server)
 from fastdns.walk.query cimport ServerTable, worker_flush
 
@@ -126,11 +127,22 @@ cdef bint run(HttpConnection *connection, const HttpHead *head, uint8_t *octets,
         return True
     request.method = method_of(head)
     request.too_large = body == NULL
+    if http_reads_traces(base):
+        read_trace(request, octets, head.length)
     if not http_request_target(request, head.target, head.target_length) or not http_request_body(request, body, length, BODY_MAX):
         connection_end(base.tcp, base)
         return True
     connection.service.ask(request)
     return True
+
+
+cdef void read_trace(HttpRequest *request, const uint8_t *head, uint32_t size) noexcept nogil:
+    cdef const uint8_t *end = head + size
+    cdef const uint8_t *name
+    cdef const uint8_t *value
+    cdef uint32_t name_length, length
+    while http_next_field(&head, end, &name, &name_length, &value, &length):
+        trace_field(&request.trace, name, name_length, value, length)
 
 
 cdef HttpRequest *begin_request(HttpConnection *connection, bint close, uint32_t total) noexcept nogil:

@@ -9,6 +9,7 @@ from fastdns.engine.http.message cimport BODY_MAX, ENCODED_MAX
 from fastdns.engine.io.connection cimport TcpConnection
 from fastdns.system.list cimport List, ListNode, list_container
 from fastdns.walk.query cimport Query
+from fastdns.walk.trace cimport TraceContext
 
 cdef extern from *:
     """
@@ -84,6 +85,7 @@ cdef struct HttpRequest:
     uint32_t body_size
     uint32_t body_length
     uint32_t kept                   # octets of the body that the connection's window has not got back
+    TraceContext trace              # zeroed where nobody wants it
     # ---- gRPC ----
     uint8_t grpc_content            # its content-type is gRPC's
     char encoding[32]               # grpc-encoding, cut; "" for none or identity
@@ -138,6 +140,8 @@ cdef bint http_request_body(HttpRequest *request, const uint8_t *octets, uint32_
 cdef bint http_may_ask(HttpConnection *connection) noexcept nogil
 # The query of a request has ended. False: nobody waits for its response, and the request may be gone. connection_answered follows.
 cdef bint http_query_ended(HttpRequest *request) noexcept nogil
+# Whether the configuration wants to know the traces of requests.
+cdef bint http_reads_traces(const TcpConnection *connection) noexcept nogil
 # Space for a reply of this many octets. NULL: the connection has ended.
 cdef uint8_t *http_reply_alloc(HttpRequest *request, uint32_t size) noexcept nogil
 # The field `date` of now (RFC 9110 6.6.1), 29 octets.

@@ -49,6 +49,11 @@ cdef inline Worker *worker_of(const HttpConnection *connection) noexcept nogil:
     return connection.base.tcp.base.worker
 
 
+cdef bint http_reads_traces(const TcpConnection *connection) noexcept nogil:
+    cdef const ServerTable *server = connection_server(connection)
+    return server != NULL and server.trace_context
+
+
 cdef bint http_may_ask(HttpConnection *connection) noexcept nogil:
     cdef const Worker *worker = worker_of(connection)
     cdef HttpConnection *most = heaviest[worker.id]

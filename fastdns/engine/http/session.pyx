@@ -9,8 +9,9 @@ from fastdns.engine.http.memory cimport http_alloc, http_free, http_realloc
 from fastdns.engine.http.nghttp2 cimport *
 from fastdns.engine.http.request cimport (CONTENT_DNS, CONTENT_GRPC, CONTENT_TEXT, FIELDS_MAX, METHOD_GET, METHOD_HEAD,
                                           METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
-                                          http_connection_free, http_date, http_request_begin, http_request_body, http_request_leave,
+                                          http_connection_free, http_date, http_reads_traces, http_request_begin, http_request_body, http_request_leave,
                                           http_request_of, http_request_target, nghttp2_session)
+from fastdns.engine.http.trace cimport trace_field, trace_may_be
 from fastdns.engine.io.connection cimport BUFFER_SIZE, OUTPUT_PAUSE, TcpConnection, connection_end, connection_reserve, connection_server
 from fastdns._wire cimport load32
 from fastdns.system.list cimport list_first, list_last, list_next, list_previous
@@ -226,6 +227,8 @@ cdef int on_header(nghttp2_session *session, const nghttp2_frame *frame, const u
         request.method = method_of(value, <uint32_t>length)
     elif connection.service.field != NULL:
         connection.service.field(request, name, <uint32_t>name_length, value, <uint32_t>length)
+    if trace_may_be(name) and http_reads_traces(&connection.base):
+        trace_field(&request.trace, name, <uint32_t>name_length, value, <uint32_t>length)
     return 0
 
 

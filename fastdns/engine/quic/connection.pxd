@@ -24,5 +24,8 @@ cdef void connection_id(QuicSocket *sock, uint8_t *id) noexcept nogil
 cdef void connection_reset_token(const uint8_t *id, uint8_t *token) noexcept nogil
 cdef uint8_t connection_holder(const Address *client) noexcept nogil
 
+# Whether the configuration wants to know the traces of requests.
+cdef bint connection_reads_traces(const QuicConnection *connection) noexcept nogil
+
 # What a protocol counts: a number of its own below STATUSES.
 cdef void connection_count(QuicConnection *connection, uint32_t status) noexcept nogil

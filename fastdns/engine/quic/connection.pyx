@@ -17,7 +17,7 @@ from fastdns.system.list cimport list_first, list_init, list_last, list_next, li
 from fastdns.system.random cimport random_next
 from fastdns.system.socket cimport sockaddr, sockaddr_in6, socklen_t
 from fastdns.telemetry.metrics cimport metric_add
-from fastdns.walk.query cimport Flush, Timer, Worker, worker_flush
+from fastdns.walk.query cimport ChainSet, Flush, ServerTable, Timer, Worker, worker_flush
 
 cdef enum:
     HANDSHAKE_TIMEOUT = 5000000000      # ns, whatever the idle timeout is
@@ -481,6 +481,12 @@ cdef void on_time(Timer *timer, Worker *worker) noexcept nogil:
 cdef void expire(QuicStream *stream) noexcept nogil:
     stream_read_end(stream)
     stream.connection.protocol.expire(stream)
+
+
+cdef bint connection_reads_traces(const QuicConnection *connection) noexcept nogil:
+    cdef const ChainSet *current = connection.owner.base.worker.set
+    cdef const ServerTable *server = current.servers[connection.listener]
+    return server != NULL and current.listeners[connection.listener] == connection.generation and server.trace_context
 
 
 cdef void connection_count(QuicConnection *connection, uint32_t status) noexcept nogil:

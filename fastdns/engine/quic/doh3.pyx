@@ -6,7 +6,8 @@ from libc.time cimport gmtime_r, time, time_t, tm
 from fastdns._mux cimport query_write
 from fastdns._wire cimport MESSAGE_MAX
 from fastdns.engine.http.message cimport BODY_MAX, doh_decode_message, doh_find_message, doh_is_path, doh_max_age
-from fastdns.engine.quic.connection cimport connection_close, connection_count
+from fastdns.engine.http.trace cimport trace_field, trace_may_be
+from fastdns.engine.quic.connection cimport connection_close, connection_count, connection_reads_traces
 from fastdns.engine.quic.quiche cimport (ERROR_DONE, ERROR_H3_BLOCKED, H3_DATA, H3_FINISHED, H3_HEADERS, H3_RESET, SHUTDOWN_READ, SHUTDOWN_WRITE, quic_field,
                                          quiche, quiche_h3_event, quiche_stream_iter)
 from fastdns.engine.quic.state cimport KEPT_MAX, RESETS_MAX, STAGE_SERVED, Offer, QuicConnection, QuicStream, QuicWorker
@@ -44,6 +45,7 @@ cdef struct Fields:                 # of a request; pointers are quiche's, until
     const uint8_t *path
     uint32_t path_length
     int64_t content_length          # -1: not said
+    TraceContext *trace             # NULL: nobody wants it
 
 cdef struct Date:                   # of a worker
     time_t second
@@ -214,6 +216,8 @@ cdef int take_field(uint8_t *name, size_t length, uint8_t *value, size_t value_l
             if not c'0' <= value[i] <= c'9':
                 fields.malformed = 1
             fields.content_length = 10 * fields.content_length + (value[i] & 15)
+    if fields.trace != NULL and length and trace_may_be(name):
+        trace_field(fields.trace, name, <uint32_t>length, value, <uint32_t>value_length)
     return 0
 
 
@@ -222,6 +226,8 @@ cdef void on_head(QuicStream *stream, quiche_h3_event *event) noexcept nogil:
     cdef Fields fields
     memset(&fields, 0, sizeof(fields))
     fields.content_length = -1
+    if connection_reads_traces(stream.connection):
+        fields.trace = &stream.trace
     quiche.h3_event_fields(event, take_field, &fields)
     has_head(stream)
     if fields.malformed or not fields.pseudo & 1 or (not fields.connect and (fields.pseudo & 6 != 6 or fields.path_length == 0)):

@@ -8,6 +8,7 @@ from fastdns.engine.quic.table cimport IdTable
 from fastdns.system.address cimport Address
 from fastdns.system.list cimport List, ListNode, list_container, list_first
 from fastdns.walk.query cimport PREFETCH_QUERIES, WORKERS_MAX, Flush, Query, Timer, Transport, Worker
+from fastdns.walk.trace cimport TraceContext
 
 cdef enum:
     ID_LENGTH = 8                   # octets of our connection ids: socket, tag of the listener, six random ones
@@ -134,6 +135,7 @@ cdef struct QuicStream:
     uint32_t output_sent
     uint16_t status                 # of HTTP: headers of such a response are to be sent before `output`, 0: none
     uint32_t max_age
+    TraceContext trace              # of HTTP: zeroed where nobody wants it
 
 cdef struct QuicConnection:
     quiche_conn *quic               # NULL: over; its memory goes when no query is under way

@@ -4,10 +4,12 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 from fastdns._mux cimport query_accept, query_enter, query_run_all, query_streamed, query_take
 from fastdns._wire cimport Acceptance
+from fastdns.engine.http.trace cimport trace_whole
 from fastdns.engine.quic.state cimport ARENA_SIZE, BACKLOG_MAX, STAGE_SERVED, STREAM_BUCKETS, Offer
 from fastdns.system.atomic cimport atomic_load_pointer
 from fastdns.system.list cimport list_append, list_prepend, list_remove
 from fastdns.walk.query cimport PREFETCH_QUERIES, Carrier, Query, ServerTable, Worker, worker_flush
+from fastdns.walk.trace cimport TraceContext
 
 cdef enum:
     INPUT_SIZE = 64                     # octets of a stream's first input buffer
@@ -275,12 +277,16 @@ cdef void no_transfer(Query *q) noexcept nogil:
     dropped(q)
     query_streamed(q, 0)
 
+cdef const TraceContext *trace_context(const Query *q) noexcept nogil:
+    return trace_whole(&(<const QuicStream *>q.connection).trace)
+
 cdef Carrier QUIC
 QUIC.send = send
 QUIC.reject = reject
 QUIC.unserved = unserved
 QUIC.dropped = dropped
 QUIC.stream = no_transfer
+QUIC.trace_context = trace_context
 
 
 # ---- queries that wait for their turn ----
