@@ -30,6 +30,8 @@ def head(*fields: tuple[str, str], **changed: str) -> bytes:
 
 START = PREFACE + frame(SETTINGS, 0, 0)
 ASK = frame(HEADERS, 4, 1, head()) + frame(DATA, 1, 1, QUERY)
+#: A stream whose window is as large as can be.
+GROWN = frame(HEADERS, 4, 1, head()) + frame(WINDOW, 0, 1, (2**31 - 1 - 65535).to_bytes(4, "big"))
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,8 @@ class Frames:
         pytest.param(START + frame(SETTINGS, 1, 0, bytes(6)), 6, id="an acknowledgement that says something"),
         pytest.param(START + frame(SETTINGS, 0, 0, b"\0\2\0\0\0\2"), 1, id="push neither on nor off"),
         pytest.param(START + frame(SETTINGS, 0, 0, b"\0\4\x80\0\0\0"), 3, id="a window above 2^31-1"),
+        pytest.param(START + GROWN + frame(SETTINGS, 0, 0, b"\0\4\0\1\0\0"), 3, id="settings that take a window above 2^31-1"),
+        pytest.param(START + frame(SETTINGS, 0, 0, b"\0\4\0\0\0\1") + GROWN + frame(SETTINGS, 0, 0, b"\0\4\0\0\0\1\0\4\x7f\xff\xff\xff"), 3, id="twice"),
         pytest.param(START + frame(SETTINGS, 0, 0, b"\0\5\0\0\0\1"), 1, id="frames of an octet"),
         pytest.param(START + frame(PING, 0, 0, bytes(7)), 6, id="ping cut"),
         pytest.param(START + frame(PING, 0, 1, bytes(8)), 1, id="ping of a stream"),
@@ -162,6 +166,11 @@ def test_a_malformed_head_resets_its_stream_only(server: Server, block: bytes) -
         pytest.param(frame(HEADERS, 4, 1, head()) + frame(DATA, 0, 1, QUERY) + frame(HEADERS, 5, 1, b"\0\1a\1b"), id="fields behind the body"),
         pytest.param(frame(99, 255, 7, b"?") + frame(PRIORITY, 0, 9, bytes(5)) + frame(SETTINGS, 0, 0, b"\0\x99\0\0\0\1") + ASK, id="unknown things"),
         pytest.param(frame(SETTINGS, 0, 0, b"\0\1\0\0\0\0\0\3\0\0\0\1\0\5\0\xff\xff\xff") + ASK, id="settings"),
+        pytest.param(GROWN + frame(SETTINGS, 0, 0, b"\0\4\0\0\xff\xff") + frame(DATA, 1, 1, QUERY), id="the largest window"),
+        pytest.param(
+            GROWN + frame(SETTINGS, 0, 0, b"\0\4\0\0\0\0") + frame(SETTINGS, 0, 0, b"\0\4\0\0\xff\xff") + frame(DATA, 1, 1, QUERY), id="smaller and back"
+        ),
+        pytest.param(frame(SETTINGS, 0, 0, b"\0\4\x7f\xff\xff\xff") + ASK, id="the largest initial window"),
         pytest.param(frame(HEADERS, 4, 1, b"\x3f\xe1\x1f" + head()) + frame(DATA, 1, 1, QUERY), id="the size of the table"),
     ],
 )
@@ -216,6 +225,17 @@ def test_windows_are_kept_to(server: Server) -> None:
         third = frames.until(DATA)
         assert third[0] == 1
         assert dns.message.from_wire(first[2] + second[2] + third[2]).answer
+
+
+def test_a_window_that_overflows_by_an_update_resets_its_stream_only(server: Server) -> None:
+    """RFC 9113 6.9.1; overflows by SETTINGS end the connection (6.9.2)."""
+    with connect(server) as connection:
+        connection.sendall(
+            START + GROWN + frame(WINDOW, 0, 1, b"\0\0\0\1") + frame(SETTINGS, 0, 0, b"\0\4\0\0\xff\xff") + ASK.replace(b"\0\0\0\1", b"\0\0\0\3")
+        )
+        frames = Frames(connection)
+        assert frames.until(RST) == (0, 1, b"\0\0\0\3")
+        assert frames.until(DATA)[1] == 3
 
 
 def test_large_bodies_get_their_window_back(server: Server) -> None:

@@ -20,11 +20,13 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
         NGHTTP2_GOAWAY
         NGHTTP2_HCAT_REQUEST
         NGHTTP2_SETTINGS_ENABLE_PUSH
+        NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE
         NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS
         NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE
         NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES
         NGHTTP2_NO_ERROR
         NGHTTP2_PROTOCOL_ERROR
+        NGHTTP2_FLOW_CONTROL_ERROR
         NGHTTP2_INTERNAL_ERROR
         NGHTTP2_STREAM_CLOSED
         NGHTTP2_REFUSED_STREAM
@@ -77,6 +79,7 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
         nghttp2_data_source_read_callback read_callback
 
     ctypedef int (*nghttp2_on_frame_callback)(nghttp2_session *session, const nghttp2_frame *frame, void *data) noexcept nogil
+    ctypedef int (*nghttp2_on_begin_frame_callback)(nghttp2_session *session, const nghttp2_frame_hd *head, void *data) noexcept nogil
     ctypedef int (*nghttp2_on_header_callback)(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_length,
                                                const uint8_t *value, size_t length, uint8_t flags, void *data) noexcept nogil
     ctypedef int (*nghttp2_on_data_chunk_recv_callback)(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *octets, size_t length,
@@ -84,6 +87,7 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
     ctypedef int (*nghttp2_on_stream_close_callback)(nghttp2_session *session, int32_t stream, uint32_t error, void *data) noexcept nogil
 
     int nghttp2_session_callbacks_new(nghttp2_session_callbacks **callbacks)
+    void nghttp2_session_callbacks_set_on_begin_frame_callback(nghttp2_session_callbacks *callbacks, nghttp2_on_begin_frame_callback callback)
     void nghttp2_session_callbacks_set_on_begin_headers_callback(nghttp2_session_callbacks *callbacks, nghttp2_on_frame_callback callback)
     void nghttp2_session_callbacks_set_on_header_callback(nghttp2_session_callbacks *callbacks, nghttp2_on_header_callback callback)
     void nghttp2_session_callbacks_set_on_data_chunk_recv_callback(nghttp2_session_callbacks *callbacks, nghttp2_on_data_chunk_recv_callback callback)
@@ -105,6 +109,8 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
     void *nghttp2_session_get_stream_user_data(nghttp2_session *session, int32_t stream)
     int nghttp2_session_set_stream_user_data(nghttp2_session *session, int32_t stream, void *data)
     int32_t nghttp2_session_get_last_proc_stream_id(nghttp2_session *session)
+    int32_t nghttp2_session_get_stream_remote_window_size(nghttp2_session *session, int32_t stream)
+    uint32_t nghttp2_session_get_remote_settings(nghttp2_session *session, int id)
     int nghttp2_session_set_local_window_size(nghttp2_session *session, uint8_t flags, int32_t stream, int32_t size)
     int nghttp2_session_consume_connection(nghttp2_session *session, size_t size)
     int nghttp2_session_consume_stream(nghttp2_session *session, int32_t stream, size_t size)

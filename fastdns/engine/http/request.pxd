@@ -119,6 +119,7 @@ cdef struct HttpConnection:
     uint32_t resets                 # of streams, by either side
     uint32_t idle_frames            # that ask for nothing
     uint32_t waiting                # octets of replies that wait for the client's windows
+    int64_t window_max              # the most that the SETTINGS that come may set as the window of streams
     uint8_t draining                # no further requests
     uint8_t has_reset               # this side has reset a stream: what comes on streams that are not there may be of one
     uint8_t greeted                 # the client's SETTINGS have come

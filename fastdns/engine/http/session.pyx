@@ -24,6 +24,7 @@ cdef enum:
     RESETS_MAX = 200                # streams that are reset, if they are more than half of those that were opened (CVE-2023-44487, CVE-2025-8671)
     IDLE_FRAMES_MAX = 1000          # frames that ask for nothing (pings, settings, empty data...), beside ten for each request
     STREAMS_UNLIMITED = 2147483647
+    WINDOW_MAX = 2147483647         # octets of any window (RFC 9113 6.9.1)
     PREFACE_SIZE = 24
     FRAME_HEAD = 9
 
@@ -179,6 +180,24 @@ cdef inline bint is_closed(const HttpConnection *connection, int32_t stream) noe
     return stream == connection.newest_reset or request_of(connection.session, stream) == NULL
 
 
+cdef int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *data) noexcept nogil:
+    if head.type == NGHTTP2_SETTINGS and not head.flags & NGHTTP2_FLAG_ACK:
+        note_windows(<HttpConnection *>data)
+    return 0
+
+
+cdef void note_windows(HttpConnection *connection) noexcept nogil:
+    """SETTINGS are about to change the windows of all streams. Where one overflows the connection ends (RFC 9113 6.9.2); the library resets
+    that stream alone, without a callback."""
+    cdef HttpRequest *request = http_request_of(list_first(&connection.all))
+    cdef int32_t largest = 0
+    while request != NULL:
+        if not request.gone:
+            largest = max(largest, nghttp2_session_get_stream_remote_window_size(connection.session, request.stream))
+        request = http_request_of(list_next(&connection.all, &request.node))
+    connection.window_max = <int64_t>WINDOW_MAX - largest + nghttp2_session_get_remote_settings(connection.session, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE)
+
+
 cdef int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *data) noexcept nogil:
     cdef HttpConnection *connection = <HttpConnection *>data
     cdef TcpConnection *base = &connection.base
@@ -268,6 +287,8 @@ cdef int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *da
         connection.resets += 1
     elif frame.hd.type == NGHTTP2_SETTINGS and not frame.hd.flags & NGHTTP2_FLAG_ACK:
         allow_idleness(connection)
+        if nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE) > connection.window_max:
+            terminate(connection, NGHTTP2_FLOW_CONTROL_ERROR)
     elif frame.hd.type == NGHTTP2_GOAWAY:
         finish(&connection.base)
     return NGHTTP2_ERR_CALLBACK_FAILURE if connection.base.broken else 0
@@ -527,6 +548,7 @@ if nghttp2_session_callbacks_new(&callbacks) != 0 or nghttp2_option_new(&options
     raise MemoryError
 nghttp2_option_set_no_auto_window_update(options, 1)
 nghttp2_option_set_no_closed_streams(options, 1)
+nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame)
 nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers)
 nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header)
 nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data)
