@@ -35,6 +35,7 @@ cdef class Executor:
     cdef bint resumes               # it refuses only until a stuck thread comes back
     cdef bint ended
     cdef int _start(self) except -1
+    cdef int _finish(self) except -1
     cdef Request *_next(self) noexcept
     cdef int _refuse(self) except -1
     cdef int64_t _check(self, int64_t now) except? -2
@@ -43,6 +44,3 @@ cdef class Executor:
     cdef int _serve_taken(self, thread) except -1
     cdef void _begin(self, PluginQuery query) noexcept
     cdef void _end(self, PluginQuery query) noexcept
-
-# Has the worker go on with a query: the plugin is through with it. Frees an abandoned request instead.
-cdef void request_finish(Request *request, int verdict) noexcept

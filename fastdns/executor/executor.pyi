@@ -14,8 +14,3 @@ class Executor:
     stuck: int
     #: Why queries get SERVFAIL at once; "" while they do not.
     problem: str
-    def leave(self) -> None:
-        """One handler less uses it; with the last one its thread ends."""
-
-def executor_of(plugin: Any, name: str, waits: bool, deadline: int) -> Executor:
-    """The running executor of a plugin object, with one user more. Raises OSError without descriptors, RuntimeError without threads."""

@@ -2,26 +2,22 @@
 import os
 import sys
 import threading
-from weakref import WeakSet, WeakValueDictionary
 
 from libc.errno cimport errno
-from libc.stdint cimport uint8_t, uint64_t, int64_t
-from cpython.ref cimport Py_DECREF, Py_INCREF
-from fastdns.system.atomic cimport atomic_exchange32, atomic_load32, atomic_peek8, atomic_peek64, atomic_poke8, atomic_store32
+from libc.stdint cimport uint64_t, int64_t
+from fastdns.system.atomic cimport atomic_exchange32, atomic_load32, atomic_peek8, atomic_peek64, atomic_poke8
 from fastdns.system.mailbox cimport mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open, mailbox_take
-from fastdns.system.socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, close, eventfd, poll, pollfd, read, socket_clock
+from fastdns.system.socket cimport POLLIN, close, poll, pollfd, socket_clock
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns.telemetry.log import Log
-from fastdns.walk.query cimport AGAIN, ERROR_MAX, FAILED, Verdict, Worker
-from fastdns._mux cimport mux_workers
-from fastdns._wire cimport RCODE_SERVFAIL, wire_name_copy
-from fastdns._wire import name_wire
-from fastdns.executor.hooks cimport RequestHandler, on_request
-from fastdns.executor.request cimport (REQUEST_ABANDONED, REQUEST_ANSWER, REQUEST_NEXT, REQUEST_POSTED, REQUEST_RESULT, PluginQuery, Request,
-                                       request_free)
-from fastdns.executor.result cimport result_report, result_write
+from fastdns.walk.query cimport AGAIN, ERROR_MAX, FAILED
+from fastdns._wire cimport RCODE_SERVFAIL
+from fastdns.executor.below cimport deliver_answer, next_handlers
+from fastdns.executor.conclusion cimport query_conclude, query_error, query_finish, request_finish
+from fastdns.executor.hooks cimport RequestHandler
+from fastdns.executor.request cimport REQUEST_ABANDONED, REQUEST_ANSWER, PluginQuery, Request, request_free
 from fastdns.executor.verdicts cimport flags_remember
-from fastdns.executor.query import PASS, Answer, Failure, Query
+from fastdns.executor.query import Query
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef unsigned long pthread_t
@@ -32,7 +28,6 @@ cdef extern from "<string.h>" nogil:
     char *strncpy(char *out, const char *text, size_t size)
 
 cdef enum:
-    FRAMES_MAX = 50                 # of a traceback in the log, the innermost
     OS_NAME_MAX = 15                # octets of a thread's name
 
 cdef int64_t HANGS_TIME = 60 * 1000000000   # ns
@@ -41,29 +36,8 @@ cdef Metric HANGS = Metric("fastdns_plugin_hangs_total", "Counter of calls of a 
 cdef Metric REFUSING = Metric("fastdns_plugin_refusing", "Instances of a Python plugin that hang, and whose queries are answered SERVFAIL at once.", "gauge",
                               ("plugin",))
 cdef Metric STUCK = Metric("fastdns_plugin_stuck_threads", "Threads of a Python plugin that hang.", "gauge", ("plugin",))
-cdef Metric PANICS = Metric("coredns_panics_total", "A metrics that counts the number of panics.", "counter")
 #: The name of HANGS until 0.1, without its label.
 cdef Metric REPLACED = Metric("fastdns_lane_replaced_total", "Deprecated: use fastdns_plugin_hangs_total.", "counter", ())
-
-cdef object _by_plugin = WeakValueDictionary()      # id of a plugin -> its executor, which keeps the plugin
-cdef object _live = WeakSet()                       # executors that the watchdog looks after
-cdef object _starting = threading.Lock()
-cdef int _alarm = -1                                # eventfd of the watchdog
-
-
-def executor_of(plugin, str name not None, bint waits, int64_t deadline):
-    """The running executor of a plugin object, with one user more. Raises OSError without descriptors, RuntimeError without threads."""
-    cdef Executor executor
-    with _starting:
-        start_watchdog()
-        executor = _by_plugin.get(id(plugin))
-        if executor is None or executor.ended:
-            executor = Executor(plugin, name, waits, deadline)
-            executor._start()
-            _by_plugin[id(plugin)] = executor
-            _live.add(executor)
-        executor.users += 1
-        return executor
 
 
 cdef class Executor:
@@ -72,7 +46,7 @@ cdef class Executor:
     def __cinit__(self):
         self.queue.mailbox.wake = -1
 
-    def __init__(self, plugin, str name, bint waits, int64_t deadline):
+    def __init__(self, plugin, str name, bint waits, int64_t deadline, int alarm):
         self.plugin = plugin
         self.name = name
         self.waits = waits
@@ -83,7 +57,7 @@ cdef class Executor:
         HANGS.cell((name,), True)
         self.stuck_cell = STUCK.cell((name,))
         self.refusing_cell = REFUSING.cell((name,))
-        self.queue.alarm = _alarm
+        self.queue.alarm = alarm
         if mailbox_open(&self.queue.mailbox) < 0:
             raise OSError(errno, os.strerror(errno))
 
@@ -100,19 +74,14 @@ cdef class Executor:
         self.thread.start()
         return 0
 
-    def leave(self):
-        """One handler less uses it: the last one's end is the thread's."""
-        with _starting:
-            self.users -= 1
-            if self.users:
-                return
-            self.ended = True
-            _live.discard(self)
+    cdef int _finish(self) except -1:
+        """It has no users any more: its thread ends."""
         if self.problem:
             metric_add(self.refusing_cell, METRIC_CONTROL, <uint64_t>-1)
         if self.thread is None:
             self._refuse()              # abandoned requests
         mailbox_interrupt(&self.queue.mailbox)
+        return 0
 
     # ---- the thread ----
 
@@ -194,9 +163,9 @@ cdef class Executor:
             return 0
         self._begin(query)
         try:
-            conclude(query, handler.serve(query))
+            query_conclude(query, handler.serve(query))
         except BaseException as error:
-            fail(query, error)
+            query_error(query, error)
         finally:
             self._end(query)
         return 0
@@ -320,7 +289,7 @@ cdef class Executor:
             if request.task != NULL:        # a coroutine whose loop hangs waits for the answer from below
                 query = <PluginQuery>request.task
                 query._below = None
-                finish_query(query, FAILED)
+                query_finish(query, FAILED)
             else:
                 request_finish(request, FAILED)
 
@@ -344,77 +313,13 @@ cdef str place_of(thread, serve):
     return "" if frame is None else f" ({os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno})"
 
 
-# ---- from the plugin's result to the worker ----
-
-cdef void request_finish(Request *request, int verdict) noexcept:
-    cdef Worker *worker = mux_workers[request.worker]
-    request.kind = REQUEST_RESULT
-    request.verdict = <uint8_t>verdict
-    request.mail.run = on_request
-    if atomic_exchange32(&request.state, REQUEST_POSTED) == REQUEST_ABANDONED:
-        request_free(request)
-    else:
-        worker.ops.post(worker, &request.mail)
-
-
-cdef void finish_query(PluginQuery query, Verdict verdict):
-    cdef Request *request = query.request
-    query.request = NULL
-    if request.task != NULL:
-        Py_DECREF(<object>request.task)
-        request.task = NULL
-    request_finish(request, verdict)
-
-
-cdef int conclude(PluginQuery query, result) except -1:
-    """Posts what a plugin returned. See query.Result."""
-    cdef RequestHandler handler = query.handler
-    if query.request == NULL:
-        return 0
-    if query._below is not None:    # it did not await the answer from below, and the worker has the request until that is there
-        query._result = (result,)
-        return 0
-    finish_query(query, result_write(query, result, handler.verdicts, handler.name))
-    return 0
-
-
-cdef int fail(PluginQuery query, error) except -1:
-    """An exception is SERVFAIL for its query, a line in the log and counts; with debug or stacktrace its traceback is logged too."""
-    cdef RequestHandler handler = query.handler
-    cancelled = type(error).__name__ == "CancelledError"      # asyncio is loaded for coroutines alone
-    if cancelled and query.abandoned:
-        conclude(query, PASS)
-        return 0
-    if not query.debug and not cancelled:       # CoreDNS counts what it recovers from: with debug nothing, and a cancelled context is no panic
-        PANICS.add(())
-    text = f"{type(error).__name__}: {error}"
-    if not isinstance(error, Exception) and not cancelled:
-        text = f"RuntimeError: {text}"
-    frame = error.__traceback__
-    place = ""
-    while frame is not None:
-        place = f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno})"
-        frame = frame.tb_next
-    log = result_report(handler.name, f"{text}{place}")
-    if query.debug or query.stacktrace:
-        import traceback
-        # Each line as one of ours: an exception's text may come from the network.
-        for part in traceback.format_exception(error, limit=-FRAMES_MAX):
-            for line in part.splitlines():
-                log.error(line)
-    if query.request == NULL:
-        return 0
-    conclude(query, Failure(RCODE_SERVFAIL, f"plugin/{handler.name}: {text}"))
-    return 0
-
-
 # ---- coroutines ----
 
 async def serve_coroutine(Executor executor, RequestHandler handler, PluginQuery query):
     try:
-        conclude(query, await Steps(executor, query, handler.serve(query, NextHandlers(query))))
+        query_conclude(query, await Steps(executor, query, handler.serve(query, next_handlers(query))))
     except BaseException as error:
-        fail(query, error)
+        query_error(query, error)
 
 
 cdef class Steps:
@@ -453,126 +358,3 @@ cdef class Steps:
 
     def close(self):
         self.coroutine.close()
-
-
-class NextHandlers:
-    """The argument ``next`` of ``async def serve(self, query, next)``: see plugin.Next."""
-
-    __slots__ = ("_query",)
-
-    def __init__(self, query):
-        self._query = query
-
-    async def __call__(self, query=None, *, name=None, qtype=None):
-        return await ask_below(self._query, name, qtype)
-
-
-def ask_below(PluginQuery query, name, qtype):
-    """A future for what the handlers below answer. Raises RuntimeError for a query that is answered, or below already; ValueError for no name."""
-    cdef Request *request
-    cdef Worker *worker
-    query._check()
-    if query._below is not None:
-        raise RuntimeError("the query is below already: await one next() after the other")
-    request = query.request
-    query._asked = (query.name_wire, request.qtype)
-    if name is not None:
-        wire = name_wire(name)
-        wire_name_copy(&request.name, wire, <int>len(wire))
-    if qtype is not None:
-        request.qtype = qtype
-    import asyncio
-    future = asyncio.get_running_loop().create_future()
-    request.kind = REQUEST_NEXT
-    request.mail.run = on_request
-    if request.task == NULL:
-        Py_INCREF(query)
-        request.task = <void *>query
-    query._below = future
-    if atomic_exchange32(&request.state, REQUEST_POSTED) == REQUEST_ABANDONED:
-        atomic_store32(&request.state, REQUEST_ABANDONED)
-        query._below = None
-        restore_question(query)
-        future.cancel()
-        return future
-    worker = mux_workers[request.worker]
-    worker.ops.post(worker, &request.mail)
-    return future
-
-
-cdef int restore_question(PluginQuery query) except -1:
-    """The query is its own again, whatever the handlers below were asked."""
-    cdef bytes asked
-    asked, query.request.qtype = query._asked
-    wire_name_copy(&query.request.name, asked, <int>len(asked))
-    return 0
-
-
-cdef int deliver_answer(PluginQuery query) except -1:
-    """The request is back with the answer from below."""
-    cdef Request *request = query.request
-    future, query._below = query._below, None
-    restore_question(query)
-    if query._result is not None:
-        result, query._result = query._result[0], None
-        if not future.done():
-            future.cancel()
-        try:
-            conclude(query, result)
-        except Exception as error:
-            fail(query, error)
-        return 0
-    if query.abandoned:
-        if not future.done():
-            future.get_loop().call_soon_threadsafe(future.cancel)
-        return 0
-    message = request.message[:request.message_length] if request.answered else None
-    answer = Answer(message, request.rcode, (<bytes>request.error).decode("utf-8", "replace"))
-    future.get_loop().call_soon_threadsafe(set_answer, future, answer)      # that of a thread that was left behind, perhaps
-    return 0
-
-
-def set_answer(future, answer):
-    if not future.done():
-        future.set_result(answer)
-
-
-# ---- the watchdog ----
-
-cdef int start_watchdog() except -1:
-    """With the first executor."""
-    global _alarm
-    if _alarm < 0:
-        _alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-        if _alarm < 0:
-            raise OSError(errno, os.strerror(errno))
-        threading.Thread(target=watch, name="plugin-watchdog", daemon=True).start()
-    return 0
-
-
-def watch():
-    """Woken by deadlines that passed, and when a call that was under way then will have taken too long."""
-    cdef pollfd watched
-    cdef uint64_t count
-    cdef int64_t now, again, next_ = 0
-    cdef int timeout
-    watched.fd = _alarm
-    watched.events = POLLIN
-    while True:
-        timeout = -1 if next_ == 0 else <int>max(0, (next_ - socket_clock()) // 1000000 + 1)
-        with nogil:
-            poll(&watched, 1, timeout)
-            read(watched.fd, &count, 8)
-        next_ = 0
-        with _starting:
-            live = list(_live)
-        now = socket_clock()
-        for executor in live:
-            try:
-                again = (<Executor>executor)._check(now)
-            except Exception as error:      # a loop that is just being closed, no more threads
-                Log(f"plugin/{executor.name}").error(f"{type(error).__name__}: {error}")
-                continue
-            if again and (next_ == 0 or again < next_):
-                next_ = again
-        executor = live = None          # those that have ended are to go

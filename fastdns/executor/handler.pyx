@@ -3,7 +3,7 @@ from weakref import ref
 
 from fastdns.executor.executor cimport Executor
 from fastdns.executor.hooks cimport RequestHandler
-from fastdns.executor.executor import executor_of
+from fastdns.executor.watchdog import executor_leave, executor_of
 from fastdns.walk.metadata import resolve
 
 
@@ -12,12 +12,13 @@ class Use:
 
     def __init__(self, executor):
         self.executor = executor
+        self.leave = executor_leave         # the name may be gone when the interpreter ends
         self.ended = False
 
     def end(self):
         if not self.ended:
             self.ended = True
-            self.executor.leave()
+            self.leave(self.executor)
 
     __del__ = end
 

@@ -1,0 +1,81 @@
+"""From a plugin's result to the worker. The contract is in executor/conclusion.pxd."""
+import os
+
+from libc.stdint cimport uint8_t
+from cpython.ref cimport Py_DECREF
+from fastdns.system.atomic cimport atomic_exchange32
+from fastdns.telemetry.metrics cimport Metric
+from fastdns.walk.query cimport Worker
+from fastdns._mux cimport mux_workers
+from fastdns._wire cimport RCODE_SERVFAIL
+from fastdns.executor.hooks cimport RequestHandler, on_request
+from fastdns.executor.request cimport REQUEST_ABANDONED, REQUEST_POSTED, REQUEST_RESULT, request_free
+from fastdns.executor.result cimport result_report, result_write
+from fastdns.executor.query import PASS, Failure
+
+cdef enum:
+    FRAMES_MAX = 50                 # of a traceback in the log, the innermost
+
+cdef Metric PANICS = Metric("coredns_panics_total", "A metrics that counts the number of panics.", "counter")
+
+
+cdef void request_finish(Request *request, int verdict) noexcept:
+    cdef Worker *worker = mux_workers[request.worker]
+    request.kind = REQUEST_RESULT
+    request.verdict = <uint8_t>verdict
+    request.mail.run = on_request
+    if atomic_exchange32(&request.state, REQUEST_POSTED) == REQUEST_ABANDONED:
+        request_free(request)
+    else:
+        worker.ops.post(worker, &request.mail)
+
+
+cdef void query_finish(PluginQuery query, Verdict verdict):
+    cdef Request *request = query.request
+    query.request = NULL
+    if request.task != NULL:
+        Py_DECREF(<object>request.task)
+        request.task = NULL
+    request_finish(request, verdict)
+
+
+cdef int query_conclude(PluginQuery query, result) except -1:
+    """Posts what a plugin returned. See query.Result."""
+    cdef RequestHandler handler = query.handler
+    if query.request == NULL:
+        return 0
+    if query._below is not None:    # it did not await the answer from below, and the worker has the request until that is there
+        query._result = (result,)
+        return 0
+    query_finish(query, result_write(query, result, handler.verdicts, handler.name))
+    return 0
+
+
+cdef int query_error(PluginQuery query, error) except -1:
+    """An exception is SERVFAIL for its query, a line in the log and counts; with debug or stacktrace its traceback is logged too."""
+    cdef RequestHandler handler = query.handler
+    cancelled = type(error).__name__ == "CancelledError"      # asyncio is loaded for coroutines alone
+    if cancelled and query.abandoned:
+        query_conclude(query, PASS)
+        return 0
+    if not query.debug and not cancelled:       # CoreDNS counts what it recovers from: with debug nothing, and a cancelled context is no panic
+        PANICS.add(())
+    text = f"{type(error).__name__}: {error}"
+    if not isinstance(error, Exception) and not cancelled:
+        text = f"RuntimeError: {text}"
+    frame = error.__traceback__
+    place = ""
+    while frame is not None:
+        place = f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno})"
+        frame = frame.tb_next
+    log = result_report(handler.name, f"{text}{place}")
+    if query.debug or query.stacktrace:
+        import traceback
+        # Each line as one of ours: an exception's text may come from the network.
+        for part in traceback.format_exception(error, limit=-FRAMES_MAX):
+            for line in part.splitlines():
+                log.error(line)
+    if query.request == NULL:
+        return 0
+    query_conclude(query, Failure(RCODE_SERVFAIL, f"plugin/{handler.name}: {text}"))
+    return 0
