@@ -93,7 +93,7 @@ cdef inline bint query_accept(Query *q, const uint8_t *packet, uint32_t length, 
     q.edns = q.message.edns
     return True
 
-# The writer of the fitted reply: into out with room for q.reply.message_size (at most 65,535) octets. Returns the length.
+# The writer of the fitted reply: into out, which has q.reply.message_size octets (at most 65,535). Returns the length.
 cdef uint32_t query_write(Query *q, uint8_t *out) noexcept nogil
 
 # ---- the Python side ----
@@ -106,7 +106,7 @@ cdef uint32_t query_write(Query *q, uint8_t *out) noexcept nogil
 #   close()                 after the chain was retired and every worker has run `detach`
 cdef class NativeHandler:
     cdef Handler handler
-    cdef filter_func filter         # of a plugin that chooses among blocks of one zone (view): handed over by config.add_filter
+    cdef filter_func filter         # of a plugin that chooses among blocks of one zone (view): given to config.add_filter
     cdef readonly str name
     cdef readonly object traits     # a Traits, or None
     cdef bytes _name

@@ -1,6 +1,6 @@
 """TLS handshakes of accepted clients, on a few native threads beside the workers.
 
-A worker accepts and hands the descriptor over; the finished connection comes back to that worker by mail. The threads have a lower priority than
+A worker accepts and sends the descriptor; the finished connection comes back to that worker by mail. The threads have a lower priority than
 workers, but share enough of a busy CPU to keep up with the read timeout. The number of handshakes under way is bounded: for one more client, of the
 address that has the most under way the oldest one ends.
 """

@@ -40,7 +40,7 @@ cdef enum:
 
 cdef struct HandshakeThread:
     int epoll
-    Mailbox mailbox                 # of Handshakes that workers hand over
+    Mailbox mailbox                 # of Handshakes, from workers
     Wheel wheel
     uint32_t count                  # given to it and not through; atomic
 

@@ -24,4 +24,4 @@ cdef class Listener:
     cdef Workers workers
     cdef object forget                      # the engine's: called with the listener when it is closed
     cdef Worker *worker_of(self, uint32_t i) noexcept
-    cdef bint has(self, uint32_t which) noexcept    # has sockets of this transport: UDP and TCP, where nothing else is said
+    cdef bint has(self, uint32_t which) noexcept    # has sockets of this transport: UDP and TCP by default

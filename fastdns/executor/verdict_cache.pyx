@@ -320,7 +320,7 @@ cdef void sweep(VerdictTable *table, int64_t now) noexcept nogil:
 
 
 cdef bint evict(VerdictTable *table, int64_t now) noexcept nogil:
-    """Makes room; True when a verdict had to go before its time. There is at least one."""
+    """Removes a verdict; True when a verdict had to go before its time. There is at least one."""
     cdef CachedVerdict *cached = cached_of(sieve_hand(&table.order))
     cdef bint early
     while sieve_passes(&cached.visited, cached.expires > now):

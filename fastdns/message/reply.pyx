@@ -230,7 +230,7 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
         if record == NULL:
             return -2
         reply.count -= 1
-        # Room for the longest owner and for names in rdata that grow when expanded (at most two of them).
+        # Space for the longest owner and for names in rdata that grow when expanded (at most two of them).
         room = NAME_MAX + found.rdlength + 2 * NAME_MAX
         octets = reply_alloc(reply, room)
         if octets == NULL:

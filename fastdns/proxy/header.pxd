@@ -19,7 +19,7 @@ cdef enum ProxyStatus:
 
 cdef struct ProxyHeader:
     uint32_t length                 # PROXY_PRESENT: octets of the header
-    uint32_t wanted                 # PROXY_PARTIAL: octets from the start without which nothing more can be told
+    uint32_t wanted                 # PROXY_PARTIAL: octets from the start without which it cannot be parsed further
     uint8_t version                 # 1 or 2
     uint8_t transport               # address family and protocol as version 2 has them: 0x11 TCP over IPv4; 0: LOCAL, unknown
     uint8_t addressed               # it has an IPv4 or IPv6 client: not with LOCAL, UNKNOWN, AF_UNSPEC and AF_UNIX

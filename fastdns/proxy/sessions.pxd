@@ -25,7 +25,7 @@ cdef struct SessionOwner:           # sessions of the proxies whose addresses ha
     uint32_t count
     uint32_t newest                 # by use
     uint32_t oldest
-    int64_t oldest_used             # ns: `used` of the oldest, here so that a search for room reads no session
+    int64_t oldest_used             # ns: `used` of the oldest, here so that a search for the one to evict reads no session
 
 cdef struct SessionPart:
     uint32_t lock

@@ -57,7 +57,7 @@ def plain(mangled):
 
 
 def title(what, function):
-    """A struct that a block is room for, else the function that allocates it."""
+    """The struct that a block holds, else the function that allocates it."""
     if function is None:
         return what
     if found := STRUCT.search(what):

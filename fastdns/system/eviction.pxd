@@ -1,4 +1,4 @@
-"""Which entry of a cache makes room for a new one: SIEVE (Zhang and others, NSDI 2024).
+"""Which entry of a full cache is evicted: SIEVE (Zhang and others, NSDI 2024).
 
 Entries stand in a list in the order they came. A hit sets the mark of an entry, an octet. The hand goes from the oldest entry to newer ones; it
 clears the mark of those that it passes and stops at the first entry that has none, or that has expired. Readers only set marks; everything else is

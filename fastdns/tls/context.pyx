@@ -141,7 +141,7 @@ cdef int accept_any(X509_STORE_CTX *store, void *argument) noexcept nogil:
 # ---- making one ----
 
 cdef object failure():
-    """The exception for what the library said last."""
+    """The exception for the library's last error."""
     cdef unsigned long error = ERR_peek_last_error()
     cdef const char *reason = ERR_reason_error_string(error)
     ERR_clear_error()

@@ -36,7 +36,7 @@ cdef struct TlsStream:
 cdef enum TlsStatus:
     TLS_DONE
     TLS_WANTS_READ                  # octets, by tls_feed
-    TLS_WANTS_WRITE                 # room in the socket
+    TLS_WANTS_WRITE                 # space in the socket's buffer
     TLS_FAILED                      # an alert is sent where there is one to send
 
 # A stream over a connected descriptor, which stays the caller's. NULL: out of memory.

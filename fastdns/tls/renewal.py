@@ -34,7 +34,7 @@ class Renewal:
     """The watch over the files of one owner, who keeps it: it ends with the owner, or by `end`."""
 
     def __init__(self, owner: Renewable, files: Sequence[str], states: list[State], log: str) -> None:
-        """``states`` is what `states_of` said before the owner read the files; ``log`` names the source of log lines."""
+        """``states`` is what `states_of` returned before the owner read the files; ``log`` names the source of log lines."""
         self.files = tuple(files)
         self.log = Log(log)
         self._owner = weakref.ref(owner)

@@ -112,7 +112,7 @@ cdef Verdict ask_next(Handler *self, Query *q) noexcept nogil:
             break
     wire_name_copy(&name, wire, walk.base + length)
     if query_park(q, 0) < 0 or query_child(self, q, CHILD_CHAIN, &name, q.qtype) < 0:
-        query_fail(q, RCODE_SERVFAIL, b"no room for another step of the search path")
+        query_fail(q, RCODE_SERVFAIL, b"no slot is free for another step of the search path")
         return UP
     return PARKED
 

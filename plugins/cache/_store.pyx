@@ -98,7 +98,7 @@ cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Re
         outcome.evicted = publish(store, shard, key, entry, now, stale, keep_good)
         outcome.stored = True
     else:
-        # The ceiling: whoever was hit least makes room for a later one.
+        # The ceiling: what was hit least is evicted for a later one.
         outcome.evicted = evict(store, shard, kind, now, stale) or evict(store, shard, 1 - kind, now, stale)
     spin_free(&shard.lock)
     return outcome
@@ -123,7 +123,7 @@ cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int6
     cdef bint evicted = False
     cdef bint kept = False
     if former == NULL:
-        # Shards count together: with a limit of its own, one that got more than its share of the names would drop some while others have room.
+        # Shards count together: with a limit of its own, one that got more than its share of the names would drop some while others are not full.
         if atomic_peek_count(&store.counts[entry.kind]) >= store.limits[entry.kind]:
             evicted = make_room(store, shard, key.hash, entry.kind, now, stale)
     else:

@@ -63,7 +63,7 @@ cdef Verdict on_reply(Handler *self, Query *q) noexcept nogil:
     work.ttl = ttl_of_absence(&q.reply)
     wire_name_copy(&name, q.name.lower, q.name.length)
     if query_park(q, 0) < 0 or query_child(self, q, CHILD_MUX, &name, TYPE_A) < 0:
-        query_fail(q, RCODE_SERVFAIL, b"no room to ask for A records")
+        query_fail(q, RCODE_SERVFAIL, b"no slot is free for the query for A records")
         return UP
     return PARKED
 
@@ -100,7 +100,7 @@ cdef void synthesize(const Dns64 *dns64, Query *q, const Reply *four, uint32_t t
         if record.section != SECTION_ANSWER or record.type != TYPE_A or record.rdlength != 4:
             continue
         address = reply_alloc(reply, 16)
-        if address == NULL:         # as many as there is room for
+        if address == NULL:         # as many as the reply holds
             reply.count = <uint32_t>i
             reply.overflow = 1
             return

@@ -8,5 +8,5 @@ cdef enum DenialKind:
     DENIAL_CUT                  # of DS; the types are those that a delegation may have
 
 # Adds the NSEC record for the query's name to the reply's authority section: the next name is the first one below it, or for a delegation
-# the first one behind its label. Returns its place in the reply's table, -1 when the next name would be too long or there is no room.
+# the first one behind its label. Returns its place in the reply's table, -1 when the next name would be too long or memory is out.
 cdef int denial_add(Query *q, DenialKind kind, bint delegation, uint32_t ttl) noexcept nogil

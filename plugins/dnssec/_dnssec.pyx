@@ -74,7 +74,7 @@ cdef const ZoneName *zone_of(const Zones *zones, const uint8_t *name, uint32_t l
 
 cdef void gather_set(DnssecState *state, Query *q, Gathering *gathering, const ZoneName *signer, const uint16_t *members, uint32_t count, uint32_t ttl,
                      bint denial, uint32_t now) noexcept nogil:
-    """Puts a set's key together and looks its signatures up. A set that no message has room for is left out."""
+    """Puts a set's key together and looks its signatures up. A set that is too large for any message is left out."""
     cdef uint32_t room = MESSAGE_MAX - gathering.used, length
     cdef uint8_t *key = gathering.octets + gathering.used
     cdef const Cells *cells = &state.cells[q.server.label]

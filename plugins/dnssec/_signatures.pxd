@@ -1,7 +1,7 @@
 """Signatures by what they sign: found by workers without a lock, put in by whoever holds the GIL, bounded in number and octets.
 
-A key is the signer's name and the canonical form of an RRset, compared as a whole: signatures never answer for another set. When there is no
-room, SIEVE says which of them go (_eviction). What was taken out is freed by `signatures_retired`, after a grace period.
+A key is the signer's name and the canonical form of an RRset, compared as a whole: signatures never answer for another set. When it is full,
+SIEVE says which of them go (system/eviction). What was taken out is freed by `signatures_retired`, after a grace period.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns.api.memory cimport Sieve, SieveLink

@@ -4,7 +4,7 @@ from fastdns.api.worker cimport Worker
 from fastdns.api.metadata cimport Format
 from fastdns.plugins.dnstap._tap cimport Tap, Tapped
 
-# Puts a message; where there is no room it is dropped and counted.
+# Puts a message; where the ring is full it is dropped and counted.
 cdef void tap_put(Tap *tap, Worker *worker, const Tapped *tapped) noexcept nogil
 
 # The wall clock, ns since 1970.

@@ -1,7 +1,7 @@
 """A tap: messages of dnstap from the workers to what sends them, through a ring of octets for each worker. Nobody waits for a collector.
 
 A ring holds frames as they go over the wire: four octets of length, then a protobuf `Dnstap`. A frame lies in one piece:
-one that reaches the end of the ring runs over into the room behind it, and the next one begins as much further.
+one that reaches the end of the ring runs over into the space behind it, and the next one begins as much further.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from fastdns.api.query cimport Query

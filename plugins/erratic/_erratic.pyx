@@ -53,7 +53,7 @@ cdef void add(Query *q, const uint8_t *owner, uint8_t length, uint16_t type, con
 
 
 cdef const uint8_t *below(Query *q, uint8_t label) noexcept nogil:
-    """The query's name behind a label of one octet; NULL where there is no room."""
+    """The query's name behind a label of one octet; NULL where it would be too long."""
     cdef uint8_t *name
     if q.name.length + 2 > NAME_MAX:
         return NULL

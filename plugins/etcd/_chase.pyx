@@ -120,7 +120,7 @@ cdef Verdict ask(Handler *self, Query *q, const Target *target, uint16_t qtype) 
     cdef Name name
     wire_name_copy(&name, target.wire, target.length)
     if query_park(q, 0) < 0 or query_child(self, q, CHILD_MUX, &name, qtype) < 0:
-        query_fail(q, RCODE_SERVFAIL, b"plugin/etcd: no room to look up a host name")
+        query_fail(q, RCODE_SERVFAIL, b"plugin/etcd: no slot is free to look up a host name")
         return FAILED
     return PARKED
 

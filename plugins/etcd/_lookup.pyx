@@ -76,7 +76,7 @@ cdef bint begins(const Snapshot *snapshot, uint32_t i, const uint8_t *prefix, ui
 
 
 cdef bint find_range(Lookup *lookup, uint8_t *prefix, uint32_t length, bint exact) noexcept nogil:
-    """The keys below a key, or that key itself where there are none, or only it is wanted. prefix has room for one octet more."""
+    """The keys below a key, or that key itself where there are none, or only it is wanted. prefix has one octet more."""
     cdef const Snapshot *snapshot = lookup.snapshot
     cdef uint32_t at = snapshot_bound(snapshot, prefix, length)
     cdef uint32_t end

@@ -96,7 +96,7 @@ class Gateway:
         return max(0.0, float((await self.call("/v3/lease/timetolive", {"ID": str(lease)})).get("TTL", 0)))
 
     async def watch(self, path: str, revision: int, take: Callable[[list[tuple[bool, Kv]]], Awaitable[object]]) -> NoReturn:
-        """Hand over what changes below a path from a revision on: lists of (whether it is there, key) in the order in which they happened.
+        """Yield what changes below a path from a revision on: lists of (whether it is there, key) in the order in which they happened.
 
         Raises EtcdError when the connection ends, or the past was compacted away; and what ``take`` raises.
         """

@@ -49,7 +49,7 @@ cdef uint32_t target_write(uint8_t *out, const View *view, const Result *result,
 cdef bint external_resolve(const External *external, Ask *ask, uint32_t zone_label) noexcept nogil
 # Adds what the store has for a query; hosts gets the names whose addresses are yet to be looked up, or stays NULL.
 cdef Answer external_answer(const External *external, Ask *ask, Hosts **hosts) noexcept nogil
-# The zone's SOA, with the serial of now. out has room for apex.soa_length octets.
+# The zone's SOA, with the serial of now. out has apex.soa_length octets.
 cdef void soa_write(uint8_t *out, const External *external, const Apex *apex) noexcept nogil
 cdef void answer_soa(const External *external, const Apex *apex, Ask *ask, int section) noexcept nogil
 # The NS record, and the server's addresses in the additional section.

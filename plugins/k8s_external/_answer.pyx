@@ -125,7 +125,7 @@ cdef uint32_t target_write(uint8_t *out, const View *view, const Result *result,
 # ---- host names ----
 
 cdef bint note_host(Ask *ask, Hosts **hosts, const uint8_t *wire, uint32_t length, bint once) noexcept nogil:
-    """Notes a name (in the query's memory) to be looked up; False when there is no room."""
+    """Notes a name (in the query's memory) to be looked up; False when memory is out."""
     cdef Hosts *noted = hosts[0]
     cdef uint32_t i
     if noted == NULL:

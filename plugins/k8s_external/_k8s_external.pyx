@@ -98,7 +98,7 @@ cdef Verdict look_up(Handler *self, Query *q, Lookup *lookup) noexcept nogil:
     host = &hosts.hosts[hosts.next]
     wire_name_copy(&name, host.wire, host.length)
     if query_park(q, 0) < 0 or query_child(self, q, CHILD_MUX, &name, q.qtype if q.qtype != TYPE_SRV else TYPE_AAAA if lookup.second else TYPE_A) < 0:
-        query_fail(q, RCODE_SERVFAIL, b"plugin/k8s_external: no room to look up the host name of a load balancer")
+        query_fail(q, RCODE_SERVFAIL, b"plugin/k8s_external: no slot is free to look up the host name of a load balancer")
         return FAILED
     return PARKED
 

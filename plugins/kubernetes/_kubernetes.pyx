@@ -24,7 +24,7 @@ cdef enum Step:                     # how far an answer came
     NAME_ERROR
     READY                           # what there is, is in the reply
     WAITING                         # parked
-    BROKEN                          # there is no room to look on: nothing is written
+    BROKEN                          # no slot is free to look on: nothing is written
 
 
 # ---- one query ----

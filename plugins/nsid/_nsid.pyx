@@ -7,7 +7,7 @@ from fastdns.api.wire cimport EDNS_DO, Edns, load16, store16
 
 cdef enum:
     OPTION_NSID = 3
-    DATA_MAX = 2048             # octets: what a reply surely has room for
+    DATA_MAX = 2048             # octets: what surely fits a reply
 
 cdef struct NsidState:
     uint16_t length

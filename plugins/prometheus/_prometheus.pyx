@@ -31,7 +31,7 @@ cdef struct State:
     void **zones                # of a ZoneSet whose zones are counted apart; NULL: none are
     uint32_t first_server       # server label of later[0]
     uint32_t servers
-    Cells *later                # [zone's label - 1][server]; owned, room for ZONES_MAX
+    Cells *later                # [zone's label - 1][server]; owned, of ZONES_MAX
 
 NAMES = ("A", "AAAA", "CNAME", "DNSKEY", "DS", "MX", "NS", "NSEC", "NSEC3", "PTR", "RRSIG", "SOA", "SRV", "TXT", "HTTPS", "SVCB",
          "AXFR", "IXFR", "ANY", "other")

@@ -117,7 +117,7 @@ cdef inline int name_place(const Record *record) noexcept nogil:
 
 
 cdef int rdata_name_length(const uint8_t *name, uint32_t room) noexcept nogil:
-    """Octets of a name within rdata, or -1. Its labels are whole: whoever made the record checked them; the room is checked again."""
+    """Octets of a name within rdata, or -1. Its labels are whole: whoever made the record checked them; the length is checked again."""
     cdef uint32_t at = 0
     while at < room and name[at] != 0:
         at += <uint32_t>name[at] + 1
@@ -169,7 +169,7 @@ cdef void revert_value(Query *q, Record *record, const Revert *revert) noexcept 
 
 cdef inline int other_end(const uint8_t *name, uint32_t length, const uint8_t *end, uint32_t end_length, const uint8_t *by, uint32_t by_length,
                           uint8_t *out) noexcept nogil:
-    """The name with other labels in place of those it ends with; -1: it does not, or there is no room. Its length."""
+    """The name with other labels in place of those it ends with; -1: it does not, or it would be too long. Its length."""
     cdef uint32_t head
     if length < end_length:
         return -1
@@ -238,7 +238,7 @@ cdef Verdict follow(Handler *self, Query *q, Work *work) noexcept nogil:
                 elif record.type == TYPE_CNAME and look_up(self, q, work, revert, record):
                     return PARKED
                 work.at = revert.next
-                record = record_at(q, work)             # making room may have moved the table
+                record = record_at(q, work)             # reserving records may have moved the table
         work.at = work.newest
         work.place = NOWHERE
         work.index += 1
@@ -278,7 +278,7 @@ cdef bint look_up(Handler *self, Query *q, Work *work, Revert *revert, Record *r
     if work.former == NULL and not keep_former(q, work):
         return False
     if query_child(self, q, CHILD_MUX, &name, q.qtype) < 0:
-        tell(q, b"[ERROR] upstream lookup failed: no room for another query")
+        tell(q, b"[ERROR] upstream lookup failed: no slot is free for another query")
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""shed: gives up replies and queries that UDP sockets have no room for."""
+"""shed: drops replies and queries for which the buffers of UDP sockets are full."""
 
 from __future__ import annotations
 

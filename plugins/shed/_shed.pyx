@@ -1,4 +1,4 @@
-"""The native handler of shed: the replies that wait are `_udp`'s; here queries are dropped as long as there is no room for one more."""
+"""The native handler of shed: the replies that wait are `_udp`'s; here queries are dropped as long as the queue is full."""
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
 from fastdns.api.query cimport DROPPED, NEXT, TRANSPORT_UDP, Handler, NativeHandler, Query, Verdict, handler_init

@@ -10,7 +10,7 @@ provider. An exception is SERVFAIL. The records are those of one moment: SOA fir
 the zone's serial) gets a source of one SOA and nothing else.
 
 Ready made, from Python: `Transfer.of_records(rows)` copies rows of (owner, type, ttl, rdata) in wire form; `Transfer.of_index(index, serial)` takes a
-snapshot of a zone in an Index. Native: a `TransferSource` (_source.pxd) of one's own, handed over with `transfer_of`.
+snapshot of a zone in an Index. Native: a `TransferSource` (_source.pxd) of one's own, given by `transfer_of`.
 """
 from fastdns.plugins.transfer._source cimport TransferSource
 

@@ -63,7 +63,7 @@ cdef struct Signature:          # what our TSIG records are made from
     uint8_t algorithm_length
     uint8_t algorithm[NAME_MAX]
 
-cdef struct MessageSigner:      # followed by the room of the record's rdata
+cdef struct MessageSigner:      # followed by space for the record's rdata
     Signature signature
     Signer base
 
@@ -204,7 +204,7 @@ cdef inline uint32_t record_size(const Signature *signature) noexcept nogil:
 
 
 cdef uint32_t append_signature(Signature *signature, bint timers, uint8_t *message, uint32_t length) noexcept nogil:
-    """Signs the message and puts the record behind it; record_size octets have room there. The MAC is kept for the message that follows."""
+    """Signs the message and puts the record behind it; record_size octets are free there. The MAC is kept for the message that follows."""
     cdef Hmac hmac
     cdef uint8_t octets[10]
     cdef uint8_t other[OTHER_SIZE]
@@ -261,7 +261,7 @@ cdef uint32_t sign_message(Signer *signer, uint8_t *message, uint32_t length) no
 
 
 cdef int add_record(Query *q, const Tsig *tsig, const Key *key, Hash kind, uint16_t error) noexcept nogil:
-    """Has the reply signed when it is a message; -1 when it has no room for that."""
+    """Has the reply signed when it is a message; -1 when the record does not fit."""
     cdef Signature signature
     cdef MessageSigner *signer
     cdef Record *record

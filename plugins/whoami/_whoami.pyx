@@ -31,7 +31,7 @@ cdef void add_address(Query *q) noexcept nogil:
 
 
 cdef void add_port(Query *q) noexcept nogil:
-    """The client's port as ``_udp.NAME SRV 0 0 PORT .``; left out for a name that has no room for one more label."""
+    """The client's port as ``_udp.NAME SRV 0 0 PORT .``; left out for a name that would be too long with one more label."""
     cdef uint32_t length = q.name.length + PROTO_LABEL
     cdef const char *proto
     cdef uint8_t *octets

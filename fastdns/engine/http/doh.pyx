@@ -79,7 +79,7 @@ cdef void respond_text(HttpRequest *request, uint16_t status, DohStatus counted,
 
 
 cdef void refuse(HttpRequest *request, const char *reason) noexcept nogil:
-    """The client is not told why."""
+    """The reason is for the log alone."""
     cdef char line[128]
     cdef int length
     if log_debug:

@@ -19,7 +19,7 @@ cdef struct HttpHead:               # all pointers into the octets that were par
     uint8_t chunked                 # the body has chunks (7.1)
     uint8_t expects                 # 100-continue
     uint32_t hosts                  # fields `host`
-    int64_t content_length          # octets; -1: not said
+    int64_t content_length          # octets; -1: unknown
 
 # HEAD_INCOMPLETE while the octets may become a head, HEAD_COMPLETE, or 400, 501, 505.
 cdef int http_parse_head(const uint8_t *octets, uint32_t size, HttpHead *head) noexcept nogil

@@ -169,7 +169,7 @@ cdef uint8_t method_of(const HttpHead *head) noexcept nogil:
 
 
 cdef bint refuse(HttpConnection *connection, int status) noexcept nogil:
-    """What came is no HTTP: the last that is said."""
+    """What came is no HTTP: this response is the last."""
     cdef HttpRequest *request = begin_request(connection, True, connection.base.input_used - connection.base.input_done)
     cdef HttpResponse response
     cdef char text[64]

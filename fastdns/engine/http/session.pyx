@@ -425,7 +425,7 @@ cdef int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, voi
         connection.resets += frame.rst_stream.error_code != NGHTTP2_NO_ERROR and not connection.draining
     elif frame.hd.flags & NGHTTP2_FLAG_END_STREAM and (frame.hd.type == NGHTTP2_DATA or frame.hd.type == NGHTTP2_HEADERS):
         request = request_of(session, frame.hd.stream_id)
-        if request != NULL and not request.ended:      # the client has not said all, and nobody will listen (8.1)
+        if request != NULL and not request.ended:      # the request is not complete, and the rest will not be read (8.1)
             return refuse(connection, frame.hd.stream_id, NGHTTP2_NO_ERROR)
     return 0
 
@@ -472,7 +472,7 @@ cdef uint32_t message_size(const uint8_t *octets, uint32_t size) noexcept nogil:
 
 
 cdef bint leave(HttpConnection *connection) noexcept nogil:
-    """Nothing is left to be said. Whether that changes: a connection that takes no more requests says goodbye after its last response."""
+    """Nothing is left to be sent. Whether that changes: a connection that accepts no more requests sends GOAWAY after its last response."""
     if is_flooded(connection) and nghttp2_session_want_read(connection.session):
         terminate(connection, NGHTTP2_ENHANCE_YOUR_CALM)
         return True
@@ -512,7 +512,7 @@ cdef int64_t deadline_of(const HttpRequest *request) noexcept nogil:
 
 
 cdef void expire(TcpConnection *base) noexcept nogil:
-    """Requests that are not whole in time, and responses that are not taken, are reset; a call whose deadline is over is told so."""
+    """Requests that are not whole in time, and responses that are not taken, are reset; a call whose deadline is over gets that status."""
     cdef HttpConnection *connection = <HttpConnection *>base
     cdef HttpRequest *request
     cdef HttpRequest *following = http_request_of(list_first(&connection.all))

@@ -29,7 +29,7 @@ cdef struct TcpConnection
 cdef struct StreamProtocol:         # what is spoken on a connection. All functions run on its worker; those that may be NULL say so
     uint32_t size                   # octets of the struct of its connections, which begins with a TcpConnection; zeroed
     uint32_t outstanding_max        # queries of a connection under way at which reading stops
-    uint8_t lingers                 # what the client sends when all is said is read for a while: see io/linger
+    uint8_t lingers                 # what the client sends after the last reply is read for a while: see io/linger
     # The connection has its socket and its TLS: -1 ends it. NULL: nothing to do.
     int (*begin)(TcpConnection *connection) noexcept nogil
     # The octets that the buffer should hold from input_done on, to take up what is under way.
@@ -157,9 +157,9 @@ cdef Query *connection_query(TcpConnection *connection) noexcept nogil
 cdef void connection_answered(TcpConnection *connection) noexcept nogil
 # The stream of connection.transfer is closed.
 cdef void connection_end_transfer(TcpConnection *connection) noexcept nogil
-# Room for `size` octets at the end of the output; output_used is the caller's to raise. NULL: the connection has ended.
+# Space for `size` octets at the end of the output; output_used is the caller's to raise. NULL: the connection has ended.
 cdef uint8_t *connection_reserve(TcpConnection *connection, uint32_t size) noexcept nogil
-# Counts octets that the protocol wants to hold: False when there is no room, not even by ending the connection that holds most.
+# Counts octets that the protocol wants to hold: False when that is too much, even after the connection that holds most has ended.
 cdef bint connection_charge(TcpConnection *connection, uint32_t size) noexcept nogil
 
 cdef inline uint32_t counted_octets(uint32_t held) noexcept nogil:

@@ -209,7 +209,7 @@ cdef void connection_read_decrypted(TcpWorker *tcp, TcpConnection *connection) n
 
 
 cdef bint reserve_input(TcpWorker *tcp, TcpConnection *connection, uint32_t size) noexcept nogil:
-    """Room for `size` octets from input_done on: what is processed is moved out first. False when there is none, here or for all."""
+    """Space for `size` octets from input_done on: what is processed is moved out first. False when there is none, here or for all."""
     if connection.input_done:
         memmove(connection.input, connection.input + connection.input_done, connection.input_used - connection.input_done)
         connection.input_used -= connection.input_done

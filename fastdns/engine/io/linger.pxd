@@ -2,5 +2,5 @@
 kernel would answer that with a reset, which discards what the client has not read yet (RFC 9112 9.6)."""
 from fastdns.walk.query cimport Worker
 
-# Takes over the descriptor of a connection that has said all.
+# Becomes the owner of the descriptor of a connection whose last reply is sent.
 cdef void linger_begin(Worker *worker, int fd) noexcept nogil

@@ -1,4 +1,4 @@
-"""Connections that have said all. The contract is in engine/io/linger.pxd."""
+"""Connections whose last reply is sent. The contract is in engine/io/linger.pxd."""
 from libc.errno cimport errno, EAGAIN, EINTR
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free

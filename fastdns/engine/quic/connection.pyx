@@ -21,7 +21,7 @@ from fastdns.walk.query cimport ChainSet, Flush, ServerTable, Timer, Worker, wor
 
 cdef enum:
     HANDSHAKE_TIMEOUT = 5000000000      # ns, whatever the idle timeout is
-    EVICT_AFTER = 1000000000            # ns of idleness after which a connection makes room for a new one
+    EVICT_AFTER = 1000000000            # ns of idleness after which a connection may be closed for a new one
     TIMER_SLACK = 4000000               # ns: a timer that is due so much too early is left alone
     IDS_OFFERED = 2                     # ids of ours that a client has at a time
 
@@ -379,7 +379,7 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
                 stream = following
         if connection.overloaded:
             connection_close(connection, connection.protocol.excessive_load, b"")
-        elif connection.finishing and connection.outstanding == 0:      # nothing is read any more that would make room for the rest
+        elif connection.finishing and connection.outstanding == 0:      # no acknowledgement is read any more that would let the rest leave
             connection_close(connection, connection.protocol.no_error, b"")
     if connection.stage != STAGE_ENDED and (quiche.is_draining(connection.quic) or is_failing(connection)):
         leave_stage(connection)

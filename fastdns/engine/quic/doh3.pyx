@@ -44,7 +44,7 @@ cdef struct Fields:                 # of a request; pointers are quiche's, until
     uint32_t method_length
     const uint8_t *path
     uint32_t path_length
-    int64_t content_length          # -1: not said
+    int64_t content_length          # -1: unknown
     TraceContext *trace             # NULL: nobody wants it
 
 cdef struct Date:                   # of a worker
@@ -411,7 +411,7 @@ cdef void respond_text(QuicStream *stream, uint16_t status, uint32_t counted, co
 
 
 cdef void refuse(QuicStream *stream, const char *reason) noexcept nogil:
-    """The client is not told why."""
+    """The reason is for the log alone."""
     cdef char line[128]
     cdef int length
     if log_debug:

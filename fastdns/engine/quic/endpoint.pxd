@@ -9,7 +9,7 @@ purposes: queries, Retry tokens, handshakes of a network, and quiche's paths, so
 Datagrams leave for the proxy.
 
 Handshakes are what costs: a worker begins one a turn, the others wait, so that other queries have their turn. Above RETRY_ABOVE a client must show
-first that it has its address (Retry, RFC 9000 8.1.2); above HANDSHAKES_MAX the oldest of the network that holds most makes room.
+first that it has its address (Retry, RFC 9000 8.1.2); above HANDSHAKES_MAX the oldest one of the network that holds most ends.
 """
 from libc.stdint cimport uint8_t, uint32_t
 from fastdns.engine.call cimport WorkerCall

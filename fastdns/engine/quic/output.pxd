@@ -33,7 +33,7 @@ cdef inline bint is_same(const Address *a, const Address *b) noexcept nogil:
 
 # 0, or -1: out of memory.
 cdef int output_init(Output *output, TransportWorker *transport) noexcept nogil
-# Room for a packet of PACKET_SIZE octets; output_add follows, or nothing does.
+# Space for a packet of PACKET_SIZE octets; output_add follows, or nothing does.
 cdef uint8_t *output_room(Output *output) noexcept nogil
 cdef void output_add(Output *output, UdpSocket *sock, const Address *client, const Address *local, uint32_t length) noexcept nogil
 cdef void output_flush(Output *output) noexcept nogil

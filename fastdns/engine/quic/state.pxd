@@ -126,7 +126,7 @@ cdef struct QuicStream:
     uint8_t method                  # of HTTP
     uint8_t headless                # of HTTP: its fields are not there yet
     uint8_t is_head                 # of HTTP: the response has no body
-    int64_t content_length          # of HTTP: -1: not said
+    int64_t content_length          # of HTTP: -1: unknown
     uint8_t *input                  # malloc'ed: what has come of a request
     uint32_t input_size
     uint32_t input_used

@@ -27,7 +27,7 @@ cdef void stream_cancel(QuicStream *stream) noexcept nogil
 cdef void stream_ask(QuicStream *stream, const uint8_t *message, uint32_t length) noexcept nogil
 # Keeps the rest of a reply until the client takes it. False: too much of the connection is kept, or memory is out.
 cdef bint stream_hold(QuicStream *stream, const uint8_t *octets, uint32_t length) noexcept nogil
-# Room for a message of this batch, `size` octets at least; what was asked before has run where there was none. stream_arena_keep makes it the query's.
+# Space for a message of this batch, `size` octets at least; where it did not suffice the queries so far have run. stream_arena_keep makes it the query's.
 cdef uint8_t *stream_arena(QuicWorker *owner, uint32_t size) noexcept nogil
 cdef void stream_arena_keep(QuicWorker *owner, uint32_t used) noexcept nogil
 # Runs the queries that were asked.

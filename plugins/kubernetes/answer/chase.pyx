@@ -126,7 +126,7 @@ cdef Verdict go(Handler *self, Ask *ask, Chase *chase) noexcept nogil:
             if not descend(ask, chase, &name, target):
                 q.reply.count = frame.mark
         elif query_park(q, 0) < 0 or query_child(self, q, CHILD_MUX, &name, q.qtype) < 0:
-            return query_fail(q, RCODE_SERVFAIL, b"plugin/kubernetes: no room to look up the target of an ExternalName service")
+            return query_fail(q, RCODE_SERVFAIL, b"plugin/kubernetes: no slot is free to look up the target of an ExternalName service")
         else:
             return PARKED
     return ANSWERED

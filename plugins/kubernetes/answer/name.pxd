@@ -65,7 +65,7 @@ cdef bint name_is_reverse(const Name *name) noexcept nogil
 
 cdef inline uint32_t name_write(uint8_t *out, const char *label, uint32_t label_length, const char *cluster, uint32_t cluster_length,
                                 const uint8_t *key, uint32_t key_length, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
-    """An endpoint's or service's name in a zone, in wire form: label and cluster may be empty. out has room for 255 octets; 0 when it is too long."""
+    """An endpoint's or service's name in a zone, in wire form: label and cluster may be empty. out has 255 octets; 0 when it is too long."""
     cdef uint32_t used = 0
     if label_length + cluster_length + key_length + zone_length + 6 > NAME_MAX:
         return 0

@@ -269,7 +269,7 @@ cdef bint answer_srv(Ask *ask) noexcept nogil:
 # ---- SOA and NS ----
 
 cdef uint32_t soa_write(uint8_t *out, const View *view, int zone_flags, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
-    """The rdata; out has room for 2 * NAME_MAX + 20 octets. Returns its length."""
+    """The rdata; out has 2 * NAME_MAX + 20 octets. Returns its length."""
     cdef uint32_t used = 0
     cdef bint room = zone_length + 11 <= NAME_MAX
     if room:

@@ -44,7 +44,7 @@ class Stream:
 
     @property
     def objects(self) -> int:
-        """Objects handed over from this body."""
+        """Objects decoded from this body."""
 
     @property
     def events(self) -> int:
@@ -52,7 +52,7 @@ class Stream:
 
     @property
     def handed(self) -> int:
-        """Objects handed over in all."""
+        """Objects decoded in all."""
 
     def take_warnings(self) -> list[tuple[str, str, str]]:
         """(namespace, name, text) of slices whose last-change-trigger-time is no RFC 3339 time, since the last call."""

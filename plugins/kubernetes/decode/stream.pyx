@@ -484,7 +484,7 @@ cdef class Stream:
             raise MemoryError
 
     def flush(self):
-        """Makes what was handed over visible."""
+        """Makes the objects so far visible."""
         with nogil:
             self.sink.calls.flush(self.sink.self_)
         self.touched = False

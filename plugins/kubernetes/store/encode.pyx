@@ -71,7 +71,7 @@ cdef uint64_t open_message(Output *out, int field) noexcept nogil:
 
 
 cdef void close_message(Output *out, uint64_t start) noexcept nogil:
-    """Puts the length in front, as a varint filled up to its room."""
+    """Puts the length in front, as a varint filled up to LENGTH_ROOM."""
     cdef uint64_t length
     cdef int i
     if out.failed:

@@ -90,7 +90,7 @@ cdef int table_insert(Table *table, Memory *memory, uint64_t hash, const void *e
 cdef bint table_remove(Table *table, uint64_t hash, const void *entry) noexcept nogil
 # Puts another entry with the same hash into the entry's slot; False when it is not there.
 cdef bint table_replace(Table *table, uint64_t hash, const void *entry, const void *by) noexcept nogil
-# Is there room for so many more? Where table.hash is NULL the caller has to ask first, and refill the table if not.
+# Are there free slots for so many more? Where table.hash is NULL the caller has to ask first, and refill the table if not.
 cdef bint table_room(const Table *table, uint32_t entries) noexcept nogil
 # An empty block of slots for `entries` entries; NULL when memory ran out.
 cdef Slots *slots_new(Memory *memory, uint32_t entries) noexcept nogil

@@ -92,7 +92,7 @@ cdef void memory_retire(Memory *memory, void *block, uint32_t size) noexcept nog
         capacity = limbo.capacity * 2 if limbo.capacity else 64
         items = <Retired *>realloc(limbo.items, capacity * sizeof(Retired))
         if items == NULL:
-            epoch_wait()            # no room to remember it: wait for the readers here, which are done in microseconds
+            epoch_wait()            # no place to remember it: wait for the readers here, which are done in microseconds
             memory_free(memory, block, size)
             return
         limbo.items = items
@@ -182,7 +182,7 @@ cdef void table_publish(Table *table, Memory *memory, Slots *slots, uint32_t use
 
 
 cdef int table_grow(Table *table, Memory *memory) noexcept nogil:
-    """A clean table with room; its entries know their hash."""
+    """A clean table with free slots; its entries know their hash."""
     cdef Slots *slots = slots_new(memory, table.used + 1)
     cdef uint64_t word
     cdef uint32_t i

@@ -197,7 +197,7 @@ cdef bint holds(const ServiceRecord *record, Side side, const uint8_t *ip, uint8
 
 
 cdef int make_room(Cluster *cluster, Side side, uint32_t entries) noexcept nogil:
-    """Room for more addresses; -1 when memory ran out."""
+    """Free slots for more addresses; -1 when memory ran out."""
     cdef Table *table = addresses_of(cluster, side)
     cdef Table *services = &cluster.services[LOCAL]
     cdef ServiceNode *node
@@ -242,7 +242,7 @@ cdef void list_side(Cluster *cluster, Side side, ServiceNode *node, const Servic
 
 
 cdef void list_addresses(Cluster *cluster, ServiceNode *node, const ServiceRecord *record, const ServiceRecord *other, bint remove) noexcept nogil:
-    """Adds (there is room) or removes the addresses of a record that another record of the node does not have."""
+    """Adds (slots are free) or removes the addresses of a record that another record of the node does not have."""
     list_side(cluster, CLUSTER_IPS, node, record, other, remove)
     list_side(cluster, EXTERNAL_IPS, node, record, other, remove)
 

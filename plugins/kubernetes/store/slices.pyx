@@ -68,7 +68,7 @@ cdef SliceRecord *find_slice(Cluster *cluster, int world, Span namespace, Span n
 # ---- endpoint addresses ----
 
 cdef int make_room(Cluster *cluster, uint32_t entries) noexcept nogil:
-    """Room for more endpoint addresses; -1 when memory ran out."""
+    """Free slots for more endpoint addresses; -1 when memory ran out."""
     cdef Table *table = &cluster.endpoint_addresses
     cdef Table *slices = &cluster.slices[LOCAL]
     cdef SliceRecord *record

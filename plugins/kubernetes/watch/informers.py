@@ -23,7 +23,7 @@ class Options:
 
     selectors: Selectors = field(default_factory=Selectors)
     limits: Limits = field(default_factory=Limits)
-    #: Whether pods are handed over with their labels (for metadata and acl).
+    #: Whether pods are decoded with their labels (for metadata and acl).
     pod_labels: bool = False
     #: File of the snapshot, "" for none.
     snapshot: str = ""

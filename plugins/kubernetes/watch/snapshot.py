@@ -82,7 +82,7 @@ class Snapshot:
             self.complete.wake()
 
     def changes(self) -> int:
-        """Grows with everything that the reflectors hand over."""
+        """Grows with every object that the reflectors add."""
         feed = self.cluster.feed
         running = getattr(feed, "running", {})
         return sum(reflector.stream.handed for reflector, _ in running.values())
