@@ -87,6 +87,7 @@ OVER = {
     "fastdns.tls.context": SSL,
     "fastdns.tls.record": SSL,
     "fastdns.tls.tickets": SSL,
+    "fastdns.plugins.dnssec._private_key": CRYPTO,
     "fastdns.plugins.forward._http2": NGHTTP2,
 }
 
@@ -101,6 +102,7 @@ LEVELS = {
     "fastdns.server": "-O1",
     "fastdns.node": "-O1",
     "fastdns.plugins.auto": "-O1",
+    "fastdns.plugins.dnssec._private_key": "-O1",
     "fastdns.plugins.secondary": "-O1",
     "fastdns.plugins.transfer": "-O1",
 }

@@ -146,7 +146,7 @@ def required(distribution: metadata.Distribution) -> set[str]:
 def test_the_wheel_requires_what_serves_all_transports_and_no_more(installed: Path) -> None:
     (shipped,) = metadata.distributions(name="fastdns", path=[str(installed)])
     names = required(shipped)
-    assert not names & {"aioquic", "h11", "h2", "hpack", "kubernetes", "prometheus-client", "pytest", "dpkt", "rich"}
+    assert not names & {"aioquic", "cffi", "cryptography", "h11", "h2", "hpack", "kubernetes", "prometheus-client", "pytest", "dpkt", "rich"}
     files = [file.locate() for name in names for file in metadata.distribution(name).files or ()]
     files += [path for path in installed.rglob("*") if path.is_file()]
     assert sum(os.path.getsize(path) for path in files if os.path.exists(path)) <= INSTALLED_MOST

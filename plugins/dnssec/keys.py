@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastdns._wire import name_text
 from fastdns.corefile.errors import CorefileError, system_error
+from fastdns.plugins.dnssec._private_key import ecdsa_key, ed25519_key, rsa_key
 from fastdns.protocol.parameters import TYPE_DNSKEY
 from fastdns.zonefile import parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from fastdns.plugins.dnssec._private_key import PrivateKey
 
     Signer = Callable[[bytes], bytes]
 
@@ -24,9 +27,11 @@ ZONE = 0x0100
 SECURE_ENTRY_POINT = 0x0001
 
 #: Octets of a coordinate, by algorithm.
-CURVES = {13: 32, 14: 48}
+COORDINATES = {13: 32, 14: 48}
 #: What RSA hashes with, by algorithm (RFC 3110, 5155, 5702).
 RSA_HASHES = {5: "SHA1", 7: "SHA1", 8: "SHA256", 10: "SHA512"}
+#: What a file has of an RSA key that is not computed from the rest.
+RSA_NUMBERS = ("modulus", "publicexponent", "privateexponent", "prime1", "prime2")
 ED25519 = 15
 
 
@@ -105,10 +110,10 @@ def key_of_texts(public: str, private: str, public_name: str = "", private_name:
         raise CorefileError("no public key found")
     owner, _, _, ttl, rdata = records[0]
     algorithm = rdata[3]
-    sign, belongs = _private(_fields(private, private_name), algorithm, rdata[4:], private_name)
-    if not belongs:
+    key = _private(_fields(private, private_name), algorithm, private_name)
+    if key.public != rdata[4:]:
         raise CorefileError(f"private key in {private_name} is not that of {public_name}")
-    return Key(owner, ttl, rdata, sign)
+    return Key(owner, ttl, rdata, key.sign)
 
 
 def _fields(text: str, path: str) -> dict[str, str]:
@@ -130,65 +135,18 @@ def _octets(fields: dict[str, str], name: str) -> bytes:
         raise CorefileError("dns: bad private key") from None
 
 
-def _private(fields: dict[str, str], algorithm: int, public: bytes, path: str) -> tuple[Signer, bool]:
-    """What signs, and whether the public half is the given one."""
+def _private(fields: dict[str, str], algorithm: int, path: str) -> PrivateKey:
     named = fields.get("algorithm", "").split(" ")[0]
     if named != str(algorithm):
         raise CorefileError("dns: bad private key" if not named.isdigit() else f"private key in {path} has algorithm {named}, not {algorithm}")
-    if algorithm in CURVES:
-        return _ecdsa(_octets(fields, "privatekey"), algorithm, public)
-    if algorithm == ED25519:
-        return _ed25519(_octets(fields, "privatekey"), public)
-    if algorithm in RSA_HASHES:
-        return _rsa(fields, algorithm, public)
+    try:
+        if algorithm in COORDINATES:
+            return ecdsa_key(_octets(fields, "privatekey"), COORDINATES[algorithm])
+        if algorithm == ED25519:
+            return ed25519_key(_octets(fields, "privatekey"))
+        if algorithm in RSA_HASHES:
+            n, e, d, p, q = (int.from_bytes(_octets(fields, name), "big") for name in RSA_NUMBERS)
+            return rsa_key((n, e, d, p, q), RSA_HASHES[algorithm])
+    except ValueError:
+        raise CorefileError("dns: bad private key") from None
     raise CorefileError("no private key found")
-
-
-def _ecdsa(secret: bytes, algorithm: int, public: bytes) -> tuple[Signer, bool]:
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
-
-    size = CURVES[algorithm]
-    curve: ec.EllipticCurve = ec.SECP256R1() if size == 32 else ec.SECP384R1()
-    try:
-        key = ec.derive_private_key(int.from_bytes(secret, "big"), curve)
-    except ValueError:
-        raise CorefileError("dns: bad private key") from None
-    numbers = key.public_key().public_numbers()
-    scheme = ec.ECDSA(hashes.SHA256() if size == 32 else hashes.SHA384())
-
-    def sign(data: bytes) -> bytes:
-        r, s = decode_dss_signature(key.sign(data, scheme))
-        return r.to_bytes(size, "big") + s.to_bytes(size, "big")
-
-    return sign, numbers.x.to_bytes(size, "big") + numbers.y.to_bytes(size, "big") == public
-
-
-def _ed25519(secret: bytes, public: bytes) -> tuple[Signer, bool]:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    try:
-        key = Ed25519PrivateKey.from_private_bytes(secret)
-    except ValueError:
-        raise CorefileError("dns: bad private key") from None
-    return key.sign, key.public_key().public_bytes_raw() == public
-
-
-def _rsa(fields: dict[str, str], algorithm: int, public: bytes) -> tuple[Signer, bool]:
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import padding, rsa
-
-    n, e, d, p, q = (int.from_bytes(_octets(fields, name), "big") for name in ("modulus", "publicexponent", "privateexponent", "prime1", "prime2"))
-    try:
-        numbers = rsa.RSAPrivateNumbers(p, q, d, rsa.rsa_crt_dmp1(d, p), rsa.rsa_crt_dmq1(d, q), rsa.rsa_crt_iqmp(p, q), rsa.RSAPublicNumbers(e, n))
-        key = numbers.private_key()
-    except (ValueError, ZeroDivisionError):
-        raise CorefileError("dns: bad private key") from None
-    scheme: Any = getattr(hashes, RSA_HASHES[algorithm])()
-    exponent = e.to_bytes((e.bit_length() + 7) // 8, "big")
-    prefix = bytes([len(exponent)]) if len(exponent) < 256 else b"\0" + len(exponent).to_bytes(2, "big")  # RFC 3110 2
-    return (
-        lambda data: key.sign(data, padding.PKCS1v15(), scheme),
-        prefix + exponent + n.to_bytes((n.bit_length() + 7) // 8, "big") == public,
-    )
