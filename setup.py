@@ -53,8 +53,13 @@ DIRECTIVES = {
     "cdivision": True,
     "embedsignature": True,
     "binding": True,
+    "auto_pickle": False,  # methods that only raise: no object of a native class is pickled
+    "emit_code_comments": DEBUG or COVERAGE,
     "warn.undeclared": False,
 }
+
+#: The module with what Cython would else write into every one: its types of functions, generators and errors.
+SHARED = "fastdns._cyutility"
 
 
 class Library(NamedTuple):
@@ -93,16 +98,26 @@ OVER = {
 
 #: Optimisation of what does not run for each query, by package; elsewhere -O3.
 LEVELS = {
+    SHARED: "-O1",
     "fastdns.zonefile": "-O2",
     "fastdns.expression": "-O2",
     "fastdns.executor": "-O2",
     "fastdns.plugins.kubernetes.decode": "-O2",
     "fastdns.plugins.kubernetes.watch": "-O2",
     "fastdns.corefile": "-O1",
+    "fastdns.engine.chains": "-O1",
+    "fastdns.engine.engine": "-O1",
+    "fastdns.engine.listener": "-O1",
+    "fastdns.engine.quic.listener": "-O1",
     "fastdns.server": "-O1",
     "fastdns.node": "-O1",
+    "fastdns.system.debug": "-O1",
+    "fastdns.telemetry.metrics": "-O1",
+    "fastdns.tls.client": "-O1",
+    "fastdns.tls.context": "-O1",
     "fastdns.plugins.auto": "-O1",
     "fastdns.plugins.dnssec._private_key": "-O1",
+    "fastdns.plugins.kubernetes._cluster": "-O1",
     "fastdns.plugins.secondary": "-O1",
     "fastdns.plugins.transfer": "-O1",
 }
@@ -224,7 +239,7 @@ def extensions() -> list[Extension]:
         if not system_packages.has_header(library.header):
             raise SystemExit(f"fastdns needs {library.name}: {library.header} is missing, install {system_packages.package(library.header)}")
     headers = sorted(str(path) for path in Path("fastdns").glob("*.h"))
-    made = []
+    made = [Extension(SHARED, ["fastdns/_cyutility.c"], extra_compile_args=compile_args(False, level(SHARED)), extra_link_args=link_args())]
     archive = QUIC_LIBRARY / "libfastdns_quic.a"
     for name, path in found.items():
         library = OVER.get(name)
@@ -262,7 +277,7 @@ def forget_other_recipe() -> None:
     import Cython
 
     stamp = GENERATED / "recipe"
-    recipe = f"{Cython.__version__} {sorted(DIRECTIVES.items())}"
+    recipe = f"{Cython.__version__} {SHARED} {sorted(DIRECTIVES.items())}"
     if not stamp.is_file() or stamp.read_text() != recipe:
         shutil.rmtree(GENERATED, ignore_errors=True)
         GENERATED.mkdir(parents=True)
@@ -275,6 +290,7 @@ class Build(compilation.BuildExtensions):
         "include_path": [".", str(LINKED)],
         "build_dir": str(GENERATED),
         "compiler_directives": DIRECTIVES,
+        "shared_utility_qualified_name": SHARED,
         "cache": os.environ.get("CYTHON_CACHE_DIR") or False,
         "show_all_warnings": False,
     }

@@ -590,10 +590,10 @@ def name_wire(str text not None) -> bytes:
                 value = int(data[i:i + 3])
                 if value > 255:
                     raise ValueError("bad escape in name: " + text)
-                label.append(value)
+                label += bytes([value])
                 i += 3
             else:
-                label.append(data[i])
+                label += data[i:i + 1]
                 i += 1
         elif octet == 0x2E:
             if not label:
@@ -601,12 +601,12 @@ def name_wire(str text not None) -> bytes:
             out += bytes([len(label)]) + label
             label.clear()
         else:
-            label.append(octet)
+            label += data[i - 1:i]
         if len(label) > 63:
             raise ValueError("label over 63 octets in name: " + text)
     if label:
         out += bytes([len(label)]) + label
-    out.append(0)
+    out += b"\0"
     if len(out) > NAME_MAX:
         raise ValueError("name over 255 octets: " + text)
     return bytes(out)

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,10 +37,10 @@ def compiler() -> list[str]:
     return shlex.split(os.environ.get("CC", "cc"))
 
 
-def macros(header: str = "") -> dict[str, str]:
+def macros(header: str = "", arguments: Sequence[str] = ()) -> dict[str, str]:
     """What the compiler defines, and a header with it: name -> text."""
     text = f"#include <{header}>\n" if header else ""
-    output = subprocess.run([*compiler(), "-dM", "-E", "-xc", "-"], input=text, text=True, stdout=subprocess.PIPE, check=True).stdout
+    output = subprocess.run([*compiler(), *arguments, "-dM", "-E", "-xc", "-"], input=text, text=True, stdout=subprocess.PIPE, check=True).stdout
     fields = (line.split(" ", 2)[1:] for line in output.splitlines())
     return {name: value[0] if value else "" for name, *value in fields}
 
@@ -53,10 +53,10 @@ def compiler_version() -> str:
     return "gcc " + ".".join(defined[name] for name in ("__GNUC__", "__GNUC_MINOR__", "__GNUC_PATCHLEVEL__"))
 
 
-def library_version(header: str, link: str, macro: str) -> str:
-    """What the macro of a C header says, else the name of the file that ``-llink`` takes, such as ``libre2.so.9.0.0``."""
+def library_version(header: str, link: str, macro: str, arguments: Sequence[str] = ()) -> str:
+    """What the macro of a C header says, which ``arguments`` let the compiler find, else the name of the file that ``-llink`` takes: ``libre2.so.9.0.0``."""
     if macro:
-        return macros(header)[macro].strip('"')
+        return macros(header, arguments)[macro].strip('"')
     found = subprocess.run([*compiler(), f"-print-file-name=lib{link}.so"], text=True, stdout=subprocess.PIPE, check=True).stdout
     return Path(found.strip()).resolve().name
 
@@ -148,8 +148,8 @@ class BuildExtensions(build_ext):
             translators = stack.enter_context(ProcessPoolExecutor(self.parallel, context, prepare_translator))
             translators.submit(jobs).result()  # starts the processes, before there are threads
             pool = stack.enter_context(ThreadPoolExecutor(self.parallel))
-            # The largest first, that no processor waits at the end for one that was begun last.
-            largest = sorted(self.extensions, key=lambda extension: -os.path.getsize(extension.sources[0]))
+            # The largest first, that no processor waits at the end for one that was begun last. What Cython writes for all is not there yet.
+            largest = sorted(self.extensions, key=lambda extension: -os.path.getsize(extension.sources[0]) if not self.is_shared(extension) else -sys.maxsize)
             for task in as_completed([pool.submit(self.build_module, extension, translators) for extension in largest]):
                 if task.exception() is not None:
                     pool.shutdown(wait=True, cancel_futures=True)
@@ -169,10 +169,14 @@ class BuildExtensions(build_ext):
         record.write_text(json.dumps(before | now))
 
     def build_module(self, extension: Extension, translators: Executor) -> None:
-        if extension.sources[0].endswith(".pyx"):
+        if extension.sources[0].endswith(".pyx") or self.is_shared(extension):
             extension.sources = translators.submit(translate, extension, self.options).result()
         self.build_extension(extension)
         self.progress.step()
+
+    def is_shared(self, extension: Extension) -> bool:
+        """Whether it is Cython's module of what all others share."""
+        return bool(extension.name == self.options.get("shared_utility_qualified_name"))
 
     def run_compiler(self, command: list[str], **_: object) -> None:
         """Run a compiler: what it says is shown as a whole, with its command where it fails."""
