@@ -18,7 +18,9 @@ RECIPE := setup.py pyproject.toml tools/compilation.py
 VARIANT := $(FASTDNS_DEBUG) $(FASTDNS_SANITIZE) $(FASTDNS_COVERAGE)
 # There once make quic has run.
 QUIC := $(wildcard build/quic/libfastdns_quic.a)
-stamp = $(STAMPS)/$(1)-$(shell echo $(sort $(2)) $(VARIANT) $(QUIC) | cksum | cut -d' ' -f1)
+# There once make wheel-libraries has run.
+LIBRARIES := $(wildcard build/libraries/versions.json)
+stamp = $(STAMPS)/$(1)-$(shell echo $(sort $(2)) $(VARIANT) $(QUIC) $(LIBRARIES) | cksum | cut -d' ' -f1)
 ALL_BUILT := $(call stamp,all,$(CORE) $(BENCH))
 SERVER_BUILT := $(call stamp,server,$(CORE))
 
@@ -29,11 +31,11 @@ build: $(ALL_BUILT) $(STAMPS)/editable ## .venv with everything compiled in plac
 .PHONY: server
 server: $(firstword $(wildcard $(ALL_BUILT)) $(SERVER_BUILT)) $(STAMPS)/editable
 
-$(ALL_BUILT): $(CORE) $(BENCH) $(RECIPE) $(QUIC) | $(STAMPS)/build-requirements
+$(ALL_BUILT): $(CORE) $(BENCH) $(RECIPE) $(QUIC) $(LIBRARIES) | $(STAMPS)/build-requirements
 	@$(BIN)/python setup.py -q build_ext --inplace
 	@rm -f $(STAMPS)/all-* && touch $@
 
-$(SERVER_BUILT): $(CORE) $(RECIPE) $(QUIC) | $(STAMPS)/build-requirements
+$(SERVER_BUILT): $(CORE) $(RECIPE) $(QUIC) $(LIBRARIES) | $(STAMPS)/build-requirements
 	@FASTDNS_COMPILE=server $(BIN)/python setup.py -q build_ext --inplace
 	@rm -f $(STAMPS)/server-* && touch $@
 
@@ -62,6 +64,12 @@ quic: | $(STAMPS)/quic-system ## the library of DNS over QUIC and over HTTP/3, f
 $(STAMPS)/quic-system: tools/system_packages.py
 	@$(PYTHON) tools/system_packages.py quic
 	@mkdir -p $(STAMPS) && touch $@
+
+# OpenSSL and nghttp2 as released wheels have them, in place of the system's: in some minutes. What is built from then on is linked with them.
+.PHONY: wheel-libraries
+wheel-libraries: ## the OpenSSL and nghttp2 of released wheels, for the next make build and make wheel
+	@$(PYTHON) tools/system_packages.py wheel
+	@$(PYTHON) tools/wheel_libraries.py
 
 .PHONY: run
 run: server ## serves the sample cluster on 127.0.0.1:5353 and prints queries to try
@@ -106,7 +114,7 @@ format: $(STAMPS)/lint-requirements ## ruff's layout and import order
 .PHONY: wheel
 wheel: quic build $(STAMPS)/wheel-requirements ## sdist in dist/, the wheel made from it and repaired in wheelhouse/
 	rm -rf dist wheelhouse
-	@mkdir -p build && FASTDNS_QUIC=$(CURDIR)/build/quic $(BIN)/python -m build --no-isolation --outdir dist . > build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+	@mkdir -p build && FASTDNS_QUIC=$(CURDIR)/build/quic FASTDNS_LIBRARIES=$(CURDIR)/build/libraries $(BIN)/python -m build --no-isolation --outdir dist . > build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --strip --wheel-dir wheelhouse dist/*.whl
 	$(BIN)/python tools/licenses.py wheel wheelhouse/*.whl
 	$(BIN)/python -m twine check --strict dist/*.tar.gz wheelhouse/*.whl
@@ -159,4 +167,4 @@ clean: ## back to a fresh clone, but for .venv
 
 .PHONY: help
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17

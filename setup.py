@@ -7,6 +7,7 @@ Environment switches (each keeps its own C files and objects, so that builds do 
 ``FASTDNS_COVERAGE=1``    gcov counters
 ``FASTDNS_COMPILE=WHAT``  ``server``: without the modules of ``bench/``; ``nothing``: for commands and metadata of what is compiled in place
 ``FASTDNS_QUIC=PATH``     what ``make quic`` has made, where it is not in build/quic
+``FASTDNS_LIBRARIES=PATH`` what ``make wheel-libraries`` has made, where it is not in build/libraries
 ``CYTHON_CACHE_DIR=PATH`` C files are taken from there where every source they were made of is the same, in whatever folder it lies
 """
 
@@ -82,6 +83,10 @@ NGHTTP2 = Library("nghttp2", "c", "nghttp2/nghttp2.h", "nghttp2", "NGHTTP2_VERSI
 #: The module that is linked with the static library of ``make quic``, and where that lies; a build without it has no QUIC.
 QUIC = "fastdns.engine.quic.library"
 QUIC_LIBRARY = Path(os.environ.get("FASTDNS_QUIC", "build/quic"))
+
+#: OpenSSL and nghttp2 of tools/wheel_libraries.py, in place of the system's where they are there.
+LIBRARIES = Path(os.environ.get("FASTDNS_LIBRARIES", "build/libraries")).resolve()
+OWN = [SSL, CRYPTO, NGHTTP2] if (LIBRARIES / "versions.json").is_file() else []
 
 #: Module -> the library it is written over.
 OVER = {
@@ -165,6 +170,16 @@ def link_args() -> list[str]:
     return args
 
 
+def header_args(library: Library | None) -> list[str]:
+    """Where the headers of a library are, before the system's."""
+    return [f"-I{LIBRARIES / 'include'}"] if library in OWN else []
+
+
+def library_args(library: Library | None) -> list[str]:
+    """Where a library is, when linking and at run time; auditwheel finds it there too."""
+    return [f"-L{LIBRARIES / 'lib'}", f"-Wl,-rpath,{LIBRARIES / 'lib'}"] if library in OWN else []
+
+
 def link_tree() -> None:
     """Keep ``build/tree``, where folders and import names agree.
 
@@ -236,7 +251,7 @@ def extensions() -> list[Extension]:
     if unknown := set(OVER) - set(found):
         raise SystemExit(f"setup.py: OVER names modules that are not there: {', '.join(sorted(unknown))}")
     for library in dict.fromkeys(OVER.values()):
-        if not system_packages.has_header(library.header):
+        if library not in OWN and not system_packages.has_header(library.header):
             raise SystemExit(f"fastdns needs {library.name}: {library.header} is missing, install {system_packages.package(library.header)}")
     headers = sorted(str(path) for path in Path("fastdns").glob("*.h"))
     made = [Extension(SHARED, ["fastdns/_cyutility.c"], extra_compile_args=compile_args(False, level(SHARED)), extra_link_args=link_args())]
@@ -258,9 +273,11 @@ def extensions() -> list[Extension]:
                 language=language,
                 libraries=library.link.split() if library else ["stdc++", "m"] if is_quic else [],
                 extra_objects=[str(archive)] if is_quic else [],
-                extra_compile_args=compile_args(language == "c++", level(name)),
+                extra_compile_args=header_args(library) + compile_args(language == "c++", level(name)),
                 # Nothing outside sees a symbol of BoringSSL, which are those of OpenSSL, and it takes none from there.
-                extra_link_args=link_args() + ["-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic", "-Wl,--gc-sections", "-Wl,--strip-debug"] * is_quic,
+                extra_link_args=library_args(library)
+                + link_args()
+                + ["-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic", "-Wl,--gc-sections", "-Wl,--strip-debug"] * is_quic,
             )
         )
     return made
@@ -310,7 +327,7 @@ class Build(compilation.BuildExtensions):
             "sanitizers": SANITIZE or "none",
             "cython": Cython.__version__,
             **quic_versions(),
-            **{library.name: compilation.library_version(library.header, library.link, library.macro) for library in sorted(set(OVER.values()))},
+            **{library.name: compilation.library_version(*library[2:], header_args(library)) for library in sorted(set(OVER.values()))},
         }
         (package / "features.json").write_text(json.dumps(features, indent=4) + "\n")
 

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TREES = {"fastdns": "fastdns", "fastdns/plugins": "plugins", "fastdns/bench": "bench"}
 SOURCES = (".py", ".pyx", ".pxd", ".pyi", ".h")
 #: Octets of a virtual environment with the wheel and what it requires, without pip.
-INSTALLED_MOST = 60 << 20
+INSTALLED_MOST = 54 << 20
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -187,6 +187,14 @@ def system_libraries(wheel: Path, folder: Path) -> list[Path]:
     lines = run("ldd", *modules, cwd=folder).splitlines()
     paths = {words[2] for words in map(str.split, lines) if "=>" in words and words[2].startswith("/")}
     return sorted(Path(path) for path in paths if not re.search(r"/(libc|libm|libgcc_s|libstdc\+\+|libpthread|libdl)\.so", path))
+
+
+def test_functions_of_openssl_are_those_of_one_library(installed: Path) -> None:
+    """Those of `make wheel-libraries` have versions of their own, so that no other OpenSSL of a process can take their place."""
+    modules = [path for path in installed.rglob("*.so") if path.parent.name != "fastdns.libs"]
+    symbols = re.findall(r" U (\w+)@(OPENSSL_[A-Z]*)", run("nm", "-D", "--with-symbol-versions", *modules, cwd=installed))
+    assert {"SSL_new", "EVP_DigestSign", "EVP_MAC_fetch"} <= {name for name, _ in symbols}
+    assert {version for _, version in symbols} == {"OPENSSL_FASTDNS" if (ROOT / "build/libraries/versions.json").is_file() else "OPENSSL_"}
 
 
 def test_the_wheel_has_the_commands(installed: Path) -> None:

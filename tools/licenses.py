@@ -3,8 +3,8 @@
 python tools/licenses.py wheel WHEEL...             those that auditwheel has put into a wheel: NAME.dist-info/licenses/PACKAGE/
 python tools/licenses.py folder FOLDER LIBRARY...   those of libraries of this system: FOLDER/PACKAGE/
 
-The texts are those of the system's package that a library comes from, and for QUIC those that make quic has put together, so this runs where the wheel
-was built. A library without any is an error.
+The texts are those of the system's package that a library comes from, and those that make quic and make wheel-libraries have put together, so this
+runs where the wheel was built. A library without any is an error.
 """
 
 from __future__ import annotations
@@ -23,8 +23,13 @@ COMMON = re.compile(r"/usr/share/common-licenses/([\w.+-]*\w)")
 #: auditwheel's name of a library: a part of its checksum before the suffix.
 BUNDLED = re.compile(r"-[0-9a-f]{8}(?=\.so\b)")
 
+ROOT = Path(__file__).resolve().parent.parent
 #: Of tools/quic_library.py.
-QUIC = Path(__file__).resolve().parent.parent / "build/quic/licenses"
+QUIC = ROOT / "build/quic/licenses"
+#: Of tools/wheel_libraries.py; what is not in ``lib`` there is the system's.
+LIBRARIES = ROOT / "build/libraries"
+#: Name of a shared library -> its folder in LIBRARIES/licenses.
+OWN = {"libcrypto-fastdns.so": "openssl", "libssl-fastdns.so": "openssl", "libnghttp2.so": "nghttp2"}
 
 FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
 
@@ -40,14 +45,17 @@ def said(*command: str | Path) -> str:
 def located(name: str) -> Path:
     """The file of a shared library by its name, such as ``libre2.so.9``."""
     known = re.findall(r"=> (\S+)", said("ldconfig", "-p") or said("/sbin/ldconfig", "-p"))
-    for folder in (*FOLDERS, *sorted({str(Path(path).parent) for path in known})):
+    for folder in (LIBRARIES / "lib", *FOLDERS, *sorted({str(Path(path).parent) for path in known})):
         if (path := Path(folder, name)).exists():
             return path
     raise SystemExit(f"{name} is in no folder of libraries: run this where the wheel was built")
 
 
 def owner(library: Path) -> tuple[str, list[Path]]:
-    """The system's package of a library, and the files with its licence."""
+    """The package of a library, and the files with its licence."""
+    if library.is_relative_to(LIBRARIES):
+        name = OWN[library.name.partition(".so")[0] + ".so"]
+        return name, sorted((LIBRARIES / "licenses" / name).iterdir())
     paths = dict.fromkeys((library, library.resolve(), *(Path(str(path).removeprefix("/usr")) for path in (library, library.resolve()))))
     for path in paths:
         if found := said("dpkg", "-S", path):

@@ -2,7 +2,8 @@
 
 python3 tools/system_packages.py build    what compiling needs; status 1 if something is missing and cannot be installed
 python3 tools/system_packages.py quic     that, and what make quic needs
-python3 tools/system_packages.py test     all of it, and the programs that tests start; tests that need one which is missing skip
+python3 tools/system_packages.py wheel    what released wheels need: that, but for the libraries of make wheel-libraries, and what those need
+python3 tools/system_packages.py test     what make quic needs, and the programs that tests start; tests that need one which is missing skip
 
 As root on Debian, Fedora, Alpine and what derives from them, missing packages are installed and named. Tests' programs are
 installed on Debian alone. Any other user gets the line to type. Needs nothing but Python's standard library.
@@ -36,7 +37,7 @@ SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 class Need(NamedTuple):
     """Something a build or a test needs. A package may be several, with spaces; empty: part of the system's base."""
 
-    #: A program, a header with its suffix ``.h``, a shared library with its suffix ``.so``, or a module of Python.
+    #: A program, a header with its suffix ``.h``, a shared library with its suffix ``.so``, a module of Perl with ``::``, or one of Python.
     name: str
     debian: str
     fedora: str = ""
@@ -44,7 +45,8 @@ class Need(NamedTuple):
 
     def missing(self) -> bool:
         kinds: dict[str, Callable[[str], object]] = {".h": has_header, ".so": has_library}
-        kind = kinds.get(Path(self.name).suffix, has_module if self.name in MODULES else program)
+        other = has_module if self.name in MODULES else has_perl_module if "::" in self.name else program
+        kind = kinds.get(Path(self.name).suffix, other)
         return not kind(self.name)
 
 
@@ -69,6 +71,13 @@ QUIC = [
     Need("libclang.so", "libclang-dev", "clang-devel", "clang-dev"),
 ]
 
+#: Of OpenSSL and nghttp2 as wheels have them. Fedora has each of Perl's own modules in a package, and all in one more.
+LIBRARIES = [
+    Need("cmake", "cmake", "cmake", "cmake"),
+    *(Need(module, "perl", "perl", "perl") for module in ("Data::Dumper", "File::Compare", "IPC::Cmd", "Time::Piece")),
+    Need("linux/types.h", "linux-libc-dev", "kernel-headers", "linux-headers"),
+]
+
 TEST = [
     Need("git", "git", "git", "git"),
     Need("openssl", "openssl", "openssl", "openssl"),
@@ -91,6 +100,10 @@ TEST = [
     Need("dnsdist", "dnsdist", "dnsdist", "dnsdist"),
     Need("go", "golang-go", "golang", "go"),
 ]
+
+
+#: Of released wheels and the image.
+WHEEL = [*(need for need in BUILD if need.name not in ("openssl/params.h", "nghttp2/nghttp2.h")), *QUIC, *LIBRARIES]
 
 
 class System(NamedTuple):
@@ -139,6 +152,10 @@ def has_module(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
 
 
+def has_perl_module(name: str) -> bool:
+    return bool(program("perl")) and subprocess.run(["perl", f"-M{name}", "-e", "1"], capture_output=True, check=False).returncode == 0
+
+
 def has_library(name: str) -> bool:
     """Whether a library lies where distributions put those of LLVM."""
     stem = name.removesuffix(".so")
@@ -180,7 +197,7 @@ def packages(needs: list[Need]) -> list[str]:
 
 def package(name: str) -> str:
     """The package of a header or a program here."""
-    return " ".join(packages([need for need in (*BUILD, *QUIC, *TEST) if need.name == name]))
+    return " ".join(packages([need for need in (*BUILD, *QUIC, *LIBRARIES, *TEST) if need.name == name]))
 
 
 @contextmanager
@@ -246,10 +263,11 @@ def ensure_test() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    if arguments not in (["build"], ["quic"], ["test"]):
+    needs = {"build": BUILD, "quic": [*BUILD, *QUIC], "wheel": WHEEL, "test": [*BUILD, *QUIC]}
+    if len(arguments) != 1 or arguments[0] not in needs:
         print(__doc__)
         return 2
-    if failed := ensure_build(BUILD if arguments == ["build"] else [*BUILD, *QUIC]):
+    if failed := ensure_build(needs[arguments[0]]):
         print(failed, file=sys.stderr)
         return 1
     if arguments == ["test"]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools import system_packages
-from tools.system_packages import BUILD, QUIC, SYSTEMS, TEST, Need, System
+from tools.system_packages import BUILD, QUIC, SYSTEMS, TEST, WHEEL, Need, System
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,6 +52,18 @@ def test_quic_has_needs_of_its_own(bare: list[list[str]], monkeypatch: pytest.Mo
     assert system_packages.ensure_build([*BUILD, *QUIC]) == ""
     assert bare == [every([*BUILD, *QUIC], "debian")]
     assert {"cargo-web", "rustc-web", "libclang-dev", "cmake"} <= set(bare[0])
+
+
+@pytest.mark.parametrize("here", SYSTEMS, ids=lambda here: here.family)
+def test_wheels_bring_their_own_openssl_and_nghttp2(here: System) -> None:
+    names = set(every(WHEEL, here.family))
+    assert names >= set(every(QUIC, here.family)) | {"perl", "cmake"}
+    assert set(every(BUILD, here.family)) - names == set(every([need for need in BUILD if need.name.startswith(("openssl/", "nghttp2/"))], here.family))
+
+
+def test_modules_of_perl_are_looked_for() -> None:
+    assert Need("Data::Dumper", "perl").missing() is not bool(system_packages.program("perl"))
+    assert Need("No::Such::Module", "perl").missing()
 
 
 @pytest.mark.parametrize("here", SYSTEMS, ids=lambda here: here.family)
