@@ -16,6 +16,7 @@ from fastdns.engine.quic.stream cimport (stream_arena, stream_arena_keep, stream
 from fastdns.system.atomic cimport atomic_load_pointer
 from fastdns.telemetry.log_writer cimport log_debug, log_put
 from fastdns.walk.query cimport TRANSPORT_HTTPS3, WORKERS_MAX, Query
+from fastdns.walk.trace cimport TraceContext
 
 cdef enum RequestMethod:
     METHOD_OTHER

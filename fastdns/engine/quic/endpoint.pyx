@@ -466,10 +466,11 @@ cdef void listen_end(ListenSocket *listening) noexcept nogil:
 
 
 cdef void finish_all(WorkerCall *call, Worker *worker) noexcept nogil:
-    cdef QuicConnection *connection = endpoints[worker.id].quic.connections
+    cdef QuicWorker *quic = &endpoints[worker.id].quic
+    cdef QuicConnection *connection = quic_connection_of(list_first(&quic.connections))
     cdef QuicConnection *following
     while connection != NULL:
-        following = connection.next
+        following = quic_connection_of(list_next(&quic.connections, &connection.node))
         connection_finish(connection)
         connection = following
 
