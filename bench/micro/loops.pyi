@@ -65,12 +65,14 @@ class CacheStore:
 class Reader:
     """Looks names (wire form) up in turn, in batches as a worker does, with the epoch slot of `worker`.
 
-    ``checked``: every A record found must hold four octets and their complement; `torn` counts those that do not.
+    ``checked``: every A record found must hold four octets and their complement; `torn` counts those that do not, and `mixed` those whose octets differ
+    from the record found before in the same batch, that is, in the same version of the index.
     """
 
     lookups: int
     hits: int
     torn: int
+    mixed: int
 
     def __init__(self, index: Index, names: Sequence[bytes], worker: int = 0, checked: bool = False) -> None: ...
     def run(self, most: int = 0, qtype: int = 1) -> None:

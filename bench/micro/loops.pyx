@@ -7,12 +7,12 @@ from fastdns.system.epoch cimport EPOCH_WORKERS, epoch_offline, epoch_online, ep
 from fastdns.system.mailbox cimport Mailbox, MailboxItem, mailbox_collect, mailbox_end_sleep, mailbox_open, mailbox_post, mailbox_wait
 from fastdns.system.socket cimport close
 from fastdns.walk.finish cimport finish_fit, finish_write
-from fastdns.index.index cimport FOUND_HIT, Index, IndexResult, index_find
+from fastdns.index.index cimport FOUND_HIT, Index, IndexResult, index_current, table_find
 from fastdns.engine.engine cimport Engine
 from fastdns.engine.listener cimport Listener
 from fastdns.walk.query cimport ANSWERED, NEXT, TRANSPORT_UDP, UP, Handler, Query, Verdict, Worker
 from fastdns._mux cimport NativeHandler, handler_init, mux_match, query_answer, query_release, query_run, query_take
-from fastdns.index.nodes cimport IndexRecord, rrset_record
+from fastdns.index.nodes cimport IndexRecord, IndexTable, rrset_record
 from fastdns.message.reply cimport Reply, reply_begin, reply_end, reply_parse
 from fastdns._wire cimport ACCEPT, CLASS_IN, FLAG_AA, MESSAGE_MAX, TYPE_A, Message, Name, wire_accept, wire_name_copy, wire_read_name
 from fastdns.plugins.cache._store cimport SUCCESS, Entry, Key, CacheStoreResult, Store, key_set, store_close, store_find, store_open, store_put
@@ -336,6 +336,9 @@ cdef class Reader:
     cdef readonly uint64_t lookups
     cdef uint64_t found
     cdef readonly uint64_t torn
+    cdef readonly uint64_t mixed
+    cdef uint32_t number
+    cdef bint numbered
 
     def __cinit__(self, Index index not None, names, uint32_t worker=0, bint checked=False):
         if worker >= EPOCH_WORKERS:
@@ -356,13 +359,16 @@ cdef class Reader:
         """Looks all names up in turn until `most` look-ups are done or stop() is called."""
         cdef IndexResult result
         cdef const Name *names = self.names.names
+        cdef const IndexTable *table
         cdef uint32_t count = self.names.count
         cdef uint32_t at = 0, _i
         with nogil:
             epoch_online(self.worker)
             while not atomic_load32(&self.stopping) and (most == 0 or self.lookups < most):
+                table = index_current(self.index.core)
+                self.numbered = False
                 for _i in range(BATCH):
-                    if index_find(self.index.core, &names[at], qtype, &result) == FOUND_HIT:
+                    if table_find(table, self.index.core, &names[at], qtype, &result) == FOUND_HIT:
                         atomic_bump64(&self.found, 1)
                         if self.checked:
                             self.check(&result)
@@ -387,6 +393,10 @@ cdef class Reader:
             memcpy(word, record.rdata, 8)
             if word[0] != ~word[1]:
                 self.torn += 1
+            if self.numbered and word[0] != self.number:
+                self.mixed += 1
+            self.number = word[0]
+            self.numbered = True
 
 
 # ---- a mailbox ----

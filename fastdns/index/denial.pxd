@@ -1,11 +1,13 @@
 """Look-up of the NSEC (RFC 4034 4, RFC 4035 3.1.3) and NSEC3 (RFC 5155) records that prove denial of existence, in one version of a zone."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from fastdns.index.edits cimport IndexEdits
 from fastdns.index.nodes cimport IndexNode, IndexTable
 from fastdns.index.version cimport ZoneVersion
 
 # Collects and sorts the NSEC and NSEC3 records of a version that no worker can read yet. ZONE_OK, INDEX_MEMORY, ZONE_ITERATIONS or ZONE_NO_SHA1.
 cdef int denial_build(ZoneVersion *version, const IndexTable *table) noexcept nogil
-cdef void denial_free(ZoneVersion *version) noexcept nogil
+# The same for a version that differs from a former one by edits, at a cost by their number. ZONE_DENIAL: the chains must be built anew.
+cdef int denial_change(ZoneVersion *version, const ZoneVersion *former, const IndexEdits *edits) noexcept nogil
 
 # The node with an NSEC record that is the last one at or before a lower-case name in canonical order. NULL when the zone has no NSEC.
 cdef const IndexNode *denial_before(const ZoneVersion *version, const uint8_t *lower) noexcept nogil

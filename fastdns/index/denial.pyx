@@ -1,12 +1,13 @@
 """Look-up of NSEC and NSEC3 records. The contract is in index/denial.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, qsort
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 from fastdns.system.digest cimport HASH_SHA1, digest_of, digest_offered
-from fastdns.index.index cimport compare_names
-from fastdns.index.nodes cimport INDEX_MEMORY, IndexNode, IndexRecord, IndexTable, RRset, is_node, node_rrset, rrset_record
-from fastdns._wire cimport load16
-from fastdns.index.version cimport NSEC3_ITERATIONS, ZONE_ITERATIONS, ZONE_NO_SHA1, ZONE_OK, HashedNode, OrderedNode, ZoneVersion
+from fastdns.index.chain cimport Chain, OrderedNode, chain_before, chain_build, chain_put, chain_remove, chain_share
+from fastdns.index.edits cimport IndexEdit, IndexEdits
+from fastdns.index.nodes cimport INDEX_MEMORY, IndexNode, IndexRecord, IndexTable, RRset, node_rrset, rrset_record, slot_node
+from fastdns._wire cimport NAME_MAX, load16
+from fastdns.index.version cimport NSEC3_ITERATIONS, ZONE_DENIAL, ZONE_ITERATIONS, ZONE_NO_SHA1, ZONE_OK, ZoneVersion
 from fastdns.protocol.rrtypes cimport TYPE_NSEC, TYPE_NSEC3, TYPE_NSEC3PARAM
 
 cdef enum:
@@ -48,35 +49,8 @@ cdef uint64_t order_key(const uint8_t *name, uint32_t below) noexcept nogil:
     return key << (8 * (8 - used)) if 0 < used < 8 else key
 
 
-cdef int compare_ordered(const void *a, const void *b) noexcept nogil:
-    cdef const OrderedNode *x = <const OrderedNode *>a
-    cdef const OrderedNode *y = <const OrderedNode *>b
-    if x.key != y.key:
-        return -1 if x.key < y.key else 1
-    return compare_names(x.node.name, y.node.name)
-
-
 cdef const IndexNode *denial_before(const ZoneVersion *version, const uint8_t *lower) noexcept nogil:
-    cdef uint32_t low = 0, high = version.nsec_count, middle
-    cdef uint64_t key
-    cdef const OrderedNode *entry
-    cdef int order
-    if high == 0:
-        return NULL
-    key = order_key(lower, version.apex.labels)
-    while low < high:                       # the first that is greater
-        middle = low + (high - low) // 2
-        entry = &version.nsec[middle]
-        if entry.key != key:
-            order = -1 if entry.key < key else 1
-        else:
-            order = compare_names(entry.node.name, lower)
-        if order <= 0:
-            low = middle + 1
-        else:
-            high = middle
-    # The NSEC chain is circular: the predecessor of the first name is the last one.
-    return version.nsec[low - 1 if low else version.nsec_count - 1].node
+    return chain_before(&version.nsec, order_key(lower, version.apex.labels), lower)
 
 
 # ---- NSEC3 ----
@@ -96,24 +70,40 @@ cdef int denial_hash(const ZoneVersion *version, const uint8_t *lower, uint32_t 
     return 0
 
 
-cdef int compare_hashed(const void *a, const void *b) noexcept nogil:
-    return memcmp((<const HashedNode *>a).hash, (<const HashedNode *>b).hash, 20)
+cdef inline uint64_t hash_key(const uint8_t *hash) noexcept nogil:
+    cdef uint64_t key = 0
+    cdef uint32_t i
+    for i in range(8):
+        key = key << 8 | hash[i]
+    return key
+
+
+cdef void write_hash(const uint8_t *hash, uint8_t *out) noexcept nogil:
+    """The label of a hash: base32hex (RFC 4648 7) in lower case, which has the hashes' order."""
+    cdef uint64_t bits = 0
+    cdef uint32_t i, have = 0, used = 1, digit
+    out[0] = HASH_TEXT
+    for i in range(20):
+        bits = bits << 8 | hash[i]
+        have += 8
+        while have >= 5:
+            have -= 5
+            digit = <uint32_t>(bits >> have) & 31
+            out[used] = <uint8_t>(c'0' + digit if digit < 10 else c'a' + digit - 10)
+            used += 1
 
 
 cdef const IndexNode *denial_hashed(const ZoneVersion *version, const uint8_t *hash, bint *exact) noexcept nogil:
-    cdef uint32_t low = 0, high = version.nsec3_count, middle
+    cdef uint8_t name[NAME_MAX + HASH_TEXT + 1]
+    cdef const IndexNode *node
     exact[0] = False
-    if high == 0:
+    if version.nsec3.count == 0:
         return NULL
-    while low < high:
-        middle = low + (high - low) // 2
-        if memcmp(version.nsec3[middle].hash, hash, 20) <= 0:
-            low = middle + 1
-        else:
-            high = middle
-    if low and memcmp(version.nsec3[low - 1].hash, hash, 20) == 0:
-        exact[0] = True
-    return version.nsec3[low - 1 if low else version.nsec3_count - 1].node
+    write_hash(hash, name)
+    memcpy(name + HASH_TEXT + 1, version.apex.name, version.apex.length)
+    node = chain_before(&version.nsec3, hash_key(hash), name)
+    exact[0] = memcmp(node.name, name, HASH_TEXT + 1) == 0
+    return node
 
 
 cdef bint read_hash(const IndexNode *node, uint8_t *out) noexcept nogil:
@@ -167,66 +157,94 @@ cdef int read_parameters(ZoneVersion *version) noexcept nogil:
     return 0
 
 
-# ---- building ----
+# ---- chains ----
+
+cdef bint nsec_entry(const ZoneVersion *version, const IndexNode *node, OrderedNode *out) noexcept nogil:
+    """Whether the node has an NSEC record, and its entry in the chain."""
+    if node == NULL or node_rrset(node, TYPE_NSEC) == NULL:
+        return False
+    out.node = node
+    out.key = order_key(node.name, version.apex.labels)
+    return True
+
+
+cdef bint nsec3_entry(const ZoneVersion *version, const IndexNode *node, OrderedNode *out) noexcept nogil:
+    """Whether the node has an NSEC3 record of the version's chain, and its entry there."""
+    cdef const RRset *rrset
+    cdef IndexRecord record
+    cdef uint8_t hash[20]
+    rrset = node_rrset(node, TYPE_NSEC3) if node != NULL and node.labels == version.apex.labels + 1 else NULL
+    if rrset == NULL:
+        return False
+    rrset_record(node, rrset, NULL, &record)
+    if not has_parameters(version, record.rdata, record.rdlength) or not read_hash(node, hash):
+        return False
+    out.node = node
+    out.key = hash_key(hash)
+    return True
+
+
+cdef int collect(const ZoneVersion *version, const IndexTable *table, bint hashed, Chain *chain) noexcept nogil:
+    cdef uint32_t i, count = 0
+    cdef int status
+    cdef OrderedNode entry
+    cdef OrderedNode *nodes = <OrderedNode *>malloc((<uint64_t>table.live + 1) * sizeof(OrderedNode))
+    cdef const IndexNode *node
+    if nodes == NULL:
+        return -1
+    for i in range(table.capacity):
+        node = slot_node(table, table.slots[i].node)
+        if nsec3_entry(version, node, &entry) if hashed else nsec_entry(version, node, &entry):
+            nodes[count] = entry
+            count += 1
+    status = chain_build(chain, nodes, count)
+    free(nodes)
+    return status
+
 
 cdef int denial_build(ZoneVersion *version, const IndexTable *table) noexcept nogil:
     cdef int chain = read_parameters(version)
     if chain < 0:
         return chain
-    if node_rrset(version.apex, TYPE_NSEC) != NULL and collect_nsec(version, table) < 0:
+    version.hashed = <uint8_t>chain
+    if node_rrset(version.apex, TYPE_NSEC) != NULL and collect(version, table, False, &version.nsec) < 0:
         return INDEX_MEMORY
-    if chain and collect_nsec3(version, table) < 0:
+    if chain and collect(version, table, True, &version.nsec3) < 0:
         return INDEX_MEMORY
     return ZONE_OK
 
 
-cdef uint32_t count_nodes(const IndexTable *table, uint16_t type) noexcept nogil:
-    cdef uint32_t i, count = 0
-    for i in range(table.capacity):
-        if is_node(table.slots[i].node) and node_rrset(table.slots[i].node, type) != NULL:
-            count += 1
-    return count
+cdef int denial_change(ZoneVersion *version, const ZoneVersion *former, const IndexEdits *edits) noexcept nogil:
+    cdef const IndexEdit *edit = edits.first
+    cdef int chain = read_parameters(version)
+    if chain < 0:
+        return chain
+    version.hashed = <uint8_t>chain
+    if version.hashed != former.hashed or (node_rrset(version.apex, TYPE_NSEC) != NULL) != (former.nsec.count != 0):
+        return ZONE_DENIAL
+    if chain and (version.iterations != former.iterations or version.salt_length != former.salt_length
+                  or memcmp(version.salt, former.salt, version.salt_length) != 0):
+        return ZONE_DENIAL
+    if chain_share(&version.nsec, &former.nsec) < 0 or chain_share(&version.nsec3, &former.nsec3) < 0:
+        return INDEX_MEMORY
+    while edit != NULL:
+        if edit.before != edit.after and change_entries(version, edit) < 0:
+            return INDEX_MEMORY
+        edit = edit.following
+    return ZONE_OK
 
 
-cdef int collect_nsec(ZoneVersion *version, const IndexTable *table) noexcept nogil:
-    cdef uint32_t i, count = count_nodes(table, TYPE_NSEC)
-    cdef OrderedNode *entry
-    version.nsec = <OrderedNode *>malloc((<uint64_t>count + 1) * sizeof(OrderedNode))
-    if version.nsec == NULL:
-        return -1
-    for i in range(table.capacity):
-        if is_node(table.slots[i].node) and node_rrset(table.slots[i].node, TYPE_NSEC) != NULL:
-            entry = &version.nsec[version.nsec_count]
-            version.nsec_count += 1
-            entry.node = table.slots[i].node
-            entry.key = order_key(entry.node.name, version.apex.labels)
-    qsort(version.nsec, version.nsec_count, sizeof(OrderedNode), compare_ordered)
-    return 0
-
-
-cdef int collect_nsec3(ZoneVersion *version, const IndexTable *table) noexcept nogil:
-    cdef uint32_t i, count = count_nodes(table, TYPE_NSEC3)
-    cdef const RRset *rrset
-    cdef IndexRecord record
-    cdef HashedNode *entry
-    version.nsec3 = <HashedNode *>malloc((<uint64_t>count + 1) * sizeof(HashedNode))
-    if version.nsec3 == NULL:
-        return -1
-    for i in range(table.capacity):
-        if not is_node(table.slots[i].node):
-            continue
-        rrset = node_rrset(table.slots[i].node, TYPE_NSEC3)
-        if rrset == NULL:
-            continue
-        rrset_record(table.slots[i].node, rrset, NULL, &record)
-        entry = &version.nsec3[version.nsec3_count]
-        entry.node = table.slots[i].node
-        if has_parameters(version, record.rdata, record.rdlength) and read_hash(entry.node, entry.hash):
-            version.nsec3_count += 1
-    qsort(version.nsec3, version.nsec3_count, sizeof(HashedNode), compare_hashed)
-    return 0
-
-
-cdef void denial_free(ZoneVersion *version) noexcept nogil:
-    free(version.nsec)
-    free(version.nsec3)
+cdef int change_entries(ZoneVersion *version, const IndexEdit *edit) noexcept nogil:
+    cdef OrderedNode entry
+    cdef int status = 0
+    if version.nsec.count:
+        if nsec_entry(version, edit.after, &entry):
+            status = chain_put(&version.nsec, entry.key, entry.node)
+        elif nsec_entry(version, edit.before, &entry):
+            status = chain_remove(&version.nsec, entry.key, entry.node.name)
+    if version.hashed and status == 0:
+        if nsec3_entry(version, edit.after, &entry):
+            status = chain_put(&version.nsec3, entry.key, entry.node)
+        elif nsec3_entry(version, edit.before, &entry):
+            status = chain_remove(&version.nsec3, entry.key, entry.node.name)
+    return status

@@ -60,7 +60,10 @@ class Index:
 
     @property
     def statistics(self) -> dict[str, int]:
-        """``names`` with records, ``nodes`` (empty non-terminals included), ``records``, ``bytes`` in use, ``pending`` bytes to be freed."""
+        """``names`` with records, ``nodes`` (empty non-terminals included), ``records``, ``bytes`` in use, ``pending`` bytes to be freed.
+
+        ``work`` is the number of slots and records that writers have looked at or copied since the index was made.
+        """
 
 class Snapshot:
     """The records at one point of time. Iteration gives owner in wire form, type, TTL in seconds, rdata."""

@@ -4,10 +4,12 @@ from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.system.atomic cimport atomic_add32, atomic_load_pointer, atomic_peek8, atomic_peek32
 from fastdns.system.memory cimport fetch_line
-from fastdns.index.nodes cimport (INDEX_OK, INDEX_OUTSIDE, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_CNAME, NODE_CUT, NODE_DNAME,
-                                  NODE_WILDCARD, IndexCore, IndexNode, IndexRecord, IndexTable, RRset, is_node, node_rrset, node_rrsets, rrset_record)
+from fastdns.index.nodes cimport (INDEX_BUSY, INDEX_OK, INDEX_OUTSIDE, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_CNAME, NODE_CUT, NODE_DNAME,
+                                  NODE_WILDCARD, IndexCore, IndexNode, IndexRecord, IndexTable, RRset, node_rrset, node_rrsets, rrset_record,
+                                  slot_node)
 from fastdns.index.publish cimport (index_begin, index_collect, index_end, index_holds, index_lock, index_put, index_release, index_swap, index_table,
-                                    index_table_free, index_table_put, index_unlock, node_release)
+                                    index_table_put, index_unlock)
+from fastdns.index.table cimport node_release, table_free
 from fastdns._wire cimport NAME_MAX, TYPE_ANY, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_NS, Name, octets_equal, wire_name_hash, wire_read_name
 from functools import partial
 from weakref import WeakSet
@@ -29,8 +31,10 @@ cdef inline IndexNode *probe(const IndexTable *table, uint32_t hash, const uint8
         node = <IndexNode *>atomic_load_pointer(<void **>&table.slots[i].node)
         if node == NULL:
             return NULL
-        if atomic_peek32(&table.slots[i].hash) == hash and is_node(node) and node.length == length and octets_equal(node.name, lower, length):
-            return node
+        if atomic_peek32(&table.slots[i].hash) == hash:
+            node = slot_node(table, node)
+            if node != NULL and node.length == length and octets_equal(node.name, lower, length):
+                return node
         i += 1
         if i == table.capacity:
             i = 0
@@ -47,15 +51,17 @@ cdef void table_fetch_slot(const IndexTable *table, const Name *name) noexcept n
 
 cdef bint table_fetch_node(const IndexTable *table, const Name *name) noexcept nogil:
     cdef uint32_t hash = prefetch_hash(table, name), i = first_slot(table, hash)
-    cdef const IndexNode *node
+    cdef IndexNode *node
     while True:
-        node = <const IndexNode *>atomic_load_pointer(<void **>&table.slots[i].node)
+        node = <IndexNode *>atomic_load_pointer(<void **>&table.slots[i].node)
         if node == NULL:
             return False
-        if atomic_peek32(&table.slots[i].hash) == hash and is_node(node):
-            fetch_line(node)
-            fetch_line(<const uint8_t *>node + 64)
-            return True
+        if atomic_peek32(&table.slots[i].hash) == hash:
+            node = slot_node(table, node)
+            if node != NULL:
+                fetch_line(node)
+                fetch_line(<const uint8_t *>node + 64)
+                return True
         i += 1
         if i == table.capacity:
             i = 0
@@ -207,9 +213,10 @@ cdef IndexSnapshot *index_snapshot(IndexCore *index, bint sorted) noexcept nogil
     snapshot = <IndexSnapshot *>malloc(sizeof(IndexSnapshot) + <uint64_t>table.names * sizeof(void *))
     if snapshot != NULL:
         snapshot.count = 0
+        table.work += table.capacity
         for i in range(table.capacity):
-            node = table.slots[i].node
-            if is_node(node) and node.rrsets:
+            node = slot_node(table, table.slots[i].node)
+            if node != NULL and node.rrsets:
                 atomic_add32(&node.refs, 1)
                 snapshot.nodes[snapshot.count] = node
                 snapshot.count += 1
@@ -232,7 +239,7 @@ cdef object indexes = WeakSet()
 
 
 def totals():
-    found = dict.fromkeys(("names", "nodes", "records", "bytes", "pending"), 0)
+    found = dict.fromkeys(("names", "nodes", "records", "bytes", "pending", "work"), 0)
     for index in list(indexes):
         for key, value in index.statistics.items():
             found[key] += value
@@ -346,6 +353,8 @@ cdef class Index:
                     index_release(self.core)
         finally:
             free(drafts)
+        if status == INDEX_BUSY:
+            raise RuntimeError("a worker does not end its batch")
         if status == INDEX_OUTSIDE:
             raise ValueError(f"{name_text((<const char *>owner.wire)[:owner.length])} is not in {self.origin}")
         if status == INDEX_TYPES:
@@ -382,7 +391,7 @@ cdef class Index:
             for name, records in names:
                 self._publish(&table, name, records)
         except BaseException:
-            index_table_free(table)
+            table_free(table)
             raise
         with nogil:
             index_lock(self.core)
@@ -444,7 +453,8 @@ cdef class Index:
         with nogil:
             index_lock(self.core)
         table = self.core.table
-        found = {"names": table.names, "nodes": table.live, "records": table.records, "bytes": table.bytes, "pending": self.core.pending}
+        found = {"names": table.names, "nodes": table.live, "records": table.records, "bytes": table.bytes,
+                 "pending": self.core.pending, "work": table.work}
         index_release(self.core)
         return found
 

@@ -18,12 +18,16 @@ cdef enum:                      # results of the functions that put records
     INDEX_OUTSIDE = -2          # not at or below the origin
     INDEX_TYPES = -3            # more than INDEX_TYPES_MAX types at one name
     INDEX_RECORDS = -4          # more than 65,535 records of one type
+    INDEX_BUSY = -5             # a worker has not ended its batch since the change before
 
 cdef enum:
     INDEX_TYPES_MAX = 100
     ENTRY_HEAD = 6              # octets of a record before its rdata: TTL and rdlength, in host byte order
     RETIRED_BLOCKS = 250        # blocks that share one mark
     NODE_HEAD = 13              # octets of a node before its name
+    SLOT_REMOVED = 1            # IndexSlot.node: the name was removed, a probe continues
+    SLOT_CHANGING = 2           # added to IndexSlot.node: it is the address of an IndexChange
+    SLOT_MARKS = 3
 
 cdef struct RRset:
     uint16_t type
@@ -39,12 +43,30 @@ cdef struct IndexNode:
     uint8_t length              # of the name
     uint8_t name[3]             # `length` octets in lower case; behind them, aligned to 4, RRset[rrsets]
 
+cdef struct IndexTable
+
 cdef struct IndexSlot:
     uint32_t hash
     uint32_t unused
-    IndexNode *node             # NULL: free, ends a probe; (IndexNode *)1: removed, the probe continues
+    IndexNode *node             # atomic. NULL: free, ends a probe; SLOT_REMOVED; with SLOT_CHANGING: an IndexChange
 
-cdef struct IndexTable:
+cdef struct IndexChange:        # what a slot holds between two versions that share their slots (index/edits.pxd)
+    uint64_t version            # the first version that has `after`
+    IndexNode *before           # NULL: the name does not exist
+    IndexNode *after
+    IndexSlot *slot             # NULL: the versions have slots of their own
+    IndexNode *covered          # the parent, whose NODE_WILDCARD ends with `before`
+
+cdef struct IndexChanges:       # all changes from one version to the next, until no reader has the old one
+    IndexTable *before
+    IndexTable *after
+    uint64_t bytes
+    uint32_t count
+    IndexChange items[1]
+
+cdef struct IndexTable:         # a version of the index. Versions that follow each other may share their slots
+    uint64_t version
+    IndexSlot *slots
     uint32_t capacity           # slots
     uint32_t live               # nodes, empty non-terminals included
     uint32_t used               # slots that are not free
@@ -58,7 +80,7 @@ cdef struct IndexTable:
     uint64_t bytes              # of nodes and table, as malloc rounds them
     void *attachment            # owned: data of this version, the ZoneVersion of index/zone.pxd; freed with the table
     void (*attachment_free)(void *attachment) noexcept nogil
-    IndexSlot slots[1]
+    uint64_t work               # slots and records that writers have looked at or copied since the index was made
 
 cdef struct Retired:            # unlinked blocks that wait for their grace period
     Retired *next
@@ -75,6 +97,8 @@ cdef struct IndexCore:          # valid as long as its Index
     Retired *oldest             # list of those with a mark
     Retired *newest
     uint32_t sealed             # length of that list
+    IndexChanges *changing      # the last change of many names, while readers may have the version before it
+    uint64_t puts               # calls of index_put
     uint64_t pending            # octets unlinked and not yet freed
     void *mutex                 # held by the writer
 
@@ -84,9 +108,15 @@ cdef struct IndexRecord:        # a record that a writer puts; the index copies 
     uint16_t type
     uint16_t rdlength
 
-cdef inline bint is_node(const IndexNode *node) noexcept nogil:
-    """Whether a slot's pointer is a node, neither free nor removed."""
-    return <uintptr_t>node > 1
+cdef inline IndexNode *slot_node(const IndexTable *table, IndexNode *held) noexcept nogil:
+    """The node that a slot, which holds a pointer or mark, has in a version of the table; NULL: none."""
+    cdef const IndexChange *change
+    if not <uintptr_t>held & SLOT_MARKS:
+        return held
+    if <uintptr_t>held == SLOT_REMOVED:
+        return NULL
+    change = <const IndexChange *>(<uintptr_t>held - SLOT_CHANGING)
+    return change.after if table.version >= change.version else change.before
 
 cdef inline const RRset *node_rrsets(const IndexNode *node) noexcept nogil:
     """The array of the node's RRsets; node.rrsets is its length."""

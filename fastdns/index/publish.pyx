@@ -1,14 +1,15 @@
 """The writing side of the record index. The contract is in index/publish.pxd; index/index.pxd states what readers rely on."""
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp
 from posix.unistd cimport usleep
-from fastdns.system.atomic cimport atomic_add32, atomic_poke8, atomic_poke32, atomic_store_pointer
+from fastdns.system.atomic cimport atomic_poke8, atomic_poke32, atomic_store_pointer
 from fastdns.system.epoch cimport epoch_passed, epoch_mark
-from fastdns.index.nodes cimport (ENTRY_HEAD, INDEX_MEMORY, INDEX_OK, INDEX_OUTSIDE, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_APEX,
-                                  NODE_CNAME, NODE_CUT, NODE_DNAME, NODE_HASHED, NODE_HEAD, NODE_WILDCARD, RETIRED_BLOCKS, IndexCore, IndexNode,
-                                  IndexRecord, IndexSlot, IndexTable, Retired, RRset, is_node, node_rrsets, rrset_record)
-from fastdns._wire cimport TYPE_CNAME, TYPE_DNAME, TYPE_NS, TYPE_NSEC3, TYPE_RRSIG, Name
+from fastdns.index.nodes cimport (INDEX_BUSY, INDEX_MEMORY, INDEX_OK, INDEX_OUTSIDE, NODE_APEX, NODE_WILDCARD, RETIRED_BLOCKS, SLOT_REMOVED, IndexChange,
+                                  IndexChanges, IndexCore, IndexNode, IndexRecord, IndexSlot, IndexTable, Retired)
+from fastdns.index.table cimport (LEAST_SLOTS, TABLE_BYTES, changes_bytes, node_bytes, node_make, node_release, slots_bytes, table_copy, table_count_node,
+                                  table_find_slot, table_free, table_grow, table_is_full, table_make, table_shell_free)
+from fastdns._wire cimport Name
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_mutex_t:
@@ -20,72 +21,17 @@ cdef extern from "<pthread.h>" nogil:
 
 cdef enum:
     RETIRED_SEALED = 64         # lists of retired blocks up to which a writer does not wait for readers
-    LEAST_SLOTS = 8
+    CHANGE_WAIT = 1000          # milliseconds that a change waits for the readers of the version before the last one
     END_WAIT = 10000            # milliseconds that index_end waits for readers
 
 cdef enum:                      # kind of a retired block, in the low bits of its pointer
     RETIRED_NODE = 0
-    RETIRED_TABLE = 1           # a table without its nodes
+    RETIRED_BLOCK = 1           # memory that refers to nothing that is freed with it
     RETIRED_ZONE = 2            # a table and all its nodes
+    RETIRED_CHANGES = 3         # an IndexChanges, and the version before it
 
 
 # ---- memory ----
-
-cdef inline uint64_t rounded(uint64_t size) noexcept nogil:
-    """Octets that malloc uses for a block of this size."""
-    return (size + 8 + 15) & ~<uint64_t>15
-
-
-cdef uint64_t node_bytes(const IndexNode *node) noexcept nogil:
-    cdef const RRset *rrset = node_rrsets(node)
-    cdef uint64_t end = <uint64_t>(<const uint8_t *>(rrset + node.rrsets) - <const uint8_t *>node)
-    cdef const uint8_t *entry = NULL
-    cdef IndexRecord record
-    cdef uint32_t _i
-    if node.rrsets:
-        rrset += node.rrsets - 1
-        for _i in range(rrset.count):
-            entry = rrset_record(node, rrset, entry, &record)
-            end = <uint64_t>(entry - <const uint8_t *>node) + ENTRY_HEAD + record.rdlength
-    return rounded(end)
-
-
-cdef inline uint64_t table_bytes(uint32_t capacity) noexcept nogil:
-    return rounded(sizeof(IndexTable) + <uint64_t>capacity * sizeof(IndexSlot))
-
-
-cdef uint64_t node_records(const IndexNode *node) noexcept nogil:
-    cdef const RRset *rrset = node_rrsets(node)
-    cdef uint64_t n = 0
-    cdef uint32_t i
-    for i in range(node.rrsets):
-        n += rrset[i].count
-    return n
-
-
-cdef void node_release(IndexNode *node) noexcept nogil:
-    if atomic_add32(&node.refs, <uint32_t>-1) == 0:
-        free(node)
-
-
-cdef IndexTable *make_table(uint32_t capacity) noexcept nogil:
-    cdef IndexTable *table = <IndexTable *>calloc(1, sizeof(IndexTable) + <uint64_t>capacity * sizeof(IndexSlot))
-    if table != NULL:
-        table.capacity = capacity
-        table.bytes = table_bytes(capacity)
-        table.cut_least = 255
-    return table
-
-
-cdef void index_table_free(IndexTable *table) noexcept nogil:
-    cdef uint32_t i
-    for i in range(table.capacity):
-        if is_node(table.slots[i].node):
-            node_release(table.slots[i].node)
-    if table.attachment != NULL:
-        table.attachment_free(table.attachment)
-    free(table)
-
 
 cdef void retire(IndexCore *index, void *block, uintptr_t kind, uint64_t size) noexcept nogil:
     """Records an unlinked block, which is freed after its grace period. If there is no memory for the entry, the block is leaked."""
@@ -121,17 +67,39 @@ cdef void seal(IndexCore *index) noexcept nogil:
         collect_within(index, 1000)
 
 
-cdef void free_blocks(Retired *batch) noexcept nogil:
+cdef void settle(IndexCore *index, IndexChanges *changes) noexcept nogil:
+    """Gives the slots their nodes, and frees what only the version before had. No reader has that version any more."""
+    cdef IndexChange *change
+    cdef uint32_t i
+    for i in range(changes.count):
+        change = &changes.items[i]
+        if change.slot != NULL:
+            atomic_store_pointer(<void **>&change.slot.node, change.after if change.after != NULL else <IndexNode *>SLOT_REMOVED)
+        if change.covered != NULL:
+            atomic_poke8(&change.covered.flags, change.covered.flags & ~<uint8_t>NODE_WILDCARD)
+        if change.before != NULL:
+            node_release(change.before)
+    if changes.before.slots != changes.after.slots:
+        free(changes.before.slots)
+    table_shell_free(changes.before)
+    index.changing = NULL
+    # Readers of the version that is served may have found the address of a change in a slot.
+    retire(index, changes, RETIRED_BLOCK, changes_bytes(changes.count))
+
+
+cdef void free_blocks(IndexCore *index, Retired *batch) noexcept nogil:
     cdef uint32_t i
     cdef void *block
     for i in range(batch.count):
         block = <void *>(batch.blocks[i] & ~<uintptr_t>3)
         if batch.blocks[i] & 3 == RETIRED_NODE:
             node_release(<IndexNode *>block)
-        elif batch.blocks[i] & 3 == RETIRED_TABLE:
+        elif batch.blocks[i] & 3 == RETIRED_BLOCK:
             free(block)
+        elif batch.blocks[i] & 3 == RETIRED_ZONE:
+            table_free(<IndexTable *>block)
         else:
-            index_table_free(<IndexTable *>block)
+            settle(index, <IndexChanges *>block)
     free(batch)
 
 
@@ -144,7 +112,9 @@ cdef uint64_t index_collect(IndexCore *index) noexcept nogil:
             index.newest = NULL
         index.sealed -= 1
         index.pending -= batch.bytes
-        free_blocks(batch)
+        free_blocks(index, batch)
+        if index.filling != NULL:
+            seal(index)         # what was unlinked just now
     return index.pending
 
 
@@ -173,166 +143,27 @@ cdef void index_release(IndexCore *index) noexcept nogil:
     pthread_mutex_unlock(<pthread_mutex_t *>index.mutex)
 
 
-cdef int group(const IndexRecord *records, uint32_t count, RRset *rrsets, uint64_t *size) noexcept nogil:
-    """Groups the records by type into RRsets, in the order in which the types first occur; returns the octets of all entries."""
-    cdef int types = 0, t
-    cdef uint32_t i
-    size[0] = 0
-    for i in range(count):
-        for t in range(types):
-            if rrsets[t].type == records[i].type:
-                break
-        else:
-            t = types
-            if types == INDEX_TYPES_MAX:
-                return INDEX_TYPES
-            types += 1
-            rrsets[t].type = records[i].type
-            rrsets[t].count = 0
-            rrsets[t].offset = 0
-        if rrsets[t].count == 0xFFFF:
-            return INDEX_RECORDS
-        rrsets[t].count += 1
-        rrsets[t].offset += ENTRY_HEAD + records[i].rdlength        # the RRset's size for now; its offset is set below
-        size[0] += ENTRY_HEAD + records[i].rdlength
-    return types
-
-
-cdef int make_node(const IndexCore *index, const uint8_t *lower, uint32_t length, uint32_t labels, const IndexRecord *records, uint32_t count,
-                   IndexNode **out) noexcept nogil:
-    """Allocates and fills a node. NULL: out of memory."""
-    cdef RRset found[INDEX_TYPES_MAX]
-    cdef uint32_t fill[INDEX_TYPES_MAX]
-    cdef RRset *rrsets
-    cdef uint64_t size
-    cdef uint32_t i, at, head
-    cdef int t, types = group(records, count, found, &size)
-    cdef IndexNode *node
-    cdef uint8_t *base
-    cdef bint nsec3 = False, plain = False
-    if types < 0:
-        return types
-    head = ((NODE_HEAD + length + 3) & ~<uint32_t>3) + <uint32_t>types * <uint32_t>sizeof(RRset)
-    size += head
-    if size < sizeof(IndexNode):
-        size = sizeof(IndexNode)
-    if size > 0x7FFFFFFF:
-        return INDEX_MEMORY
-    node = <IndexNode *>malloc(size)
-    if node == NULL:
-        return INDEX_MEMORY
-    base = <uint8_t *>node
-    node.refs = 1
-    node.children = 0
-    node.rrsets = <uint16_t>types
-    node.flags = 0
-    node.labels = <uint8_t>labels
-    node.length = <uint8_t>length
-    memcpy(base + NODE_HEAD, lower, length)
-    at = head
-    rrsets = <RRset *>node_rrsets(node)
-    for t in range(types):
-        rrsets[t].type = found[t].type
-        rrsets[t].count = found[t].count
-        rrsets[t].offset = at
-        fill[t] = at
-        at += found[t].offset
-        if found[t].type == TYPE_CNAME:
-            node.flags |= NODE_CNAME
-        elif found[t].type == TYPE_DNAME:
-            node.flags |= NODE_DNAME
-        elif found[t].type == TYPE_NS and labels > index.origin.labels and not index.flat:
-            node.flags |= NODE_CUT
-        if found[t].type == TYPE_NSEC3:
-            nsec3 = True
-        elif found[t].type != TYPE_RRSIG:
-            plain = True
-    if nsec3 and not plain:
-        node.flags |= NODE_HASHED
-    if labels == index.origin.labels:
-        node.flags |= NODE_APEX
-    for i in range(count):
-        t = 0
-        while rrsets[t].type != records[i].type:
-            t += 1
-        memcpy(base + fill[t], &records[i].ttl, 4)
-        memcpy(base + fill[t] + 4, &records[i].rdlength, 2)
-        memcpy(base + fill[t] + ENTRY_HEAD, records[i].rdata, records[i].rdlength)
-        fill[t] += ENTRY_HEAD + records[i].rdlength
-    out[0] = node
-    return INDEX_OK
-
-
-cdef void count_node(IndexTable *table, const IndexNode *node, int sign) noexcept nogil:
-    table.bytes += <uint64_t>(<int64_t>node_bytes(node) * sign)
-    table.records += <uint64_t>(<int64_t>node_records(node) * sign)
-    table.live += sign
-    if node.rrsets:
-        table.names += sign
-    if node.flags & (NODE_CUT | NODE_DNAME):
-        if node.labels < table.cut_least:
-            atomic_poke8(&table.cut_least, node.labels)
-        if node.labels > table.cut_most:
-            atomic_poke8(&table.cut_most, node.labels)
-        atomic_poke32(&table.cuts, table.cuts + sign)
-    if node.labels > table.most_labels:
-        atomic_poke8(&table.most_labels, node.labels)
-
-
-cdef IndexSlot *find_slot(IndexTable *table, uint32_t hash, const uint8_t *lower, uint32_t length, bint *found) noexcept nogil:
-    """The name's slot, or the free slot where it can be put."""
-    cdef uint32_t i = <uint32_t>((<uint64_t>hash * table.capacity) >> 32)
-    cdef IndexSlot *slot
-    cdef IndexSlot *vacant = NULL
-    while True:
-        slot = &table.slots[i]
-        if slot.node == NULL:
-            found[0] = False
-            return vacant if vacant != NULL else slot
-        if slot.node == <IndexNode *>1:
-            if vacant == NULL:
-                vacant = slot
-        elif slot.hash == hash and slot.node.length == length and memcmp(slot.node.name, lower, length) == 0:
-            found[0] = True
-            return slot
-        i += 1
-        if i == table.capacity:
-            i = 0
-
-
 cdef int make_room(IndexCore *index, IndexTable **at) noexcept nogil:
-    """Makes a slot available for one more name: a table over three quarters full is copied, without removed slots, so that it is half full."""
+    """Makes a slot available for one more name: the slots of a table over three quarters full are copied, without removed ones, into twice as many."""
     cdef IndexTable *table = at[0]
     cdef IndexTable *larger
-    cdef uint32_t i, j, capacity
-    if <uint64_t>(table.used + 1) * 4 <= <uint64_t>table.capacity * 3:
+    cdef IndexSlot *slots = table.slots
+    cdef uint32_t capacity = table.capacity
+    if not table_is_full(table, 1):
         return INDEX_OK
-    if table.live >= 0x7FFFFFF0:
+    if not table.shared:
+        if table_grow(table, 0) < 0:
+            return INDEX_MEMORY
+        free(slots)
+        return INDEX_OK
+    larger = table_copy(table)
+    if larger == NULL or table_grow(larger, 0) < 0:
+        free(larger)
         return INDEX_MEMORY
-    capacity = table.live * 2 + LEAST_SLOTS
-    larger = <IndexTable *>calloc(1, sizeof(IndexTable) + <uint64_t>capacity * sizeof(IndexSlot))
-    if larger == NULL:
-        return INDEX_MEMORY
-    memcpy(larger, table, sizeof(IndexTable) - sizeof(IndexSlot))
-    larger.capacity = capacity
-    larger.used = table.live
-    larger.bytes = table.bytes - table_bytes(table.capacity) + table_bytes(capacity)
-    for i in range(table.capacity):
-        if not is_node(table.slots[i].node):
-            continue
-        j = <uint32_t>((<uint64_t>table.slots[i].hash * capacity) >> 32)
-        while larger.slots[j].node != NULL:
-            j += 1
-            if j == capacity:
-                j = 0
-        larger.slots[j].hash = table.slots[i].hash
-        larger.slots[j].node = table.slots[i].node
+    atomic_store_pointer(<void **>&index.table, larger)
+    retire(index, slots, RETIRED_BLOCK, slots_bytes(capacity))
+    retire(index, table, RETIRED_BLOCK, TABLE_BYTES)
     at[0] = larger
-    if table.shared:
-        atomic_store_pointer(<void **>&index.table, larger)
-        retire(index, table, RETIRED_TABLE, table_bytes(table.capacity))
-    else:
-        free(table)
     return INDEX_OK
 
 
@@ -343,11 +174,11 @@ cdef void replace_node(IndexCore *index, IndexTable *table, IndexSlot *slot, Ind
     if node != NULL:
         node.children = old.children
         node.flags |= old.flags & NODE_WILDCARD
-        count_node(table, node, 1)
+        table_count_node(table, node, 1)
         atomic_store_pointer(<void **>&slot.node, node)
     else:
-        atomic_store_pointer(<void **>&slot.node, <IndexNode *>1)
-    count_node(table, old, -1)
+        atomic_store_pointer(<void **>&slot.node, <IndexNode *>SLOT_REMOVED)
+    table_count_node(table, old, -1)
     if table.shared:
         retire(index, old, RETIRED_NODE, size)
     else:
@@ -362,16 +193,17 @@ cdef int insert(IndexCore *index, IndexTable **at, const uint8_t *lower, uint32_
     cdef bint found
     cdef int status = make_room(index, at)
     if status == INDEX_OK:
-        status = make_node(index, lower, length, labels, records, count, &node)
+        status = node_make(index, lower, length, labels, records, count, &node)
     if status != INDEX_OK:
         return status
-    slot = find_slot(at[0], hash, lower, length, &found)
+    at[0].work += count
+    slot = table_find_slot(at[0], hash, lower, length, &found)
     if found:
         replace_node(index, at[0], slot, node)
         return 0
     if slot.node == NULL:
         at[0].used += 1
-    count_node(at[0], node, 1)
+    table_count_node(at[0], node, 1)
     atomic_poke32(&slot.hash, hash)
     atomic_store_pointer(<void **>&slot.node, node)
     return 1
@@ -385,13 +217,13 @@ cdef int link_ancestors(IndexCore *index, IndexTable **at, const Name *name) noe
     cdef int status
     while made and name.labels - label >= index.origin.labels and label <= name.labels:
         offset = name.offset[label]
-        slot = find_slot(at[0], name.hash[label], name.lower + offset, name.length - offset, &found)
+        slot = table_find_slot(at[0], name.hash[label], name.lower + offset, name.length - offset, &found)
         made = not found
         if made:
             status = insert(index, at, name.lower + offset, name.length - offset, name.labels - label, name.hash[label], NULL, 0)
             if status < 0:
                 return status
-            slot = find_slot(at[0], name.hash[label], name.lower + offset, name.length - offset, &found)
+            slot = table_find_slot(at[0], name.hash[label], name.lower + offset, name.length - offset, &found)
         slot.node.children += 1
         if name.lower[name.offset[label - 1]] == 1 and name.lower[name.offset[label - 1] + 1] == c'*':
             atomic_poke8(&slot.node.flags, slot.node.flags | NODE_WILDCARD)
@@ -404,7 +236,7 @@ cdef int remove(IndexCore *index, IndexTable **at, const Name *name) noexcept no
     cdef uint32_t label = 0, offset
     cdef bint found
     cdef IndexTable *table = at[0]
-    cdef IndexSlot *slot = find_slot(table, name.hash[0], name.lower, name.length, &found)
+    cdef IndexSlot *slot = table_find_slot(table, name.hash[0], name.lower, name.length, &found)
     cdef IndexNode *node
     cdef int status
     if not found or slot.node.rrsets == 0:
@@ -418,7 +250,7 @@ cdef int remove(IndexCore *index, IndexTable **at, const Name *name) noexcept no
     while label < name.labels:
         label += 1
         offset = name.offset[label]
-        slot = find_slot(table, name.hash[label], name.lower + offset, name.length - offset, &found)
+        slot = table_find_slot(table, name.hash[label], name.lower + offset, name.length - offset, &found)
         if not found:
             break
         node = slot.node
@@ -444,16 +276,20 @@ cdef int index_table_put(IndexCore *index, IndexTable **table, const Name *name,
 
 
 cdef int index_put(IndexCore *index, const Name *name, const IndexRecord *records, uint32_t count) noexcept nogil:
-    cdef IndexTable *table = index.table
+    cdef IndexTable *table
+    if not index_settled(index):
+        return INDEX_BUSY
+    index.puts += 1
+    table = index.table
     return index_table_put(index, &table, name, records, count)
 
 
 cdef IndexTable *index_table(const IndexCore *index) noexcept nogil:
-    cdef IndexTable *table = make_table(LEAST_SLOTS)
+    cdef IndexTable *table = table_make(LEAST_SLOTS)
     if table == NULL or index.flat:
         return table
     if insert(<IndexCore *>index, &table, index.origin.lower, index.origin.length, index.origin.labels, index.origin.hash[0], NULL, 0) < 0:
-        index_table_free(table)
+        table_free(table)
         return NULL
     return table
 
@@ -461,9 +297,24 @@ cdef IndexTable *index_table(const IndexCore *index) noexcept nogil:
 cdef void index_swap(IndexCore *index, IndexTable *table) noexcept nogil:
     cdef IndexTable *old = index.table
     table.shared = 1
+    table.version = old.version + 1
+    table.work += old.work
     atomic_store_pointer(<void **>&index.table, table)
-    if old != NULL:
-        retire(index, old, RETIRED_ZONE, old.bytes)
+    retire(index, old, RETIRED_ZONE, old.bytes)
+
+
+cdef bint index_settled(IndexCore *index) noexcept nogil:
+    if index.changing != NULL:
+        collect_within(index, CHANGE_WAIT)
+    return index.changing == NULL
+
+
+cdef void index_change(IndexCore *index, IndexChanges *changes) noexcept nogil:
+    changes.after.shared = 1
+    index.changing = changes
+    atomic_store_pointer(<void **>&index.table, changes.after)
+    retire(index, changes, RETIRED_CHANGES, changes.bytes)
+
 
 cdef bint index_holds(const IndexCore *index, const Name *name) noexcept nogil:
     """Whether the name is at or below the origin."""
@@ -493,7 +344,7 @@ cdef void index_end(IndexCore *index) noexcept nogil:
         collect_within(index, END_WAIT)
         if index.pending:
             return          # a worker hangs: the memory that it may be reading is leaked
-        index_table_free(index.table)
+        table_free(index.table)
     if index.mutex != NULL:
         pthread_mutex_destroy(<pthread_mutex_t *>index.mutex)
         free(index.mutex)

@@ -1,5 +1,6 @@
 """A version of a zone: its apex, serial and chains of denial. It is the attachment of the table with the records, and constant."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from fastdns.index.chain cimport Chain
 from fastdns.index.nodes cimport IndexNode, IndexTable, RRset
 
 cdef enum:                      # results of building a version; INDEX_TYPES, INDEX_RECORDS and INDEX_MEMORY too
@@ -9,17 +10,14 @@ cdef enum:                      # results of building a version; INDEX_TYPES, IN
     ZONE_BAD_RDATA = -23        # a name in the rdata is truncated
     ZONE_ITERATIONS = -22       # the NSEC3 chain has more than NSEC3_ITERATIONS iterations
     ZONE_NO_SHA1 = -24          # there is an NSEC3 chain, and libcrypto does not offer SHA-1
+    ZONE_ABSENT = -25           # a difference deletes a record that the zone does not have
+    ZONE_PRESENT = -26          # a difference adds a record that the zone has
+    ZONE_DENIAL = -27           # a difference begins, ends or replaces a chain of denial
+    ZONE_OUTDATED = -28         # a difference from a version that is not served
+    ZONE_STRAY_SOA = -29        # a difference has an SOA of another name than the origin
 
 cdef enum:
     NSEC3_ITERATIONS = 500      # most additional iterations of a chain that is served (RFC 9276 3.1 recommends 0)
-
-cdef struct OrderedNode:        # element of a sorted array
-    uint64_t key                # first octets of the labels below the origin, rightmost label first: compared before the names (RFC 4034 6.1)
-    const IndexNode *node
-
-cdef struct HashedNode:         # element of a sorted array
-    uint8_t hash[20]
-    const IndexNode *node
 
 cdef struct ZoneVersion:        # IndexTable.attachment of the table that it describes; constant once it is published
     const IndexNode *apex
@@ -29,10 +27,9 @@ cdef struct ZoneVersion:        # IndexTable.attachment of the table that it des
     uint8_t bare                # the apex has only SOA, NS and their signatures: CoreDNS's tree does not contain it then
     uint8_t alone               # the zone has no other names
     uint8_t apex_signed         # the apex has RRSIGs
-    uint32_t nsec_count         # names with an NSEC record, in canonical order
-    OrderedNode *nsec
-    uint32_t nsec3_count        # names with an NSEC3 record of the zone's parameters, by hash
-    HashedNode *nsec3
+    uint8_t hashed              # the zone has an NSEC3 chain
+    Chain nsec                  # names with an NSEC record, in canonical order
+    Chain nsec3                 # names with an NSEC3 record of the zone's parameters, by hash
     uint16_t iterations
     uint8_t salt_length
     uint8_t salt[255]
@@ -40,3 +37,8 @@ cdef struct ZoneVersion:        # IndexTable.attachment of the table that it des
 cdef inline const ZoneVersion *zone_version(const IndexTable *table) noexcept nogil:
     """The version that the table holds; NULL: no version is loaded, queries get SERVFAIL."""
     return <const ZoneVersion *>table.attachment
+
+# Makes a version of a table whose apex is this node, without its chains of denial (index/denial.pxd). NULL: out of memory.
+cdef ZoneVersion *version_make(const IndexTable *table, const IndexNode *apex) noexcept nogil
+# Frees a version. For IndexTable.attachment_free.
+cdef void version_free(void *version) noexcept nogil

@@ -6,12 +6,13 @@
     zone_publish(&zone.state, builder)              # workers read the new version from here on
     zone_builder_free(builder)                      # always; frees a version that was not published
 
-From Python: `Zone.draft()`, `ZoneDraft.add`/`read`, `Zone.publish(draft)`.
+From Python: `Zone.draft()`, `ZoneDraft.add`/`read`, `Zone.publish(draft)`. index/change.pxd makes a version of a few differences.
 """
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.system.atomic cimport atomic_load_pointer
+from fastdns.index.group cimport Group
 from fastdns.index.index cimport Index
-from fastdns.index.nodes cimport IndexCore, IndexRecord, IndexTable
+from fastdns.index.nodes cimport IndexCore, IndexTable
 from fastdns.index.version cimport ZoneVersion
 from fastdns._wire cimport Name, NAME_MAX, octets_equal
 from fastdns.zonefile.parser cimport ZoneRecord
@@ -22,14 +23,6 @@ cdef struct ZoneState:          # the part of a Zone that workers read
     uint32_t label              # the zone's label number in *prometheus*; 0: none. Set before the zone enters a ZoneSet
 
 # ---- building ----
-
-cdef struct Group:              # records of one name
-    IndexRecord *records        # rdata is an offset into octets until the group is put into the table
-    uint32_t count
-    uint32_t capacity
-    uint8_t *octets
-    uint64_t used               # octets
-    uint64_t size               # octets allocated
 
 cdef struct DeferredRecords:    # further records of a name whose first group is in the table already; zone_finish adds them
     uint32_t hash               # of the name
@@ -68,6 +61,9 @@ cdef int zone_finish(ZoneBuilder *builder) noexcept nogil
 # Replaces the zone's table by the builder's. Waits for the readers of the former one for up to a second.
 cdef void zone_publish(ZoneState *zone, ZoneBuilder *builder) noexcept nogil
 cdef void zone_builder_free(ZoneBuilder *builder) noexcept nogil
+
+# The exception for a status below 0; at is the owner that it is about, or has length 0.
+cdef object zone_failure(int status, const Name *at, origin)
 
 cdef class ZoneDraft:
     cdef ZoneBuilder *builder

@@ -3,15 +3,17 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy
 from fastdns.system.atomic cimport atomic_peek8, atomic_poke8, atomic_store_pointer
-from fastdns.index.denial cimport denial_build, denial_free
+from fastdns.index.denial cimport denial_build
 from fastdns.system.epoch cimport EpochMark, epoch_passed, epoch_mark
+from fastdns.index.group cimport Group, group_add, group_clear, group_free, group_read, group_seal
 from fastdns.index.index cimport Index, table_exact
-from fastdns.index.nodes cimport (INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, IndexCore, IndexNode, IndexRecord, IndexTable,
-                                  RRset, node_rrset, node_rrsets, rrset_record)
-from fastdns.index.publish cimport index_holds, index_lock, index_release, index_swap, index_table, index_table_free, index_table_put, index_unlock
-from fastdns.index.version cimport (NSEC3_ITERATIONS, ZONE_BAD_RDATA, ZONE_ITERATIONS, ZONE_NO_SHA1, ZONE_NO_SOA, ZONE_OK, ZONE_UNCHANGED,
-                                    ZoneVersion, zone_version)
-from fastdns._wire cimport CLASS_IN, TYPE_NS, TYPE_RRSIG, TYPE_SOA, Name, load16, load32, wire_name_copy, wire_read_name
+from fastdns.index.nodes cimport INDEX_BUSY, INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, IndexCore, IndexNode, IndexTable
+from fastdns.index.publish cimport index_holds, index_lock, index_release, index_swap, index_table, index_table_put, index_unlock
+from fastdns.index.table cimport table_free
+from fastdns.index.version cimport (NSEC3_ITERATIONS, ZONE_ABSENT, ZONE_BAD_RDATA, ZONE_DENIAL, ZONE_ITERATIONS, ZONE_NO_SHA1, ZONE_NO_SOA,
+                                    ZONE_OK, ZONE_OUTDATED, ZONE_PRESENT, ZONE_STRAY_SOA, ZONE_UNCHANGED, ZoneVersion, version_free, version_make,
+                                    zone_version)
+from fastdns._wire cimport CLASS_IN, TYPE_RRSIG, TYPE_SOA, Name, load16, load32, wire_name_copy, wire_read_name
 
 from fastdns.zonefile.parser cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_end, zonefile_error, zonefile_read
 from fastdns.protocol.rrtypes cimport RR_ZONE_LOWER, rrtype_get, rrtype_lower, rrtype_names
@@ -25,74 +27,17 @@ cdef enum:
     SWAP_WAIT = 1000            # milliseconds that zone_publish waits for readers of the former version
 
 
-# ---- groups: the records of one name ----
-
-cdef int group_add(Group *group, uint16_t type, uint32_t ttl, const uint8_t *rdata, uint16_t rdlength) noexcept nogil:
-    cdef void *grown
-    cdef uint64_t size
-    cdef IndexRecord *record
-    if group.count == group.capacity:
-        grown = realloc(group.records, (<uint64_t>group.capacity * 2 + 16) * sizeof(IndexRecord))
-        if grown == NULL:
-            return INDEX_MEMORY
-        group.records = <IndexRecord *>grown
-        group.capacity = group.capacity * 2 + 16
-    if group.used + rdlength >= group.size:         # also for a first record without rdata: octets must not be NULL
-        size = group.size * 2 + rdlength + 1024
-        grown = realloc(group.octets, size)
-        if grown == NULL:
-            return INDEX_MEMORY
-        group.octets = <uint8_t *>grown
-        group.size = size
-    record = &group.records[group.count]
-    group.count += 1
-    record.rdata = <const uint8_t *>group.used
-    record.ttl = ttl
-    record.type = type
-    record.rdlength = rdlength
-    memcpy(group.octets + group.used, rdata, rdlength)
-    group.used += rdlength
-    return ZONE_OK
-
-
-cdef void group_clear(Group *group) noexcept nogil:
-    group.count = 0
-    group.used = 0
-
-
-cdef void group_free(Group *group) noexcept nogil:
-    free(group.records)
-    free(group.octets)
-
+# ---- groups ----
 
 cdef int group_put(ZoneBuilder *builder, Group *group, const Name *owner) noexcept nogil:
     """Puts the records of a group into the table."""
-    cdef uint32_t i
     cdef int status
-    for i in range(group.count):
-        group.records[i].rdata = group.octets + <uint64_t>group.records[i].rdata
+    group_seal(group)
     status = index_table_put(builder.index, &builder.table, owner, group.records, group.count)
     if status != INDEX_OK:
         wire_name_copy(&builder.at, owner.lower, owner.length)
     group_clear(group)
     return status
-
-
-cdef int group_read(Group *group, const IndexNode *node) noexcept nogil:
-    """Adds the records of a node to a group."""
-    cdef const RRset *rrset = node_rrsets(node)
-    cdef const uint8_t *entry
-    cdef IndexRecord record
-    cdef uint32_t i, _j
-    cdef int status
-    for i in range(node.rrsets):
-        entry = NULL
-        for _j in range(rrset[i].count):
-            entry = rrset_record(node, &rrset[i], entry, &record)
-            status = group_add(group, record.type, record.ttl, record.rdata, record.rdlength)
-            if status != ZONE_OK:
-                return status
-    return ZONE_OK
 
 
 # ---- adding records ----
@@ -270,49 +215,17 @@ cdef int put_apex(ZoneBuilder *builder) noexcept nogil:
     return group_put(builder, apex, &builder.index.origin)
 
 
-cdef bint is_bare(const IndexNode *apex) noexcept nogil:
-    cdef const RRset *rrset = node_rrsets(apex)
-    cdef const uint8_t *entry
-    cdef IndexRecord record
-    cdef uint32_t i, _j
-    for i in range(apex.rrsets):
-        if rrset[i].type == TYPE_RRSIG:
-            entry = NULL
-            for _j in range(rrset[i].count):
-                entry = rrset_record(apex, &rrset[i], entry, &record)
-                if load16(record.rdata) != TYPE_SOA and load16(record.rdata) != TYPE_NS:
-                    return False
-        elif rrset[i].type != TYPE_SOA and rrset[i].type != TYPE_NS:
-            return False
-    return True
-
-
 cdef int describe(ZoneBuilder *builder) noexcept nogil:
     """Builds the ZoneVersion: apex, SOA, NS, and the sorted NSEC and NSEC3 records."""
     cdef IndexTable *table = builder.table
     cdef const Name *origin = &builder.index.origin
-    cdef IndexRecord soa
-    cdef ZoneVersion *version = <ZoneVersion *>calloc(1, sizeof(ZoneVersion))
+    cdef ZoneVersion *version = version_make(table, table_exact(table, origin.lower, origin.length, origin.hash[0]))
     if version == NULL:
         return INDEX_MEMORY
     table.attachment = version
-    table.attachment_free = free_version
-    version.apex = table_exact(table, origin.lower, origin.length, origin.hash[0])
-    version.soa = node_rrset(version.apex, TYPE_SOA)
-    version.ns = node_rrset(version.apex, TYPE_NS)
-    rrset_record(version.apex, version.soa, NULL, &soa)
-    version.serial = load32(soa.rdata + soa.rdlength - 20)
-    version.bare = is_bare(version.apex)
-    version.alone = table.names == 1
-    version.apex_signed = node_rrset(version.apex, TYPE_RRSIG) != NULL
+    table.attachment_free = version_free
     builder.version = version
     return denial_build(version, table)
-
-
-cdef void free_version(void *attachment) noexcept nogil:
-    cdef ZoneVersion *version = <ZoneVersion *>attachment
-    denial_free(version)
-    free(version)
 
 
 cdef int zone_finish(ZoneBuilder *builder) noexcept nogil:
@@ -356,7 +269,7 @@ cdef ZoneBuilder *zone_builder(const ZoneState *zone) noexcept nogil:
 cdef void zone_builder_free(ZoneBuilder *builder) noexcept nogil:
     cdef uint32_t i
     if builder.table != NULL:
-        index_table_free(builder.table)
+        table_free(builder.table)
     for i in range(builder.deferred_count):
         free(builder.deferred[i])
     free(builder.deferred)
@@ -371,24 +284,37 @@ class ZoneError(ValueError):
     """The records do not form a zone."""
 
 
-cdef object failure(const ZoneBuilder *builder, int status, origin):
-    """The exception for a status below 0."""
-    at = name_text((<const char *>builder.at.wire)[:builder.at.length]) if builder.at.length else origin
+cdef dict REASONS = {
+    ZONE_ABSENT: "the differences delete what is not there",
+    ZONE_PRESENT: "the differences add what is there",
+    ZONE_DENIAL: "the differences replace the chain of NSEC or NSEC3 records",
+    ZONE_OUTDATED: "the differences are not from the version that is served",
+    ZONE_STRAY_SOA: "the differences have an SOA record of another name",
+    INDEX_BUSY: "a worker does not end its batch",
+}
+
+
+cdef object zone_failure(int status, const Name *at, origin):
+    where = name_text((<const char *>at.wire)[:at.length]) if at.length else origin
     if status == INDEX_MEMORY:
         return MemoryError()
     if status == ZONE_NO_SOA:
         return ZoneError(f"no SOA record for origin {origin}")
     if status == ZONE_BAD_RDATA:
-        return ZoneError(f"malformed rdata at {at}")
+        return ZoneError(f"malformed rdata at {where}")
     if status == INDEX_TYPES:
-        return ZoneError(f"more than {INDEX_TYPES_MAX} types at {at}")
+        return ZoneError(f"more than {INDEX_TYPES_MAX} types at {where}")
     if status == INDEX_RECORDS:
-        return ZoneError(f"more than 65535 records of one type at {at}")
+        return ZoneError(f"more than 65535 records of one type at {where}")
     if status == ZONE_ITERATIONS:
         return ZoneError(f"NSEC3 records of more than {NSEC3_ITERATIONS} iterations for origin {origin}")
     if status == ZONE_NO_SHA1:
         return ZoneError(f"NSEC3 records for origin {origin} need SHA-1, which libcrypto does not offer")
-    return ZoneError(f"cannot be served (status {status})")
+    return ZoneError(REASONS.get(status, f"cannot be served (status {status})"))
+
+
+cdef object failure(const ZoneBuilder *builder, int status, origin):
+    return zone_failure(status, &builder.at, origin)
 
 
 cdef class ZoneDraft:

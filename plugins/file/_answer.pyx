@@ -105,7 +105,7 @@ cdef Verdict answer_empty(Handler *self, Ask *ask, IndexResult *found, const Zon
     cdef const Name *name = ask.q.name
     cdef IndexResult wild
     cdef const IndexNode *parent
-    if ask.version.nsec_count == 0 and ask.version.nsec3_count == 0:
+    if ask.version.nsec.count == 0 and ask.version.nsec3.count == 0:
         parent = table_exact(ask.table, name.lower + name.offset[1], name.length - name.offset[1], name.hash[1])
         if parent != NULL and atomic_peek8(&parent.flags) & NODE_WILDCARD:
             wild.node = table_wildcard(ask.table, name.lower + name.offset[1], name.length - name.offset[1])

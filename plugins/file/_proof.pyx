@@ -78,11 +78,11 @@ cdef void prove_absent_name(Ask *ask, const Name *name, const IndexNode *enclose
     cdef Shown shown
     cdef uint8_t wildcard[NAME_MAX + 2]
     memset(&shown, 0, sizeof(shown))
-    if ask.version.nsec3_count:
+    if ask.version.nsec3.count:
         show_closest(ask, &shown, name, name.labels - encloser.labels)
         if wildcard_below(encloser, wildcard):
             show_hashed(ask, &shown, wildcard, <uint32_t>encloser.length + 2, False)
-    elif ask.version.nsec_count:
+    elif ask.version.nsec.count:
         show_before(ask, &shown, name.lower)
         if wildcard_below(encloser, wildcard):
             show_before(ask, &shown, wildcard)
@@ -93,13 +93,13 @@ cdef void prove_absent_type(Ask *ask, const IndexResult *found) noexcept nogil:
     cdef const IndexNode *node = found.node
     cdef Shown shown
     memset(&shown, 0, sizeof(shown))
-    if ask.version.nsec3_count:
+    if ask.version.nsec3.count:
         if found.wildcard:
             show_closest(ask, &shown, name, found.label)
             show_hashed(ask, &shown, node.name, node.length, True)
         elif not show_hashed(ask, &shown, name.lower, name.length, True) and name.labels > ask.version.apex.labels:
             show_closest(ask, &shown, name, 1)             # opt-out
-    elif ask.version.nsec_count:
+    elif ask.version.nsec.count:
         if found.wildcard:
             if node.rrsets:
                 show_before(ask, &shown, node.name)
@@ -112,9 +112,9 @@ cdef void prove_expansion(Ask *ask, const Name *name, const IndexResult *found) 
     cdef Shown shown
     cdef uint32_t next = name.offset[found.label - 1]
     memset(&shown, 0, sizeof(shown))
-    if ask.version.nsec3_count:
+    if ask.version.nsec3.count:
         show_hashed(ask, &shown, name.lower + next, name.length - next, False)
-    elif ask.version.nsec_count:
+    elif ask.version.nsec.count:
         show_before(ask, &shown, name.lower)
 
 
@@ -123,7 +123,7 @@ cdef void prove_referral(Ask *ask, const IndexNode *cut) noexcept nogil:
     cdef Shown shown
     cdef uint32_t label
     memset(&shown, 0, sizeof(shown))
-    if ask.version.nsec3_count == 0 or show_hashed(ask, &shown, cut.name, cut.length, True):
+    if ask.version.nsec3.count == 0 or show_hashed(ask, &shown, cut.name, cut.length, True):
         return
     # The cut is on the way to the query's name, or (an alias led to it) elsewhere: then it has no proof here.
     label = name.labels - cut.labels if name.labels >= cut.labels else 255

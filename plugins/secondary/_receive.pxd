@@ -1,6 +1,6 @@
 """Zone transfers in: messages of AXFR and IXFR (RFC 5936, RFC 1995) into the draft of a zone."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.api.records cimport Zone, ZoneDraft
+from fastdns.api.records cimport Zone, ZoneChange, ZoneDraft
 
 cdef enum Stage:
     BEGIN                       # nothing came
@@ -11,28 +11,10 @@ cdef enum Stage:
     DONE
     CURRENT                     # IXFR: nothing is newer
 
-cdef struct Change:             # a record of IXFR's differences
-    Change *next                # with the same hash
-    Change *following           # in the order in which they came
-    uint32_t ttl
-    uint16_t type
-    uint16_t rdlength
-    uint8_t owner_length
-    uint8_t dead                # an addition that was deleted again
-    uint8_t used                # a deletion that deleted something
-    uint8_t octets[1]           # owner in lower case, rdata in canonical form, rdata as it came
-
-cdef struct Changes:
-    Change **buckets
-    uint32_t capacity
-    uint32_t count
-    uint64_t octets
-    Change *first
-    Change *last
-
 cdef class Receiver:
     cdef Zone zone
-    cdef ZoneDraft draft
+    cdef ZoneDraft draft        # of the whole zone
+    cdef ZoneChange change      # IXFR: of the differences
     cdef Stage stage
     cdef bint incremental       # IXFR was asked
     cdef uint32_t serial        # IXFR: what we have
@@ -45,6 +27,4 @@ cdef class Receiver:
     cdef uint32_t soa_ttl
     cdef uint32_t soa_length
     cdef uint8_t soa[600]
-    cdef uint8_t *scratch       # rdata of one record, and the same in canonical form
-    cdef Changes deletions
-    cdef Changes additions
+    cdef uint8_t *scratch       # rdata of one record

@@ -1,5 +1,6 @@
 """Zone transfers in: messages of AXFR and IXFR into the draft of a zone."""
 
+from fastdns.index.change import ZoneChange
 from fastdns.index.zone import Zone, ZoneDraft
 
 class TransferError(ValueError):
@@ -25,8 +26,8 @@ class Receiver:
     def feed(self, message: bytes, ident: int) -> bool:
         """Take one message with this id; whether the transfer is complete. Raises TransferError, ZoneError and MemoryError."""
 
-    def finish(self) -> ZoneDraft:
-        """The zone's new version, finished. Raises TransferError when differences do not fit the zone, and as `ZoneDraft.finish`."""
+    def finish(self) -> ZoneDraft | ZoneChange:
+        """The zone's new version, finished: a change where differences came. Raises TransferError, and as `ZoneDraft.finish` and `ZoneChange.finish`."""
 
 def serial_after(serial: int, other: int) -> bool:
     """Whether a serial number comes after another (RFC 1982)."""

@@ -1,15 +1,16 @@
 """Zone transfers in. What a `Receiver` holds stands in _receive.pxd.
 
-Differences are gathered, and in the end the zone is built anew from the version that serves: what is served is never half of anything.
+A whole zone becomes a draft, which is built beside the version that serves; differences become a change of that version. What is served is never
+half of anything.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, memcpy, memset
-from fastdns.api.names cimport Name, wire_name_copy
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcmp, memcpy
+from fastdns.api.names cimport Name
 from fastdns.api.wire cimport (CLASS_IN, FLAG_QR, MESSAGE_MAX, TYPE_AXFR, TYPE_IXFR, TYPE_SOA, Message, Section, WireRecord, flags_rcode, load32,
-                               rdata_lower, rdata_valid, wire_begin_records, wire_expand_rdata, wire_next_record, wire_parse_reply, wire_read_name)
-from fastdns.api.records cimport (IndexNode, IndexRecord, IndexSnapshot, RRset, ZoneBuilder, index_snapshot, node_rrsets, rrset_record,
-                                  snapshot_release, zone_add)
+                               rdata_valid, wire_begin_records, wire_expand_rdata, wire_next_record, wire_parse_reply, wire_read_name)
+from fastdns.api.records cimport (INDEX_MEMORY, ZONE_OK, ZONE_PRESENT, Differences, ZoneBuilder, ZoneChange, differences_add, differences_delete,
+                                  differences_soa, zone_add)
 
 
 cdef enum:                      # what taking a record comes to
@@ -20,7 +21,7 @@ cdef enum:                      # what taking a record comes to
     MALFORMED = -103
     RECORDS = -104
     MEMORY = -105
-    ABSENT = -106               # a deletion of what is not there
+    PRESENT = -106              # an addition of what was added
     REFUSED = -107              # by the zone
 
 ERRORS = {
@@ -29,7 +30,7 @@ ERRORS = {
     BROKEN: "the differences do not follow each other",
     MALFORMED: "dns: malformed message",
     RECORDS: "too many records",
-    ABSENT: "the differences delete what is not there",
+    PRESENT: "the differences add what is there",
     REFUSED: "records that no zone holds",
 }
 
@@ -44,87 +45,6 @@ def serial_after(uint32_t serial, uint32_t other) -> bool:
 
 cdef inline bint comes_after(uint32_t serial, uint32_t other) noexcept nogil:
     return serial != other and <uint32_t>(serial - other) < 0x80000000u
-
-
-# ---- differences ----
-
-cdef inline uint32_t change_hash(uint32_t owner_hash, uint16_t type) noexcept nogil:
-    return (owner_hash ^ type) * 2654435761u
-
-
-cdef int changes_grow(Changes *changes) noexcept nogil:
-    cdef uint32_t capacity = changes.capacity * 2 if changes.capacity else 64, place
-    cdef Change **buckets = <Change **>calloc(capacity, sizeof(void *))
-    cdef Change *change = changes.first
-    cdef Name name
-    if buckets == NULL:
-        return -1
-    while change != NULL:
-        wire_name_copy(&name, change.octets, change.owner_length)
-        place = change_hash(name.hash[0], change.type) % capacity
-        change.next = buckets[place]
-        buckets[place] = change
-        change = change.following
-    free(changes.buckets)
-    changes.buckets = buckets
-    changes.capacity = capacity
-    return 0
-
-
-cdef int changes_add(Changes *changes, const Name *owner, uint16_t type, uint32_t ttl, const uint8_t *canonical, const uint8_t *rdata,
-                     uint16_t rdlength) noexcept nogil:
-    cdef Change *change
-    cdef uint32_t place
-    if changes.count >= changes.capacity and changes_grow(changes) < 0:
-        return -1
-    change = <Change *>malloc(sizeof(Change) + owner.length + 2 * <size_t>rdlength)
-    if change == NULL:
-        return -1
-    place = change_hash(owner.hash[0], type) % changes.capacity
-    change.next = changes.buckets[place]
-    changes.buckets[place] = change
-    change.following = NULL
-    change.ttl = ttl
-    change.type = type
-    change.rdlength = rdlength
-    change.owner_length = owner.length
-    change.dead = 0
-    change.used = 0
-    memcpy(change.octets, owner.lower, owner.length)
-    memcpy(change.octets + owner.length, canonical, rdlength)
-    memcpy(change.octets + owner.length + rdlength, rdata, rdlength)
-    if changes.last != NULL:
-        changes.last.following = change
-    else:
-        changes.first = change
-    changes.last = change
-    changes.count += 1
-    return 0
-
-
-cdef Change *changes_find(const Changes *changes, const uint8_t *owner, uint32_t owner_length, uint32_t hash, uint16_t type, const uint8_t *canonical,
-                          uint32_t rdlength) noexcept nogil:
-    """The newest living one that is this record, whatever its TTL."""
-    cdef Change *change
-    if changes.capacity == 0:
-        return NULL
-    change = changes.buckets[change_hash(hash, type) % changes.capacity]
-    while change != NULL:
-        if (not change.dead and change.type == type and change.owner_length == owner_length and change.rdlength == rdlength
-                and memcmp(change.octets, owner, owner_length) == 0 and memcmp(change.octets + owner_length, canonical, rdlength) == 0):
-            return change
-        change = change.next
-    return NULL
-
-
-cdef void changes_free(Changes *changes) noexcept nogil:
-    cdef Change *change
-    while changes.first != NULL:
-        change = changes.first
-        changes.first = change.following
-        free(change)
-    free(changes.buckets)
-    memset(changes, 0, sizeof(Changes))
 
 
 # ---- records as they come ----
@@ -148,7 +68,7 @@ cdef int take(Receiver self, ZoneBuilder *builder, const Name *owner, const Wire
         if self.incremental and apex and serial == self.serial and serial != self.target:
             self.reached = serial
             self.stage = DELETING
-            return TOOK
+            return TOOK if differences_soa(&self.change.differences, self.soa_ttl, self.soa, self.soa_length) == ZONE_OK else REFUSED
         self.stage = WHOLE
         if add(self, builder, &self.zone.state.index.origin, TYPE_SOA, CLASS_IN, self.soa_ttl, self.soa, self.soa_length) < 0:
             return REFUSED
@@ -170,8 +90,8 @@ cdef int add(Receiver self, ZoneBuilder *builder, const Name *owner, uint16_t ty
 cdef int take_difference(Receiver self, const Name *owner, const WireRecord *record, uint8_t *rdata, uint32_t rdlength, bint apex,
                          uint32_t serial) noexcept nogil:
     """RFC 1995 4: SOA, deletions, SOA, additions, again and again; the zone's SOA ends it."""
-    cdef uint8_t *canonical = self.scratch + MESSAGE_MAX
-    cdef Change *found
+    cdef Differences *differences = &self.change.differences
+    cdef int status
     if apex:
         if self.stage == DELETING:
             if not comes_after(serial, self.reached):
@@ -185,15 +105,13 @@ cdef int take_difference(Receiver self, const Name *owner, const WireRecord *rec
         return TOOK
     if record.klass != CLASS_IN:
         return TOOK
-    memcpy(canonical, rdata, rdlength)
-    rdata_lower(record.type, canonical, rdlength)
     if self.stage == ADDING:
-        return TOOK if changes_add(&self.additions, owner, record.type, record.ttl, canonical, rdata, <uint16_t>rdlength) == 0 else MEMORY
-    found = changes_find(&self.additions, owner.lower, owner.length, owner.hash[0], record.type, canonical, rdlength)
-    if found != NULL:
-        found.dead = 1
+        status = differences_add(differences, owner, record.type, record.ttl, rdata, <uint16_t>rdlength)
+    else:
+        status = differences_delete(differences, owner, record.type, record.ttl, rdata, <uint16_t>rdlength)
+    if status == ZONE_OK:
         return TOOK
-    return TOOK if changes_add(&self.deletions, owner, record.type, record.ttl, canonical, rdata, <uint16_t>rdlength) == 0 else MEMORY
+    return MEMORY if status == INDEX_MEMORY else PRESENT if status == ZONE_PRESENT else REFUSED
 
 
 cdef int take_message(Receiver self, ZoneBuilder *builder, const uint8_t *packet, uint32_t length, const Message *message) noexcept nogil:
@@ -228,68 +146,7 @@ cdef int take_message(Receiver self, ZoneBuilder *builder, const uint8_t *packet
     return TOOK
 
 
-# ---- the new version ----
-
-cdef int merge(Receiver self, ZoneBuilder *builder) noexcept nogil:
-    """The version that serves without what was deleted, and what was added."""
-    cdef IndexSnapshot *snapshot = index_snapshot(self.zone.state.index, False)
-    cdef uint32_t i
-    cdef int status
-    if snapshot == NULL:
-        return MEMORY
-    status = add(self, builder, &self.zone.state.index.origin, TYPE_SOA, CLASS_IN, self.soa_ttl, self.soa, self.soa_length)
-    for i in range(snapshot.count):
-        if status < 0:
-            break
-        status = merge_node(self, builder, snapshot.nodes[i])
-    snapshot_release(snapshot)
-    return status if status < 0 else merge_additions(self, builder)
-
-
-cdef int merge_node(Receiver self, ZoneBuilder *builder, const IndexNode *node) noexcept nogil:
-    cdef const RRset *rrset = node_rrsets(node)
-    cdef const uint8_t *entry
-    cdef uint8_t *canonical = self.scratch
-    cdef IndexRecord record
-    cdef Change *change
-    cdef Name name
-    cdef uint32_t i, _j
-    wire_name_copy(&name, node.name, node.length)
-    for i in range(node.rrsets):
-        if rrset[i].type == TYPE_SOA:
-            continue
-        entry = NULL
-        for _j in range(rrset[i].count):
-            entry = rrset_record(node, &rrset[i], entry, &record)
-            if self.deletions.count:
-                memcpy(canonical, record.rdata, record.rdlength)
-                rdata_lower(record.type, canonical, record.rdlength)
-                change = changes_find(&self.deletions, node.name, node.length, name.hash[0], record.type, canonical, record.rdlength)
-                if change != NULL:
-                    change.used = 1
-                    continue
-            if add(self, builder, &name, record.type, CLASS_IN, record.ttl, record.rdata, record.rdlength) < 0:
-                return REFUSED
-    return TOOK
-
-
-cdef int merge_additions(Receiver self, ZoneBuilder *builder) noexcept nogil:
-    cdef Change *change = self.deletions.first
-    cdef Name name
-    while change != NULL:
-        if not change.used:
-            return ABSENT
-        change = change.following
-    change = self.additions.first
-    while change != NULL:
-        if not change.dead:
-            wire_name_copy(&name, change.octets, change.owner_length)
-            if add(self, builder, &name, change.type, CLASS_IN, change.ttl, change.octets + change.owner_length + change.rdlength,
-                   change.rdlength) < 0:
-                return REFUSED
-        change = change.following
-    return TOOK
-
+# ---- Python ----
 
 def signature_place(bytes message not None):
     cdef const uint8_t *packet = message
@@ -324,19 +181,19 @@ cdef class Receiver:
         self.zone = zone
         self.draft = zone.draft()
         self.incremental = serial is not None
+        if self.incremental:
+            self.change = ZoneChange(zone, serial)
         self.serial = serial or 0
         self.reached = self.serial
         self.qtype = TYPE_IXFR if self.incremental else TYPE_AXFR
         self.left_records = records
         self.left_octets = octets
-        self.scratch = <uint8_t *>malloc(2 * MESSAGE_MAX + 2)
+        self.scratch = <uint8_t *>malloc(MESSAGE_MAX + 1)
         if self.scratch == NULL:
             raise MemoryError
 
     def __dealloc__(self):
         free(self.scratch)
-        changes_free(&self.deletions)
-        changes_free(&self.additions)
 
     def feed(self, bytes message not None, uint16_t ident):
         cdef const uint8_t *packet = message
@@ -366,17 +223,11 @@ cdef class Receiver:
         return self.done
 
     def finish(self):
-        cdef ZoneBuilder *builder = self.draft.builder
-        cdef int status
         if self.stage != DONE:
             raise TransferError("the transfer is not complete")
-        if self.differences:
-            with nogil:
-                status = merge(self, builder)
-            if status < 0:
-                raise error_of(status)
-        self.draft.finish()
-        return self.draft
+        version = self.change if self.differences else self.draft
+        version.finish()
+        return version
 
     @property
     def done(self):

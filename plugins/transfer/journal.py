@@ -10,12 +10,14 @@ import weakref
 from collections import deque
 from dataclasses import dataclass
 
+from fastdns.index.change import ZoneChange
 from fastdns.index.index import Index
 from fastdns.index.zone import Zone, ZoneDraft
 from fastdns.plugins.transfer._difference import Version, difference
 from fastdns.plugins.transfer._transfer import Transfer
+from fastdns.protocol.parameters import TYPE_SOA
 
-__all__ = ["give", "publish"]
+__all__ = ["give", "publish", "size"]
 
 #: Owner, type, TTL, rdata in wire form.
 Row = tuple[bytes, int, int, bytes]
@@ -48,10 +50,8 @@ class Journal:
         self.changes: deque[Change] = deque()
         self.records = 0
 
-    def note(self, before: Version, after: Version) -> None:
-        """A new version serves."""
-        old, new = before.soa, after.soa
-        found = difference(before, after, RECORDS_MOST) if old is not None and new is not None else None
+    def note(self, old: Row | None, new: Row | None, found: tuple[list[Row], list[Row]] | None) -> None:
+        """A new version serves; ``found`` is what was deleted and added, None that it is not known."""
         if found is None or old is None or new is None or (self.changes and self.changes[-1].new != old):
             self.changes.clear()
             self.records = 0
@@ -76,31 +76,68 @@ class Journal:
         return [*rows, changes[-1].new]
 
 
-def publish(zone: Zone, draft: ZoneDraft) -> None:
-    """`Zone.publish`, with the difference noted where somebody may ask for it."""
+def publish(zone: Zone, version: ZoneDraft | ZoneChange) -> None:
+    """Serve a new version of a zone, with the difference noted where somebody may ask for it. Raises ZoneError as `ZoneChange.publish`."""
     with _lock:
         journal = _journals.get(zone.index)
     if journal is None or zone.serial is None:
-        zone.publish(draft)
-        return
-    before = Version(zone.index)
-    zone.publish(draft)
-    journal.note(before, Version(zone.index))
+        _serve(zone, version)
+    elif isinstance(version, ZoneChange):
+        old = _soa(zone)
+        version.publish()
+        journal.note(old, _soa(zone), (version.deleted, version.added) if len(version) <= RECORDS_MOST else None)
+    else:
+        before = Version(zone.index)
+        zone.publish(version)
+        after = Version(zone.index)
+        known = before.soa is not None and after.soa is not None
+        journal.note(before.soa, after.soa, difference(before, after, RECORDS_MOST) if known else None)
+
+
+def _serve(zone: Zone, version: ZoneDraft | ZoneChange) -> None:
+    if isinstance(version, ZoneChange):
+        version.publish()
+    else:
+        zone.publish(version)
+
+
+def _soa(zone: Zone) -> Row | None:
+    for kind, ttl, rdata in zone.index.get(zone.wire):
+        if kind == TYPE_SOA:
+            return zone.wire, kind, ttl, rdata
+    return None
 
 
 def give(zone: Zone, serial: int | None) -> Transfer:
     """A transfer of the zone: what has changed since ``serial`` where that is known and less than the whole. Raises ValueError while nothing is loaded."""
     with _lock:
-        journal = _journals.setdefault(zone.index, Journal())
-    current = zone.serial
-    if serial is not None and current is not None and serial != current:
-        rows = journal.since(serial, current)
-        if rows is not None and len(rows) <= zone.index.statistics["records"] + 2:
-            return Transfer.of_records(rows)
+        _journals.setdefault(zone.index, Journal())
+    rows = _since(zone, serial)
+    if rows is not None:
+        return Transfer.of_records(rows)
     whole = Transfer.of_index(zone.index, serial)
     if whole is None:
         raise ValueError("no SOA")
     return whole
+
+
+def size(zone: Zone, serial: int | None) -> int:
+    """The number of records that `give` would give."""
+    rows = _since(zone, serial)
+    return zone.index.statistics["records"] if rows is None else len(rows)
+
+
+def _since(zone: Zone, serial: int | None) -> list[Row] | None:
+    """What has changed since a serial, which is the SOA alone for the current one; None: the whole zone is less, or all that is known."""
+    soa = _soa(zone) if serial is not None else None
+    if serial is None or soa is None:
+        return None
+    if serial == _serial(soa):
+        return [soa]
+    with _lock:
+        journal = _journals.get(zone.index)
+    rows = journal.since(serial, _serial(soa)) if journal is not None else None
+    return rows if rows is not None and len(rows) <= zone.index.statistics["records"] + 2 else None
 
 
 def _serial(soa: Row) -> int:

@@ -1,0 +1,254 @@
+"""Nodes, and the tables of slots that have them. The contract is in index/table.pxd."""
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp, memcpy
+from fastdns.system.atomic cimport atomic_add32, atomic_poke8, atomic_poke32
+from fastdns.index.nodes cimport (ENTRY_HEAD, INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_APEX, NODE_CNAME, NODE_CUT,
+                                  NODE_DNAME, NODE_HASHED, NODE_HEAD, SLOT_REMOVED, IndexCore, IndexNode, IndexRecord, IndexSlot, IndexTable, RRset,
+                                  node_rrsets, rrset_record, slot_node)
+from fastdns._wire cimport TYPE_CNAME, TYPE_DNAME, TYPE_NS, TYPE_NSEC3, TYPE_RRSIG
+
+
+# ---- memory ----
+
+cdef inline uint64_t rounded(uint64_t size) noexcept nogil:
+    """Octets that malloc uses for a block of this size."""
+    return (size + 8 + 15) & ~<uint64_t>15
+
+
+cdef uint64_t node_bytes(const IndexNode *node) noexcept nogil:
+    cdef const RRset *rrset = node_rrsets(node)
+    cdef uint64_t end = <uint64_t>(<const uint8_t *>(rrset + node.rrsets) - <const uint8_t *>node)
+    cdef const uint8_t *entry = NULL
+    cdef IndexRecord record
+    cdef uint32_t _i
+    if node.rrsets:
+        rrset += node.rrsets - 1
+        for _i in range(rrset.count):
+            entry = rrset_record(node, rrset, entry, &record)
+            end = <uint64_t>(entry - <const uint8_t *>node) + ENTRY_HEAD + record.rdlength
+    return rounded(end)
+
+
+cdef uint64_t slots_bytes(uint32_t capacity) noexcept nogil:
+    return rounded(<uint64_t>capacity * sizeof(IndexSlot))
+
+
+cdef uint64_t node_records(const IndexNode *node) noexcept nogil:
+    cdef const RRset *rrset = node_rrsets(node)
+    cdef uint64_t n = 0
+    cdef uint32_t i
+    for i in range(node.rrsets):
+        n += rrset[i].count
+    return n
+
+
+cdef void node_release(IndexNode *node) noexcept nogil:
+    if atomic_add32(&node.refs, <uint32_t>-1) == 0:
+        free(node)
+
+
+cdef IndexTable *table_make(uint32_t capacity) noexcept nogil:
+    cdef IndexTable *table = <IndexTable *>calloc(1, sizeof(IndexTable))
+    if table == NULL:
+        return NULL
+    table.slots = <IndexSlot *>calloc(capacity, sizeof(IndexSlot))
+    if table.slots == NULL:
+        free(table)
+        return NULL
+    table.capacity = capacity
+    table.bytes = TABLE_BYTES + slots_bytes(capacity)
+    table.cut_least = 255
+    return table
+
+
+cdef void table_shell_free(IndexTable *table) noexcept nogil:
+    """Frees a version without its slots and nodes."""
+    if table.attachment != NULL:
+        table.attachment_free(table.attachment)
+    free(table)
+
+
+cdef void table_free(IndexTable *table) noexcept nogil:
+    cdef uint32_t i
+    cdef IndexNode *node
+    for i in range(table.capacity):
+        node = slot_node(table, table.slots[i].node)
+        if node != NULL:
+            node_release(node)
+    free(table.slots)
+    table_shell_free(table)
+
+
+# ---- nodes ----
+
+cdef int group(const IndexRecord *records, uint32_t count, RRset *rrsets, uint64_t *size) noexcept nogil:
+    """Groups the records by type into RRsets, in the order in which the types first occur; returns the octets of all entries."""
+    cdef int types = 0, t
+    cdef uint32_t i
+    size[0] = 0
+    for i in range(count):
+        for t in range(types):
+            if rrsets[t].type == records[i].type:
+                break
+        else:
+            t = types
+            if types == INDEX_TYPES_MAX:
+                return INDEX_TYPES
+            types += 1
+            rrsets[t].type = records[i].type
+            rrsets[t].count = 0
+            rrsets[t].offset = 0
+        if rrsets[t].count == 0xFFFF:
+            return INDEX_RECORDS
+        rrsets[t].count += 1
+        rrsets[t].offset += ENTRY_HEAD + records[i].rdlength        # the RRset's size for now; its offset is set below
+        size[0] += ENTRY_HEAD + records[i].rdlength
+    return types
+
+
+cdef int node_make(const IndexCore *index, const uint8_t *lower, uint32_t length, uint32_t labels, const IndexRecord *records,
+                   uint32_t count, IndexNode **out) noexcept nogil:
+    cdef RRset found[INDEX_TYPES_MAX]
+    cdef uint32_t fill[INDEX_TYPES_MAX]
+    cdef RRset *rrsets
+    cdef uint64_t size
+    cdef uint32_t i, at, head
+    cdef int t, types = group(records, count, found, &size)
+    cdef IndexNode *node
+    cdef uint8_t *base
+    cdef bint nsec3 = False, plain = False
+    if types < 0:
+        return types
+    head = ((NODE_HEAD + length + 3) & ~<uint32_t>3) + <uint32_t>types * <uint32_t>sizeof(RRset)
+    size += head
+    if size < sizeof(IndexNode):
+        size = sizeof(IndexNode)
+    if size > 0x7FFFFFFF:
+        return INDEX_MEMORY
+    node = <IndexNode *>malloc(size)
+    if node == NULL:
+        return INDEX_MEMORY
+    base = <uint8_t *>node
+    node.refs = 1
+    node.children = 0
+    node.rrsets = <uint16_t>types
+    node.flags = 0
+    node.labels = <uint8_t>labels
+    node.length = <uint8_t>length
+    memcpy(base + NODE_HEAD, lower, length)
+    at = head
+    rrsets = <RRset *>node_rrsets(node)
+    for t in range(types):
+        rrsets[t].type = found[t].type
+        rrsets[t].count = found[t].count
+        rrsets[t].offset = at
+        fill[t] = at
+        at += found[t].offset
+        if found[t].type == TYPE_CNAME:
+            node.flags |= NODE_CNAME
+        elif found[t].type == TYPE_DNAME:
+            node.flags |= NODE_DNAME
+        elif found[t].type == TYPE_NS and labels > index.origin.labels and not index.flat:
+            node.flags |= NODE_CUT
+        if found[t].type == TYPE_NSEC3:
+            nsec3 = True
+        elif found[t].type != TYPE_RRSIG:
+            plain = True
+    if nsec3 and not plain:
+        node.flags |= NODE_HASHED
+    if labels == index.origin.labels:
+        node.flags |= NODE_APEX
+    for i in range(count):
+        t = 0
+        while rrsets[t].type != records[i].type:
+            t += 1
+        memcpy(base + fill[t], &records[i].ttl, 4)
+        memcpy(base + fill[t] + 4, &records[i].rdlength, 2)
+        memcpy(base + fill[t] + ENTRY_HEAD, records[i].rdata, records[i].rdlength)
+        fill[t] += ENTRY_HEAD + records[i].rdlength
+    out[0] = node
+    return INDEX_OK
+
+
+cdef void table_count_node(IndexTable *table, const IndexNode *node, int sign) noexcept nogil:
+    table.bytes += <uint64_t>(<int64_t>node_bytes(node) * sign)
+    table.records += <uint64_t>(<int64_t>node_records(node) * sign)
+    table.live += sign
+    if node.rrsets:
+        table.names += sign
+    if node.flags & (NODE_CUT | NODE_DNAME):
+        if node.labels < table.cut_least:
+            atomic_poke8(&table.cut_least, node.labels)
+        if node.labels > table.cut_most:
+            atomic_poke8(&table.cut_most, node.labels)
+        atomic_poke32(&table.cuts, table.cuts + sign)
+    if node.labels > table.most_labels:
+        atomic_poke8(&table.most_labels, node.labels)
+
+
+# ---- slots ----
+
+cdef IndexSlot *table_find_slot(IndexTable *table, uint32_t hash, const uint8_t *lower, uint32_t length, bint *found) noexcept nogil:
+    cdef uint32_t i = <uint32_t>((<uint64_t>hash * table.capacity) >> 32)
+    cdef IndexSlot *slot
+    cdef IndexSlot *vacant = NULL
+    cdef const IndexNode *node
+    while True:
+        slot = &table.slots[i]
+        table.work += 1
+        if slot.node == NULL:
+            found[0] = False
+            return vacant if vacant != NULL else slot
+        if slot.node == <IndexNode *>SLOT_REMOVED:
+            if vacant == NULL:
+                vacant = slot
+        elif slot.hash == hash:
+            node = slot_node(table, slot.node)
+            if node != NULL and node.length == length and memcmp(node.name, lower, length) == 0:
+                found[0] = True
+                return slot
+        i += 1
+        if i == table.capacity:
+            i = 0
+
+
+cdef bint table_is_full(const IndexTable *table, uint32_t names) noexcept nogil:
+    return (<uint64_t>table.used + names) * 4 > <uint64_t>table.capacity * 3
+
+
+cdef IndexTable *table_copy(const IndexTable *table) noexcept nogil:
+    cdef IndexTable *copy = <IndexTable *>malloc(sizeof(IndexTable))
+    if copy != NULL:
+        copy[0] = table[0]
+        copy.version += 1
+    return copy
+
+
+cdef int table_grow(IndexTable *table, uint32_t names) noexcept nogil:
+    cdef IndexSlot *slots
+    cdef IndexNode *node
+    cdef uint32_t i, j, capacity
+    if <uint64_t>table.live + names >= 0x7FFFFFF0:
+        return INDEX_MEMORY
+    capacity = (table.live + names) * 2 + LEAST_SLOTS
+    slots = <IndexSlot *>calloc(capacity, sizeof(IndexSlot))
+    if slots == NULL:
+        return INDEX_MEMORY
+    for i in range(table.capacity):
+        node = slot_node(table, table.slots[i].node)
+        if node == NULL:
+            continue
+        j = <uint32_t>((<uint64_t>table.slots[i].hash * capacity) >> 32)
+        while slots[j].node != NULL:
+            j += 1
+            if j == capacity:
+                j = 0
+        slots[j].hash = table.slots[i].hash
+        slots[j].node = node
+    table.work += table.capacity
+    table.bytes += slots_bytes(capacity) - slots_bytes(table.capacity)
+    table.used = table.live
+    table.capacity = capacity
+    table.slots = slots
+    return INDEX_OK
