@@ -12,3 +12,6 @@ class AutoHandler(NativeHandler):
     def __init__(self, name: str, zones: ZoneSet, origins: Iterable[str]) -> None: ...
     def transfer(self, zone: bytes, serial: int | None) -> Transfer | None:
         """See `fastdns.plugins.transfer.Provider`."""
+
+    def transfer_size(self, zone: bytes, serial: int | None) -> int:
+        """See `fastdns.plugins.transfer.Provider`."""

@@ -6,7 +6,7 @@ from fastdns.api.records cimport Zone, ZoneSet, ZoneState, zone_match, zone_slot
 from fastdns.plugins.file._sections cimport ANSWER_PLAIN_REFERRALS
 from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.file._file cimport pass_on
-from fastdns.plugins.transfer.journal import give
+from fastdns.plugins.transfer.journal import give, size
 
 cdef struct AutoState:
     void **zones                # of the ZoneSet
@@ -61,3 +61,10 @@ cdef class AutoHandler(NativeHandler):
             if found.wire == zone:
                 return give(found, serial)
         return None
+
+    def transfer_size(self, bytes zone not None, serial):
+        cdef Zone found
+        for found in self.zones.zones:
+            if found.wire == zone:
+                return size(found, serial)
+        return 0

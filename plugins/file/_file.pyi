@@ -12,3 +12,6 @@ class FileHandler(NativeHandler):
     def __init__(self, name: str, zones: ZoneSet, fall: Iterable[str] = ()) -> None: ...
     def transfer(self, zone: bytes, serial: int | None) -> Transfer | None:
         """See `fastdns.plugins.transfer.Provider`."""
+
+    def transfer_size(self, zone: bytes, serial: int | None) -> int:
+        """See `fastdns.plugins.transfer.Provider`."""

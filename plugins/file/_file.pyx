@@ -7,7 +7,7 @@ from fastdns.api.records cimport Zone, ZoneSet, ZoneState, zone_match, zone_slot
 from fastdns.api.log cimport LOG_LINE_MAX, log_put
 from fastdns.api.text cimport Text, text_address, text_name, text_put
 from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
-from fastdns.plugins.transfer.journal import give
+from fastdns.plugins.transfer.journal import give, size
 
 
 cdef Verdict pass_on(Handler *self, Query *q) noexcept nogil:
@@ -74,3 +74,10 @@ cdef class FileHandler(NativeHandler):
             if found.wire == zone:
                 return give(found, serial)
         return None
+
+    def transfer_size(self, bytes zone not None, serial):
+        cdef Zone found
+        for found in self.zones.zones:
+            if found.wire == zone:
+                return size(found, serial)
+        return 0

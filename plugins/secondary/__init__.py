@@ -10,7 +10,7 @@ from fastdns._wire import name_text
 from fastdns.plugins.file.source import notifier
 from fastdns.plugins.secondary._secondary import SecondaryHandler, open_queue, serve_notifies
 from fastdns.plugins.secondary.group import Group
-from fastdns.plugins.secondary.keeper import file_log
+from fastdns.plugins.secondary.keeper import file_log, receivers
 from fastdns.plugins.secondary.settings import parse
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
@@ -30,6 +30,7 @@ def setup(controller: Controller) -> None:
     def start() -> None:
         _groups[number] = group
         _start_thread()
+        receivers.start()
         group.begin(notifier(controller.config))
 
     def stop() -> None:

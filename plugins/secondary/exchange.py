@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
 import struct
 import time
-from collections.abc import Iterator
 from typing import Final
 
 from fastdns._wire import records
 from fastdns.corefile.address import join_host_port, split_address
 from fastdns.index.zone import Zone
 from fastdns.plugins.secondary._receive import Receiver, TransferError
+from fastdns.plugins.secondary.builders import Intake
 from fastdns.plugins.secondary.signing import Key, Signing
 from fastdns.protocol.header import FLAG_QR, flags_rcode, message_flags
 from fastdns.protocol.parameters import TYPE_AXFR, TYPE_IXFR, TYPE_SOA, rcode_text
 
-__all__ = ["IDLE_SECONDS", "ExchangeError", "Limits", "Row", "SetupError", "serial_of", "transfer"]
+__all__ = ["IDLE_SECONDS", "ExchangeError", "Limits", "Row", "SetupError", "Transfer", "serial_of", "transfer"]
 
 #: A record as `fastdns._wire.records` gives it: section, owner, type, class, TTL, rdata.
 Row = tuple[int, bytes, int, int, int, bytes]
@@ -58,6 +59,15 @@ def _port(text: str) -> int:
     return port
 
 
+class Transfer:
+    """A complete transfer."""
+
+    def __init__(self, receiver: Receiver, octets: int) -> None:
+        self.receiver = receiver
+        #: Of all messages.
+        self.octets = octets
+
+
 class Connection:
     """A TCP connection to a primary, and the time that there is for it."""
 
@@ -79,6 +89,11 @@ class Connection:
 
     def close(self) -> None:
         self.socket.close()
+
+    def interrupt(self) -> None:
+        """End a `receive` that waits, from another thread; it raises ExchangeError."""
+        with contextlib.suppress(OSError):  # the primary has closed it
+            self.socket.shutdown(socket.SHUT_RD)
 
     def send(self, message: bytes) -> None:
         """Raises ExchangeError."""
@@ -156,10 +171,10 @@ def serial_of(zone: bytes, address: str, key: Key | None) -> int | None:
         connection.close()
 
 
-def transfer(zone: Zone, address: str, key: Key | None, limits: Limits, serial: int | None, rows: list[Row] | None = None) -> Receiver:
+def transfer(zone: Zone, address: str, key: Key | None, limits: Limits, serial: int | None, rows: list[Row] | None = None) -> Transfer:
     """A complete transfer: IXFR from ``serial`` on, or AXFR. Its records are put into ``rows``, too, if there is such a list.
 
-    Raises ExchangeError, TransferError, ZoneError and MemoryError.
+    The calling thread receives, and the builders' threads take what it receives. Raises ExchangeError, TransferError, ZoneError and MemoryError.
     """
     receiver = Receiver(zone, serial, records=limits.records, octets=limits.octets)
     connection = Connection(address, limits.seconds)
@@ -171,18 +186,30 @@ def transfer(zone: Zone, address: str, key: Key | None, limits: Limits, serial: 
             authority = zone.wire + struct.pack(">HHIH", TYPE_SOA, 1, 0, len(soa)) + soa
         signing = Signing(key)
         connection.send(signing.sign(_query(ident, zone.wire, TYPE_AXFR if serial is None else TYPE_IXFR, authority)))
-        for message in _messages(connection):
+
+        def take(message: bytes) -> bool:
             done = receiver.feed(message, ident)
             signing.check(message, last=done)
             if rows is not None:
-                rows += records(message)
-            if done:
-                return receiver
-        raise TransferError("the transfer took too long")
+                rows.extend(records(message))
+            return done
+
+        intake = Intake(take, connection.interrupt)
+        _receive(connection, intake)
+        return Transfer(receiver, intake.octets)
     finally:
         connection.close()
 
 
-def _messages(connection: Connection) -> Iterator[bytes]:
-    while time.monotonic() < connection.deadline:
-        yield connection.receive()
+def _receive(connection: Connection, intake: Intake) -> None:
+    """Read messages until the last one is taken."""
+    try:
+        while not intake.ended and time.monotonic() < connection.deadline:
+            intake.put(connection.receive())
+    except ExchangeError:
+        intake.drain()
+        if not intake.done:  # else it was interrupted, or the primary has closed the connection behind the last message
+            raise
+    intake.drain()
+    if not intake.done:
+        raise TransferError("the transfer took too long")

@@ -1,6 +1,7 @@
 """Secondary zones kept up with their primaries: refresh, retry and expire (RFC 1034 4.3.5), and NOTIFY (RFC 1996).
 
-Timers of the control side's loop know what is due, and few threads wait for primaries. A zone is asked about by one of them at a time.
+Timers of the control side's loop know what is due. Threads of `receivers` wait for primaries; a zone is asked about by one of them at a time. What
+costs CPU is done by those of `builders`.
 """
 
 from __future__ import annotations
@@ -9,20 +10,24 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from fastdns import control
 from fastdns.corefile.duration import format_duration
 from fastdns.corefile.errors import defect, quoted
+from fastdns.index.change import ZoneChange
 from fastdns.index.zone import Zone, ZoneDraft
 from fastdns.plugins.secondary._receive import TransferError, serial_after
-from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, serial_of, transfer
+from fastdns.plugins.secondary.builders import BUILDERS
+from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, Transfer, serial_of, transfer
+from fastdns.plugins.secondary.receivers import Receivers
 from fastdns.plugins.secondary.signing import Key
 from fastdns.plugins.secondary.storage import Storage
 from fastdns.plugins.transfer.journal import publish
 from fastdns.protocol.parameters import TYPE_SOA
 from fastdns.telemetry.log import Log
 
-__all__ = ["Keeper"]
+__all__ = ["Keeper", "receivers"]
 
 log = Log("plugin/secondary")
 #: Lines that CoreDNS has in its file plugin.
@@ -34,12 +39,11 @@ LAST_DELAY = 10.0
 #: Seconds, at most, that are added at random to refresh and retry.
 REFRESH_JITTER = 5.0
 RETRY_JITTER = 2.0
-#: Zones asked about at once.
-THREADS = 8
 #: Answers to IXFR after which AXFR is asked for on the same primary: FORMERR, SERVFAIL, NOTIMP, REFUSED.
 NO_DIFFERENCES = (1, 2, 4, 5)
 
-_pool = control.Pool("secondary", THREADS)
+#: Of the process.
+receivers = Receivers()
 
 
 class Keeper:
@@ -112,7 +116,7 @@ class Keeper:
                 return
             self._busy = True
             notifiers, self._notifiers = self._notifiers, []
-        _pool.submit(self._work, notifiers)
+        receivers.submit(self.primaries[0], self.zone.index.statistics["records"], partial(self._work, notifiers))
 
     def _work(self, notifiers: list[str]) -> None:
         due = self._due
@@ -241,10 +245,12 @@ class Keeper:
         failure: Exception | None = None
         for address in self.primaries:
             try:
-                draft = self._receive(address)
+                version, octets = self._receive(address)
                 own = self.zone.serial
-                if own is not None and not self.zone.expired and draft.serial is not None and not serial_after(draft.serial, own):
-                    raise TransferError(f"serial {draft.serial} is not after {own}")
+                if own is not None and not self.zone.expired and version.serial is not None and not serial_after(version.serial, own):
+                    raise TransferError(f"serial {version.serial} is not after {own}")
+                if not BUILDERS.submit(octets, partial(self._serve, version)).result():
+                    return
             except SetupError as error:
                 file_log.error(f"Failed to setup transfer `{self.zone.origin}' with `{quoted(address)}': {error}")
                 failure = error
@@ -252,24 +258,28 @@ class Keeper:
                 file_log.error(f"Failed to transfer `{self.zone.origin}' from {quoted(address)}: {error}")
                 failure = error
             else:
-                with self._lock:
-                    if self._stopped:
-                        return
-                    publish(self.zone, draft)
-                    self.zone.expired = False
                 file_log.info(f"Transferred: {self.zone.origin} from {address}")
-                self._published()
+                self._published(octets)
                 return
         raise failure or ExchangeError("no primaries")
 
-    def _receive(self, address: str) -> ZoneDraft:
-        """The differences, or else the whole zone."""
+    def _serve(self, version: ZoneDraft | ZoneChange) -> bool:
+        """Serve a new version; False: the keeper was stopped. Raises ZoneError as `publish`."""
+        with self._lock:
+            if self._stopped:
+                return False
+            publish(self.zone, version)
+            self.zone.expired = False
+            return True
+
+    def _receive(self, address: str) -> tuple[ZoneDraft | ZoneChange, int]:
+        """A new version of the differences, or else of the whole zone, and the octets that came."""
         own = self.zone.serial
         if own is not None and self.validate is None:
             try:
-                receiver = transfer(self.zone, address, self.key, self.limits, own)
-                if not receiver.current:
-                    return receiver.finish()
+                received = transfer(self.zone, address, self.key, self.limits, own)
+                if not received.receiver.current:
+                    return _finished(received), received.octets
                 log.debug(f"{self.zone.origin}: {address} has no differences since {own}")
             except SetupError:
                 raise
@@ -278,15 +288,16 @@ class Keeper:
                     raise
                 log.debug(f"{self.zone.origin}: no differences from {address}: {error}")
         rows: list[Row] | None = [] if self.validate is not None else None
-        draft = transfer(self.zone, address, self.key, self.limits, None, rows).finish()
+        received = transfer(self.zone, address, self.key, self.limits, None, rows)
+        draft = _finished(received)
         if self.validate is not None and rows is not None:
             self.accepted = self.validate(rows)
-        return draft
+        return draft, received.octets
 
-    def _published(self) -> None:
+    def _published(self, octets: int) -> None:
         if self.storage is not None:
             try:
-                self.storage.save(self.zone)
+                BUILDERS.submit(octets, partial(self.storage.save, self.zone)).result()
             except OSError as error:
                 log.warning(f"Failed to keep {self.zone.origin}: {error}")
         for listener in list(self.listeners.values()):
@@ -311,6 +322,10 @@ class Keeper:
         else:
             control.after(self._expires - time.monotonic(), self._expire)
         log.info(f"Serving {self.zone.origin} with {serial} SOA serial from {storage.path}" + (", which has expired" if left <= 0 else ""))
+
+
+def _finished(received: Transfer) -> ZoneDraft | ZoneChange:
+    return BUILDERS.submit(received.octets, received.receiver.finish).result()
 
 
 def _told(error: Exception) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import socket
 import threading
+from functools import partial
 from typing import Any, Protocol
 
 from fastdns._wire import name_text
+from fastdns.control.sized import SizedPool
 from fastdns.corefile import CorefileError
 from fastdns.corefile.address import host_port, packed, split_address
-from fastdns.plugins.transfer._handler import TransferHandler, open_queue, serve_jobs
+from fastdns.plugins.transfer._handler import Job, TransferHandler, open_queue, serve_jobs
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.plugins.transfer.notify import Notifier
 from fastdns.setup import Controller
@@ -31,7 +35,10 @@ class Provider(Protocol):
         """The records of ``zone`` (lower-case wire form), or None when it is not exactly a zone of this provider.
 
         ``serial`` is what an IXFR client has, None for AXFR; whoever has the current one gets a transfer of the SOA alone. Called on
-        a thread of its own that may take some seconds. An exception is SERVFAIL for the client.
+        a thread of its own that may take some seconds, and by one thread at a time. An exception is SERVFAIL for the client.
+
+        A provider may have ``transfer_size(zone, serial)`` with the number of records, 0 if the zone is not its own. Small transfers are prepared
+        first, and `transfer` may be called by several threads at once then.
         """
 
 
@@ -56,7 +63,7 @@ def setup(controller: Controller) -> None:
 
     def start() -> None:
         found = (provider(other) for other in controller.config.handlers)
-        _providers[number] = [one for one in found if one is not None]
+        _providers[number] = [(one, None if hasattr(one, "transfer_size") else threading.Lock()) for one in found if one is not None]
         _start_thread()
 
     controller.on_startup(start)
@@ -130,9 +137,14 @@ def _peer(text: str) -> tuple[bytes | None, int]:
 
 # ---- providers ----
 
+#: Records from which a transfer is a large one. Others do not wait until all large ones are prepared.
+LARGE = 20_000
+
 _numbers = itertools.count(1)
-_providers: dict[int, list[Provider]] = {}
+#: By handler; with a lock those that are called by one thread at a time.
+_providers: dict[int, list[tuple[Provider, threading.Lock | None]]] = {}
 _thread: threading.Thread | None = None
+_preparers = SizedPool("transfer", max(2, min(4, os.cpu_count() or 1)), large=LARGE)
 
 
 def provider(handler: Any) -> Provider | None:
@@ -144,17 +156,32 @@ def provider(handler: Any) -> Provider | None:
 
 
 def _start_thread() -> None:
+    """Started by a set-up hook: it is not niced, so the preparers that it starts are not."""
     global _thread
     if _thread is None:
         open_queue()
-        _thread = threading.Thread(target=serve_jobs, args=(find,), name="transfer", daemon=True)
+        _thread = threading.Thread(target=serve_jobs, args=(_submit,), name="transfer", daemon=True)
         _thread.start()
 
 
+def _submit(job: Job) -> None:
+    _preparers.submit(size(job.handler, job.zone, job.serial), partial(job.prepare, find))
+
+
+def size(number: int, zone: bytes, serial: int | None) -> int:
+    """The records that `find` would give; `LARGE`, if it is not known."""
+    for candidate, lock in _providers.get(number, ()):
+        records: int = candidate.transfer_size(zone, serial) if lock is None else LARGE  # type: ignore[attr-defined]
+        if records:
+            return records
+    return 0
+
+
 def find(number: int, zone: bytes, serial: int | None) -> Transfer | None:
-    """What the first provider of a block says that is authoritative for exactly this zone. Runs on the transfer thread."""
-    for candidate in _providers.get(number, ()):
-        transfer = candidate.transfer(zone, serial)
+    """What the first provider of a block says that is authoritative for exactly this zone. Runs on a preparer's thread."""
+    for candidate, lock in _providers.get(number, ()):
+        with lock or contextlib.nullcontext():
+            transfer = candidate.transfer(zone, serial)
         if transfer is not None:
             if not isinstance(transfer, Transfer):
                 raise TypeError(f"{name_text(zone)}: a provider gave a {type(transfer).__name__}")

@@ -14,5 +14,15 @@ class TransferHandler(NativeHandler):
 def open_queue() -> None:
     """Once, before any handler serves. Raises OSError."""
 
-def serve_jobs(find: Callable[[int, bytes, int | None], Transfer | None]) -> None:
-    """The transfer thread's work, without an end: ``find(handler number, zone, serial)`` gives the records."""
+class Job:
+    """A transfer that is asked for. Its client gets SERVFAIL when the job ends without `prepare`."""
+
+    handler: int
+    zone: bytes
+    serial: int | None
+
+    def prepare(self, find: Callable[[int, bytes, int | None], Transfer | None]) -> None:
+        """Ask for the records: ``find(handler number, zone, serial)``; from any thread, once."""
+
+def serve_jobs(submit: Callable[[Job], object]) -> None:
+    """The transfer thread's work, without an end: ``submit`` has `Job.prepare` called, and must not block."""

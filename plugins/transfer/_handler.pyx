@@ -172,18 +172,67 @@ def open_queue() -> None:
     offload_open(&queue, TRANSFERS_MAX, end_job)
 
 
-def serve_jobs(find) -> None:
-    """The transfer thread: waits for requests and prepares them, for ever. find(handler number, zone, serial) gives a Transfer or None."""
-    cdef TransferRequest *pending
+def serve_jobs(submit) -> None:
+    """The transfer thread: waits for requests and hands each on as a Job, for ever."""
     cdef OffloadRequest *rest
+    cdef Job job
     while True:
         with nogil:
             rest = offload_wait(&queue)
         while rest != NULL:
-            pending = <TransferRequest *>rest
+            job = Job.__new__(Job)
+            job.pending = <TransferRequest *>rest
             rest = offload_next(rest)
-            prepare(pending, find)
-            offload_return(&pending.request)
+            try:
+                submit(job)
+            except Exception as error:
+                job.fail(error)
+            job = None
+
+
+cdef class Job:
+    cdef TransferRequest *pending       # NULL once it is back on its worker
+
+    def __init__(self):
+        raise TypeError("made by serve_jobs")
+
+    def __dealloc__(self):
+        if self.pending != NULL:
+            self.pending.result = TRANSFER_FAILED
+            self.end()
+
+    @property
+    def handler(self):
+        return self.pending.handler
+
+    @property
+    def zone(self):
+        return (<const char *>self.pending.zone)[:self.pending.zone_length]
+
+    @property
+    def serial(self):
+        return self.pending.serial if self.pending.incremental else None
+
+    def prepare(self, find):
+        prepare(self.pending, find)
+        self.end()
+
+    cdef int fail(self, error) except -1:
+        fail(self.pending, error)
+        self.end()
+        return 0
+
+    cdef void end(self) noexcept:
+        if self.pending != NULL:
+            offload_return(&self.pending.request)
+            self.pending = NULL
+
+
+cdef int fail(TransferRequest *pending, error) except -1:
+    text = (str(error) or type(error).__name__).encode("ascii", "backslashreplace").replace(b"\n", b" ")
+    strncpy(pending.error, text, ERROR_MAX - 1)
+    pending.result = TRANSFER_FAILED
+    return 0
 
 
 cdef void prepare(TransferRequest *pending, find):
@@ -196,9 +245,7 @@ cdef void prepare(TransferRequest *pending, find):
         else:
             read_beginning(pending, transfer)
     except Exception as error:
-        text = (str(error) or type(error).__name__).encode("ascii", "backslashreplace").replace(b"\n", b" ")
-        strncpy(pending.error, text, ERROR_MAX - 1)
-        pending.result = TRANSFER_FAILED
+        fail(pending, error)
 
 
 cdef int read_beginning(TransferRequest *pending, Transfer transfer) except -1:

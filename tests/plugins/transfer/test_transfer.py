@@ -408,6 +408,25 @@ def test_queries_are_answered_while_a_provider_takes_its_time(server: Server) ->
     assert len(lines(transfer(server, "open.test."))) == 4
 
 
+def test_a_small_zone_does_not_wait_for_large_ones(serve: Serve, tmp_path: Path) -> None:
+    """A provider whose size is not known counts as large."""
+    (tmp_path / "provider.py").write_text(PROVIDER)
+    (tmp_path / "db").write_text("@ 60 IN SOA ns host 1 1 1 1 1\n@ 60 IN NS ns\n")
+    text = "small.org:{port} {\n    bind 127.0.0.1\n    transfer {\n        to *\n    }\n    file " + f"{tmp_path}/db" + "\n}\n"
+    server = serve(COREFILE.replace("{dir}", str(tmp_path)) + text)
+    with contextlib.ExitStack() as stack:
+        socks = [stack.enter_context(connect(server)) for _ in range(6)]
+        for sock in socks:
+            dns.query.send_tcp(sock, request("slow.test."))
+        server.wait_log("takes its time")
+        assert len(lines(transfer(server, "small.org."))) == 3
+        assert lines(transfer(server, "small.org.", "IXFR", 1)) == ["small.org. 60 IN SOA ns.small.org. host.small.org. 1 1 1 1 1"]
+        assert "is done" not in server.log()
+        (server.folder / "go").touch()
+        for sock in socks:
+            assert len(dns.message.from_wire(receive(sock), one_rr_per_rrset=True).answer) == 4
+
+
 def slow_client(server: Server, zone: str) -> socket.socket:
     """A connection that asks for a zone and does not read it."""
     sock = socket.socket()
