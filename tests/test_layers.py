@@ -51,6 +51,7 @@ MODULES_MAX = 25
 CONTEXTS = {"attachment", "argument", "connection", "context", "data", "iov_base", "msg_control", "msg_name", "owner", "ptr", "state", "task"}
 #: Fields `void *` of another kind, none of which hides a struct of a package above: by module and field.
 UNTYPED = {
+    "fastdns.engine.io.connection.spare": "memory that is free, linked by its first word",
     "fastdns.expression.matcher.compiled": "an RE2 of C++",
     "fastdns.index.nodes.mutex": "a pthread mutex",
     "fastdns.index.zone.slots": "ZoneSlots of the same module, exchanged atomically",

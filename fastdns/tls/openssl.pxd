@@ -134,7 +134,6 @@ cdef extern from "<openssl/ssl.h>" nogil:
         SSL3_RT_HEADER_LENGTH
         SSL3_RT_HANDSHAKE
         SSL3_MT_KEY_UPDATE
-        TLS_ST_SW_SESSION_TICKET
         BIO_CTRL_FLUSH
         BIO_TYPE_SOURCE_SINK
     SSL *SSL_new(SSL_CTX *context)
@@ -156,7 +155,6 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_get_error(const SSL *ssl, int status)
     int SSL_version(const SSL *ssl)
     void SSL_get0_alpn_selected(const SSL *ssl, const unsigned char **protocol, unsigned int *length)
-    int SSL_get_state(const SSL *ssl)
     void SSL_set_bio(SSL *ssl, BIO *read, BIO *write)
     void SSL_set_msg_callback(SSL *ssl, void (*seen)(int, int, int, const void *, size_t, SSL *, void *) noexcept nogil)
     void SSL_set_msg_callback_arg(SSL *ssl, void *argument)

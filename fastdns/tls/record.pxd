@@ -28,7 +28,6 @@ cdef struct TlsStream:
     unsigned long error             # the library's, of a handshake that failed
     uint8_t more                    # another record follows what is written now: the kernel may wait for it
     uint8_t failed                  # nothing more can be sent, not even the end
-    uint8_t greeted                 # the handshake is done
     uint8_t ending                  # what is sent is the last
     uint32_t small_size             # octets of `small`: HELD_SIZE, or 0 of a server's, which is lent what it reads
     uint8_t small[1]                # in truth as many as that

@@ -11,9 +11,9 @@ from fastdns.tls.openssl cimport (BIO, BIO_CTRL_FLUSH, BIO_METHOD, BIO_TYPE_SOUR
                                   BIO_set_retry_read, BIO_set_retry_write, ERR_clear_error, ERR_peek_last_error, SSL3_MT_KEY_UPDATE,
                                   SSL3_RT_HANDSHAKE, SSL3_RT_HEADER, SSL3_RT_HEADER_LENGTH, SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE,
                                   SSL_ERROR_ZERO_RETURN, SSL_do_handshake, SSL_free, SSL_get0_alpn_selected, SSL_get0_param, SSL_get_error,
-                                  SSL_get_state, SSL_pending, SSL_read, SSL_set1_host, SSL_set_accept_state, SSL_set_bio,
+                                  SSL_pending, SSL_read, SSL_set1_host, SSL_set_accept_state, SSL_set_bio,
                                   SSL_set_connect_state, SSL_set_hostflags, SSL_set_msg_callback, SSL_set_msg_callback_arg,
-                                  SSL_set_tlsext_host_name, SSL_shutdown, SSL_write, TLS_ST_SW_SESSION_TICKET,
+                                  SSL_set_tlsext_host_name, SSL_shutdown, SSL_write,
                                   X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, X509_VERIFY_PARAM_set1_ip_asc)
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -63,7 +63,8 @@ cdef int write_out(BIO *bio, const char *octets, int size) noexcept nogil:
     cdef int flags = MSG_NOSIGNAL
     cdef ssize_t n
     BIO_clear_retry_flags(bio)
-    if tls.more or tls.ending or not tls.greeted and SSL_get_state(tls.ssl) == TLS_ST_SW_SESSION_TICKET:
+    # Nothing of a handshake is held back, not even a ticket: until it is acknowledged with it, a client that does not set TCP_NODELAY holds its query.
+    if tls.more or tls.ending:
         flags |= MSG_MORE
     n = send(tls.fd, octets, <size_t>size, flags)
     if n < 0 and (system.errno == EAGAIN or system.errno == EINTR):
@@ -147,7 +148,6 @@ cdef TlsStream *tls_connect(TlsContext *context, int fd, const char *server_name
 cdef TlsStatus tls_handshake(TlsStream *tls) noexcept nogil:
     cdef int status = SSL_do_handshake(tls.ssl), what
     if status == 1:
-        tls.greeted = 1
         SSL_set_msg_callback(tls.ssl, count_record)
         SSL_set_msg_callback_arg(tls.ssl, tls)
         return TLS_DONE

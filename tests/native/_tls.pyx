@@ -58,7 +58,7 @@ cdef class Pair:
         """Octets from one end (0: the client's) to the other."""
         cdef uint8_t octets[65536]
         cdef ssize_t n
-        if tls_send(self.ends[source], sent, len(sent)) != len(sent):
+        if tls_send(self.ends[source], sent, len(sent), False) != len(sent):
             raise OSError("not sent whole")
         found = b""
         while self.feed(1 - source):

@@ -79,37 +79,6 @@ def test_a_ticket_opens_no_other_door(serve: Callable[..., Server], version: ssl
     assert not client.resumes()
 
 
-def test_a_ticket_comes_with_the_first_reply(serve: Callable[..., Server]) -> None:
-    """In one segment, where the query came with the end of the handshake; and alone where none comes."""
-    server = serve(COREFILE, prepare=write_certificates)
-    for query in (framed(dns.message.make_query("a.test.", "A")), b""):
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = client_context(server.folder).wrap_bio(incoming, outgoing)
-        with socket.create_connection(("127.0.0.1", server.port), REPLY) as plain:
-            while True:
-                try:
-                    tls.do_handshake()
-                    break
-                except ssl.SSLWantReadError:
-                    plain.sendall(outgoing.read())
-                    incoming.write(plain.recv(65536))
-            if query:
-                tls.write(query)
-            plain.sendall(outgoing.read())
-            assert len(records(plain.recv(65536))) == (2 if query else 1)
-
-
-def records(octets: bytes) -> list[bytes]:
-    """Of RFC 8446 5.1, all of which are whole."""
-    found = []
-    while octets:
-        size = 5 + int.from_bytes(octets[3:5], "big")
-        assert len(octets) >= size
-        found.append(octets[:size])
-        octets = octets[size:]
-    return found
-
-
 def test_early_data_is_refused(serve: Callable[..., Server]) -> None:
     """No ticket says that it may be sent (RFC 8446 4.6.1)."""
     server = serve(COREFILE, prepare=write_certificates)
