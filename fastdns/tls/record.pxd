@@ -26,7 +26,9 @@ cdef struct TlsStream:
     uint32_t updates                # KeyUpdates received
     uint64_t received               # octets for us so far
     unsigned long error             # the library's, of a handshake that failed
-    uint8_t more                    # another record follows what is written now: the kernel may wait for it
+    uint8_t *unsent                 # owned, or NULL: of records that the library has given away, what the socket did not take
+    uint32_t unsent_size
+    uint8_t more                    # another record follows at once, with which this one leaves
     uint8_t failed                  # nothing more can be sent, not even the end
     uint8_t ending                  # what is sent is the last
     uint32_t small_size             # octets of `small`: HELD_SIZE, or 0 of a server's, which is lent what it reads

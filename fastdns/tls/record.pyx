@@ -3,9 +3,9 @@ from libc cimport errno as system
 from libc.errno cimport EAGAIN, ECONNRESET, EINTR
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcpy, memmove, memset
 from fastdns.tls.context cimport context_ssl
-from fastdns.system.socket cimport MSG_NOSIGNAL, send
+from fastdns.system.socket cimport MSG_NOSIGNAL, iovec, msghdr, send, sendmsg
 from fastdns.tls.openssl cimport (BIO, BIO_CTRL_FLUSH, BIO_METHOD, BIO_TYPE_SOURCE_SINK, BIO_clear_retry_flags, BIO_get_data, BIO_get_new_index,
                                   BIO_meth_new, BIO_meth_set_ctrl, BIO_meth_set_read, BIO_meth_set_write, BIO_new, BIO_set_data, BIO_set_init,
                                   BIO_set_retry_read, BIO_set_retry_write, ERR_clear_error, ERR_peek_last_error, SSL3_MT_KEY_UPDATE,
@@ -18,6 +18,16 @@ from fastdns.tls.openssl cimport (BIO, BIO_CTRL_FLUSH, BIO_METHOD, BIO_TYPE_SOUR
 
 cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_MORE
+
+cdef extern from * nogil:
+    """
+    /* Records that are complete and leave with those that follow at once: of the one connection that the thread writes to. */
+    static __thread unsigned char tls_batch[16384];
+    static __thread unsigned int tls_batched;
+    """
+    enum: TLS_BATCH "sizeof(tls_batch)"
+    uint8_t tls_batch[1]
+    uint32_t tls_batched
 
 # A header that no version of TLS has: libssl has no function that sends an alert, but it sends `unexpected_message` for this.
 cdef const uint8_t *FOREIGN = b"\0\3\3\0\0"     # SSL3_RT_HEADER_LENGTH octets
@@ -59,17 +69,60 @@ cdef inline void release_held(TlsStream *tls) noexcept nogil:
 
 
 cdef int write_out(BIO *bio, const char *octets, int size) noexcept nogil:
+    """Nothing of a handshake is held back, not even a ticket: until it is acknowledged with it, a client that does not set TCP_NODELAY holds its query."""
+    global tls_batched
     cdef TlsStream *tls = <TlsStream *>BIO_get_data(bio)
-    cdef int flags = MSG_NOSIGNAL
     cdef ssize_t n
     BIO_clear_retry_flags(bio)
-    # Nothing of a handshake is held back, not even a ticket: until it is acknowledged with it, a client that does not set TCP_NODELAY holds its query.
-    if tls.more or tls.ending:
-        flags |= MSG_MORE
-    n = send(tls.fd, octets, <size_t>size, flags)
+    if tls.more and tls.unsent == NULL and <uint32_t>size <= TLS_BATCH - tls_batched:
+        memcpy(tls_batch + tls_batched, octets, <size_t>size)
+        tls_batched += <uint32_t>size
+        return size
+    if tls_batched or tls.unsent != NULL:
+        n = send_batch(tls, octets, <uint32_t>size)
+    else:
+        n = send(tls.fd, octets, <size_t>size, MSG_NOSIGNAL | (MSG_MORE if tls.ending else 0))
     if n < 0 and (system.errno == EAGAIN or system.errno == EINTR):
         BIO_set_retry_write(bio)
     return <int>n
+
+
+cdef ssize_t send_batch(TlsStream *tls, const char *octets, uint32_t size) noexcept nogil:
+    """What waits, and these octets behind it: how many of them the socket has taken. What of the batch it does not take waits in `unsent`."""
+    global tls_batched
+    cdef iovec parts[2]
+    cdef msghdr message
+    cdef uint8_t *waits = tls.unsent if tls.unsent != NULL else tls_batch
+    cdef uint32_t waiting = tls.unsent_size if tls.unsent != NULL else tls_batched
+    cdef ssize_t n
+    memset(&message, 0, sizeof(message))
+    parts[0].iov_base, parts[0].iov_len = waits, waiting
+    parts[1].iov_base, parts[1].iov_len = <void *>octets, size
+    message.msg_iov, message.msg_iovlen = parts, 2
+    tls_batched = 0
+    n = sendmsg(tls.fd, &message, MSG_NOSIGNAL | (MSG_MORE if tls.ending else 0))
+    if n < 0 and (system.errno == EAGAIN or system.errno == EINTR):
+        n = 0
+    if n < 0:
+        return -1
+    if n > waiting:
+        free(tls.unsent)
+        tls.unsent = NULL
+        return n - waiting
+    if tls.unsent == NULL and n < waiting:
+        tls.unsent = <uint8_t *>malloc(waiting - n)
+        if tls.unsent == NULL:
+            system.errno = ECONNRESET
+            return -1
+        memcpy(tls.unsent, tls_batch + n, waiting - n)
+    elif n < waiting:
+        memmove(tls.unsent, tls.unsent + n, waiting - n)
+    else:
+        free(tls.unsent)
+        tls.unsent = NULL
+    tls.unsent_size = waiting - <uint32_t>n
+    system.errno = EAGAIN
+    return -1
 
 
 cdef long control(BIO *bio, int command, long number, void *pointer) noexcept nogil:
@@ -232,6 +285,7 @@ cdef ssize_t tls_send(TlsStream *tls, const uint8_t *octets, size_t size, bint m
 
 cdef ssize_t why_nothing(TlsStream *tls, int status) noexcept nogil:
     """What a call left in the thread's queue of errors would be taken for the next call's."""
+    global tls_batched
     cdef int what = SSL_get_error(tls.ssl, status)
     ERR_clear_error()
     if what == SSL_ERROR_ZERO_RETURN:
@@ -240,15 +294,19 @@ cdef ssize_t why_nothing(TlsStream *tls, int status) noexcept nogil:
         system.errno = EAGAIN
         return -1
     tls.failed = 1
+    tls_batched = 0
     system.errno = ECONNRESET
     return -1
 
 
 cdef void tls_end(TlsStream *tls) noexcept nogil:
+    global tls_batched
     if not tls.failed:
         tls.ending = 1
         SSL_shutdown(tls.ssl)
         ERR_clear_error()
+    tls_batched = 0                     # of a connection that ends between two records
+    free(tls.unsent)
     SSL_free(tls.ssl)
     if tls.held != tls.small:
         free(tls.held)

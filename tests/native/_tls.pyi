@@ -11,3 +11,5 @@ class Pair:
         """Agreed on by ALPN; "" for none."""
     def carry(self, sent: bytes, source: int) -> bytes:
         """Octets from one end (0: the client's) to the other. OSError."""
+    def stream(self, messages: list[bytes]) -> tuple[bytes, int]:
+        """Send messages from the server, each in records of its own: what came, and in how many receptions."""

@@ -67,3 +67,29 @@ cdef class Pair:
                 found += octets[:n]
                 n = tls_recv(self.ends[1 - source], octets, sizeof(octets))
         return found
+
+    def stream(self, list messages) -> tuple:
+        """Sends messages from the server as a connection does, each in records of its own, and reads where the socket is full: what came, and in how many
+        receptions."""
+        cdef uint8_t octets[65536]
+        cdef bytearray found = bytearray()
+        cdef bytes message
+        cdef ssize_t n
+        receptions = 0
+        at, sent = 0, 0
+        while at < len(messages):
+            message = messages[at][sent:]
+            n = tls_send(self.ends[1], message, len(message), at + 1 < len(messages))
+            if n > 0:
+                sent += n
+            if sent == len(messages[at]):
+                at, sent = at + 1, 0
+            if n > 0 and at < len(messages):
+                continue
+            while self.feed(0):
+                receptions += 1
+                n = tls_recv(self.ends[0], octets, sizeof(octets))
+                while n > 0:
+                    found += octets[:n]
+                    n = tls_recv(self.ends[0], octets, sizeof(octets))
+        return bytes(found), receptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,21 @@ def test_a_connection(folder: Path, name: str) -> None:
         for octets in (b"a", b"ab" * 700, bytes(16000)):
             assert ends.carry(octets, 0) == octets
             assert ends.carry(octets, 1) == octets
+
+
+def test_messages_that_follow_at_once(folder: Path) -> None:
+    """Each is a record; together they leave in one segment, and none is lost where the socket is full in the middle of one."""
+    numbers = random.Random(12)
+    with pair(folder, client(folder)) as ends:
+        assert ends.shake() == (True, True)
+        ends.carry(b"x", 1)  # tickets
+        few = [numbers.randbytes(numbers.randrange(1, 60)) for _ in range(16)]
+        found, receptions = ends.stream(few)
+        assert (found, receptions) == (b"".join(few), 1)
+        for most in (100, 3000, 20000, 60000):
+            for _ in range(20):
+                messages = [numbers.randbytes(numbers.randrange(1, most)) for _ in range(numbers.randrange(1, 60))]
+                assert ends.stream(messages)[0] == b"".join(messages)
 
 
 @pytest.mark.parametrize("name", ["other.test", "sub.server.test", "127.0.0.2", "ca.test"])
