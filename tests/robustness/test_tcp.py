@@ -6,9 +6,12 @@ import resource
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import dns.edns
+import dns.message
 import pytest
 
 from tests.engine.test_tcp import framed, read_reply
@@ -56,6 +59,17 @@ def connect(server: Server, number: int) -> list[socket.socket]:
         sock = socket.create_connection(("127.0.0.1", server.port), LIMIT)
         sockets.append(sock)
     return sockets
+
+
+@contextmanager
+def limit_of_descriptors(count: int) -> Iterator[None]:
+    """Of this process."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(count, before[0]), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def close(sockets: list[socket.socket]) -> None:
@@ -212,6 +226,71 @@ def test_lengths_that_lie(patient: Server) -> None:
     assert reply is not None
     assert reply.id == 9
     sock.close()
+
+
+def greedy(server: Server, count: int, sent: int) -> list[socket.socket]:
+    """Connections of one client that announce 65,535 octets and send so many."""
+    sockets = []
+    for _ in range(count):
+        sock = socket.socket()
+        sock.bind(("127.0.0.2", 0))
+        sock.connect(("127.0.0.1", server.port))
+        sock.setblocking(False)
+        try:
+            sock.send(b"\xff\xff" + bytes(sent))
+        except ConnectionError:
+            pass  # ended already
+        sockets.append(sock)
+    return sockets
+
+
+def ended(sockets: list[socket.socket]) -> int:
+    count = 0
+    for sock in sockets:
+        try:
+            count += sock.recv(1) == b""
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            count += 1
+    return count
+
+
+def test_lengths_that_are_announced_take_no_memory(patient: Server) -> None:
+    """Of 2,750 connections, which would be 180 MB, none has to end."""
+    with limit_of_descriptors(4000):
+        sockets = greedy(patient, 2750, 4200)
+        try:
+            for _ in range(8):
+                served(patient)
+            assert ended(sockets) == 0
+        finally:
+            close(sockets)
+
+
+def test_unfinished_messages_fill_no_memory_of_others(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """100 MB from one client, half finished: they end, and another one's large message is taken."""
+    (tmp_path / "timeouts.py").write_text(CONFIGURED.format(read=PATIENCE, write=PATIENCE, idle=PATIENCE))
+    server = serve(COREFILE.replace("whoami", "plugin {dir}/../timeouts.py\n    whoami"), "-workers", "1")
+    query = dns.message.make_query("www.example.org", "A", use_edns=0, options=[dns.edns.GenericOption(65001, bytes(60000))])
+    message = query.to_wire(max_size=65535)
+    octets = struct.pack("!H", len(message)) + message
+    with limit_of_descriptors(4000):
+        other = socket.create_connection(("127.0.0.1", server.port), LIMIT)
+        other.sendall(octets[:1000])
+        sockets = greedy(server, 3000, 33000)
+        try:
+            until(lambda: ended(sockets) > 500)
+            for _ in range(8):
+                served(server)
+            other.sendall(octets[1000:])
+            reply = read_reply(other)
+            assert reply is not None
+            assert reply.answer
+            assert ended(sockets) < 2500, "no more than it takes"
+        finally:
+            other.close()
+            close(sockets)
 
 
 def test_a_hundred_thousand_short_connections_leave_nothing(server: Server) -> None:

@@ -24,6 +24,10 @@ cdef enum:
     TLS_SIZE = 4096                 # octets of TLS that a batch decrypts for one connection: small records cost more than what they hold
     MILLISECOND = 1000000           # ns
 
+cdef enum:
+    NETWORKS = 256                  # classes of clients' networks (system/address: address_network), by a hash
+    LARGE = 16384                   # octets of connections that end first where memory is out
+
 cdef struct TcpConnection
 
 cdef struct StreamProtocol:         # what is spoken on a connection. All functions run on its worker; those that may be NULL say so
@@ -74,6 +78,7 @@ cdef struct TcpWorker:              # TCP's state on one worker
     TransportWorker base            # first; `connections`: how many are in the list
     List connections                # the newest first
     uint64_t octets                 # that all connections hold
+    uint64_t held_by[NETWORKS]      # of these, those of connections of a class of networks
     void *spare                     # buffers that are free, each begins with the next one's address
     uint32_t spares
 
@@ -87,6 +92,7 @@ cdef struct TcpConnection:
     uint32_t generation             # of its listener, which may be closed long before it
     Address client
     Address local
+    uint8_t network                 # the client's class, < NETWORKS
     uint8_t *input
     uint32_t input_size
     uint32_t input_used
@@ -165,8 +171,13 @@ cdef bint connection_charge(TcpConnection *connection, uint32_t size) noexcept n
 cdef inline uint32_t counted_octets(uint32_t held) noexcept nogil:
     return held - OCTETS_FREE if held > OCTETS_FREE else 0
 
+cdef inline void connection_count(TcpConnection *connection, int64_t more) noexcept nogil:
+    """Octets that the connection holds from now on, or no longer (negative)."""
+    connection.tcp.octets += <uint64_t>more
+    connection.tcp.held_by[connection.network] += <uint64_t>more
+
 cdef inline void connection_discharge(TcpConnection *connection, uint32_t size) noexcept nogil:
-    connection.tcp.octets -= counted_octets(connection.held) - counted_octets(connection.held - size)
+    connection_count(connection, <int64_t>counted_octets(connection.held - size) - counted_octets(connection.held))
     connection.held -= size
 
 cdef inline bint connection_may_read(const TcpConnection *connection) noexcept nogil:

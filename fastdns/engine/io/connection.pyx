@@ -11,7 +11,8 @@ from fastdns.tls.context cimport context_release
 from fastdns.tls.record cimport TlsStream, tls_end, tls_keep, tls_lend, tls_pending, tls_recv, tls_send
 from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, MSG_NOSIGNAL, SO_LINGER, SOL_SOCKET, close, getsockname,
                                     linger, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
-from fastdns.system.address cimport Address, address_from_socket
+from fastdns.system.address cimport Address, address_from_socket, address_network
+from fastdns.system.hash cimport hash_octets, hash_seed
 from fastdns.system.list cimport list_first, list_next, list_prepend, list_remove
 
 # ---- begin and end ----
@@ -22,6 +23,7 @@ cdef TcpConnection *connection_begin(TcpWorker *tcp, const StreamProtocol *proto
     cdef ServerTable *server = tcp.base.worker.set.servers[listener]
     cdef sockaddr_in6 name
     cdef socklen_t length = sizeof(name)
+    cdef uint64_t network
     if connection == NULL or server == NULL:
         free(connection)
         return NULL
@@ -35,6 +37,8 @@ cdef TcpConnection *connection_begin(TcpWorker *tcp, const StreamProtocol *proto
     connection.generation = generation
     connection.transport = TRANSPORT_TCP if service == NULL else service.transport
     connection.client = client[0]
+    network = address_network(client)
+    connection.network = <uint8_t>(hash_octets(<const uint8_t *>&network, sizeof(network), hash_seed) % NETWORKS)
     if local != NULL:
         connection.local = local[0]
     else:
@@ -77,7 +81,7 @@ cdef void connection_forget(TcpWorker *tcp, TcpConnection *connection) noexcept 
         if connection.tls != NULL:
             tls_end(connection.tls)
             connection.tls = NULL
-        release_buffer(tcp, &connection.output, &connection.output_size)
+        release_buffer(connection, &connection.output, &connection.output_size)
         connection.output_used = connection.output_sent = connection.output_end = 0
         if connection.transfer != NULL:
             connection_end_transfer(connection)
@@ -99,7 +103,7 @@ cdef void free_input(TcpConnection *connection) noexcept nogil:
     """Of a connection that has ended: its input and what its protocol holds, which reads no more."""
     if connection.protocol.free != NULL:
         connection.protocol.free(connection)
-    release_buffer(connection.tcp, &connection.input, &connection.input_size)
+    release_buffer(connection, &connection.input, &connection.input_size)
     connection.input_used = connection.input_done = 0
 
 
@@ -138,8 +142,9 @@ cdef void connection_finish(TcpConnection *connection) noexcept nogil:
 
 # ---- buffers ----
 
-cdef bint resize_buffer(TcpWorker *tcp, uint8_t **buffer, uint32_t *size, uint32_t wanted) noexcept nogil:
+cdef bint resize_buffer(TcpConnection *connection, uint8_t **buffer, uint32_t *size, uint32_t wanted) noexcept nogil:
     """Makes a larger one of it, of BUFFER_SIZE at least. False when memory is out."""
+    cdef TcpWorker *tcp = connection.tcp
     cdef uint8_t *bigger
     wanted = max(wanted, <uint32_t>BUFFER_SIZE)
     if buffer[0] == NULL and wanted == BUFFER_SIZE and tcp.spare != NULL:
@@ -150,14 +155,15 @@ cdef bint resize_buffer(TcpWorker *tcp, uint8_t **buffer, uint32_t *size, uint32
         bigger = <uint8_t *>realloc(buffer[0], wanted)
         if bigger == NULL:
             return False
-    tcp.octets += wanted - size[0]
+    connection_count(connection, <int64_t>wanted - size[0])
     buffer[0] = bigger
     size[0] = wanted
     return True
 
 
-cdef void release_buffer(TcpWorker *tcp, uint8_t **buffer, uint32_t *size) noexcept nogil:
-    tcp.octets -= size[0]
+cdef void release_buffer(TcpConnection *connection, uint8_t **buffer, uint32_t *size) noexcept nogil:
+    cdef TcpWorker *tcp = connection.tcp
+    connection_count(connection, -<int64_t>size[0])
     if size[0] == BUFFER_SIZE and tcp.spares < SPARE_BUFFERS:
         (<void **>buffer[0])[0] = tcp.spare
         tcp.spare = buffer[0]
@@ -218,7 +224,7 @@ cdef bint reserve_input(TcpWorker *tcp, TcpConnection *connection, uint32_t size
         return True
     if size > BUFFER_SIZE and not make_room(connection, size - connection.input_size):
         return False
-    return resize_buffer(tcp, &connection.input, &connection.input_size, size)
+    return resize_buffer(connection, &connection.input, &connection.input_size, size)
 
 
 cdef bint read_more(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
@@ -227,7 +233,8 @@ cdef bint read_more(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
     cdef uint32_t wanted
     cdef ssize_t n
     if pending == connection.input_size - connection.input_done or connection.input_used == connection.input_size:
-        wanted = connection.protocol.wanted(connection)
+        # Memory grows with what has come: what a length announces is not reserved.
+        wanted = min(connection.protocol.wanted(connection), max(2 * pending, <uint32_t>BUFFER_SIZE))
         if not reserve_input(tcp, connection, max(wanted, pending + 512)):
             connection_end(tcp, connection)
             return False
@@ -259,7 +266,7 @@ cdef void parse(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
             worker_flush(tcp.base.worker, &connection.flush)
     elif connection.input_done == connection.input_used:
         connection.input_done = connection.input_used = 0
-        release_buffer(tcp, &connection.input, &connection.input_size)
+        release_buffer(connection, &connection.input, &connection.input_size)
 
 
 # ---- what protocols call ----
@@ -313,7 +320,7 @@ cdef uint8_t *connection_reserve(TcpConnection *connection, uint32_t size) noexc
         wanted = connection.output_used + size
         wanted = max(<uint32_t>BUFFER_SIZE, wanted + wanted // 2)
         if not make_room(connection, wanted - connection.output_size) or (
-                not resize_buffer(tcp, &connection.output, &connection.output_size, wanted)):
+                not resize_buffer(connection, &connection.output, &connection.output_size, wanted)):
             connection_end(tcp, connection)
             return NULL
     return connection.output + connection.output_used
@@ -324,7 +331,7 @@ cdef bint connection_charge(TcpConnection *connection, uint32_t size) noexcept n
     if connection.broken or more and not make_room(connection, more):
         return False
     connection.held += size
-    connection.tcp.octets += more
+    connection_count(connection, more)
     return True
 
 
@@ -333,25 +340,29 @@ cdef inline uint32_t weight(const TcpConnection *connection) noexcept nogil:
 
 
 cdef inline bint make_room(TcpConnection *connection, uint32_t size) noexcept nogil:
-    """Whether a connection may hold so many more octets. Those that hold more than it would end first."""
-    return connection.tcp.octets + size <= OCTETS_MAX or end_largest(connection, size)
+    """Whether a connection may hold so many more octets. Connections of the network that holds most end for it."""
+    return connection.tcp.octets + size <= OCTETS_MAX or (
+        end_large(connection, size, LARGE) or end_large(connection, size, 0))
 
 
-cdef bint end_largest(TcpConnection *connection, uint32_t size) noexcept nogil:
+cdef bint end_large(TcpConnection *connection, uint32_t size, uint32_t least) noexcept nogil:
+    """Ends connections with more than so many octets until an eighth is free: a worker at its bound does not look through all for each. Of the
+    connection's own network only those end that hold more than it would. Whether there is space now."""
     cdef TcpWorker *tcp = connection.tcp
-    cdef TcpConnection *other
-    cdef TcpConnection *largest
-    while tcp.octets + size > OCTETS_MAX:
-        largest = connection
-        other = connection_of(list_first(&tcp.connections))
-        while other != NULL:
-            if weight(other) > weight(largest) + (size if largest == connection else 0) and not other.parsing:
-                largest = other
-            other = connection_of(list_next(&tcp.connections, &other.node))
-        if largest == connection:
-            return False
-        connection_end(tcp, largest)
-    return True
+    cdef uint32_t most = connection.network, i
+    cdef TcpConnection *other = connection_of(list_first(&tcp.connections))
+    cdef TcpConnection *following
+    for i in range(NETWORKS):
+        if tcp.held_by[i] > tcp.held_by[most]:
+            most = i
+    if most == connection.network:
+        least = weight(connection) + size
+    while other != NULL and tcp.octets + size > OCTETS_MAX - OCTETS_MAX // 8:
+        following = connection_of(list_next(&tcp.connections, &other.node))
+        if other.network == most and weight(other) > least and not other.parsing and other != connection:
+            connection_end(tcp, other)
+        other = following
+    return tcp.octets + size <= OCTETS_MAX
 
 
 cdef void connection_end_transfer(TcpConnection *connection) noexcept nogil:
@@ -369,7 +380,7 @@ cdef inline void begin_message(TcpConnection *connection) noexcept nogil:
         connection.output_end = connection.output_used
     else:
         connection.output_end += connection.protocol.message_size(connection.output + connection.output_end,
-                                                                   connection.output_used - connection.output_end)
+                                                                  connection.output_used - connection.output_end)
 
 
 cdef bint write_output(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
@@ -401,7 +412,7 @@ cdef bint write_output(TcpWorker *tcp, TcpConnection *connection) noexcept nogil
                 begin_message(connection)
     connection.output_used = connection.output_sent = connection.output_end = 0
     if connection.transfer == NULL or connection.output_size > OUTPUT_PAUSE:
-        release_buffer(tcp, &connection.output, &connection.output_size)
+        release_buffer(connection, &connection.output, &connection.output_size)
     return True
 
 
