@@ -40,6 +40,9 @@ def setup(controller: Controller) -> None:
         for context in handler.contexts.values():
             keep_renewed(controller, context, "plugin/forward")
         controller.on_startup(partial(tap, controller, handler))
+        above = [other for other in controller.config.handlers if isinstance(other, ForwardHandler)]
+        if above:
+            handler.follow(above[-1])
         controller.config.add_handler(handler)
 
 

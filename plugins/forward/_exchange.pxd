@@ -21,6 +21,7 @@ cdef struct Rcodes:                 # a set
 cdef struct Forward:                # an instance of forward
     Settings settings
     Handler *handler
+    Handler *above                  # the forward before it in its server block, or NULL
     uint8_t policy
     uint8_t prefer_udp
     uint8_t failfast

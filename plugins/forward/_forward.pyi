@@ -19,6 +19,9 @@ class ForwardHandler(NativeHandler):
     def __init__(self, options: Options, upstreams: list[Target]) -> None:
         """ValueError for more upstreams than one instance can have."""
 
+    def follow(self, above: ForwardHandler) -> None:
+        """Comes after another one in the same server block: metadata are those of the one that was asked."""
+
     def label(self, name: str) -> LabelHandle | None:
         """Publishes metadata ``forward/upstream``."""
 

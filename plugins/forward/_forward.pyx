@@ -84,14 +84,18 @@ cdef void forward_explain(Handler *self, Query *q, Explanation *out) noexcept no
 
 
 cdef bint publish_upstream(const Label *label, Query *q, Text *out) noexcept nogil:
+    """Of the occurrence that was asked last: the lowest one that has an upstream."""
+    cdef Handler *handler = label.handler
     cdef const char *text
-    if q.chain != label.handler.chain:          # it is no query of this block yet
+    if q.chain != handler.chain:                # it is no query of this block yet
         return False
-    text = forward_upstream(label.handler, q)
-    if text[0] == 0:
-        return False
-    text_string(out, text)
-    return True
+    while handler != NULL:
+        text = forward_upstream(handler, q)
+        if text[0]:
+            text_string(out, text)
+            return True
+        handler = (<Forward *>handler.state).above
+    return False
 
 
 # ---- the instance ----
@@ -119,6 +123,10 @@ cdef class ForwardHandler(NativeHandler):
             free(self.forward.taps)
             free(self.forward)
             self.forward = NULL
+
+    def follow(self, ForwardHandler above not None):
+        """Comes after another one in the same server block."""
+        self.forward.above = &above.handler
 
     def label(self, str name):
         """Publishes ``forward/upstream``."""

@@ -11,6 +11,7 @@ from fastdns.plugins.metadata import setup
 from fastdns.setup import Controller
 from fastdns.testing import Upstream
 from fastdns.walk.metadata import is_label
+from tests.certificates import write_certificates
 
 
 @pytest.mark.parametrize(("text", "good"), [("p/L", True), ("p/a/b", True), ("L", False), ("/x", False), ("x/", False), ("/", False), ("", False)])
@@ -45,6 +46,27 @@ def test_upstream_and_kind_of_answer_in_the_log(serve) -> None:
         server.wait_log(rf"MD {upstream.address} NOERROR success - x\.a\.test\.")
         server.wait_log(rf"MD {upstream.address} NOERROR success - x\.b\.test\.")
         server.wait_log(r"MD - - x\.plain\.test\.")
+
+
+def test_upstreams_of_several_forwards(serve) -> None:
+    """That of the occurrence that was asked, over whichever transport."""
+    scheme = '{scheme}://.:{{{port}}} {{\n tls server.pem server.key\n template IN A {{\n  answer "{{{{ .Name }}}} 60 IN A 192.0.2.9"\n }}\n}}\n'
+    encrypted = serve(scheme.format(scheme="tls", port="port") + scheme.format(scheme="https", port="port2"), prepare=write_certificates)
+    authority = encrypted.folder / "ca.pem"
+    with Upstream() as first, Upstream() as last:
+        server = serve(
+            '.:{port} {\n bind 127.0.0.1\n metadata\n log . "MD {/forward/upstream} {name}"\n'
+            f" forward a.test {first.address}\n"
+            f" forward b.test tls://127.0.0.1:{encrypted.port} {{\n  tls {authority}\n  tls_servername server.test\n }}\n"
+            f" forward c.test https://127.0.0.1:{encrypted.ports['port2']} {{\n  tls {authority}\n  tls_servername server.test\n }}\n"
+            f" forward . {last.address}\n}}\n"
+        )
+        for name in ("x.a.test.", "x.b.test.", "x.c.test.", "x.d.test."):
+            assert server.query(name, "A").answer
+        server.wait_log(rf"MD {first.address} x\.a\.test\.")
+        server.wait_log(rf"MD 127\.0\.0\.1:{encrypted.port} x\.b\.test\.")
+        server.wait_log(rf"MD 127\.0\.0\.1:{encrypted.ports['port2']} x\.c\.test\.")
+        server.wait_log(rf"MD {last.address} x\.d\.test\.")
 
 
 CLUSTER = """
