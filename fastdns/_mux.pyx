@@ -5,8 +5,8 @@ from libc.string cimport memcpy, memset, strcmp, strncpy
 from libc.stdio cimport snprintf
 from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
 from fastdns.system.list cimport list_append, list_first, list_init, list_is_empty, list_remove
-from fastdns._wire cimport (Message, Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, load16,
-                            store16, store32, wire_name_copy)
+from fastdns._wire cimport (Message, Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, EDNS_SIZE,
+                            OPTION_KEEPALIVE, store16, store32, wire_name_copy, wire_option)
 from fastdns.message.reply cimport reply_begin, reply_clear, reply_end, reply_own
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, CHILD_DONE, CHILD_MADE, CHILD_MUX, CHILD_NONE, CHILD_RUNS, CHILD_WAITS,
@@ -14,9 +14,6 @@ from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, C
                                  TRANSPORT_NONE, UP, Chain, Timer, query_of_node)
 from fastdns.walk.prefetch cimport prefetch_batch
 from fastdns.walk.match cimport match_zone
-
-cdef enum:
-    OPTION_KEEPALIVE = 11           # edns-tcp-keepalive (RFC 7828)
 
 cdef void (*mux_dropped)(Query *q) noexcept nogil
 mux_dropped = NULL
@@ -127,7 +124,7 @@ cdef bint find_chain(Query *q) noexcept nogil:
         q.reply.rcode = RCODE_BADVERS
         q.reply.edns.present = 1
         q.reply.edns.version = 0
-        q.reply.edns.udp_size = 0
+        q.reply.edns.udp_size = EDNS_SIZE
         q.reply.edns.flags = 0
         q.message.edns.present = 0          # nothing of the client's OPT is reflected
         finish_fit(q)
@@ -156,21 +153,7 @@ cdef bint query_enter(Query *q) noexcept nogil:
 
 
 cdef bint message_fits_quic(const Message *message) noexcept nogil:
-    cdef const uint8_t *option = message.edns.options
-    cdef uint32_t left = message.edns.options_length, size
-    if message.id != 0:
-        return False
-    if not message.edns.present:
-        return True
-    while left >= 4:
-        if load16(option) == OPTION_KEEPALIVE:
-            return False
-        size = 4 + <uint32_t>load16(option + 2)
-        if size > left:
-            break
-        option += size
-        left -= size
-    return True
+    return message.id == 0 and wire_option(&message.edns, OPTION_KEEPALIVE) == NULL
 
 
 cdef void query_run(Query *q) noexcept nogil:

@@ -20,6 +20,8 @@ cdef enum:
     LABELS_MAX = 127
     HEADER_SIZE = 12
     OPT_SIZE = 11               # of an OPT record without options
+    EDNS_SIZE = 1232            # octets over UDP that this server takes, of clients and of upstreams: such datagrams are not fragmented
+    REJECTION_MAX = 283         # octets of a rejection: header, question, OPT
     MESSAGE_MAX = 65535
     POINTER_HOPS = 126          # compression pointers followed in one name
 
@@ -27,7 +29,13 @@ cdef enum:                      # EDNS flags, as the 16 bits of the OPT's TTL
     EDNS_DO = 0x8000
 
 cdef enum:                      # EDNS options
-    OPTION_SUBNET = 8
+    OPTION_NSID = 3             # RFC 5001
+    OPTION_SUBNET = 8           # RFC 7871
+    OPTION_EXPIRE = 9           # RFC 7314
+    OPTION_COOKIE = 10          # RFC 7873
+    OPTION_KEEPALIVE = 11       # RFC 7828
+    OPTION_PADDING = 12         # RFC 7830
+    OPTION_ERROR = 15           # extended DNS errors, RFC 8914
 
 cdef struct Name:
     uint8_t length              # octets of the wire form, root included; 1 is the root
@@ -130,6 +138,10 @@ cdef inline uint64_t lower8(uint64_t v) noexcept nogil:
     cdef uint64_t ascii = ~v & 0x8080808080808080ULL
     return v | (((from_a ^ above_z) & ascii) >> 2)
 
+cdef inline bint option_is_hop_by_hop(uint16_t code) noexcept nogil:
+    """Is the option meant for the next server only? It is neither forwarded nor copied into replies."""
+    return OPTION_EXPIRE <= code <= OPTION_PADDING
+
 # ---- names ----
 
 # Fills labels, offsets, lower case and hashes of a name from name.wire and name.length. The wire form must be valid.
@@ -139,6 +151,8 @@ cdef void wire_name_index(Name *name) noexcept nogil
 cdef int wire_read_name(const uint8_t *message, uint32_t length, uint32_t *offset, Name *name) noexcept nogil
 # As wire_read_name, but writes the uncompressed wire form only; out has NAME_MAX octets. Returns its length, or -1.
 cdef int wire_expand_name(const uint8_t *message, uint32_t length, uint32_t *offset, uint8_t *out) noexcept nogil
+# The first option of a code, from its code on: 4 octets, then as many as its length says. NULL without one.
+cdef const uint8_t *wire_option(const Edns *edns, uint16_t code) noexcept nogil
 # The address of the first client-subnet option (RFC 7871), padded with zeros, into octets (16). Returns 4 or 6; 0 when there is no such option
 # or it is malformed. An option with family 0 gives 0.0.0.0.
 cdef uint8_t wire_subnet(const Edns *edns, uint8_t *octets) noexcept nogil
@@ -165,7 +179,7 @@ cdef enum Acceptance:           # what the server does with a received message
 
 # Checks a received message, for all transports. Fills message and name; sets *rcode for the two rejections.
 cdef Acceptance wire_accept(const uint8_t *packet, uint32_t length, Message *message, Name *name, uint8_t *rcode) noexcept nogil
-# Writes the reply for REJECT_HEADER or REJECT_QUESTION. out has HEADER_SIZE + 260 octets. Returns the reply's length.
+# Writes the reply for REJECT_HEADER or REJECT_QUESTION, with an OPT where one was read. out has REJECTION_MAX octets. Returns the reply's length.
 cdef uint32_t wire_reject(const uint8_t *packet, const Message *message, Acceptance how, uint8_t rcode, uint8_t *out) noexcept nogil
 
 # Parses a reply from an upstream or a primary: header, question, EDNS. name may be NULL. 0, or -1 when the message is malformed.

@@ -456,23 +456,61 @@ cdef void note_edns(Message *message, const uint8_t *packet, const WireRecord *r
     message.edns.options = packet + record.rdata
 
 
-cdef uint8_t wire_subnet(const Edns *edns, uint8_t *octets) noexcept nogil:
+cdef const uint8_t *wire_option(const Edns *edns, uint16_t code) noexcept nogil:
     cdef const uint8_t *option = edns.options
     cdef uint32_t left = edns.options_length if edns.present else 0
+    cdef uint32_t size
+    while left >= 4:
+        size = 4u + load16(option + 2)
+        if size > left:
+            break
+        if load16(option) == code:
+            return option
+        option += size
+        left -= size
+    return NULL
+
+
+cdef uint8_t wire_subnet(const Edns *edns, uint8_t *octets) noexcept nogil:
+    cdef const uint8_t *option = wire_option(edns, OPTION_SUBNET)
     cdef uint32_t size, family, most
-    while left >= 4 and load16(option + 2) + 4u <= left:
+    if option == NULL:
+        return 0
+    size = load16(option + 2)
+    family = load16(option + 4) if size >= 4 else 3
+    most = 16 if family == 2 else 4 if family == 1 else 0
+    if family > 2 or option[6] > 8 * most or size - 4 > most:
+        return 0
+    memset(octets, 0, 16)
+    memcpy(octets, option + 8, size - 4)
+    return 6 if family == 2 else 4
+
+
+cdef bint subnet_is_asked_well(const uint8_t *data, uint32_t size) noexcept nogil:
+    """A client's subnet (RFC 7871 6): a known family, no scope, as many octets of the address as the prefix needs, and zeros behind it."""
+    cdef uint32_t family, bits
+    if size < 4:
+        return False
+    family, bits = load16(data), data[2]
+    if family > 2 or bits > (128u if family == 2 else 32u if family == 1 else 0u) or data[3] != 0 or size != 4 + ((bits + 7) >> 3):
+        return False
+    return bits & 7 == 0 or data[size - 1] & (0xFF >> (bits & 7)) == 0
+
+
+cdef bint options_are_asked_well(const Edns *edns) noexcept nogil:
+    """Whether the options of a query, whose lengths rdata_valid has checked, have the form that their RFC asks for."""
+    cdef const uint8_t *option = edns.options
+    cdef const uint8_t *end = option + edns.options_length
+    cdef uint32_t size
+    while option < end:
         size = load16(option + 2)
-        if load16(option) == OPTION_SUBNET:
-            family = load16(option + 4) if size >= 4 else 3
-            most = 16 if family == 2 else 4 if family == 1 else 0
-            if family > 2 or option[6] > 8 * most or size - 4 > most:
-                return 0
-            memset(octets, 0, 16)
-            memcpy(octets, option + 8, size - 4)
-            return 6 if family == 2 else 4
-        option += size + 4
-        left -= size + 4
-    return 0
+        # A client's cookie of 8 octets, and a server's of 8 to 32 behind it (RFC 7873 4).
+        if load16(option) == OPTION_COOKIE and size != 8 and not 16 <= size <= 40:
+            return False
+        if load16(option) == OPTION_SUBNET and not subnet_is_asked_well(option + 4, size):
+            return False
+        option += 4 + size
+    return True
 
 
 cdef inline bint has_rest(uint32_t length, const Message *message) noexcept nogil:
@@ -517,22 +555,19 @@ cdef Acceptance wire_accept(const uint8_t *packet, uint32_t length, Message *mes
     if status == 1:
         rcode[0] = RCODE_SERVFAIL
         return REJECT_HEADER
-    if has_rest(length, message) and read_rest(packet, length, message) < 0:
-        return REJECT_QUESTION
+    if has_rest(length, message):
+        if read_rest(packet, length, message) < 0:
+            return REJECT_QUESTION
+        if message.edns.options_length and message.edns.version == 0 and not options_are_asked_well(&message.edns):
+            return REJECT_QUESTION
     return ACCEPT
 
 
 cdef uint32_t wire_reject(const uint8_t *packet, const Message *message, Acceptance how, uint8_t rcode, uint8_t *out) noexcept nogil:
     cdef uint32_t used = HEADER_SIZE, at = HEADER_SIZE
-    cdef uint16_t flags = FLAG_QR | rcode
-    if rcode == RCODE_SERVFAIL:                 # no question at all: as the server answers a query that no block takes
-        flags |= message.flags & (FLAGS_OPCODE | FLAG_RD | FLAG_CD)
-    else:
-        flags |= message.flags & (FLAG_TC | FLAG_RD | FLAG_RA | FLAG_AD | FLAG_CD)
-        if rcode == RCODE_NOTIMP:
-            flags |= message.flags & FLAGS_OPCODE
     store16(out, message.id)
-    store16(out + 2, flags)
+    # RFC 1035 4.1.1 and RFC 4035 3.1.6: what a reply copies of the query; all other bits are the server's own to set.
+    store16(out + 2, FLAG_QR | rcode | (message.flags & (FLAGS_OPCODE | FLAG_RD | FLAG_CD)))
     store32(out + 4, 0)
     store32(out + 8, 0)
     if how == REJECT_QUESTION and message.question_length >= 5 and message.question_length <= NAME_MAX + 4:
@@ -543,6 +578,14 @@ cdef uint32_t wire_reject(const uint8_t *packet, const Message *message, Accepta
             memcpy(out + used, packet + HEADER_SIZE, message.question_length)
             used += message.question_length
             out[5] = 1
+    if message.edns.present:                    # RFC 6891 6.1.1
+        out[11] = 1
+        out[used] = 0
+        store16(out + used + 1, TYPE_OPT)
+        store16(out + used + 3, EDNS_SIZE)
+        store32(out + used + 5, message.edns.flags & EDNS_DO)
+        store16(out + used + 9, 0)
+        used += OPT_SIZE
     return used
 
 

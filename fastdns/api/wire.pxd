@@ -29,8 +29,9 @@ from fastdns.protocol.rrtypes cimport (BLOCKS_MAX, BLOCK_COMPRESSIBLE, BLOCK_DEC
                                        TYPE_TKEY, TYPE_TLSA, TYPE_TSIG, TYPE_TXT, TYPE_UID, TYPE_UINFO, TYPE_UNSPEC, TYPE_URI, TYPE_X25, TYPE_ZONEMD,
                                        block_is_name, rrtype_compressible, rrtype_get, rrtype_is_meta, rrtype_lower, rrtype_name_offset, rrtype_names,
                                        rrtype_number, rrtype_sparse)
-# EDNS (RFC 6891), and the client-subnet option (RFC 7871).
-from fastdns._wire cimport EDNS_DO, OPTION_SUBNET, Edns, wire_subnet
+# EDNS (RFC 6891), its options, and the address of a client-subnet option (RFC 7871).
+from fastdns._wire cimport (EDNS_DO, EDNS_SIZE, OPTION_COOKIE, OPTION_ERROR, OPTION_EXPIRE, OPTION_KEEPALIVE, OPTION_NSID, OPTION_PADDING, OPTION_SUBNET,
+                            Edns, option_is_hop_by_hop, wire_option, wire_subnet)
 
 # A received message: header and question, then its records one by one.
 from fastdns._wire cimport Message, Section, WireRecord, wire_answers, wire_begin_records, wire_next_record, wire_parse_reply

@@ -3,24 +3,14 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 from fastdns.api.query cimport NEXT, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_scratch
 from fastdns.api.reply cimport reply_alloc
-from fastdns.api.wire cimport EDNS_DO, Edns, load16, store16
+from fastdns.api.wire cimport EDNS_DO, OPTION_NSID, Edns, load16, store16, wire_option
 
 cdef enum:
-    OPTION_NSID = 3
     DATA_MAX = 2048             # octets: what surely fits a reply
 
 cdef struct NsidState:
     uint16_t length
     uint8_t option[4 + DATA_MAX]    # code, length, data
-
-
-cdef inline bint asks_for_nsid(const Edns *edns) noexcept nogil:
-    cdef uint32_t at = 0
-    while at + 4 <= edns.options_length:
-        if load16(edns.options + at) == OPTION_NSID:
-            return True
-        at += 4 + load16(edns.options + at + 2)
-    return False
 
 
 cdef void put_option(const NsidState *state, Query *q) noexcept nogil:
@@ -59,7 +49,7 @@ cdef void put_option(const NsidState *state, Query *q) noexcept nogil:
 
 
 cdef Verdict nsid_query(Handler *self, Query *q) noexcept nogil:
-    if q.edns.options_length and asks_for_nsid(&q.edns):
+    if q.edns.options_length and wire_option(&q.edns, OPTION_NSID) != NULL:
         (<uint8_t *>query_scratch(self, q))[0] = 1
     return NEXT
 

@@ -4,7 +4,7 @@ from fastdns.walk.query cimport Carrier, Query, ServerTable
 from fastdns._mux cimport query_accept, query_run, query_streamed, query_write
 from fastdns.engine.io.connection cimport (BUFFER_SIZE, TcpConnection, connection_answered, connection_end, connection_end_transfer,
                                            connection_may_read, connection_query, connection_reserve, connection_server)
-from fastdns._wire cimport HEADER_SIZE, IGNORE, MESSAGE_MAX, Acceptance, load16, store16, wire_reject
+from fastdns._wire cimport IGNORE, MESSAGE_MAX, REJECTION_MAX, Acceptance, load16, store16, wire_reject
 
 
 # ---- reading ----
@@ -52,7 +52,7 @@ cdef void reject_message(Query *q, Acceptance how, uint8_t rcode) noexcept nogil
     cdef uint32_t size
     if how == IGNORE:
         return
-    out = connection_reserve(connection, 2 + HEADER_SIZE + 260)
+    out = connection_reserve(connection, 2 + REJECTION_MAX)
     if out != NULL:
         size = wire_reject(q.packet, &q.message, how, rcode, out + 2)
         store16(out, size)
