@@ -4,7 +4,8 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memcmp, memmove, memset
 from fastdns.system.atomic cimport atomic_peek8, atomic_poke8
 from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD, OPT_SIZE, TYPE_OPT,
-                            TYPE_TSIG, EDNS_DO, ACCEPT, copy_octets, load16, store16, store32, wire_accept, wire_name_length)
+                            TYPE_TSIG, EDNS_DO, OPTION_NSID, ACCEPT, copy_octets, load16, option_is_hop_by_hop, store16, store32, wire_accept,
+                            wire_name_length)
 from fastdns.message.reply cimport (LargeReplyBuffer, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, reply_alloc, reply_append, reply_begin, reply_end,
                                     reply_own, reply_parse)
 from fastdns.walk.query cimport Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
@@ -35,8 +36,8 @@ cdef uint8_t echoed[65536]
 
 
 cdef inline bint option_is_echoed(uint16_t code) noexcept nogil:
-    """NSID, EXPIRE, COOKIE, TCP-KEEPALIVE, PADDING, and what rules name."""
-    return code == 3 or 9 <= code <= 12 or atomic_peek8(&echoed[code])
+    """NSID, and what rules name. Options that are hop by hop are answered by who knows them, or not at all."""
+    return code == OPTION_NSID or (atomic_peek8(&echoed[code]) and not option_is_hop_by_hop(code))
 
 
 cdef void finish_echo(uint16_t code) noexcept nogil:

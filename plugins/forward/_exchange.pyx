@@ -23,7 +23,7 @@ from fastdns.plugins.forward._connection cimport connection_begin, connection_fo
 from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat, datagram_sweep
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._health cimport health_answered, health_begin, health_end, health_failed, health_init
-from fastdns.plugins.forward._request cimport request_equal, request_write
+from fastdns.plugins.forward._request cimport request_clear_options, request_equal, request_write
 from fastdns.plugins.forward._taps cimport taps_tell
 from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED,
                                                 WAY_CONNECTION, WAY_NONE, WAY_PAUSE, WAY_UDP, exchange_give, exchange_take, exchange_unwait,
@@ -597,6 +597,7 @@ cdef void finish(Exchange *e, Verdict verdict, const uint8_t *packet, uint32_t l
             query_fail(q, RCODE_SERVFAIL, b"out of memory")
         if verdict == ANSWERED and q.reply.written:
             restore_case(e, q)
+            request_clear_options(q)
             q.reply.flags |= load16(packet + 2) & (FLAG_RD | FLAG_CD)
             q.reply.verbatim = 1
         waiting.verdict = <uint8_t>verdict if verdict != ANSWERED or q.reply.written else <uint8_t>FAILED

@@ -1,11 +1,12 @@
 """The message that goes upstream. The contract is in _request.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport malloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 from fastdns.api.query cimport Query
 from fastdns.api.names cimport NAME_MAX, wire_name_equal
-from fastdns.api.wire cimport (HEADER_SIZE, MESSAGE_MAX, TYPE_OPT, TYPE_TSIG, Section, WireRecord, store16, store32, wire_begin_records,
-                               wire_expand_name, wire_expand_rdata, wire_next_record)
+from fastdns.api.wire cimport (EDNS_SIZE, HEADER_SIZE, MESSAGE_MAX, OPTION_ERROR, OPTION_SUBNET, TYPE_OPT, TYPE_TSIG, Edns, Section, WireRecord,
+                               load16, option_is_hop_by_hop, store16, store32, wire_begin_records, wire_expand_name, wire_expand_rdata,
+                               wire_next_record, wire_option)
 from fastdns.plugins.forward._upstream cimport Exchange, REQUEST_INLINE
 
 
@@ -19,6 +20,15 @@ cdef bint same_edns(const Query *q) noexcept nogil:
                  or memcmp(q.edns.options, q.message.edns.options, q.edns.options_length) == 0))
 
 
+cdef bint has_hop_by_hop(const Edns *edns) noexcept nogil:
+    cdef uint32_t at = 0
+    while at + 4 <= edns.options_length:
+        if option_is_hop_by_hop(load16(edns.options + at)):
+            return True
+        at += 4 + <uint32_t>load16(edns.options + at + 2)
+    return False
+
+
 cdef bint unchanged(const Query *q) noexcept nogil:
     return (q.packet != NULL and q.qtype == q.message.qtype and q.qclass == q.message.qclass
             and q.message.question_length == q.name.length + 4
@@ -27,6 +37,14 @@ cdef bint unchanged(const Query *q) noexcept nogil:
 
 cdef int request_write(Exchange *e, Query *q) noexcept nogil:
     cdef bint plain = unchanged(q)
+    cdef const uint8_t *size = NULL     # of the client's OPT, in the packet; NULL: it stays
+    # A signed message that is not for us goes on as it is (RFC 8945 5.5).
+    if plain and q.edns.present and not q.message.tsig:
+        if q.edns.options_length and has_hop_by_hop(&q.edns):
+            plain = False
+        elif q.edns.udp_size > EDNS_SIZE:
+            size = q.message.edns.options - 8   # class, TTL and length of the rdata stand before it
+            plain = q.packet + HEADER_SIZE < size < q.packet + q.packet_length
     cdef bint others = not plain and q.packet != NULL and (
         q.message.counts[1] + q.message.counts[2] + q.message.counts[3] > (1 if q.message.edns.present else 0))
     cdef uint32_t room
@@ -48,6 +66,8 @@ cdef int request_write(Exchange *e, Query *q) noexcept nogil:
         e.size = q.packet_length
         store16(e.request, 0)
         store16(e.request + 2, q.flags & 0x7FFF)
+        if size != NULL:
+            store16(e.request + (size - q.packet), EDNS_SIZE)
     else:
         write_anew(e, q, others, room)
     return 0
@@ -56,6 +76,7 @@ cdef int request_write(Exchange *e, Query *q) noexcept nogil:
 cdef void write_anew(Exchange *e, Query *q, bint others, uint32_t room) noexcept nogil:
     cdef uint8_t *out = e.request
     cdef uint32_t used = HEADER_SIZE
+    cdef uint32_t length
     cdef uint16_t counts[3]
     memset(out, 0, HEADER_SIZE)
     memset(counts, 0, sizeof(counts))
@@ -71,17 +92,28 @@ cdef void write_anew(Exchange *e, Query *q, bint others, uint32_t room) noexcept
     if q.edns.present:
         out[used] = 0
         store16(out + used + 1, TYPE_OPT)
-        store16(out + used + 3, q.edns.udp_size)
+        store16(out + used + 3, min(q.edns.udp_size, <uint16_t>EDNS_SIZE))
         store32(out + used + 5, (<uint32_t>q.edns.extended_rcode << 24) | (<uint32_t>q.edns.version << 16) | q.edns.flags)
-        store16(out + used + 9, q.edns.options_length)
-        if q.edns.options_length:
-            memcpy(out + used + 11, q.edns.options, q.edns.options_length)
-        used += 11 + q.edns.options_length
+        length = copy_options(&q.edns, out + used + 11)
+        store16(out + used + 9, length)
+        used += 11 + length
         counts[2] += 1
     store16(out + 6, counts[0])
     store16(out + 8, counts[1])
     store16(out + 10, counts[2])
     e.size = used
+
+
+cdef uint32_t copy_options(const Edns *edns, uint8_t *out) noexcept nogil:
+    """The options but those that are hop by hop. Returns their octets."""
+    cdef uint32_t at = 0, used = 0, size
+    while at + 4 <= edns.options_length:
+        size = 4 + <uint32_t>load16(edns.options + at + 2)
+        if not option_is_hop_by_hop(load16(edns.options + at)):
+            memcpy(out + used, edns.options + at, size)
+            used += size
+        at += size
+    return used
 
 
 cdef uint32_t copy_records(Query *q, uint8_t *out, uint32_t used, uint32_t room, uint16_t *counts) noexcept nogil:
@@ -111,6 +143,29 @@ cdef uint32_t copy_records(Query *q, uint8_t *out, uint32_t used, uint32_t room,
         used += 10 + rdata
         counts[record.section] += 1
     return used
+
+
+cdef inline bint is_for_client(const Query *q, uint16_t code) noexcept nogil:
+    if code == OPTION_ERROR:
+        return True
+    # A subnet that a rule has added is none that the client asks about.
+    return not option_is_hop_by_hop(code) and wire_option(&q.message.edns if code == OPTION_SUBNET else &q.edns, code) != NULL
+
+
+cdef void request_clear_options(Query *q) noexcept nogil:
+    cdef Edns *edns = &q.reply.edns
+    cdef uint8_t *options = <uint8_t *>edns.options     # the reply's own copy
+    cdef uint32_t at = 0, used = 0, size
+    if not edns.present:
+        return
+    edns.flags = 0              # finish_fit sets DO as the client has it
+    while at + 4 <= edns.options_length:
+        size = 4 + <uint32_t>load16(options + at + 2)
+        if is_for_client(q, load16(options + at)):
+            memmove(options + used, options + at, size)
+            used += size
+        at += size
+    edns.options_length = <uint16_t>used
 
 
 cdef bint request_equal(const Exchange *a, const Exchange *b) noexcept nogil:

@@ -81,13 +81,13 @@ def test_reply_passes_unchanged(serve: Serve) -> None:
 def test_request_passes_unchanged(serve: Serve) -> None:
     with Upstream() as upstream:
         server = serve(corefile().replace("{up}", upstream.address))
-        asked = dns.message.make_query("MiXed.test.", "A", use_edns=0, payload=1400, want_dnssec=True, options=[dns.edns.GenericOption(65001, b"x")])
+        asked = dns.message.make_query("MiXed.test.", "A", use_edns=0, payload=1200, want_dnssec=True, options=[dns.edns.GenericOption(65001, b"x")])
         asked.flags |= dns.flags.CD | dns.flags.AD
         server.send(asked)
         seen = upstream.seen[0]
         assert seen.question == asked.question
         assert seen.question[0].name.to_text() == "MiXed.test."
-        assert (seen.flags, seen.edns, seen.ednsflags, seen.payload) == (asked.flags, 0, asked.ednsflags, 1400)
+        assert (seen.flags, seen.edns, seen.ednsflags, seen.payload) == (asked.flags, 0, asked.ednsflags, 1200)
         assert seen.options == asked.options
         server.send(dns.message.make_query("chaos.test.", "A", rdclass="CH"))
         assert upstream.seen[-1].question[0].rdclass == 3
@@ -559,3 +559,68 @@ def test_reload_lets_queries_under_way_finish(serve: Serve) -> None:
         asker.join()
         assert codes == ["192.0.2.1"]
         assert server.answers("c.test.") == ["192.0.2.2"]
+
+
+# ---- OPT (RFC 6891): hop by hop ----
+
+COOKIE, EXPIRE, KEEPALIVE, PADDING, SUBNET = 10, 9, 11, 12, 8
+
+
+def option(code: int, data: bytes = b"") -> dns.edns.GenericOption:
+    return dns.edns.GenericOption(code, data)
+
+
+def with_options(*options: dns.edns.Option, flags: int = 0) -> Callable[[dns.message.Message], dns.message.Message]:
+    def answer(query: dns.message.Message) -> dns.message.Message:
+        got = reply(query, "@ 5 A 192.0.2.1")
+        got.use_edns(0, flags, 4000, options=list(options))
+        return got
+
+    return answer
+
+
+HOPS = [option(EXPIRE), option(COOKIE, b"12345678"), option(KEEPALIVE), option(PADDING, bytes(20))]
+
+
+@pytest.mark.parametrize("tcp", [False, True], ids=["udp", "tcp"])
+def test_options_for_the_next_server_only_are_not_forwarded(serve: Serve, tcp: bool) -> None:
+    kept = [option(3), option(SUBNET, b"\0\1\x18\0\xc0\0\2"), option(65001, b"x")]
+    with Upstream() as upstream:
+        server = serve(corefile().replace("{up}", upstream.address))
+        for number, options in enumerate((HOPS, kept + HOPS, HOPS + kept, [HOPS[1], kept[0], HOPS[3], *kept[1:], HOPS[0]])):
+            got = server.query(f"x{number}.test.", use_edns=0, payload=1200, options=options, want_dnssec=True, tcp=tcp)
+            assert got.answer
+            seen = upstream.seen[-1]
+            assert (seen.payload, seen.ednsflags) == (1200, dns.flags.DO)
+            wanted = [item for item in options if item not in HOPS]
+            assert [(item.otype, item.to_wire()) for item in seen.options] == [(item.otype, item.to_wire()) for item in wanted]
+            assert not {int(item.otype) for item in got.options} & {EXPIRE, COOKIE, KEEPALIVE, PADDING}
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(0, 0), (512, 512), (800, 800), (1232, 1232), (1233, 1232), (4096, 1232), (65535, 1232)])
+def test_the_size_that_an_upstream_is_told(serve: Serve, size: int, wanted: int) -> None:
+    with Upstream() as upstream:
+        server = serve(corefile().replace("{up}", upstream.address))
+        for number, options in enumerate(([], [option(65001, b"x")], [HOPS[1]])):
+            got = server.query(f"x{number}.test.", use_edns=0, payload=size, options=options)
+            assert got.payload == size
+            assert (upstream.seen[-1].edns, upstream.seen[-1].payload) == (0, wanted)
+
+
+def test_what_a_client_sees_of_an_upstreams_opt(serve: Serve) -> None:
+    """Extended errors, and replies to the options of the query; nothing that the upstream says to the server alone, and no flag but DO."""
+    subnet = option(SUBNET, b"\0\1\x18\x10\xc0\0\2")
+    told = [option(COOKIE, b"12345678abcdefgh"), option(3, b"them"), subnet, option(15, b"\0\3"), *HOPS[2:], option(65001, b"x")]
+    with Upstream(with_options(*told, flags=0xC001)) as upstream:
+        server = serve(corefile().replace("{up}", upstream.address))
+        cases: list[tuple[list[dns.edns.GenericOption], list[int]]] = [
+            ([], [15]),
+            (HOPS, [15]),
+            ([option(3)], [3, 15]),
+            ([option(SUBNET, b"\0\1\x18\0\xc0\0\2")], [SUBNET, 15]),
+            ([option(65001), option(3)], [3, 15, 65001]),
+        ]
+        for number, (asked, wanted) in enumerate(cases):
+            got = server.query(f"x{number}.test.", use_edns=0, payload=1400, options=asked)
+            assert [int(item.otype) for item in got.options] == wanted
+            assert (got.payload, got.ednsflags) == (1400, 0)

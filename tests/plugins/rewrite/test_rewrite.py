@@ -235,7 +235,7 @@ def test_options(optioned, zone: str, sent: dict[int, bytes] | None, seen: dict[
     query = upstream.seen[-1]
     assert query.edns == 0
     if sent is None:
-        assert query.payload == 4096
+        assert query.payload == 1232
     assert options(query) == seen
     assert reply.edns == 0
     if got is not None:
