@@ -61,7 +61,7 @@ def setup(controller: Controller) -> None:
     settings = parse(controller)
     from fastdns.plugins.cache._cache import CacheHandler
 
-    controller.config.add_handler(CacheHandler(settings))
+    controller.config.add_handler(CacheHandler(settings, controller.config.handlers))
 
 
 def parse(controller: Controller) -> Settings:

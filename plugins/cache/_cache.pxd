@@ -27,6 +27,8 @@ cdef struct Work:               # in each query's scratch
     Query *waiter               # MODE_REFRESH: the query in MODE_WAIT, or NULL
     uint32_t waiter_generation
     uint16_t flags              # of the request, before the handlers below saw AD
+    const uint8_t *subnet       # of the key with KEY_SUBNET, in the query's arena
+    uint8_t subnet_length
     uint8_t mode                # Mode
     uint8_t bits                # of the key
     uint8_t secure              # the client wants to know about AD: it sent DO or AD
@@ -61,10 +63,13 @@ cdef struct Cache:
     uint8_t verify
     uint8_t positive            # prefer_positive
     uint8_t keepttl
+    uint8_t told                # handlers below tell upstreams the client's subnet
+    uint8_t subnet_bits[2]      # then: bits of IPv4 and IPv6 addresses
 
 cdef class CacheHandler(NativeHandler):
     cdef Cache *cache
     cdef object settings
+    cdef list below             # handlers of the server block
     cdef tuple lists            # ZoneList objects that cache points into
     cdef str view
     cdef list watched

@@ -4,9 +4,10 @@ from fastdns._mux import NativeHandler
 from fastdns.plugins.cache import Settings
 
 class CacheHandler(NativeHandler):
-    """The cache of one server block; ``settings`` are read once. MemoryError when there is none."""
+    """The cache of one server block; ``settings`` are read once, ``handlers``, those of the block, when it is
+    attached: their ``subnet_bits`` are how many bits of the client's IPv4 and IPv6 address they tell upstreams. MemoryError when there is none."""
 
-    def __init__(self, settings: Settings) -> None: ...
+    def __init__(self, settings: Settings, handlers: list[NativeHandler]) -> None: ...
     def entries(self) -> tuple[int, int]:
         """How many entries there are: success, denial."""
 

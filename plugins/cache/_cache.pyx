@@ -10,13 +10,14 @@ from fastdns.api.query cimport (ANSWERED, CHILD_CHAIN, NEXT, PARKED, PREFETCH_EN
                                 Query, Verdict, handler_init, query_answer, query_child, query_detached, query_do, query_park, query_resume,
                                 query_scratch)
 from fastdns.api.worker cimport Timer, Worker
-from fastdns.api.reply cimport Record, Reply, reply_add, reply_append
+from fastdns.api.reply cimport Record, Reply, reply_add, reply_append, reply_copy
 from fastdns.api.names cimport Name, ZoneList, zones_hold
 from fastdns.api.wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL, flags_opcode
 from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.memory cimport atomic_peek_count, atomic_peek_ns, atomic_poke_ns, atomic_swap_ns, fetch_line, sieve_hit
-from fastdns.plugins.cache._store cimport (Key, Entry, CacheStoreResult, SUCCESS, DENIAL, KEY_DO, KEY_CD, key_set, entry_left, entry_records, store_find,
-                                           store_open, store_close, store_put, store_remove, store_load)
+from fastdns.plugins.cache._store cimport (Key, Entry, CacheStoreResult, SUCCESS, DENIAL, KEY_DO, KEY_CD, KEY_SUBNET, key_add_subnet, key_set, entry_left,
+                                           entry_records, store_find, store_open, store_close, store_put, store_remove, store_load)
+from fastdns.plugins.cache._subnet cimport SUBNET_MAX, subnet_is_shared, subnet_write
 from fastdns.plugins.cache._worth cimport Worth, reply_ttl, reply_worth
 
 cdef enum:
@@ -78,6 +79,9 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
         return NEXT
     cells = &cache.cells[q.server.label]
     metric_add(cells.requests, q.worker.id, 1)
+    work.bits = key_bits(q)
+    if (q.edns.options_length or cache.told) and not add_subnet(cache, q, work):
+        place = PLACE_UNKEPT
     if place == PLACE_UNKEPT:
         metric_add(cells.misses, q.worker.id, 1)
         work.mode = MODE_UNKEPT
@@ -85,12 +89,18 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
         work.flags = q.flags
         q.flags |= FLAG_AD
         return NEXT
-    work.bits = key_bits(q)
     work.secure = work.bits & KEY_DO or q.flags & FLAG_AD != 0
-    key_set(&key, q.name, q.qtype, q.qclass, work.bits)
+    work_key(&key, q, work)
     work.hash = key.hash
     store_find(&cache.store, &key, found)
     entry = choose(cache, found, now)
+    if entry == NULL and work.bits & KEY_SUBNET:
+        entry = find_shared(cache, q, work, now)
+        if entry != NULL:
+            metric_add(cells.hits[entry.kind], q.worker.id, 1)
+            sieve_hit(&entry.visited)
+            fill(q, entry, entry.ttl if cache.keepttl else <uint32_t>entry_left(entry, now), work.secure)
+            return ANSWERED
     if entry == NULL:
         metric_add(cells.misses, q.worker.id, 1)
         work.mode = MODE_MISS
@@ -106,6 +116,35 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
         refresh(self, q, work, entry, entry, 0)
     fill(q, entry, entry.ttl if cache.keepttl else <uint32_t>left, work.secure)
     return ANSWERED
+
+
+cdef inline void work_key(Key *key, const Query *q, const Work *work) noexcept nogil:
+    key_set(key, q.name, q.qtype, q.qclass, work.bits & ~KEY_SUBNET)
+    if work.bits & KEY_SUBNET:
+        key_add_subnet(key, work.subnet, work.subnet_length)
+
+
+cdef bint add_subnet(const Cache *cache, Query *q, Work *work) noexcept nogil:
+    """Where the upstream is told a subnet it becomes a part of the key. False where the reply is not to be kept."""
+    cdef uint8_t subnet[SUBNET_MAX]
+    cdef int length = subnet_write(q, cache.subnet_bits, subnet)
+    if length <= 0:
+        return length == 0
+    work.subnet = reply_copy(&q.reply, subnet, <uint32_t>length)
+    work.subnet_length = <uint8_t>length
+    work.bits |= KEY_SUBNET
+    return work.subnet != NULL
+
+
+cdef Entry *find_shared(Cache *cache, const Query *q, const Work *work, int64_t now) noexcept nogil:
+    """For a query with a subnet: an entry that the upstream said is for all clients, and that has not expired, since who refreshes it asks for a subnet."""
+    cdef Key key
+    cdef Entry *found[2]
+    cdef Entry *entry
+    key_set(&key, q.name, q.qtype, q.qclass, work.bits & ~KEY_SUBNET)
+    store_find(&cache.store, &key, found)
+    entry = choose(cache, found, now)
+    return entry if entry != NULL and entry.shared and entry_left(entry, now) > 0 else NULL
 
 
 cdef inline bint lives(const Cache *cache, const Entry *entry, int64_t now) noexcept nogil:
@@ -176,7 +215,7 @@ cdef void end_refresh(Cache *cache, Query *q, const Work *work, bint refreshed) 
     """Opens the entry, if it is still there, for the next refresh."""
     cdef Key key
     cdef Entry *found[2]
-    key_set(&key, q.name, q.qtype, q.qclass, work.bits)
+    work_key(&key, q, work)
     store_find(&cache.store, &key, found)
     if found[work.kind] != NULL:
         atomic_poke_ns(&found[work.kind].quiet, q.worker.now + cache.recheck if work.stale and not refreshed and cache.recheck > 0 else 0)
@@ -209,6 +248,9 @@ cdef Query *detach_child(Handler *self, Query *q, const Work *work, const Entry 
     its.hash = work.hash
     its.flags = child.flags
     its.bits = work.bits
+    if work.bits & KEY_SUBNET:
+        its.subnet = reply_copy(&child.reply, work.subnet, work.subnet_length)  # first in its arena: there is room
+        its.subnet_length = work.subnet_length
     its.secure = 1
     its.stale = stale
     its.kind = holder.kind
@@ -359,15 +401,19 @@ cdef bint keep(Cache *cache, Query *q, const Work *work, const Reply *reply, con
     cdef Cells *cells = &cache.cells[q.server.label]
     cdef CacheStoreResult outcome
     cdef Key key
-    key_set(&key, q.name, q.qtype, q.qclass, work.bits)
+    cdef bint shared = False
+    work_key(&key, q, work)
     if key.hash != work.hash:
         # Some handler below has left another question behind: this is no reply to what the client asked.
         metric_add(cells.drops, q.worker.id, 1)
         return False
     if cache.excepted[worth.kind].count and zones_hold(cache.excepted[worth.kind], q.name):
         return False
+    if work.bits & KEY_SUBNET and subnet_is_shared(q, reply):
+        shared = True
+        key_set(&key, q.name, q.qtype, q.qclass, work.bits & ~KEY_SUBNET)
     outcome = store_put(&cache.store, &key, worth.kind, reply, worth.ttl, worth.answering, q.wildcard, q.worker.now, cache.stale,
-                        cache.positive)
+                        cache.positive, shared)
     if outcome.evicted:
         metric_add(cells.evictions[worth.kind], q.worker.id, 1)
     if worth.kind == SUCCESS and (worth.answering if cache.positive else refreshed):
@@ -403,7 +449,7 @@ cdef void finish_refresh(Handler *self, Query *q, Work *work) noexcept nogil:
     end_refresh(cache, q, work, accepted)
     if accepted and cache.prefetch > 0:
         # The new entry is as popular as the former one was.
-        key_set(&key, q.name, q.qtype, q.qclass, work.bits)
+        work_key(&key, q, work)
         store_find(&cache.store, &key, found)
         entry = found[DENIAL] if found[DENIAL] != NULL else found[SUCCESS]
         if entry != NULL:
@@ -463,12 +509,13 @@ cdef class CacheHandler(NativeHandler):
         self.cache = NULL
         self.watched = []
 
-    def __init__(self, settings):
+    def __init__(self, settings, handlers):
         NativeHandler.__init__(self, "cache")
         self.cache = <Cache *>calloc(1, sizeof(Cache))
         if self.cache == NULL or store_open(&self.cache.store, settings.success_capacity, settings.denial_capacity) < 0:
             raise MemoryError
         self.settings = settings
+        self.below = handlers
         success, denial = ZoneList(settings.disable_success), ZoneList(settings.disable_denial)
         both = [zone for zone in success.names if denial.match(zone)] + [zone for zone in denial.names if success.match(zone)]
         self.lists = (ZoneList(settings.zones), success, denial, ZoneList(both))
@@ -503,6 +550,10 @@ cdef class CacheHandler(NativeHandler):
         cdef Cells *cells
         cdef uint32_t most = 0
         zones = ",".join(self.settings.zones)
+        for handler in self.below:
+            for family, bits in enumerate(getattr(handler, "subnet_bits", (0, 0))):
+                self.cache.subnet_bits[<int>family] = max(self.cache.subnet_bits[<int>family], <uint8_t>bits)
+        self.cache.told = self.cache.subnet_bits[0] or self.cache.subnet_bits[1]
         free(self.cache.cells)
         for label, _ in servers:
             most = max(most, <uint32_t>label)

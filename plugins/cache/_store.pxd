@@ -27,6 +27,7 @@ cdef enum:                      # kinds
 cdef enum:                      # Key.bits
     KEY_DO = 1
     KEY_CD = 2
+    KEY_SUBNET = 4              # the key has a subnet
 
 cdef struct Key:
     uint64_t hash
@@ -34,6 +35,8 @@ cdef struct Key:
     uint16_t qtype
     uint16_t qclass
     uint8_t bits
+    uint8_t subnet_length       # these two with KEY_SUBNET only
+    const uint8_t *subnet       # as subnet_write made it, borrowed from the query
 
 cdef struct Entry:              # what a hit reads comes first, in one cache line
     SieveLink link              # first; of its queue; once unlinked: `older` is of the list that waits to be freed
@@ -52,11 +55,13 @@ cdef struct Entry:              # what a hit reads comes first, in one cache lin
     uint8_t answering           # it answers its question
     uint8_t wildcard            # Query.wildcard of the query that it answered
     uint8_t visited             # atomic: mark of SIEVE
+    uint8_t subnet_length       # of the key; 0 without KEY_SUBNET
+    uint8_t shared              # the upstream said that it is for all clients
     int64_t quiet               # atomic: until then (ns) no refresh is started: one is under way, or failed
     Entry *good                 # the last answer of this key that answered the question, owned, or NULL (prefer_positive)
     int64_t hit                 # atomic: ns of the last hit (prefetch)
     int64_t hits                # atomic (prefetch)
-    # Behind it: Record[count], then the key's name in lower case, owners and rdata.
+    # Behind it: Record[count], then the key's name in lower case, its subnet, owners and rdata.
 
 cdef inline Entry *store_load(Entry **at) noexcept nogil:
     return <Entry *>atomic_load_pointer(<void **>at)
@@ -100,6 +105,9 @@ cdef inline Record *entry_records(Entry *entry) noexcept nogil:
 cdef inline const uint8_t *entry_name(Entry *entry) noexcept nogil:
     return <const uint8_t *>(entry_records(entry) + entry.count)
 
+cdef inline const uint8_t *entry_subnet(Entry *entry) noexcept nogil:
+    return entry_name(entry) + entry.name_length
+
 cdef inline int64_t entry_left(const Entry *entry, int64_t now) noexcept nogil:
     """Whole seconds left to live; from 0 downwards it is expired."""
     return <int64_t>entry.ttl - (now - entry.stored) // 1000000000
@@ -114,11 +122,27 @@ cdef inline void key_set(Key *key, const Name *name, uint16_t qtype, uint16_t qc
     key.qtype = qtype
     key.qclass = qclass
     key.bits = bits
+    key.subnet = NULL
+    key.subnet_length = 0
+
+cdef inline void key_add_subnet(Key *key, const uint8_t *subnet, uint8_t length) noexcept nogil:
+    """Makes it another key; length is not 0."""
+    cdef uint64_t h = key.hash
+    cdef uint32_t i
+    for i in range(length):
+        h = (h ^ subnet[i]) * 0x9E3779B97F4A7C15ULL
+        h ^= h >> 32
+    key.hash = h
+    key.bits |= KEY_SUBNET
+    key.subnet = subnet
+    key.subnet_length = length
 
 cdef inline bint entry_is(Entry *entry, const Key *key) noexcept nogil:
     """The whole key is compared: a collision of hashes never answers."""
     return (entry.hash == key.hash and entry.qtype == key.qtype and entry.qclass == key.qclass and entry.bits == key.bits
-            and entry.name_length == key.name.length and memcmp(entry_name(entry), key.name.lower, key.name.length) == 0)
+            and entry.name_length == key.name.length and memcmp(entry_name(entry), key.name.lower, key.name.length) == 0
+            and (not key.bits & KEY_SUBNET or (entry.subnet_length == key.subnet_length
+                                               and memcmp(entry_subnet(entry), key.subnet, key.subnet_length) == 0)))
 
 cdef inline void store_find(Store *store, const Key *key, Entry **found) noexcept nogil:
     """Fills found[SUCCESS] and found[DENIAL]; what it gives is borrowed until the worker's batch ends."""
@@ -135,7 +159,7 @@ cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogi
 # Frees everything; no worker may be in it any more.
 cdef void store_close(Store *store) noexcept nogil
 # Puts a copy of the reply under the key, in place of what is there. stale: seconds for which an expired entry is still worth keeping.
-# keep_good: an entry that does not answer its question keeps the last one that did.
+# keep_good: an entry that does not answer its question keeps the last one that did. shared: the upstream said that it is for all clients.
 cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, uint8_t wildcard, int64_t now,
-                                int64_t stale, bint keep_good) noexcept nogil
+                                int64_t stale, bint keep_good, bint shared) noexcept nogil
 cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil

@@ -73,7 +73,7 @@ cdef void reclaim(Store *store) noexcept nogil:
 # ---- putting ----
 
 cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, uint8_t wildcard, int64_t now,
-                                int64_t stale, bint keep_good) noexcept nogil:
+                                int64_t stale, bint keep_good, bint shared) noexcept nogil:
     cdef CacheStoreResult outcome
     cdef Shard *shard = &store.shards[key.hash & (SHARDS - 1)]
     cdef Entry *entry
@@ -90,6 +90,7 @@ cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Re
         entry.ttl = ttl
         entry.answering = answering
         entry.wildcard = wildcard
+        entry.shared = shared
     if not spin_try(&shard.lock):
         if entry != NULL:
             store_push(&store.leaving, &entry.link)
@@ -198,6 +199,8 @@ cdef inline bint same_owner(const Record *a, const uint8_t *owner, uint32_t leng
 
 cdef uint32_t entry_size(const Key *key, const Reply *reply) noexcept nogil:
     cdef uint32_t i, size = <uint32_t>(sizeof(Entry) + reply.count * sizeof(Record)) + key.name.length
+    if key.bits & KEY_SUBNET:
+        size += key.subnet_length
     cdef const uint8_t *owner = <const uint8_t *>&key.name.lower[0]
     cdef uint32_t length = key.name.length
     for i in range(reply.count):
@@ -230,6 +233,10 @@ cdef void write_entry(Entry *entry, const Key *key, int kind, const Reply *reply
     owner = at
     memcpy(at, key.name.lower, length)
     at += length
+    if key.bits & KEY_SUBNET:
+        entry.subnet_length = key.subnet_length
+        memcpy(at, key.subnet, key.subnet_length)
+        at += key.subnet_length
     for i in range(reply.count):
         source = &reply.records[i]
         record = &entry_records(entry)[i]

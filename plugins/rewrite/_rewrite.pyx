@@ -235,11 +235,13 @@ cdef class RewriteHandler(NativeHandler):
     cdef Rules rules
     cdef list kept              # bytes, patterns and labels that rules borrow from
     cdef Blocks blocks
+    cdef readonly tuple subnet_bits     # of the client's IPv4 and IPv6 address, that rules tell upstreams; *cache* keeps replies apart by them
     cdef list variables         # (number of the rule, label of metadata)
 
     def __cinit__(self, *args):
         handler_init(self)
         self.kept = []
+        self.subnet_bits = (0, 0)
         self.variables = []
         self.handler.query = rewrite_query
         self.handler.reply = rewrite_reply
@@ -358,6 +360,8 @@ cdef class RewriteHandler(NativeHandler):
             self.variables.append((self.rules.count, given.variable))
             self.kept.append(UNSET)
             rule.option.label = &UNSET.label
+        if given.kind == "subnet" and given.action != "unset":
+            self.subnet_bits = max(self.subnet_bits[0], given.bits[0]), max(self.subnet_bits[1], given.bits[1])
         if given.kind == "local":
             finish_echo(rule.option.code)
         return 0
