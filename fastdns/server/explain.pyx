@@ -60,6 +60,7 @@ cdef struct Trace:
     const Handler *originals[CHAIN_MAX]
     ServerTable table           # the query's server until it enters the chain: one zone for all names, with the copied chain
     Zone only
+    Zone *no_slot               # NULL: the slots of `table`, in which nothing is found by name
     ServerTable *server         # the original server
     ChainSet *set
     ChainSet **published        # the engine's current configuration, which must be `set`; NULL: the caller owns `set`
@@ -230,7 +231,9 @@ cdef void run(Mail *mail, Worker *worker) noexcept nogil:
     trace.only.filter_count = 0
     trace.only.same = NULL
     trace.table = q.server[0]
-    trace.table.longest = 0
+    trace.table.slots = &trace.no_slot
+    trace.table.mask = 0
+    trace.table.longest = 0     # in labels; DS does without it, and looks in the slots
     trace.table.root = &trace.only
     q.server = &trace.table
     query_run(q)

@@ -303,6 +303,16 @@ def test_explain_a_corefile(tmp_path: Path) -> None:
     assert explained("www.other.test", "-conf", str(path))["zone"] == "other.test."
 
 
+@pytest.mark.parametrize(("name", "zone"), [("x.sub.a.test", "a.test."), ("sub.a.test", "a.test."), ("a.test", "a.test."), ("b.test", "."), (".", ".")])
+def test_explain_shows_the_steps_of_a_ds_query(tmp_path: Path, name: str, zone: str) -> None:
+    """DS goes to the zone above, by a look-up of its own."""
+    path = tmp_path / "Corefile"
+    path.write_text("".join(f"{block}:53 {{\n template ANY ANY {{\n  rcode NXDOMAIN\n }}\n}}\n" for block in (".", "a.test", "sub.a.test")))
+    found = explained(name, "DS", "-conf", str(path))
+    assert (found["outcome"], found["zone"], found["answers"]) == ("reply", zone, ["NXDOMAIN"])
+    assert steps(found) == [("template", "query", "answered")]
+
+
 def test_explain_says_which_rule_renamed(tmp_path: Path) -> None:
     path = tmp_path / "Corefile"
     path.write_text(".:53 {\n rewrite continue name suffix .a.test .b.test answer auto\n rewrite type AAAA A\n hosts {\n  192.0.2.1 x.b.test\n }\n}\n")
