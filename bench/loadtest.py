@@ -8,13 +8,15 @@ import datetime
 import json
 import re
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from fastdns.bench import measure
 from fastdns.bench.find import find
 from fastdns.bench.generator.queries import QuerySet
+from fastdns.bench.interrupt import interruptible
 from fastdns.bench.live import Live, add_progress_argument, duration
 from fastdns.bench.load import LoadError, drive
 from fastdns.bench.result import ARRIVALS, CHECKS, PATH, TRANSPORTS, Plan, Result, Target
@@ -22,7 +24,7 @@ from fastdns.bench.thresholds import Threshold, condition, conditions
 from fastdns.bench.workload import WorkloadError
 from fastdns.bench.workloads.arguments import add_workload_arguments, workload_from
 
-__all__ = ["add_arguments", "add_load_arguments", "document", "parse_target", "plan_from", "queries_from"]
+__all__ = ["add_arguments", "add_load_arguments", "document", "faults", "parse_target", "plan_from", "queries_from"]
 
 #: Of the JSON document.
 VERSION = 1
@@ -89,7 +91,7 @@ def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser
     parser = subparsers.add_parser("load", help="drive a server and measure it")
     add_load_arguments(parser)
     add_workload_arguments(parser)
-    judged = parser.add_argument_group("judging", "status 1 when a condition is met or a reply was wrong")
+    judged = parser.add_argument_group("judging", "status 1 when a condition is met, a reply was wrong, or nothing was answered")
     judged.add_argument(
         "--fail-if", type=condition, action="append", default=[], metavar="'p99>2ms'", help="may be repeated: pN, mean, max, lost, rate, SERVFAIL…"
     )
@@ -131,13 +133,14 @@ def target_from(given: argparse.Namespace) -> Target:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Status 1: a condition is met, or replies were wrong; 2: nothing could be measured."""
+    """Status 1: a condition is met, replies were wrong, or there were none; 2: nothing could be measured. Ctrl-C ends the load, not the report."""
     try:
         plan, target, queries = plan_from(given), target_from(given), queries_from(given)
-        if given.find is not None:
-            return search(given, queries, target, plan)
-        with Live(given.progress) as live:
-            result = drive(queries, target, plan, live.show)
+        with interruptible() as stop:
+            if given.find is not None:
+                return search(given, queries, target, plan, stop)
+            with Live(given.progress) as live:
+                result = drive(queries, target, plan, live.show, stop=stop)
     except (WorkloadError, LoadError, ValueError) as error:
         print(f"fastdns-bench load: {error}", file=sys.stderr)
         return 2
@@ -152,18 +155,18 @@ def conclude(given: argparse.Namespace, result: Result) -> int:
     return verdict(result, given.fail_if)
 
 
-def search(given: argparse.Namespace, queries: QuerySet, target: Target, plan: Plan) -> int:
+def search(given: argparse.Namespace, queries: QuerySet, target: Target, plan: Plan, stop: threading.Event) -> int:
     def tell(rate: float, good: bool, result: Result) -> None:
         values = ", ".join(f"{each.text} ({each.measured(result)})" for each in given.find)
         print(f"{rate:12,.0f} /s  {'holds' if good else 'fails'}  {values}" + (f", {result.wrongs} wrong" if result.wrongs else ""), flush=True)
 
     if given.steps:
         raise ValueError("--find takes its own steps")
-    found = find(lambda each: drive(queries, target, each), plan, given.find, first=plan.rate or 1000, progress=tell)
+    found = find(lambda each: drive(queries, target, each, stop=stop), plan, given.find, first=plan.rate or 1000, progress=tell, stop=stop)
     if given.json is not None:
         write(given.json, [result for _, _, result in found.tried], "find")
     if found.best is None:
-        print("no rate holds")
+        print("no rate holds" + (f" ({found.limit})" if found.limit else ""))
         return 1
     print(f"highest: {found.rate:,.0f} queries per second" + (f" ({found.limit})" if found.limit else ""))
     print_result(found.best)
@@ -172,11 +175,19 @@ def search(given: argparse.Namespace, queries: QuerySet, target: Target, plan: P
 
 def verdict(result: Result, fail_if: Sequence[Threshold]) -> int:
     """Says on standard error what is not as it should be: 1, else 0."""
-    failed = [f"wrong replies: {counts(result.wrong)}"] if result.wrong else []
+    failed = [*faults(result)]
     failed += [f"{each.text}: {each.measured(result)}" for each in fail_if if each.holds(result)]
     for text in failed:
         print(f"FAILED: {text}", file=sys.stderr)
     return int(bool(failed))
+
+
+def faults(result: Result) -> Iterator[str]:
+    """What is wrong with any result, whatever the conditions."""
+    if result.wrong:
+        yield f"wrong replies: {counts(result.wrong)}"
+    elif not result.answered:
+        yield "nothing was answered"
 
 
 # ---- output ----
@@ -189,7 +200,8 @@ def counts(found: dict[str, int]) -> str:
 def print_result(result: Result) -> None:
     plan = result.plan
     how = f"window {plan.window}" if plan.closed else f"{len(plan.steps)} steps" if plan.steps else f"{plan.rate:,.0f} /s due"
-    print(f"{result.label} to {result.target}: {result.seconds:g} s, {how}, {plan.clients} clients, {plan.threads} threads")
+    length = f"{result.seconds:.3g} of {plan.seconds:g} s, stopped" if result.stopped else f"{result.seconds:g} s"
+    print(f"{result.label} to {result.target}: {length}, {how}, {plan.clients} clients, {plan.threads} threads")
     print(f"  answered  {result.answered:,} of {result.sent:,}, {result.rate:,.0f} /s")
     print(f"  lost      {result.lost:,} ({result.lost_share * 100:.3g} %)", end="")
     for name in ("unsent", "late", "refused", "resets", "truncated", "dropped"):

@@ -59,7 +59,7 @@ def documents(text: str) -> Iterator[dict[str, Any]]:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Status 1: a condition is met, or replies were wrong; 2: nothing could be merged."""
+    """Status 1: a condition is met, replies were wrong, or there were none; 2: nothing could be merged."""
     try:
         results = [result for path in given.files for result in read(path)]
         if given.workers is not None and len(results) != given.workers:

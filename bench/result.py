@@ -153,6 +153,11 @@ class Result:
     steps: list[Result] = field(default_factory=list)
 
     @property
+    def stopped(self) -> bool:
+        """Whether it ended before its time."""
+        return self.seconds < self.plan.seconds
+
+    @property
     def rate(self) -> float:
         """Answers per second."""
         return self.answered / self.seconds if self.seconds else 0.0

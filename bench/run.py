@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fastdns.bench.live import Live, add_progress_argument
 from fastdns.bench.load import LoadError
+from fastdns.bench.loadtest import faults
 from fastdns.bench.report.page import page
 from fastdns.bench.report.table import rate_text, table
 from fastdns.bench.result import Result
@@ -57,7 +58,7 @@ def add_scenarios(parser: argparse.ArgumentParser, *, rounds: int, rates: Sequen
         load.add_argument("--threads", type=int, default=1, help="of the generator (%(default)s)")
         load.add_argument("--timeout", type=float, default=2, metavar="SECONDS", help="after which a query is lost (%(default)s)")
         load.add_argument("--seed", type=int, default=1)
-        out = made.add_argument_group("report", "status 1 when a condition is met or an answer was wrong")
+        out = made.add_argument_group("report", "status 1 when a condition is met, a reply was wrong, or nothing was answered")
         out.add_argument(
             "--fail-if", type=run_condition, action="append", default=[], metavar="'ratio>1.3'", help=f"as for `load`, and {', '.join(FIGURES)}; again for more"
         )
@@ -82,7 +83,7 @@ def rates_of(text: str) -> list[float]:
 
 
 def measure_scenario(options: argparse.Namespace) -> int:
-    """0; 1 when answers were wrong or a threshold was passed; 2 when nothing could be measured."""
+    """0; 1 when replies were wrong, there were none or a condition is met; 2 when nothing could be measured."""
     options.subject = options.subject or options.default_subjects
     options.command_line = shlex.join(["fastdns-bench", *sys.argv[1:]])
     try:
@@ -107,8 +108,7 @@ def failures(runs: Sequence[Record], conditions: Sequence[Threshold]) -> Iterato
     for run in [run for run in runs if not run["reference"]] or runs:
         who = f"{run['subject']} at {rate_text(run['rate'])}"
         result = Result.from_json(run["result"])
-        if result.wrong:
-            yield f"{who}: {result.wrongs:,} wrong answers"
+        yield from (f"{who}: {fault}" for fault in faults(result))
         for each in conditions:
             if each.holds(result, run):
                 yield f"{who}: {each.text}: {each.measured(result, run)}"

@@ -12,7 +12,7 @@ import time
 
 from fastdns.bench.live import Live, add_progress_argument
 from fastdns.bench.load import LoadError, drive
-from fastdns.bench.loadtest import add_load_arguments, document, plan_from, queries_from, target_from
+from fastdns.bench.loadtest import add_load_arguments, document, faults, plan_from, queries_from, target_from
 from fastdns.bench.result import Plan
 from fastdns.bench.workload import WorkloadError
 from fastdns.bench.workloads.arguments import add_workload_arguments
@@ -65,7 +65,7 @@ def share_of(plan: Plan, index: int, workers: int) -> Plan:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Status 1: replies were wrong; 2: nothing could be measured, or the time to begin was over."""
+    """Status 1: replies were wrong, or there were none; 2: nothing could be measured, or the time to begin was over."""
     try:
         index = given.index if given.index is not None else int(os.environ[INDEX])
         whole = plan_from(given)
@@ -88,4 +88,4 @@ def run(given: argparse.Namespace) -> int:
         print(f"fastdns-bench worker: {error}", file=sys.stderr)
         return 2
     print(json.dumps(document([result], "load")), flush=True)
-    return int(bool(result.wrong))
+    return int(any(faults(result)))

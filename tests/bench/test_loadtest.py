@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+import signal
+import subprocess
+import sys
 import time
 from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +25,7 @@ from fastdns.bench.thresholds import FIGURES, ThresholdError, parse, parse_all
 from fastdns.bench.worker import share_of
 from tests.bench.scripted import Scripted, reply
 from tests.server import free_port
+from tests.waiting import LIMIT, until
 
 
 @pytest.fixture
@@ -59,6 +66,61 @@ def test_wrong_answers_fail_a_run(questions: str, capsys: pytest.CaptureFixture[
     with Scripted(lying) as server:
         assert cli.main(["load", f"127.0.0.1:{server.port}", "--queries", questions, "--rate", "200", "--seconds", "0.1"]) == 1
     assert "FAILED: wrong replies: question 20" in capsys.readouterr().err
+
+
+def test_a_run_without_an_answer_fails(questions: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Scripted(lambda query: []) as server:
+        given = [f"127.0.0.1:{server.port}", "--queries", questions, "--rate", "200", "--seconds", "0.1", "--timeout", "0.1"]
+        assert cli.main(["load", *given]) == 1
+        assert capsys.readouterr().err == "FAILED: nothing was answered\n"
+        assert cli.main(["worker", *given, "--workers", "1", "--index", "0", "--start", str(time.time() + 1)]) == 1
+
+
+def test_a_search_says_that_nothing_answers(questions: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["load", f"127.0.0.1:{free_port()}", "--queries", questions, "--find", "p99<10s", "--rate", "1000", "--seconds", "0.1", "--timeout", "0.1"]
+    assert cli.main(given) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in said] == ["1,000", "1,000", "100", "100", "no"]
+    assert said[-1] == "no rate holds (nothing answers)"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_load_and_not_the_report(questions: str, tmp_path: Path, number: signal.Signals) -> None:
+    out = tmp_path / "out.json"
+    with Scripted(good) as server:
+        given = ["load", f"127.0.0.1:{server.port}", "--queries", questions, "--rate", "200", "--seconds", "3600", "--json", str(out)]
+        with command(*given) as load:
+            until(lambda: server.queries > 20, "queries")
+            load.send_signal(number)
+            said, err = load.communicate(timeout=LIMIT)
+    assert (load.returncode, err) == (0, "")
+    assert re.search(r" of 3600 s, stopped, 200 /s due, ", said)
+    (result,) = read(str(out))
+    assert result.stopped
+    assert 20 <= result.answered <= server.queries
+    assert f"answered  {result.answered:,} of {result.sent:,}" in said
+
+
+def test_a_signal_ends_a_search_with_what_it_has(questions: str) -> None:
+    with Scripted(good) as server:
+        given = ["load", f"127.0.0.1:{server.port}", "--queries", questions, "--rate", "50", "--seconds", "0.2", "--find", "p99<10s"]
+        with command(*given) as load:
+            until(lambda: server.queries > 20, "queries")
+            load.send_signal(signal.SIGINT)
+            said, _ = load.communicate(timeout=LIMIT)
+    assert (load.returncode, "stopped)" in said) == ((0, True) if "highest: " in said else (1, True))
+
+
+@contextmanager
+def command(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """fastdns-bench in a process of its own."""
+    code = "import sys; from fastdns.bench import cli; sys.exit(cli.main())"
+    load = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield load
+    finally:
+        load.kill()
+        load.communicate()
 
 
 @pytest.mark.parametrize("arguments", [["--rate", "10", "--seconds", "0"], ["--cpus", "9999"], ["--window", "0"]])
