@@ -19,7 +19,7 @@ from fastdns.bench.generator.queries import QuerySet
 from fastdns.bench.interrupt import interruptible
 from fastdns.bench.live import Live, add_progress_argument, duration
 from fastdns.bench.load import LoadError, drive
-from fastdns.bench.result import ARRIVALS, CHECKS, PATH, TRANSPORTS, Plan, Result, Target
+from fastdns.bench.result import ARRIVALS, CHECKS, CURVE, PATH, TRANSPORTS, Plan, Result, Target
 from fastdns.bench.thresholds import Threshold, condition, conditions
 from fastdns.bench.workload import WorkloadError
 from fastdns.bench.workloads.arguments import add_workload_arguments, workload_from
@@ -212,9 +212,20 @@ def print_result(result: Result) -> None:
     if result.statuses:
         print(f"  statuses  {counts(result.statuses)}")
     print(f"  latency   {percentiles(result)}")
+    if result.latency.count:
+        print(f"  spread    {spread(result)}")
+        print(f"  curve     {', '.join(f'p{p:g} {duration(result.latency.percentile(p))}' for p in CURVE)}")
     print(f"  generator {result.cpu_us:.2f} us of CPU a query")
     for step in result.steps:
         print(f"  at {step.plan.rate:10,.0f} /s  answered {step.rate:,.0f} /s, lost {step.lost:,}, {percentiles(step)}")
+
+
+def spread(result: Result) -> str:
+    """The lowest and the highest of the run's whole seconds."""
+    whole = [each for each in result.intervals if each.seconds > 0.5 and each.answered] or [each for each in result.intervals if each.answered]
+    rates = [each.answered / max(each.seconds, 1e-9) for each in whole]
+    late = [each.p99 for each in whole]
+    return f"{min(rates):,.0f} to {max(rates):,.0f} /s, p99 {duration(min(late))} to {duration(max(late))}, by the second" if whole else "no second is over"
 
 
 def percentiles(result: Result) -> str:

@@ -16,6 +16,8 @@ CLIENT_TRANSPORTS = ("doh1", "doh3", "grpc")
 PATH = "/dns-query"
 CHECKS = ("none", "sample", "all")
 ARRIVALS = ("even", "poisson")
+#: Percentiles of a latency curve.
+CURVE = (0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99, 99.999, 100.0)
 
 
 @dataclass(frozen=True, slots=True)

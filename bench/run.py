@@ -14,7 +14,7 @@ from fastdns.bench.live import Live, add_progress_argument
 from fastdns.bench.load import LoadError
 from fastdns.bench.loadtest import faults
 from fastdns.bench.report.page import page
-from fastdns.bench.report.table import rate_text, table
+from fastdns.bench.report.table import rate_text, table, void
 from fastdns.bench.result import Result
 from fastdns.bench.scenarios import SATURATED, SCENARIOS, ScenarioError
 from fastdns.bench.servers import ADAPTERS, StartError
@@ -63,6 +63,9 @@ def add_scenarios(parser: argparse.ArgumentParser, *, rounds: int, rates: Sequen
             "--fail-if", type=run_condition, action="append", default=[], metavar="'ratio>1.3'", help=f"as for `load`, and {', '.join(FIGURES)}; again for more"
         )
         add_progress_argument(out)
+        out.add_argument(
+            "--max-noise", type=float, default=50, metavar="PERCENT", help="the figures are void, status 2, where the machine's noise is above it (%(default)s)"
+        )
         out.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
         out.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures")
         made.set_defaults(run=measure_scenario, scenario=name, default_subjects=list(compared))
@@ -83,7 +86,7 @@ def rates_of(text: str) -> list[float]:
 
 
 def measure_scenario(options: argparse.Namespace) -> int:
-    """0; 1 when replies were wrong, there were none or a condition is met; 2 when nothing could be measured."""
+    """0; 1 when replies were wrong, there were none or a condition is met; 2 when nothing could be measured, or the figures are void."""
     options.subject = options.subject or options.default_subjects
     options.command_line = shlex.join(["fastdns-bench", *sys.argv[1:]])
     try:
@@ -97,10 +100,14 @@ def measure_scenario(options: argparse.Namespace) -> int:
         options.json.write_text(json.dumps(document))
     if options.html:
         options.html.write_text(page([document]))
-    failed = list(failures(document["runs"], options.fail_if))
+    noisy = void(document)
+    # Where figures are void conditions on them say nothing, but replies are as wrong as ever.
+    failed = list(failures(document["runs"], [] if noisy else options.fail_if))
     for text in failed:
         print(f"FAILED: {text}", file=sys.stderr)
-    return WRONG if failed else 0
+    if noisy:
+        print(noisy, file=sys.stderr)
+    return WRONG if failed else FAILED if noisy else 0
 
 
 def failures(runs: Sequence[Record], conditions: Sequence[Threshold]) -> Iterator[str]:

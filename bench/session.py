@@ -14,7 +14,7 @@ from typing import Any
 from fastdns.bench import measure
 from fastdns.bench.generator.queries import QuerySet
 from fastdns.bench.load import LoadError, drive
-from fastdns.bench.result import Interval, Plan, Result, Target
+from fastdns.bench.result import CURVE, Interval, Plan, Result, Target
 from fastdns.bench.scenarios import Disturbance, Scenario, ScenarioError, Stage, Variant, merge_figures
 from fastdns.bench.servers import ADAPTERS, Adapter, Running, Work, subject
 from fastdns.bench.workload import Question, Workload
@@ -129,6 +129,7 @@ class Session:
             "made": began.isoformat(timespec="seconds"),
             "command": options.command_line,
             "machine": {**measure.machine(), "server_cpus": self.server_cpus, "load_cpus": self.load_cpus, "noise": round(max(noise), 4)},
+            "max_noise": options.max_noise / 100,
             "notes": stage.notes,
             "skipped": self.skipped,
             "runs": list(self.records(contenders)),
@@ -241,6 +242,7 @@ class Session:
             "overrun": sum(each.overrun for each in rounds),
             "ready_s": round(statistics.median(contender.server.ready), 4),
             "latency_s": {key: whole.latency.percentile(p) for key, p in PERCENTILES.items()},
+            "curve": [[p, whole.latency.percentile(p)] for p in CURVE],
             "memory": last.memory,
             "rounds": [{"answers_per_s": round(each.result.rate, 1), "cpu_us_per_answer": round(each.cpu_us, 4)} for each in rounds],
             "result": whole.to_json(),

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastdns.bench.report import plots
 from fastdns.bench.report.plots import Line
-from fastdns.bench.report.table import HEADINGS, cells, changes, losses, rate_text, ratio, skipped, title
+from fastdns.bench.report.table import HEADINGS, cells, changes, losses, rate_text, ratio, skipped, title, void
 
 Document = dict[str, Any]
 
@@ -93,6 +93,8 @@ def one(document: Document, colours: dict[str, str]) -> str:
     about = f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['memory_mb'] / 1024:.0f} GB, Linux {machine['kernel']}, Python {machine['python']}"
     pinned = f"server on CPU {listed(machine['server_cpus'])}, load on CPU {listed(machine['load_cpus'])}, noise of the machine {machine['noise']:.1%}"
     parts = [f"<h2>{escape(title(document))}</h2>", f'<p class="soft">{escape(document["made"])} · {escape(about)} · {escape(pinned)}</p>']
+    if noisy := void(document):
+        parts.append(f'<p class="wrong">{escape(noisy)}</p>')
     parts += [f"<p>{escape(note)}</p>" for note in document["notes"]]
     parts.append(f"<p><code>{escape(document['command'])}</code></p>")
     parts.append(html_table(runs))
@@ -100,7 +102,7 @@ def one(document: Document, colours: dict[str, str]) -> str:
     parts += [f'<p class="soft">{escape(line)}</p>' for line in skipped(document)]
     subjects = list(dict.fromkeys(run["subject"] for run in runs))
     parts.append(key(subjects, colours))
-    pictures = [*latencies(runs, colours), *costs(runs, colours), memory(runs, colours), propagation(runs, colours)]
+    pictures = [*latencies(runs, colours), *curves(runs, colours), *costs(runs, colours), memory(runs, colours), propagation(runs, colours)]
     drawn = (f"<figure><h3>{escape(heading)}</h3>{picture}</figure>" for heading, picture in pictures if picture)
     return "".join(parts) + f'<div class="pictures">{"".join(drawn)}</div>'
 
@@ -142,6 +144,21 @@ def latencies(runs: Sequence[dict[str, Any]], colours: dict[str, str]) -> list[t
             for subject, theirs in by_subject(runs).items()
         ]
         pictures.append((heading, plots.lines(drawn, "answers per second", "microseconds", log=True)))
+    return pictures
+
+
+def curves(runs: Sequence[dict[str, Any]], colours: dict[str, str]) -> list[tuple[str, str]]:
+    """Latency by percentile at each rate. The axis counts one in how many queries waits longer, so that the tail has as much room as the rest."""
+    pictures = []
+    for rate in dict.fromkeys(run["rate"] for run in runs):
+        drawn = []
+        for run in runs:
+            points = [(100 / (100 - p), seconds * 1e6) for p, seconds in run.get("curve", ()) if p < 100 and seconds > 0]
+            if run["rate"] == rate and points:
+                drawn.append(Line(run["subject"], colours[run["subject"]], points))
+        if drawn:
+            picture = plots.lines(drawn, "one query in so many waits longer", "microseconds", log=True)
+            pictures.append((f"Latency by percentile at {rate_text(rate)} queries per second" if rate else "Latency by percentile, saturated", picture))
     return pictures
 
 

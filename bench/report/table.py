@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from fastdns.bench.report.matrix import matrix
 
-HEADINGS = ("server", "rate", "answers/s", "CPU us", "ratio", "p50 us", "p99 us", "p99.9 us", "lost", "wrong", "MB", "peak", "ready s")
+HEADINGS = ("server", "rate", "answers/s", "CPU us", "spread", "ratio", "p50 us", "p99 us", "p99.9 us", "lost", "wrong", "MB", "peak", "ready s")
 
 
 def table(document: dict[str, Any]) -> str:
@@ -15,6 +16,7 @@ def table(document: dict[str, Any]) -> str:
     runs = document["runs"]
     machine = document["machine"]
     lines = [title(document), f"{machine['cpu']}, {machine['cpus']} CPUs, Linux {machine['kernel']}, noise of the machine {machine['noise']:.1%}"]
+    lines += [text for text in (void(document),) if text]
     lines += document["notes"]
     lines += ["", *columns([HEADINGS, *map(cells, runs)])]
     lines += [line for line in (*map(changes, runs), *map(losses, runs)) if line]
@@ -25,6 +27,13 @@ def table(document: dict[str, Any]) -> str:
         spread = f"; its own rounds differ by up to {max(noises):.1%}" if noises else ""
         lines.append(f"ratio: CPU for an answer to that of the {baseline} of this run at the same rate{spread}")
     return "\n".join([*lines, *matrix(runs)]) + "\n"
+
+
+def void(document: dict[str, Any]) -> str:
+    """Why the figures say nothing about the servers; empty where they do, and where no bound was set."""
+    noise = max([document["machine"]["noise"], *(run["noise"] for run in document["runs"] if run.get("noise") is not None)])
+    bound = document.get("max_noise")
+    return f"void: noise {noise * 100:.0f} %, at most {bound * 100:g} % are allowed" if bound is not None and noise > bound else ""
 
 
 def skipped(document: dict[str, Any]) -> list[str]:
@@ -48,6 +57,7 @@ def cells(run: dict[str, Any]) -> tuple[str, ...]:
         rate_text(run["rate"]),
         f"{run['answers_per_s']:,.0f}",
         f"{run['cpu_us_per_answer']:.2f}",
+        spread(run["rounds"]),
         ratio_text(run),
         *(f"{latency[key] * 1e6:,.0f}" if latency["max"] else "" for key in ("p50", "p99", "p999")),
         str(result["lost"] + result["unsent"]),
@@ -56,6 +66,13 @@ def cells(run: dict[str, Any]) -> tuple[str, ...]:
         f"{run['rss_peak_mb']:.0f}",
         f"{run['ready_s']:.2f}",
     )
+
+
+def spread(rounds: Sequence[dict[str, float]]) -> str:
+    """How far the CPU for an answer of a server's rounds lies apart, as a share of the median; empty for a single round."""
+    costs = [each["cpu_us_per_answer"] for each in rounds]
+    middle = statistics.median(costs)
+    return f"{(max(costs) - min(costs)) / middle:.1%}" if len(costs) > 1 and middle else ""
 
 
 def rate_text(rate: float) -> str:

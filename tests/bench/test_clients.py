@@ -249,7 +249,7 @@ def test_nghttpd_that_is_not_installed_says_how_to_get_it(programs: Path, monkey
 
 # ---- with a server ----
 
-SHORT = ["--seconds", "1", "--warm", "0", "--window", "16", "--clients", "4"]
+SHORT = ["--max-noise", "1e9", "--seconds", "1", "--warm", "0", "--window", "16", "--clients", "4"]
 
 
 @pytest.fixture

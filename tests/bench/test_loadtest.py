@@ -58,6 +58,8 @@ def test_status_by_conditions(questions: str, tmp_path: Path, fail_if: list[str]
         assert cli.main(arguments) == status
     said = capsys.readouterr()
     assert "answered  40 of 40" in said.out
+    assert re.search(r"^  spread    [\d,]+ to [\d,]+ /s, p99 \S+ \S+ to \S+ \S+, by the second$", said.out, re.M)
+    assert re.search(r"^  curve     p0 .*, p50 .*, p99\.999 .*, p100 ", said.out, re.M)
     assert ("FAILED" in said.err) == bool(status)
     assert [result.answered for result in read(str(tmp_path / "out.json"))] == [40]
 

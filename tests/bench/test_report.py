@@ -41,7 +41,8 @@ def run(subject: str, rate: float, cpu_us: float, floor: float, **more: Any) -> 
         "ready_s": 0.25,
         "latency_s": {"p50": cpu_us * 1e-6, "p90": cpu_us * 2e-6, "p99": cpu_us * 4e-6, "p999": cpu_us * 9e-6, "max": 0.01},
         "memory": [[0.2, 28.0], [0.4, 30.0]],
-        "rounds": [{"answers_per_s": answers, "cpu_us_per_answer": cpu_us}],
+        "rounds": [{"answers_per_s": answers, "cpu_us_per_answer": cpu_us * factor} for factor in (0.98, 1, 1.02)],
+        "curve": [[0.0, cpu_us * 1e-6], [50.0, cpu_us * 2e-6], [99.9, cpu_us * 9e-6], [100.0, 0.01]],
         "overrun": 0,
         "result": {"lost": 3, "unsent": 4, "dropped": 0, "wrong": {"rcode": 2}},
         **more,
@@ -93,7 +94,7 @@ def checked(text: str) -> str:
 def test_table_shows_cost_beside_the_floor_and_what_was_left_out() -> None:
     lines = table(document()).splitlines()
     row = next(line.split() for line in lines if line.startswith("fastdns"))
-    assert row == ["fastdns", "5,000", "5,000", "5.00", "1.25", "5", "20", "45", "7", "2", "30", "40", "0.25"]
+    assert row == ["fastdns", "5,000", "5,000", "5.00", "4.0%", "1.25", "5", "20", "45", "7", "2", "30", "40", "0.25"]
     assert [line for line in lines if line.startswith("fastdns") and " max " in line]
     assert "skipped: nsd: nsd is not installed" in lines
     assert lines[-1].endswith("its own rounds differ by up to 1.0%")
@@ -117,9 +118,34 @@ def test_table_tells_how_soon_changes_were_answered(times: list[float], said: st
     assert said in table(document(runs=[run("fastdns", 5000, 5, 4, changes=3, propagation_s=times)])).splitlines()
 
 
+@pytest.mark.parametrize(
+    ("noise", "own", "bound", "said"),
+    [
+        (3.67, 0.01, 0.5, "void: noise 367 %, at most 50 % are allowed"),
+        (0.02, 0.7, 0.5, "void: noise 70 %, at most 50 % are allowed"),
+        (0.5, None, 0.5, ""),
+        (3.67, 0.01, None, ""),
+    ],
+)
+def test_void(noise: float, own: float | None, bound: float | None, said: str) -> None:
+    made = document(runs=[run("fastdns", 5000, 5, 4, noise=own)], max_noise=bound)
+    made["machine"]["noise"] = noise
+    assert ([line for line in table(made).splitlines() if line.startswith("void")] or [""]) == [said]
+    assert ("void: " in checked(page([made]))) == bool(said)
+
+
 def test_page_stands_alone_and_says_everything() -> None:
     text = checked(page([document()]))
-    for wanted in ("fastdns-bench <x>", "CPU & Co", "knotd <b>", "Latency over load, 99th percentile", "CPU for an answer, saturated", "nsd is not installed"):
+    for wanted in (
+        "fastdns-bench <x>",
+        "CPU & Co",
+        "knotd <b>",
+        "Latency over load, 99th percentile",
+        "Latency by percentile, saturated",
+        "Latency by percentile at 5,000 queries per second",
+        "CPU for an answer, saturated",
+        "nsd is not installed",
+    ):
         assert wanted in text, wanted
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from fastdns.bench import cli
 from fastdns.bench.report.page import page
 from fastdns.bench.scenarios import SCENARIOS
 
-SHORT = ["--seconds", "0.1", "--warm", "0", "--timeout", "2"]
+SHORT = ["--seconds", "0.1", "--warm", "0", "--timeout", "2", "--max-noise", "1e9"]
 CLUSTER = ["--services", "50", "--endpoints", "100", "--pods", "100"]
 
 #: Scenario -> its flags, and the servers that are measured.
@@ -103,6 +104,16 @@ def test_conditions_fail_a_run_and_the_floor_is_not_judged(capsys: pytest.Captur
     ]
     for label in ("floor", "fastdns"):
         assert any(line.startswith(label) and "/s of 200" in line for line in said), said
+
+
+def test_figures_of_a_noisy_machine_are_void(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    html = tmp_path / "run.html"
+    quiet = ["--seconds", "0.1", "--warm", "0", "--max-noise", "0", "--rate", "200", "--html", str(html)]
+    assert cli.main(["run", "fixed", *quiet, "--fail-if", "ready>0s"]) == 2
+    said = capsys.readouterr()
+    assert re.fullmatch(r"void: noise \d+ %, at most 0 % are allowed\n", said.err)
+    assert said.err in said.out
+    assert said.err.strip() in html.read_text()
 
 
 @pytest.fixture
