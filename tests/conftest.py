@@ -1,4 +1,4 @@
-"""What all tests share: a server from a Corefile, the programs of a test cluster, and skips that CI refuses."""
+"""What all tests share: a server from a Corefile, the programs of a test cluster, processes that must not be left, and skips that CI refuses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.build import Unbuildable, build
+from tests.processes import no_process_left as no_process_left
 from tests.programs import program
 from tests.server import Server
 
