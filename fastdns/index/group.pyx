@@ -25,7 +25,7 @@ cdef int group_add(Group *group, uint16_t type, uint32_t ttl, const uint8_t *rda
     record = &group.records[group.count]
     group.count += 1
     record.rdata = <const uint8_t *>group.used
-    record.ttl = ttl
+    record.ttl = ttl if ttl <= 0x7FFFFFFF else 0         # RFC 2181 8
     record.type = type
     record.rdlength = rdlength
     memcpy(group.octets + group.used, rdata, rdlength)

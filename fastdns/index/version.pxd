@@ -24,8 +24,8 @@ cdef struct ZoneVersion:        # IndexTable.attachment of the table that it des
     const RRset *soa            # of apex, one record
     const RRset *ns             # of apex, or NULL
     uint32_t serial
+    uint32_t negative_ttl       # seconds that a negative answer may be kept: the smaller of the SOA's TTL and its MINIMUM (RFC 2308 3)
     uint8_t bare                # the apex has only SOA, NS and their signatures: CoreDNS's tree does not contain it then
-    uint8_t alone               # the zone has no other names
     uint8_t apex_signed         # the apex has RRSIGs
     uint8_t hashed              # the zone has an NSEC3 chain
     Chain nsec                  # names with an NSEC record, in canonical order

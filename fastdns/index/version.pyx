@@ -33,8 +33,8 @@ cdef ZoneVersion *version_make(const IndexTable *table, const IndexNode *apex) n
     version.ns = node_rrset(apex, TYPE_NS)
     rrset_record(apex, version.soa, NULL, &soa)
     version.serial = load32(soa.rdata + soa.rdlength - 20)
+    version.negative_ttl = min(soa.ttl, load32(soa.rdata + soa.rdlength - 4))
     version.bare = is_bare(apex)
-    version.alone = table.names == 1
     version.apex_signed = node_rrset(apex, TYPE_RRSIG) != NULL
     return version
 

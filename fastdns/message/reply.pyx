@@ -259,7 +259,7 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
         record.rdlength = <uint16_t>rdlength
         record.type = found.type
         record.klass = found.klass
-        record.ttl = found.ttl
+        record.ttl = found.ttl if found.ttl <= 0x7FFFFFFF else 0         # RFC 2181 8
         record.flags = RECORD_OWNED
 
 

@@ -4,8 +4,8 @@ from fastdns.api.query cimport ANSWERED, NEXT, PREFETCH_END, PREFETCH_NEXT, PREF
 from fastdns.api.reply cimport SECTION_ANSWER, SECTION_AUTHORITY, reply_add_record, reply_clear
 from fastdns.api.names cimport Name, Zones, zones_hold
 from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR, TYPE_CNAME,
-                               TYPE_DNAME, TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, load16)
-from fastdns.api.records cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_CNAME, NODE_DNAME,
+                               TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, load16)
+from fastdns.api.records cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_CNAME,
                                   NODE_HASHED, NODE_WILDCARD, IndexNode, IndexOutcome, IndexRecord, IndexResult, RRset, ZoneState, ZoneVersion,
                                   index_current, node_rrset, rrset_record, table_exact, table_fetch_node, table_fetch_slot, table_find,
                                   table_wildcard, zone_match, zone_slots, zone_version)
@@ -88,8 +88,7 @@ cdef Verdict answer_apex(Handler *self, Ask *ask, IndexOutcome outcome, IndexRes
             add_glue(ask, ask.version.apex, ask.version.ns)
         return ANSWERED
     if ask.version.bare:
-        found.encloser = found.node
-        return answer_absent(ask, found, not ask.version.alone, fall)
+        return answer_absent(ask, found, True, fall)           # it exists (RFC 2308 2.2); CoreDNS's `fallthrough` passes it
     if outcome == FOUND_CNAME or outcome == FOUND_HIT and found.node.flags & NODE_CNAME and q.qtype != TYPE_CNAME:
         found.rrset = node_rrset(found.node, TYPE_CNAME)        # beside others, which a broken zone may have
         return chase_alias(self, ask, found)
@@ -187,9 +186,6 @@ cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zo
     if outcome == FOUND_DNAME:
         return chase_dname(self, &ask, &found)
     if outcome == FOUND_DELEGATION:
-        if found.node.flags & NODE_DNAME and found.label > 0:
-            found.rrset = node_rrset(found.node, TYPE_DNAME)
-            return chase_dname(self, &ask, &found)
         q.reply.flags = 0
         add_referral(&ask, found.node)
         return ANSWERED

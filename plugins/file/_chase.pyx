@@ -2,34 +2,16 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
 from fastdns.api.query cimport ANSWERED, CHILD_MUX, PARKED, Handler, Query, Verdict, query_child, query_fail, query_park
-from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_alloc, reply_append
-from fastdns.api.names cimport NAME_MAX, Name, wire_name_copy
-from fastdns.api.wire cimport (CLASS_IN, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, RCODE_YXDOMAIN, TYPE_CNAME, TYPE_DNAME, TYPE_DS,
-                               TYPE_NS, TYPE_SOA)
-from fastdns.api.records cimport NODE_CNAME, NODE_CUT, IndexNode, IndexRecord, IndexResult, RRset, index_holds, node_rrset, rrset_record, table_exact
-from fastdns.api.memory cimport atomic_peek8
+from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_add, reply_alloc, reply_append
+from fastdns.api.names cimport NAME_MAX, Name, wire_is_below, wire_name_copy
+from fastdns.api.wire cimport (CLASS_IN, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, RCODE_YXDOMAIN, TYPE_CNAME, TYPE_DNAME, TYPE_NS,
+                               TYPE_SOA)
+from fastdns.api.records cimport FOUND_DELEGATION, NODE_CNAME, IndexNode, IndexRecord, IndexResult, RRset, node_rrset, rrset_record, table_find
 from fastdns.plugins.file._sections cimport ANSWER_PLAIN_REFERRALS, add_servers, add_set, add_signatures, add_soa, add_targets, is_name
 from fastdns.plugins.file._proof cimport add_referral, prove_expansion
 
 cdef enum:
     HOPS_MAX = 9                # aliases followed in the zone after the first
-
-
-cdef const IndexNode *find_cut(const Ask *ask, const Name *name) noexcept nogil:
-    """The topmost delegation on the way to the name, or NULL."""
-    cdef int label
-    cdef const IndexNode *node
-    if ask.table.cuts == 0:
-        return NULL
-    label = <int>name.labels - <int>ask.version.apex.labels - 1
-    while label >= 0:
-        node = table_exact(ask.table, name.lower + name.offset[label], name.length - name.offset[label], name.hash[label])
-        if node == NULL:
-            return NULL
-        if atomic_peek8(&node.flags) & NODE_CUT and not (label == 0 and ask.q.qtype == TYPE_DS):
-            return node
-        label -= 1
-    return NULL
 
 
 cdef Verdict ask_server(Handler *self, Ask *ask, const Name *name) noexcept nogil:
@@ -53,18 +35,16 @@ cdef Verdict follow(Handler *self, Ask *ask, Name *name) noexcept nogil:
     cdef Query *q = ask.q
     cdef const IndexNode *node
     cdef const RRset *rrset
+    cdef IndexResult found
     cdef IndexRecord record
     cdef uint32_t hops = 0
     while True:
-        if not index_holds(ask.zone.index, name):
-            return ask_server(self, ask, name)
-        node = find_cut(ask, name)
-        if node != NULL:
+        if table_find(ask.table, ask.zone.index, name, q.qtype, &found) == FOUND_DELEGATION:
             if ask.options & ANSWER_PLAIN_REFERRALS:
                 q.reply.flags = 0
-            add_referral(ask, node)
+            add_referral(ask, found.node)
             return ANSWERED
-        node = table_exact(ask.table, name.lower, name.length, name.hash[0])
+        node = found.node if found.label == 0 else NULL         # NULL: also outside of the zone, or below a DNAME
         if not is_name(ask, node) or q.qtype == TYPE_NS or q.qtype == TYPE_SOA and node == ask.version.apex:
             return ask_server(self, ask, name)
         rrset = node_rrset(node, TYPE_CNAME) if node.flags & NODE_CNAME else NULL
@@ -131,12 +111,26 @@ cdef Verdict chase_dname(Handler *self, Ask *ask, const IndexResult *found) noex
     record.rdata = target
     record.rdlength = name.length
     record.flags = RECORD_OWNED
-    if name.length == q.name.length and memcmp(name.lower, q.name.lower, name.length) == 0:
-        return query_fail(q, RCODE_SERVFAIL, NULL)         # it could only go round
-    if q.qtype == TYPE_CNAME:
+    if q.qtype == TYPE_CNAME or name.length == q.name.length and memcmp(name.lower, q.name.lower, name.length) == 0:
+        add_servers(ask, SECTION_AUTHORITY)         # of itself: it could only go round
+        return ANSWERED
+    if wire_is_below(dname.rdata, dname.rdlength, node.name, node.length):
+        q.reply.rcode = RCODE_YXDOMAIN              # each round makes the name longer, until it is too long (RFC 6672 2.2)
         add_servers(ask, SECTION_AUTHORITY)
         return ANSWERED
     return follow(self, ask, &name)
+
+
+cdef bint is_referral(const Ask *ask, const Reply *reply) noexcept nogil:
+    """Does the reply end at a delegation of the zone?"""
+    cdef const Record *record
+    cdef uint32_t i
+    for i in range(reply.count if reply.rcode == RCODE_NOERROR else 0):
+        record = &reply.records[i]
+        if record.section == SECTION_AUTHORITY and record.type == TYPE_NS and record.owner_length > ask.version.apex.length and (
+                wire_is_below(record.owner, record.owner_length, ask.version.apex.name, ask.version.apex.length)):
+            return True
+    return False
 
 
 cdef Verdict chase_resume(Ask *ask) noexcept nogil:
@@ -150,7 +144,11 @@ cdef Verdict chase_resume(Ask *ask) noexcept nogil:
             if child.reply.flags & FLAG_TC or child.reply.overflow:
                 q.reply.flags |= FLAG_TC
             reply_append(&q.reply, &child.reply, SECTION_ANSWER)
-        if child.reply.rcode == RCODE_NXDOMAIN or child.reply.rcode == RCODE_SERVFAIL:
+            if is_referral(ask, &child.reply):
+                reply_append(&q.reply, &child.reply, SECTION_AUTHORITY)
+                reply_append(&q.reply, &child.reply, SECTION_ADDITIONAL)
+                return ANSWERED
+        if child.reply.rcode == RCODE_NXDOMAIN or child.reply.rcode == RCODE_SERVFAIL or child.reply.rcode == RCODE_YXDOMAIN:
             rcode = child.reply.rcode
         elif child.reply.rcode == RCODE_NOERROR and q.reply.count == before:
             q.reply.rcode = RCODE_NOERROR

@@ -49,7 +49,11 @@ cdef inline void add_whole(Ask *ask, int section, const IndexNode *node, const R
         add_signatures(ask, section, node.name, node.length, node, rrset.type)
 
 cdef inline void add_soa(Ask *ask) noexcept nogil:
+    """The SOA record of a negative answer: its TTL is how long that may be kept (RFC 2308 3)."""
+    cdef uint32_t i, before = ask.q.reply.count
     add_whole(ask, SECTION_AUTHORITY, ask.version.apex, ask.version.soa)
+    for i in range(before, ask.q.reply.count):
+        ask.q.reply.records[i].ttl = min(ask.q.reply.records[i].ttl, ask.version.negative_ttl)
 
 cdef inline void add_servers(Ask *ask, int section) noexcept nogil:
     add_whole(ask, section, ask.version.apex, ask.version.ns)
@@ -63,7 +67,12 @@ cdef inline void add_addresses(Ask *ask, const IndexNode *node) noexcept nogil:
     add_whole(ask, SECTION_ADDITIONAL, node, node_rrset(node, TYPE_AAAA))
 
 cdef inline void add_glue(Ask *ask, const IndexNode *node, const RRset *ns) noexcept nogil:
-    """Addresses of the servers whose names are at or below the delegated one."""
+    """The addresses of servers that the zone has: of those at or below the delegated name, which cannot be found otherwise, then of the others
+    (RFC 9471 2)."""
+    add_server_addresses(ask, node, ns, True)
+    add_server_addresses(ask, node, ns, False)
+
+cdef inline void add_server_addresses(Ask *ask, const IndexNode *node, const RRset *ns, bint within) noexcept nogil:
     cdef const uint8_t *entry = NULL
     cdef const IndexNode *server
     cdef IndexRecord record
@@ -71,7 +80,7 @@ cdef inline void add_glue(Ask *ask, const IndexNode *node, const RRset *ns) noex
     cdef uint32_t _i
     for _i in range(ns.count):
         entry = rrset_record(node, ns, entry, &record)
-        if wire_is_below(record.rdata, record.rdlength, node.name, node.length):
+        if wire_is_below(record.rdata, record.rdlength, node.name, node.length) == within:
             wire_name_copy(&name, record.rdata, record.rdlength)
             server = table_exact(ask.table, name.lower, name.length, name.hash[0])
             if is_name(ask, server):

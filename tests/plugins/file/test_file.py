@@ -48,16 +48,28 @@ ns.child 300 IN A 192.0.2.6
 tochild 300 IN CNAME x.child
 moved 300 IN DNAME wild
 self 300 IN DNAME self
+grows 300 IN DNAME a.grows
+cutmoved 300 IN DNAME child
+twice 300 IN DNAME cutmoved
+totwice 300 IN CNAME x.cutmoved
+both 300 IN DNAME wild
+both 300 IN NS ns.child
+high 2147483648 IN A 192.0.2.7
+most 2147483647 IN A 192.0.2.7
+turn 300 IN DNAME {"t" * 60}.around
+around 300 IN DNAME {"u" * 60}.turn
 gone 300 IN CNAME nothing
 away 300 IN CNAME www.other.test.
 loop 300 IN CNAME loop
 long 300 IN DNAME {".".join(["l" * 60] * 3)}
 """
 
-BELOW = "ns.child.example.org. 300 IN A 192.0.2.6"
+BELOW = ["ns.child.example.org. 300 IN A 192.0.2.6", "ns.example.org. 300 IN A 192.0.2.53"]
 REFERRAL = ["child.example.org. 300 IN NS ns.child.example.org.", "child.example.org. 300 IN NS ns.example.org."]
 SERVERS = ["example.org. 300 IN NS ns.example.org.", "example.org. 300 IN NS ns.other.test."]
-START = ["example.org. 300 IN SOA ns.example.org. admin.example.org. 1 3600 600 86400 60"]
+APEX = ["example.org. 300 IN SOA ns.example.org. admin.example.org. 1 3600 600 86400 60"]
+#: In negative answers, with the smaller of TTL and MINIMUM (RFC 2308 3).
+START = ["example.org. 60 IN SOA ns.example.org. admin.example.org. 1 3600 600 86400 60"]
 WEB = ["web.example.org. 60 IN A 192.0.2.80", "web.example.org. 60 IN AAAA 2001:db8::80"]
 AA = "AA"
 
@@ -69,7 +81,7 @@ ANSWERS: list[tuple[str, str, str, list[str], list[str], list[str]]] = [
     ("web.example.org. ANY", "NOERROR", AA, [], START, []),
     ("nothing.example.org. A", "NXDOMAIN", AA, [], START, []),
     ("x.web.example.org. A", "NXDOMAIN", AA, [], START, []),
-    ("example.org. SOA", "NOERROR", AA, START, SERVERS, []),
+    ("example.org. SOA", "NOERROR", AA, APEX, SERVERS, []),
     ("example.org. NS", "NOERROR", AA, SERVERS, [], ["ns.example.org. 300 IN A 192.0.2.53"]),
     ("example.org. A", "NOERROR", AA, [], START, []),
     ("www.example.org. A", "NOERROR", AA, ["www.example.org. 300 IN CNAME web.example.org.", *WEB[:1]], SERVERS, []),
@@ -95,12 +107,12 @@ ANSWERS: list[tuple[str, str, str, list[str], list[str], list[str]]] = [
     ("x.ent.example.org. A", "NXDOMAIN", AA, [], START, []),
     ("empty.other.example.org. A", "NOERROR", AA, ["empty.other.example.org. 300 IN A 192.0.2.4"], SERVERS, []),
     ("y.empty.other.example.org. A", "NXDOMAIN", AA, [], START, []),
-    ("child.example.org. A", "NOERROR", "", [], REFERRAL, [BELOW]),
-    ("child.example.org. NS", "NOERROR", "", [], REFERRAL, [BELOW]),
-    ("a.b.child.example.org. A", "NOERROR", "", [], REFERRAL, [BELOW]),
-    ("a.child.example.org. DS", "NOERROR", "", [], REFERRAL, [BELOW]),
+    ("child.example.org. A", "NOERROR", "", [], REFERRAL, BELOW),
+    ("child.example.org. NS", "NOERROR", "", [], REFERRAL, BELOW),
+    ("a.b.child.example.org. A", "NOERROR", "", [], REFERRAL, BELOW),
+    ("a.child.example.org. DS", "NOERROR", "", [], REFERRAL, BELOW),
     ("child.example.org. DS", "NOERROR", AA, [f"child.example.org. 300 IN DS 1 8 2 {'0' * 62}ff"], SERVERS, []),
-    ("tochild.example.org. A", "NOERROR", AA, ["tochild.example.org. 300 IN CNAME x.child.example.org."], REFERRAL, [BELOW]),
+    ("tochild.example.org. A", "NOERROR", AA, ["tochild.example.org. 300 IN CNAME x.child.example.org."], REFERRAL, BELOW),
     (
         "q.moved.example.org. A",
         "NOERROR",
@@ -123,7 +135,59 @@ ANSWERS: list[tuple[str, str, str, list[str], list[str], list[str]]] = [
     ),
     ("moved.example.org. DNAME", "NOERROR", AA, ["moved.example.org. 300 IN DNAME wild.example.org."], SERVERS, []),
     ("moved.example.org. A", "NOERROR", AA, [], START, []),
-    ("x.self.example.org. A", "SERVFAIL", "", [], [], []),
+    (
+        "x.self.example.org. A",
+        "NOERROR",
+        AA,
+        ["self.example.org. 300 IN DNAME self.example.org.", "x.self.example.org. 300 IN CNAME x.self.example.org."],
+        SERVERS,
+        [],
+    ),
+    (
+        "x.grows.example.org. A",
+        "YXDOMAIN",
+        AA,
+        ["grows.example.org. 300 IN DNAME a.grows.example.org.", "x.grows.example.org. 300 IN CNAME x.a.grows.example.org."],
+        SERVERS,
+        [],
+    ),
+    (
+        "x.cutmoved.example.org. A",
+        "NOERROR",
+        AA,
+        ["cutmoved.example.org. 300 IN DNAME child.example.org.", "x.cutmoved.example.org. 300 IN CNAME x.child.example.org."],
+        REFERRAL,
+        BELOW,
+    ),
+    (
+        "x.twice.example.org. A",
+        "NOERROR",
+        AA,
+        [
+            "twice.example.org. 300 IN DNAME cutmoved.example.org.",
+            "x.twice.example.org. 300 IN CNAME x.cutmoved.example.org.",
+            "cutmoved.example.org. 300 IN DNAME child.example.org.",
+            "x.cutmoved.example.org. 300 IN CNAME x.child.example.org.",
+        ],
+        REFERRAL,
+        BELOW,
+    ),
+    ("totwice.example.org. CNAME", "NOERROR", AA, ["totwice.example.org. 300 IN CNAME x.cutmoved.example.org."], SERVERS, []),
+    (
+        "totwice.example.org. A",
+        "NOERROR",
+        AA,
+        [
+            "totwice.example.org. 300 IN CNAME x.cutmoved.example.org.",
+            "cutmoved.example.org. 300 IN DNAME child.example.org.",
+            "x.cutmoved.example.org. 300 IN CNAME x.child.example.org.",
+        ],
+        REFERRAL,
+        BELOW,
+    ),
+    ("x.both.example.org. A", "NOERROR", "", [], ["both.example.org. 300 IN NS ns.child.example.org."], BELOW[:1]),
+    ("high.example.org. A", "NOERROR", AA, ["high.example.org. 0 IN A 192.0.2.7"], SERVERS, []),
+    ("most.example.org. A", "NOERROR", AA, ["most.example.org. 2147483647 IN A 192.0.2.7"], SERVERS, []),
     ("gone.example.org. A", "NXDOMAIN", AA, ["gone.example.org. 300 IN CNAME nothing.example.org."], START, []),
     ("away.example.org. A", "NOERROR", AA, ["away.example.org. 300 IN CNAME www.other.test."], SERVERS, []),
     ("example.org. AXFR", "REFUSED", "", [], [], []),
@@ -167,6 +231,41 @@ def test_a_dname_that_makes_too_long_a_name_is_told(zone: Server) -> None:
     reply = zone.query("x" * 60 + ".long.example.org.")
     assert reply.rcode() == dns.rcode.YXDOMAIN
     assert [rrset.rdtype for rrset in reply.answer] == [dns.rdatatype.DNAME]
+
+
+def test_dnames_that_lead_to_each_other_until_the_name_is_too_long(zone: Server) -> None:
+    reply = zone.query("x.turn.example.org.")
+    assert reply.rcode() == dns.rcode.YXDOMAIN
+    assert {rrset.rdtype for rrset in reply.answer} == {dns.rdatatype.DNAME, dns.rdatatype.CNAME}
+
+
+@pytest.mark.parametrize("records", ["", "www 300 IN A 192.0.2.1\n"])
+def test_an_apex_of_soa_and_ns_alone_exists(serve: Serve, records: str) -> None:
+    def prepare(folder: Path) -> None:
+        (folder / "db").write_text(SOA + "@ 300 IN NS ns\n" + records)
+
+    server = serve("example.org:{port} {\n bind 127.0.0.1\n file {dir}/db\n}", prepare=prepare)
+    for kind in ("A", "TXT", "CNAME"):
+        reply = server.query("example.org.", kind)
+        assert (reply.rcode(), texts(reply.authority)) == (dns.rcode.NOERROR, START)
+    assert server.query("none.example.org.").rcode() == dns.rcode.NXDOMAIN
+
+
+def test_an_apex_of_soa_and_ns_alone_falls_through(serve: Serve) -> None:
+    def prepare(folder: Path) -> None:
+        (folder / "db").write_text(SOA + "@ 300 IN NS ns\n")
+
+    server = serve("example.org:{port} {\n bind 127.0.0.1\n file {dir}/db {\n fallthrough\n }\n whoami\n}", prepare=prepare)
+    assert server.query("example.org.").additional, "whoami"
+
+
+def test_negative_answers_have_the_soa_s_ttl_where_minimum_is_larger(serve: Serve) -> None:
+    def prepare(folder: Path) -> None:
+        (folder / "db").write_text("@ 30 IN SOA ns admin 1 3600 600 86400 60\n@ 300 IN NS ns\nwww 300 IN A 192.0.2.1\ngone 300 IN CNAME none\n")
+
+    server = serve("example.org:{port} {\n bind 127.0.0.1\n file {dir}/db\n}", prepare=prepare)
+    for name, kind in (("none.example.org.", "A"), ("www.example.org.", "TXT"), ("gone.example.org.", "A")):
+        assert {rrset.ttl for rrset in server.query(name, kind).authority} == {30}
 
 
 def test_notify_gets_no_reply(zone: Server) -> None:
