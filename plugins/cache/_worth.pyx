@@ -1,9 +1,9 @@
 """What a reply is worth to the cache. The contract is in _worth.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from fastdns.api.reply cimport (KIND_META, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, KIND_OTHERERROR, KIND_SERVERERROR, KIND_UPDATE, SECTION_ANSWER,
-                                Record, Reply, ReplyKind, ReplySummary, reply_kind_of, reply_summarize)
+                                SECTION_AUTHORITY, Record, Reply, ReplyKind, ReplySummary, reply_kind_of, reply_summarize)
 from fastdns.api.names cimport Name, wire_name_equal
-from fastdns.api.wire cimport CLASS_ANY, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_ANY, TYPE_CNAME
+from fastdns.api.wire cimport CLASS_ANY, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_ANY, TYPE_CNAME, TYPE_SOA, load32
 from fastdns.plugins.cache._store cimport SUCCESS, DENIAL
 
 
@@ -47,7 +47,7 @@ cdef uint32_t reply_ttl(const Reply *reply, const Name *name, uint16_t qtype, ui
 
 cdef inline uint32_t kind_ttl(const Reply *reply, ReplyKind kind, const ReplySummary *summary, const Limits *limits) noexcept nogil:
     if kind == KIND_NAMEERROR or kind == KIND_NODATA:
-        return clamp(least_ttl(reply, summary, limits.denial), limits.denial_least, limits.denial)
+        return clamp(min(least_ttl(reply, summary, limits.denial), soa_minimum(reply)), limits.denial_least, limits.denial)
     if kind == KIND_SERVERERROR:
         return limits.failure
     return clamp(least_ttl(reply, summary, limits.success) if kind == KIND_NOERROR else TTL_LEAST, limits.success_least, limits.success)
@@ -63,6 +63,17 @@ cdef inline uint32_t least_ttl(const Reply *reply, const ReplySummary *summary, 
     if reply.count == 0:
         return TTL_LEAST
     return summary.least_ttl if summary.least_ttl < most else most
+
+
+cdef uint32_t soa_minimum(const Reply *reply) noexcept nogil:
+    """MINIMUM of the SOA record in the authority section (RFC 2308 5), in seconds; 0xFFFFFFFF when there is none."""
+    cdef const Record *record
+    cdef uint32_t i
+    for i in range(reply.count):
+        record = &reply.records[i]
+        if record.type == TYPE_SOA and record.section == SECTION_AUTHORITY and record.rdlength >= 4:
+            return load32(record.rdata + record.rdlength - 4)
+    return 0xFFFFFFFF
 
 
 # ---- does it answer? ----

@@ -17,7 +17,7 @@ from tests.waiting import LIMIT
 
 Serve = Callable[..., Server]
 
-SOA = "test. 60 IN SOA ns.test. admin.test. 1 2 3 4 5"
+SOA = "test. 60 IN SOA ns.test. admin.test. 1 2 3 4 9000"
 #: Seconds that *forward* waits for a reply: so many that a slow machine's upstream is not asked again, and that other limits are told from this one.
 UPSTREAM_PATIENCE = 10
 BLOCK = "{zone}:{{port}} {{\n bind 127.0.0.1\n {cache}\n forward . {upstream} {{\n read_timeout " + f"{UPSTREAM_PATIENCE}s" + "\n }}\n}}\n"
