@@ -9,7 +9,7 @@ from fastdns.api.reply cimport (KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, RE
                                 Reply, ReplyKind, reply_add, reply_add_record, reply_copy, reply_kind)
 from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_match
 from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, MESSAGE_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_DNSKEY, TYPE_DS, TYPE_NSEC, TYPE_OPT, TYPE_RRSIG,
-                               TYPE_SOA, flags_opcode, load16)
+                               TYPE_SOA, flags_opcode, load16, load32)
 from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.memory cimport SieveLink, atomic_peek_ns, atomic_swap_ns, epoch_wait
 from fastdns.plugins.dnssec._canonical cimport canonical_write
@@ -173,6 +173,11 @@ cdef void gather_delegation(DnssecState *state, Query *q, Gathering *gathering, 
         gather_denial(state, q, gathering, zone, True, ttl, now)
 
 
+cdef inline uint32_t negative_ttl(const Record *soa) noexcept nogil:
+    """Seconds that a negative answer may be kept, for the NSEC record (RFC 9077 3)."""
+    return min(soa.ttl, load32(soa.rdata + soa.rdlength - 4)) if soa.rdlength >= 4 else soa.ttl
+
+
 cdef void gather_negative(DnssecState *state, Query *q, Gathering *gathering, const ZoneName *zone, uint32_t now) noexcept nogil:
     """Only where the authority section is exactly one SOA."""
     cdef Reply *reply = &q.reply
@@ -185,7 +190,7 @@ cdef void gather_negative(DnssecState *state, Query *q, Gathering *gathering, co
     if count != 1 or reply.records[place].type != TYPE_SOA:
         return
     gather_set(state, q, gathering, zone, &place, 1, reply.records[place].ttl, False, now)
-    gather_denial(state, q, gathering, zone, False, reply.records[place].ttl, now)
+    gather_denial(state, q, gathering, zone, False, negative_ttl(&reply.records[place]), now)
 
 
 cdef void gather(DnssecState *state, Query *q, Gathering *gathering, const ZoneName *zone) noexcept nogil:

@@ -85,7 +85,6 @@ class SignedZone:
             head = struct.pack("!HB", key.tag, key.algorithm)
             self._insert(self.origin, DNSKEY, ttl, key.rdata)
             self._insert(self.origin, CDNSKEY, ttl, key.rdata)
-            self._insert(self.origin, CDS, ttl, head + b"\1" + hashlib.sha1(self.origin + key.rdata, usedforsecurity=False).digest())
             self._insert(self.origin, CDS, ttl, head + b"\2" + hashlib.sha256(self.origin + key.rdata).digest())
 
     def _is_authoritative(self, name: bytes) -> bool:
@@ -97,7 +96,8 @@ class SignedZone:
         return True
 
     def _chain(self, names: list[bytes]) -> None:
-        ttl = struct.unpack("!I", self.nodes[self.origin][SOA][1][0][-4:])[0]
+        ttl, (soa, *_) = self.nodes[self.origin][SOA]
+        ttl = min(ttl, struct.unpack("!I", soa[-4:])[0])  # RFC 9077 3
         for name, following in zip(names, [*names[1:], names[0]], strict=True):
             kinds = {kind for kind in self.nodes[name] if name not in self._cuts or kind in AT_CUT}
             self.nodes[name][NSEC] = ttl, [following + bitmap(kinds | {RRSIG, NSEC})]

@@ -158,6 +158,18 @@ def test_sections(one_key: tuple[Server, Keys], name: str, kind: str, answer: li
     assert plain.rcode() == (dns.rcode.NXDOMAIN if name == "none.example.org." else dns.rcode.NOERROR)
 
 
+@pytest.mark.parametrize(("ttl", "minimum"), [(300, 60), (60, 300)])
+def test_nsec_has_the_smaller_of_the_soa_s_ttl_and_minimum(serve: Serve, ttl: int, minimum: int) -> None:
+    def prepare(folder: Path) -> None:
+        make_key(folder, "example.org.", name="k0")
+
+    soa = f"example.org. {ttl} IN SOA ns.example.org. admin.example.org. 1 2 3 4 {minimum}"
+    block = 'example.org:{port} {\n bind 127.0.0.1\n dnssec {\n key file {dir}/k0\n }\n template IN A {\n rcode NXDOMAIN\n authority "SOA"\n }\n}'
+    server = serve(block.replace("SOA", soa), prepare=prepare)
+    ttls = {dns.rdatatype.to_text(rrset.rdtype): rrset.ttl for rrset in ask(server, "x.example.org.").authority if rrset.rdtype != dns.rdatatype.RRSIG}
+    assert ttls == {"SOA": ttl, "NSEC": 60}
+
+
 def denial(message: dns.message.Message) -> tuple[str, str, set[str]]:
     """Owner, next name and types of the NSEC."""
     (nsec,) = [rrset for rrset in message.authority + message.answer if rrset.rdtype == dns.rdatatype.NSEC]
