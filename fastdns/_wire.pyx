@@ -458,8 +458,7 @@ cdef void note_edns(Message *message, const uint8_t *packet, const WireRecord *r
 
 cdef const uint8_t *wire_option(const Edns *edns, uint16_t code) noexcept nogil:
     cdef const uint8_t *option = edns.options
-    cdef uint32_t left = edns.options_length if edns.present else 0
-    cdef uint32_t size
+    cdef uint32_t left = edns.options_length if edns.present else 0, size
     while left >= 4:
         size = 4u + load16(option + 2)
         if size > left:
@@ -488,10 +487,7 @@ cdef uint8_t wire_subnet(const Edns *edns, uint8_t *octets) noexcept nogil:
 
 cdef bint subnet_is_asked_well(const uint8_t *data, uint32_t size) noexcept nogil:
     """A client's subnet (RFC 7871 6): a known family, no scope, as many octets of the address as the prefix needs, and zeros behind it."""
-    cdef uint32_t family, bits
-    if size < 4:
-        return False
-    family, bits = load16(data), data[2]
+    cdef uint32_t family = load16(data) if size >= 4 else 3, bits = data[2] if size >= 4 else 0
     if family > 2 or bits > (128u if family == 2 else 32u if family == 1 else 0u) or data[3] != 0 or size != 4 + ((bits + 7) >> 3):
         return False
     return bits & 7 == 0 or data[size - 1] & (0xFF >> (bits & 7)) == 0

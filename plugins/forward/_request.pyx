@@ -4,7 +4,7 @@ from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 from fastdns.api.query cimport Query
 from fastdns.api.names cimport NAME_MAX, wire_name_equal
-from fastdns.api.wire cimport (EDNS_SIZE, HEADER_SIZE, MESSAGE_MAX, OPTION_ERROR, OPTION_SUBNET, TYPE_OPT, TYPE_TSIG, Edns, Section, WireRecord,
+from fastdns.api.wire cimport (EDNS_DO, EDNS_SIZE, HEADER_SIZE, MESSAGE_MAX, OPTION_ERROR, OPTION_SUBNET, TYPE_OPT, TYPE_TSIG, Edns, Section, WireRecord,
                                load16, option_is_hop_by_hop, store16, store32, wire_begin_records, wire_expand_name, wire_expand_rdata,
                                wire_next_record, wire_option)
 from fastdns.plugins.forward._upstream cimport Exchange, REQUEST_INLINE
@@ -158,7 +158,7 @@ cdef void request_clear_options(Query *q) noexcept nogil:
     cdef uint32_t at = 0, used = 0, size
     if not edns.present:
         return
-    edns.flags = 0              # finish_fit sets DO as the client has it
+    edns.flags &= EDNS_DO       # by which replies are told apart; the client gets its own
     while at + 4 <= edns.options_length:
         size = 4 + <uint32_t>load16(options + at + 2)
         if is_for_client(q, load16(options + at)):

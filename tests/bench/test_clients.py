@@ -333,7 +333,7 @@ def test_wrong_answers_fail_the_run(install: Any, tmp_path: Path, capsys: pytest
     script(tmp_path, "refusing", f'[ "$1" != -conf ] || {split}\nexec {fastdns()} "$@"')
     arguments = ["run", "transports", "--client", "dnsperf", "--shape", "many", *SHORT]
     assert cli.main([*arguments, "--subject", f"fastdns={tmp_path / 'refusing'}"]) == 1, capsys.readouterr()
-    assert re.search(r"FAILED: fastdns dot many at max: [\d,]+ wrong answers", capsys.readouterr().err)
+    assert re.search(r"FAILED: fastdns dot many at max: wrong replies: rcode [\d,]+", capsys.readouterr().err)
 
 
 def fastdns() -> Path:

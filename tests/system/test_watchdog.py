@@ -54,7 +54,7 @@ def test_a_process_that_holds_the_gil_is_killed() -> None:
         held.send_signal(signal.SIGTERM)
         assert held.wait(LIMIT) == 3
         assert held.stdout is not None
-        assert held.stdout.read() == "[ERROR] The process did not end in time: killed\n", "no handler could run"
+        assert held.stdout.read().endswith("[ERROR] The process did not end in time: killed\n")
 
 
 def test_the_soonest_of_two_signals_counts() -> None:
