@@ -57,6 +57,7 @@ cdef Query *take_free(Worker *worker) noexcept nogil:
     q.parked_up = 0
     q.timed_out = 0
     q.wildcard = 0
+    q.options_made = 0
     q.packet_owned = 0
     q.position = 0
     q.deepest = 0

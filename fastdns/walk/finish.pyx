@@ -53,7 +53,7 @@ cdef void set_reply_edns(Query *q) noexcept nogil:
     if not asked.present:
         return
     if own.present:
-        own.flags = (own.flags & 0x7F00) | (asked.flags & EDNS_DO)
+        own.flags = (own.flags & 0xFF00) | (asked.flags & EDNS_DO)
     else:
         own.present = 1
         own.flags = asked.flags & 0xFF00

@@ -255,6 +255,7 @@ cdef struct Query:
     uint8_t parked_up           # it parked in a reply hook
     uint8_t timed_out           # the deadline passed while it was parked: `resume` is not called, it has failed
     uint8_t wildcard            # a record "*" answered, below the last wildcard - 1 labels of wildcard_name (metadata zone/wildcard); 0: none did
+    uint8_t options_made        # edns is not as it came: a handler has added an OPT or options
     const Name *wildcard_name   # first_name or second_name
     # ---- parking ----
     ListNode node               # of Worker.waiting, while `parked`
@@ -309,7 +310,7 @@ cdef inline bint query_do(const Query *q) noexcept nogil:
 
 cdef inline uint32_t query_length(const Query *q) noexcept nogil:
     """Octets of the request, with the options that handlers gave it (rewrite): what CoreDNS logs and counts as its size."""
-    if q.message.counts[1] or q.message.counts[2] or q.message.counts[3] > 1 or (q.message.counts[3] and q.message.tsig):
+    if not q.options_made or q.message.counts[1] or q.message.counts[2] or q.message.counts[3] > 1 or (q.message.counts[3] and q.message.tsig):
         return q.packet_length
     return HEADER_SIZE + q.message.question_length + (OPT_SIZE + q.edns.options_length if q.edns.present else 0)
 

@@ -158,7 +158,7 @@ cdef void request_clear_options(Query *q) noexcept nogil:
     cdef uint32_t at = 0, used = 0, size
     if not edns.present:
         return
-    edns.flags &= EDNS_DO       # by which replies are told apart; the client gets its own
+    edns.flags &= EDNS_DO & q.message.edns.flags    # replies are told apart by it
     while at + 4 <= edns.options_length:
         size = 4 + <uint32_t>load16(options + at + 2)
         if is_for_client(q, load16(options + at)):

@@ -32,7 +32,7 @@ cdef bint options_apply(Query *q, Work *work, const Rule *rule, const Plain *pla
         memset(&q.edns, 0, sizeof(Edns))
         q.edns.present = 1
         q.edns.udp_size = CREATED_SIZE
-    work.options = 1
+    work.options = q.options_made = 1
     if option.action == ACTION_UNSET:
         options_remove(q, &q.edns, option.code, True)
         return True

@@ -48,7 +48,7 @@ cdef Verdict rewrite_query(Handler *self, Query *q) noexcept nogil:
     for i in range(rules.count):
         outcome = apply(q, work, rule, &plain)
         if outcome == DONE:
-            work.rule = rule
+            work.applied = <uint16_t>(i + 1)
             if rule.stop:
                 work.active = 1
                 break
@@ -199,13 +199,13 @@ cdef void rewrite_explain(Handler *self, Query *q, Explanation *out) noexcept no
     cdef char name[TEXT_MAX]
     cdef char kind[32]
     cdef Text text
-    if work.rule == NULL or q.reply.written or q.reply.rcode:
+    if work.applied == 0 or q.reply.written or q.reply.rcode:
         return
     name[wire_name_text(q.name.wire, name)] = 0
     text.out, text.used, text.capacity, text.full = kind, 0, sizeof(kind) - 1, 0
     text_type(&text, q.qtype)
     kind[text.used] = 0
-    snprintf(out.note, sizeof(out.note), b"to %.200s %s by %s", name, kind, work.rule.place)
+    snprintf(out.note, sizeof(out.note), b"to %.200s %s by %s", name, kind, (<const Rules *>self.state).rules[work.applied - 1].place)
 
 
 cdef void rewrite_done(Handler *self, Query *q) noexcept nogil:

@@ -32,7 +32,6 @@ cdef enum:
 
 cdef struct Work:               # a query's scratch
     Revert *newest
-    const Rule *rule            # the last one that applied
     Revert *at                  # of the alias that waits for its new target
     Record *former              # the answer section as it was before the first alias changed, in the arena
     uint32_t former_count
@@ -43,6 +42,7 @@ cdef struct Work:               # a query's scratch
     uint8_t options             # q.edns is not the client's
     uint8_t aliases             # some revert is REVERT_CNAME
     uint8_t messages            # some revert is REVERT_RCODE or REVERT_OPTION
+    uint16_t applied            # number of the last rule that applied, from 1; 0: none
 
 cdef inline Revert *revert_add(Query *q, Work *work, Kind kind, const Rule *rule) noexcept nogil:
     """A new one on top of the list, zeroed; NULL when the query's memory is full."""
