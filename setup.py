@@ -267,7 +267,8 @@ def extensions() -> list[Extension]:
     for library in dict.fromkeys(OVER.values()):
         if library not in OWN and not system_packages.has_header(library.header):
             raise SystemExit(f"fastdns needs {library.name}: {library.header} is missing, install {system_packages.package(library.header)}")
-    headers = sorted(str(path) for path in Path("fastdns").glob("*.h"))
+    # Without the fingerprint of the API, which changes with it and is compiled into few modules.
+    headers = sorted({str(path) for path in Path("fastdns").glob("*.h")} - {fingerprint})
     made = [Extension(SHARED, ["fastdns/_cyutility.c"], extra_compile_args=compile_args(False, level(SHARED)), extra_link_args=link_args())]
     archive = QUIC_LIBRARY / "libfastdns_quic.a"
     for name, path in found.items():
