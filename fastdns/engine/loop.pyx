@@ -13,7 +13,7 @@ from fastdns.system.mailbox cimport (MailboxItem, mailbox_begin_sleep, mailbox_c
 from fastdns.walk.query cimport Flush, Mail, Timer, WorkerOps
 from fastdns._mux cimport mux_register
 from fastdns.system.random cimport random_init
-from fastdns.system.scheduler cimport scheduler_set_slice
+from fastdns.system.scheduler cimport scheduler_set_slack, scheduler_set_slice
 from fastdns.system.socket cimport (EPOLLIN, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, epoll_create1, epoll_ctl, epoll_event,
                                     epoll_wait, socket_clock)
 from fastdns.engine.timer cimport wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
@@ -22,9 +22,23 @@ from fastdns.engine.io.udp cimport udp_transport
 from fastdns.engine.quic.endpoint cimport quic_transport
 from fastdns._wire cimport MESSAGE_MAX
 
+cdef extern from * nogil:
+    """
+    #include <poll.h>
+    #include <time.h>
+    /* poll of one descriptor for input, for so many nanoseconds. */
+    static int poll_readable(int fd, long long ns) {
+        struct pollfd ready = {fd, POLLIN, 0};
+        struct timespec timeout = {ns / 1000000000, ns % 1000000000};
+        return ppoll(&ready, 1, &timeout, NULL);
+    }
+    """
+    int poll_readable(int fd, int64_t ns) noexcept
+
 cdef enum:
     EVENTS_MAX = 64
     SLICE = 100000                  # ns: the shortest scheduler slice that the kernel gives
+    SLACK = 5000                    # ns
 
 transport_count = 0
 
@@ -86,6 +100,14 @@ cdef void on_wake(Source *source, Worker *worker, uint32_t events) noexcept nogi
 
 # ---- a turn of the loop ----
 
+cdef int wait_until(Loop *loop, epoll_event *events, int64_t at) noexcept nogil:
+    """As epoll_wait, until a time in nanoseconds: epoll_pwait2 is not in kernels before 5.11."""
+    cdef int64_t left = at - socket_clock()
+    if left > 0 and poll_readable(loop.epoll, left) == 0:
+        return 0
+    return epoll_wait(loop.epoll, events, EVENTS_MAX, 0)
+
+
 cdef void run_mail(Loop *loop) noexcept nogil:
     cdef MailboxItem *item = mailbox_take(&loop.mailbox)
     cdef MailboxItem *following
@@ -104,18 +126,21 @@ cdef void run_flushes(Loop *loop) noexcept nogil:
         flush.run(flush, &loop.base)
 
 
-cdef inline bint is_polling(const Loop *loop) noexcept nogil:
+cdef inline int64_t next_poll(const Loop *loop) noexcept nogil:
+    """When a transport is to be polled, as its `poll_at` says; 0: none."""
     cdef uint32_t i
+    cdef int64_t at, first = 0
     for i in range(transport_count):
-        if loop.transports[i].polling:
-            return True
-    return False
+        at = loop.transports[i].poll_at
+        if at and (first == 0 or at < first):
+            first = at
+    return first
 
 
 cdef inline void poll_transports(Loop *loop) noexcept nogil:
     cdef uint32_t i
     for i in range(transport_count):
-        if loop.transports[i].polling:
+        if loop.transports[i].poll_at and loop.transports[i].poll_at <= loop.base.now:
             loop.transports[i].ops.poll(loop.transports[i])
 
 
@@ -130,13 +155,18 @@ cdef void run_worker(Loop *loop) noexcept nogil:
     cdef epoll_event events[EVENTS_MAX]
     cdef Source *source
     cdef int n, i, timeout
+    cdef int64_t poll_at
     cdef uint32_t id = loop.base.id
     while not atomic_load32(&loop.stopping):
         timeout = wheel_timeout(&loop.wheel, loop.base.now)
+        poll_at = next_poll(loop)
         epoch_offline(id)
-        if not mailbox_begin_sleep(&loop.mailbox) or is_polling(loop):
+        if not mailbox_begin_sleep(&loop.mailbox):
             timeout = 0
-        n = epoll_wait(loop.epoll, events, EVENTS_MAX, timeout)
+        if poll_at and timeout:
+            n = wait_until(loop, events, poll_at)
+        else:
+            n = epoll_wait(loop.epoll, events, EVENTS_MAX, timeout)
         mailbox_end_sleep(&loop.mailbox)
         epoch_online(id)
         atomic_poke_ns(&loop.base.now, socket_clock())
@@ -231,6 +261,7 @@ cdef class Workers:
         cdef Loop *loop = self.loops[i]
         with nogil:
             scheduler_set_slice(SLICE)
+            scheduler_set_slack(SLACK)
             run_worker(loop)
 
     def stop(self) -> None:

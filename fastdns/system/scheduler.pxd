@@ -1,4 +1,4 @@
-"""How long the kernel lets a thread run before another's turn.
+"""How long the kernel lets a thread run before another's turn, and how late it wakes one.
 
 A woken worker waits for the thread on its CPU to use up its slice, 1.4 to 3 ms, even when that one is niced;
 a thread that asked for a shorter slice than the running one's takes over at once (EEVDF, Linux 6.12 and later; before, the
@@ -11,6 +11,7 @@ cdef extern from * nogil:
     #include <errno.h>
     #include <stdint.h>
     #include <unistd.h>
+    #include <sys/prctl.h>
     #include <sys/syscall.h>
     /* The kernel's own layout, version 0; glibc declares it from 2.41 on only. */
     struct fastdns_sched_attr {
@@ -32,5 +33,8 @@ cdef extern from * nogil:
         }
         errno = before;
     }
+    /* By how many nanoseconds the calling thread's sleeps may be longer than asked for; 50,000 unless told. */
+    static inline void scheduler_set_slack(unsigned long nanoseconds) { prctl(PR_SET_TIMERSLACK, nanoseconds, 0, 0, 0); }
     """
     void scheduler_set_slice(uint64_t nanoseconds) noexcept
+    void scheduler_set_slack(unsigned long nanoseconds) noexcept

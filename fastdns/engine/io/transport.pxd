@@ -6,18 +6,19 @@ leave is no business of the loop: each query has a `Carrier` (walk/query.pxd).
 A transport has a `TransportWorker` on each worker, and a `ListenSocket` for each worker (or more) of each listening address. All functions are called on
 the worker's thread, or while it does not run, unless stated otherwise.
 """
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from fastdns.walk.query cimport Source, Worker
 
 cdef enum:
     TRANSPORTS_MAX = 4
+    POLL_ALWAYS = 1
 
 cdef struct TransportOps
 
 cdef struct TransportWorker:        # the transport's state on one worker; a transport's own struct begins with it. Never freed
     const TransportOps *ops
     Worker *worker
-    uint8_t polling                 # `poll` is wanted in each turn of the loop: the worker does not sleep
+    int64_t poll_at                 # ns of Worker.now: when `poll` is wanted; POLL_ALWAYS: in each turn of the loop; 0: not
     uint32_t connections            # open; other threads read it
     uint64_t send_errors            # replies that the kernel did not take; other threads read it
 
@@ -33,7 +34,7 @@ cdef struct TransportOps:
     int socket_type                 # SOCK_DGRAM, SOCK_STREAM
     # ---- a worker ----
     TransportWorker *(*init)(Worker *worker) noexcept nogil         # NULL: out of memory
-    void (*poll)(TransportWorker *transport) noexcept nogil         # each turn while `polling`; or NULL
+    void (*poll)(TransportWorker *transport) noexcept nogil         # when `poll_at` has come; or NULL
     void (*flush)(TransportWorker *transport) noexcept nogil        # at the end of each turn: collected replies leave; or NULL
     void (*close_all)(TransportWorker *transport) noexcept nogil    # ends all connections; or NULL
     # ---- a listening socket ----

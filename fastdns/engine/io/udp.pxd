@@ -18,7 +18,7 @@ cdef enum:
     CONTROL_SIZE = 64               # of PKTINFO
 
 cdef struct UdpBatch:               # a worker's buffers, for all its sockets
-    TransportWorker base            # first; `polling`: some socket is polled
+    TransportWorker base            # first; `poll_at`: some socket is polled
     # ---- in ----
     mmsghdr received[BATCH]
     iovec received_iov[BATCH]
@@ -87,6 +87,8 @@ cdef int udp_options(object sock, bint wildcard) except -1
 cdef void udp_describe(UdpSocket *sock, UdpBatch *batch, uint8_t family, bint wildcard, udp_take_func take) noexcept nogil
 cdef int udp_listen_begin(ListenSocket *listening) noexcept nogil
 cdef void udp_listen_end(ListenSocket *listening) noexcept nogil
+# Reads a batch and has it run by `take`; how many datagrams there were.
+cdef int udp_read(UdpSocket *sock, Worker *worker) noexcept nogil
 # Both ends of received datagram i.
 cdef void udp_addresses(const UdpSocket *sock, int i, Address *client, Address *local) noexcept nogil
 # Where a message goes, and on a wildcard socket where it comes from. peer and control_octets (CONTROL_SIZE) are the message's.

@@ -6,7 +6,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from libc.errno cimport errno, EAGAIN, EINTR, EMSGSIZE
 from fastdns.system.atomic cimport atomic_bump64
-from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
+from fastdns.engine.io.transport cimport POLL_ALWAYS, ListenSocket, TransportWorker
 from fastdns.walk.query cimport PREFETCH_QUERIES, TRANSPORT_UDP, WORKERS_MAX, Carrier, Query, ServerTable, Source, Worker
 from fastdns._mux cimport query_accept, query_enter, query_release, query_run_all, query_streamed, query_take, query_write
 from fastdns.proxy.policy cimport ProxyPolicy, proxy_strip
@@ -105,7 +105,7 @@ cdef void on_datagrams(Source *source, Worker *worker, uint32_t events) noexcept
         sock.polled = 1
         sock.next_polled = sock.batch.polled
         sock.batch.polled = sock
-        sock.batch.base.polling = 1
+        sock.batch.base.poll_at = POLL_ALWAYS
 
 
 cdef void poll_sockets(TransportWorker *transport) noexcept nogil:
@@ -125,7 +125,7 @@ cdef void poll_sockets(TransportWorker *transport) noexcept nogil:
         at[0] = sock.next_polled
         sock.steady = 0
         sock.polled = 0
-    transport.polling = batch.polled != NULL
+    transport.poll_at = POLL_ALWAYS if batch.polled != NULL else 0
 
 
 cdef void udp_listen_end(ListenSocket *listening) noexcept nogil:
@@ -141,7 +141,7 @@ cdef void udp_listen_end(ListenSocket *listening) noexcept nogil:
     at[0] = sock.next_polled
     sock.steady = 0
     sock.polled = 0
-    sock.batch.base.polling = sock.batch.polled != NULL
+    sock.batch.base.poll_at = POLL_ALWAYS if sock.batch.polled != NULL else 0
 
 
 cdef inline int receive(UdpSocket *sock, Worker *worker) noexcept nogil:
@@ -154,6 +154,10 @@ cdef inline int receive(UdpSocket *sock, Worker *worker) noexcept nogil:
     n = recvmmsg(sock.base.source.fd, batch.received, BATCH, MSG_DONTWAIT, NULL)
     sock.take(sock, worker, n)
     return n
+
+
+cdef int udp_read(UdpSocket *sock, Worker *worker) noexcept nogil:
+    return receive(sock, worker)
 
 
 cdef inline void read_addresses(const UdpSocket *sock, int i, Address *client, Address *local) noexcept nogil:

@@ -2,6 +2,7 @@
 from libc.stdint cimport UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset, strlen
+from fastdns.engine.quic.moderation cimport MODERATION_INTERVAL
 from fastdns.engine.quic.output cimport PACKET_SIZE, output_add, output_room
 from fastdns.engine.quic.proxies cimport proxies_find, proxies_learn
 from fastdns.engine.quic.quiche cimport (ERROR_CRYPTO, ERROR_PACKET, ERROR_SHORT, PATH_MIGRATED, VERIFIER_SIZE, c_bool, quic_receive_info, quic_send_info,
@@ -298,6 +299,8 @@ cdef void connection_feed(QuicConnection *connection, const QuicPath *path, uint
         proxies_learn(&connection.proxies, path, &connection.client)
     connection.peer = path.peer
     connection.local = path.local
+    if owner.base.worker.now - connection.used_at < MODERATION_INTERVAL:
+        connection.socket.moderation.joined += 1
     connection.used_at = owner.base.worker.now
     list_remove(&connection.node)
     list_prepend(&owner.connections, &connection.node)

@@ -3,11 +3,12 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 from fastdns.engine.call cimport WorkerCall
-from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
+from fastdns.engine.io.transport cimport POLL_ALWAYS, ListenSocket, TransportWorker
 from fastdns.engine.io.udp cimport UdpSocket, udp_addresses, udp_batch, udp_describe, udp_listen_begin, udp_listen_end, udp_options, RECEIVE_STRIDE
 from fastdns.engine.quic.connection cimport (connection_begin, connection_close, connection_drop, connection_feed, connection_finish, connection_id,
                                              connection_reset_token, connections_run)
 from fastdns.engine.quic.handover cimport HANDOVER_ENDED, handover_left, handover_receive, handover_send
+from fastdns.engine.quic.moderation cimport moderation_end, moderation_next, moderation_ready, moderation_run
 from fastdns.engine.quic.output cimport PACKET_SIZE, is_same, output_add, output_flush, output_init, output_room
 from fastdns.engine.quic.quiche cimport CONNECTION_ID_MAX, PACKET_INITIAL, quiche
 from fastdns.engine.quic.state cimport (ARENA_SIZE, HANDSHAKES_MAX, ID_LENGTH, REPLY_SIZE, QuicConnection, QuicGroup, QuicPath, QuicSocket, QuicWorker,
@@ -315,7 +316,7 @@ cdef void await_turn(Endpoint *endpoint, QuicSocket *sock, const Header *header,
     pending.path = path[0]
     pending.length = length
     memcpy(pending.octets, octets, length)
-    endpoint.quic.base.polling = 1
+    endpoint.quic.base.poll_at = POLL_ALWAYS
 
 
 cdef void begin_pending(Endpoint *endpoint) noexcept nogil:
@@ -327,7 +328,8 @@ cdef void begin_pending(Endpoint *endpoint) noexcept nogil:
     pending = &endpoint.pending[endpoint.first]
     endpoint.first = (endpoint.first + 1) % PENDING_MAX
     endpoint.count -= 1
-    endpoint.quic.base.polling = endpoint.count != 0
+    if endpoint.count == 0:
+        endpoint.quic.base.poll_at = moderation_next(&endpoint.quic)
     if pending.sock != NULL:
         begin(endpoint, pending)
         connections_run(&endpoint.quic)
@@ -406,7 +408,11 @@ cdef int prepare(Endpoint *endpoint) noexcept nogil:
 
 
 cdef void poll(TransportWorker *transport) noexcept nogil:
-    begin_pending(<Endpoint *>transport)
+    cdef Endpoint *endpoint = <Endpoint *>transport
+    begin_pending(endpoint)
+    moderation_run(&endpoint.quic)
+    if endpoint.count == 0:
+        transport.poll_at = moderation_next(&endpoint.quic)
 
 
 cdef void flush(TransportWorker *transport) noexcept nogil:
@@ -439,6 +445,7 @@ cdef void socket_free(ListenSocket *sock) noexcept nogil:
 cdef void describe(ListenSocket *listening, uint8_t family, bint wildcard) noexcept nogil:
     cdef QuicSocket *sock = <QuicSocket *>listening
     udp_describe(&sock.udp, udp_batch(listening.transport.worker.id), family, wildcard, take)
+    sock.udp.base.source.ready = moderation_ready
     sock.flush.run = next_queries
     sock.flush.data = sock
 
@@ -452,6 +459,7 @@ cdef void listen_end(ListenSocket *listening) noexcept nogil:
     cdef QuicConnection *connection = quic_connection_of(list_first(&endpoint.quic.connections))
     cdef QuicConnection *following
     cdef uint32_t i
+    moderation_end(<QuicSocket *>listening, &endpoint.quic)
     udp_listen_end(listening)
     if handover_left():
         return

@@ -1,5 +1,5 @@
 """What QUIC knows on a worker: the structs of connections, streams and sockets. connection.pxd says how they are used."""
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.engine.io.transport cimport TransportWorker
 from fastdns.engine.io.udp cimport UdpSocket
 from fastdns.engine.quic.output cimport Output
@@ -83,6 +83,12 @@ cdef struct QuicGroup:              # the sockets of a listener
     uint32_t connections            # served; atomic
     uint32_t cells[STATUSES]        # metric of responses, by the protocol's numbers of them
 
+cdef struct Moderation:             # of a socket's wake-ups (moderation.pxd)
+    uint32_t joined                 # of a batch: datagrams whose connection had another one within MODERATION_INTERVAL before
+    int32_t score                   # batches with such datagrams, less those without
+    uint8_t waiting                 # epoll does not watch the socket
+    QuicSocket *next
+
 cdef struct QuicSocket:             # a worker's own
     UdpSocket udp                   # first
     QuicGroup *group
@@ -91,6 +97,7 @@ cdef struct QuicSocket:             # a worker's own
     QuicStream *waiting             # complete queries that wait for their turn, by `next_waiting`
     QuicStream *last_waiting
     Flush flush                     # has them asked
+    Moderation moderation
 
 cdef struct QuicWorker:             # QUIC's state on one worker
     TransportWorker base            # first; `connections`: all in the list
@@ -99,6 +106,8 @@ cdef struct QuicWorker:             # QUIC's state on one worker
     List handshakes                 # those under way, the newest first
     uint32_t handshake_count
     uint16_t holding[HOLDERS]       # handshakes under way, by class of address
+    QuicSocket *moderated           # sockets that epoll does not watch, by `moderation.next`
+    int64_t resume                  # ns; when these are read
     QuicConnection *fed             # got datagrams in this batch, by `next_fed`
     QuicStream *buckets[STREAM_BUCKETS]     # streams that more may come of
     QuicStream *spare               # by `next_in_bucket`

@@ -1,0 +1,86 @@
+"""Fewer and larger batches of a busy QUIC socket. The contract is in engine/quic/moderation.pxd."""
+from libc.stdint cimport int64_t, uint32_t
+from fastdns.engine.io.transport cimport POLL_ALWAYS
+from fastdns.engine.io.udp cimport BATCH, udp_read
+from fastdns.engine.quic.state cimport QuicSocket, QuicWorker
+from fastdns.system.socket cimport EPOLLIN
+from fastdns.walk.query cimport Source, Worker
+
+cdef enum:
+    BEGIN = 8                       # score with which a socket is moderated
+    # Of a moderated socket: the score that it gets, the most it may have, and what a batch takes from it that is empty, or of which few share a
+    # connection. It ends at 0.
+    CREDIT = 32
+    CREDIT_MAX = 64
+    EMPTY = 2
+    APART = 4
+    # The score afterwards, if they shared none: clients that ask again at each reply, within an interval, are seldom delayed.
+    AGAIN = -256
+
+
+cdef void moderation_ready(Source *source, Worker *worker, uint32_t events) noexcept nogil:
+    cdef QuicSocket *sock = <QuicSocket *>source
+    cdef QuicWorker *quic = <QuicWorker *>sock.udp.base.transport
+    sock.moderation.joined = 0
+    udp_read(&sock.udp, worker)
+    if sock.moderation.waiting:             # epoll tells errors of sockets that it does not watch
+        return
+    if sock.moderation.joined:
+        sock.moderation.score += 1
+    elif sock.moderation.score > 0:
+        sock.moderation.score -= 1
+    if sock.moderation.score < BEGIN or worker.ops.rewatch(worker, source, 0) < 0:
+        return
+    sock.moderation.waiting = 1
+    sock.moderation.score = CREDIT
+    sock.moderation.next = quic.moderated
+    quic.moderated = sock
+    schedule(quic, worker.now + MODERATION_INTERVAL)
+
+
+cdef inline void schedule(QuicWorker *quic, int64_t resume) noexcept nogil:
+    """Not while handshakes are polled for: they come first, and look after it."""
+    quic.resume = resume
+    if quic.base.poll_at != POLL_ALWAYS:
+        quic.base.poll_at = resume
+
+
+cdef void moderation_run(QuicWorker *quic) noexcept nogil:
+    cdef Worker *worker = quic.base.worker
+    cdef QuicSocket **at = &quic.moderated
+    cdef QuicSocket *sock
+    cdef bint more = False
+    cdef int n
+    if worker.now < quic.resume:
+        return
+    while at[0] != NULL:
+        sock = at[0]
+        sock.moderation.joined = 0
+        n = udp_read(&sock.udp, worker)
+        if n == BATCH:
+            more = True
+        if n > 0 and 2 * sock.moderation.joined >= <uint32_t>n:
+            sock.moderation.score = min(sock.moderation.score + n, <int>CREDIT_MAX)
+        else:
+            sock.moderation.score -= APART if n > 0 else EMPTY
+        if sock.moderation.score > 0 or worker.ops.rewatch(worker, &sock.udp.base.source, EPOLLIN) < 0:
+            at = &sock.moderation.next
+            continue
+        at[0] = sock.moderation.next
+        sock.moderation.waiting = 0
+        sock.moderation.score = AGAIN if n > 0 else 0
+    quic.resume = worker.now if more else worker.now + MODERATION_INTERVAL
+
+
+cdef int64_t moderation_next(const QuicWorker *quic) noexcept nogil:
+    return quic.resume if quic.moderated != NULL else 0
+
+
+cdef void moderation_end(QuicSocket *sock, QuicWorker *quic) noexcept nogil:
+    cdef QuicSocket **at = &quic.moderated
+    if not sock.moderation.waiting:
+        return
+    while at[0] != sock:
+        at = &at[0].moderation.next
+    at[0] = sock.moderation.next
+    sock.moderation.waiting = 0
