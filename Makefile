@@ -95,6 +95,12 @@ test: programs quic $(STAMPS)/test-requirements ## the tests, but for the slow o
 slow: build $(STAMPS)/test-requirements ## the tests of many seconds: packages built, large clusters
 	$(BIN)/python -m pytest -m slow
 
+# make night PARTS="soak reloads" runs some. A run that was interrupted goes on where it was; the page is build/night/results.md.
+.PHONY: night
+night: programs quic $(STAMPS)/test-requirements ## everything slow, in parts of less than two hours, and one page of results
+	@$(MAKE) -s --no-print-directory build
+	$(BIN)/python tools/night.py $(PARTS)
+
 # make bench UPDATE=1 writes the numbers down, make bench K=cache measures some.
 .PHONY: bench
 bench: build $(STAMPS)/test-requirements $(STAMPS)/bench-requirements ## micro-benchmarks, compared with what is written down for this kind of processor
