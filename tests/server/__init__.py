@@ -88,15 +88,22 @@ class Server:
         self.corefile = folder / "Corefile"
         self.write(corefile)
         self.log_path = folder / "server.log"
+        self.args, self.env = args, env or {}
+        self.start()
+
+    def start(self) -> None:
+        """Starts the process: the first one, or another after it has ended."""
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [*command(), "-conf", str(self.corefile), *map(self.fill, args)],
-                cwd=folder,
+                [*command(), "-conf", str(self.corefile), *map(self.fill, self.args)],
+                cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(env or {})},
+                env={**os.environ, **self.env},
             )
+        #: Of the process that serves: after SIGUSR2 it is another one.
+        self.pid = self.process.pid
 
     # ---- Corefile ----
 
@@ -202,23 +209,26 @@ class Server:
         self.wait_log(STARTED, limit)
 
     def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+        if self.pid == self.process.pid:
+            self.process.send_signal(number)
+        else:
+            os.kill(self.pid, number)
 
     def cpu(self) -> float:
         """Seconds of CPU that the process has used: unlike the clock's they are the same beside other load."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> int:
         """Octets of the process in memory."""
-        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def descriptors(self) -> int:
         """How many descriptors the process has open."""
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def threads(self) -> int:
-        return len(os.listdir(f"/proc/{self.process.pid}/task"))
+        return len(os.listdir(f"/proc/{self.pid}/task"))
 
     def reload(self, corefile: str) -> None:
         """Writes the Corefile and sends USR1; returns when the new one serves."""

@@ -1,0 +1,192 @@
+"""The faults: each is begun, lasts, and is ended. What questions may fail meanwhile is its `excuses`; a wrong answer never is."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from tests.chaos.target import Target
+from tests.soak import Cluster, Upstreams
+
+#: Kinds of questions (methods of the soak's Asker): those that need an upstream, and all.
+FORWARDED = frozenset({"forwarded", "denied", "large", "pipelined"})
+EVERYTHING = FORWARDED | {"endpoint", "echo", "transfer"}
+
+
+@dataclass
+class World:
+    """What faults act on."""
+
+    target: Target
+    cluster: Cluster
+    upstreams: Upstreams
+    #: The next configuration.
+    corefile: Callable[[], str]
+    #: A file that says by how much the server's wall clock is wrong, for libfaketime.
+    clock: Path
+
+
+class Fault(ABC):
+    #: Seconds that it may last.
+    lasts: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    excuses: ClassVar[frozenset[str]] = frozenset()
+    #: Whether queries of the paced load may be lost.
+    loses: ClassVar[bool] = False
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.target = world.target
+
+    @abstractmethod
+    def begin(self) -> None: ...
+
+    def end(self) -> None:
+        """What `begin` did is undone."""
+
+
+class Change(Fault):
+    """Endpoints of the cluster change."""
+
+    def begin(self) -> None:
+        self.world.cluster.change()
+
+
+class Reload(Fault):
+    """SIGUSR1 with another configuration, while queries wait."""
+
+    def begin(self) -> None:
+        start = len(self.target.log())
+        self.target.write(self.world.corefile())
+        self.target.signal(signal.SIGUSR1)
+        self.target.wait_log_of(re.compile(r"Reloading complete"), start)
+
+
+class BrokenReload(Fault):
+    """SIGUSR1 with a configuration that is refused: the one before goes on."""
+
+    def begin(self) -> None:
+        start = len(self.target.log())
+        before = self.target.corefile.read_text()
+        self.target.write(before + "\nbroken.test {\n nosuch\n}\n")
+        self.target.signal(signal.SIGUSR1)
+        self.target.wait_log_of(re.compile(r"nosuch"), start)
+        self.target.write(before)
+
+
+class Upgrade(Fault):
+    """SIGUSR2: another process takes over."""
+
+    # A connection over TCP that has nothing under way is closed by the process that leaves.
+    excuses = frozenset({"endpoint", "forwarded", "large", "pipelined", "transfer"})
+
+    def begin(self) -> None:
+        self.target.upgrade()
+
+
+class Stop(Fault):
+    """The process is stopped and goes on, as by a debugger or a frozen cgroup."""
+
+    lasts = (0.2, 3.0)
+    excuses = EVERYTHING
+
+    def begin(self) -> None:
+        self.target.signal(signal.SIGSTOP)
+
+    def end(self) -> None:
+        self.target.signal(signal.SIGCONT)
+
+
+class Kill(Fault):
+    """The process is killed, as without memory, and started again."""
+
+    excuses = EVERYTHING
+    loses = True
+
+    def begin(self) -> None:
+        self.target.kill()
+
+
+class Outage(Fault):
+    """One upstream or both are silent."""
+
+    lasts = (1.0, 6.0)
+    excuses = FORWARDED
+    turns: ClassVar[int] = 0
+
+    def begin(self) -> None:
+        Outage.turns += 1
+        self.world.upstreams.turn((1, 3, 5)[Outage.turns % 3])
+
+    def end(self) -> None:
+        self.world.upstreams.turn(0)
+
+
+class Limit(Fault):
+    """A resource of the process is used up."""
+
+    resource: ClassVar[int]
+    lasts = (0.5, 2.0)
+
+    @abstractmethod
+    def used(self) -> int:
+        """What the process has now, so that it gets no more."""
+
+    def begin(self) -> None:
+        self.before = resource.prlimit(self.target.pid, self.resource)
+        resource.prlimit(self.target.pid, self.resource, (self.used(), self.before[1]))
+
+    def end(self) -> None:
+        resource.prlimit(self.target.pid, self.resource, self.before)
+
+
+class Descriptors(Limit):
+    """No descriptor can be opened: connections of clients and to upstreams."""
+
+    resource = resource.RLIMIT_NOFILE
+    excuses = EVERYTHING - {"echo"}
+
+    def used(self) -> int:
+        return max(map(int, os.listdir(f"/proc/{self.target.pid}/fd"))) + 1
+
+
+class DiskFull(Limit):
+    """No file, which the log is, can grow: what a full disk does, too."""
+
+    resource = resource.RLIMIT_FSIZE
+
+    def used(self) -> int:
+        return 0
+
+
+class Memory(Limit):
+    """No memory can be had but what the process has."""
+
+    resource = resource.RLIMIT_AS
+    excuses = EVERYTHING
+
+    def used(self) -> int:
+        return int(Path(f"/proc/{self.target.pid}/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Clock(Fault):
+    """The wall clock jumps by a day, forth and back."""
+
+    lasts = (1.0, 3.0)
+
+    def begin(self) -> None:
+        self.world.clock.write_text("+1d\n")
+
+    def end(self) -> None:
+        self.world.clock.write_text("+0\n")
+
+
+FAULTS: list[type[Fault]] = [Change, Reload, BrokenReload, Upgrade, Stop, Kill, Outage, Descriptors, DiskFull, Memory]
+#: libfaketime does not survive that a process starts another one.
+FAULTS_OF_CLOCK: list[type[Fault]] = [Clock, Change, Reload, Stop, Kill, Outage]
