@@ -525,6 +525,8 @@ cdef int read_rest(const uint8_t *packet, uint32_t length, Message *message) noe
             return status
         if record.section == 2:
             if record.type == TYPE_OPT:
+                if message.edns.present and not message.flags & FLAG_QR:
+                    return -1           # a query has one (RFC 6891 6.1.1)
                 note_edns(message, packet, &record)
             elif record.type == TYPE_TSIG:
                 message.tsig = <uint16_t>record.owner
@@ -546,10 +548,9 @@ cdef Acceptance wire_accept(const uint8_t *packet, uint32_t length, Message *mes
     if message.counts[0] != 1 or message.counts[1] > 1 or message.counts[2] > 1 or message.counts[3] > 2:
         return REJECT_HEADER
     status = read_question(packet, length, message, name)
-    if status < 0:
-        return REJECT_HEADER
     if status == 1:
         rcode[0] = RCODE_SERVFAIL
+    if status != 0:
         return REJECT_HEADER
     if has_rest(length, message):
         if read_rest(packet, length, message) < 0:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 
 import dns.edns
 import dns.flags
 import dns.message
 import dns.opcode
+import dns.query
 import dns.rcode
+import grpc
+import httpx
 import pytest
 
+from tests import grpc_client, quic
+from tests.certificates import client_context, write_certificates
 from tests.server import Server
 from tests.waiting import REPLY
 
@@ -88,6 +94,71 @@ def test_malformed_options(serve: Callable[..., Server], ask: Callable[..., byte
 def test_options_that_end_behind_the_record(serve: Callable[..., Server], ask: Callable[..., bytes], options: bytes, tcp: bool) -> None:
     reply = dns.message.from_wire(ask(serve(COREFILE), asked(options), tcp))
     assert (reply.rcode(), len(reply.question), reply.answer) == (dns.rcode.FORMERR, 1, [])
+
+
+TRANSPORTS = {"dns": "port", "tls": "port2", "https": "port3", "grpc": "port4", "quic": "port5", "https3": "port6"}
+
+
+@pytest.fixture(scope="module")
+def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server on every transport."""
+    folder = write_certificates(tmp_path_factory.mktemp("edns"), "example.org")
+    block = "{}://example.org:{{{}}} {{\n bind 127.0.0.1\n tls server.pem server.key\n hosts {{\n  192.0.2.1 www.example.org\n }}\n}}\n"
+    with Server(folder, "".join(block.format(scheme, port) for scheme, port in TRANSPORTS.items())) as running:
+        running.wait_started()
+        yield running
+
+
+def over(server: Server, scheme: str, octets: bytes) -> bytes | None:
+    """The reply to a query over a transport; ``tcp`` and ``udp`` stand for those of ``dns``. None: the transport refuses the message."""
+    port = server.ports[TRANSPORTS.get(scheme, "port")]
+    framed = struct.pack("!H", len(octets)) + octets
+    match scheme:
+        case "udp":
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                sock.settimeout(REPLY)
+                sock.sendto(octets, ("127.0.0.1", port))
+                return sock.recv(65535)
+        case "tcp" | "tls":
+            with ExitStack() as stack:
+                sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), REPLY))
+                if scheme == "tls":
+                    sock = stack.enter_context(client_context(server.folder).wrap_socket(sock))
+                sock.sendall(framed)
+                return dns.query.receive_tcp(sock, None)[0].to_wire()
+        case "https":
+            fields = {"content-type": "application/dns-message"}
+            got = httpx.post(f"https://127.0.0.1:{port}/dns-query", content=octets, headers=fields, verify=client_context(server.folder))
+            return got.content if got.status_code == 200 else None
+        case "grpc":
+            with grpc_client.client(port, server.folder, "server.example.org") as channel:
+                with suppress(grpc.RpcError):
+                    return channel.call(octets)
+                return None
+        case "quic":
+            with quic.Client(port) as connection, suppress(quic.Closed):
+                return connection.ask(octets).to_wire()
+            return None
+        case _:
+            with quic.WebClient(port) as web:
+                response = web.fetch(body=octets)
+                return bytes(response.body) if response.status == 200 else None
+
+
+@pytest.mark.parametrize("scheme", ["udp", "tcp", *list(TRANSPORTS)[1:]])
+def test_two_opt_records(everywhere: Server, scheme: str) -> None:
+    """RFC 6891 6.1.1: FORMERR, or what the transport has for malformed messages; one is answered."""
+    one = b"\0\0" + asked()[2:]
+    two = one[:10] + b"\0\2" + one[12:] + one[-11:]
+    for octets, rcode in ((one, dns.rcode.NOERROR), (two, dns.rcode.FORMERR), (one, dns.rcode.NOERROR)):
+        got = over(everywhere, scheme, octets)
+        if got is None:
+            assert (rcode, scheme in ("udp", "tcp", "tls")) == (dns.rcode.FORMERR, False)
+            continue
+        reply = dns.message.from_wire(got)
+        assert (reply.rcode(), len(reply.question), len(reply.answer)) == (rcode, 1, 1 - bool(rcode))
+        assert reply.edns == 0
+        assert rcode == dns.rcode.NOERROR or scheme in ("udp", "tcp", "tls")
 
 
 @pytest.mark.parametrize("name", ["www.example.org.", "www.example.net."])
