@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy
 from fastdns.system.atomic cimport atomic_poke8
 from fastdns.system.hash cimport hash_octets, hash_seed
+from fastdns.index.conflict cimport conflict_change
 from fastdns.index.denial cimport denial_change
 from fastdns.index.edits cimport IndexEdit, edits_apply, edits_begin, edits_find, edits_fit, edits_free, edits_prepare, edits_put
 from fastdns.index.group cimport group_add, group_clear, group_free, group_seal
@@ -283,6 +284,7 @@ cdef int describe(Differences *self, const ZoneVersion *former) noexcept nogil:
         return INDEX_MEMORY
     self.edits.table.attachment = self.version
     self.edits.table.attachment_free = version_free
+    self.version.occluded = conflict_change(self.edits, former.occluded)
     status = denial_change(self.version, former, self.edits)
     self.edits.table.work += self.compared + self.version.nsec.copied + self.version.nsec3.copied
     return status

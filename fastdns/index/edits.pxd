@@ -43,6 +43,8 @@ cdef struct IndexEdits:
 cdef IndexEdits *edits_begin(IndexCore *index) noexcept nogil
 # The edit of the name's suffix that begins at a label. NULL: out of memory.
 cdef IndexEdit *edits_find(IndexEdits *edits, const Name *name, uint32_t label) noexcept nogil
+# The edit of a whole name in lower case, if there is one; else NULL.
+cdef IndexEdit *edits_have(const IndexEdits *edits, const uint8_t *lower, uint32_t length, uint32_t hash) noexcept nogil
 # Replaces all records of a name, which is at or below the origin; count 0 removes them. INDEX_OK or an error of nodes.pxd.
 cdef int edits_put(IndexEdits *edits, const Name *name, const IndexRecord *records, uint32_t count) noexcept nogil
 # INDEX_OK, INDEX_MEMORY or INDEX_BUSY. The caller holds the lock.

@@ -40,17 +40,24 @@ cdef int grow(IndexEdits *edits) noexcept nogil:
     return INDEX_OK
 
 
-cdef IndexEdit *edits_find(IndexEdits *edits, const Name *name, uint32_t label) noexcept nogil:
-    cdef const uint8_t *lower = name.lower + name.offset[label]
-    cdef uint32_t length = name.length - name.offset[label], hash = name.hash[label]
+cdef IndexEdit *edits_have(const IndexEdits *edits, const uint8_t *lower, uint32_t length, uint32_t hash) noexcept nogil:
     cdef IndexEdit *edit = edits.buckets[hash & (edits.capacity - 1)] if edits.capacity else NULL
-    cdef IndexTable *table = edits.index.table
-    cdef IndexSlot *slot
-    cdef bint found
     while edit != NULL:
         if edit.hash == hash and edit.length == length and memcmp(edit.name, lower, length) == 0:
             return edit
         edit = edit.next
+    return NULL
+
+
+cdef IndexEdit *edits_find(IndexEdits *edits, const Name *name, uint32_t label) noexcept nogil:
+    cdef const uint8_t *lower = name.lower + name.offset[label]
+    cdef uint32_t length = name.length - name.offset[label], hash = name.hash[label]
+    cdef IndexEdit *edit = edits_have(edits, lower, length, hash)
+    cdef IndexTable *table = edits.index.table
+    cdef IndexSlot *slot
+    cdef bint found
+    if edit != NULL:
+        return edit
     if edits.count >= edits.capacity and grow(edits) < 0:
         return NULL
     edit = <IndexEdit *>calloc(1, sizeof(IndexEdit) + length)

@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from fastdns.system.epoch cimport EpochMark
 from fastdns._wire cimport Name
+from fastdns.protocol.rrtypes cimport TYPE_KEY, TYPE_NSEC, TYPE_NXT, TYPE_RRSIG, TYPE_SIG
 
 cdef enum:                      # IndexNode.flags
     NODE_APEX = 1               # the origin of the index
@@ -11,6 +12,7 @@ cdef enum:                      # IndexNode.flags
     NODE_DNAME = 8
     NODE_CNAME = 16
     NODE_HASHED = 32            # NSEC3 and its signatures only: the owner is not a name of the zone (RFC 5155 7.2.8)
+    NODE_CONFLICT = 64          # records that must not be at one name (index/conflict.pxd)
 
 cdef enum:                      # results of the functions that put records
     INDEX_OK = 0
@@ -29,6 +31,8 @@ cdef enum:
     SLOT_CHANGING = 2           # added to IndexSlot.node: it is the address of an IndexChange
     SLOT_MARKS = 3
 
+# Of several CNAME or DNAME records of a name the canonically smallest is the RRset. The others are in a second RRset of that type, behind it, which
+# look-ups of the type do not find.
 cdef struct RRset:
     uint16_t type
     uint16_t count              # records
@@ -72,6 +76,8 @@ cdef struct IndexTable:         # a version of the index. Versions that follow e
     uint32_t used               # slots that are not free
     uint32_t names              # nodes with records
     uint32_t cuts               # nodes with NODE_CUT or NODE_DNAME
+    uint32_t dnames             # atomic: nodes with NODE_DNAME
+    uint32_t conflicts          # nodes with NODE_CONFLICT
     uint8_t cut_least           # least and greatest number of labels of such nodes
     uint8_t cut_most
     uint8_t most_labels         # greatest number of labels of any name
@@ -143,3 +149,18 @@ cdef inline const uint8_t *rrset_record(const IndexNode *node, const RRset *rrse
     out.type = rrset.type
     out.rdata = entry + ENTRY_HEAD
     return entry
+
+cdef inline bint is_beside_cname(uint16_t type) noexcept nogil:
+    """May records of the type be at a name that has a CNAME record (RFC 2181 10.1, RFC 4034 3 and 4)?"""
+    return type == TYPE_RRSIG or type == TYPE_NSEC or type == TYPE_SIG or type == TYPE_KEY or type == TYPE_NXT
+
+cdef inline int alias_order(const uint8_t *a, uint32_t a_length, const uint8_t *b, uint32_t b_length) noexcept nogil:
+    """Canonical order of the rdata of two CNAME or DNAME records (RFC 4034 6.3): below 0, 0 or above 0. The octets of lengths are not letters."""
+    cdef uint32_t i
+    cdef uint8_t x, y
+    for i in range(min(a_length, b_length)):
+        x = a[i] | 32 if a[i] >= c'A' and a[i] <= c'Z' else a[i]
+        y = b[i] | 32 if b[i] >= c'A' and b[i] <= c'Z' else b[i]
+        if x != y:
+            return <int>x - <int>y
+    return <int>a_length - <int>b_length

@@ -3,10 +3,13 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy
 from fastdns.system.atomic cimport atomic_add32, atomic_poke8, atomic_poke32
-from fastdns.index.nodes cimport (ENTRY_HEAD, INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_APEX, NODE_CNAME, NODE_CUT,
-                                  NODE_DNAME, NODE_HASHED, NODE_HEAD, SLOT_REMOVED, IndexCore, IndexNode, IndexRecord, IndexSlot, IndexTable, RRset,
-                                  node_rrsets, rrset_record, slot_node)
+from fastdns.index.nodes cimport (ENTRY_HEAD, INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_APEX, NODE_CNAME,
+                                  NODE_CONFLICT, NODE_CUT, NODE_DNAME, NODE_HASHED, NODE_HEAD, SLOT_REMOVED, IndexCore, IndexNode, IndexRecord, IndexSlot,
+                                  IndexTable, RRset, alias_order, is_beside_cname, node_rrsets, rrset_record, slot_node)
 from fastdns._wire cimport TYPE_CNAME, TYPE_DNAME, TYPE_NS, TYPE_NSEC3, TYPE_RRSIG
+
+cdef enum:
+    RRSETS_MAX = INDEX_TYPES_MAX + 2        # of a node: CNAME and DNAME may have two
 
 
 # ---- memory ----
@@ -107,19 +110,88 @@ cdef int group(const IndexRecord *records, uint32_t count, RRset *rrsets, uint64
     return types
 
 
+cdef uint32_t smallest(const IndexRecord *records, uint32_t count, uint16_t type, bint *differ) noexcept nogil:
+    """The canonically smallest record of a type, CNAME or DNAME; of equal ones that with the smallest octets and TTL. differ is set where another one
+    of the type has other rdata."""
+    cdef uint32_t i, found = count
+    cdef int order
+    for i in range(count):
+        if records[i].type != type:
+            continue
+        if found == count:
+            found = i
+            continue
+        order = alias_order(records[i].rdata, records[i].rdlength, records[found].rdata, records[found].rdlength)
+        if order != 0:
+            differ[0] = True
+        else:
+            order = memcmp(records[i].rdata, records[found].rdata, records[i].rdlength)
+        if order < 0 or order == 0 and records[i].ttl < records[found].ttl:
+            found = i
+    return found
+
+
+cdef int divide(const IndexRecord *records, uint32_t count, RRset *rrsets, int types, uint32_t *chosen, bint *differ) noexcept nogil:
+    """Gives several CNAME or DNAME records two RRsets (nodes.pxd). chosen has the record of each RRset that is the first of two. Returns the number
+    of RRsets."""
+    cdef int t, single = types
+    for t in range(single):
+        chosen[t] = count
+        if (rrsets[t].type == TYPE_CNAME or rrsets[t].type == TYPE_DNAME) and rrsets[t].count > 1:
+            chosen[t] = smallest(records, count, rrsets[t].type, differ)
+            rrsets[types].type = rrsets[t].type
+            rrsets[types].count = rrsets[t].count - 1
+            rrsets[types].offset = rrsets[t].offset - ENTRY_HEAD - records[chosen[t]].rdlength
+            rrsets[t].count = 1
+            rrsets[t].offset = ENTRY_HEAD + records[chosen[t]].rdlength
+            types += 1
+    return types
+
+
+cdef uint8_t flags_of(const IndexCore *index, const RRset *rrsets, int types, uint32_t labels) noexcept nogil:
+    """The flags of a node with these types, but for NODE_WILDCARD."""
+    cdef uint8_t flags = 0
+    cdef int t
+    cdef bint nsec3 = False, plain = False, beside = False
+    for t in range(types):
+        if rrsets[t].type == TYPE_CNAME:
+            flags |= NODE_CNAME
+        elif not is_beside_cname(rrsets[t].type):
+            beside = True
+        if rrsets[t].type == TYPE_DNAME:
+            flags |= NODE_DNAME
+        elif rrsets[t].type == TYPE_NS and labels > index.origin.labels and not index.flat:
+            flags |= NODE_CUT
+        if rrsets[t].type == TYPE_NSEC3:
+            nsec3 = True
+        elif rrsets[t].type != TYPE_RRSIG:
+            plain = True
+    if nsec3 and not plain:
+        flags |= NODE_HASHED
+    # RFC 2181 10.1; RFC 6672 2.3: DNAME and NS exclude each other, but for the apex.
+    if flags & NODE_CNAME and beside or flags & NODE_DNAME and flags & NODE_CUT:
+        flags |= NODE_CONFLICT
+    if labels == index.origin.labels:
+        flags |= NODE_APEX
+    return flags
+
+
 cdef int node_make(const IndexCore *index, const uint8_t *lower, uint32_t length, uint32_t labels, const IndexRecord *records,
                    uint32_t count, IndexNode **out) noexcept nogil:
-    cdef RRset found[INDEX_TYPES_MAX]
-    cdef uint32_t fill[INDEX_TYPES_MAX]
+    cdef RRset found[RRSETS_MAX]
+    cdef uint32_t fill[RRSETS_MAX]
+    cdef uint32_t chosen[INDEX_TYPES_MAX]
     cdef RRset *rrsets
     cdef uint64_t size
     cdef uint32_t i, at, head
-    cdef int t, types = group(records, count, found, &size)
+    cdef int t, single, types = group(records, count, found, &size)
     cdef IndexNode *node
     cdef uint8_t *base
-    cdef bint nsec3 = False, plain = False
+    cdef bint differ = False
     if types < 0:
         return types
+    single = types
+    types = divide(records, count, found, types, chosen, &differ)
     head = ((NODE_HEAD + length + 3) & ~<uint32_t>3) + <uint32_t>types * <uint32_t>sizeof(RRset)
     size += head
     if size < sizeof(IndexNode):
@@ -133,7 +205,6 @@ cdef int node_make(const IndexCore *index, const uint8_t *lower, uint32_t length
     node.refs = 1
     node.children = 0
     node.rrsets = <uint16_t>types
-    node.flags = 0
     node.labels = <uint8_t>labels
     node.length = <uint8_t>length
     memcpy(base + NODE_HEAD, lower, length)
@@ -145,24 +216,17 @@ cdef int node_make(const IndexCore *index, const uint8_t *lower, uint32_t length
         rrsets[t].offset = at
         fill[t] = at
         at += found[t].offset
-        if found[t].type == TYPE_CNAME:
-            node.flags |= NODE_CNAME
-        elif found[t].type == TYPE_DNAME:
-            node.flags |= NODE_DNAME
-        elif found[t].type == TYPE_NS and labels > index.origin.labels and not index.flat:
-            node.flags |= NODE_CUT
-        if found[t].type == TYPE_NSEC3:
-            nsec3 = True
-        elif found[t].type != TYPE_RRSIG:
-            plain = True
-    if nsec3 and not plain:
-        node.flags |= NODE_HASHED
-    if labels == index.origin.labels:
-        node.flags |= NODE_APEX
+    node.flags = flags_of(index, rrsets, types, labels)
+    if differ:
+        node.flags |= NODE_CONFLICT
     for i in range(count):
         t = 0
         while rrsets[t].type != records[i].type:
             t += 1
+        if types > single and chosen[t] != count and chosen[t] != i:
+            t = single
+            while rrsets[t].type != records[i].type:
+                t += 1
         memcpy(base + fill[t], &records[i].ttl, 4)
         memcpy(base + fill[t] + 4, &records[i].rdlength, 2)
         memcpy(base + fill[t] + ENTRY_HEAD, records[i].rdata, records[i].rdlength)
@@ -183,6 +247,10 @@ cdef void table_count_node(IndexTable *table, const IndexNode *node, int sign) n
         if node.labels > table.cut_most:
             atomic_poke8(&table.cut_most, node.labels)
         atomic_poke32(&table.cuts, table.cuts + sign)
+        if node.flags & NODE_DNAME:
+            atomic_poke32(&table.dnames, table.dnames + sign)
+    if node.flags & NODE_CONFLICT:
+        table.conflicts += sign
     if node.labels > table.most_labels:
         atomic_poke8(&table.most_labels, node.labels)
 

@@ -28,6 +28,8 @@ cdef struct ZoneVersion:        # IndexTable.attachment of the table that it des
     uint8_t bare                # the apex has only SOA, NS and their signatures: CoreDNS's tree does not contain it then
     uint8_t apex_signed         # the apex has RRSIGs
     uint8_t hashed              # the zone has an NSEC3 chain
+    uint8_t other_soas          # the zone was given other SOA records, too
+    uint32_t occluded           # names with records below a DNAME record, and no other conflict (index/conflict.pxd)
     Chain nsec                  # names with an NSEC record, in canonical order
     Chain nsec3                 # names with an NSEC3 record of the zone's parameters, by hash
     uint16_t iterations

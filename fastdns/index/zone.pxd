@@ -39,6 +39,7 @@ cdef struct ZoneBuilder:
     int taken                   # result of the last zone_take
     uint8_t finished            # zone_finish was called
     uint8_t soas                # SOA records read, at most 255
+    uint8_t other_soas          # one of them differs from that which is kept
     uint64_t records            # accepted
     uint64_t ignored            # records outside the origin, or not of class IN
     Name stray                  # owner of the first ignored record
@@ -74,6 +75,7 @@ cdef class Zone:
     cdef readonly Index index
     cdef readonly str origin
     cdef readonly bytes wire
+    cdef object __weakref__
 
 # ---- sets of zones ----
 

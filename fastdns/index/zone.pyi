@@ -18,6 +18,8 @@ class ZoneDraft:
     records: int
     #: Number of records outside the zone or not of class IN, which are ignored, and the owner of the first one.
     ignored: tuple[int, str | None]
+    #: Number of names whose records contradict each other, after `finish` and until it is published; see ``index/conflict.pxd``.
+    conflicts: int
 
     def add(self, owner: bytes, kind: int, ttl: int, rdata: bytes, klass: int = 1) -> bool:
         """Add a record; owner and rdata are uncompressed wire form, ttl is in seconds. False: the SOA has the serial ``unless`` of `Zone.draft`.
@@ -44,6 +46,8 @@ class Zone:
     wire: bytes
     #: Serial of the published version; None before the first.
     serial: int | None
+    #: Number of names of that version whose records contradict each other.
+    conflicts: int
     #: A secondary's copy has expired (RFC 1035 3.3.13): queries get SERVFAIL. `publish` clears it.
     expired: bool
 

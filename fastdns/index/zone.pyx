@@ -3,11 +3,12 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy
 from fastdns.system.atomic cimport atomic_peek8, atomic_poke8, atomic_store_pointer
+from fastdns.index.conflict cimport conflict_count, conflict_occluded
 from fastdns.index.denial cimport denial_build
 from fastdns.system.epoch cimport EpochMark, epoch_passed, epoch_mark
 from fastdns.index.group cimport Group, group_add, group_clear, group_free, group_read, group_seal
 from fastdns.index.index cimport Index, table_exact
-from fastdns.index.nodes cimport INDEX_BUSY, INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, IndexCore, IndexNode, IndexTable
+from fastdns.index.nodes cimport INDEX_BUSY, INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, IndexCore, IndexNode, IndexRecord, IndexTable
 from fastdns.index.publish cimport index_holds, index_lock, index_release, index_swap, index_table, index_table_put, index_unlock
 from fastdns.index.table cimport table_free
 from fastdns.index.version cimport (NSEC3_ITERATIONS, ZONE_ABSENT, ZONE_BAD_RDATA, ZONE_DENIAL, ZONE_ITERATIONS, ZONE_NO_SHA1, ZONE_NO_SOA,
@@ -198,25 +199,45 @@ cdef int add_deferred(Group *group, const DeferredRecords *deferred) noexcept no
     return ZONE_OK
 
 
+cdef int compare_soas(const Group *apex, uint32_t a, uint32_t b) noexcept nogil:
+    """Order of two SOA records: by serial, then by octets and TTL."""
+    cdef const IndexRecord *x = &apex.records[a]
+    cdef const IndexRecord *y = &apex.records[b]
+    cdef const uint8_t *x_rdata = apex.octets + <uint64_t>x.rdata
+    cdef const uint8_t *y_rdata = apex.octets + <uint64_t>y.rdata
+    cdef uint32_t x_serial = load32(x_rdata + x.rdlength - 20), y_serial = load32(y_rdata + y.rdlength - 20)
+    cdef int order
+    if x_serial != y_serial:
+        return 1 if x_serial > y_serial else -1
+    order = memcmp(x_rdata, y_rdata, min(x.rdlength, y.rdlength))
+    if order == 0:
+        order = <int>x.rdlength - <int>y.rdlength
+    return order if order != 0 else -1 if x.ttl < y.ttl else 1 if x.ttl > y.ttl else 0
+
+
 cdef int put_apex(ZoneBuilder *builder) noexcept nogil:
-    """Keeps the SOA that was added last."""
+    """Keeps one SOA, that with the highest serial, so that the order of the records does not matter."""
     cdef Group *apex = &builder.apex
-    cdef uint32_t i, kept = 0, soas = 0, seen = 0
+    cdef const IndexRecord *other
+    cdef uint32_t i, kept = 0, soa = apex.count
     for i in range(apex.count):
-        soas += apex.records[i].type == TYPE_SOA
+        if apex.records[i].type == TYPE_SOA and (soa == apex.count or compare_soas(apex, i, soa) > 0):
+            soa = i
+    for i in range(apex.count if builder.soas > 1 else 0):
+        other = &apex.records[i]
+        if other.type == TYPE_SOA and (other.rdlength != apex.records[soa].rdlength or
+                                       memcmp(apex.octets + <uint64_t>other.rdata, apex.octets + <uint64_t>apex.records[soa].rdata, other.rdlength) != 0):
+            builder.other_soas = 1
     for i in range(apex.count):
-        if apex.records[i].type == TYPE_SOA:
-            seen += 1
-            if seen < soas:
-                continue
-        apex.records[kept] = apex.records[i]
-        kept += 1
+        if apex.records[i].type != TYPE_SOA or i == soa:
+            apex.records[kept] = apex.records[i]
+            kept += 1
     apex.count = kept
     return group_put(builder, apex, &builder.index.origin)
 
 
 cdef int describe(ZoneBuilder *builder) noexcept nogil:
-    """Builds the ZoneVersion: apex, SOA, NS, and the sorted NSEC and NSEC3 records."""
+    """Builds the ZoneVersion: apex, SOA, NS, conflicts, and the sorted NSEC and NSEC3 records."""
     cdef IndexTable *table = builder.table
     cdef const Name *origin = &builder.index.origin
     cdef ZoneVersion *version = version_make(table, table_exact(table, origin.lower, origin.length, origin.hash[0]))
@@ -225,6 +246,8 @@ cdef int describe(ZoneBuilder *builder) noexcept nogil:
     table.attachment = version
     table.attachment_free = version_free
     builder.version = version
+    version.other_soas = builder.other_soas
+    version.occluded = conflict_occluded(table, origin.labels)
     return denial_build(version, table)
 
 
@@ -382,6 +405,10 @@ cdef class ZoneDraft:
         return self.builder.records
 
     @property
+    def conflicts(self):
+        return conflict_count(self.builder.table) if self.builder.finished and self.builder.table != NULL else 0
+
+    @property
     def ignored(self):
         if self.builder.ignored == 0:
             return 0, None
@@ -420,6 +447,15 @@ cdef class Zone:
         version = zone_version(self.state.index.table)
         found = version.serial if version != NULL else None
         index_release(self.state.index)
+        return found
+
+    @property
+    def conflicts(self):
+        cdef uint32_t found
+        with nogil:
+            index_lock(self.state.index)
+            found = conflict_count(self.state.index.table)
+            index_release(self.state.index)
         return found
 
     @property

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "run"]
 
 USAGE = """Usage:
-  fastdns check [-json] [-notests] [-dns.port PORT] [COREFILE]     all problems of a Corefile; status 1 where it would not be served
+  fastdns check [-json] [-notests] [-strict] [-dns.port PORT] [COREFILE]
+                                                                   all problems of a Corefile; status 1 where it would not be served, with -strict
+                                                                   also where there are warnings
   fastdns plan [-json] [-dns.port PORT] [COREFILE]                 its server blocks, addresses and chains
   fastdns explain NAME [TYPE] [-client IP] [-tcp] [-address ADDRESS] [-conf COREFILE] [-pid PID] [-json]
                                                                    what becomes of a query: in the running server, or with -conf in a Corefile
@@ -28,7 +30,7 @@ COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with t
 
 #: Flags of each command; True: it takes a value.
 FLAGS = {
-    "check": {"json": False, "notests": False, "dns.port": True, "conf": True},
+    "check": {"json": False, "notests": False, "strict": False, "dns.port": True, "conf": True},
     "plan": {"json": False, "dns.port": True, "conf": True},
     "explain": {"json": False, "tcp": False, "client": True, "address": True, "conf": True, "pid": True, "dns.port": True},
 }
@@ -116,6 +118,9 @@ def _check(flags: dict[str, str], rest: list[str]) -> int:
             file, _, line = place.rpartition(":")
             known = bool(separator) and line.isdigit()
             problems.append(Problem("error", file if known else source.file, int(line) if known else 0, message if known else text, ""))
+    refused = any(problem.severity == "error" for problem in problems)
+    if "strict" in flags:
+        problems = [problem._replace(severity="error") for problem in problems]
     errors = sum(problem.severity == "error" for problem in problems)
     if "json" in flags:
         _print_json({"file": source.file, "ok": not errors, "tests": tests, "problems": [problem._asdict() for problem in problems]})
@@ -123,7 +128,8 @@ def _check(flags: dict[str, str], rest: list[str]) -> int:
         for problem in problems:
             print(problem)
         asked = f", {tests} tests asked" if tests else ""
-        print(f"{source.file}: {'would not be served' if errors else 'OK'} ({errors} errors, {len(problems) - errors} warnings{asked})")
+        outcome = "would not be served" if refused else "would be served, with warnings" if errors else "OK"
+        print(f"{source.file}: {outcome} ({errors} errors, {len(problems) - errors} warnings{asked})")
     return FAILED if errors else OK
 
 

@@ -62,7 +62,7 @@ class Problem(NamedTuple):
 
 
 class Inspection(Configuration):
-    """A configuration that collects errors in place of stopping at the first one. Its hooks are never run."""
+    """A configuration that collects errors in place of stopping at the first one. Of its hooks only those of `Controller.on_inspection` are run."""
 
     def __init__(self, source: Source, dns_port: str) -> None:
         self.problems: list[Problem] = []
@@ -144,6 +144,7 @@ class Inspection(Configuration):
         before = log.divert(heard)
         try:
             super()._run(setup, name, words, config, traits)
+            run_hooks(self.directives[-1].inspection, f"Inspecting {name}")
         except CorefileError as error:
             self._note(error, words[0])
             self.broken.add(id(config))

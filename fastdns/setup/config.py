@@ -98,7 +98,7 @@ class Config:
 class Hooks:
     """Functions that plugins registered for the life of a configuration, each list in the order of set-up."""
 
-    __slots__ = ("final_seconds", "final_shutdown", "first_startup", "has_started", "restart", "restart_failed", "shutdown", "started", "startup")
+    __slots__ = ("final_seconds", "final_shutdown", "first_startup", "has_started", "inspection", "restart", "restart_failed", "shutdown", "started", "startup")
 
     def __init__(self, parts: Iterable[Hooks] = ()) -> None:
         """The hooks of ``parts``, concatenated."""
@@ -107,6 +107,7 @@ class Hooks:
         def gathered(kind: str) -> list[Hook]:
             return [hook for part in parts for hook in getattr(part, kind)]
 
+        self.inspection = gathered("inspection")
         self.first_startup = gathered("first_startup")
         self.startup = gathered("startup")
         self.started = gathered("started")

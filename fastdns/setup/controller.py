@@ -140,9 +140,12 @@ class Controller(Dispenser):
         """A number with a fraction."""
         return parse_float(text)
 
-    def suspect(self, text: str, hint: str = "") -> None:
-        """Report something that is valid and probably a mistake, at the current line: a warning of ``fastdns check``, and nothing where it is served."""
-        place = self.place()
+    def suspect(self, text: str, hint: str = "", place: Token | None = None) -> None:
+        """Report something that is valid and probably a mistake: a warning of ``fastdns check``, and nothing where it is served.
+
+        ``place`` is where it is; the current line by default.
+        """
+        place = place or self.place()
         self.config.suspicions.append((place.file, place.line, f"plugin/{self.directive}: {text}", hint))
 
     # ---- hooks; each takes no argument and may raise ----
@@ -150,6 +153,10 @@ class Controller(Dispenser):
     def on_complete(self, check: Hook) -> None:
         """Called once all directives of the block are set up, also when a Corefile is only checked: for what depends on other directives."""
         self.config.checks.append((self.directive, check))
+
+    def on_inspection(self, hook: Hook) -> None:
+        """Called after the set-up where the Corefile is only checked: for what start-up hooks do where it is served, and `suspect`."""
+        self.hooks.inspection.append(hook)
 
     def on_first_startup(self, hook: Hook) -> None:
         """Called at the start of the process, before `on_startup`; not at a reload."""

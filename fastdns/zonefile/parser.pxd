@@ -19,6 +19,8 @@ cdef struct ZoneRecord:         # valid until the sink returns
     uint16_t rdlength
     uint32_t ttl
     uint8_t *rdata              # wire form, names uncompressed; may be changed in place (rdata_lower)
+    const char *path            # of the file, perhaps one that was included
+    uint32_t line               # that the record begins in, from 1; of the $GENERATE that made it
 
 cdef enum:                      # results
     ZONEFILE_OK = 0

@@ -66,6 +66,7 @@ cdef struct Frame:              # a file or a $GENERATE that is being read
     Name owner
     uint32_t default_ttl
     uint32_t ttl                # of the current record
+    uint32_t line               # where it begins
     uint16_t klass
     uint8_t has_default
     uint8_t by_directive        # the default TTL is from $TTL
@@ -221,6 +222,8 @@ cdef int parse_lines(Frame *frame) noexcept nogil:
         if kind != LEX_WORD:
             return fail_at(frame, b"syntax error at beginning")
         frame.klass = 1
+        if not frame.generated:
+            frame.line = frame.lexer.token.line
         if frame.has_default:
             frame.ttl = frame.default_ttl
         if not frame.lexer.token.first:
@@ -300,6 +303,8 @@ cdef int parse_record(Frame *frame, bint after_owner) noexcept nogil:
     record.ttl = frame.ttl
     record.rdata = frame.rdata.out
     record.rdlength = <uint16_t>frame.rdata.used
+    record.path = frame.path
+    record.line = frame.line
     frame.parser.fresh = 0
     return frame.parser.sink(frame.parser.self, &record)
 
@@ -481,6 +486,7 @@ cdef int generate(Frame *frame, Generator *generator) noexcept nogil:
         return ZONEFILE_MEMORY
     inner.depth = frame.depth
     inner.generated = 1
+    inner.line = frame.line
     inner.has_default = 1
     inner.default_ttl = GENERATE_TTL
     frame.parser.fresh = 1

@@ -35,14 +35,16 @@ class Settings:
         self.template = "${1}"
         #: Nanoseconds; 0: files are looked at once.
         self.reload = 60 * SECOND
+        self.refuses_conflicts = False
 
 
 def setup(controller: Controller) -> None:
     """Add the block's handler; the directory is read before the block serves."""
     settings = parse(controller)
     zones = ZoneSet()
-    directory = Directory(settings.path, settings.pattern, settings.template, zones)
+    directory = Directory(settings.path, settings.pattern, settings.template, zones, settings.refuses_conflicts)
     controller.config.add_handler(AutoHandler("auto", zones, settings.origins))
+    controller.on_inspection(lambda: directory.inspect(controller))
     controller.on_startup(lambda: directory.start(controller.config))
     controller.on_started(lambda: directory.watch(settings.reload / SECOND))
     controller.on_shutdown(directory.stop)
@@ -59,6 +61,8 @@ def parse(controller: Controller) -> Settings:
                     _directory(controller, settings)
                 case "reload":
                     settings.reload = _reload(controller)
+                case "refuse_conflicts":
+                    settings.refuses_conflicts = True
                 case "upstream":  # of former versions
                     controller.remaining_args()
                 case word:

@@ -10,9 +10,10 @@ from fastdns import control
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.expression.matcher import Regex
 from fastdns.index.zone import Zone, ZoneSet
+from fastdns.plugins.file import conflicts
 from fastdns.plugins.file.source import Notify, ZoneFile, notifier
 from fastdns.plugins.prometheus import Recorder
-from fastdns.setup import Config
+from fastdns.setup import Config, Controller
 from fastdns.telemetry.log import Log
 
 __all__ = ["Directory", "expand"]
@@ -29,11 +30,13 @@ class Directory:
     ``pattern`` is looked for in the names of files; ``template`` makes the zone's name of what its groups matched.
     """
 
-    def __init__(self, path: str, pattern: Regex, template: str, zones: ZoneSet) -> None:
+    def __init__(self, path: str, pattern: Regex, template: str, zones: ZoneSet, refuses_conflicts: bool = False) -> None:
         self.path = path
         self.pattern = pattern
         self.template = template
         self.zones = zones
+        #: Files whose records contradict each other are not loaded.
+        self.refuses_conflicts = refuses_conflicts
         #: By lower-case origin.
         self.files: dict[str, ZoneFile] = {}
         self._notify: Notify | None = None
@@ -48,6 +51,14 @@ class Directory:
             self._recorder = recorder
             recorder.follow(self.zones)
         self.scan()
+        for file in self.files.values():
+            file.tell_conflicts()
+
+    def inspect(self, controller: Controller) -> None:
+        """Load what there is, for `fastdns check`."""
+        self.scan()
+        for file in self.files.values():
+            file.suspect(controller)
 
     def watch(self, seconds: float) -> None:
         """Tell secondaries, and look at the directory every so many seconds from now on (0: never)."""
@@ -56,14 +67,19 @@ class Directory:
             self._timer = control.every(seconds, self.again)
 
     def stop(self) -> None:
+        for file in self.files.values():
+            conflicts.withdraw(file.zone)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def again(self) -> None:
         """Zones whose files came or went, and new versions of those that stay."""
+        standing = list(self.files.values())
         self.scan()
         for file in list(self.files.values()):
+            if file not in standing:
+                file.tell_conflicts()
             file.reload()
         self._tell()
 
@@ -85,7 +101,7 @@ class Directory:
                 self._insert(origin, path)
         gone = [origin for origin in self.files if origin not in seen]
         for origin in gone:
-            del self.files[origin]
+            conflicts.withdraw(self.files.pop(origin).zone)
         if gone or len(self.files) != before:
             self.zones.replace(file.zone for file in self.files.values())
         for origin in gone:
@@ -110,7 +126,7 @@ class Directory:
             log.warning(f'Parse zone `{origin}\': {place}: dns: bad initial origin name: "" at line: 0:0')
             return
         try:
-            file = ZoneFile(zone, path)
+            file = ZoneFile(zone, path, self.refuses_conflicts)
             file.first_load()
         except OSError as error:
             log.warning(f"Opening {path} failed: {system_error(error)}")

@@ -7,6 +7,7 @@ from fastdns.corefile.duration import format_duration
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.index.zone import Zone, ZoneSet
 from fastdns.plugins.file._file import FileHandler
+from fastdns.plugins.file.conflicts import refusal
 from fastdns.plugins.file.source import SECOND, ZoneFile, notifier
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
@@ -29,6 +30,7 @@ class Settings:
         #: Nanoseconds; this and the next hold for later directives too.
         self.reload = 60 * SECOND
         self.by_mtime = False
+        self.refuses_conflicts = False
         #: Error of the first file that could not be opened.
         self.unopened = ""
 
@@ -42,6 +44,7 @@ def setup(controller: Controller) -> None:
     def start() -> None:
         for file in files:
             file.notify = notifier(controller.config)
+            file.tell_conflicts()
 
     def tell() -> None:
         for file in files:
@@ -69,6 +72,7 @@ def parse(controller: Controller) -> Settings:
         arguments = controller.remaining_args()
         if not arguments:
             raise controller.arg_err()
+        place = controller.place()
         path = controller.path(arguments.pop(0))
         files = [_load(settings, origin, path) for origin in controller.zones(arguments)]
         while controller.next_block():
@@ -76,6 +80,10 @@ def parse(controller: Controller) -> Settings:
         for file in files:
             file.interval = settings.reload
             file.by_mtime = settings.by_mtime
+            file.refuses_conflicts = settings.refuses_conflicts
+            if file.conflicts and file.refuses_conflicts:
+                raise CorefileError(refusal(file.path, file.conflicts, file.conflicting), place.file, place.line)
+            file.suspect(controller)
     if settings.unopened:
         if settings.reload == 0:
             raise CorefileError(f"plugin/file: plugin/file: {settings.unopened}")
@@ -107,6 +115,8 @@ def _property(controller: Controller, settings: Settings) -> None:
                 raise CorefileError(f"plugin/file: plugin/file: {error}") from error
         case "reload_by_mtime":
             settings.by_mtime = True
+        case "refuse_conflicts":
+            settings.refuses_conflicts = True
         case "upstream":  # of former versions
             controller.remaining_args()
         case word:

@@ -5,9 +5,9 @@ from fastdns.api.query cimport Query
 from fastdns.api.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add_record
 from fastdns.api.names cimport Name, wire_is_below, wire_name_copy, wire_name_length
 from fastdns.api.wire cimport CLASS_IN, RR_ADDITIONAL, TYPE_A, TYPE_AAAA, TYPE_RRSIG, load16, rrtype_get, rrtype_name_offset
-from fastdns.api.records cimport (NODE_HASHED, IndexNode, IndexRecord, IndexTable, RRset, ZoneState, ZoneVersion, node_rrset, reply_add_rrset,
-                                  rrset_record, table_exact)
-from fastdns.api.memory cimport atomic_peek8
+from fastdns.api.records cimport (FOUND_DNAME, NODE_CNAME, NODE_HASHED, IndexNode, IndexRecord, IndexResult, IndexTable, RRset, ZoneState, ZoneVersion,
+                                  node_rrset, reply_add_rrset, rrset_record, table_exact, table_find)
+from fastdns.api.memory cimport atomic_peek8, atomic_peek32
 
 cdef enum:
     TARGETS_MAX = 768           # different targets whose addresses one answer shows
@@ -62,6 +62,17 @@ cdef inline bint is_name(const Ask *ask, const IndexNode *node) noexcept nogil:
     """Has the node records that CoreDNS's tree would have?"""
     return node != NULL and node.rrsets != 0 and not atomic_peek8(&node.flags) & NODE_HASHED and (node != ask.version.apex or not ask.version.bare)
 
+cdef inline const IndexNode *find_host(Ask *ask, const Name *name) noexcept nogil:
+    """The node whose addresses a record may show that names the host; NULL: none. Addresses beside a CNAME and below a DNAME do not count
+    (RFC 2181 10.1, RFC 6672 2.4)."""
+    cdef const IndexNode *node = table_exact(ask.table, name.lower, name.length, name.hash[0])
+    cdef IndexResult found
+    if not is_name(ask, node) or atomic_peek8(&node.flags) & NODE_CNAME:
+        return NULL
+    if atomic_peek32(&ask.table.dnames) and table_find(ask.table, ask.zone.index, name, TYPE_A, &found) == FOUND_DNAME:
+        return NULL
+    return node
+
 cdef inline void add_addresses(Ask *ask, const IndexNode *node) noexcept nogil:
     add_whole(ask, SECTION_ADDITIONAL, node, node_rrset(node, TYPE_A))
     add_whole(ask, SECTION_ADDITIONAL, node, node_rrset(node, TYPE_AAAA))
@@ -82,8 +93,8 @@ cdef inline void add_server_addresses(Ask *ask, const IndexNode *node, const RRs
         entry = rrset_record(node, ns, entry, &record)
         if wire_is_below(record.rdata, record.rdlength, node.name, node.length) == within:
             wire_name_copy(&name, record.rdata, record.rdlength)
-            server = table_exact(ask.table, name.lower, name.length, name.hash[0])
-            if is_name(ask, server):
+            server = find_host(ask, &name)
+            if server != NULL:
                 add_addresses(ask, server)
 
 cdef inline bint has_target(uint16_t type) noexcept nogil:
@@ -108,8 +119,8 @@ cdef inline void add_targets(Ask *ask) noexcept nogil:
         wire_name_copy(&name, record.rdata + at, wire_name_length(record.rdata + at))
         if not wire_is_below(name.lower, name.length, ask.version.apex.name, ask.version.apex.length):
             continue
-        node = table_exact(ask.table, name.lower, name.length, name.hash[0])
-        if not is_name(ask, node):
+        node = find_host(ask, &name)
+        if node == NULL:
             continue
         if found == 0:
             memset(seen, 0, sizeof(seen))

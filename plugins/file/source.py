@@ -8,9 +8,12 @@ from collections.abc import Callable
 
 from fastdns import control
 from fastdns.corefile.errors import quoted, system_error
+from fastdns.corefile.lexer import Token
 from fastdns.index.zone import Zone
+from fastdns.plugins.file import conflicts
+from fastdns.plugins.file.conflicts import Conflict
 from fastdns.plugins.transfer.journal import publish
-from fastdns.setup import Config
+from fastdns.setup import Config, Controller
 from fastdns.telemetry.log import Log
 
 __all__ = ["Notify", "ZoneFile", "notifier"]
@@ -33,9 +36,14 @@ Status = tuple[int, int, int, int]
 class ZoneFile:
     """A zone and the file that it comes from."""
 
-    def __init__(self, zone: Zone, path: str) -> None:
+    def __init__(self, zone: Zone, path: str, refuses_conflicts: bool = False) -> None:
         self.zone = zone
         self.path = path
+        #: A version whose records contradict each other is not loaded.
+        self.refuses_conflicts = refuses_conflicts
+        #: Number of names with such records in the version that is served, and the first ones.
+        self.conflicting = 0
+        self.conflicts: list[Conflict] = []
         #: Nanoseconds between two looks; 0: none.
         self.interval = 0
         #: Load again when the file's status has changed, whatever its serial.
@@ -47,7 +55,8 @@ class ZoneFile:
     def load(self, unless: int | None = 0) -> bool:
         """Read the file and publish the zone; False, and nothing is changed, when its serial is ``unless``.
 
-        Raises OSError when it cannot be opened, and ValueError with CoreDNS's texts when it holds no zone: the old version goes on then.
+        Raises OSError when it cannot be opened, and ValueError with CoreDNS's texts when it holds no zone, or one that is refused: the old version goes
+        on then.
         """
         before = _status(self.path)
         draft = self.zone.draft(unless)
@@ -62,6 +71,12 @@ class ZoneFile:
             draft.finish()
         except ValueError as error:
             raise ValueError(f"file {quoted(self.path)} has {error}") from error
+        if draft.serial == unless:  # of several SOA records
+            return False
+        try:
+            found = conflicts.find(draft, self.path)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"file {quoted(self.path)} changed while it was read") from error
         if time.time() - before[0] / SECOND < RECENT:
             time.sleep(SETTLING)
         if _status(self.path) != before:
@@ -69,8 +84,12 @@ class ZoneFile:
         count, owner = draft.ignored
         if count:
             log.warning(f"Left out {count} records of {quoted(self.path)} that are not in {self.zone.origin}, the first at {owner}")
+        conflicting = draft.conflicts
+        if conflicting and self.refuses_conflicts:
+            raise ValueError(conflicts.refusal(self.path, found, conflicting))
         publish(self.zone, draft)
         self._seen = before
+        self.conflicts, self.conflicting = found, conflicting
         return True
 
     def first_load(self) -> None:
@@ -85,6 +104,7 @@ class ZoneFile:
 
     def stop(self) -> None:
         """Look at it no more."""
+        conflicts.withdraw(self.zone)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -106,7 +126,23 @@ class ZoneFile:
             log.error(f"Parsing zone {quoted(self.zone.origin)}: {error}")
             return
         log.info(f"Successfully reloaded zone {quoted(self.zone.origin)} in {quoted(self.path)} with {self.zone.serial} SOA serial")
+        self.tell_conflicts()
         self.tell()
+
+    def tell_conflicts(self) -> None:
+        """Log records of the version that is served that contradict each other, and set their gauge."""
+        for conflict in self.conflicts:
+            log.warning(str(conflict))
+        if self.conflicting > len(self.conflicts):
+            log.warning(conflicts.more(self.path, self.conflicting - len(self.conflicts)))
+        conflicts.show(self.zone, self.conflicting)
+
+    def suspect(self, controller: Controller) -> None:
+        """Report such records to `fastdns check`."""
+        for conflict in self.conflicts:
+            controller.suspect(conflict.text, place=Token(conflict.file, conflict.line, conflict.name))
+        if self.conflicting > len(self.conflicts):
+            controller.suspect(conflicts.more(self.path, self.conflicting - len(self.conflicts)), place=Token(self.path, 0, ""))
 
     def tell(self) -> None:
         """Notify the zone's secondaries, if there is a *transfer*."""

@@ -17,6 +17,7 @@ from fastdns.corefile.duration import format_duration
 from fastdns.corefile.errors import defect, quoted
 from fastdns.index.change import ZoneChange
 from fastdns.index.zone import Zone, ZoneDraft
+from fastdns.plugins.file import conflicts
 from fastdns.plugins.secondary._receive import TransferError, serial_after
 from fastdns.plugins.secondary.builders import BUILDERS
 from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, Transfer, serial_of, transfer
@@ -81,6 +82,8 @@ class Keeper:
             if self._started:
                 return
             self._started = True
+            if self.zone.serial is not None:  # another keeper's before
+                conflicts.show(self.zone, self.zone.conflicts)
         if self.storage is not None and self.zone.serial is None:
             self._restore(self.storage)
         self._schedule(0.0)
@@ -89,6 +92,7 @@ class Keeper:
         """Ask no more; what is under way is not published."""
         with self._lock:
             self._stopped = True
+            conflicts.withdraw(self.zone)
 
     @property
     def stopped(self) -> bool:
@@ -270,7 +274,15 @@ class Keeper:
                 return False
             publish(self.zone, version)
             self.zone.expired = False
+            self._tell_conflicts()
             return True
+
+    def _tell_conflicts(self) -> None:
+        """Log records of the version that serves that contradict each other, and set their gauge."""
+        count = self.zone.conflicts
+        if count:
+            log.warning(conflicts.summary(self.zone, count))
+        conflicts.show(self.zone, count)
 
     def _receive(self, address: str) -> tuple[ZoneDraft | ZoneChange, int]:
         """A new version of the differences, or else of the whole zone, and the octets that came."""
@@ -313,6 +325,7 @@ class Keeper:
             return
         draft, confirmed = found
         self.zone.publish(draft)
+        self._tell_conflicts()
         serial, _, _, expire = self._timers()
         left = confirmed + expire - time.time()
         self._expires = time.monotonic() + left

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import subprocess
 import threading
 import urllib.request
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from fastdns.expression import regex
 from fastdns.plugins.auto import parse
 from fastdns.plugins.auto.directory import expand, walk
 from fastdns.setup import Controller
-from tests.server import Server
+from tests.server import Server, command
 from tests.waiting import LIMIT, REPLY, until
 
 Serve = Callable[..., Server]
@@ -293,3 +294,74 @@ def test_queries_are_counted_by_the_zones_that_are_loaded(serve: Serve) -> None:
     server.reload(server.corefile.read_text())
     server.query("www.one.test")
     assert counted(server)["one.test."] == 3
+
+
+# ---- records that contradict each other ----
+
+BROKEN = zone("192.0.2.1") + "both 300 IN CNAME www\nboth 300 IN A 192.0.2.66\n"
+CONFLICT = "both.test.: CNAME and other data: only the CNAME is served (RFC 2181 10.1)"
+AUTO = ".:{port} {\n bind 127.0.0.1\n prometheus 127.0.0.1:{port2}\n auto {\n directory {dir}/zones\n reload 100ms\n MORE\n }\n}"
+
+
+def with_zones(**files: str) -> Callable[[Path], None]:
+    def prepare(folder: Path) -> None:
+        (folder / "zones").mkdir()
+        for name, text in files.items():
+            (folder / "zones" / f"db.{name}").write_text(text)
+
+    return prepare
+
+
+def replace(path: Path, text: str) -> None:
+    new = path.parent.parent / "new"
+    new.write_text(text)
+    new.replace(path)
+
+
+def test_conflicts_are_told_with_file_and_line_and_counted(serve: Serve) -> None:
+    server = serve(AUTO.replace("MORE", ""), prepare=with_zones(test=BROKEN, good=zone("192.0.2.1")))
+    folder = server.folder / "zones"
+    line = f"[WARNING] plugin/file: {folder}/db.test:6: {CONFLICT}"
+    assert server.log().count("[WARNING]") == server.log().count(line) == 1
+    assert [str(rrset[0]) for rrset in server.query("both.test", "A").answer] == ["www.test.", "192.0.2.1"]
+    assert "\n".join(found for found in metrics(server).splitlines() if "zone_conflicts{" in found) == 'fastdns_zone_conflicts{zone="test."} 1'
+    replace(folder / "db.test", BROKEN.replace(" 1 3600", " 2 3600"))
+    replace(folder / "db.later", BROKEN)
+    until(lambda: server.log().count(line) == 2)
+    until(lambda: server.log().count(f"{folder}/db.later:6: both.later.: CNAME and other data") == 1)
+    (folder / "db.test").unlink()
+    until(lambda: 'zone_conflicts{zone="test."}' not in metrics(server))
+    assert 'fastdns_zone_conflicts{zone="later."} 1\n' in metrics(server)
+
+
+def test_files_with_conflicts_can_be_refused(serve: Serve) -> None:
+    """As files that are no zones: they are left out, and a former version goes on."""
+    server = serve(AUTO.replace("MORE", "refuse_conflicts"), prepare=with_zones(test=BROKEN, good=zone("192.0.2.1")))
+    folder = server.folder / "zones"
+    refused = 'file "{0}/db.{1}" has records that contradict each other: {0}/db.{1}:6: both.{1}.: CNAME and other data (RFC 2181 10.1)'
+    assert f"[WARNING] plugin/auto: Parse zone `test.': {refused.format(folder, 'test')}" in server.log()
+    assert (address(server, "www.test"), address(server, "www.good")) == ("REFUSED", "192.0.2.1")
+    replace(folder / "db.good", BROKEN.replace(" 1 3600", " 2 3600"))
+    server.wait_log(re.escape(f'[ERROR] plugin/file: Parsing zone "good.": {refused.format(folder, "good")}'))
+    assert address(server, "both.good") == "NXDOMAIN"
+    replace(folder / "db.test", zone("192.0.2.7"))
+    until(lambda: address(server, "www.test") == "192.0.2.7")
+
+
+def test_check_reads_the_directory(tmp_path: Path) -> None:
+    with_zones(test=BROKEN, broken="nonsense")(tmp_path)
+
+    def check(more: str, *flags: str) -> tuple[int, list[str]]:
+        (tmp_path / "Corefile").write_text(f". {{\n auto {{\n  directory zones\n {more}\n }}\n}}")
+        done = subprocess.run([*command(), "check", *flags, "Corefile"], capture_output=True, text=True, timeout=LIMIT, cwd=tmp_path)
+        return done.returncode, done.stdout.splitlines()
+
+    status, lines = check("")
+    assert status == 0
+    assert lines[0].endswith(f"/zones/db.test:6: warning: plugin/auto: {CONFLICT}")
+    assert lines[1].startswith("Corefile:2: warning: plugin/auto: Parse zone `broken.': failed to parse file")
+    assert lines[2:] == ["Corefile: OK (0 errors, 2 warnings)"]
+    assert check("", "--strict")[0] == 1
+    status, lines = check("refuse_conflicts")
+    assert status == 0
+    assert "has records that contradict each other" in lines[1]
