@@ -4,16 +4,17 @@ from libc.stdlib cimport malloc, free
 from libc.string cimport memcpy, memset, strcmp, strncpy
 from libc.stdio cimport snprintf
 from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
-from fastdns.system.list cimport list_append, list_first, list_init, list_is_empty, list_remove
+from fastdns.system.list cimport list_append, list_init, list_remove
 from fastdns._wire cimport (Message, Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, EDNS_SIZE,
                             OPTION_KEEPALIVE, store16, store32, wire_name_copy, wire_option)
 from fastdns.message.reply cimport reply_begin, reply_clear, reply_end, reply_own
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, CHILD_DONE, CHILD_MADE, CHILD_MUX, CHILD_NONE, CHILD_RUNS, CHILD_WAITS,
                                  ERROR_MAX, FAILED, NEXT, PARKED, PHASE_DONE, PHASE_DOWN, PHASE_FREE, PHASE_UP, QUERY_DEADLINE, STREAM,
-                                 TRANSPORT_NONE, UP, Chain, Timer, query_of_node)
+                                 TRANSPORT_NONE, UP, Chain, Timer)
 from fastdns.walk.prefetch cimport prefetch_batch
 from fastdns.walk.match cimport match_zone
+from fastdns.walk.waiting cimport waiting_begin, waiting_choose, waiting_end, waiting_relax
 
 cdef void (*mux_dropped)(Query *q) noexcept nogil
 mux_dropped = NULL
@@ -46,6 +47,9 @@ cdef Query *take_free(Worker *worker) noexcept nogil:
             return NULL
         atomic_bump32(&worker.pool_made, 1)
         q.generation = 0
+        q.evicted = 0
+        q.awaited = NULL
+        q.fair.group = NULL
     else:
         return NULL
     q.generation += 1
@@ -55,7 +59,6 @@ cdef Query *take_free(Worker *worker) noexcept nogil:
     q.in_child = CHILD_NONE
     q.parked = 0
     q.parked_up = 0
-    q.timed_out = 0
     q.wildcard = 0
     q.options_made = 0
     q.packet_owned = 0
@@ -78,21 +81,31 @@ cdef Query *take_free(Worker *worker) noexcept nogil:
 
 
 cdef Query *query_take(Worker *worker) noexcept nogil:
-    if worker.free == NULL and worker.pool_made >= worker.pool_limit and not list_is_empty(&worker.waiting):
-        # Fresh questions beat stale ones: the query that has waited longest gets SERVFAIL.
-        atomic_bump64(&worker.evicted, 1)
-        fail_parked(query_of_node(list_first(&worker.waiting)), b"too many queries are waiting")
+    if worker.parked >= worker.park_limit or worker.free == NULL and worker.pool_made >= worker.pool_limit:
+        evict(worker)
     return take_free(worker)
+
+
+cdef void evict(Worker *worker) noexcept nogil:
+    """Fresh questions beat stale ones: of the queries that hold most slots the oldest gets SERVFAIL."""
+    cdef Query *q = waiting_choose(worker)
+    if q != NULL:
+        atomic_bump64(&worker.evicted, 1)
+        q.evicted = 1
+        fail_parked(q, b"too many queries are waiting")
 
 
 cdef void unpark(Query *q) noexcept nogil:
     """Takes it out of the list of those that wait."""
     cdef Worker *worker = q.worker
     worker.ops.timer_stop(worker, &q.timer)
+    waiting_end(q)
     list_remove(&q.node)
     atomic_bump32(&worker.parked, -1)
     atomic_bump_count(&q.set.parked[worker.id], -1)
     q.parked = 0
+    if worker.parked < worker.crowded:
+        waiting_relax(worker)
 
 
 cdef void query_release(Query *q) noexcept nogil:
@@ -415,6 +428,7 @@ cdef void query_resume(Query *q) noexcept nogil:
     if not q.parked or q.phase == PHASE_FREE:
         return
     worker.ops.timer_stop(worker, &q.timer)
+    waiting_end(q)
     handler = q.chain.handlers[q.position]
     verdict = handler.resume(handler, q) if handler.resume != NULL else query_fail(q, RCODE_SERVFAIL, b"resumed a handler that cannot be")
     release_child(q)
@@ -432,9 +446,10 @@ cdef void fail_parked(Query *q, const char *error) noexcept nogil:
     cdef Worker *worker = q.worker
     cdef Query *child = q.child
     worker.ops.timer_stop(worker, &q.timer)
-    q.timed_out = 1
+    waiting_end(q)
     if handler.abandon != NULL:
         handler.abandon(handler, q)
+    q.evicted = 0
     q.child = NULL
     q.in_child = CHILD_NONE
     if child != NULL:                       # its result is not wanted, nor what it waits for
@@ -588,6 +603,7 @@ cdef Verdict run_child(Query *q) noexcept nogil:
         release_child(q)
         if verdict != PARKED:
             return verdict
+    waiting_begin(q)
     return PARKED
 
 

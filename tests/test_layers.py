@@ -55,6 +55,7 @@ UNTYPED = {
     "fastdns.expression.matcher.compiled": "an RE2 of C++",
     "fastdns.index.nodes.mutex": "a pthread mutex",
     "fastdns.index.zone.slots": "ZoneSlots of the same module, exchanged atomically",
+    "fastdns.walk.query.awaited": "compared, not followed",
     "fastdns.zonefile.parser.self": "the context of the caller's function",
     "fastdns.zonefile.parser.outermost": "a Frame of the .pyx of the same name",
     "fastdns.plugins.file._file.zones": "ZoneSlots, exchanged atomically",

@@ -41,6 +41,7 @@ from fastdns._mux cimport query_answer, query_fail
 from fastdns.walk.placeholders cimport query_was_dropped
 # Parking: the query waits and its worker goes on; `resume` is called after query_resume.
 from fastdns._mux cimport query_park, query_resume
+from fastdns.walk.waiting cimport query_await
 # Children: questions of the handler's own, which the server or the handlers below answer.
 from fastdns._mux cimport query_child, query_detached
 from fastdns.walk.query cimport CHILD_CHAIN, CHILD_DETACHED, CHILD_MUX, ChildKind

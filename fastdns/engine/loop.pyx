@@ -11,6 +11,7 @@ from fastdns.system.epoch cimport epoch_offline, epoch_online
 from fastdns.system.mailbox cimport (MailboxItem, mailbox_begin_sleep, mailbox_clear, mailbox_empty, mailbox_end_sleep, mailbox_interrupt,
                                      mailbox_open, mailbox_post, mailbox_take)
 from fastdns.walk.query cimport Flush, Mail, Timer, WorkerOps
+from fastdns.system.fairness cimport FairQueue, fair_init
 from fastdns._mux cimport mux_register
 from fastdns.system.random cimport random_init
 from fastdns.system.scheduler cimport scheduler_set_slack, scheduler_set_slice
@@ -196,6 +197,10 @@ cdef Loop *make_loop(uint32_t id, uint32_t workers, ChainSet **published) except
     loop.base.ops = &OPS
     loop.base.now = socket_clock()
     loop.base.pool_limit = max(64, QUERIES_MAX // workers)
+    loop.base.park_limit = loop.base.pool_limit - loop.base.pool_limit // 16
+    loop.base.fair = <FairQueue *>malloc(sizeof(FairQueue))
+    if loop.base.fair == NULL or fair_init(loop.base.fair, loop.base.pool_limit) < 0:
+        raise MemoryError
     loop.base.large.limit = max(4, LARGE_MAX // workers)
     loop.published = published
     random_init(&loop.base.random)

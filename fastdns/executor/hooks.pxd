@@ -18,6 +18,7 @@ cdef struct RequestHandlerState:    # Handler.state
     uint32_t rejects
     uint32_t refused
     uint32_t deadlines
+    uint32_t evicted
     uint32_t hits
 
 cdef class RequestHandler(NativeHandler):

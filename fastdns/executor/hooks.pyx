@@ -23,6 +23,8 @@ QUERIES = Metric("fastdns_plugin_queries_total", "Counter of queries that a Pyth
 REJECTS = Metric("fastdns_plugin_rejects_total", "Counter of queries refused because too many waited for Python.", "counter", ("plugin",))
 REFUSED = Metric("fastdns_plugin_refused_total", "Counter of queries answered SERVFAIL because the Python plugin hangs.", "counter", ("plugin",))
 DEADLINES = Metric("fastdns_plugin_deadlines_total", "Counter of queries that a Python plugin did not answer in time.", "counter", ("plugin",))
+EVICTED = Metric("fastdns_plugin_evicted_total", "Counter of queries that got SERVFAIL while they waited for a Python plugin, because all slots were taken.",
+                 "counter", ("plugin",))
 HITS = Metric("fastdns_plugin_remembered_hits_total", "Counter of queries that a remembered verdict of a Python plugin was applied to.", "counter",
               ("plugin",))
 
@@ -226,13 +228,13 @@ cdef int copy_answer(Request *request, Query *child) noexcept nogil:
 
 
 cdef void plugin_abandon(Handler *self, Query *q) noexcept nogil:
-    """The deadline has passed. A request that the executor has is its own from now on."""
+    """The deadline has passed, or all slots were taken. A request that the executor has is its own from now on."""
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     cdef RequestHandlerState *state = <RequestHandlerState *>self.state
     cdef Request *request = scratch.request
     cdef RequestQueue *queue = state.queue
     cdef uint64_t one = 1
-    metric_add(state.deadlines, q.worker.id, 1)
+    metric_add(state.evicted if q.evicted else state.deadlines, q.worker.id, 1)
     if request == NULL:
         return
     scratch.request = NULL
@@ -278,6 +280,7 @@ cdef class RequestHandler(NativeHandler):
         self.state.rejects = REJECTS.cell((name,))
         self.state.refused = REFUSED.cell((name,))
         self.state.deadlines = DEADLINES.cell((name,))
+        self.state.evicted = EVICTED.cell((name,))
         self.state.hits = HITS.cell((name,))
         self.handler.scratch_size = sizeof(Scratch)
         self.handler.query = plugin_query

@@ -42,6 +42,12 @@ cdef inline uint64_t address_network(const Address *address) noexcept nogil:
     memcpy(&network, address.octets, 8)
     return network
 
+cdef inline uint64_t address_prefix(const Address *address) noexcept nogil:
+    """Which networks may be one client's: an IPv4 /24, and an IPv6 /56."""
+    cdef uint64_t prefix = 0
+    memcpy(&prefix, address.octets, 3 if address.family == 4 else 7)
+    return prefix
+
 cdef inline void address_to_octets(const Address *address, uint8_t *octets) noexcept nogil:
     if address.family == 4:
         memset(octets, 0, 8)

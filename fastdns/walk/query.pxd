@@ -4,6 +4,7 @@ from fastdns._wire cimport EDNS_DO, HEADER_SIZE, OPT_SIZE, Acceptance, Name, Edn
 from fastdns.message.reply cimport Reply, LargeReplyPool
 from fastdns.proxy.policy cimport ProxyPolicy
 from fastdns.system.address cimport Address
+from fastdns.system.fairness cimport FairEntry, FairQueue
 from fastdns.system.list cimport List, ListNode, list_container
 from fastdns.system.mailbox cimport MailboxItem
 from fastdns.system.random cimport Random
@@ -209,7 +210,10 @@ cdef struct Worker:             # what handlers may use of the worker that runs 
     uint32_t parked             # how many
     uint32_t pool_made
     uint32_t pool_limit
-    uint64_t evicted            # oldest parked queries that got SERVFAIL because the pool was full
+    uint32_t park_limit         # for so many parked one goes for each new query: the other slots are for children and for queries under way
+    uint64_t evicted            # parked queries that got SERVFAIL because the pool was full
+    FairQueue *fair             # parked queries in groups, while `crowded`; the loop's
+    uint32_t crowded            # the pool was full, and at least so many queries are parked since (walk/waiting); 0: no
     uint8_t *message            # MESSAGE_MAX octets: a compressed message between fit and write
     uint64_t dropped            # queries that no chain took (metrics: zone "dropped")
     Random random
@@ -253,7 +257,7 @@ cdef struct Query:
     uint32_t writer             # position of the handler that answered
     uint32_t floor              # the walk up stops here: 0, or for children of CHILD_CHAIN the handler below the parent
     uint8_t parked_up           # it parked in a reply hook
-    uint8_t timed_out           # the deadline passed while it was parked: `resume` is not called, it has failed
+    uint8_t evicted             # while `abandon` runs: the wait ends because all slots were taken, not at its deadline
     uint8_t wildcard            # a record "*" answered, below the last wildcard - 1 labels of wildcard_name (metadata zone/wildcard); 0: none did
     uint8_t options_made        # edns is not as it came: a handler has added an OPT or options
     const Name *wildcard_name   # first_name or second_name
@@ -262,6 +266,8 @@ cdef struct Query:
     Query *next                 # of Worker.free or Worker.pending
     Timer timer                 # the deadline
     int64_t deadline            # ns; no parking of it or of its children lasts longer (cancel); 0: no limit of its own
+    const void *awaited         # query_await; NULL: the handler that parked it, or it is not parked
+    FairEntry fair              # of Worker.fair
     # ---- parent and child ----
     Query *parent               # or NULL
     uint32_t parent_generation

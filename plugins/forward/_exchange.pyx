@@ -8,8 +8,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
-from fastdns.api.query cimport (ANSWERED, ERROR_MAX, FAILED, NEXT, PARKED, Query, Verdict, query_answer, query_fail, query_is_udp, query_park, query_resume,
-                                query_scratch, query_size)
+from fastdns.api.query cimport (ANSWERED, ERROR_MAX, FAILED, NEXT, PARKED, Query, Verdict, query_answer, query_await, query_fail, query_is_udp, query_park,
+                                query_resume, query_scratch, query_size)
 from fastdns.api.worker cimport Timer, Worker
 from fastdns.api.reply cimport Record, reply_clear, reply_parse
 from fastdns.api.wire cimport (FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_NOTIMP, RCODE_REFUSED,
@@ -192,6 +192,7 @@ cdef Verdict exchange_ask(Forward *forward, Query *q) noexcept nogil:
     if query_park(q, deadline) < 0:
         exchange_abandon(forward, q)
         return query_fail(q, RCODE_SERVFAIL, b"out of memory")
+    query_await(q, e.upstream)
     return PARKED
 
 
@@ -242,6 +243,8 @@ cdef void exchange_abandon(Forward *forward, Query *q) noexcept nogil:
     discount(forward, waiting)
     if e == NULL:
         return
+    if q.evicted:
+        metric_add(e.upstream.evicted, q.worker.id, 1)
     remove_waiter(e, q, waiting)
     if e.waiters == NULL and not e.finishing:
         leave(e)
@@ -337,11 +340,20 @@ cdef int attempt(Forward *forward, Exchange *e, bint rested) noexcept nogil:
         e.alone = 0
         e.refused = 0
         if begin(e) == 0:
+            tell_waiters(e)
             return 0
         note_failure(forward, e)
         if e.known_down >= n:
             return -1
     return -1
+
+
+cdef inline void tell_waiters(Exchange *e) noexcept nogil:
+    """From its second attempt on an exchange has queries that wait, now for another upstream."""
+    cdef Query *q = e.waiters
+    while q != NULL:
+        query_await(q, e.upstream)
+        q = waiting_of(e, q).next
 
 
 cdef bint silent(Share *share, Upstream *upstream) noexcept nogil:

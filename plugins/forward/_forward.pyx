@@ -247,10 +247,12 @@ cdef class ForwardHandler(NativeHandler):
                                   ("proxy_name", "to", "proto"))
         cdef Metric misses = Metric("coredns_proxy_conn_cache_misses_total", "Connections and sockets made.", "counter",
                                     ("proxy_name", "to", "proto"))
+        cdef Metric evicted = Metric("fastdns_proxy_evicted_total", "Queries that got SERVFAIL while they waited for an upstream: all slots were taken.",
+                                     "counter", ("proxy_name", "to"))
         cdef Metric broken = Metric("coredns_forward_healthcheck_broken_total", "Times that all upstreams were down and one was asked nevertheless.",
                                     "counter")
         cdef Metric rejects = Metric("coredns_forward_max_concurrent_rejects_total", "Queries refused because of max_concurrent.", "counter")
-        self.metrics = (duration, failures, hits, misses)
+        self.metrics = (duration, failures, hits, misses, evicted)
         self.forward.broken_cell = broken.cell(())
         self.forward.rejects_cell = rejects.cell(())
         settings.buckets = &duration.buckets
@@ -260,6 +262,7 @@ cdef class ForwardHandler(NativeHandler):
             to = self.upstreams[i].text
             upstream.duration = duration.table(("forward", to, RCODES))
             upstream.failures = failures.cell(("forward", to))
+            upstream.evicted = evicted.cell(("forward", to))
             for k, proto in enumerate(PROTOS):
                 upstream.hits[k] = hits.cell(("forward", to, proto))
                 upstream.misses[k] = misses.cell(("forward", to, proto))

@@ -102,6 +102,7 @@ cdef struct Upstream:
     # ---- metric cells ----
     uint32_t duration               # RCODE_CELLS histograms in a row
     uint32_t failures
+    uint32_t evicted                # queries that waited for it when all slots were taken
     uint32_t hits[PROTOS]
     uint32_t misses[PROTOS]
 

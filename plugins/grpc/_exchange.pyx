@@ -6,8 +6,8 @@ from libc.string cimport memcpy, strncmp
 from fastdns.api.memory cimport atomic_add32
 from fastdns.api.metrics cimport metric_add, metric_observe
 from fastdns.api.names cimport zones_hold
-from fastdns.api.query cimport (ANSWERED, ERROR_MAX, FAILED, NEXT, PARKED, Query, Verdict, query_answer, query_fail, query_park, query_resume,
-                                query_scratch)
+from fastdns.api.query cimport (ANSWERED, ERROR_MAX, FAILED, NEXT, PARKED, Query, Verdict, query_answer, query_await, query_fail, query_park,
+                                query_resume, query_scratch)
 from fastdns.api.random cimport random_below
 from fastdns.api.reply cimport reply_clear, reply_parse
 from fastdns.api.tls cimport session_forget
@@ -127,13 +127,17 @@ cdef Verdict exchange_ask(Grpc *grpc, Query *q) noexcept nogil:
     if query_park(q, e.begun + (TIMEOUT + PAUSE) * <int64_t>MILLISECOND) < 0:
         give(e)
         return query_fail(q, RCODE_SERVFAIL, b"out of memory")
+    query_await(q, e.upstream)
     return PARKED
 
 
 cdef void exchange_abandon(Grpc *grpc, Query *q) noexcept nogil:
     cdef Exchange *e = (<Waiting *>query_scratch(grpc.handler, q)).exchange
-    if e != NULL:
-        give(e)
+    if e == NULL:
+        return
+    if q.evicted:
+        metric_add(e.upstream.evicted, q.worker.id, 1)
+    give(e)
 
 
 cdef void give(Exchange *e) noexcept nogil:
@@ -258,6 +262,8 @@ cdef void on_failed(Exchange *e) noexcept nogil:
         finish(e, ANSWERED)
     elif attempt(e) < 0:
         finish(e, fail(e))
+    else:
+        query_await(e.waiters, e.upstream)
 
 
 cdef void on_again(Exchange *e) noexcept nogil:

@@ -125,9 +125,12 @@ cdef class GrpcHandler(NativeHandler):
         cdef Metric responses = Metric("coredns_grpc_responses_total", "Counter of requests made per upstream.", "counter", ("rcode", "to"))
         cdef Metric durations = Metric("coredns_grpc_request_duration_seconds", "Histogram of the time each request took.", "histogram", ("to",),
                                        BUCKETS, 1e9)
-        self.metrics = (requests, responses, durations)
+        cdef Metric evicted = Metric("fastdns_proxy_evicted_total", "Queries that got SERVFAIL while they waited for an upstream: all slots were taken.",
+                                     "counter", ("proxy_name", "to"))
+        self.metrics = (requests, responses, durations, evicted)
         self.grpc.buckets = &durations.buckets
         for i, target in enumerate(self.options.targets):
+            self.grpc.settings.upstreams[i].evicted = evicted.cell(("grpc", target.text))
             self.grpc.requests[i] = requests.cell((target.text,))
             self.grpc.responses[i] = responses.table((tuple(map(rcode_text, range(RCODES))), target.text))
             self.grpc.durations[i] = durations.cell((target.text,))

@@ -1,6 +1,6 @@
 """Queries of HTTP requests. The contract is in engine/http/carrier.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
-from fastdns.engine.http.request cimport FAILURE_BUSY, FAILURE_UNSERVED, HttpConnection, HttpRequest, http_may_ask, http_query_ended
+from fastdns.engine.http.request cimport HttpConnection, HttpRequest, http_query_ended
 from fastdns.engine.http.trace cimport trace_whole
 from fastdns.engine.io.connection cimport TcpConnection, connection_answered, connection_finish, connection_query
 from fastdns.walk.query cimport Carrier, Query
@@ -13,13 +13,10 @@ cdef void http_query(HttpRequest *request, const uint8_t *message, uint32_t leng
     cdef HttpConnection *connection = request.connection
     cdef TcpConnection *base = &connection.base
     cdef Query *q
-    if not http_may_ask(connection):
-        connection.service.fail(request, FAILURE_BUSY)
-        return
     q = connection_query(base)
     if q == NULL:
         if not base.broken:
-            connection.service.fail(request, FAILURE_UNSERVED)
+            connection.service.fail(request)
         return
     request.under_way = 1
     if query_accept(q, message, length, base.transport, base.listener, base.generation, &CARRIER, request):
@@ -37,7 +34,7 @@ cdef void end_unserved(Query *q) noexcept nogil:
     cdef HttpRequest *request = <HttpRequest *>q.connection
     request.under_way = 0
     connection_finish(&request.connection.base)
-    request.connection.service.fail(request, FAILURE_UNSERVED)
+    request.connection.service.fail(request)
 
 
 cdef inline void end_query(Query *q, bint replied) noexcept nogil:

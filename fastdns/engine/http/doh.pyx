@@ -6,7 +6,7 @@ from fastdns.engine.http.carrier cimport http_query
 from fastdns.engine.http.head cimport http_split_target
 from fastdns.engine.http.memory cimport http_alloc
 from fastdns.engine.http.message cimport doh_decode_message, doh_find_message, doh_is_path, doh_max_age
-from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_TEXT, HEAD_MAX, METHOD_GET, METHOD_POST, HttpConnection, HttpFailure,
+from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_TEXT, HEAD_MAX, METHOD_GET, METHOD_POST, HttpConnection,
                                           HttpRequest, HttpResponse, http_reply_alloc)
 from fastdns.telemetry.log_writer cimport log_debug, log_put
 from fastdns.telemetry.metrics cimport metric_add
@@ -99,7 +99,7 @@ cdef void reject(HttpRequest *request, const Query *q) noexcept nogil:
     refuse(request, b"dns request rejected")
 
 
-cdef void fail(HttpRequest *request, HttpFailure failure) noexcept nogil:
+cdef void fail(HttpRequest *request) noexcept nogil:
     respond_text(request, 500, DOH_500, b"No response\n")
 
 

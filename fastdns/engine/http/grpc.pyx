@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
 from fastdns.engine.http.carrier cimport http_query
-from fastdns.engine.http.request cimport (CONTENT_GRPC, CONTENT_NONE, FAILURE_BUSY, FIELDS_MAX, METHOD_POST, HttpFailure, HttpRequest, HttpResponse,
+from fastdns.engine.http.request cimport (CONTENT_GRPC, CONTENT_NONE, FIELDS_MAX, METHOD_POST, HttpRequest, HttpResponse,
                                           http_reply_alloc)
 from fastdns.protocol.header cimport FLAG_QR, OPCODE_NOTIFY, OPCODE_QUERY, flags_opcode
 from fastdns.walk.query cimport Query
@@ -279,11 +279,8 @@ cdef void reject(HttpRequest *request, const Query *q) noexcept nogil:
     end_call(request, UNKNOWN, refusal(q.packet, q.packet_length))
 
 
-cdef void fail(HttpRequest *request, HttpFailure failure) noexcept nogil:
-    if failure == FAILURE_BUSY:
-        end_call(request, RESOURCE_EXHAUSTED, b"too many queries are waiting")
-    else:
-        end_call(request, UNAVAILABLE, b"the address is not served any more")
+cdef void fail(HttpRequest *request) noexcept nogil:
+    end_call(request, UNAVAILABLE, b"the address is not served any more")
 
 
 cdef void reply(HttpRequest *request, Query *q, bint replied) noexcept nogil:

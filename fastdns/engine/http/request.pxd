@@ -49,10 +49,6 @@ cdef struct HttpResponse:
 
 ctypedef void (*http_respond_func)(HttpRequest *request, const HttpResponse *response) noexcept nogil
 
-cdef enum HttpFailure:              # why a request has no query
-    FAILURE_BUSY                    # the pool of queries is empty
-    FAILURE_UNSERVED                # the address is not served any more
-
 cdef struct HttpService:            # what is asked by requests
     uint32_t fields_max             # octets of a request's fields, and 32 for each, its target among them
     uint32_t body_max               # octets of a body
@@ -62,7 +58,7 @@ cdef struct HttpService:            # what is asked by requests
     void (*expire)(HttpRequest *request) noexcept nogil         # its `timeout` is over
     # How the query of a request ends: its message is none that is served, no query could be made, or it has a reply. replied False: it was dropped.
     void (*reject)(HttpRequest *request, const Query *q) noexcept nogil
-    void (*fail)(HttpRequest *request, HttpFailure failure) noexcept nogil
+    void (*fail)(HttpRequest *request) noexcept nogil
     void (*reply)(HttpRequest *request, Query *q, bint replied) noexcept nogil
 
 cdef struct HttpRequest:
@@ -137,8 +133,6 @@ cdef void http_request_leave(HttpRequest *request) noexcept nogil
 cdef bint http_request_target(HttpRequest *request, const uint8_t *octets, uint32_t length) noexcept nogil
 # More of the body; above `most` it is dropped, and `too_large`. False: out of memory.
 cdef bint http_request_body(HttpRequest *request, const uint8_t *octets, uint32_t length, uint32_t most) noexcept nogil
-# Whether another query may begin: of the connections that hold queries the one that holds most is refused when the pool is empty.
-cdef bint http_may_ask(HttpConnection *connection) noexcept nogil
 # The query of a request has ended. False: nobody waits for its response, and the request may be gone. connection_answered follows.
 cdef bint http_query_ended(HttpRequest *request) noexcept nogil
 # Whether the configuration wants to know the traces of requests.

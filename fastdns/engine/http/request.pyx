@@ -17,7 +17,6 @@ cdef struct Date:                   # of a worker
     char text[32]
 
 cdef Date dates[WORKERS_MAX]
-cdef HttpConnection *heaviest[WORKERS_MAX]      # which held most queries when it began its last one; or NULL
 cdef const char *DAYS = "SunMonTueWedThuFriSat"
 cdef const char *MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
@@ -37,8 +36,6 @@ cdef HttpConnection *http_connection_begin(TcpConnection *base, const HttpServic
 cdef void http_connection_free(HttpConnection *connection) noexcept nogil:
     cdef HttpRequest *request = http_request_of(list_first(&connection.all))
     cdef HttpRequest *following
-    if heaviest[worker_of(connection).id] == connection:
-        heaviest[worker_of(connection).id] = NULL
     while request != NULL:
         following = http_request_of(list_next(&connection.all, &request.node))
         http_request_leave(request)
@@ -52,14 +49,6 @@ cdef inline Worker *worker_of(const HttpConnection *connection) noexcept nogil:
 cdef bint http_reads_traces(const TcpConnection *connection) noexcept nogil:
     cdef const ServerTable *server = connection_server(connection)
     return server != NULL and server.trace_context
-
-
-cdef bint http_may_ask(HttpConnection *connection) noexcept nogil:
-    cdef const Worker *worker = worker_of(connection)
-    cdef HttpConnection *most = heaviest[worker.id]
-    if most == NULL or connection.base.outstanding >= most.base.outstanding:
-        heaviest[worker.id] = most = connection
-    return most != connection or worker.free != NULL or worker.pool_made < worker.pool_limit or connection.base.outstanding == 0
 
 
 cdef bint http_query_ended(HttpRequest *request) noexcept nogil:

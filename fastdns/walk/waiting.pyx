@@ -1,0 +1,48 @@
+"""Queries that wait, in groups. The contract is in walk/waiting.pxd."""
+from libc.stdint cimport uint64_t
+from fastdns.system.address cimport address_network, address_prefix
+from fastdns.system.fairness cimport FAIR_LEVELS, FairEntry, fair_add, fair_choose, fair_remove
+from fastdns.system.list cimport ListNode, list_container, list_first, list_next
+from fastdns.walk.query cimport CHILD_MADE, CHILD_RUNS, CHILD_WAITS, query_of_node
+
+
+cdef inline Query *query_of_entry(FairEntry *entry) noexcept nogil:
+    return <Query *>list_container(<ListNode *>entry, <size_t>&(<Query *>NULL).fair)
+
+
+cdef Query *waiting_choose(Worker *worker) noexcept nogil:
+    cdef ListNode *node
+    cdef Query *q
+    if not worker.crowded:
+        node = list_first(&worker.waiting)
+        while node != NULL:
+            q = query_of_node(node)
+            # Its deadline does not run: it is being resumed.
+            if q.timer.deadline and q.in_child != CHILD_MADE and q.in_child != CHILD_RUNS and q.in_child != CHILD_WAITS:
+                waiting_add(q)
+            node = list_next(&worker.waiting, node)
+        # Relative to what waits now: slots may be taken by transfers, too, and sorting costs as much as there is to sort.
+        worker.crowded = worker.parked // 2 + 1
+    return query_of_entry(fair_choose(worker.fair))
+
+
+cdef void waiting_relax(Worker *worker) noexcept nogil:
+    cdef ListNode *node = list_first(&worker.waiting)
+    worker.crowded = 0
+    while node != NULL:
+        if query_of_node(node).fair.group != NULL:
+            waiting_remove(query_of_node(node))
+        node = list_next(&worker.waiting, node)
+
+
+cdef void waiting_add(Query *q) noexcept nogil:
+    cdef uint64_t keys[FAIR_LEVELS]
+    keys[0] = <uint64_t>(q.awaited if q.awaited != NULL else q.chain.handlers[q.position])
+    keys[1] = <uint64_t>q.zone
+    keys[2] = address_prefix(&q.client)
+    keys[3] = address_network(&q.client)
+    fair_add(q.worker.fair, &q.fair, keys)
+
+
+cdef void waiting_remove(Query *q) noexcept nogil:
+    fair_remove(q.worker.fair, &q.fair)
