@@ -1,5 +1,4 @@
-"""Questions over UDP: connected sockets with random ports, renewed all the time; batches both ways."""
-from libc.stdint cimport uint32_t, int64_t
+"""Questions over UDP: batches both ways over the sockets of _sockets."""
 from fastdns.api.worker cimport Flush, Worker
 from fastdns.plugins.forward._upstream cimport Exchange, Peer
 
@@ -11,5 +10,3 @@ cdef void datagram_repeat(Exchange *e) noexcept nogil
 cdef void datagram_forget(Exchange *e) noexcept nogil
 # What a peer's flush runs.
 cdef void datagram_flush(Flush *flush, Worker *worker) noexcept nogil
-# Closes the sockets that were idle since `before` (ns); the number of those left.
-cdef uint32_t datagram_sweep(Peer *peer, int64_t before) noexcept nogil

@@ -20,10 +20,11 @@ from fastdns.api.random cimport random_below
 from fastdns.api.quic cimport quic_forget_ticket
 from fastdns.api.tls cimport session_forget
 from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
-from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat, datagram_sweep
+from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._health cimport health_answered, health_begin, health_end, health_failed, health_init
 from fastdns.plugins.forward._request cimport request_clear_options, request_equal, request_write
+from fastdns.plugins.forward._sockets cimport sockets_sweep
 from fastdns.plugins.forward._taps cimport taps_tell
 from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED,
                                                 WAY_CONNECTION, WAY_NONE, WAY_PAUSE, WAY_UDP, exchange_give, exchange_take, exchange_unwait,
@@ -99,7 +100,7 @@ cdef void on_sweep(Timer *timer, Worker *worker) noexcept nogil:
     cdef uint32_t i, left = 0
     cdef int64_t before = worker.now - share.settings.expire
     for i in range(share.settings.count):
-        left += datagram_sweep(&share.peers[i], before) + connection_sweep(&share.peers[i], before)
+        left += sockets_sweep(&share.peers[i], before) + connection_sweep(&share.peers[i], before)
     if left:
         worker.ops.timer_start(worker, timer, worker.now + sweep_interval(share.settings))
 
@@ -120,7 +121,7 @@ cdef bint exchange_close(Forward *forward, Worker *worker) noexcept nogil:
         health_end(&share.peers[i])
         if share.peers[i].flush.queued:
             return False
-        left += datagram_sweep(&share.peers[i], worker.now + 1) + connection_sweep(&share.peers[i], worker.now + 1)
+        left += sockets_sweep(&share.peers[i], worker.now + 1) + connection_sweep(&share.peers[i], worker.now + 1)
     if left or share.waiting:
         return False
     for i in range(forward.settings.count):

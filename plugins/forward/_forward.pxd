@@ -17,5 +17,6 @@ cdef class ForwardHandler(NativeHandler):
     cdef int _set_upstreams(self, list upstreams) except -1
     cdef int _set_tls(self, options, list upstreams) except -1
     cdef int _set_options(self, options) except -1
+    cdef int _set_ports(self, options) except -1
     cdef void _set_rcodes(self, Rcodes *rcodes, given)
     cdef int _make_metrics(self) except -1

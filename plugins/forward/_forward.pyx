@@ -1,5 +1,7 @@
 """The handler: which queries it takes, and the instance behind it. The life of a question is in _exchange."""
-from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t, uintptr_t
+import resource
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from fastdns.api.query cimport NEXT, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_scratch
@@ -18,6 +20,7 @@ from fastdns.plugins.forward._exchange cimport (POLICY_RANDOM, POLICY_ROUND_ROBI
 from fastdns.plugins.forward._tcp cimport TCP_TRANSPORT
 from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_QUIC, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream
 from fastdns._wire import name_wire
+from fastdns.plugins.forward.ports import source_ports
 from fastdns.tls.client import client_context, client_files
 
 POLICIES = {"random": POLICY_RANDOM, "round_robin": POLICY_ROUND_ROBIN, "sequential": POLICY_SEQUENTIAL}
@@ -26,6 +29,9 @@ PROTOCOLS = {"dns": PROTOCOL_DNS, "tls": PROTOCOL_TLS, "https": PROTOCOL_HTTPS, 
 ALPN = {"tls": (), "https": ("h2", "http/1.1")}
 #: Seconds that a QUIC connection lasts without packets: it is closed before that, when it has been idle for `expire`.
 QUIC_IDLE = 5
+#: Queries of a UDP socket, and its age in nanoseconds, after which another one is opened.
+SOCKET_USES = 16
+SOCKET_AGE = 100_000_000
 #: Labels of metrics, by number.
 PROTOS = ("udp", "tcp", "tcp-tls", "quic")
 #: Names of the rcodes whose durations are kept apart.
@@ -119,6 +125,7 @@ cdef class ForwardHandler(NativeHandler):
     def __dealloc__(self):
         if self.forward != NULL:
             free(self.forward.settings.upstreams)
+            free(self.forward.settings.ports)
             free(self.forward.excepted)
             free(self.forward.taps)
             free(self.forward)
@@ -148,6 +155,7 @@ cdef class ForwardHandler(NativeHandler):
         self._set_upstreams(upstreams)
         self._set_tls(options, upstreams)
         self._set_options(options)
+        self._set_ports(options)
         self._make_metrics()
 
     cdef int _set_upstreams(self, list upstreams) except -1:
@@ -230,6 +238,21 @@ cdef class ForwardHandler(NativeHandler):
             wire = options.source
             memcpy(settings.source, <const uint8_t *>wire, len(wire))
             settings.source_length = <uint32_t>len(wire)
+        return 0
+
+    cdef int _set_ports(self, options) except -1:
+        cdef Settings *settings = &self.forward.settings
+        ports = source_ports(options.port_per_query)
+        settings.ports = <uint16_t *>calloc(len(ports), sizeof(uint16_t))
+        if settings.ports == NULL:
+            raise MemoryError
+        for i, port in enumerate(ports):
+            settings.ports[i] = port
+        settings.port_count = <uint32_t>len(ports)
+        settings.socket_uses = 1 if options.port_per_query else SOCKET_USES
+        settings.socket_age = min(SOCKET_AGE, options.expire, options.max_age or SOCKET_AGE)
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        settings.sockets = 0xFFFF if limit == resource.RLIM_INFINITY else limit // 4 // settings.count
         return 0
 
     cdef void _set_rcodes(self, Rcodes *rcodes, given):

@@ -16,11 +16,8 @@ from fastdns.api.tls cimport TlsContext, TlsSession, TlsStream
 
 cdef enum:
     UPSTREAMS_MAX = 64
-    SOCKETS = 16                    # connected UDP sockets of a worker to one upstream
-    SOCKET_USES = 1000              # then a socket is renewed, and with it its random port
-    SOCKET_SLOTS = 1024             # questions in flight on a socket, by the low bits of their id: above SOCKET_USES
-    SOCKET_AGE = 1000000000         # ns; likewise
-    RETIRED_MAX = 64                # sockets of a peer that only wait for late replies
+    SOCKETS_MAX = 1024              # UDP sockets of a worker to one upstream: one takes questions, the others wait for replies
+    SOCKET_SLOTS = 1024             # questions in flight on a socket, by the low bits of their id
     SEND_BATCH = 64
     RECEIVE_BATCH = 32
     RECEIVE_SIZE = 4096             # octets of a reply taken in a batch; clients that advertise more get sockets read singly
@@ -111,6 +108,11 @@ cdef struct Settings:               # of an instance
     uint32_t count
     uint8_t source[128]             # sockaddr that sockets are bound to
     uint32_t source_length          # 0: none
+    uint16_t *ports                 # that UDP sockets may have; owned by the instance
+    uint32_t port_count
+    uint32_t socket_uses            # questions of a UDP socket, after which another one is opened
+    int64_t socket_age              # ns; likewise
+    uint32_t sockets                # of all workers to one upstream, before sockets get more questions
     uint8_t force_tcp
     int64_t expire                  # ns
     int64_t max_age                 # ns; 0: none
@@ -167,11 +169,10 @@ cdef struct Peer:                   # a worker's way to an upstream
     Upstream *upstream
     Probe probe
     # ---- UDP ----
-    Socket *sockets[SOCKETS]
-    Socket *retired                 # list
-    uint32_t retired_count
-    Socket *current                 # of this batch
-    Exchange *batch[SEND_BATCH]     # queued on it
+    Socket *current                 # takes the questions; NULL: none yet
+    Socket *sockets[SOCKETS_MAX]    # all that are open
+    uint32_t socket_count
+    Exchange *batch[SEND_BATCH]     # queued on `current`
     uint32_t batched
     Flush flush
     int64_t replied                 # when the last reply came, ns
@@ -188,10 +189,12 @@ cdef struct Peer:                   # a worker's way to an upstream
 cdef struct Socket:                 # a UDP socket
     Source source
     Peer *peer
-    Socket *next                # of retired or free ones
-    int64_t opened              # ns
+    Socket *next                # of free ones
+    uint32_t place              # in peer.sockets
+    int64_t since               # ns: when it began to take questions
     int64_t used
     uint32_t uses
+    uint32_t left               # questions that it may still take
     uint32_t waiting            # exchanges in flight
     uint32_t large              # of them, those that take more than RECEIVE_SIZE octets
     uint8_t retired             # takes no more questions; closed when none is in flight

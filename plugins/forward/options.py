@@ -73,6 +73,8 @@ class Options:
         #: A packed socket address, b"" for none; see fastdns.plugins.forward.upstreams.
         self.source = b""
         self.source_address = ""
+        #: A UDP socket for each query.
+        self.port_per_query = False
         #: address:port of the servers that resolve names among the targets; empty: the system's.
         self.resolvers: list[str] = []
 
@@ -160,6 +162,11 @@ def _property(c: Controller, o: Options) -> None:
             o.source_address = c.one_arg()
             if not is_address(o.source_address):
                 raise c.err(f"invalid IP address: {o.source_address}")
+        case "source_ports":
+            mode = c.one_arg()
+            if mode != "per-query":
+                raise c.err(f"source_ports must be per-query: {mode}")
+            o.port_per_query = True
         case "resolver":
             for text in c.args(1):
                 try:

@@ -57,6 +57,7 @@ def test_defaults() -> None:
         ("next_on_nodata", {"next_on_nodata": True}),
         ("failfast_all_unhealthy_upstreams", {"failfast": True}),
         ("source_address 127.0.0.7", {"source_address": "127.0.0.7"}),
+        ("source_ports per-query", {"port_per_query": True}),
         ("resolver 192.0.2.1 [2001:db8::1]:5353", {"resolvers": ["192.0.2.1:53", "[2001:db8::1]:5353"]}),
     ],
 )
@@ -96,6 +97,8 @@ def test_properties(line: str, wanted: dict[str, object]) -> None:
         ("forward . 192.0.2.1 {\n failover NOERROR\n}", "NoError cannot be used in failover"),
         ("forward . 192.0.2.1 {\n next_on_nodata x\n}", "Wrong argument count"),
         ("forward . 192.0.2.1 {\n source_address localhost\n}", "invalid IP address: localhost"),
+        ("forward . 192.0.2.1 {\n source_ports\n}", "Wrong argument count"),
+        ("forward . 192.0.2.1 {\n source_ports all\n}", "source_ports must be per-query: all"),
         ("forward . 192.0.2.1 {\n resolver here\n}", 'resolver must be an IP address or IP:port: "here"'),
         ("forward . " + " ".join(f"192.0.2.{i}" for i in range(16)), "more than 15 TOs configured: 16"),
         ("forward . grpc://192.0.2.1", "'grpc' is not supported as a destination protocol in forward: grpc://192.0.2.1"),
