@@ -23,6 +23,7 @@ from fastdns.plugins.forward._connection cimport connection_begin, connection_fo
 from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._health cimport health_answered, health_begin, health_end, health_failed, health_init
+from fastdns.plugins.forward._letters cimport letters_judge, letters_lost, letters_match, letters_reset, letters_restore, letters_rewrite, letters_write
 from fastdns.plugins.forward._request cimport request_clear_options, request_equal, request_write
 from fastdns.plugins.forward._sockets cimport sockets_sweep
 from fastdns.plugins.forward._taps cimport taps_tell
@@ -378,11 +379,13 @@ cdef int begin(Exchange *e) noexcept nogil:
     if not share.sweep.deadline:
         share.worker.ops.timer_start(share.worker, &share.sweep, share.worker.now + sweep_interval(share.settings))
     if e.by_tcp or e.way_tcp or e.upstream.protocol != PROTOCOL_DNS:
+        letters_restore(e)
         if not e.alone and shared_wanted(peer):
             return shared_begin(e, peer, share_for)
         return connection_begin(e, peer)
     if datagram_begin(e, peer) < 0:
         return BROKEN
+    letters_write(e, peer)          # it is queued: the datagram leaves at the end of the batch
     share.spare += share.spare < SPARE_MAX
     start_waiting(e)
     return 0
@@ -425,6 +428,15 @@ cdef void on_failed(Exchange *e) noexcept nogil:
         finish(e, FAILED, NULL, 0, False)
 
 
+cdef void ask_plainly(Exchange *e) noexcept nogil:
+    """Once more, to the same upstream, as the client wrote it."""
+    reply_clear(&e.waiters.reply)
+    e.plain = 1
+    leave(e)
+    if begin(e) < 0:
+        on_failed(e)
+
+
 cdef void on_again(Exchange *e) noexcept nogil:
     leave(e)
     if begin(e) < 0:
@@ -449,6 +461,9 @@ cdef void on_timeout(Timer *timer, Worker *worker) noexcept nogil:
     cdef Exchange *e
     while share.oldest != NULL and share.oldest.deadline <= worker.now:
         e = share.oldest
+        if e.trial and letters_lost(e, upstream_peer(share, e.upstream)):
+            ask_plainly(e)
+            continue
         if e.way == WAY_CONNECTION:
             if e.upstream.service != NULL:
                 snprintf(e.error, ERROR_MAX, b"Post \"https://%s/dns-query\": context deadline exceeded", e.upstream.text)
@@ -541,6 +556,11 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
         leave(e)
         shared_end(e, packet, length)
         return True
+    if e.way == WAY_UDP:
+        if not letters_match(e, peer, packet):
+            ask_plainly(e)
+            return True
+        letters_rewrite(e, packet)
     if not cut:
         status = reply_parse(&q.reply, packet, length)
         if status == -1:
@@ -549,7 +569,9 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
         cut = status < 0                # no room for it
         rcode = q.reply.rcode
     if forward.tap_count:
+        letters_reset(e, packet)
         taps_tell(forward.taps, forward.tap_count, e, packet, length)
+        letters_rewrite(e, packet)
     peer.replied = e.share.worker.now
     peer.quiet = 0
     if atomic_load32(&e.upstream.fails):
@@ -557,6 +579,9 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
     if rcode < RCODE_CELLS:
         metric_observe(forward.settings.buckets, e.upstream.duration + rcode * forward.settings.stride, e.share.worker.id,
                        <uint64_t>(e.share.worker.now - e.asked))
+    if e.way == WAY_UDP and letters_judge(e, peer, packet, rcode):
+        ask_plainly(e)
+        return True
     if forward.prefer_udp and e.way == WAY_UDP and (cut or load16(packet + 2) & FLAG_TC):
         leave(e)
         reply_clear(&q.reply)
@@ -609,7 +634,7 @@ cdef void finish(Exchange *e, Verdict verdict, const uint8_t *packet, uint32_t l
         elif q != first and reply_parse(&q.reply, packet, length) < 0:
             query_fail(q, RCODE_SERVFAIL, b"out of memory")
         if verdict == ANSWERED and q.reply.written:
-            restore_case(e, q)
+            restore_case(e, q, packet)
             request_clear_options(q)
             q.reply.flags |= load16(packet + 2) & (FLAG_RD | FLAG_CD)
             q.reply.verbatim = 1
@@ -618,13 +643,16 @@ cdef void finish(Exchange *e, Verdict verdict, const uint8_t *packet, uint32_t l
     exchange_give(e)
 
 
-cdef void restore_case(Exchange *e, Query *q) noexcept nogil:
-    """The reply repeats the letters of the question that was sent; this one may have been asked in others."""
+cdef void restore_case(Exchange *e, Query *q, const uint8_t *packet) noexcept nogil:
+    """The reply repeats the letters of the question that was sent, or after letters_rewrite of the first client's; this one may have asked in others."""
     cdef uint32_t i
     cdef Record *record
-    if memcmp(q.name.wire, e.request + HEADER_SIZE, q.name.length) == 0:
+    cdef const uint8_t *replied = packet + HEADER_SIZE
+    cdef const uint8_t *sent = e.request + HEADER_SIZE
+    if not e.mixed and memcmp(q.name.wire, sent, q.name.length) == 0:
         return
     for i in range(q.reply.count):
         record = &q.reply.records[i]
-        if record.owner_length == q.name.length and memcmp(record.owner, e.request + HEADER_SIZE, q.name.length) == 0:
+        if (record.owner_length == q.name.length
+                and (memcmp(record.owner, sent, q.name.length) == 0 or e.mixed and memcmp(record.owner, replied, q.name.length) == 0)):
             record.owner = q.name.wire

@@ -61,6 +61,7 @@ cdef int request_write(Exchange *e, Query *q) noexcept nogil:
             return -1
         e.request = e.large
     e.question_length = <uint16_t>(q.name.length + 4)
+    e.signed = plain and q.message.counts[3] > (1 if q.message.edns.present else 0)      # TSIG or SIG(0), or no telling
     if plain:
         memcpy(e.request, q.packet, q.packet_length)
         e.size = q.packet_length

@@ -55,6 +55,11 @@ cdef enum Way:                      # how a question travels
     WAY_SHARED                       # over the connection of another worker
     WAY_PAUSE                       # before the next attempt
 
+cdef enum Letters:                  # of a question, in the replies of an upstream
+    LETTERS_UNKNOWN
+    LETTERS_KEPT                    # and names are found in any case
+    LETTERS_CHANGED                 # or names are found in one case alone
+
 cdef enum Outcome:
     BEGUN = 0                       # under way
     BROKEN = -1                     # failed at once; the exchange's error says why
@@ -96,6 +101,10 @@ cdef struct Upstream:
     uint32_t host                   # the worker, counted from 1, that has a connection for all; 0: none
     int64_t dial                    # moving average of the time to connect, ns
     int64_t alive                   # when a probe was answered last, ns
+    # What workers learn of it stands on nothing else that they write: no order is needed among these.
+    uint32_t letters                # Letters
+    uint32_t letters_trials         # that went well
+    int64_t letters_changed         # when that was seen, ns
     # ---- metric cells ----
     uint32_t duration               # RCODE_CELLS histograms in a row
     uint32_t failures
@@ -118,6 +127,7 @@ cdef struct Settings:               # of an instance
     int64_t max_age                 # ns; 0: none
     uint32_t max_idle               # connections; 0: no limit
     int64_t read_timeout            # ns
+    uint8_t mixed_case              # questions are sent in it where an upstream keeps letters
     uint8_t get                     # DNS over HTTPS by GET
     uint32_t max_fails              # 0: never down
     int64_t interval                # of probes, ns
@@ -176,6 +186,7 @@ cdef struct Peer:                   # a worker's way to an upstream
     uint32_t batched
     Flush flush
     int64_t replied                 # when the last reply came, ns
+    uint32_t replies                # until a trial of letters
     int64_t quiet                   # when the first question since then was sent; 0: none was
     # ---- connections ----
     Connection *connections         # list, oldest first
@@ -310,6 +321,7 @@ cdef struct Exchange:
     uint32_t size                   # of the request
     uint16_t question_length
     uint32_t limit                  # octets of a reply over UDP
+    uint8_t signed                  # not to be changed
     uint8_t by_tcp                  # the client's transport counts as TCP
     uint8_t *request                # octets or large
     uint8_t *large                  # malloc'ed
@@ -332,6 +344,11 @@ cdef struct Exchange:
     uint32_t abandoned                   # counts the requests to other workers that it has abandoned
     uint16_t id
     uint8_t repeats                 # of this attempt's datagram
+    # ---- its letters; see _letters.pxd ----
+    uint8_t plain                   # they stay
+    uint8_t mixed                   # the request has others than the client's
+    uint8_t exact                   # the reply must have the request's
+    uint8_t trial                   # Trial
     Socket *socket
     Connection *connection
     HttpStream *stream              # over HTTP/2

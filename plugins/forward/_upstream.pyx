@@ -66,6 +66,7 @@ cdef Exchange *exchange_take(Share *share) noexcept nogil:
     stock.free = e.next_free
     e.share = share
     e.waiters = NULL
+    e.signed = 0
     e.shared = NULL
     e.probe = 0
     e.finishing = 0
@@ -84,6 +85,10 @@ cdef Exchange *exchange_take(Share *share) noexcept nogil:
     e.opened = 0
     e.queued = 0
     e.repeats = 0
+    e.plain = 0
+    e.mixed = 0
+    e.exact = 0
+    e.trial = 0
     e.socket = NULL
     e.connection = NULL
     e.stream = NULL

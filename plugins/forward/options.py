@@ -73,6 +73,8 @@ class Options:
         #: A packed socket address, b"" for none; see fastdns.plugins.forward.upstreams.
         self.source = b""
         self.source_address = ""
+        #: Of the letters in questions over UDP, to upstreams that keep them.
+        self.mixed_case = True
         #: A UDP socket for each query.
         self.port_per_query = False
         #: address:port of the servers that resolve names among the targets; empty: the system's.
@@ -162,6 +164,11 @@ def _property(c: Controller, o: Options) -> None:
             o.source_address = c.one_arg()
             if not is_address(o.source_address):
                 raise c.err(f"invalid IP address: {o.source_address}")
+        case "mixed_case":
+            mode = c.one_arg()
+            if mode != "off":
+                raise c.err(f"mixed_case must be off: {mode}")
+            o.mixed_case = False
         case "source_ports":
             mode = c.one_arg()
             if mode != "per-query":
