@@ -20,6 +20,7 @@ from fastdns.api.random cimport random_below
 from fastdns.api.quic cimport quic_forget_ticket
 from fastdns.api.tls cimport session_forget
 from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
+from fastdns.plugins.forward._cookies cimport COOKIE_ACCEPT, COOKIE_IGNORE, COOKIE_PLAIN, COOKIE_TCP, CookieVerdict, cookies_judge, cookies_strip, cookies_write
 from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._health cimport health_answered, health_begin, health_end, health_failed, health_init
@@ -380,11 +381,13 @@ cdef int begin(Exchange *e) noexcept nogil:
         share.worker.ops.timer_start(share.worker, &share.sweep, share.worker.now + sweep_interval(share.settings))
     if e.by_tcp or e.way_tcp or e.upstream.protocol != PROTOCOL_DNS:
         letters_restore(e)
+        cookies_strip(e)
         if not e.alone and shared_wanted(peer):
             return shared_begin(e, peer, share_for)
         return connection_begin(e, peer)
     if datagram_begin(e, peer) < 0:
         return BROKEN
+    cookies_write(e, peer)
     letters_write(e, peer)          # it is queued: the datagram leaves at the end of the batch
     share.spare += share.spare < SPARE_MAX
     start_waiting(e)
@@ -432,6 +435,17 @@ cdef void ask_plainly(Exchange *e) noexcept nogil:
     """Once more, to the same upstream, as the client wrote it."""
     reply_clear(&e.waiters.reply)
     e.plain = 1
+    leave(e)
+    if begin(e) < 0:
+        on_failed(e)
+
+
+cdef void ask_for_cookie(Exchange *e, CookieVerdict cookie) noexcept nogil:
+    """Once more, to the same upstream, in the way that its cookies want."""
+    reply_clear(&e.waiters.reply)
+    e.trial = 0
+    e.plain = e.plain or cookie == COOKIE_PLAIN
+    e.way_tcp = cookie == COOKIE_TCP
     leave(e)
     if begin(e) < 0:
         on_failed(e)
@@ -546,6 +560,7 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
     cdef uint32_t rcode = flags_rcode(load16(packet + 2))
     cdef Peer *peer = upstream_peer(e.share, e.upstream)
     cdef Verdict verdict = ANSWERED
+    cdef CookieVerdict cookie = COOKIE_ACCEPT
     cdef int status
     if e.probe:
         health_answered(peer)
@@ -568,6 +583,11 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
             return False
         cut = status < 0                # no room for it
         rcode = q.reply.rcode
+    if e.way == WAY_UDP:
+        cookie = cookies_judge(e, peer, rcode, cut)
+        if cookie == COOKIE_IGNORE:
+            reply_clear(&q.reply)
+            return False
     if forward.tap_count:
         letters_reset(e, packet)
         taps_tell(forward.taps, forward.tap_count, e, packet, length)
@@ -579,6 +599,9 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
     if rcode < RCODE_CELLS:
         metric_observe(forward.settings.buckets, e.upstream.duration + rcode * forward.settings.stride, e.share.worker.id,
                        <uint64_t>(e.share.worker.now - e.asked))
+    if cookie != COOKIE_ACCEPT:
+        ask_for_cookie(e, cookie)
+        return True
     if e.way == WAY_UDP and letters_judge(e, peer, packet, rcode):
         ask_plainly(e)
         return True
@@ -635,6 +658,8 @@ cdef void finish(Exchange *e, Verdict verdict, const uint8_t *packet, uint32_t l
             query_fail(q, RCODE_SERVFAIL, b"out of memory")
         if verdict == ANSWERED and q.reply.written:
             restore_case(e, q, packet)
+            if e.opt_added:
+                q.reply.edns.present = 0        # nor has the client's message one
             request_clear_options(q)
             q.reply.flags |= load16(packet + 2) & (FLAG_RD | FLAG_CD)
             q.reply.verbatim = 1

@@ -223,6 +223,7 @@ cdef class ForwardHandler(NativeHandler):
         self._set_rcodes(&forward.failover, options.failover)
         self._set_rcodes(&forward.next, options.next)
         settings.force_tcp = options.force_tcp
+        settings.cookies = options.cookies
         settings.mixed_case = options.mixed_case
         settings.get = options.doh_method == "GET"
         settings.expire = options.expire

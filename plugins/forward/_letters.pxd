@@ -2,7 +2,8 @@
 
 Only upstreams get it that keep the letters in replies and find names in any case. Both are seen with queries of clients: after LEARN_AFTER replies some of them
 are sent in mixed case. The reply to such a trial is used if it has the letters and answers; otherwise the query is sent again as the client wrote it, and
-that reply counts. TRIALS good ones, and the upstream gets all queries in mixed case, until a reply has other letters.
+that reply counts; where names without answers are the rule, trials become rare. TRIALS good ones, and the upstream gets all queries in mixed case, until a
+reply has other letters.
 """
 from libc.stdint cimport uint8_t, uint32_t
 from fastdns.plugins.forward._upstream cimport Exchange, Peer

@@ -10,6 +10,7 @@ cdef enum:
     LEARN_AFTER = 1000              # replies to a worker
     LEARN_EVERY = 16                # replies from one trial to the next
     TRIALS = 16                     # that went well
+    UNANSWERED_MAX = 6              # trials without answers, each of which doubles the replies to the next one
 
 cdef int64_t FORGET = 600 * <int64_t>1000000000     # ns, after which an upstream that changes letters may be another one
 
@@ -96,7 +97,11 @@ cdef bint letters_judge(Exchange *e, Peer *peer, const uint8_t *packet, uint32_t
         return False
     if trial == TRIAL_MIXED and not answers:
         e.trial = TRIAL_PLAIN
+        peer.replies -= min(peer.replies, <uint32_t>LEARN_EVERY << peer.unanswered)
+        peer.unanswered += peer.unanswered < UNANSWERED_MAX
         return True
+    if trial == TRIAL_MIXED:
+        peer.unanswered = 0
     if trial == TRIAL_PLAIN and answers:
         note_changed(peer)              # the same name in other letters is another one to it
     if trial == TRIAL_MIXED and atomic_add32(&peer.upstream.letters_trials, 1) >= TRIALS and learned(peer) == LETTERS_UNKNOWN:

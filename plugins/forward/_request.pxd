@@ -5,7 +5,8 @@ from fastdns.plugins.forward._upstream cimport Exchange
 # Writes the request into the exchange, id 0: the client's octets as they are, or, where handlers above changed name, type, class or EDNS,
 # or options are not to be forwarded, a message made anew. Its OPT says at most EDNS_SIZE octets. -1 when there is no memory.
 cdef int request_write(Exchange *e, Query *q) noexcept nogil
-# Whether two requests may share one question upstream: all octets equal but the id and the case of the name.
+# Whether a request that was just written may share the question of another one, which is under way: all octets equal but the id, the case of the name
+# and the cookie.
 cdef bint request_equal(const Exchange *a, const Exchange *b) noexcept nogil
 # Drops from the OPT of the reply, which reply_parse has filled, what the upstream says to this server alone: kept are extended errors and the options
 # that the query had, unless they are hop by hop.

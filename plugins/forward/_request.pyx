@@ -7,7 +7,7 @@ from fastdns.api.names cimport NAME_MAX, wire_name_equal
 from fastdns.api.wire cimport (EDNS_DO, EDNS_SIZE, HEADER_SIZE, MESSAGE_MAX, OPTION_ERROR, OPTION_SUBNET, TYPE_OPT, TYPE_TSIG, Edns, Section, WireRecord,
                                load16, option_is_hop_by_hop, store16, store32, wire_begin_records, wire_expand_name, wire_expand_rdata,
                                wire_next_record, wire_option)
-from fastdns.plugins.forward._upstream cimport Exchange, REQUEST_INLINE
+from fastdns.plugins.forward._upstream cimport COOKIE_ROOM, Exchange, REQUEST_INLINE
 
 
 cdef bint same_edns(const Query *q) noexcept nogil:
@@ -55,8 +55,8 @@ cdef int request_write(Exchange *e, Query *q) noexcept nogil:
     else:
         room = HEADER_SIZE + NAME_MAX + 4 + 11 + q.edns.options_length
     e.request = e.octets
-    if room > REQUEST_INLINE:
-        e.large = <uint8_t *>malloc(room)
+    if room + COOKIE_ROOM > REQUEST_INLINE:
+        e.large = <uint8_t *>malloc(room + COOKIE_ROOM)
         if e.large == NULL:
             return -1
         e.request = e.large
@@ -67,11 +67,21 @@ cdef int request_write(Exchange *e, Query *q) noexcept nogil:
         e.size = q.packet_length
         store16(e.request, 0)
         store16(e.request + 2, q.flags & 0x7FFF)
+        if q.edns.present:
+            find_opt(e, q)
         if size != NULL:
             store16(e.request + (size - q.packet), EDNS_SIZE)
     else:
         write_anew(e, q, others, room)
     return 0
+
+
+cdef void find_opt(Exchange *e, Query *q) noexcept nogil:
+    cdef const uint8_t *options = q.message.edns.options
+    cdef const uint8_t *end = q.packet + q.packet_length
+    e.opt_fixed = not (q.packet + HEADER_SIZE < options <= end) or options + q.message.edns.options_length != end
+    if not e.opt_fixed:
+        e.opt = <uint16_t>(options - 2 - q.packet)
 
 
 cdef void write_anew(Exchange *e, Query *q, bint others, uint32_t room) noexcept nogil:
@@ -97,6 +107,7 @@ cdef void write_anew(Exchange *e, Query *q, bint others, uint32_t room) noexcept
         store32(out + used + 5, (<uint32_t>q.edns.extended_rcode << 24) | (<uint32_t>q.edns.version << 16) | q.edns.flags)
         length = copy_options(&q.edns, out + used + 11)
         store16(out + used + 9, length)
+        e.opt = <uint16_t>(used + 9)
         used += 11 + length
         counts[2] += 1
     store16(out + 6, counts[0])
@@ -171,7 +182,12 @@ cdef void request_clear_options(Query *q) noexcept nogil:
 
 cdef bint request_equal(const Exchange *a, const Exchange *b) noexcept nogil:
     cdef uint32_t question = HEADER_SIZE + a.question_length - 4
-    return (a.size == b.size and a.question_length == b.question_length and a.by_tcp == b.by_tcp and a.limit == b.limit
-            and memcmp(a.request + 2, b.request + 2, HEADER_SIZE - 2) == 0
+    cdef uint32_t size = b.bare_size if b.cookie else b.size
+    cdef uint32_t first = b.opt if b.cookie and not b.opt_added else size       # octets until the cookie's traces begin
+    return (a.size == size and a.question_length == b.question_length and a.by_tcp == b.by_tcp and a.limit == b.limit
+            and memcmp(a.request + 2, b.request + 2, HEADER_SIZE - 4) == 0
+            and load16(a.request + 10) == load16(b.request + 10) - b.opt_added
             and wire_name_equal(a.request + HEADER_SIZE, b.request + HEADER_SIZE, a.question_length - 4)
-            and memcmp(a.request + question, b.request + question, a.size - question) == 0)
+            and memcmp(a.request + question, b.request + question, first - question) == 0
+            and (first == size or load16(a.request + first) == load16(b.request + first) - b.cookie
+                 and memcmp(a.request + first + 2, b.request + first + 2, size - first - 2) == 0))

@@ -8,6 +8,7 @@ from fastdns.api.wire cimport store16
 from fastdns.api.random cimport random_below
 from fastdns.api.network cimport (AF_INET6, EPOLLIN, IPPROTO_IP, IPPROTO_IPV6, MSG_DONTWAIT, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, bind, close, connect,
                                   recv, sockaddr, sockaddr_in, sockaddr_in6, socket, socklen_t)
+from fastdns.plugins.forward._cookies cimport cookies_check_address
 from fastdns.plugins.forward._system cimport IPV6_RECVERR, IP_RECVERR, error_number_set, socket_option
 from fastdns.plugins.forward._upstream cimport SEND_BATCH, SOCKETS_MAX, Peer, Settings, Socket, Stock, Upstream, stock_of, stocks
 
@@ -146,6 +147,8 @@ cdef Socket *sockets_renew(Peer *peer, socket_ready_func ready, bint *fresh) noe
         s = standing(peer)
         if s == NULL:
             return NULL
+    elif peer.share.settings.cookies:
+        cookies_check_address(peer, s.source.fd)
     peer.current = s
     s.retired = 0
     if former != NULL and former != s:

@@ -22,6 +22,10 @@ cdef enum:
     RECEIVE_BATCH = 32
     RECEIVE_SIZE = 4096             # octets of a reply taken in a batch; clients that advertise more get sockets read singly
     REQUEST_INLINE = 512
+    CLIENT_COOKIE = 8               # octets
+    SERVER_COOKIE_LEAST = 8
+    SERVER_COOKIE_MAX = 32
+    COOKIE_ROOM = 11 + 4 + 40       # octets behind a request, for OPT, the option's head and both cookies
     CONNECTION_SLOTS = 256
     CONNECTION_DEPTH = 128          # questions in flight on one connection
     CONNECTIONS = 4                 # of a worker to an upstream, before questions share them
@@ -59,6 +63,11 @@ cdef enum Letters:                  # of a question, in the replies of an upstre
     LETTERS_UNKNOWN
     LETTERS_KEPT                    # and names are found in any case
     LETTERS_CHANGED                 # or names are found in one case alone
+
+cdef enum Cookies:                  # of an upstream
+    COOKIES_UNKNOWN
+    COOKIES_KNOWN                   # it has sent a server cookie
+    COOKIES_REFUSED                 # it cannot stand the option
 
 cdef enum Outcome:
     BEGUN = 0                       # under way
@@ -127,6 +136,7 @@ cdef struct Settings:               # of an instance
     int64_t max_age                 # ns; 0: none
     uint32_t max_idle               # connections; 0: no limit
     int64_t read_timeout            # ns
+    uint8_t cookies                 # go with questions over UDP
     uint8_t mixed_case              # questions are sent in it where an upstream keeps letters
     uint8_t get                     # DNS over HTTPS by GET
     uint32_t max_fails              # 0: never down
@@ -187,7 +197,16 @@ cdef struct Peer:                   # a worker's way to an upstream
     Flush flush
     int64_t replied                 # when the last reply came, ns
     uint32_t replies                # until a trial of letters
+    uint32_t unanswered             # such trials whose replies had no answers, one after another
     int64_t quiet                   # when the first question since then was sent; 0: none was
+    # ---- cookies; see _cookies.pxd ----
+    uint8_t cookies                 # Cookies
+    uint8_t client_cookie[CLIENT_COOKIE]
+    uint8_t server_cookie[SERVER_COOKIE_MAX]
+    uint8_t server_cookie_size      # 0: there is none yet
+    uint8_t own_address[28]         # sockaddr that the cookies are for, port 0
+    uint32_t cookies_missing        # replies, one after another
+    int64_t cookies_refused         # when, ns
     # ---- connections ----
     Connection *connections         # list, oldest first
     Connection *last
@@ -349,6 +368,14 @@ cdef struct Exchange:
     uint8_t mixed                   # the request has others than the client's
     uint8_t exact                   # the reply must have the request's
     uint8_t trial                   # Trial
+    # ---- its cookie; see _cookies.pxd ----
+    uint16_t cookie                 # octets of the option in the request; 0: there is none
+    uint16_t opt                    # where the request has the length of its OPT's rdata; 0: there is no OPT
+    uint8_t opt_added               # OPT was added for the cookie
+    uint8_t opt_fixed               # it is not at the end
+    uint8_t bad_cookies             # replies BADCOOKIE
+    uint32_t bare_size              # of the request without
+    uint8_t client_cookie[CLIENT_COOKIE]
     Socket *socket
     Connection *connection
     HttpStream *stream              # over HTTP/2

@@ -67,6 +67,11 @@ cdef Exchange *exchange_take(Share *share) noexcept nogil:
     e.share = share
     e.waiters = NULL
     e.signed = 0
+    e.cookie = 0
+    e.opt = 0
+    e.opt_added = 0
+    e.opt_fixed = 0
+    e.bad_cookies = 0
     e.shared = NULL
     e.probe = 0
     e.finishing = 0

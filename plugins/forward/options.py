@@ -73,6 +73,8 @@ class Options:
         #: A packed socket address, b"" for none; see fastdns.plugins.forward.upstreams.
         self.source = b""
         self.source_address = ""
+        #: Toward upstreams, RFC 7873.
+        self.cookies = False
         #: Of the letters in questions over UDP, to upstreams that keep them.
         self.mixed_case = True
         #: A UDP socket for each query.
@@ -164,6 +166,9 @@ def _property(c: Controller, o: Options) -> None:
             o.source_address = c.one_arg()
             if not is_address(o.source_address):
                 raise c.err(f"invalid IP address: {o.source_address}")
+        case "cookies":
+            c.no_args()
+            o.cookies = True
         case "mixed_case":
             mode = c.one_arg()
             if mode != "off":

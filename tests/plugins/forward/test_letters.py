@@ -90,6 +90,19 @@ def test_mixed_case_is_for_upstreams_that_keep_it(serve: Serve, kind: Callable[[
             assert abs(upper / letters - 0.5) < 0.05
 
 
+def test_trials_without_answers_become_rare(serve: Serve) -> None:
+    seen: set[bytes] = set()
+
+    def answer(octets: bytes, send: Send, client: object) -> None:
+        seen.add(octets)
+        send(changed(octets, 2, octets[2] | 0x80))
+
+    with raw_upstream(answer) as up:
+        server = serve(corefile(PATIENT, up), "-workers", "1")
+        ask(server, 0, 4000)
+    assert 4002 <= len(seen) <= 4000 + 16, "7 in the hundred that are under way at first, then after 32, 64 and so on"
+
+
 def test_clients_get_their_letters(serve: Serve) -> None:
     """Also in names that are compressed with the question, and where the upstream writes it out."""
     seen: list[bytes] = []

@@ -24,12 +24,12 @@ Send = Callable[[bytes], None]
 
 @contextmanager
 def counting_upstream() -> Iterator[tuple[str, dict[bytes, int]]]:
-    """Answers NOERROR without records. Gives its address and the source port of each query; one that is repeated counts once."""
+    """Answers with an address. Gives its address and the source port of each query; one that is repeated counts once."""
     seen: dict[bytes, int] = {}
 
     def answer(octets: bytes, send: Send, client: tuple[str, int]) -> None:
         seen[octets] = client[1]
-        send(octets[:2] + bytes([octets[2] | 0x80]) + octets[3:])
+        send(octets[:2] + b"\x81\x80\0\1\0\1\0\0\0\0" + octets[12:] + b"\xc0\x0c\0\1\0\1\0\0\0\5\0\4\xc0\0\2\1")
 
     with raw_upstream(answer) as up:
         yield up, seen
