@@ -62,6 +62,7 @@ cdef Query *take_free(Worker *worker) noexcept nogil:
     q.wildcard = 0
     q.options_made = 0
     q.packet_owned = 0
+    q.cookie = 0
     q.position = 0
     q.deepest = 0
     q.writer = 0xFFFF

@@ -8,8 +8,8 @@ from fastdns._wire cimport copy_octets, octets_equal
 from fastdns._wire cimport HEADER_SIZE, MESSAGE_MAX
 # The bits of the header, and the table of RR types.
 from fastdns.protocol.header cimport (FLAGS_OPCODE, FLAGS_OPCODE_SHIFT, FLAGS_RCODE, FLAG_AA, FLAG_AD, FLAG_CD, FLAG_QR, FLAG_RA, FLAG_RD, FLAG_TC,
-                                      FLAG_Z, OPCODE_NOTIFY, OPCODE_QUERY, OPCODE_UPDATE, RCODE_BADVERS, RCODE_FORMERR, RCODE_NOERROR, RCODE_NOTAUTH,
-                                      RCODE_NOTIMP, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, RCODE_YXDOMAIN, flags_opcode, flags_rcode)
+                                      FLAG_Z, OPCODE_NOTIFY, OPCODE_QUERY, OPCODE_UPDATE, RCODE_BADCOOKIE, RCODE_BADVERS, RCODE_FORMERR, RCODE_NOERROR,
+                                      RCODE_NOTAUTH, RCODE_NOTIMP, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, RCODE_YXDOMAIN, flags_opcode, flags_rcode)
 from fastdns.protocol.rrtypes cimport (BLOCKS_MAX, BLOCK_COMPRESSIBLE, BLOCK_DECOMPRESSIBLE, BLOCK_END, BLOCK_NAME, BLOCK_REMAINDER, BLOCK_STRING,
                                        CLASS_ANY, CLASS_CH, CLASS_CS, CLASS_HS, CLASS_IN, CLASS_NONE, FIELDS_MAX, FIELD_A, FIELD_AAAA,
                                        FIELD_ALGORITHM, FIELD_ALGORITHM_ANY_CASE, FIELD_BASE64, FIELD_BITMAP, FIELD_CERTIFICATE, FIELD_DISCOVERY,

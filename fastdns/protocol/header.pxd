@@ -29,6 +29,7 @@ cdef enum:
     RCODE_YXDOMAIN = 6
     RCODE_NOTAUTH = 9
     RCODE_BADVERS = 16
+    RCODE_BADCOOKIE = 23
 
 cdef inline uint16_t flags_opcode(uint16_t flags) noexcept nogil:
     return (flags & FLAGS_OPCODE) >> FLAGS_OPCODE_SHIFT

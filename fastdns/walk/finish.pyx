@@ -8,7 +8,7 @@ from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FL
                             wire_name_length)
 from fastdns.message.reply cimport (LargeReplyBuffer, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, reply_alloc, reply_append, reply_begin, reply_end,
                                     reply_own, reply_parse)
-from fastdns.walk.query cimport Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
+from fastdns.walk.query cimport COOKIE_IN_REPLY, COOKIE_OPTION, Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
 from fastdns.protocol.header cimport FLAGS_OPCODE, OPCODE_QUERY, flags_opcode, flags_rcode
 from fastdns.protocol.rrtypes cimport rrtype_compressible
 
@@ -94,6 +94,11 @@ cdef int finish_fit(Query *q) noexcept nogil:
         if HEADER_SIZE + q.first_name.length + 4 + 11 + reply.edns.options_length > MESSAGE_MAX:
             reply.edns.options_length = 0
         opt = OPT_SIZE + reply.edns.options_length
+        if q.cookie & COOKIE_IN_REPLY:
+            if length + opt + COOKIE_OPTION > size and not signed:
+                fit_with_cookie(q, size, opt)
+                return 0
+            opt += add_cookie(q)
     elif reply.rcode > 15:
         return -1
     length += opt
@@ -111,6 +116,38 @@ cdef int finish_fit(Query *q) noexcept nogil:
     reply.compress = 1
     write_compressed(q, size, opt)
     return 0
+
+
+# ---- cookies (RFC 7873) ----
+
+cdef uint32_t add_cookie(Query *q) noexcept nogil:
+    """Adds the option to those of the reply, which is not encoded yet. Returns its octets; 0: no memory."""
+    cdef Edns *edns = &q.reply.edns
+    cdef uint8_t *options = reply_alloc(&q.reply, <uint32_t>edns.options_length + COOKIE_OPTION)
+    if options == NULL:
+        return 0
+    if edns.options_length:
+        memcpy(options, edns.options, edns.options_length)
+    memcpy(options + edns.options_length, q.cookie_option, COOKIE_OPTION)
+    edns.options = options
+    edns.options_length += COOKIE_OPTION
+    return COOKIE_OPTION
+
+
+cdef void fit_with_cookie(Query *q, uint32_t size, uint32_t opt) noexcept nogil:
+    """Fits the reply without the option, and adds it to the encoded message, whose OPT is last, where there is room: no record goes for a cookie."""
+    cdef Reply *reply = &q.reply
+    cdef uint8_t *end
+    if reply.overflow:
+        reply.flags |= FLAG_TC
+    reply.compress = 1
+    write_compressed(q, size, opt)
+    if reply.message_size + COOKIE_OPTION > size:
+        return
+    end = q.worker.message + reply.message_size
+    store16(end - reply.edns.options_length - 2, reply.edns.options_length + COOKIE_OPTION)
+    memcpy(end, q.cookie_option, COOKIE_OPTION)
+    reply.message_size += COOKIE_OPTION
 
 
 cdef bint sign(Query *q, uint32_t opt) noexcept nogil:

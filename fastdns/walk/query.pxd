@@ -52,6 +52,13 @@ cdef enum Phase:
     PHASE_UP
     PHASE_DONE
 
+cdef enum QueryCookie:          # Query.cookie (RFC 7873)
+    COOKIE_IN_REPLY = 1         # the reply has cookie_option, where it fits
+    COOKIE_VALID = 2            # the query has a server cookie of this server: it comes from its source address
+
+cdef enum:
+    COOKIE_OPTION = 28          # octets of the option with a cookie of each side: code, length, 8 and 16 (RFC 9018 4)
+
 cdef enum ChildState:           # Query.in_child
     CHILD_NONE
     CHILD_MADE                  # by query_child; it starts when the hook has returned PARKED
@@ -237,6 +244,7 @@ cdef struct Query:
     const uint8_t *packet       # the whole request, borrowed until the batch ends; a parked query owns a copy
     uint32_t packet_length
     uint8_t packet_owned        # malloc'ed: packet is too large for the slot (pool of the worker)
+    uint8_t cookie              # of QueryCookie; set by the plugin cookies
     Message message             # header and question as received; message.edns.options borrow from packet
     Address client              # behind a proxy that sends PROXY headers: of the header
     Address local
@@ -285,6 +293,7 @@ cdef struct Query:
     Name second_name            # what rewrite made of it: q.name may point here
     uint8_t scratch[SCRATCH_MAX]
     uint8_t packet_copy[1024]
+    const uint8_t *cookie_option    # COOKIE_OPTION octets, with COOKIE_IN_REPLY; in the query's scratch
 
 cdef inline void worker_flush(Worker *worker, Flush *flush) noexcept nogil:
     """Has flush.run called once when this batch is through (collected sends of an upstream, for example)."""
