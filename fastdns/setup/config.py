@@ -9,6 +9,7 @@ from fastdns.corefile.zone import ZoneAddress
 
 if TYPE_CHECKING:
     from fastdns._mux import NativeHandler
+    from fastdns.walk.metadata import LabelHandle
 
 __all__ = ["Config", "Hooks", "ProxySettings"]
 
@@ -89,6 +90,11 @@ class Config:
     def add_filter(self, handler: Any) -> None:
         """A condition for the block to be used at all."""
         self.filters.append(handler)
+
+    def client_label(self, name: str) -> LabelHandle | None:
+        """Where ``client-namespace``, ``client-pod-name`` or ``client-label/KEY`` of the pod that asks is read; None if no plugin of the block knows it."""
+        published = (publish(name) for publish in (getattr(other, "client_label", None) for other in self.handlers) if publish is not None)
+        return next((label for label in published if label is not None), None)
 
     def handler(self, name: str) -> NativeHandler | None:
         """The block's handler of a directive, or None."""

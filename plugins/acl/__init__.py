@@ -33,8 +33,7 @@ def setup(controller: Controller) -> None:
 def _connect(handler: AclHandler, names: list[str], config: Config, place: Token) -> None:
     """Has a plugin of the block say which pod a client is."""
     for name in names:
-        published = (publish(name) for publish in (getattr(other, "client_label", None) for other in config.handlers) if publish is not None)
-        label = next((label for label in published if label is not None), None)
+        label = config.client_label(name)
         if label is None:
             raise _error(place, "namespace and label need a plugin in the server block that knows which pod asks: kubernetes with 'pods verified'")
         handler.use(name, label)

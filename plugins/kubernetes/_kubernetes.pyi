@@ -16,7 +16,8 @@ class Kubernetes(ViewHandler):
         """Publishes metadata ``kubernetes/NAME``."""
 
     def client_label(self, name: str) -> LabelHandle | None:
-        """``client-namespace`` or ``client-label/KEY`` of the pod that asks, where it is certain, for policy; None where pods are not verified."""
+        """``client-namespace``, ``client-pod-name`` or ``client-label/KEY`` of the pod that asks, where it is certain, for policy; None where
+        pods are not verified."""
 
     def cluster_view(self) -> ClusterView:
         """What plugins in Python may look up in the store."""

@@ -9,7 +9,7 @@ from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_pod
 from fastdns.plugins.kubernetes._handler cimport ViewHandler
 from fastdns.plugins.kubernetes.answer.name cimport (FORM_APEX, FORM_NAMESPACE, FORM_NONE, FORM_POD, FORM_SERVICE, GRAMMAR_IMPORTED, GRAMMAR_ZONAL,
                                                      Wanted, name_parse)
-from fastdns.plugins.kubernetes.store.records cimport PodLabel, PodRecord, pod_label_next
+from fastdns.plugins.kubernetes.store.records cimport PodLabel, PodRecord, pod_address_length, pod_label_next
 from fastdns.plugins.kubernetes.answer.view cimport PODS_VERIFIED, View, ZONE_IMPORTED
 
 cdef enum Part:
@@ -26,6 +26,9 @@ cdef enum Part:
     PART_CLIENT_POD
 
 CLIENT_LABEL = "client-label/"
+
+cdef enum:
+    POD_NAME = 0xFFFFFFFF       # for `read_label`, in place of a key's length
 
 PARTS = {
     "namespace": PART_NAMESPACE, "service": PART_SERVICE, "endpoint": PART_ENDPOINT, "port-name": PART_PORT, "protocol": PART_PROTOCOL, "kind": PART_KIND,
@@ -84,7 +87,7 @@ cdef bint write_client(const MetadataLabel *label, Query *q, Text *out) noexcept
     if pod == NULL:
         return False
     if label.key == PART_CLIENT_POD:
-        return put(out, pod.data + (4 if pod.family == 4 else 16), pod.name_length)
+        return put(out, pod.data + pod_address_length(pod), pod.name_length)
     return put(out, pod.namespace.label + 1, pod.namespace.label[0])
 
 
@@ -104,8 +107,12 @@ cdef bint write_client_label(const MetadataLabel *label, Query *q, Text *out) no
 
 
 cdef bint read_label(const MetadataLabel *label, const PodRecord *pod, PodLabel *found) noexcept nogil:
-    """label.argument is the key, of label.key octets; that of no octets is the namespace."""
+    """label.argument is the key, of label.key octets; that of no octets is the namespace, that of POD_NAME the pod's name."""
     cdef uint32_t place = 0
+    if label.key == POD_NAME:
+        found.value = pod.data + pod_address_length(pod)
+        found.value_length = <uint8_t>pod.name_length
+        return True
     if label.key == 0:
         found.value = pod.namespace.label + 1
         found.value_length = pod.namespace.label[0]
@@ -149,12 +156,14 @@ cdef LabelHandle keyed(ViewHandler handler, str key):
 
 
 def certain(ViewHandler handler not None, str name not None):
-    """``client-namespace`` and ``client-label/KEY`` for those who decide by them what a client may do; None where pods are not verified."""
+    """See kubernetes/_labels.pyi."""
     cdef LabelHandle handle
     kind, _, key = name.partition("/")
-    if handler.view.pods != PODS_VERIFIED or kind != ("client-label" if key else "client-namespace"):
+    if handler.view.pods != PODS_VERIFIED or kind not in (("client-label",) if key else ("client-namespace", "client-pod-name")):
         return None
     handle = keyed(handler, key)
+    if kind == "client-pod-name":
+        handle.label.key = POD_NAME
     handle.label.value = write_certain
     return handle
 

@@ -82,6 +82,7 @@ class Grammar:
             "loadbalance": lambda: "",
             "loop": lambda: "",
             "shed": lambda: "",
+            "rrl": lambda: "",
             "debug": lambda: "",
             "acl": lambda: self.acl()[0],
             "cache": self.cache,
