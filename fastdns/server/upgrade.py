@@ -1,4 +1,5 @@
-"""SIGUSR2: starts the program again as a child process, with this process's sockets, and its Corefile and secrets of TLS and QUIC on standard input.
+"""SIGUSR2: starts the program again as a child process, with this process's sockets, and its Corefile and secrets (of TLS, QUIC and plugins) on standard
+input.
 
 The child writes to a pipe once it serves. Until then, and if it fails, the parent continues to serve. Afterwards the parent serves the QUIC connections
 that it has, whose datagrams the child passes on, until they have ended, for QUIC_SECONDS at most.
@@ -11,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from fastdns.server.source import Source
+from fastdns.setup import inheritance
 
 if TYPE_CHECKING:
     from threading import Event
@@ -67,6 +69,7 @@ def inherit() -> Inheritance | None:
     left = json.loads(data)
     source = Source(bytes.fromhex(left["data"]), left["file"], left["path"], left["built_in"])
     tickets.adopt(bytes.fromhex(left["tickets"]))
+    inheritance.adopt(left.get("secrets", {}))
     if left.get("quic"):
         from fastdns.engine.quic import listener
 
@@ -94,6 +97,7 @@ def hand_over(source: Source, listeners: dict[str, Listener], workers: Workers) 
         "listeners": descriptors,
         "report": report,
         "tickets": tickets.handed().hex(),
+        "secrets": inheritance.handed(),
     }
     passed = [descriptor for some in descriptors.values() for descriptor in some]
     channel = -1

@@ -83,6 +83,7 @@ class Grammar:
             "loop": lambda: "",
             "shed": lambda: "",
             "rrl": lambda: "",
+            "cookies": lambda: "",
             "debug": lambda: "",
             "acl": lambda: self.acl()[0],
             "cache": self.cache,

@@ -31,6 +31,7 @@ MAY_LOOK = {
     "plugins/log/_log.pyx",
     "plugins/trace/_trace.pyx",
     "plugins/tsig/_tsig.pyx",
+    "plugins/cookies/_cookies.pyx",  # the age of a cookie (RFC 9018 4.3)
 }
 
 
