@@ -387,7 +387,8 @@ cdef int begin(Exchange *e) noexcept nogil:
         return connection_begin(e, peer)
     if datagram_begin(e, peer) < 0:
         return BROKEN
-    cookies_write(e, peer)
+    if share.settings.cookies:
+        cookies_write(e, peer)
     letters_write(e, peer)          # it is queued: the datagram leaves at the end of the batch
     share.spare += share.spare < SPARE_MAX
     start_waiting(e)
@@ -572,10 +573,11 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
         shared_end(e, packet, length)
         return True
     if e.way == WAY_UDP:
-        if not letters_match(e, peer, packet):
+        if e.exact and not letters_match(e, peer, packet):
             ask_plainly(e)
             return True
-        letters_rewrite(e, packet)
+        if e.mixed:
+            letters_rewrite(e, packet)
     if not cut:
         status = reply_parse(&q.reply, packet, length)
         if status == -1:
@@ -583,7 +585,7 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
             return False
         cut = status < 0                # no room for it
         rcode = q.reply.rcode
-    if e.way == WAY_UDP:
+    if e.cookie and e.way == WAY_UDP:
         cookie = cookies_judge(e, peer, rcode, cut)
         if cookie == COOKIE_IGNORE:
             reply_clear(&q.reply)
