@@ -6,8 +6,8 @@ from fastdns.system.atomic cimport atomic_peek8, atomic_poke8
 from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD, OPT_SIZE, TYPE_OPT,
                             TYPE_TSIG, EDNS_DO, OPTION_NSID, ACCEPT, copy_octets, load16, option_is_hop_by_hop, store16, store32, wire_accept,
                             wire_name_length)
-from fastdns.message.reply cimport (LargeReplyBuffer, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, reply_alloc, reply_append, reply_begin, reply_end,
-                                    reply_own, reply_parse)
+from fastdns.message.reply cimport (LargeReplyBuffer, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, SECTION_ADDITIONAL, reply_alloc, reply_append,
+                                    reply_begin, reply_end, reply_own, reply_parse)
 from fastdns.walk.query cimport COOKIE_IN_REPLY, COOKIE_OPTION, Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
 from fastdns.protocol.header cimport FLAGS_OPCODE, OPCODE_QUERY, flags_opcode, flags_rcode
 from fastdns.protocol.rrtypes cimport rrtype_compressible
@@ -104,7 +104,7 @@ cdef int finish_fit(Query *q) noexcept nogil:
     length += opt
     if reply.overflow:
         reply.flags |= FLAG_TC
-    if signed:                  # and so never cut to the client's size (RFC 8945 5.3)
+    if signed and is_signed(reply):     # and so never cut to the client's size (RFC 8945 5.3)
         if sign(q, opt):
             return 0
         size = MESSAGE_MAX
@@ -148,6 +148,18 @@ cdef void fit_with_cookie(Query *q, uint32_t size, uint32_t opt) noexcept nogil:
     store16(end - reply.edns.options_length - 2, reply.edns.options_length + COOKIE_OPTION)
     memcpy(end, q.cookie_option, COOKIE_OPTION)
     reply.message_size += COOKIE_OPTION
+
+
+cdef bint is_signed(const Reply *reply) noexcept nogil:
+    """Whether one of its TSIG records signs it: the last record (RFC 8945 5.1), or one that is made here. An upstream may send others anywhere."""
+    cdef uint32_t i
+    cdef bint last = False
+    for i in range(reply.count):
+        if reply.records[i].flags & RECORD_SIGNER:
+            return True
+        if reply.records[i].section == SECTION_ADDITIONAL:
+            last = reply.records[i].type == TYPE_TSIG
+    return last
 
 
 cdef bint sign(Query *q, uint32_t opt) noexcept nogil:

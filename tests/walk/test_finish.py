@@ -154,6 +154,17 @@ def test_a_signed_reply_is_never_cut() -> None:
     assert not octets[2] & 2
 
 
+def test_a_signature_that_is_not_the_last_record_signs_nothing() -> None:
+    """An upstream that puts one elsewhere does not have more sent than the client takes."""
+    query = question()
+    tsig = b"\x03key\0" + struct.pack("!HHIH", 250, 255, 0, 17) + bytes(17)
+    message = reply_to(query, *addresses(60))
+    for before in (message[:6] + b"\0\x3d" + message[8:] + tsig, message[:10] + b"\0\2" + message[12:] + tsig + reply_to(query, *addresses(1))[-31:]):
+        octets, _ = finished(query.to_wire(), before)
+        assert len(octets) <= 512
+        assert octets[2] & 2
+
+
 @pytest.mark.parametrize(("count", "tcp", "ipv6"), [(85, False, False), (86, False, False), (68, False, True), (69, False, True), (200, True, False)])
 def test_udp_compresses_beyond_an_ethernet_frame(count: int, tcp: bool, ipv6: bool) -> None:
     """Nothing has to go, but replies over 1480 (IPv6: 1220) octets are compressed."""
