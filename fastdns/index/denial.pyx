@@ -111,10 +111,11 @@ cdef bint read_hash(const IndexNode *node, uint8_t *out) noexcept nogil:
     cdef uint64_t bits = 0
     cdef uint32_t i, have = 0, used = 0
     cdef uint8_t c
-    if node.name[0] != HASH_TEXT:
+    cdef const uint8_t *name = node.name        # longer than the struct declares it: a subscript of the field itself is undefined beyond that
+    if name[0] != HASH_TEXT:
         return False
     for i in range(1, HASH_TEXT + 1):
-        c = node.name[i]
+        c = name[i]
         if c'0' <= c <= c'9':
             c -= c'0'
         elif c'a' <= c <= c'v':
