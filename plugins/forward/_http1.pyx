@@ -1,7 +1,7 @@
 """Responses of HTTP/1.1. The contract is in _http1.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.string cimport memset
-from fastdns.api.http cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_join_chunks, http_parse_status, http_scan_chunks
+from fastdns.api.http cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpChunks, HttpHead, http_join_chunks, http_parse_status, http_scan_chunks
 
 cdef enum:
     HEAD_MAX = 65536
@@ -16,6 +16,7 @@ cdef int64_t fail(Response *response, const char *failure) noexcept nogil:
 cdef int64_t http1_read(uint8_t *octets, uint32_t size, bint ended, Response *response) noexcept nogil:
     cdef HttpHead head
     cdef uint16_t status = 0
+    cdef HttpChunks chunks
     cdef uint32_t before = 0, total = 0
     cdef int parsed
     memset(response, 0, sizeof(Response))
@@ -31,7 +32,9 @@ cdef int64_t http1_read(uint8_t *octets, uint32_t size, bint ended, Response *re
     response.close = head.close
     response.body = octets + before
     if head.chunked:
-        parsed = http_scan_chunks(octets + before, size - before, BODY_MAX, &total, &response.size)
+        memset(&chunks, 0, sizeof(chunks))
+        parsed = http_scan_chunks(octets + before, size - before, BODY_MAX, &chunks, &total)
+        response.size = chunks.body
         if parsed < 0:
             return fail(response, b"https: body too long" if response.size > BODY_MAX else b"https: malformed chunk")
         if parsed == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -405,6 +406,35 @@ WHOLE = b"POST /dns-query HTTP/1.1\r\nHost: a\r\nContent-Length:%d \r\n\r\n" % l
 def test_requests_in_pieces_and_whole_on_one_connection(server: Server, octets: bytes) -> None:
     with connect(server, "http/1.1") as connection:
         for size in (1, 7, 40, 1000, 1):
+            for at in range(0, len(octets), size):
+                connection.sendall(octets[at : at + size])
+            reply = b""
+            while not reply.endswith(b"\x00\x04\xc0\x00\x02\x01"):
+                part = connection.recv(1000)
+                assert part
+                reply += part
+            assert reply.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+@pytest.mark.parametrize(("length", "text"), [(32, b"invalid request\n"), (33, b"400 Bad Request"), (90, b"400 Bad Request")])
+def test_long_methods_in_pieces_and_whole(server: Server, length: int, text: bytes, size: int) -> None:
+    """Beyond 32 octets of a method there is no request, however its octets come."""
+    octets = b"M" * length + b" /dns-query HTTP/1.1\r\nhost: a\r\n\r\n"
+    with connect(server, "http/1.1") as connection:
+        with contextlib.suppress(OSError):  # of what comes behind the refusal
+            for at in range(0, len(octets), size):
+                connection.sendall(octets[at : at + size])
+        reply = connection.recv(1000)
+        assert reply.startswith(b"HTTP/1.1 400 ")
+        assert reply.endswith(b"\r\n\r\n" + text)
+
+
+def test_chunks_of_one_octet_that_come_octet_by_octet(server: Server) -> None:
+    chunks = b"".join(b"1;x=y\r\n%c\r\n" % octet for octet in QUERY) + b"0\r\na: b\r\n\r\n"
+    octets = b"POST /dns-query HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n" + chunks
+    with connect(server, "http/1.1") as connection:
+        for size in (1, len(octets), 3):
             for at in range(0, len(octets), size):
                 connection.sendall(octets[at : at + size])
             reply = b""

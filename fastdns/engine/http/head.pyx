@@ -37,6 +37,11 @@ cdef int http_parse_head(const uint8_t *octets, uint32_t size, HttpHead *head) n
     return parse_fields(at, end + 2, head) if status == HEAD_COMPLETE else status
 
 
+cdef bint http_lacks_end(const uint8_t *octets, uint32_t size, uint32_t scanned) noexcept nogil:
+    scanned -= min(scanned, <uint32_t>3)
+    return memmem(octets + scanned, size - scanned, b"\r\n\r\n", 4) == NULL
+
+
 cdef int http_parse_status(const uint8_t *octets, uint32_t size, HttpHead *head, uint16_t *status) noexcept nogil:
     """HTTP/1.x STATUS REASON"""
     cdef const uint8_t *end = <const uint8_t *>memmem(octets, size, b"\r\n\r\n", 4)
@@ -97,7 +102,7 @@ cdef int parse_line(const uint8_t *line, const uint8_t *end, HttpHead *head) noe
         at += 1
     head.method = line
     head.method_length = <uint32_t>(at - line)
-    if at == line or at == end or at[0] != c' ':
+    if at == line or head.method_length > METHOD_MAX or at == end or at[0] != c' ':
         return 400
     at += 1
     head.target = at
@@ -264,27 +269,28 @@ cdef int chunk_line(const uint8_t *octets, uint32_t size, uint32_t *line, uint32
     return 1
 
 
-cdef int http_scan_chunks(const uint8_t *octets, uint32_t size, uint32_t most, uint32_t *total, uint32_t *body) noexcept nogil:
-    cdef uint32_t at = 0, line = 0, chunk = 0, trailers
+cdef int http_scan_chunks(const uint8_t *octets, uint32_t size, uint32_t most, HttpChunks *chunks, uint32_t *total) noexcept nogil:
+    cdef uint32_t at, line = 0, chunk = 0, trailers
     cdef const uint8_t *end
     cdef int status
-    body[0] = 0
     while True:
+        at = chunks.at
         status = chunk_line(octets + at, size - at, &line, &chunk)
         if status <= 0:
             return status
         at += line
         if chunk == 0:
             break
-        body[0] += chunk
-        if body[0] > most:
+        if chunks.body + chunk > most:
+            chunks.body += chunk
             return -1
         if size - at < chunk + 2:
             return 0
         at += chunk
         if octets[at] != c'\r' or octets[at + 1] != c'\n':
             return -1
-        at += 2
+        chunks.at = at + 2
+        chunks.body += chunk
     trailers = at - 2                       # the last chunk's line ends with what an empty line after it follows
     end = <const uint8_t *>memmem(octets + trailers, size - trailers, b"\r\n\r\n", 4)
     if end == NULL:

@@ -3,7 +3,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
 from fastdns.engine.http.doh cimport doh_service
-from fastdns.engine.http.head cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_join_chunks, http_next_field, http_parse_head, http_scan_chunks
+from fastdns.engine.http.head cimport (HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_join_chunks, http_lacks_end, http_next_field, http_parse_head,
+                                       http_scan_chunks)
 from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_PLAIN, CONTENT_TEXT, FIELDS_MAX, HEAD_MAX, METHOD_GET, METHOD_HEAD,
                                           METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
                                           http_connection_free, http_date, http_reads_traces, http_reason, http_request_begin, http_request_body,
@@ -17,6 +18,8 @@ cdef enum:
     MILLISECOND = 1000000
     PREFACE_SIZE = 24
     RESPONSE_HEAD_MAX = 512
+    REQUEST_MAX = HEAD_MAX + 2 * BODY_MAX
+    BEGINNING = 64                  # octets of a head from which on only its end is looked for
 
 cdef const char *PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 cdef const char *CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n"
@@ -76,9 +79,13 @@ cdef bint take_request(HttpConnection *connection, uint8_t *octets, uint32_t siz
     """Answers or asks the request at the beginning of the input. False: it is not whole yet."""
     cdef HttpHead head
     cdef uint32_t total, length = 0
-    cdef int status = http_parse_head(octets, size, &head)
+    cdef int status
+    if lacks_more(connection, octets, size):
+        return False
+    status = http_parse_head(octets, size, &head)
     if status == HEAD_INCOMPLETE:
         if size < HEAD_MAX:
+            connection.scanned = size
             return False
         return refuse(connection, 431)
     if status != HEAD_COMPLETE:
@@ -89,8 +96,10 @@ cdef bint take_request(HttpConnection *connection, uint8_t *octets, uint32_t siz
     if head.fields > FIELDS_MAX:
         return refuse(connection, 431)
     if head.chunked:
-        status = http_scan_chunks(octets + head.length, size - head.length, BODY_MAX, &total, &length)
-        if status == 0 and length <= BODY_MAX and size < HEAD_MAX + 2 * BODY_MAX:
+        connection.chunked = head.length
+        status = http_scan_chunks(octets + head.length, size - head.length, BODY_MAX, &connection.chunks, &total)
+        length = connection.chunks.body
+        if status == 0 and size < REQUEST_MAX:
             return expect_more(connection, &head, size + 1)
         if status <= 0:
             return refuse(connection, 400) if length <= BODY_MAX else run(connection, &head, octets, size, NULL, 0)
@@ -104,6 +113,20 @@ cdef bint take_request(HttpConnection *connection, uint8_t *octets, uint32_t siz
         if size < total:
             return expect_more(connection, &head, total)
     return run(connection, &head, octets, total, octets + head.length, length)
+
+
+cdef bint lacks_more(HttpConnection *connection, const uint8_t *octets, uint32_t size) noexcept nogil:
+    """Whether a request of which a part came before is still not whole. What was looked at then is not looked at again: a client may send octet by octet."""
+    cdef uint32_t total
+    if connection.chunked:
+        if size >= REQUEST_MAX or http_scan_chunks(octets + connection.chunked, size - connection.chunked, BODY_MAX, &connection.chunks, &total) != 0:
+            return False
+        connection.needed = size + 1
+        return True
+    if connection.scanned < BEGINNING or size >= HEAD_MAX or not http_lacks_end(octets, size, connection.scanned):
+        return False
+    connection.scanned = size
+    return True
 
 
 cdef bint expect_more(HttpConnection *connection, const HttpHead *head, uint32_t needed) noexcept nogil:
@@ -154,6 +177,9 @@ cdef HttpRequest *begin_request(HttpConnection *connection, bint close, uint32_t
     base.input_done += total
     base.due = 0
     connection.needed = 0
+    connection.scanned = 0
+    connection.chunked = 0
+    memset(&connection.chunks, 0, sizeof(connection.chunks))
     connection.continued = 0
     connection.close = close
     request.ended = 1

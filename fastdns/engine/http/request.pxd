@@ -6,6 +6,7 @@ one of the connection's.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int32_t, int64_t
 from fastdns.engine.http.message cimport BODY_MAX, ENCODED_MAX
+from fastdns.engine.http.head cimport HttpChunks
 from fastdns.engine.io.connection cimport TcpConnection
 from fastdns.system.list cimport List, ListNode, list_container
 from fastdns.walk.query cimport Query
@@ -104,6 +105,9 @@ cdef struct HttpConnection:
     uint32_t opened                 # requests so far
     # ---- HTTP/1.1 ----
     uint32_t needed                 # octets of input from input_done on that the request has at least
+    uint32_t scanned                # of these, those in which no head ends
+    uint32_t chunked                # octets of the head of a request whose body has chunks, of which more have to come; 0: there is none
+    HttpChunks chunks               # those that have come
     uint8_t continued               # 100 (Continue) was sent
     uint8_t close                   # the response is the last
     # ---- HTTP/2 ----
