@@ -151,11 +151,34 @@ debug: build ## the tests against a debug build
 	PYTHONPATH="$(CURDIR)/build/debug" FASTDNS_BIN="$(CURDIR)/$(BIN)/python -P -m fastdns" $(BIN)/python -m pytest -o pythonpath="build/debug ." -o timeout=600 \
 		-m "not slow and not memory and not timing" $(TESTS)
 
-# Mutated packets and upstream replies thrown at a server built with the sanitizers (tests/fuzz): make fuzz PACKETS=1000000 SEED=7
+# Coverage-guided: each target of tests/fuzz/targets.py for FUZZ_SECONDS under libFuzzer, over modules that clang has compiled with ASan and UBSan, and
+# then mutated packets. make fuzz-targets FUZZ="packet name" FUZZ_SECONDS=3600 runs some of the first alone.
+FUZZ ?=
+FUZZ_SECONDS ?= 60
+FUZZER := $(BIN)/python -m tests.fuzz $(FUZZ)
+.PHONY: fuzz fuzz-build fuzz-targets fuzz-minimise fuzz-coverage fuzz-packets
+fuzz: fuzz-targets fuzz-packets ## fuzz targets over native code, then mutated packets against the build with ASan and UBSan
+
+fuzz-build: build $(STAMPS)/test-requirements $(STAMPS)/fuzz-system
+	@CC=clang FASTDNS_COMPILE=fuzz FASTDNS_SANITIZE=fuzzer-no-link,address,undefined $(BIN)/python setup.py -q build_ext --build-lib build/fuzz
+
+fuzz-targets: fuzz-build
+	$(FUZZER) --seconds $(FUZZ_SECONDS)
+
+fuzz-minimise: fuzz-build ## what make fuzz has found, into the corpora of tests/fuzz
+	$(FUZZER) --minimise
+
+fuzz-coverage: fuzz-build ## what the corpora of tests/fuzz reach
+	$(FUZZER) --coverage
+
+$(STAMPS)/fuzz-system: tools/system_packages.py
+	@$(PYTHON) tools/system_packages.py fuzz
+	@mkdir -p $(STAMPS) && touch $@
+
+# Mutated packets and upstream replies thrown at a server built with the sanitizers (tests/fuzz/packets.py): make fuzz-packets PACKETS=1000000 SEED=7
 PACKETS ?= 1000000
 SEED ?= 1
-.PHONY: fuzz
-fuzz: build $(STAMPS)/test-requirements ## mutated packets against the build with ASan and UBSan
+fuzz-packets: build $(STAMPS)/test-requirements ## mutated packets against the build with ASan and UBSan
 	FASTDNS_SANITIZE=$(SANITIZERS) $(BIN)/python setup.py -q build --build-lib $(SANITIZED)
 	FASTDNS_BIN="$(CURDIR)/tools/with_sanitizers.sh $(CURDIR)/$(BIN)/python -P -m fastdns" $(BIN)/python -m tests.fuzz.packets $(PACKETS) $(SEED)
 

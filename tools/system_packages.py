@@ -3,6 +3,7 @@
 python3 tools/system_packages.py build    what compiling needs; status 1 if something is missing and cannot be installed
 python3 tools/system_packages.py quic     that, and what make quic needs
 python3 tools/system_packages.py wheel    what released wheels need: that, but for the libraries of make wheel-libraries, and what those need
+python3 tools/system_packages.py fuzz     what compiling needs, and clang with libFuzzer for make fuzz
 python3 tools/system_packages.py test     what make quic needs, and the programs that tests start; tests that need one which is missing skip
 
 As root on Debian, Fedora, Alpine and what derives from them, missing packages are installed and named. Tests' programs are
@@ -101,6 +102,11 @@ TEST = [
     Need("go", "golang-go", "golang", "go"),
 ]
 
+#: Of coverage-guided fuzzing: the compiler with its sanitizers and libFuzzer, and what names the lines of their reports.
+FUZZ = [
+    Need("clang", "clang libclang-rt-dev", "clang compiler-rt", "clang compiler-rt"),
+    Need("llvm-symbolizer", "llvm", "llvm", "llvm"),
+]
 
 #: Of released wheels and the image.
 WHEEL = [*(need for need in BUILD if need.name not in ("openssl/params.h", "nghttp2/nghttp2.h")), *QUIC, *LIBRARIES]
@@ -263,7 +269,7 @@ def ensure_test() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    needs = {"build": BUILD, "quic": [*BUILD, *QUIC], "wheel": WHEEL, "test": [*BUILD, *QUIC]}
+    needs = {"build": BUILD, "quic": [*BUILD, *QUIC], "wheel": WHEEL, "fuzz": [*BUILD, *FUZZ], "test": [*BUILD, *QUIC]}
     if len(arguments) != 1 or arguments[0] not in needs:
         print(__doc__)
         return 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools import system_packages
-from tools.system_packages import BUILD, QUIC, SYSTEMS, TEST, WHEEL, Need, System
+from tools.system_packages import BUILD, FUZZ, QUIC, SYSTEMS, TEST, WHEEL, Need, System
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,6 +52,12 @@ def test_quic_has_needs_of_its_own(bare: list[list[str]], monkeypatch: pytest.Mo
     assert system_packages.ensure_build([*BUILD, *QUIC]) == ""
     assert bare == [every([*BUILD, *QUIC], "debian")]
     assert {"cargo-web", "rustc-web", "libclang-dev", "cmake"} <= set(bare[0])
+
+
+@pytest.mark.parametrize("here", SYSTEMS, ids=lambda here: here.family)
+def test_only_fuzzing_needs_clang(here: System) -> None:
+    assert {"clang", "llvm"} <= set(every(FUZZ, here.family))
+    assert not {"clang", "llvm"} & set(every([*BUILD, *QUIC, *TEST, *WHEEL], here.family))
 
 
 @pytest.mark.parametrize("here", SYSTEMS, ids=lambda here: here.family)
