@@ -134,7 +134,8 @@ def native(name: str) -> ModuleType:
 
 def address(name: str) -> int:
     """Of a native target's function."""
-    return {at: found for module in MODULES for at, found in native(module).addresses().items()}[name]
+    found: dict[str, int] = {at: where for module in MODULES for at, where in native(module).addresses().items()}
+    return found[name]
 
 
 def check(name: str, octets: bytes) -> str:
