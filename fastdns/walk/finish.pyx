@@ -150,6 +150,8 @@ cdef void fit_with_cookie(Query *q, uint32_t size, uint32_t opt) noexcept nogil:
     reply.message_size += COOKIE_OPTION
 
 
+# ---- signatures ----
+
 cdef bint is_signed(const Reply *reply) noexcept nogil:
     """Whether one of its TSIG records signs it: the last record (RFC 8945 5.1), or one that is made here. An upstream may send others anywhere."""
     cdef uint32_t i
