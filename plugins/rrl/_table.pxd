@@ -25,7 +25,7 @@ cdef struct Account:
 
 cdef struct AccountTable:
     Account *accounts           # buckets * WAYS, each bucket in a cache line
-    void *memory                # what is freed
+    Account *memory             # what is freed
     uint32_t buckets
 
 # Makes a table of at most `size` accounts, but of one bucket at least. 0, or -1 without memory.

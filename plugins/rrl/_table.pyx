@@ -11,7 +11,7 @@ cdef enum:
 cdef int table_open(AccountTable *table, uint32_t size) noexcept nogil:
     table.buckets = (size if size > WAYS else WAYS) // WAYS
     # Not touched here: the kernel gives a page at the first use of one of its accounts.
-    table.memory = calloc(<size_t>table.buckets + 1, LINE)
+    table.memory = <Account *>calloc(<size_t>table.buckets + 1, LINE)
     if table.memory == NULL:
         return -1
     table.accounts = <Account *>((<size_t>table.memory + LINE - 1) & ~<size_t>(LINE - 1))
