@@ -5,4 +5,4 @@ from fastdns.walk.query cimport Mail, Worker
 cdef struct WorkerCall:             # begin your own struct with it
     Mail mail                       # first: what the worker gets is the whole
     void (*run)(WorkerCall *call, Worker *worker) noexcept nogil    # on the worker
-    uint32_t done                   # atomic: it has run
+    uint32_t done                   # atomic: it has run; releases what it did to the thread that waits

@@ -6,7 +6,7 @@ from fastdns.walk.query cimport ChainSet
 
 cdef class Engine:
     cdef readonly Workers threads
-    cdef ChainSet *published        # what workers read at the start of each turn; atomic
+    cdef ChainSet *published        # atomic: releases a configuration to the workers, which acquire it at the start of each turn
     cdef readonly Chains chains     # the same
     cdef uint32_t bound             # listeners so far
     cdef set listeners

@@ -5,7 +5,7 @@ import threading
 
 from libc.errno cimport errno
 from libc.stdint cimport uint64_t, int64_t
-from fastdns.system.atomic cimport atomic_exchange32, atomic_load32, atomic_peek8, atomic_peek64, atomic_poke8
+from fastdns.system.atomic cimport atomic_exchange32, atomic_load32, atomic_peek8, atomic_peek32, atomic_peek64, atomic_poke8
 from fastdns.system.mailbox cimport mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open, mailbox_take
 from fastdns.system.socket cimport POLLIN, close, poll, pollfd, socket_clock
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
@@ -146,7 +146,7 @@ cdef class Executor:
             return 0
         # A handler is freed with the GIL held, and not while it counts a request that is not abandoned.
         handler = <RequestHandler>request.owner
-        if handler.verdicts.table.count and not request.call and flags_remember(request.flags) and (
+        if atomic_peek32(&handler.verdicts.table.count) and not request.call and flags_remember(request.flags) and (
                 handler.verdicts.holds(&request.name, request.qtype, request.qclass, &request.client)):
             request_finish(request, AGAIN)
             return 0

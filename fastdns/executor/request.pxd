@@ -3,6 +3,9 @@
 A `Request` holds copies of what the plugin may read and, on the way back, the result. One side has it at a time, as `state` says. The query itself is
 touched by its worker only. When the deadline passes while the executor has the request, the worker marks it abandoned and forgets it: from then on it
 belongs to the executor, which frees it and uses no memory of the handler for it.
+
+Memory order. Mailboxes pass a request on. `state` is exchanged by both sides, and who finds the other one's value has acquired what it wrote. The handler
+goes when it has acquired a count of 0, which each request that ends has released.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns.walk.query cimport ERROR_MAX, Handler, Mail, Query

@@ -5,6 +5,10 @@ verdicts of a name belong to its `Branch`. Both are in hash tables that workers 
 threads of Python plugins write, one at a time under a lock that no worker takes. A verdict does not change once it is published, but for the mark of
 a hit. What is unlinked is freed when every worker has passed a quiescent state (fastdns.system.epoch).
 
+Memory order. `branches` releases the empty tables and their mask; the head of a bucket and `next` release a branch or a verdict. Readers acquire these.
+Masks and depths are relaxed hints: a reader with an old one asks the plugin once more. `forgets` is relaxed: a call reads it with the GIL or the lock
+behind it, and one that reads it too early is not cached.
+
 Neither the record index (no lifetimes, no eviction) nor the cache's store (workers write it, one key is one name) fits this.
 
 Eviction is SIEVE (fastdns.system.eviction).

@@ -9,7 +9,7 @@ from libc.string cimport memcpy, memset
 from fastdns.executor.verdict_cache cimport (OCTETS_MIN, VERDICT_OCTETS, VERDICTS_MAX, CachedVerdict, Prefix, Scope, cached_records, cached_seconds,
                                              name_is_below, prefix_load, prefix_of, verdict_block, verdict_find, verdict_put, verdict_table_close,
                                              verdicts_withdraw)
-from fastdns.system.atomic cimport atomic_peek64
+from fastdns.system.atomic cimport atomic_peek32, atomic_peek64
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns.walk.query cimport ANSWERED, DROPPED, ERROR_MAX, FAILED, NEXT
 from fastdns._mux cimport query_answer, query_fail
@@ -229,11 +229,12 @@ cdef class Verdicts:
 
     @property
     def count(self):
-        return self.table.count
+        return atomic_peek32(&self.table.count)
 
     @property
     def octets(self):
-        return self.table.octets + self.table.unlinked
+        with self.lock:
+            return self.table.octets + self.table.unlinked
 
     cdef bint holds(self, const Name *name, uint16_t qtype, uint16_t qclass, const Address *client):
         """Is there a verdict for the question now? For threads that are no workers."""

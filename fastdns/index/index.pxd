@@ -4,6 +4,10 @@ A hash table of 16-byte slots holds each name's hash and a pointer to its node. 
 that a reader gets are valid until its worker's batch ends (system/epoch.pxd). Apart from flags a writer does not change a node that readers
 can see; it replaces the node by a new one. Every name below the origin has all its ancestors as nodes (empty non-terminals where nothing is
 published), so the closest encloser is the longest suffix that is found. A flat index has no ancestors and answers exact names only.
+
+Memory order. A version is released by IndexCore.table, a node (or an IndexChange) by its slot; readers acquire both. The slot's hash is relaxed: it is
+stored before the pointer and loaded after it, and the name is compared. The counts of a version and the flags of a node are relaxed hints: a reader
+that has an old one finds what it would have found a moment before. The reference that frees a node has acquired all others.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from fastdns.system.atomic cimport atomic_load_pointer

@@ -2,6 +2,9 @@
 
 The query runs on a worker through a copy of its chain. The hooks of the copied handlers call those of the originals and record their results. The
 calling thread, which holds the GIL, posts the trace to the worker and polls until the query ends.
+
+Memory order. The worker releases the reply by `outcome`. Hooks may run on, in a query that takes too long or in a refresh that it has started, so each
+event is released by its own `noted`, and their number by `count`; the calling thread acquires all three.
 """
 import time as _time
 from typing import NamedTuple
@@ -9,7 +12,7 @@ from typing import NamedTuple
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strcpy
-from fastdns.system.atomic cimport atomic_load32, atomic_load_pointer, atomic_store32
+from fastdns.system.atomic cimport atomic_load32, atomic_load_pointer, atomic_store32, atomic_store_pointer
 from fastdns._mux cimport NativeHandler, handler_init, mux_match, query_release, query_run, query_streamed, query_take, query_write
 from fastdns.engine.chains cimport Chains
 from fastdns.engine.engine cimport Engine
@@ -49,6 +52,7 @@ cdef struct Event:
     uint8_t verdict
     uint8_t depth
     uint8_t has_rcode           # there is a reply or a failure
+    uint32_t noted              # atomic, written last
     char error[ERROR_MAX]
     Explanation explanation     # by the handler itself
 
@@ -73,9 +77,9 @@ cdef struct Trace:
     int64_t begin               # ns, monotonic
     int64_t end
     uint32_t outcome            # a TraceState; atomic, written last
-    Zone *zone
+    Zone *zone                  # atomic
     Event events[EVENTS_MAX]
-    uint32_t count
+    uint32_t count              # atomic; events, with those whose hook has not returned
     uint8_t message[MESSAGE_MAX]
     uint32_t message_length
 
@@ -100,11 +104,11 @@ cdef Verdict note(Handler *self, Query *q, Hook hook, handler_query_func functio
     enter(trace, q)
     if trace.count < EVENTS_MAX:
         event = &trace.events[trace.count]
-        trace.count += 1
         event.handler = self.name
         event.hook = <uint8_t>hook
         event.depth = q.depth
         event.at = before - trace.begin
+        atomic_store32(&trace.count, trace.count + 1)
     verdict = function(self, q)
     if event != NULL:
         event.took = socket_clock() - before
@@ -115,6 +119,7 @@ cdef Verdict note(Handler *self, Query *q, Hook hook, handler_query_func functio
         memset(&event.explanation, 0, sizeof(Explanation))
         if self.explain != NULL:
             self.explain(self, q, &event.explanation)
+        atomic_store32(&event.noted, 1)
     return verdict
 
 
@@ -220,7 +225,7 @@ cdef void run(Mail *mail, Worker *worker) noexcept nogil:
     if not accepted:
         return
     trace.server = q.server
-    trace.zone = mux_match(q)
+    atomic_store_pointer(<void **>&trace.zone, mux_match(q))
     if trace.zone == NULL or trace.zone.chain.count >= CHAIN_MAX:
         query_release(q)
         finish(trace, REFUSED)
@@ -341,13 +346,16 @@ def explain(Engine engine not None, Chains chains not None, uint32_t listener, b
         raise ValueError("no query that is answered")
     steps = []
     words = {handler.name: handler.traits.explain for handler in chains.handlers if handler.traits is not None}
-    for i in range(trace.count):
+    for i in range(atomic_load32(&trace.count)):
         event = &trace.events[i]
+        if not atomic_load32(&event.noted):     # its hook runs now
+            continue
         name, hook, verdict = event.handler.decode(), HOOKS[event.hook], VERDICTS[event.verdict]
         says = words.get(name, {}).get(f"{hook} {verdict}") or WORDS.get(verdict, verdict)
         steps.append(Step(name, hook, verdict, event.depth, event.at, event.took, event.rcode if event.has_rcode else None, text(event.error),
                           text(event.explanation.upstream), text(event.explanation.note), says))
-    return Explained(OUTCOMES[outcome], <bytes>trace.message[:trace.message_length], zone_text(trace.zone), steps, trace.end - trace.begin if outcome else 0)
+    return Explained(OUTCOMES[outcome], <bytes>trace.message[:trace.message_length] if outcome else b"",
+                     zone_text(<const Zone *>atomic_load_pointer(<void **>&trace.zone)), steps, trace.end - trace.begin if outcome else 0)
 
 
 cdef str text(const char *octets):

@@ -1,4 +1,10 @@
-"""Quiescent-state reclamation: workers announce quiescent states, writers take marks and wait. The contract is in system/epoch.pxd."""
+"""Quiescent-state reclamation: workers announce quiescent states, writers take marks and wait. The contract is in system/epoch.pxd.
+
+Memory order. A worker stores its counter, has a full fence, and loads pointers; a writer stores a pointer (unlinks), has a full fence, and loads the
+counters. One of the two sees the other: the worker finds the pointer changed, or the writer waits for the worker. What a worker read before it
+announced is released by the announcement and acquired by epoch_mark or epoch_passed, so freeing comes after it. Where one thread unlinks and another
+one takes the mark, a release and acquire pair lies between them (a lock, a list).
+"""
 
 from fastdns.system.atomic cimport atomic_fence, atomic_load64, atomic_store64
 from posix.unistd cimport usleep
@@ -36,7 +42,6 @@ cdef bint epoch_passed(const EpochMark *mark) noexcept nogil:
     for i in range(EPOCH_WORKERS):
         if mark.seen[i] & 1 and atomic_load64(&epoch_slots[i].counter) == mark.seen[i]:
             return False
-    atomic_fence()
     return True
 
 

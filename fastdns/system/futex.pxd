@@ -2,6 +2,9 @@
 
 The sleeper says so (`sleeper_begin`), looks once more for work, and waits. Whoever has put work where the sleeper looks calls `sleeper_wake`:
 it makes a system call only while the word is 1. Neither the work nor the wake-up can be missed.
+
+Memory order: as in a mailbox. Each side stores (the work, the word), has a full fence, and loads what the other one stores: with less than the two
+fences both may load the old value. The work has a release and acquire pair of its own.
 """
 from libc.stdint cimport uint32_t
 from fastdns.system.atomic cimport atomic_exchange32, atomic_fence, atomic_load32, atomic_peek32, atomic_store32

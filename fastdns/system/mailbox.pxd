@@ -6,6 +6,10 @@ their order.
 The consumer sleeps on an eventfd. A producer writes to it only when the consumer has announced that it sleeps (`asleep`): a busy consumer costs
 no system call. The consumer announces first and looks for items afterwards, the producer posts first and looks at `asleep` afterwards, with a
 full fence in each: no wake-up is missed. One that comes too late makes the next sleep end at once, no more.
+
+Memory order. `mailbox_push` releases an item by its exchange of `newest`, `mailbox_take` acquires all items by its own: items of several producers too,
+because a push that reads another one's is part of its release sequence. `asleep` and `newest` are stored by one side and loaded by the other crosswise,
+which acquire and release do not order: only the two fences, in `mailbox_wake` and `mailbox_begin_sleep`, keep both from loading the old value.
 """
 from libc.stdint cimport uint32_t, uint64_t
 from fastdns.system.atomic cimport (atomic_exchange32, atomic_fence, atomic_load32, atomic_load_pointer, atomic_store32, atomic_swap_pointer,

@@ -1,4 +1,8 @@
-"""A lock that workers take for a few hundred nanoseconds, and give up soon: its holder may have lost its CPU."""
+"""A lock that workers take for a few hundred nanoseconds, and give up soon: its holder may have lost its CPU.
+
+Memory order: `spin_free` releases what its holder wrote, the exchange in `spin_try` acquires it. The load before the exchange spares the cache line and
+orders nothing.
+"""
 from libc.stdint cimport uint32_t
 from fastdns.system.atomic cimport atomic_exchange32, atomic_peek32, atomic_store32
 

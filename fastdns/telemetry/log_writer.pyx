@@ -2,14 +2,18 @@
 
 The writer sleeps on a futex. After a wake-up it waits a few milliseconds for further lines before it writes, so that a line per query costs one wake-up
 per batch of lines.
+
+Memory order. `head` releases a line to the writer, `tail` its space to the worker; each side loads the other's with acquire. A ring is released by the
+pointer to it. `flush` counts on the batch growing before `tail` does: it loads them the other way round.
 """
 from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc
 from libc.string cimport memchr, memcpy
 from posix.unistd cimport usleep
 
 from fastdns.system.atomic cimport (atomic_count64, atomic_exchange32, atomic_load64, atomic_load_pointer, atomic_peek32, atomic_peek_fd,
-                                    atomic_poke_fd, atomic_store64, atomic_store_pointer)
+                                    atomic_poke32, atomic_poke_fd, atomic_store64, atomic_store_pointer)
 from fastdns.system.futex cimport sleeper_begin, sleeper_end, sleeper_wait, sleeper_wake
 from fastdns.telemetry.metrics cimport METRIC_CONTROL
 from fastdns.system.socket cimport POLLOUT, poll, pollfd, write
@@ -38,10 +42,10 @@ cdef struct Head:               # header of a line in a ring, aligned to 8; the 
     uint64_t length             # octets of the text, newline included
 
 cdef struct Ring:               # one producer, one consumer; positions are never reset
-    uint64_t head               # octets put, up to the end of a line, rounded up to 8
-    uint64_t dropped            # lines
+    uint64_t head               # atomic; octets put, up to the end of a line, rounded up to 8
+    uint64_t dropped            # atomic; lines
     uint64_t padding[6]
-    uint64_t tail               # octets taken
+    uint64_t tail               # atomic; octets taken
     uint64_t more_padding[7]
     char data[RING_SIZE]
 
@@ -53,7 +57,7 @@ cdef char batch[BATCH]                  # used by the writer only
 cdef uint64_t batch_length = 0          # octets taken from the rings and not yet written
 cdef uint64_t refused = 0               # lines lost because writing failed
 cdef int output = 1
-cdef int log_debug = 0
+cdef uint32_t log_debug = 0
 
 
 cdef int log_put(uint32_t worker, const char *line, uint32_t length) noexcept nogil:
@@ -255,10 +259,9 @@ def set_output(int fd) -> int:
 
 def set_debug(bint wanted) -> None:
     """Whether DEBUG lines are wanted."""
-    global log_debug
-    log_debug = wanted
+    atomic_poke32(&log_debug, wanted)
 
 
 def debugging() -> bool:
     """Whether DEBUG lines are wanted."""
-    return log_debug != 0
+    return log_wants_debug()

@@ -3,6 +3,9 @@
 Entries never change once published, but for the few fields that readers write with atomic operations. Writers (workers that insert) take the
 lock of a shard, or give up soon and do not insert. What is unlinked is freed when every worker has passed a quiescent state. Eviction is SIEVE
 (_eviction), for each shard and kind.
+
+Memory order. The head of a bucket, `next` and `good` release an entry; readers acquire them. The locks order writers. A push onto `leaving` releases what
+its worker unlinked to the one that takes the list and the mark (fastdns/system/epoch.pyx). Marks and times of hits are relaxed: a lost one does no harm.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcmp

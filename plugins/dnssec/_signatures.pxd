@@ -2,6 +2,8 @@
 
 A key is the signer's name and the canonical form of an RRset, compared as a whole: signatures never answer for another set. When it is full,
 SIEVE says which of them go (system/eviction). What was taken out is freed by `signatures_retired`, after a grace period.
+
+Memory order. The head of a bucket and `next` release an entry to the workers, which acquire it; whoever puts has the GIL.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns.api.memory cimport Sieve, SieveLink

@@ -130,10 +130,10 @@ cdef void tap_put(Tap *tap, Worker *worker, const Tapped *tapped) noexcept nogil
         format_write(tap.extra, tap.extra_count, &text, tapped.q, False)
     if ring == NULL:
         ring = make_ring(tap, worker)
-    if ring == NULL or 4 + tap.head_length + 4 + text.used + 4 + FIELDS_MAX + 4 + raw > tap.size - (ring.head - atomic_load64(&ring.tail)):
+    if ring == NULL or 4 + tap.head_length + 4 + text.used + 4 + FIELDS_MAX + 4 + raw > ring.size - (ring.head - atomic_load64(&ring.tail)):
         metric_add(tap.dropped_cell, worker.id, 1)
         return
-    frame = ring.data + ring.head % tap.size
+    frame = ring.data + ring.head % ring.size
     at = frame + 4
     memcpy(at, tap.head, tap.head_length)
     at += tap.head_length
@@ -173,7 +173,7 @@ cdef Ring *make_ring(Tap *tap, Worker *worker) noexcept nogil:
     memory = mmap(NULL, sizeof(Ring) + size + TAP_OVERHANG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
     if memory == MAP_FAILED:
         return NULL
-    atomic_store64(&tap.size, size)          # the same for all workers
+    (<Ring *>memory).size = size
     atomic_store_pointer(<void **>&tap.rings[worker.id], memory)
     return <Ring *>memory
 
@@ -190,11 +190,11 @@ cdef bint is_empty(Tap *tap) noexcept nogil:
     return True
 
 
-cdef uint64_t run_of(const Tap *tap, const Ring *ring, uint64_t most) noexcept nogil:
+cdef uint64_t run_of(const Ring *ring, uint64_t most) noexcept nogil:
     """Octets from the tail on that lie in one piece, ending with a frame; the first frame may be longer than `most`."""
-    cdef uint64_t head = atomic_load64(&ring.head), start = ring.tail % tap.size, position = ring.tail, frame
-    while position != head and position % tap.size >= start:
-        frame = 4 + <uint64_t>load32(ring.data + position % tap.size)
+    cdef uint64_t head = atomic_load64(&ring.head), start = ring.tail % ring.size, position = ring.tail, frame
+    while position != head and position % ring.size >= start:
+        frame = 4 + <uint64_t>load32(ring.data + position % ring.size)
         if position != ring.tail and position + frame - ring.tail > most:
             break
         position += frame
@@ -207,12 +207,12 @@ cdef int send_ring(Tap *tap, Ring *ring, int fd) noexcept nogil:
     cdef ssize_t n
     cdef int status = 0
     while True:
-        length = run_of(tap, ring, RUN)
+        length = run_of(ring, RUN)
         if length == 0:
             return 0
         sent = 0
         while sent < length:
-            n = send(fd, ring.data + ring.tail % tap.size + sent, length - sent, MSG_DONTWAIT | MSG_NOSIGNAL)
+            n = send(fd, ring.data + ring.tail % ring.size + sent, length - sent, MSG_DONTWAIT | MSG_NOSIGNAL)
             if n >= 0:
                 sent += <uint64_t>n
             elif errno == EAGAIN:
@@ -242,9 +242,9 @@ cdef int wait_writable(int fd) noexcept nogil:
 cdef void skip_sent(Tap *tap, Ring *ring, uint64_t sent) noexcept nogil:
     cdef uint64_t position = 0
     while position < sent:
-        position += 4 + <uint64_t>load32(ring.data + (ring.tail + position) % tap.size)
+        position += 4 + <uint64_t>load32(ring.data + (ring.tail + position) % ring.size)
     if position > sent:
-        metric_add(tap.dropped_cell, METRIC_CONTROL, 1)
+        tap.torn += 1
     atomic_store64(&ring.tail, ring.tail + position)
 
 
@@ -333,7 +333,7 @@ cdef class Sender:
             close(self.tap.bell)
         for i in range(WORKERS_MAX):
             if self.tap.rings[i] != NULL:
-                munmap(self.tap.rings[i], sizeof(Ring) + self.tap.size + TAP_OVERHANG)
+                munmap(self.tap.rings[i], sizeof(Ring) + self.tap.rings[i].size + TAP_OVERHANG)
 
     @property
     def address(self):
@@ -347,6 +347,8 @@ cdef class Sender:
         cdef int64_t end = socket_clock() + <int64_t>(seconds * 1e9)
         with nogil:
             status = pump(&self.tap, fd, end)
+        self.count_dropped(self.tap.torn)
+        self.tap.torn = 0
         return status
 
     def take(self, double seconds):
@@ -369,9 +371,9 @@ cdef class Sender:
                     usleep(COMPANY)
         for i in range(WORKERS_MAX):
             ring = <Ring *>atomic_load_pointer(<void **>&tap.rings[i])
-            length = run_of(tap, ring, room) if ring != NULL and room else 0
+            length = run_of(ring, room) if ring != NULL and room else 0
             if length:
-                parts.append((<const char *>ring.data + ring.tail % tap.size)[:length])
+                parts.append((<const char *>ring.data + ring.tail % ring.size)[:length])
                 atomic_store64(&ring.tail, ring.tail + length)
                 room -= min(room, length)
         return b"".join(parts)

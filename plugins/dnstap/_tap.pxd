@@ -2,6 +2,9 @@
 
 A ring holds frames as they go over the wire: four octets of length, then a protobuf `Dnstap`. A frame lies in one piece:
 one that reaches the end of the ring runs over into the space behind it, and the next one begins as much further.
+
+Memory order. `head` releases frames to the sender, `tail` their space to the worker; each side loads the other's with acquire. A ring is released by
+the pointer to it. The sender sleeps as the consumer of a mailbox does (fastdns/system/mailbox.pxd): a fence in each thread.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from fastdns.api.query cimport Query
@@ -22,11 +25,12 @@ cdef enum TapType:                  # Message.Type
     TAP_FORWARDER_RESPONSE = 8
 
 cdef struct Ring:                   # one producer, one consumer; positions grow for ever
-    uint64_t head                   # octets put, always at the end of a frame
-    uint64_t padding[7]
-    uint64_t tail                   # octets taken
+    uint64_t head                   # atomic; octets put, always at the end of a frame
+    uint64_t size                   # octets; constant
+    uint64_t padding[6]
+    uint64_t tail                   # atomic; octets taken
     uint64_t more_padding[7]
-    uint8_t data[1]                 # Tap.size octets and the overhang
+    uint8_t data[1]                 # `size` octets and the overhang
 
 cdef struct Tapped:                 # what a message tells; zeroed fields are left out
     TapType type
@@ -56,5 +60,5 @@ cdef struct Tap:
     uint32_t dropped_cell
     uint32_t asleep                 # atomic: the sender waits for `bell`
     int bell                        # eventfd
-    uint64_t size                   # of a ring; set with the first one
+    uint32_t torn                   # the sender's: frames sent in part, not yet counted as dropped
     Ring *rings[WORKERS_MAX]        # made by their worker's first message

@@ -14,8 +14,5 @@ def take(seconds: float) -> list[tuple[int, str, str]]:
     Waits for the first, at most so many seconds (negative: without end), without the GIL.
     """
 
-def wake() -> None:
-    """Let `take` return."""
-
 def take_lost() -> int:
     """Errors since the last call that found the queue full."""

@@ -1,4 +1,9 @@
-"""Errors of the plugins below, logged after the reply is fitted: a line at once, or an entry for the thread that consolidates."""
+"""Errors of the plugins below, logged after the reply is fitted: a line at once, or an entry for the thread that consolidates.
+
+Memory order. The worker that has taken a position of the queue (an exchange of `put_at`) releases the entry by its `turn`; the taker acquires it, and
+releases the place by the next turn, which the worker that gets it acquires. The taker sleeps by fastdns/system/futex.pxd: `sleeper_begin`, then a look
+at the turn.
+"""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
 
@@ -12,8 +17,8 @@ from fastdns.api.memory cimport (atomic_count64, atomic_exchange64, atomic_load6
 cdef enum:
     WAITING = 512               # entries; a power of two
 
-cdef struct Entry:              # of a bounded queue: many workers put, one thread takes
-    uint64_t turn               # whose it is: position to put, position + 1 to take
+cdef struct Entry:              # of a bounded queue: many workers put, one thread at a time takes, with the GIL
+    uint64_t turn               # atomic; whose it is: position to put, position + 1 to take
     uint64_t handler
     uint16_t rcode
     uint16_t type
@@ -21,8 +26,8 @@ cdef struct Entry:              # of a bounded queue: many workers put, one thre
     char error[ERROR_MAX]
 
 cdef Entry entries[WAITING]
-cdef uint64_t put_at = 0
-cdef uint64_t take_at = 0
+cdef uint64_t put_at = 0        # atomic
+cdef uint64_t take_at = 0       # atomic; written with the GIL
 cdef uint32_t asleep = 0        # 1 while the thread that consolidates waits for an entry
 cdef uint64_t lost = 0          # errors that found the queue full
 
@@ -82,15 +87,14 @@ cdef void put_entry(uint64_t handler, const Query *q) noexcept nogil:
 
 def take(double seconds) -> list:
     """Errors that wait to be consolidated, [(handler, error, line)]; none after so many seconds (negative: no end)."""
-    global take_at
     cdef list found = []
-    cdef Entry *entry = &entries[take_at % WAITING]
+    cdef Entry *entry
     cdef char line[LOG_LINE_MAX]
     cdef Text text
     if seconds != 0:            # only the thread that consolidates sleeps
         with nogil:
             sleeper_begin(&asleep)
-            if atomic_load64(&entry.turn) != take_at + 1:
+            if is_empty():
                 sleeper_wait_for(&asleep, seconds)
             sleeper_end(&asleep)
     while len(found) < WAITING:
@@ -101,13 +105,18 @@ def take(double seconds) -> list:
         describe(&text, entry.rcode, entry.name, entry.type, entry.error)
         found.append((entry.handler, entry.error[:strlen(entry.error)].decode("utf-8", "replace"), line[:text.used].decode("ascii", "replace")))
         atomic_store64(&entry.turn, take_at + WAITING)
-        take_at += 1
+        atomic_store64(&take_at, take_at + 1)
     return found
 
 
-def wake() -> None:
-    """Let `take` return."""
-    sleeper_wake(&asleep)
+cdef bint is_empty() noexcept nogil:
+    """Without the GIL: another thread may take meanwhile, and then the position to look at is another one."""
+    cdef uint64_t at, turn
+    while True:
+        at = atomic_load64(&take_at)
+        turn = atomic_load64(&entries[at % WAITING].turn)
+        if turn == at or turn == at + 1:
+            return turn == at
 
 
 def take_lost() -> int:

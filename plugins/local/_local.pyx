@@ -6,7 +6,7 @@ from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, 
 from fastdns.api.names cimport Name, ZoneList, ZoneName, zones_match
 from fastdns.api.wire cimport CLASS_IN, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_PTR, TYPE_SOA
 from fastdns.api.metrics cimport Metric, metric_add
-from fastdns.api.log cimport LOG_LINE_MAX, log_debug, log_put
+from fastdns.api.log cimport LOG_LINE_MAX, log_put, log_wants_debug
 from fastdns.api.text cimport Text, text_address, text_name, text_string, text_type
 
 cdef enum:
@@ -74,7 +74,7 @@ cdef void log_interception(const Query *q) noexcept nogil:
 
 cdef Verdict intercept(const LocalState *state, Query *q) noexcept nogil:
     """A name of this host that was completed along a search path, or of some application on it."""
-    if log_debug:
+    if log_wants_debug():
         log_interception(q)
     metric_add(state.cell, q.worker.id, 1)
     query_answer(q, RCODE_NOERROR, 0)

@@ -1,4 +1,8 @@
-"""Which queries are traced, and what came of them: a ring of records for each worker, which a thread of the control side empties."""
+"""Which queries are traced, and what came of them: a ring of records for each worker, which a thread of the control side empties.
+
+Memory order. `head` releases a record to the taker, `tail` its place to the worker; each side loads the other's with acquire. A ring is released by the
+pointer to it.
+"""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
@@ -43,9 +47,9 @@ cdef struct Finished:               # a traced query
     char error[ERROR_MAX]
 
 cdef struct Ring:                   # one producer, one consumer; positions grow for ever
-    uint64_t head
+    uint64_t head                   # atomic
     uint64_t padding[7]
-    uint64_t tail
+    uint64_t tail                   # atomic
     uint64_t more_padding[7]
     Finished records[RING_SIZE]
 

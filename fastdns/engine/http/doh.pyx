@@ -8,7 +8,7 @@ from fastdns.engine.http.memory cimport http_alloc
 from fastdns.engine.http.message cimport doh_decode_message, doh_find_message, doh_is_path, doh_max_age
 from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_TEXT, HEAD_MAX, METHOD_GET, METHOD_POST, HttpConnection,
                                           HttpRequest, HttpResponse, http_reply_alloc)
-from fastdns.telemetry.log_writer cimport log_debug, log_put
+from fastdns.telemetry.log_writer cimport log_put, log_wants_debug
 from fastdns.telemetry.metrics cimport metric_add
 from fastdns.walk.query cimport Query
 from fastdns._mux cimport query_write
@@ -82,7 +82,7 @@ cdef void refuse(HttpRequest *request, const char *reason) noexcept nogil:
     """The reason is for the log alone."""
     cdef char line[128]
     cdef int length
-    if log_debug:
+    if log_wants_debug():
         length = snprintf(line, sizeof(line), b"[DEBUG] DoH request could not be parsed: %s", reason)
         log_put(request.connection.base.tcp.base.worker.id, line, <uint32_t>length)
     respond_text(request, 400, DOH_400, b"invalid request\n")

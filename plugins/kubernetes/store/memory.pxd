@@ -2,6 +2,8 @@
 
 A table's slot is one word: the upper 16 bits of an entry's hash, and the entry's pointer (user-space pointers have 48 bits on x86_64 and aarch64), so a
 reader follows a pointer only where the hash agrees. What is unlinked is freed after the grace period of fastdns.system.epoch.
+
+Memory order. Table.slots releases a block of slots, a slot's word the entry; readers acquire both, and likewise the atomic pointers of records.pxd.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.api.memory cimport (EpochMark, atomic_load32 as load_count, atomic_load64 as load_word, atomic_load_pointer as load_pointer,
