@@ -136,8 +136,8 @@ sanitize: build $(STAMPS)/test-requirements ## the tests against a build with AS
 	tools/with_sanitizers.sh $(BIN)/python -m pytest --capture=sys -o pythonpath="$(SANITIZED) ." -o timeout=600 -m "not slow and not memory and not timing" $(TESTS)
 
 # What workers, writers and Python's threads share, watched by ThreadSanitizer. make tsan TESTS=tests/index/test_index.py runs some.
-THREADED := tests/index/test_index.py tests/system/test_epoch.py tests/executor/test_executor.py tests/engine/test_tcp.py tests/engine/test_handshake.py tests/tls tests/telemetry/test_log.py tests/telemetry/test_metrics.py tests/httpd/test_listener.py \
-	tests/robustness/test_reload.py tests/robustness/test_parking.py tests/robustness/test_python_plugins.py tests/plugins
+THREADED := tests/system tests/index tests/executor tests/engine/test_engine.py tests/engine/test_tcp.py tests/engine/test_handshake.py tests/tls tests/telemetry tests/proxy \
+	tests/httpd/test_listener.py tests/server/test_commands.py tests/robustness/test_reload.py tests/robustness/test_parking.py tests/robustness/test_python_plugins.py tests/plugins
 .PHONY: tsan
 tsan: build $(STAMPS)/test-requirements ## the tests of what threads share against a build with TSan
 	FASTDNS_SANITIZE=thread $(BIN)/python setup.py -q build --build-lib build/threads
