@@ -144,6 +144,12 @@ tsan: build $(STAMPS)/test-requirements ## the tests of what threads share again
 	FASTDNS_SANITIZE=thread tools/with_sanitizers.sh $(BIN)/python -m pytest -o pythonpath="build/threads ." -o timeout=600 \
 		-m "not slow and not memory and not timing" $(if $(filter file,$(origin TESTS)),$(THREADED),$(TESTS))
 
+# What compiles for aarch64, and passes there in an emulator, which proves nothing of its memory order. make aarch64 TESTS=tests/wire runs some.
+.PHONY: aarch64
+aarch64: build ## a build for aarch64, and tests of it in QEMU
+	@$(PYTHON) tools/system_packages.py aarch64
+	$(BIN)/python tools/aarch64.py $(if $(filter file,$(origin TESTS)),,$(TESTS))
+
 # The tests against a build without optimisation, with bounds checks and counters of live memory (fastdns/system/debug.pyi), apart from the ordinary one.
 .PHONY: debug
 debug: build ## the tests against a debug build

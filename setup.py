@@ -20,6 +20,7 @@ import re
 import runpy
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 from typing import NamedTuple
 
@@ -324,9 +325,8 @@ def extensions() -> list[Extension]:
 
 
 def forget_module(path: Path) -> None:
-    """Delete what an earlier build made of a module that this one leaves out."""
-    for built in path.parent.glob(f"{path.stem}.*.so"):
-        built.unlink()
+    """Delete what an earlier build for the same Python made of a module that this one leaves out."""
+    path.with_name(path.stem + sysconfig.get_config_var("EXT_SUFFIX")).unlink(missing_ok=True)
 
 
 def forget_other_recipe() -> None:

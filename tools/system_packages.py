@@ -4,6 +4,7 @@ python3 tools/system_packages.py build    what compiling needs; status 1 if some
 python3 tools/system_packages.py quic     that, and what make quic needs
 python3 tools/system_packages.py wheel    what released wheels need: that, but for the libraries of make wheel-libraries, and what those need
 python3 tools/system_packages.py fuzz     what compiling needs, and clang with libFuzzer for make fuzz
+python3 tools/system_packages.py aarch64  what make aarch64 needs; Debian alone has it
 python3 tools/system_packages.py test     what make quic needs, and the programs that tests start; tests that need one which is missing skip
 
 As root on Debian, Fedora, Alpine and what derives from them, missing packages are installed and named. Tests' programs are
@@ -108,6 +109,15 @@ FUZZ = [
     Need("llvm-symbolizer", "llvm", "llvm", "llvm"),
 ]
 
+#: Of a build for aarch64 and its tests (tools/aarch64.py).
+AARCH64 = [
+    *BUILD,
+    Need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    Need("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"),
+    Need("qemu-aarch64-static", "qemu-user-static"),
+    Need("mmdebstrap", "mmdebstrap"),
+]
+
 #: Of released wheels and the image.
 WHEEL = [*(need for need in BUILD if need.name not in ("openssl/params.h", "nghttp2/nghttp2.h")), *QUIC, *LIBRARIES]
 
@@ -203,7 +213,7 @@ def packages(needs: list[Need]) -> list[str]:
 
 def package(name: str) -> str:
     """The package of a header or a program here."""
-    return " ".join(packages([need for need in (*BUILD, *QUIC, *LIBRARIES, *TEST) if need.name == name]))
+    return " ".join(packages([need for need in (*BUILD, *QUIC, *LIBRARIES, *AARCH64, *TEST) if need.name == name]))
 
 
 @contextmanager
@@ -269,7 +279,7 @@ def ensure_test() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    needs = {"build": BUILD, "quic": [*BUILD, *QUIC], "wheel": WHEEL, "fuzz": [*BUILD, *FUZZ], "test": [*BUILD, *QUIC]}
+    needs = {"build": BUILD, "quic": [*BUILD, *QUIC], "wheel": WHEEL, "fuzz": [*BUILD, *FUZZ], "aarch64": AARCH64, "test": [*BUILD, *QUIC]}
     if len(arguments) != 1 or arguments[0] not in needs:
         print(__doc__)
         return 2
