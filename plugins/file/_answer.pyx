@@ -1,19 +1,18 @@
 """From a question to the records of a zone. The contract is in _answer.pxd; the order of decisions is that of spec/plugins-a-k.md, file."""
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t
 from fastdns.api.query cimport ANSWERED, NEXT, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query, Verdict, query_answer, query_do, query_fail
-from fastdns.api.reply cimport SECTION_ANSWER, SECTION_AUTHORITY, reply_add_record, reply_clear
+from fastdns.api.reply cimport SECTION_ANSWER, SECTION_AUTHORITY, reply_clear
 from fastdns.api.names cimport Name, Zones, zones_hold
-from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR, TYPE_CNAME,
-                               TYPE_IXFR, TYPE_NS, TYPE_RRSIG, TYPE_SOA, load16)
-from fastdns.api.records cimport (FOUND_CNAME, FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_CNAME,
-                                  NODE_HASHED, NODE_WILDCARD, IndexNode, IndexOutcome, IndexRecord, IndexResult, RRset, ZoneState, ZoneVersion,
-                                  index_current, node_rrset, rrset_record, table_exact, table_fetch_node, table_fetch_slot, table_find,
-                                  table_wildcard, zone_match, zone_slots, zone_version)
+from fastdns.api.wire cimport (FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_IXFR, TYPE_NS,
+                               TYPE_SOA)
+from fastdns.api.records cimport (FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_HASHED, NODE_WILDCARD, IndexNode,
+                                  IndexOutcome, IndexResult, ZoneState, ZoneVersion, index_current, node_rrset, table_exact, table_fetch_node,
+                                  table_fetch_slot, table_find, table_wildcard, zone_match, zone_slots, zone_version)
 from fastdns.api.log cimport LOG_LINE_MAX, log_put
 from fastdns.api.text cimport Text, text_name, text_put
 from fastdns.api.memory cimport atomic_peek8
 from fastdns.plugins.file._sections cimport Ask, add_glue, add_servers, add_set, add_signatures, add_soa, add_targets, add_whole, has_target
-from fastdns.plugins.file._chase cimport chase_alias, chase_dname, chase_resume
+from fastdns.plugins.file._chase cimport chase_alias, chase_dname, chase_resume, leads_on
 from fastdns.plugins.file._proof cimport add_referral, prove_absent_name, prove_absent_type, prove_expansion
 
 cdef enum:
@@ -36,26 +35,10 @@ cdef Verdict answer_rrset(Ask *ask, const IndexResult *found) noexcept nogil:
     return ANSWERED
 
 
-cdef Verdict answer_apex_signatures(Ask *ask) noexcept nogil:
-    """RRSIG as a type: those of SOA and NS are shown with their sets only."""
-    cdef Query *q = ask.q
-    cdef const IndexNode *apex = ask.version.apex
-    cdef const RRset *rrset = node_rrset(apex, TYPE_RRSIG)
-    cdef const uint8_t *entry = NULL
-    cdef IndexRecord record
-    cdef uint32_t _i
-    for _i in range(rrset.count):
-        entry = rrset_record(apex, rrset, entry, &record)
-        if load16(record.rdata) != TYPE_SOA and load16(record.rdata) != TYPE_NS:
-            reply_add_record(&q.reply, SECTION_ANSWER, q.name.lower, q.name.length, TYPE_RRSIG, CLASS_IN, record.ttl, record.rdata, record.rdlength)
-    add_servers(ask, SECTION_AUTHORITY)
-    return ANSWERED
-
-
 cdef Verdict answer_nodata(Ask *ask, const IndexResult *found) noexcept nogil:
     add_soa(ask)
     if ask.signed:
-        prove_absent_type(ask, found)
+        prove_absent_type(ask, ask.q.name, found)
     return ANSWERED
 
 
@@ -69,7 +52,7 @@ cdef Verdict answer_absent(Ask *ask, const IndexResult *found, bint exists, cons
     add_soa(ask)
     if ask.signed:
         if exists:
-            prove_absent_type(ask, found)
+            prove_absent_type(ask, ask.q.name, found)
         else:
             prove_absent_name(ask, q.name, found.encloser)
     return ANSWERED
@@ -89,11 +72,9 @@ cdef Verdict answer_apex(Handler *self, Ask *ask, IndexOutcome outcome, IndexRes
         return ANSWERED
     if ask.version.bare:
         return answer_absent(ask, found, True, fall)           # it exists (RFC 2308 2.2); CoreDNS's `fallthrough` passes it
-    if outcome == FOUND_CNAME or outcome == FOUND_HIT and found.node.flags & NODE_CNAME and q.qtype != TYPE_CNAME:
+    if leads_on(found.node, q.qtype):
         found.rrset = node_rrset(found.node, TYPE_CNAME)        # beside others, which a broken zone may have
         return chase_alias(self, ask, found)
-    if q.qtype == TYPE_RRSIG and outcome == FOUND_HIT:
-        return answer_apex_signatures(ask)
     if outcome == FOUND_HIT and q.qtype != TYPE_ANY:
         return answer_rrset(ask, found)
     return answer_nodata(ask, found)
@@ -123,7 +104,7 @@ cdef Verdict answer_found(Handler *self, Ask *ask, IndexOutcome outcome, IndexRe
         ask.q.wildcard = <uint8_t>(found.encloser.labels + 1)
         ask.q.wildcard_name = ask.q.name
     # CoreDNS looks for an alias before it looks for the type.
-    if found.node.flags & NODE_CNAME and ask.q.qtype != TYPE_CNAME:
+    if leads_on(found.node, ask.q.qtype):
         found.rrset = node_rrset(found.node, TYPE_CNAME)
         return chase_alias(self, ask, found)
     if outcome == FOUND_HIT and ask.q.qtype != TYPE_ANY:
@@ -187,7 +168,7 @@ cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zo
         return chase_dname(self, &ask, &found)
     if outcome == FOUND_DELEGATION:
         q.reply.flags = 0
-        add_referral(&ask, found.node)
+        add_referral(&ask, q.name, found.node)
         return ANSWERED
     if found.node != NULL and found.node == ask.version.apex:
         return answer_apex(self, &ask, outcome, &found, fall)

@@ -6,9 +6,9 @@ from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER,
 from fastdns.api.names cimport NAME_MAX, Name, wire_is_below, wire_name_copy
 from fastdns.api.wire cimport (CLASS_IN, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, RCODE_YXDOMAIN, TYPE_CNAME, TYPE_DNAME, TYPE_NS,
                                TYPE_SOA)
-from fastdns.api.records cimport FOUND_DELEGATION, NODE_CNAME, IndexNode, IndexRecord, IndexResult, RRset, node_rrset, rrset_record, table_find
+from fastdns.api.records cimport FOUND_DELEGATION, IndexNode, IndexRecord, IndexResult, RRset, node_rrset, rrset_record, table_find
 from fastdns.plugins.file._sections cimport ANSWER_PLAIN_REFERRALS, add_servers, add_set, add_signatures, add_soa, add_targets, is_name
-from fastdns.plugins.file._proof cimport add_referral, prove_expansion
+from fastdns.plugins.file._proof cimport add_referral, prove_absent_type, prove_expansion
 
 cdef enum:
     HOPS_MAX = 9                # aliases followed in the zone after the first
@@ -42,14 +42,14 @@ cdef Verdict follow(Handler *self, Ask *ask, Name *name) noexcept nogil:
         if table_find(ask.table, ask.zone.index, name, q.qtype, &found) == FOUND_DELEGATION:
             if ask.options & ANSWER_PLAIN_REFERRALS:
                 q.reply.flags = 0
-            add_referral(ask, found.node)
+            add_referral(ask, name, found.node)
             return ANSWERED
         node = found.node if found.label == 0 else NULL         # NULL: also outside of the zone, or below a DNAME
         if not is_name(ask, node) or q.qtype == TYPE_NS or q.qtype == TYPE_SOA and node == ask.version.apex:
             return ask_server(self, ask, name)
-        rrset = node_rrset(node, TYPE_CNAME) if node.flags & NODE_CNAME else NULL
-        if rrset == NULL:
+        if not leads_on(node, q.qtype):
             break
+        rrset = node_rrset(node, TYPE_CNAME)
         add_set(ask, SECTION_ANSWER, node.name, node.length, node, rrset)
         if ask.signed:
             add_signatures(ask, SECTION_ANSWER, node.name, node.length, node, TYPE_CNAME)
@@ -59,10 +59,14 @@ cdef Verdict follow(Handler *self, Ask *ask, Name *name) noexcept nogil:
         rrset_record(node, rrset, NULL, &record)
         wire_name_copy(name, record.rdata, record.rdlength)
     rrset = node_rrset(node, q.qtype)
-    if rrset != NULL:
-        add_set(ask, SECTION_ANSWER, node.name, node.length, node, rrset)
+    if rrset == NULL:
+        add_soa(ask)                                # how long that may be kept (RFC 2308 2.2)
         if ask.signed:
-            add_signatures(ask, SECTION_ANSWER, node.name, node.length, node, q.qtype)
+            prove_absent_type(ask, name, &found)
+        return ANSWERED
+    add_set(ask, SECTION_ANSWER, node.name, node.length, node, rrset)
+    if ask.signed:
+        add_signatures(ask, SECTION_ANSWER, node.name, node.length, node, q.qtype)
     return finish_chase(ask, RCODE_NOERROR)
 
 
@@ -133,6 +137,45 @@ cdef bint is_referral(const Ask *ask, const Reply *reply) noexcept nogil:
     return False
 
 
+cdef bint is_of_zone(const Ask *ask, const Reply *reply) noexcept nogil:
+    """Is the reply from this zone, and says what is there or that nothing is?"""
+    cdef const IndexNode *apex = ask.version.apex
+    cdef const Record *record
+    cdef uint32_t i
+    if reply.rcode != RCODE_NOERROR and reply.rcode != RCODE_NXDOMAIN and reply.rcode != RCODE_YXDOMAIN:
+        return False
+    for i in range(reply.count):
+        record = &reply.records[i]
+        if record.section == SECTION_AUTHORITY and (record.type == TYPE_SOA or record.type == TYPE_NS) and (
+                record.owner_length == apex.length and memcmp(record.owner, apex.name, apex.length) == 0):
+            return True
+    return False
+
+
+cdef bint repeats(const Reply *reply, uint32_t count, const Record *record) noexcept nogil:
+    """Is the record among the first ones of the authority section?"""
+    cdef const Record *former
+    cdef uint32_t i
+    for i in range(count):
+        former = &reply.records[i]
+        if former.section == SECTION_AUTHORITY and former.type == record.type and former.owner_length == record.owner_length and (
+                former.rdlength == record.rdlength and memcmp(former.owner, record.owner, record.owner_length) == 0 and
+                memcmp(former.rdata, record.rdata, record.rdlength) == 0):
+            return True
+    return False
+
+
+cdef void append_authority(Reply *reply, const Reply *other) noexcept nogil:
+    """The servers or the SOA, and the proofs, of another reply; those that are there already are left out."""
+    cdef uint32_t i, before = reply.count, kept = reply.count
+    reply_append(reply, other, SECTION_AUTHORITY)
+    for i in range(before, reply.count):
+        if not repeats(reply, before, &reply.records[i]):
+            reply.records[kept] = reply.records[i]
+            kept += 1
+    reply.count = <uint16_t>kept
+
+
 cdef Verdict chase_resume(Ask *ask) noexcept nogil:
     """The records of the reply for the target. CoreDNS's rules: its records are shown whatever came with them."""
     cdef Query *q = ask.q
@@ -147,6 +190,11 @@ cdef Verdict chase_resume(Ask *ask) noexcept nogil:
             if is_referral(ask, &child.reply):
                 reply_append(&q.reply, &child.reply, SECTION_AUTHORITY)
                 reply_append(&q.reply, &child.reply, SECTION_ADDITIONAL)
+                return ANSWERED
+            if is_of_zone(ask, &child.reply):
+                q.reply.rcode = child.reply.rcode
+                append_authority(&q.reply, &child.reply)
+                add_targets(ask)
                 return ANSWERED
         if child.reply.rcode == RCODE_NXDOMAIN or child.reply.rcode == RCODE_SERVFAIL or child.reply.rcode == RCODE_YXDOMAIN:
             rcode = child.reply.rcode

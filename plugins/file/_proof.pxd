@@ -7,15 +7,15 @@ from fastdns.plugins.file._sections cimport Ask, add_glue, add_set, add_whole
 
 # The name is not there, nor a wildcard for it; encloser is its closest one.
 cdef void prove_absent_name(Ask *ask, const Name *name, const IndexNode *encloser) noexcept nogil
-# The type is not at the query's name, or not at the wildcard that stands for it (found.wildcard).
-cdef void prove_absent_type(Ask *ask, const IndexResult *found) noexcept nogil
+# The type is not at the name, or not at the wildcard that stands for it (found.wildcard).
+cdef void prove_absent_type(Ask *ask, const Name *name, const IndexResult *found) noexcept nogil
 # No name closer than the wildcard that answers.
 cdef void prove_expansion(Ask *ask, const Name *name, const IndexResult *found) noexcept nogil
-# The delegation has no DS. With NSEC nothing is shown, as in CoreDNS: who needs it asks for DS.
-cdef void prove_referral(Ask *ask, const IndexNode *cut) noexcept nogil
+# The delegation, at or above the name, has no DS (RFC 4035 3.1.4.1, RFC 5155 7.2.7).
+cdef void prove_referral(Ask *ask, const Name *name, const IndexNode *cut) noexcept nogil
 
-cdef inline void add_referral(Ask *ask, const IndexNode *cut) noexcept nogil:
-    """A delegation: its servers, DS records or the proof that there are none, glue."""
+cdef inline void add_referral(Ask *ask, const Name *name, const IndexNode *cut) noexcept nogil:
+    """A delegation, at or above the name: its servers, DS records or the proof that there are none, glue."""
     cdef const RRset *ns = node_rrset(cut, TYPE_NS)
     cdef const RRset *ds
     add_set(ask, SECTION_AUTHORITY, cut.name, cut.length, cut, ns)
@@ -24,5 +24,5 @@ cdef inline void add_referral(Ask *ask, const IndexNode *cut) noexcept nogil:
         if ds != NULL:
             add_whole(ask, SECTION_AUTHORITY, cut, ds)
         else:
-            prove_referral(ask, cut)
+            prove_referral(ask, name, cut)
     add_glue(ask, cut, ns)

@@ -86,7 +86,7 @@ ANSWERS: list[tuple[str, str, str, list[str], list[str], list[str]]] = [
     ("example.org. A", "NOERROR", AA, [], START, []),
     ("www.example.org. A", "NOERROR", AA, ["www.example.org. 300 IN CNAME web.example.org.", *WEB[:1]], SERVERS, []),
     ("www.example.org. CNAME", "NOERROR", AA, ["www.example.org. 300 IN CNAME web.example.org."], SERVERS, []),
-    ("www.example.org. TXT", "NOERROR", AA, ["www.example.org. 300 IN CNAME web.example.org."], SERVERS, []),
+    ("www.example.org. TXT", "NOERROR", AA, ["www.example.org. 300 IN CNAME web.example.org."], START, []),
     (
         "mail.example.org. MX",
         "NOERROR",
