@@ -188,6 +188,13 @@ fuzz-packets: build $(STAMPS)/test-requirements ## mutated packets against the b
 	FASTDNS_SANITIZE=$(SANITIZERS) $(BIN)/python setup.py -q build --build-lib $(SANITIZED)
 	FASTDNS_BIN="$(CURDIR)/tools/with_sanitizers.sh $(CURDIR)/$(BIN)/python -P -m fastdns" $(BIN)/python -m tests.fuzz.packets $(PACKETS) $(SEED)
 
+# Random zones, as Knot, NSD, BIND and an installed CoreDNS answer from them, and forward and cache before Unbound: make differential SEED=7 ZONES=2000
+ZONES ?= 500
+.PHONY: differential
+differential: programs build $(STAMPS)/test-requirements ## answers compared with those of other servers
+	$(BIN)/python -m tests.differential --seed $(SEED) --zones $(ZONES)
+	$(BIN)/python -m tests.differential --resolvers --seed $(SEED) --zones $(ZONES)
+
 # R19: load, changes, reloads and outages at once: make soak MINUTES=4320 for the 72 hours of the goal
 MINUTES ?= 60
 .PHONY: soak
