@@ -51,7 +51,7 @@ KNOWN = [
     Known(("bind", "knot"), r".*", r"alias.*, (NSEC|RRSIG)", "RRSIG and NSEC at an alias |"),
     Known(("knot",), r"answer", r", RRSIG, signed", "RRSIG |"),
     Known(("knot",), r"proof.*", r"wildcard", "proofs for names with an asterisk |"),
-    Known(("nsd",), r"proof.*", r"wildcard itself", "proofs for names with an asterisk |"),
+    Known(("nsd",), r"proof.*", r"wildcard itself|empty wildcard", "proofs for names with an asterisk |"),
     Known(("nsd",), r"proof.*", r"DNAME > (absent|wildcard|empty)", "proofs behind a DNAME |"),
     # ---- CoreDNS ----
     Known(("coredns",), r"SOA's TTL", r"", SOA_TTL),
@@ -59,7 +59,7 @@ KNOWN = [
     Known(("coredns",), r"proof.*", r"signed", PROOFS),
     Known(("coredns",), r"proof added", r"cut, .*signed", INSECURE),
     Known(("coredns",), r".*", r", (RRSIG|NSEC)", SIGNATURES),
-    Known(("coredns",), r"glue", r"cut, ", GLUE),
+    Known(("coredns",), r"glue", r"cut, |empty non-terminal beside a wildcard", GLUE),
     Known(("coredns",), r"aa|answer|referral added", r"DNAME > .*cut", DNAME_END),
     Known(("coredns",), r"rcode|answer", r"DNAME of itself", DNAME_ITSELF),
     Known(("coredns",), r".*", r"empty non-terminal beside a wildcard, .*signed", EMPTY),
