@@ -101,6 +101,9 @@ TEST = [
     Need("haproxy", "haproxy", "haproxy", "haproxy"),
     Need("dnsdist", "dnsdist", "dnsdist", "dnsdist"),
     Need("go", "golang-go", "golang", "go"),
+    Need("promtool", "prometheus", "golang-github-prometheus", "prometheus"),
+    Need("faketime", "faketime", "libfaketime", "libfaketime"),
+    Need("readelf", "binutils", "binutils", "binutils"),
 ]
 
 #: Of coverage-guided fuzzing: the compiler with its sanitizers and libFuzzer, and what names the lines of their reports.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,29 @@ class ManifestServer(ApiServer):
         """Server-side apply that takes fields over, as with ``--force-conflicts``; unknown fields are errors."""
         options = f"?fieldManager={manager}&force=true&fieldValidation=Strict"
         return self.ask("PATCH", self.path(document) + options, document, "application/apply-patch+yaml")
+
+    def apply_service(self, name: str, address: str, seconds: float = 0) -> None:
+        """A service and its slice with one endpoint, which says that it has changed so many seconds ago."""
+        changed = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds))
+        port = {"name": "http", "port": 80, "protocol": "TCP"}
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [port]}}
+        piece = {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": f"{name}-1",
+                "labels": {"kubernetes.io/service-name": name},
+                "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": changed},
+            },
+            "addressType": "IPv4",
+            "ports": [port],
+            "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        }
+        for path, document in (
+            (f"/api/v1/namespaces/monitored/services/{name}", service),
+            (f"/apis/discovery.k8s.io/v1/namespaces/monitored/endpointslices/{name}-1", piece),
+        ):
+            self.ask("PATCH", f"{path}?fieldManager=t&force=true", document, "application/apply-patch+yaml")
 
 
 @pytest.fixture(scope="session")

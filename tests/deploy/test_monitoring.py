@@ -106,22 +106,6 @@ example:{port4} {
 """
 
 
-def service_and_slice(address: str) -> list[tuple[str, dict[str, Any]]]:
-    note = {"endpoints.kubernetes.io/last-change-trigger-time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-    labels = {"kubernetes.io/service-name": "web"}
-    port = {"name": "http", "port": 80, "protocol": "TCP"}
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [port]}}
-    piece = {
-        "apiVersion": "discovery.k8s.io/v1",
-        "kind": "EndpointSlice",
-        "metadata": {"name": "web-1", "labels": labels, "annotations": note},
-        "addressType": "IPv4",
-        "ports": [port],
-        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
-    }
-    return [("/api/v1/namespaces/monitored/services/web", service), ("/apis/discovery.k8s.io/v1/namespaces/monitored/endpointslices/web-1", piece)]
-
-
 @pytest.fixture(scope="module")
 def exposed(tmp_path_factory: pytest.TempPathFactory, apiserver: ManifestServer) -> Iterator[dict[str, set[str]]]:
     """The labels of each sample on the page, once everything has happened."""
@@ -151,10 +135,8 @@ def watched(server: Server, apiserver: ManifestServer) -> Iterator[dict[str, set
         until(counted, name)
 
     happen("coredns_kubernetes_objects")
-    for number, address in enumerate(("10.0.0.1", "10.0.0.2")):
-        for path, document in service_and_slice(address):
-            if number == 0 or "slices" in path:
-                apiserver.ask("PATCH", f"{path}?fieldManager=t&force=true", document, "application/apply-patch+yaml")
+    for address in ("10.0.0.1", "10.0.0.2"):
+        apiserver.apply_service("web", address)
     happen("coredns_kubernetes_dns_programming_duration_seconds_count")
     happen("coredns_cache_hits_total", lambda: server.query("a.example", want_dnssec=True))
     server.query("b.example", tcp=True)
