@@ -102,7 +102,6 @@ TEST = [
     Need("dnsdist", "dnsdist", "dnsdist", "dnsdist"),
     Need("go", "golang-go", "golang", "go"),
     Need("promtool", "prometheus", "golang-github-prometheus", "prometheus"),
-    Need("faketime", "faketime", "libfaketime", "libfaketime"),
     Need("readelf", "binutils", "binutils", "binutils"),
 ]
 

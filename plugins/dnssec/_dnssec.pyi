@@ -18,7 +18,7 @@ class DnssecHandler(NativeHandler):
     def find(self, key: bytes, moment: int) -> bytes | None:
         """The signatures kept for a key (see ``_signatures.pxd``) that are good for two days behind ``moment`` (Unix seconds)."""
 
-    def put(self, key: bytes, expires: int, octets: bytes) -> None:
+    def put(self, key: bytes, begins: int, expires: int, octets: bytes) -> None:
         """Keeps signatures, each with its length in two octets before it. Signing thread only."""
 
     def free_retired(self) -> None:

@@ -15,8 +15,8 @@ from fastdns.api.memory cimport SieveLink, atomic_peek_ns, atomic_swap_ns, epoch
 from fastdns.plugins.dnssec._canonical cimport canonical_write
 from fastdns.plugins.dnssec._denial cimport DENIAL_APEX, DENIAL_CUT, DENIAL_NAME, DenialKind, denial_add
 from fastdns.plugins.dnssec._signing cimport SigningRequest, Set, signing_free, signing_new, signing_send
-from fastdns.plugins.dnssec._signatures cimport (Entry, entry_signatures, signatures_clean, signatures_close, signatures_find, signatures_free,
-                                                 signatures_hash, signatures_open, signatures_put, signatures_retired)
+from fastdns.plugins.dnssec._signatures cimport (FRESH, Entry, entry_good, entry_signatures, signatures_clean, signatures_close, signatures_find,
+                                                 signatures_free, signatures_hash, signatures_open, signatures_put, signatures_retired)
 
 cdef int64_t dnssec_budget = 0  # of the process: ns on the monotonic clock until which signatures are spoken for
 
@@ -34,7 +34,6 @@ cdef bint dnssec_take(int64_t *budget, int64_t now, int64_t cost, int64_t most) 
 
 cdef enum:
     SETS_MAX = 512              # of a reply: with their signatures no more fit in a message
-    FRESH = 2 * 86400           # seconds that a signature has to be good for still
     BURST = 1000000000          # ns of the budget that may be taken ahead
 
 cdef struct Scratch:
@@ -99,7 +98,7 @@ cdef void gather_set(DnssecState *state, Query *q, Gathering *gathering, const Z
     wanted.signatures = NULL
     wanted.octets = 0
     entry = signatures_find(&state.signatures, key, length, signatures_hash(key, length))
-    if entry != NULL and <int>(entry.expires - now) >= FRESH:
+    if entry != NULL and entry_good(entry, now):
         wanted.signatures = entry_signatures(entry)
         wanted.octets = entry.octets
         metric_add(cells.hits, q.worker.id, 1)
@@ -441,12 +440,12 @@ cdef class DnssecHandler(NativeHandler):
 
     def find(self, bytes key not None, uint32_t moment):
         cdef Entry *entry = signatures_find(&self.state.signatures, key, <uint32_t>len(key), signatures_hash(key, <uint32_t>len(key)))
-        if entry == NULL or <int>(entry.expires - moment) < FRESH:
+        if entry == NULL or not entry_good(entry, moment):
             return None
         return (<const char *>entry_signatures(entry))[:entry.octets]
 
-    def put(self, bytes key not None, uint32_t expires, bytes octets not None):
-        if signatures_put(&self.state.signatures, key, <uint32_t>len(key), expires, octets, <uint32_t>len(octets)) < 0:
+    def put(self, bytes key not None, uint32_t begins, uint32_t expires, bytes octets not None):
+        if signatures_put(&self.state.signatures, key, <uint32_t>len(key), begins, expires, octets, <uint32_t>len(octets)) < 0:
             raise MemoryError
 
     def free_retired(self):

@@ -74,7 +74,8 @@ cdef void make_room(Signatures *signatures, uint64_t size) noexcept nogil:
         unlink_entry(signatures, entry)
 
 
-cdef int signatures_put(Signatures *signatures, const uint8_t *key, uint32_t length, uint32_t expires, const uint8_t *octets, uint32_t size) noexcept nogil:
+cdef int signatures_put(Signatures *signatures, const uint8_t *key, uint32_t length, uint32_t begins, uint32_t expires, const uint8_t *octets,
+                        uint32_t size) noexcept nogil:
     cdef uint64_t hash = signatures_hash(key, length), all = sizeof(Entry) + length + size
     cdef Entry *entry = signatures_find(signatures, key, length, hash)
     if entry != NULL:
@@ -86,6 +87,7 @@ cdef int signatures_put(Signatures *signatures, const uint8_t *key, uint32_t len
     if entry == NULL:
         return -1
     entry.hash = hash
+    entry.begins = begins
     entry.expires = expires
     entry.key_length = length
     entry.octets = size

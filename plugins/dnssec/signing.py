@@ -77,7 +77,7 @@ class Signing:
             rdata = rrsig(signing_key, signer, body, now - BEFORE, now + AFTER, ORIGINAL_TTL)
             out += struct.pack("!H", len(rdata)) + rdata
         if out:
-            self.handler.put(key, (now + AFTER) & 0xFFFFFFFF, out)
+            self.handler.put(key, (now - BEFORE) & 0xFFFFFFFF, (now + AFTER) & 0xFFFFFFFF, out)
         return out
 
 

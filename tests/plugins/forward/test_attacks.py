@@ -23,7 +23,7 @@ import dns.update
 import pytest
 
 from fastdns.testing import Upstream
-from tests.plugins.forward.test_forward import GIVE_UP, address, burst, corefile, reply
+from tests.plugins.forward.test_forward import address, burst, corefile, reply
 from tests.server import Server, free_port
 from tests.waiting import LIMIT, until
 
@@ -253,14 +253,17 @@ def test_fan_out_a_dead_upstream_gets_at_most_two_packets_a_query(serve: Serve) 
 
 
 def test_r8_silent_upstream_is_skipped_within_a_second(serve: Serve) -> None:
-    with raw_upstream(lambda octets, send, client: None) as silent, Upstream(address("192.0.2.2")) as other:
+    """What is asked a second after the first query that it owes a reply to is not sent to it at all: that is seen however slow this machine is."""
+    seen: list[bytes] = []
+    with raw_upstream(lambda octets, send, client: seen.append(octets)) as silent, Upstream(address("192.0.2.2")) as other:
         server = serve(corefile(f"policy sequential\n {PATIENT}", f"{silent} {other.address}"), "-workers", "1")
         with pytest.raises(dns.exception.Timeout):
             server.query("first.test.", timeout=1.0)
-        begun = time.monotonic()
-        assert server.answers("second.test.") == ["192.0.2.2"]
-        assert time.monotonic() - begun < GIVE_UP
+        for number in range(20):
+            assert server.answers(f"second{number}.test.") == ["192.0.2.2"]
         server.process.kill()  # which does not wait for the first
+    assert any(b"\x05first" in octets for octets in seen)
+    assert not [octets for octets in seen if b"second" in octets]
 
 
 def test_memory_is_bounded_under_a_flood_against_a_dead_upstream(serve: Serve) -> None:
