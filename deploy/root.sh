@@ -40,13 +40,15 @@ copy "$site" "$target$stdlib/site-packages" './pip' './pip-*' './setuptools*' '.
 find "$target" -name '*.so*' -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
 "$python" -m compileall -q -j 0 --invalidation-mode unchecked-hash -s "$target" "$target$stdlib" >/dev/null
 
-# Shared libraries beyond those of glibc and gcc, which the base image has, and those that wheels bring; with their licences.
-find "$target" -type f \( -name '*.so' -o -name '*.so.*' -o -name coredns \) -exec ldd {} + 2>/dev/null |
+# Shared libraries beyond those of glibc and gcc, which the base image has, and those that wheels bring; with their licences and the bill of materials.
+libraries=$(find "$target" -type f \( -name '*.so' -o -name '*.so.*' -o -name coredns \) -exec ldd {} + 2>/dev/null |
     awk -v target="$target/" '$2 == "=>" && $3 ~ /^\// && index($3, target) != 1 {print $3}' | sort -u |
     grep -Ev '/(ld-linux[^/]*|libc|libm|libdl|librt|libpthread|libutil|libresolv|libgcc_s|libstdc\+\+)\.so' |
     while read -r library; do
         [ -e "$target$library" ] && continue
         mkdir -p "$target$(dirname "$library")"
         cp -L "$library" "$target$library"
-        case $library in "$libdir"/libpython*) ;; *) "$python" "$here/../tools/licenses.py" folder "$target/usr/share/licenses" "$library" ;; esac
-    done
+        case $library in "$libdir"/libpython*) ;; *) echo "$library" ;; esac
+    done)
+# shellcheck disable=SC2086 - paths without spaces
+"$python" "$here/../tools/licenses.py" image "$target" $libraries

@@ -1,7 +1,8 @@
-"""Adds the licences of libraries that are shipped with fastdns: shared ones, and what the module of QUIC is linked with.
+"""Adds licences and a bill of materials (sbom.py) of what is shipped with fastdns: shared libraries, and what the module of QUIC is linked with.
 
-python tools/licenses.py wheel WHEEL...             those that auditwheel has put into a wheel: NAME.dist-info/licenses/PACKAGE/
-python tools/licenses.py folder FOLDER LIBRARY...   those of libraries of this system: FOLDER/PACKAGE/
+python tools/licenses.py wheel WHEEL...            of what auditwheel has put into a wheel: NAME.dist-info/licenses/PACKAGE/ and NAME.dist-info/sboms/
+python tools/licenses.py image FOLDER LIBRARY...   of an image's root: FOLDER/usr/share/licenses/PACKAGE/ for libraries of this system, FOLDER/usr/share/sbom/
+                                                   for these, Python and its packages, and what the wheel brings
 
 The texts are those of the system's package that a library comes from, and those that make quic and make wheel-libraries have put together, so this
 runs where the wheel was built. A library without any is an error.
@@ -11,11 +12,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import platform
 import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
+
+import sbom
 
 #: Texts that Debian's copyright files name without repeating them.
 COMMON = re.compile(r"/usr/share/common-licenses/([\w.+-]*\w)")
@@ -51,11 +57,22 @@ def located(name: str) -> Path:
     raise SystemExit(f"{name} is in no folder of libraries: run this where the wheel was built")
 
 
-def owner(library: Path) -> tuple[str, list[Path]]:
-    """The package of a library, and the files with its licence."""
+class Owner(NamedTuple):
+    """The package that a library comes from."""
+
+    name: str
+    version: str
+    #: Of its package URL.
+    kind: str
+    #: The files with its licence.
+    texts: list[Path]
+
+
+def owner(library: Path) -> Owner:
+    """Raises SystemExit where the system knows none."""
     if library.is_relative_to(LIBRARIES):
         name = OWN[library.name.partition(".so")[0] + ".so"]
-        return name, sorted((LIBRARIES / "licenses" / name).iterdir())
+        return Owner(name, json.loads((LIBRARIES / "versions.json").read_text())[name], "generic", sorted((LIBRARIES / "licenses" / name).iterdir()))
     paths = dict.fromkeys((library, library.resolve(), *(Path(str(path).removeprefix("/usr")) for path in (library, library.resolve()))))
     for path in paths:
         if found := said("dpkg", "-S", path):
@@ -63,22 +80,30 @@ def owner(library: Path) -> tuple[str, list[Path]]:
             texts = [Path("/usr/share/doc", package, "copyright")]
             if texts[0].is_file():
                 texts += [Path(f"/usr/share/common-licenses/{name}") for name in sorted(set(COMMON.findall(texts[0].read_text())))]
-            return package, texts
-        if found := said("rpm", "-qf", "--qf", "%{NAME}", path):
-            return found, [Path(text) for text in said("rpm", "-q", "--licensefiles", found).splitlines()]
-    return "", []
+            version = said("dpkg-query", "-W", "-f", "${Version}\n", package).partition("\n")[0]
+            return Owner(package, version, "deb/debian", texts)
+        if found := said("rpm", "-qf", "--qf", "%{NAME} %{VERSION}-%{RELEASE}", path):
+            package, version = found.split()
+            return Owner(package, version, "rpm", [Path(text) for text in said("rpm", "-q", "--licensefiles", package).splitlines()])
+    raise SystemExit(f"the system has no package of {library}, which is shipped")
 
 
 def licences(libraries: list[Path]) -> dict[str, bytes]:
     """PACKAGE/FILE -> text, for the packages of all libraries."""
     texts: dict[str, bytes] = {}
     for library in libraries:
-        package, files = owner(library)
-        found = {f"{package}/{path.name}": path.read_bytes() for path in files if path.is_file()}
+        package = owner(library)
+        found = {f"{package.name}/{path.name}": path.read_bytes() for path in package.texts if path.is_file()}
         if not found:
             raise SystemExit(f"the system has no licence of {library}, which is shipped")
         texts |= found
     return texts
+
+
+def parts(libraries: list[Path]) -> list[sbom.Part]:
+    """What libraries are, for a bill of materials."""
+    owners = {library.name: owner(library)[:3] for library in libraries}
+    return [sbom.Part(*known, files=tuple(sorted(name for name, found in owners.items() if found == known))) for known in sorted(set(owners.values()))]
 
 
 def quic_licences() -> dict[str, bytes]:
@@ -89,17 +114,20 @@ def quic_licences() -> dict[str, bytes]:
 
 
 def add_to_wheel(wheel: Path) -> list[str]:
-    """Rewrite a wheel with the licences of the libraries in it. Their names."""
+    """Rewrite a wheel with the licences of the libraries in it and the bill of materials. The names of what is added."""
     with zipfile.ZipFile(wheel) as archive:
         content = {info: archive.read(info) for info in archive.infolist()}
     names = [info.filename for info in content]
     bundled = [name.rpartition("/")[2] for name in names if name.startswith("fastdns.libs/") and ".so" in name]
     record = next(name for name in names if name.endswith(".dist-info/RECORD"))
-    folder = record.removesuffix("RECORD") + "licenses/"
-    found = licences([located(BUNDLED.sub("", name)) for name in bundled])
+    folder = record.removesuffix("RECORD")
+    libraries = [located(BUNDLED.sub("", name)) for name in bundled]
+    found, listed = licences(libraries), parts(libraries)
     if any(name.startswith("fastdns/engine/quic/library.") and name.endswith(".so") for name in names):
         found |= quic_licences()
-    texts = {folder + name: text for name, text in found.items()}
+        listed += sbom.crates(QUIC)
+    texts = {f"{folder}licenses/{name}": text for name, text in found.items()}
+    texts[folder + sbom.NAME] = sbom.document("fastdns", folder.removesuffix(".dist-info/").partition("-")[2], "library", listed)
     lines = [
         f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b'=').decode()},{len(text)}\n"
         for name, text in texts.items()
@@ -114,16 +142,29 @@ def add_to_wheel(wheel: Path) -> list[str]:
     return [*texts]
 
 
+def add_to_image(folder: Path, libraries: list[Path]) -> None:
+    """The licences of libraries of this system, and the bill of materials, into an image's root that has Python's packages already."""
+    for name, text in licences(libraries).items():
+        write(folder / "usr/share/licenses" / name, text)
+    (site,) = folder.rglob("site-packages")
+    brought = [located(BUNDLED.sub("", path.name)) for path in sorted(site.glob("fastdns.libs/*.so*"))]
+    listed = [*parts(libraries + brought), *sbom.crates(QUIC), *sbom.packages(site), sbom.Part("cpython", platform.python_version(), "generic", "PSF-2.0")]
+    (version,) = (path.name.removesuffix(".dist-info").partition("-")[2] for path in site.glob("fastdns-*.dist-info"))
+    write(folder / "usr/share/sbom" / Path(sbom.NAME).name, sbom.document("fastdns", version, "container", listed))
+
+
+def write(path: Path, text: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+
+
 def main(arguments: list[str]) -> None:
     match arguments:
         case ["wheel", *wheels] if wheels:
             for wheel in wheels:
-                print(f"{wheel}: {len(add_to_wheel(Path(wheel)))} licences")
-        case ["folder", folder, *libraries]:
-            for name, text in licences([Path(library) for library in libraries]).items():
-                path = Path(folder, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(text)
+                print(f"{wheel}: {len(add_to_wheel(Path(wheel)))} licences and a bill of materials")
+        case ["image", folder, *libraries]:
+            add_to_image(Path(folder), [Path(library) for library in libraries])
         case _:
             sys.exit(__doc__)
 

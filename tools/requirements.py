@@ -1,6 +1,7 @@
-"""Prints the Python packages that pyproject.toml names, one a line: python tools/requirements.py build|EXTRA
+"""Prints the Python packages that pyproject.toml names, one a line: python tools/requirements.py build|release|serve|EXTRA
 
-``build`` is what compiling and serving need; an extra is what it adds to that.
+``build`` is what compiling and serving need, ``release`` what wheels are made with (twine only looks at them), ``serve`` what the server imports; an extra
+is what it adds to ``build``. Of ``release`` and ``serve`` tools/locks has the versions and digests for wheels and the image: make locks.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from pathlib import Path
 def main(extra: str) -> None:
     parsed = tomllib.loads((Path(__file__).resolve().parent.parent / "pyproject.toml").read_text())
     project = parsed["project"]
-    wanted = parsed["build-system"]["requires"] + project["dependencies"] if extra == "build" else project["optional-dependencies"][extra]
+    compiles, serves, extras = parsed["build-system"]["requires"], project["dependencies"], project["optional-dependencies"]
+    combined = {"build": compiles + serves, "release": compiles + [want for want in extras["wheel"] if not want.startswith("twine")], "serve": serves}
+    wanted = combined[extra] if extra in combined else extras[extra]
     print(*wanted, sep="\n")
 
 

@@ -92,7 +92,7 @@ def test_image() -> None:
     """A stage of its own; the last one, which is built by default, stays the server's."""
     text = (DEPLOY / "Dockerfile").read_text()
     stages = text.split("\nFROM ")
-    (node,) = [stage for stage in stages if stage.startswith("debian:bookworm-slim AS node")]
+    (node,) = [stage for stage in stages if stage.startswith("${NODE_IMAGE} AS node")]
     assert 'ENTRYPOINT ["/node-cache"]' in node
     assert "iptables" in node
     assert 'ENTRYPOINT ["/coredns"]' in stages[-1]

@@ -155,7 +155,7 @@ def test_R18_a_stuck_worker_turns_health_to_503(serve: Callable[..., Server], tm
     until(lambda: health() == (200, "OK"), "its being well again")
 
 
-@pytest.mark.parametrize("page", ["robustness.md"])
+@pytest.mark.parametrize("page", ["robustness.md", "threat-model.md"])
 def test_R22_every_row_of_the_page_names_a_test_that_exists(page: str) -> None:
     """In each table with a column `test`; what stands there are tests, folders of tests, or commands of make."""
     text = (ROOT / "docs" / page).read_text()
