@@ -147,7 +147,6 @@ class Process:
             if old is None or engine is None or self._stopping.is_set():
                 raise RestartError("the server is stopping" if self._stopping.is_set() else "the server has not started")
             log.info("Reloading")
-            self.source = source
             try:
                 for hook in old.hooks.restart:
                     hook()
@@ -159,6 +158,7 @@ class Process:
                 for line in _frames(error):
                     log.error(line)
                 raise RestartError(f"starting with listener file descriptors: {_text(error)}") from error
+            self.source = source
             old.leave(engine, new)
             run_hooks(old.hooks.shutdown, "Stopping the previous configuration")
             run_hooks(new.hooks.started, "startup")

@@ -56,6 +56,11 @@ class ChaosAsker(Asker):
             super().note(what, begun, why)
 
 
+def told(target: Target) -> str:
+    """The end of the output, without the zone transfers."""
+    return "\n".join([line for line in target.log().splitlines() if "transfer" not in line and "AXFR" not in line][-40:])
+
+
 def chaos(folder: Path, seconds: float, seed: int, faults: Sequence[type[Fault]], rate: int = 1000) -> dict[str, Any]:
     """Runs for so long; the figures. Raises AssertionError where something is lost or wrong, or memory has grown."""
     (folder / "echo.py").write_text(PLUGIN)
@@ -93,7 +98,7 @@ def chaos(folder: Path, seconds: float, seed: int, faults: Sequence[type[Fault]]
                 fault.begin()
                 time.sleep(luck.uniform(*fault.lasts))
             except AssertionError as error:
-                raise AssertionError(f"{error}\n{schedule}\n{target.log()[-3000:]}") from error
+                raise AssertionError(f"{error}\n{schedule}\n{told(target)}") from error
             finally:
                 fault.end()
             trouble.end()
@@ -127,7 +132,7 @@ def chaos(folder: Path, seconds: float, seed: int, faults: Sequence[type[Fault]]
             "load": {key: sum(each[key] for each in loads) for key in ("sent", "lost", "drops", "wrong")},
             "memory at the start and at most, KiB": [first // 1024, most // 1024],
         }
-        text = f"{json.dumps(report, indent=1)}\n{schedule}\n{target.log()[-2000:]}"
+        text = f"{json.dumps(report, indent=1)}\n{schedule}\n{told(target)}"
         assert not found.wrong, text
         assert not found.failed, text
         assert all(each["wrong"] == 0 and each["lost"] <= each["drops"] for each in loads), text

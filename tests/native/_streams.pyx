@@ -13,6 +13,7 @@ from fastdns.engine.io.connection cimport AddressCount, StreamProtocol, StreamSe
 from fastdns.engine.io.framing cimport dns_framing
 from fastdns.message.reply cimport LargeReplyBuffer
 from fastdns.system.address cimport Address
+from fastdns.system.fairness cimport FairQueue, fair_init
 from fastdns.system.list cimport list_init
 from fastdns.system.socket cimport EPOLLIN, MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, close, poll, pollfd, recv, send, shutdown
 from fastdns.telemetry.metrics cimport metrics_prepare
@@ -137,7 +138,8 @@ cdef int make_worker() except -1:
     worker.pool_limit = POOL
     worker.large.limit = 2
     worker.message = <uint8_t *>malloc(MESSAGE_MAX + 1024)
-    if worker.message == NULL:
+    worker.fair = <FairQueue *>malloc(sizeof(FairQueue))
+    if worker.message == NULL or worker.fair == NULL or fair_init(worker.fair, worker.pool_limit) < 0:
         raise MemoryError
     list_init(&worker.waiting)
     memset(&served, 0, sizeof(served))

@@ -556,6 +556,18 @@ def test_upgrade(serve: Serve) -> None:
     until(lambda: not pidfile.exists())
 
 
+def test_an_upgrade_after_a_refused_reload_serves_what_was_served(serve: Serve) -> None:
+    corefile = ".:{port} {\n bind 127.0.0.1\n whoami\n}\n"
+    server = serve(corefile)
+    server.write(corefile + "b.test:{port} {\n nosuch\n}\n")
+    server.signal(signal.SIGUSR1)
+    server.wait_log(r"SIGUSR1: starting with listener file descriptors: .*nosuch")
+    server.signal(signal.SIGUSR2)
+    server.wait_log(r"^\[INFO\] Upgrade finished$")
+    assert server.exit_status() == 0
+    assert answers(server)
+
+
 def test_upgrade_that_fails(serve: Serve) -> None:
     server = serve(".:{port} {\n bind 127.0.0.1\n whoami\n}\nimport more\n", wait=False)
     server.stop()
