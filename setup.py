@@ -163,10 +163,11 @@ LEVELS = {
 }
 
 
-#: What distributions compile their packages with, beside stack protectors and FORTIFY_SOURCE (gcc before 12 takes 3 for 2): large stack frames touch each page,
-#: so that none jumps over a guard page. Where processors have it, returns and targets of indirect branches are marked, but not in what most queries pass:
-#: each call of a hook would cost an instruction or more, and Linux does not enforce it for programs.
-HARDENING = ["-fstack-clash-protection", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"]
+#: What distributions compile their packages with, beside stack protectors (gcc before 12 takes FORTIFY_SOURCE 3 for 2).
+HARDENING = ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"]
+#: The same, but not for what most queries pass: large stack frames touch each page, so that none jumps over a guard page, which takes up to 70 instructions
+#: of an answer; where processors have it, returns and targets of indirect branches are marked, which Linux does not enforce for programs.
+STACKS = ["-fstack-clash-protection"]
 BRANCHES = {"x86_64": ["-fcf-protection"], "aarch64": ["-mbranch-protection=standard"]}
 
 
@@ -192,7 +193,7 @@ def compile_args(cplusplus: bool, optimisation: str) -> list[str]:
         args += ["-O1" if SANITIZE else "-O0", "-g", "-fno-omit-frame-pointer", "-U_FORTIFY_SOURCE"]
     else:
         args += [optimisation, "-g0", *HARDENING]
-        args += BRANCHES.get(platform.machine(), []) if optimisation != "-O3" else []
+        args += [*STACKS, *BRANCHES.get(platform.machine(), [])] if optimisation != "-O3" else []
     if DEBUG:
         args += ["-UNDEBUG"]
         if not SANITIZE and not cplusplus:  # the sanitizers watch memory by themselves
