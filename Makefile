@@ -209,6 +209,11 @@ MINUTES ?= 60
 soak: build $(STAMPS)/test-requirements ## everything at once for MINUTES, with all answers checked
 	$(BIN)/python -m tests.soak $(MINUTES)
 
+# Faults of every kind, one after the other, as a seed says: make chaos MINUTES=120 SEED=7
+.PHONY: chaos
+chaos: build $(STAMPS)/test-requirements ## faults of every kind for MINUTES, with all answers checked
+	$(BIN)/python -m tests.chaos $(MINUTES) $(SEED)
+
 .PHONY: clean
 clean: ## back to a fresh clone, but for .venv
 	rm -rf fastdns/plugin.cfg build dist wheelhouse *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks

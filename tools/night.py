@@ -52,6 +52,13 @@ PARTS = [
          "all other slow tests"),
     Part("reloads", f"FASTDNS_RELOADS=100 FASTDNS_RATE=20000 {PYTEST} tests/robustness/test_reload.py", "100 reloads at 20,000 queries a second"),
     Part("soak", "make -s soak MINUTES=90", "load, changes, reloads and outages at once"),
+    Part("chaos", "make -s chaos MINUTES=110", "faults of every kind, one after the other"),
+    Part("fuzz-1", "make -s fuzz-targets FUZZ_SECONDS=900 FUZZ='packet name edns tsig reply tcp http'", "libFuzzer, the first half of the targets"),
+    Part("fuzz-2", "make -s fuzz-targets FUZZ_SECONDS=700 FUZZ='http2 http-response proxy zone-file svcb transfer corefile watch-protobuf watch-json'",
+         "the other half"),
+    Part("fuzz-packets", "make -s fuzz-packets", "a million mutated packets to a server with sanitizers"),
+    Part("differential", "make -s differential ZONES=2000", "answers beside Knot, NSD, BIND and Unbound"),
+    Part("aarch64", "make -s aarch64", "compiled for aarch64, tests in QEMU"),
     Part("sanitize-units", "make -s sanitize TESTS='tests/wire tests/message tests/index tests/zonefile tests/walk tests/system tests/engine tests/executor "
          "tests/expression tests/corefile tests/telemetry tests/protocol tests/proxy tests/tls tests/httpd tests/native'",
          "AddressSanitizer and UndefinedBehaviorSanitizer: the packages of fastdns/"),

@@ -47,7 +47,7 @@ class Fault(ABC):
     @abstractmethod
     def begin(self) -> None: ...
 
-    def end(self) -> None:
+    def end(self) -> None:  # noqa: B027 - many faults are over at once
         """What `begin` did is undone."""
 
 
