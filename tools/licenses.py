@@ -21,6 +21,8 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
 import sbom
 
 #: Texts that Debian's copyright files name without repeating them.

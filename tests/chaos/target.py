@@ -20,6 +20,8 @@ class Target(Server):
         self.wait_log_of(STARTED, start)
         self.pid = until(lambda: next((pid for pid in self.successors() if pid != former), 0), "the process that takes over")
         until(lambda: not serves(former), "the end of the former process")
+        if former == self.process.pid:
+            self.process.wait()
 
     def wait_log_of(self, pattern: re.Pattern[str], start: int) -> None:
         """As `wait_log`, also where the process that was started first has ended."""

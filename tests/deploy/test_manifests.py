@@ -174,7 +174,8 @@ def test_the_corefile_is_kubeadms_with_the_custom_imports() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        r"FROM gcr\.io/distroless/cc-debian12:nonroot",
+        r"ARG RUNTIME_IMAGE=gcr\.io/distroless/cc-debian12:nonroot",
+        r"FROM \$\{RUNTIME_IMAGE\}",
         r"WORKDIR /",
         r"USER 65532:65532",
         r"EXPOSE 53 53/udp",

@@ -66,6 +66,7 @@ MAY_LOOK = {
     "fastdns/message/typify.pyx",
     "fastdns/expression/times.pyx",
     "fastdns/telemetry/log_writer.pyx",
+    "plugins/cookies/_cookies.pyx",  # the age of a cookie (RFC 9018 4.3)
     "plugins/dnssec/_dnssec.pyx",
     "plugins/dnstap/_sender.pyx",
     "plugins/etcd/_etcd.pyx",

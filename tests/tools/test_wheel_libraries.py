@@ -66,6 +66,7 @@ def test_licences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder, file in (("licenses/openssl", "LICENSE.txt"), ("licenses/nghttp2", "COPYING")):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / file).write_text(folder)
+    (tmp_path / "versions.json").write_text('{"openssl": "3.5.9", "nghttp2": "1.68.0"}')
     (tmp_path / "lib").mkdir()
     names = [f"libssl{wheel_libraries.VARIANT}.so.3", f"libcrypto{wheel_libraries.VARIANT}.so.3", "libnghttp2.so.14"]
     for name in names:
