@@ -14,8 +14,8 @@ cdef enum:
     CREDIT_MAX = 64
     EMPTY = 2
     APART = 4
-    # The score afterwards, if they shared none: clients that ask again at each reply, within an interval, are seldom delayed.
-    AGAIN = -256
+    # The score afterwards, if they shared none: of a client that asks again at each reply, within an interval, fewer than one query in 200 is delayed.
+    AGAIN = -2048
 
 
 cdef void moderation_ready(Source *source, Worker *worker, uint32_t events) noexcept nogil:
