@@ -8,6 +8,7 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 
 from fastdns._wire cimport MESSAGE_MAX
 from fastdns.engine.http.http1 cimport http1_protocol
+from fastdns.engine.http.memory cimport http_blocks
 from fastdns.engine.http.session cimport http2_protocol
 from fastdns.engine.io.connection cimport AddressCount, StreamProtocol, StreamService, TcpWorker, connection_begin
 from fastdns.engine.io.framing cimport dns_framing
@@ -257,6 +258,8 @@ cdef const char *converse(const StreamProtocol *protocol, Transport transport, c
         return b"a connection does not end with its client"
     if tcp.octets or worker.parked:
         return b"octets of a connection are counted behind its end"
+    if http_blocks(worker.id):
+        return b"a connection's memory outlives it"
     free_memory()
     return NULL
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import socket
 import time
@@ -120,6 +121,32 @@ def test_streams_beyond_the_limit_are_refused_until_an_answer_is_back(server: Se
         connection.sendall(frame(RST, 0, 1, bytes(4)) + request(2 * STREAMS_MAX + 1, query(0)))
         assert frames.until(RST) == (0, 2 * STREAMS_MAX + 1, b"\0\0\0\7")
         assert asked(silent) == STREAMS_MAX
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+def test_the_body_of_a_GET_takes_no_memory_behind_its_response(server: Server, version: str) -> None:
+    """The message of a GET is in its target (RFC 8484 4.1); a body besides means nothing (RFC 9110 9.3.1)."""
+    path = "/dns-query?dns=" + base64.urlsafe_b64encode(FAST).decode().rstrip("=")
+    body = bytes(32000)
+
+    def ask(rounds: int) -> None:
+        with contextlib.ExitStack() as stack:
+            connection = stack.enter_context(connect(server, START if version == "2" else b""))
+            frames, reader = Frames(connection), stack.enter_context(connection.makefile("rb"))  # type: ignore[arg-type]
+            for number in range(1, 2 * rounds, 2):
+                if version == "2":
+                    parts = [frame(DATA, int(len(body) - at <= 16000), number, body[at : at + 16000]) for at in range(0, len(body), 16000)]
+                    connection.sendall(frame(HEADERS, 4, number, head(method="GET", path=path)) + b"".join(parts))
+                    assert dns.message.from_wire(frames.until(DATA)[2]).answer
+                else:
+                    connection.sendall(f"GET {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+                    lengths = [int(line[15:]) for line in iter(reader.readline, b"\r\n") if line.startswith(b"content-length:")]
+                    assert dns.message.from_wire(reader.read(*lengths)).answer
+
+    ask(50)
+    before = server.memory()
+    ask(1000)
+    assert server.memory() - before < 8_000_000  # of 32,000,000 that were sent
 
 
 @pytest.mark.parametrize(

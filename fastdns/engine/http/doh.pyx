@@ -4,7 +4,7 @@ from libc.stdio cimport snprintf
 from libc.string cimport memset
 from fastdns.engine.http.carrier cimport http_query
 from fastdns.engine.http.head cimport http_split_target
-from fastdns.engine.http.memory cimport http_alloc
+from fastdns.engine.http.memory cimport http_alloc, http_free
 from fastdns.engine.http.message cimport doh_decode_message, doh_find_message, doh_is_path, doh_max_age
 from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_TEXT, HEAD_MAX, METHOD_GET, METHOD_POST, HttpConnection,
                                           HttpRequest, HttpResponse, http_reply_alloc)
@@ -42,12 +42,14 @@ cdef void ask(HttpRequest *request) noexcept nogil:
 
 
 cdef bint decode_query(HttpRequest *request, const uint8_t *query, uint32_t length, const char **wrong) noexcept nogil:
-    """The parameter `dns` of a GET becomes the request's body. False: *wrong says why, NULL: out of memory."""
+    """The parameter `dns` of a GET becomes the request's body, instead of one that it came with. False: *wrong says why, NULL: out of memory."""
     cdef const uint8_t *octets
     cdef uint32_t size
     cdef int used
     if not doh_find_message(query, length, &octets, &size, wrong):
         return False
+    http_free(&request.connection.base, request.body)
+    request.body_length = 0
     request.body = <uint8_t *>http_alloc(&request.connection.base, min(size // 4 * 3 + 3, <uint32_t>MESSAGE_MAX + 3))
     if request.body == NULL:
         return False

@@ -22,6 +22,7 @@ cdef struct Block:                  # before the octets that are given out, whic
 cdef struct Kept:                   # of a worker, which alone uses it
     Block *blocks[CLASSES]
     uint32_t octets
+    uint32_t given                  # blocks that connections have
     Block *mapped
     uint32_t mapped_count
 
@@ -46,11 +47,13 @@ cdef void *http_alloc(TcpConnection *connection, size_t size) noexcept nogil:
         block = own.blocks[kind]
         own.blocks[kind] = block.next
         own.octets -= block.size
+        own.given += 1
         return block + 1
     if own.mapped != NULL and own.mapped.kind == kind:
         block = own.mapped
         own.mapped = block.next
         own.mapped_count -= 1
+        own.given += 1
         return block + 1
     block = allocate(kind)
     if block == NULL:
@@ -58,6 +61,7 @@ cdef void *http_alloc(TcpConnection *connection, size_t size) noexcept nogil:
         return NULL
     block.size = kind * STEP
     block.kind = kind
+    own.given += 1
     return block + 1
 
 
@@ -68,6 +72,7 @@ cdef void http_free(TcpConnection *connection, void *pointer) noexcept nogil:
         return
     block = <Block *>pointer - 1
     connection_discharge(connection, block.size)
+    own.given -= 1
     if block.kind < CLASSES and own.octets + block.size <= KEPT_MAX:
         block.next = own.blocks[block.kind]
         own.blocks[block.kind] = block
@@ -95,3 +100,7 @@ cdef void *http_realloc(TcpConnection *connection, void *pointer, size_t size) n
         memcpy(bigger, pointer, block.size - sizeof(Block))
         http_free(connection, pointer)
     return bigger
+
+
+cdef uint32_t http_blocks(uint32_t worker) noexcept nogil:
+    return kept[worker].given
