@@ -22,22 +22,22 @@ QUIC := $(wildcard build/quic/libfastdns_quic.a)
 LIBRARIES := $(wildcard build/libraries/versions.json)
 stamp = $(STAMPS)/$(1)-$(shell echo $(sort $(2)) $(VARIANT) $(QUIC) $(LIBRARIES) | cksum | cut -d' ' -f1)
 ALL_BUILT := $(call stamp,all,$(CORE) $(BENCH))
-SERVER_BUILT := $(call stamp,server,$(CORE))
+SAMPLE_BUILT := $(call stamp,sample,$(CORE))
 
 .PHONY: build
 build: $(ALL_BUILT) $(STAMPS)/editable ## .venv with everything compiled in place, .venv/bin/fastdns
 
-# What serves, without the modules of bench/.
-.PHONY: server
-server: $(firstword $(wildcard $(ALL_BUILT)) $(SERVER_BUILT)) $(STAMPS)/editable
+# What serves the sample cluster: the plugins that its Corefile names.
+.PHONY: sample
+sample: $(firstword $(wildcard $(ALL_BUILT)) $(SAMPLE_BUILT)) $(STAMPS)/editable
 
 $(ALL_BUILT): $(CORE) $(BENCH) $(RECIPE) $(QUIC) $(LIBRARIES) | $(STAMPS)/build-requirements
 	@$(BIN)/python setup.py -q build_ext --inplace
 	@rm -f $(STAMPS)/all-* && touch $@
 
-$(SERVER_BUILT): $(CORE) $(RECIPE) $(QUIC) $(LIBRARIES) | $(STAMPS)/build-requirements
-	@FASTDNS_COMPILE=server $(BIN)/python setup.py -q build_ext --inplace
-	@rm -f $(STAMPS)/server-* && touch $@
+$(SAMPLE_BUILT): $(CORE) fastdns/sample/Corefile $(RECIPE) $(QUIC) $(LIBRARIES) | $(STAMPS)/build-requirements
+	@FASTDNS_COMPILE=sample $(BIN)/python setup.py -q build_ext --inplace
+	@rm -f $(STAMPS)/sample-* && touch $@
 
 # The commands and the package's metadata. Nothing is compiled again for them.
 $(STAMPS)/editable: $(RECIPE) $(wildcard bench/cli.py) | $(STAMPS)/build-requirements
@@ -72,7 +72,7 @@ wheel-libraries: ## the OpenSSL and nghttp2 of released wheels, for the next mak
 	@$(PYTHON) tools/wheel_libraries.py
 
 .PHONY: run
-run: server ## serves the sample cluster on 127.0.0.1:5353 and prints queries to try
+run: sample ## serves the sample cluster on 127.0.0.1:5353 and prints queries to try
 	@exec $(BIN)/python tools/sample.py run $(BIN)/fastdns
 
 .PHONY: ask

@@ -5,8 +5,9 @@ Environment switches (each keeps its own C files and objects, so that builds do 
 ``FASTDNS_DEBUG=1``       no optimisation, assertions, bounds checks, counters of live memory (fastdns/system/debug.pyi)
 ``FASTDNS_SANITIZE=LIST`` the compiler's ``-fsanitize=LIST``, for example ``address,undefined``
 ``FASTDNS_COVERAGE=1``    gcov counters
-``FASTDNS_COMPILE=WHAT``  ``server``: without the modules of ``bench/``; ``nothing``: for commands and metadata of what is compiled in place;
-                          ``fuzz``: only what fuzz targets are for (``FUZZED``), and these; for clang (``make fuzz-build``)
+``FASTDNS_COMPILE=WHAT``  ``sample``: what serves the sample cluster, the plugins that its Corefile names (``make run``); ``nothing``: for commands
+                          and metadata of what is compiled in place; ``fuzz``: only what fuzz targets are for (``FUZZED``), and these; for clang
+                          (``make fuzz-build``)
 ``FASTDNS_QUIC=PATH``     what ``make quic`` has made, where it is not in build/quic
 ``FASTDNS_LIBRARIES=PATH`` what ``make wheel-libraries`` has made, where it is not in build/libraries
 ``CYTHON_CACHE_DIR=PATH`` C files are taken from there where every source they were made of is the same, in whatever folder it lies
@@ -39,7 +40,7 @@ TREES = {"fastdns": "fastdns", "fastdns.plugins": "plugins", "fastdns.bench": "b
 
 #: The trees whose modules are compiled. All belong to the package.
 COMPILE = os.environ.get("FASTDNS_COMPILE", "")
-COMPILED = {"": [*TREES], "server": ["fastdns", "fastdns.plugins"], "fuzz": ["fastdns", "fastdns.plugins"], "nothing": []}[COMPILE]
+COMPILED = {"": [*TREES], "sample": ["fastdns", "fastdns.plugins"], "fuzz": ["fastdns", "fastdns.plugins"], "nothing": []}[COMPILE]
 
 #: Modules and packages that read what others send, which the targets of ``make fuzz`` are for.
 FUZZED = (
@@ -56,6 +57,8 @@ FUZZED = (
     "fastdns.walk.finish",
     "fastdns.zonefile",
 )
+#: The Corefile of ``make run``.
+SAMPLE = Path("fastdns/sample/Corefile")
 TARGETS = ("tests.native._streams", "tests.native._targets", "tests.native._zone_targets")
 
 DEBUG = os.environ.get("FASTDNS_DEBUG", "") not in ("", "0")
@@ -132,6 +135,7 @@ LEVELS = {
     "fastdns.index": "-O3",
     "fastdns.message": "-O3",
     "fastdns.protocol": "-O3",
+    "fastdns.protocol.rrtypes": "-O1",
     "fastdns.system": "-O3",
     "fastdns.walk": "-O3",
     "fastdns.plugins.acl": "-O3",
@@ -147,9 +151,17 @@ LEVELS = {
     "fastdns.corefile": "-O1",
     "fastdns.engine.chains": "-O1",
     "fastdns.engine.engine": "-O1",
+    "fastdns.engine.handshake": "-O1",
     "fastdns.engine.listener": "-O1",
+    "fastdns.engine.quic.handover": "-O1",
     "fastdns.engine.quic.listener": "-O1",
+    "fastdns.engine.service": "-O1",
+    "fastdns.executor": "-O1",
+    "fastdns.expression.dates": "-O1",
+    "fastdns.httpd": "-O1",
+    "fastdns.index.conflicts": "-O1",
     "fastdns.node": "-O1",
+    "fastdns.proxy.policy": "-O1",
     "fastdns.server": "-O1",
     "fastdns.system.debug": "-O1",
     "fastdns.telemetry.metrics": "-O1",
@@ -157,7 +169,10 @@ LEVELS = {
     "fastdns.tls.context": "-O1",
     "fastdns.plugins.auto": "-O1",
     "fastdns.plugins.dnssec._private_key": "-O1",
+    "fastdns.plugins.chaos": "-O1",
+    "fastdns.plugins.erratic": "-O1",
     "fastdns.plugins.kubernetes._cluster": "-O1",
+    "fastdns.plugins.kubernetes.store": "-O2",
     "fastdns.plugins.secondary": "-O1",
     "fastdns.plugins.transfer": "-O1",
 }
@@ -272,12 +287,28 @@ def packages() -> list[str]:
     return [dotted(folder, tree) for tree, where in TREES.items() for folder in walk(where) if (folder / "__init__.py").is_file()]
 
 
+def sample_plugins() -> set[str]:
+    """Folders of the plugins that the sample's Corefile names, and of those that these import or cimport."""
+    words = set(re.sub("#.*", "", SAMPLE.read_text()).split())
+    folders = {path.parent.name for path in Path("plugins").glob("*/__init__.py")}
+    wanted: set[str] = set()
+    added = words & folders
+    while added:
+        wanted |= added
+        texts = [path.read_text() for name in added for path in Path("plugins", name).rglob("*.p[yx]*") if path.suffix in {".py", ".pyx", ".pxd"}]
+        added = {name for text in texts for name in re.findall(r"\bfastdns\.plugins\.(\w+)", text)} & folders - wanted
+    return wanted
+
+
 def sources() -> dict[str, Path]:
     found = {}
     for tree in COMPILED:
         for folder in walk(TREES[tree]):
             for path in sorted(folder.glob("*.pyx")):
                 found[dotted(path, tree)] = path
+    if COMPILE == "sample":
+        wanted = sample_plugins()
+        found = {name: path for name, path in found.items() if path.parts[0] != "plugins" or path.parts[1] in wanted}
     if COMPILE == "fuzz":
         found = {name: path for name, path in found.items() if any(f"{name}.".startswith(f"{fuzzed}.") for fuzzed in FUZZED)}
         found |= {name: Path(f"{name.replace('.', '/')}.pyx") for name in TARGETS}
@@ -298,7 +329,7 @@ def extensions() -> list[Extension]:
     found = sources()
     if not found:
         return []
-    if unknown := set(OVER) - set(found) if COMPILE != "fuzz" else set():
+    if unknown := set(OVER) - set(found) if COMPILE not in {"fuzz", "sample"} else set():
         raise SystemExit(f"setup.py: OVER names modules that are not there: {', '.join(sorted(unknown))}")
     for library in dict.fromkeys(OVER.values()):
         if library not in OWN and not system_packages.has_header(library.header):

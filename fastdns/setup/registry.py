@@ -8,6 +8,7 @@ all are to be listed, or through `register`.
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import os
 import re
 import types
@@ -139,13 +140,18 @@ def built() -> list[str]:
 
 
 def load(name: str) -> Setup:
-    """The set-up of a known directive. Raises CorefileError when its plugin is not built or cannot be imported."""
+    """The set-up of a known directive. Raises CorefileError when its plugin is not built, ImportError when it cannot be imported."""
     if name in _added:
         return _added[name].setup
     folder = in_tree()[name]
     if not folder_of(folder):
         raise CorefileError(f"directive '{name}' is not built yet in this version of fastdns")
-    module = importlib.import_module(f"fastdns.plugins.{folder}")
+    try:
+        module = importlib.import_module(f"fastdns.plugins.{folder}")
+    except ImportError:
+        if _uncompiled(folder_of(folder)):  # in a source tree where make run alone has built what it needs
+            raise CorefileError(f"directive '{name}' is not compiled: make build compiles every plugin") from None
+        raise
     setup: Setup = module.setup
     return setup
 
@@ -193,6 +199,13 @@ def folder_of(folder: str) -> str:
         if os.path.isfile(os.path.join(top, folder, "__init__.py")):
             return os.path.join(top, folder)
     return ""
+
+
+def _uncompiled(folder: str) -> bool:
+    """Whether a folder has the source of a native module without the module."""
+    files = set(os.listdir(folder))
+    stems = [name.removesuffix(".pyx") for name in files if name.endswith(".pyx")]
+    return any(not files.intersection(stem + suffix for suffix in importlib.machinery.EXTENSION_SUFFIXES) for stem in stems)
 
 
 def load_file(path: str) -> tuple[Setup, str, str, Traits]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import fastdns.plugins
 from fastdns.corefile import CorefileError
 from fastdns.plugin import register
 from fastdns.server.configuration import Configuration
@@ -150,8 +151,18 @@ def test_plugin_files_refused(line: str, content: str | None, message: str, tmp_
 
 
 def test_not_built() -> None:
-    missing = next((name for name, folder in registry.in_tree().items() if not registry.folder_of(folder)), None)
-    if missing is None:
-        pytest.skip("every directive is built")
+    missing = next(name for name, folder in registry.in_tree().items() if not registry.folder_of(folder))
     with pytest.raises(CorefileError, match=f"^Corefile:2 - Error during parsing: directive '{missing}' is not built yet"):
         configure(f". {{\n {missing}\n}}")
+
+
+def test_a_plugin_that_is_not_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After make run a source tree has the modules of the sample cluster alone."""
+    folder = tmp_path / "lacking"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from fastdns.plugins.lacking import _lacking\n")
+    (folder / "_lacking.pyx").touch()
+    monkeypatch.setattr("fastdns.plugins.__path__", [*fastdns.plugins.__path__, str(tmp_path)])
+    monkeypatch.setitem(registry.in_tree(), "lacking", "lacking")
+    with pytest.raises(CorefileError, match="^Corefile:2 - Error during parsing: directive 'lacking' is not compiled: make build compiles every plugin"):
+        configure(". {\n lacking\n}")
