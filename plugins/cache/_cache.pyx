@@ -80,7 +80,7 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
     cells = &cache.cells[q.server.label]
     metric_add(cells.requests, q.worker.id, 1)
     work.bits = key_bits(q)
-    if (q.edns.options_length or cache.told) and not add_subnet(cache, q, work):
+    if place == PLACE_KEPT and (q.edns.options_length or cache.told) and not add_subnet(cache, q, work):
         place = PLACE_UNKEPT
     if place == PLACE_UNKEPT:
         metric_add(cells.misses, q.worker.id, 1)
