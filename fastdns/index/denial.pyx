@@ -142,6 +142,7 @@ cdef int read_parameters(ZoneVersion *version) noexcept nogil:
     cdef const uint8_t *entry = NULL
     cdef IndexRecord record
     cdef uint32_t _i
+    cdef int chain = 0
     if rrset == NULL:
         return 0
     for _i in range(rrset.count):
@@ -149,13 +150,14 @@ cdef int read_parameters(ZoneVersion *version) noexcept nogil:
         # Flags other than 0: not to be used (RFC 5155 4.1.2).
         if record.rdlength < 5 or record.rdata[0] != 1 or record.rdata[1] != 0 or record.rdlength != 5 + <uint32_t>record.rdata[4]:
             continue
+        if load16(record.rdata + 2) > NSEC3_ITERATIONS:
+            chain = ZONE_ITERATIONS     # unless there is another chain, whatever the order of the records
+            continue
         version.iterations = load16(record.rdata + 2)
         version.salt_length = record.rdata[4]
         memcpy(version.salt, record.rdata + 5, version.salt_length)
-        if version.iterations > NSEC3_ITERATIONS:
-            return ZONE_ITERATIONS
         return 1 if digest_offered(HASH_SHA1) else ZONE_NO_SHA1
-    return 0
+    return chain
 
 
 # ---- chains ----
