@@ -7,6 +7,7 @@ most with least of them into ``tests/fuzz/corpora``. ``--coverage`` prints the t
 from __future__ import annotations
 
 import argparse
+import base64
 import os
 import re
 import shutil
@@ -27,6 +28,10 @@ CLANG = "clang"
 
 INPUT_MAX = 4096  # octets
 TIMEOUT = 10  # seconds that an input may take
+
+#: What the report of a failure begins with: AddressSanitizer's, LeakSanitizer's and libFuzzer's, UndefinedBehaviorSanitizer's, a target's own.
+REPORT = re.compile(r"^.*(ERROR: |runtime error: |==fuzz== ).*$", re.MULTILINE)
+REPORT_LINES = 40
 
 
 def runtime(name: str) -> Path:
@@ -81,6 +86,15 @@ def number(name: str, output: str) -> int:
     return int(found[-1]) if found else 0
 
 
+def failure(output: str) -> str:
+    """What of libFuzzer's output says what went wrong: the beginning of the first report, and the input, which whoever sees this alone can try."""
+    began = REPORT.search(output)
+    lines = output[began.start() :].splitlines()[:REPORT_LINES] if began else output.splitlines()[-REPORT_LINES:]
+    for path in re.findall(r"Test unit written to (.+)", output):
+        lines += [f"input: {path}", f"in base64: {base64.b64encode(Path(path).read_bytes()).decode()}"]
+    return "\n".join(lines)
+
+
 def fuzz(name: str, seconds: int) -> tuple[str, str]:
     """A row for the report, and what went wrong."""
     found = FOUND / name
@@ -90,7 +104,7 @@ def fuzz(name: str, seconds: int) -> tuple[str, str]:
     done = start(name, arguments, [found, CORPORA / name])
     figures = [number(what, done.stdout) for what in ("stat::number_of_executed_units", "stat::average_exec_per_sec", "cov", "ft")]
     row = f"{name:15} {figures[0]:>10} runs {figures[1]:>7}/s  {figures[2]:>5} edges {figures[3]:>6} features"
-    return row, "" if done.returncode == 0 else done.stdout
+    return row, "" if done.returncode == 0 else failure(done.stdout)
 
 
 def minimise(name: str) -> str:
@@ -100,7 +114,7 @@ def minimise(name: str) -> str:
     kept.mkdir(parents=True)
     done = start(name, ["-set_cover_merge=1", "-use_counters=0"], [kept, CORPORA / name, FOUND / name])
     if done.returncode:
-        return done.stdout
+        return failure(done.stdout)
     shutil.rmtree(CORPORA / name, ignore_errors=True)
     shutil.copytree(kept, CORPORA / name)
     return ""
@@ -150,7 +164,7 @@ def main() -> int:
             print(row, "FAILED" if said else "", flush=True)
             if said:
                 failed += 1
-                print(said[-6000:], flush=True)
+                print(said, flush=True)
     return int(failed > 0)
 
 
