@@ -155,9 +155,16 @@ cdef int differences_add(Differences *self, const Name *owner, uint16_t type, ui
 
 
 cdef int differences_soa(Differences *self, uint32_t ttl, const uint8_t *rdata, uint32_t rdlength) noexcept nogil:
+    cdef uint32_t start
+    cdef int end
     if rdlength > sizeof(self.soa) or rdlength < 22:
         return ZONE_BAD_RDATA
+    end = rrtype_names(TYPE_SOA, rdata, <uint16_t>rdlength, &start)
+    if end < 0:
+        return ZONE_BAD_RDATA
     memcpy(self.soa, rdata, rdlength)
+    if rrtype_get(TYPE_SOA).flags & RR_ZONE_LOWER:
+        rrtype_lower(self.soa, start, <uint32_t>end)
     self.soa_length = rdlength
     self.soa_ttl = ttl
     return ZONE_OK
