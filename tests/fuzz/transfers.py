@@ -52,7 +52,8 @@ def whole(records: Records) -> Iterator[bytes]:
         yield struct.pack(">HHHHHH", 7, 0x8400, 0, 1, 0, 0) + owner + struct.pack(">HHIH", kind, 1, ttl, len(rdata)) + rdata
 
 
-def check(octets: bytes) -> str:
+def replay(octets: bytes) -> tuple[bool, Records | None]:
+    """Receive what an input has: whether the zone is as before, and what it has after a transfer that was not refused."""
     zone = Zone("example.org.")
     serial = None
     if octets[:1] and octets[0] & IXFR:
@@ -60,7 +61,12 @@ def check(octets: bytes) -> str:
         received(zone, iter([message(252, soa(1), NS, A, soa(1))]), None)
     before = sorted(zone.index.snapshot())
     records = received(zone, pieces(octets[1:]), serial)
+    return sorted(zone.index.snapshot()) == before, records
+
+
+def check(octets: bytes) -> str:
+    same, records = replay(octets)
     if records is None:
-        return "" if sorted(zone.index.snapshot()) == before else "a transfer that was refused has changed the zone"
+        return "" if same else "a transfer that was refused has changed the zone"
     again = received(Zone("example.org."), whole(records), None)
     return "" if again == records else "a zone that was received cannot be received again"
