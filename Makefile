@@ -139,7 +139,7 @@ SANITIZERS ?= address,undefined
 TESTS ?= tests
 SANITIZED := build/sanitized
 .PHONY: sanitize
-sanitize: build $(STAMPS)/test-requirements ## the tests against a build with ASan and UBSan
+sanitize: build $(STAMPS)/test-requirements ## the tests against a build with ASan, LSan and UBSan
 	FASTDNS_SANITIZE=$(SANITIZERS) $(BIN)/python setup.py -q build --build-lib $(SANITIZED)
 	tools/with_sanitizers.sh $(BIN)/python -m pytest --capture=sys -o pythonpath="$(SANITIZED) ." -o timeout=600 -m "not slow and not memory and not timing" $(TESTS)
 
@@ -194,7 +194,7 @@ PACKETS ?= 1000000
 SEED ?= 1
 fuzz-packets: build $(STAMPS)/test-requirements ## mutated packets against the build with ASan and UBSan
 	FASTDNS_SANITIZE=$(SANITIZERS) $(BIN)/python setup.py -q build --build-lib $(SANITIZED)
-	FASTDNS_BIN="$(CURDIR)/tools/with_sanitizers.sh $(CURDIR)/$(BIN)/python -P -m fastdns" $(BIN)/python -m tests.fuzz.packets $(PACKETS) $(SEED)
+	tools/with_sanitizers.sh $(BIN)/python -m tests.fuzz.packets $(PACKETS) $(SEED)
 
 # Random zones, as Knot, NSD, BIND and an installed CoreDNS answer from them, and forward and cache before Unbound: make differential SEED=7 ZONES=2000
 ZONES ?= 500

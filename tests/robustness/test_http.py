@@ -123,6 +123,7 @@ def test_streams_beyond_the_limit_are_refused_until_an_answer_is_back(server: Se
         assert asked(silent) == STREAMS_MAX
 
 
+@pytest.mark.memory
 @pytest.mark.parametrize("version", ["1.1", "2"])
 def test_the_body_of_a_GET_takes_no_memory_behind_its_response(server: Server, version: str) -> None:
     """The message of a GET is in its target (RFC 8484 4.1); a body besides means nothing (RFC 9110 9.3.1)."""

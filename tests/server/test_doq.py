@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from tests.programs import program
 from tests.proxying import whose
 from tests.quic import Client, Closed, WebClient, query
 from tests.server import Server
+from tests.validators import run
 from tests.waiting import REPLY, until
 
 TLS = "tls server.pem server.key"
@@ -456,10 +456,10 @@ def test_a_build_without_quic_names_what_builds_it(serve: Callable[..., Server])
 def test_an_independent_client(server: Server) -> None:
     """kdig speaks QUIC by ngtcp2."""
     kdig = program("kdig")
-    if "+[no]quic" not in subprocess.run([kdig, "--help"], capture_output=True, text=True).stdout:
+    if "+[no]quic" not in run(kdig, "--help"):
         pytest.skip("needs kdig with QUIC (knot-dnsutils)")
     command = [kdig, "+quic", "+short", f"+timeout={REPLY:g}", "@127.0.0.1", "-p", str(server.port), "a.test", "A"]
-    assert subprocess.run(command, capture_output=True, text=True, timeout=60).stdout == "192.0.2.1\n"
+    assert run(*command) == "192.0.2.1\n"
 
 
 # ---- what is no connection ----

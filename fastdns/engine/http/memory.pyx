@@ -5,6 +5,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap, munmap
 from fastdns.engine.io.connection cimport TcpConnection, connection_charge, connection_discharge
+from fastdns.system.sanitizer cimport ADDRESS_SANITIZER
 from fastdns.walk.query cimport WORKERS_MAX
 
 cdef enum:
@@ -31,7 +32,7 @@ cdef Kept kept[WORKERS_MAX]
 
 cdef inline Block *allocate(uint32_t kind) noexcept nogil:
     cdef void *pages
-    if kind < MAPPED:
+    if kind < MAPPED or ADDRESS_SANITIZER:
         return <Block *>malloc(kind * STEP)
     pages = mmap(NULL, kind * STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
     return NULL if pages == MAP_FAILED else <Block *>pages
@@ -73,7 +74,9 @@ cdef void http_free(TcpConnection *connection, void *pointer) noexcept nogil:
     block = <Block *>pointer - 1
     connection_discharge(connection, block.size)
     own.given -= 1
-    if block.kind < CLASSES and own.octets + block.size <= KEPT_MAX:
+    if ADDRESS_SANITIZER:
+        free(block)
+    elif block.kind < CLASSES and own.octets + block.size <= KEPT_MAX:
         block.next = own.blocks[block.kind]
         own.blocks[block.kind] = block
         own.octets += block.size

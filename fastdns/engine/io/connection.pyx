@@ -14,6 +14,7 @@ from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, MSG_N
 from fastdns.system.address cimport Address, address_from_socket, address_network
 from fastdns.system.hash cimport hash_octets, hash_seed
 from fastdns.system.list cimport list_first, list_next, list_prepend, list_remove
+from fastdns.system.sanitizer cimport ADDRESS_SANITIZER
 
 # ---- begin and end ----
 
@@ -164,7 +165,7 @@ cdef bint resize_buffer(TcpConnection *connection, uint8_t **buffer, uint32_t *s
 cdef void release_buffer(TcpConnection *connection, uint8_t **buffer, uint32_t *size) noexcept nogil:
     cdef TcpWorker *tcp = connection.tcp
     connection_count(connection, -<int64_t>size[0])
-    if size[0] == BUFFER_SIZE and tcp.spares < SPARE_BUFFERS:
+    if size[0] == BUFFER_SIZE and tcp.spares < SPARE_BUFFERS and not ADDRESS_SANITIZER:
         (<void **>buffer[0])[0] = tcp.spare
         tcp.spare = buffer[0]
         tcp.spares += 1

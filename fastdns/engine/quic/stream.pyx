@@ -8,6 +8,7 @@ from fastdns.engine.http.trace cimport trace_whole
 from fastdns.engine.quic.state cimport ARENA_SIZE, BACKLOG_MAX, STAGE_SERVED, STREAM_BUCKETS, Offer
 from fastdns.system.atomic cimport atomic_load_pointer
 from fastdns.system.list cimport list_append, list_prepend, list_remove
+from fastdns.system.sanitizer cimport ADDRESS_SANITIZER
 from fastdns.walk.query cimport PREFETCH_QUERIES, Carrier, Query, ServerTable, Worker, worker_flush
 from fastdns.walk.trace cimport TraceContext
 
@@ -120,6 +121,9 @@ cdef void stream_release(QuicStream *stream) noexcept nogil:
         return
     list_remove(&stream.node)
     stream_forget_input(stream)
+    if ADDRESS_SANITIZER:
+        free(stream)
+        return
     stream.next_in_bucket = connection.owner.spare
     connection.owner.spare = stream
 

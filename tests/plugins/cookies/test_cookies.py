@@ -23,6 +23,7 @@ from fastdns.plugins.cookies.secrets import read_secrets
 from fastdns.setup import Controller
 from tests.programs import program
 from tests.server import Server, free_port
+from tests.validators import environment, run
 from tests.waiting import until
 
 COOKIE = dns.edns.OptionType.COOKIE
@@ -284,7 +285,8 @@ def test_cookies_of_bind(start, tmp_path: Path) -> None:
     config = tmp_path / "named.conf"
     config.write_text(NAMED.format(dir=tmp_path, port=port, secret=SECRETS[0]))
     with (tmp_path / "named.log").open("wb") as log:
-        named = subprocess.Popen([program("named"), "-f", "-n", "1", "-c", str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        command = [program("named"), "-f", "-n", "1", "-c", str(config)]
+        named = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment())
     try:
 
         def theirs(cookie: bytes) -> tuple[int, bytes | None]:
@@ -308,11 +310,11 @@ def test_cookies_of_bind(start, tmp_path: Path) -> None:
 def test_dig_and_kdig(start) -> None:
     server = start("require")
     words = ["@127.0.0.1", "-p", str(server.port)]
-    dig = subprocess.run([program("dig"), *words, "example.org"], capture_output=True, text=True, check=True).stdout
+    dig = run(program("dig"), *words, "example.org")
     # It asks again with the cookie of BADCOOKIE.
     assert "status: NOERROR" in dig
     assert "(good)" in dig
-    kdig = subprocess.run([program("kdig"), *words, "+cookie", "example.org"], capture_output=True, text=True, check=True).stdout
+    kdig = run(program("kdig"), *words, "+cookie", "example.org")
     assert "status: NOERROR" in kdig
     assert "WARNING" not in kdig
 

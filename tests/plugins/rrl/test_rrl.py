@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from tests.programs import program
 from tests.server import Server
+from tests.validators import run
 
 #: Allowance of one token, whose successor takes 1000 seconds: what passes does not depend on the test's speed.
 ONE = "0.001"
@@ -132,7 +132,7 @@ def test_slip_and_the_client_that_asks_over_tcp(start) -> None:
     dig = program("dig")
     words = [dig, "@127.0.0.1", "-p", str(server.port), "+tries=3", "+timeout=1", "+short", "www.example.org"]
     for _ in range(2):  # the first datagram is dropped, the second one slips
-        assert subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip().splitlines()[-1] == "192.0.2.2"
+        assert run(*words).strip().splitlines()[-1] == "192.0.2.2"
 
 
 def test_requests_on_every_transport(start) -> None:
