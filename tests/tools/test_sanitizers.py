@@ -75,6 +75,13 @@ def test_memory_that_a_process_still_has_at_its_end(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.parametrize(("objects", "status"), [(2, 0), (1000, 66)])
+def test_python_objects_that_a_module_makes(tmp_path: Path, objects: int, status: int) -> None:
+    frames = "    #1 0x1 in _PyBytes_FromSize Objects/bytesobject.c:103\n    #2 0x2 in __pyx_take build/cython/a.c:5\n"
+    (tmp_path / "leak.7").write_text(f"Direct leak of {159 * objects} byte(s) in {objects} object(s) allocated from:\n{frames}\nSUMMARY: AddressSanitizer\n")
+    assert judge(tmp_path).returncode == status
+
+
 def test_reports_of_all_processes(tmp_path: Path) -> None:
     (tmp_path / "memory.7").write_text("==7==ERROR: AddressSanitizer: heap-use-after-free\n    #0 0x1 in f build/cython/a.c:1\n")
     (tmp_path / "memory.8").write_text("==8==ERROR: AddressSanitizer: heap-use-after-free\n    #0 0x2 in f build/cython/a.c:1\n")
