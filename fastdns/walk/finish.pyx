@@ -1,5 +1,5 @@
 """From a finished reply to a message. The contract is in walk/finish.pxd."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int8_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memcmp, memmove, memset
 from fastdns.system.atomic cimport atomic_peek8, atomic_poke8
@@ -10,10 +10,10 @@ from fastdns.message.reply cimport (LargeReplyBuffer, Reply, Record, Signer, REC
                                     reply_begin, reply_end, reply_own, reply_parse)
 from fastdns.walk.query cimport COOKIE_IN_REPLY, COOKIE_OPTION, Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
 from fastdns.protocol.header cimport FLAGS_OPCODE, OPCODE_QUERY, flags_opcode, flags_rcode
-from fastdns.protocol.rrtypes cimport rrtype_compressible
+from fastdns.protocol.rrtypes cimport BLOCK_COMPRESSIBLE, BLOCK_STRING, block_is_name, rrtype_get, rrtype_names
 
 cdef enum:
-    SUFFIX_SLOTS = 1024         # of the compression table; names beyond half of it are no longer remembered
+    SUFFIX_SLOTS = 2048         # of the compression table; names beyond half of it are no longer remembered
     POINTER_REACH = 0x3FFF
 
 cdef struct Compressor:         # names already written, by suffix
@@ -375,8 +375,11 @@ cdef uint32_t recall(Writer *writer, uint32_t h, const uint8_t *suffix) noexcept
     return 0
 
 
-cdef bint write_name(Writer *writer, const uint8_t *name, uint32_t length) noexcept nogil:
-    """Writes a name, its longest known suffix as a pointer; False when it passes the limit."""
+cdef bint write_name(Writer *writer, const uint8_t *name, uint32_t length, bint compressible) noexcept nogil:
+    """Writes a name, a compressible one with its longest known suffix as a pointer; False when it passes the limit.
+
+    Later names may point to either: to write a pointer needs a type of RFC 1035, to be its target does not.
+    """
     cdef uint8_t offset[128]
     cdef uint32_t hashes[128]
     cdef uint32_t found = 0, front = 0, start = writer.used
@@ -393,12 +396,12 @@ cdef bint write_name(Writer *writer, const uint8_t *name, uint32_t length) noexc
             break
     else:
         i = labels
-    front = offset[i] if i < labels else length
-    if start + front + (2 if found else 0) > writer.limit:
+    front = offset[i] if found and compressible else length
+    if start + front + (2 if front < length else 0) > writer.limit:
         return False
     memcpy(writer.out + start, name, front)
     writer.used = start + front
-    if found:
+    if front < length:
         store16(writer.out + writer.used, 0xC000 | <uint16_t>found)
         writer.used += 2
     for j in range(i):
@@ -420,7 +423,7 @@ cdef bint write_owner(Writer *writer, Query *q, const Record *record) noexcept n
         store16(writer.out + start, 0xC000 | <uint16_t>known)
         writer.used = start + 2
         return True
-    if not write_name(writer, record.owner, record.owner_length):
+    if not write_name(writer, record.owner, record.owner_length, True):
         return False
     # A name that became one pointer as a whole is repeated by that pointer; one written (partly) in full by its start.
     if writer.used == start + 2 and writer.out[start] >= 0xC0:
@@ -436,10 +439,9 @@ cdef bint write_owner(Writer *writer, Query *q, const Record *record) noexcept n
 
 cdef bint write_record(Writer *writer, Query *q, const Record *record) noexcept nogil:
     """False when the record does not fit: what was written of it is then to be taken back."""
-    cdef uint32_t length_at, n, front
-    cdef int names
-    cdef const uint8_t *rdata = record.rdata
-    cdef uint32_t left = record.rdlength
+    cdef uint32_t length_at, at = 0, n
+    cdef int end
+    cdef const int8_t *block = <const int8_t *>rrtype_get(record.type).blocks
     if not write_owner(writer, q, record) or writer.used + 10 > writer.limit:
         return False
     store16(writer.out + writer.used, record.type)
@@ -447,24 +449,24 @@ cdef bint write_record(Writer *writer, Query *q, const Record *record) noexcept 
     store32(writer.out + writer.used + 4, record.ttl)
     length_at = writer.used + 8
     writer.used += 10
-    front = rrtype_compressible(record.type, &names)
-    if names and left > front:
-        if writer.used + front > writer.limit:
+    while block[0] > 0 or block[0] == BLOCK_STRING:
+        block += 1
+    if block_is_name(block[0]):
+        end = rrtype_names(record.type, record.rdata, record.rdlength, &at)
+        if writer.used + at > writer.limit:
             return False
-        memcpy(writer.out + writer.used, rdata, front)
-        writer.used += front
-        rdata += front
-        left -= front
-        for _ in range(names):
-            n = wire_name_length(rdata)
-            if not write_name(writer, rdata, n):
+        memcpy(writer.out + writer.used, record.rdata, at)
+        writer.used += at
+        while <int>at < end:
+            n = wire_name_length(record.rdata + at)
+            if not write_name(writer, record.rdata + at, n, block[0] == BLOCK_COMPRESSIBLE):
                 return False
-            rdata += n
-            left -= n
-    if writer.used + left > writer.limit:
+            at += n
+    n = record.rdlength - at
+    if writer.used + n > writer.limit:
         return False
-    memcpy(writer.out + writer.used, rdata, left)
-    writer.used += left
+    memcpy(writer.out + writer.used, record.rdata + at, n)
+    writer.used += n
     store16(writer.out + length_at, writer.used - length_at - 2)
     return True
 

@@ -134,7 +134,9 @@ def compare(wanted: Answer, got: Answer, options: Options) -> list[str]:
         if part in ignored:
             continue
         want, have = wanted.get(part), got.get(part)
-        if isinstance(want, list) or isinstance(have, list):
+        if part == "size":
+            difference = f"{have} octets, wanted {want} at most" if want and have and have > want else ""
+        elif isinstance(want, list) or isinstance(have, list):
             difference = _compare_lists(part, list(want or []), list(have or []), options)
         else:
             difference = "" if want == have else f"wanted {want!r}, got {have!r}"

@@ -182,6 +182,8 @@ class Run:
         if self.record:
             broken = not step.get("broken_ok") and ("broken" in got or "unparseable" in got)
             kept = {part: value for part, value in got.items() if part in (step.get("only") or got) and part not in step.get("ignore", ())}
+            if step.get("count") or step.get("mask"):  # what varies has no size
+                kept.pop("size", None)
             self.recorded[number] = {"do": what, **kept}
             self.check(number, ["recorded a broken reply"] if broken else [], what)
         elif number not in self.expected:
@@ -223,6 +225,7 @@ class Run:
             self.unanswered = self.unanswered + 1 if data is None else 0
         answer = canonical(data, query, bool(step.get("ordered")))
         if data is not None:
+            answer["size"] = len(data)
             if step.get("verify"):
                 answer["signatures"] = signatures(data, as_list(step["verify"]))
             if len(data) > step.get("max_size", len(data)):

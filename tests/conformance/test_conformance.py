@@ -120,6 +120,10 @@ def test_queries(text: str, shown: str) -> None:
         ({"answer": [A]}, {"answer": [B]}, {"ttl": "ignore"}, False),
         ({"answer": [A]}, {"answer": [B]}, {"count": True}, True),
         ({"answer": [A]}, {"answer": [A, B]}, {"count": True}, False),
+        ({"size": 492}, {"size": 492}, {}, True),
+        ({"size": 492}, {"size": 44}, {}, True),
+        ({"size": 492}, {"size": 506}, {}, False),
+        ({}, {"size": 506}, {}, True),
     ],
 )
 def test_comparing(wanted: dict[str, Any], got: dict[str, Any], options: dict[str, Any], same: bool) -> None:

@@ -360,6 +360,71 @@ def test_rdata_of_types_unknown_then_is_not_compressed() -> None:
     assert b"\xc0" not in b"".join(octets.split(b"\xc0\x0c"))
 
 
+#: A type of each form: rdata, and what the name in it is compressed to.
+POINTED_AT = {
+    "AFSDB": "1 {}", "CNAME": "{}", "DNAME": "{}", "KX": "1 {}", "LP": "1 {}", "MX": "1 {}", "NAPTR": '1 1 "U" "E2U" "" {}', "NS": "{}", "NSEC": "{} A",
+    "PTR": "{}", "PX": "1 {0} {0}", "RP": "{0} {0}", "RRSIG": "A 8 2 60 20300101000000 20200101000000 1 {} AAAA", "RT": "1 {}", "SOA": "{0} {0} 1 2 3 4 5",
+    "SRV": "1 2 3 {}", "SVCB": "1 {}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rdtype", POINTED_AT)
+def test_owners_point_to_names_in_rdata(rdtype: str) -> None:
+    """Of any type: an owner that was in rdata before has two octets."""
+    query = question("q.example.org.", rdtype, payload=4096)
+    targets = [f"target{i}.of.some.length.example.com." for i in range(24)]
+    lines = [f"0 q.example.org. 60 IN {rdtype} {POINTED_AT[rdtype].format(target)}" for target in targets]
+    reply, octets = sent(query, reply_to(query, *lines, *(f"2 {target} 60 IN A 10.0.0.1" for target in targets)))
+    assert (len(reply.answer), len(reply.additional)) == (24, 24)
+    assert all(octet & 0xC0 == 0xC0 for octet in octets[-11 - 16 * 24 : -11 : 16])
+    assert [rrset.name.to_text() for rrset in reply.additional] == targets
+
+
+# Octets of CoreDNS 1.14.7's replies with so many targets and their addresses: type, targets, EDNS size of the client, octets, answers, additional, TC.
+SIZES: list[tuple[str, int, int | None, int, int, int, bool]] = [
+    ("SOA", 8, None, 498, 8, 3, True),
+    ("SOA", 30, 1232, 1198, 24, 0, True),
+    ("SOA", 40, 4096, 2574, 40, 40, False),
+    ("SOA", 90, 16000, 5674, 90, 90, False),
+    ("SOA", 250, 65535, 15595, 250, 250, False),
+    ("MX", 8, None, 418, 8, 8, False),
+    ("MX", 30, 1232, 1226, 30, 22, True),
+    ("MX", 40, 4096, 1774, 40, 40, False),
+    ("MX", 90, 16000, 3874, 90, 90, False),
+    ("MX", 250, 65535, 10595, 250, 250, False),
+    ("SRV", 8, None, 498, 8, 3, True),
+    ("SRV", 30, 1232, 1190, 22, 0, True),
+    ("SRV", 40, 4096, 2766, 40, 40, False),
+    ("SRV", 90, 16000, 6166, 90, 90, False),
+    ("SRV", 250, 65535, 17047, 250, 250, False),
+    ("NAPTR", 8, None, 506, 8, 1, True),
+    ("NAPTR", 30, 1232, 1186, 20, 0, True),
+    ("NAPTR", 40, 4096, 2966, 40, 40, False),
+    ("NAPTR", 90, 16000, 6616, 90, 90, False),
+    ("NAPTR", 250, 65535, 18297, 250, 250, False),
+    ("SVCB", 8, None, 498, 8, 5, True),
+    ("SVCB", 30, 1232, 1198, 24, 0, True),
+    ("SVCB", 40, 4096, 2606, 40, 40, False),
+    ("SVCB", 90, 16000, 5806, 90, 90, False),
+    ("SVCB", 250, 65535, 16047, 250, 250, False),
+    ("RRSIG", 8, None, 503, 7, 0, True),
+    ("RRSIG", 30, 1232, 1185, 17, 0, True),
+    ("RRSIG", 40, 4096, 3366, 40, 40, False),
+    ("RRSIG", 90, 16000, 7516, 90, 90, False),
+    ("RRSIG", 250, 65535, 20857, 250, 250, False),
+]
+
+
+@pytest.mark.parametrize(("rdtype", "count", "payload", "size", "answers", "additional", "cut"), SIZES)
+def test_sizes_are_those_of_coredns(rdtype: str, count: int, payload: int | None, size: int, answers: int, additional: int, cut: bool) -> None:
+    query = question(f"{count}.q.example0.org.", rdtype, payload=payload)
+    targets = [f"target{i:03}.some.long.example{i % 3}.org." for i in range(count)]
+    lines = [f"0 {count}.q.example0.org. 60 IN {rdtype} {POINTED_AT[rdtype].format(target)}" for target in targets]
+    reply, octets = sent(query, reply_to(query, *lines, *(f"2 {target} 60 IN A 10.0.0.{i}" for i, target in enumerate(targets))))
+    assert (len(octets), len(reply.answer), len(reply.additional)) == (size, answers, additional)
+    assert bool(reply.flags & dns.flags.TC) == cut
+
+
 def test_pointers_reach_16383_octets() -> None:
     query = question("example.org.", "TXT", payload=65535)
     lines = [f'0 n{i % 40}.example.org. 60 IN TXT "{"x" * 250}"' for i in range(120)]

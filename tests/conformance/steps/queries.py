@@ -30,6 +30,7 @@ def query(run: Run, number: int, step: Step) -> None:
     answers: list[Answer] = []
     for _ in range(step["any_of"] if run.record else 3):
         got = mask(run.ask(text, step, timeout), step)
+        got.pop("size", None)
         if got not in answers:
             answers.append(got)
     if run.record:
