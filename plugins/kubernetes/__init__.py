@@ -31,7 +31,7 @@ def setup(controller: Controller) -> None:
     wanted = kinds(settings)
     pod_labels = Kind.POD in wanted and any(key in controller.config.values for key in ("metadata", "client labels"))
     try:
-        lease = cluster.acquire(origin(settings), options(settings, pod_labels=pod_labels), wanted, make_store)
+        lease = cluster.acquire(origin(settings), options(settings, pod_labels=pod_labels), wanted, make_store, settings.namespaces)
     except ApiConfigError as error:
         raise CorefileError(str(error)) from None
     store = lease.sink

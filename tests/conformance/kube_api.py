@@ -71,6 +71,8 @@ class KubeAPI:
         #: Watches that resume at an older version get 410, in the stream (``event``) or as the status (``status``).
         self.compacted, self.compaction = 0, "event"
         self.stopping = False
+        #: What may be listed and watched: a plural for all namespaces, NAMESPACE/PLURAL for one; None: everything.
+        self.granted: set[str] | None = None
         #: The paths asked for, with their queries.
         self.requests: list[str] = []
         for item in objects:
@@ -121,6 +123,11 @@ class KubeAPI:
             old["metadata"]["resourceVersion"] = str(self.version)
             self.events.append((self.version, plural, old, None))
             self.changed.notify_all()
+
+    def grant(self, *granted: str) -> None:
+        """From now on these rights and no others; watches end."""
+        self.granted = set(granted)
+        self.cut()
 
     def set_down(self, down: bool | int | str) -> None:
         with self.changed:
@@ -214,6 +221,12 @@ class Handler(BaseHTTPRequestHandler):
         plural = words[0] if words else ""
         if plural not in RESOURCES or RESOURCES[plural][0] != root:
             self._fail(404)
+        elif api.granted is not None and not {plural, f"{namespace}/{plural}"} & api.granted:
+            where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+            group = root.split("/")[2] if root != CORE else ""
+            user = "system:serviceaccount:kube-system:coredns"
+            verb = "watch" if watch else "list"
+            self._fail(403, f'{plural} is forbidden: User "{user}" cannot {verb} resource "{plural}" in API group "{group}" {where}')
         elif len(words) == 2:
             item = api.store.get((plural, namespace, words[1]))
             self._reply(item) if item else self._fail(404)

@@ -142,8 +142,11 @@ ROWS = [
     ),
     ("ServiceMonitor/set-full", "metadata/namespace", "set-monitoring"),
     ("ServiceMonitor/set-full", "spec/endpoints/0/honorLabels", True),
-    ("ClusterRole/set-role", "rules/2/resources", ["serviceexports", "serviceimports"]),
-    ("ClusterRoleBinding/set-role", "subjects/0/name", "set-account"),
+    ("Role/set-role", "metadata/namespace", "set-namespace"),
+    ("Role/set-role", "rules/0/resources", ["services", "pods"]),
+    ("Role/set-role", "rules/2/resources", ["serviceimports"]),
+    ("RoleBinding/set-role", "roleRef/kind", "Role"),
+    ("RoleBinding/set-role", "subjects/0/name", "set-account"),
     ("PodDisruptionBudget/set-full", "spec/selector/matchLabels/k8s-app", "kube-dns"),
 ]
 
@@ -151,6 +154,29 @@ ROWS = [
 @pytest.mark.parametrize(("name", "path", "wanted"), ROWS, ids=[f"{row[0]}:{row[1]}" for row in ROWS])
 def test_row(full: dict[str, dict[str, Any]], name: str, path: str, wanted: Any) -> None:
     assert pick(full[name], path) == wanted
+
+
+RIGHTS = [
+    ([], ["endpoints", "services", "pods", "namespaces"]),
+    (["--set", "fastdns.rbac.minimal=true"], ["services", "namespaces"]),
+    (["--set", "fastdns.rbac.minimal=true", "--set", "fastdns.rbac.pods=true"], ["services", "pods", "namespaces"]),
+]
+
+
+@pytest.mark.parametrize(("given", "wanted"), RIGHTS, ids=["CoreDNS's", "minimal", "minimal with pods"])
+def test_rights(helm: Render, given: list[str], wanted: list[str]) -> None:
+    role = helm(CHART, *given)["ClusterRole/r-coredns"]
+    assert [rule["resources"] for rule in role["rules"]] == [wanted, ["endpointslices"]]
+
+
+def test_rights_in_namespaces(helm: Render) -> None:
+    objects = helm(CHART, "--set", "fastdns.rbac.namespaces={shop}")
+    assert not [name for name in objects if name.startswith("Cluster")]
+    role, binding = objects["Role/r-coredns"], objects["RoleBinding/r-coredns"]
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "shop"
+    assert [rule["resources"] for rule in role["rules"]] == [["services"], ["endpointslices"]]
+    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r-coredns"}
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "default", "namespace": "kube-system"}]
 
 
 def test_autoscaler_settings(full: dict[str, dict[str, Any]]) -> None:

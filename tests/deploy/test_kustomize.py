@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.conformance.kube_api import KubeAPI
 from tests.deploy.conftest import DEPLOY, PLURALS, ManifestServer
-from tests.server import command
+from tests.server import Server, command, free_port
+from tests.waiting import until
 
 KUSTOMIZE = DEPLOY / "kustomize"
 Render = Callable[[Path], list[dict[str, Any]]]
@@ -35,6 +38,7 @@ ROWS = [
     ("overlays/kubeadm", ["Deployment/coredns"], ["Deployment/coredns"]),
     ("overlays/coredns-custom", [*BASE, "ConfigMap/coredns-custom"], []),
     ("overlays/multicluster", [*BASE, "ClusterRole/system:coredns-multicluster", "ClusterRoleBinding/system:coredns-multicluster"], ["ConfigMap/coredns"]),
+    ("overlays/minimal-rbac", BASE, ["ClusterRole/system:coredns"]),
     ("overlays/k3s", BASE, ["ConfigMap/coredns", "Deployment/coredns", "Service/kube-dns"]),
 ]
 
@@ -51,6 +55,22 @@ def test_overlay_holds(kustomize: Render, folder: str, names: list[str], changed
 def test_the_api_server_takes_it(kustomize: Render, apiserver: ManifestServer, folder: str) -> None:
     taken = [apiserver.apply(document) for document in kustomize(KUSTOMIZE / folder) if document["kind"] in PLURALS]
     assert "coredns" in [document["metadata"]["name"] for document in taken]
+
+
+def test_minimal_rights_are_those_that_the_corefile_uses(kustomize: Render, serve: Callable[[str], Server]) -> None:
+    """A server with the overlay's *kubernetes* block asks for every resource of the role, and for no other."""
+    objects = keyed(kustomize(KUSTOMIZE / "overlays/minimal-rbac"))
+    granted = [resource for rule in objects["ClusterRole/system:coredns"]["rules"] for resource in rule["resources"]]
+    block = re.search(r"kubernetes [^{]*{[^}]*}", objects["ConfigMap/coredns"]["data"]["Corefile"])
+    assert block
+    api = KubeAPI(free_port(), ["ns default", "svc default/web 10.0.0.1", "eps default/web 10.1.0.1"])
+    api.grant(*granted)
+    try:
+        server = serve(f".:{{port}} {{\n{block[0].replace('{', f'{{{chr(10)} endpoint {api.url}', 1)}\n}}\n")
+        until(lambda: [rrset[0].to_text() for rrset in server.query("web.default.svc.cluster.local.").answer] == ["10.0.0.1"])
+        assert {path.partition("?")[0].rpartition("/")[2] for path in api.requests} == set(granted)
+    finally:
+        api.stop()
 
 
 def test_kubeadm_overlay_exchanges_the_image_only(kustomize: Render, apiserver: ManifestServer) -> None:
@@ -71,7 +91,7 @@ def test_kubeadm_overlay_exchanges_the_image_only(kustomize: Render, apiserver: 
     assert again["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.k8s.io/coredns/coredns:v1.14.2"
 
 
-@pytest.mark.parametrize("folder", ["base", "overlays/coredns-custom", "overlays/multicluster", "overlays/k3s"])
+@pytest.mark.parametrize("folder", ["base", "overlays/coredns-custom", "overlays/multicluster", "overlays/minimal-rbac", "overlays/k3s"])
 def test_corefile_is_served(kustomize: Render, tmp_path: Path, folder: str) -> None:
     """With every file of the ConfigMaps where the Deployment mounts it."""
     objects = keyed(kustomize(KUSTOMIZE / folder))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastdns.control.eventloop import Task, TaskGroup
@@ -24,6 +25,7 @@ from fastdns.telemetry.log import Log
 if TYPE_CHECKING:
     from fastdns.plugins.kubernetes.decode.objects import Sink
     from fastdns.plugins.kubernetes.watch.connection import Api
+    from fastdns.plugins.kubernetes.watch.namespaced import Part
     from fastdns.plugins.kubernetes.watch.reflector import Reflector
     from fastdns.plugins.kubernetes.watch.snapshot import Snapshot
 
@@ -39,6 +41,7 @@ class ApiFeed:
 
     def __init__(self, cluster: Cluster, api: Api, tasks: TaskGroup) -> None:
         from fastdns.plugins.kubernetes.watch.client import Client
+        from fastdns.plugins.kubernetes.watch.namespaced import Fallback
         from fastdns.plugins.kubernetes.watch.reflector import Health
 
         self.cluster = cluster
@@ -47,6 +50,7 @@ class ApiFeed:
         self.health = Health()
         self.running: dict[Kind, tuple[Reflector, Task | None]] = {}
         self.snapshot: Snapshot | None = None
+        self.fallback = Fallback(cluster, tasks, self._part, self._synced)
 
     def watch(self, kinds: frozenset[Kind]) -> None:
         from fastdns.plugins.kubernetes.watch.reflector import Reflector
@@ -58,13 +62,22 @@ class ApiFeed:
             reflector, task = self.running.pop(kind)
             if task is not None:
                 task.cancel()
+            self.fallback.end(kind)
             reflector.stream.drop()
             cluster.unmark(kind)
         for kind in sorted(kinds - self.running.keys()):
             selector = cluster.options.selectors.of(kind)
             reflector = Reflector(self.client, kind, selector, cluster.sink, self.health, cluster.options.pod_labels)
-            reflector.on_synced = lambda kind=kind: self._synced(kind)  # type: ignore[misc]
+            reflector.on_synced = partial(self._synced, kind)
+            reflector.on_forbidden = partial(self.fallback.begin, kind)
+            reflector.on_allowed = partial(self.fallback.end, kind)
             self.running[kind] = (reflector, self.tasks.spawn(reflector.run(), f"the watch of {kind.name.lower()}s"))
+        self.fallback.rename()
+
+    def _part(self, kind: Kind, namespace: str) -> Part:
+        from fastdns.plugins.kubernetes.watch.namespaced import make_part
+
+        return make_part(namespace, self.running[kind][0], self.cluster.sink, self.cluster.options.pod_labels)
 
     def _open_snapshot(self, kinds: frozenset[Kind]) -> None:
         from fastdns.plugins.kubernetes.watch.snapshot import Snapshot
@@ -101,9 +114,11 @@ def make_feed(cluster: Cluster, tasks: TaskGroup) -> Feed:
 class Lease:
     """One holder's share of a cluster, with the kinds that it needs."""
 
-    def __init__(self, cluster: Cluster, kinds: frozenset[Kind]) -> None:
+    def __init__(self, cluster: Cluster, kinds: frozenset[Kind], namespaces: frozenset[str]) -> None:
         self.cluster = cluster
         self.kinds = kinds
+        #: The only ones of which this holder answers; none for all.
+        self.namespaces = namespaces
         self.started = False
         self.released = False
 
@@ -126,7 +141,7 @@ class Lease:
         """Begin to list and watch."""
         if not self.started:
             self.started = True
-            self.cluster.want(self.kinds)
+            self.cluster.want(self.kinds, self.namespaces)
 
     def wait(self, seconds: float, say: bool = True) -> bool:
         """Wait until synced; True when it is. With ``say`` the log tells of it as CoreDNS does."""
@@ -157,7 +172,7 @@ class Lease:
             if last:
                 registry.pop((cluster.origin.key, cluster.options), None)
             if self.started:
-                cluster.unwant(self.kinds)
+                cluster.unwant(self.kinds, self.namespaces)
         if last:
             cluster.stop()
 
@@ -168,12 +183,15 @@ registry: dict[tuple[object, ...], Cluster] = {}
 registry_lock = threading.RLock()
 
 
-def acquire(origin: Origin, options: Options, kinds: Iterable[Kind], make_sink: Callable[[], Sink]) -> Lease:
-    """A share of the informers of an API server or of manifests; they are made when nobody has them yet. Nothing runs before ``Lease.start``."""
+def acquire(origin: Origin, options: Options, kinds: Iterable[Kind], make_sink: Callable[[], Sink], namespaces: Iterable[str] = ()) -> Lease:
+    """A share of the informers of an API server or of manifests; they are made when nobody has them yet. Nothing runs before ``Lease.start``.
+
+    With ``namespaces`` the holder answers of no others, so that rights in these are enough (namespaced.py).
+    """
     with registry_lock:
         key = (origin.key, options)
         cluster = registry.get(key)
         if cluster is None:
             cluster = registry[key] = Cluster(origin, options, make_sink(), make_feed)
         cluster.leases += 1
-        return Lease(cluster, frozenset(kinds))
+        return Lease(cluster, frozenset(kinds), frozenset(namespaces))

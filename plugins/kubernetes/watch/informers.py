@@ -55,6 +55,10 @@ class Cluster:
         self.sink = sink
         self.make_feed = make_feed
         self.wanted: Counter[Kind] = Counter()
+        #: What each holder names by the property `namespaces`; nothing for all.
+        self.named: Counter[frozenset[str]] = Counter()
+        #: Kinds that are watched in named namespaces one by one.
+        self.split: set[Kind] = set()
         self.changed = threading.Condition()
         #: Kinds that were listed whole by this process.
         self.listed: set[Kind] = set()
@@ -64,18 +68,30 @@ class Cluster:
         self.tasks: TaskGroup | None = None
         self.feed: Feed | None = None
 
-    def want(self, kinds: Iterable[Kind]) -> None:
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces that are enough for all holders; none where one wants all."""
+        return frozenset().union(*self.named) if all(self.named) else frozenset()
+
+    def want(self, kinds: Iterable[Kind], namespaces: frozenset[str] = frozenset()) -> None:
         """Start what is not running yet. From any thread."""
+        before = self.namespaces
         self.wanted.update(kinds)
+        self.named[namespaces] += 1
+        if not namespaces <= before:
+            for kind in tuple(self.split):
+                self.unmark(kind)
         if self.tasks is None:
             self.tasks = TaskGroup(control.loop(urgent=self))
             self.feed = self.make_feed(self, self.tasks)
         self._tell()
 
-    def unwant(self, kinds: Iterable[Kind]) -> None:
+    def unwant(self, kinds: Iterable[Kind], namespaces: frozenset[str] = frozenset()) -> None:
         """Stop what nobody else wants."""
         self.wanted.subtract(kinds)
         self.wanted += Counter()
+        self.named[namespaces] -= 1
+        self.named += Counter()
         if self.tasks is not None and self.leases:
             self._tell()
 

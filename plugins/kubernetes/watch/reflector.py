@@ -35,6 +35,8 @@ LONGEST_PAUSE = 30.0
 PROBE_PAUSE = 1.5
 #: Seconds before the same failure is logged again.
 REPEAT = 60.0
+#: Seconds between two tries to list all namespaces while named ones are watched, at least.
+ASK_AGAIN = 30.0
 #: A watch shorter than this without an event is no success.
 SHORT = 1.0
 #: How long a server that refused a streaming list is not asked for one again.
@@ -81,15 +83,19 @@ class NoStreaming(Exception):
 class Reflector:
     """Keeps one kind of a sink in step with the API server."""
 
-    def __init__(self, client: Client, kind: Kind, selector: Selector, sink: Sink, health: Health, pod_labels: bool = False) -> None:
+    def __init__(self, client: Client, kind: Kind, selector: Selector, sink: Sink, health: Health, pod_labels: bool = False, namespace: str = "") -> None:
         self.client = client
-        self.resource = RESOURCES[kind]
+        self.resource = RESOURCES[kind].within(namespace) if namespace else RESOURCES[kind]
         self.selector = selector
         self.stream = Stream(sink, kind, pod_labels)
         self.health = health
         #: Whether the kind was listed whole since this reflector began.
         self.synced = False
         self.on_synced: Callable[[], object] = bool
+        #: Called when the server refuses a list; True: there is another way.
+        self.on_forbidden: Callable[[ApiError], bool] = lambda error: False
+        #: Called when it does not.
+        self.on_allowed: Callable[[], object] = bool
         self.relists = 0
         self.pause = FIRST_PAUSE
         self.resumable = False
@@ -200,6 +206,14 @@ class Reflector:
             raise StreamError("the list is cut short")
 
     async def _chunked_list(self) -> None:
+        await self._read_list(self._begin_list)
+        self.stream.commit_list()
+        self._listed()
+        if not self.resumable:  # a list without a version: nothing to watch from
+            await self._sleep()
+
+    async def _read_list(self, begin: Callable[[], object]) -> None:
+        """A list in chunks; ``begin`` is called before the first object."""
         following = ""
         begun = False
         while True:
@@ -209,7 +223,7 @@ class Reflector:
             reply = await self._get(self._path(**query), not following)
             try:
                 if not begun:
-                    self._begin_list()
+                    begin()
                     begun = True
                 self.stream.begin(reply.content_type, False, reply.length)
                 if not await reply.body(self.stream, STALLED, lambda: True):
@@ -220,23 +234,23 @@ class Reflector:
             following = self.stream.following
             if not following:
                 break
-        self.stream.commit_list()
-        self._listed()
-        if not self.resumable:  # a list without a version: nothing to watch from
-            await self._sleep()
 
     def _begin_list(self) -> None:
+        self.on_allowed()
         self.relists += self.synced
         self.stream.begin_list()
 
     def _listed(self) -> None:
         """A list is whole."""
         self.synced = True
+        self._succeeded()
+        self.on_synced()
+
+    def _succeeded(self) -> None:
         self.resumable = bool(self.stream.version)
         self.pause = FIRST_PAUSE
         self.cut_short = 0
         self.logged = None
-        self.on_synced()
 
     async def _watch(self) -> None:
         query = {
@@ -292,6 +306,10 @@ class Reflector:
                 self.stream.version = ""
                 await self._sleep()
             self.resumable = False
+            return
+        if error.code == 403 and listing and self.on_forbidden(error):
+            self.health.forget(self)
+            await sleep(ASK_AGAIN * random.uniform(1.0, 2.0))
             return
         if error.code == 429 and error.retry_after:
             if listing:

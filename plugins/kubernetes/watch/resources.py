@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from urllib.parse import quote
 
 from fastdns.plugins.kubernetes.watch.selectors import Selector
 
@@ -51,6 +52,11 @@ class Resource:
     @property
     def plural(self) -> str:
         return self.path.rpartition("/")[2]
+
+    def within(self, namespace: str) -> Resource:
+        """The resource of one namespace."""
+        group, _, plural = self.path.rpartition("/")
+        return replace(self, path=f"{group}/namespaces/{quote(namespace, safe='')}/{plural}")
 
 
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"

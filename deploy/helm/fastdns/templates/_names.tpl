@@ -3,7 +3,8 @@
 {{/* The values under `fastdns`, as JSON. With --reuse-values on a release of CoreDNS's chart neither they nor their defaults exist. */}}
 {{- define "fastdns.ours" -}}
 {{- $snapshot := dict "enabled" false "path" "/var/lib/fastdns" "volume" (dict) -}}
-{{- $ours := mergeOverwrite (dict "workers" 0 "snapshot" $snapshot) (deepCopy (.Values.fastdns | default dict)) -}}
+{{- $rbac := dict "minimal" false "pods" false "namespaces" (list) -}}
+{{- $ours := mergeOverwrite (dict "workers" 0 "snapshot" $snapshot "rbac" $rbac) (deepCopy (.Values.fastdns | default dict)) -}}
 {{- if not $ours.snapshot.volume -}}
 {{- $_ := set $ours.snapshot "volume" (dict "emptyDir" (dict "sizeLimit" "256Mi")) -}}
 {{- end -}}
