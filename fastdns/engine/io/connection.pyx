@@ -211,7 +211,7 @@ cdef void read_encrypted(TcpWorker *tcp, TcpConnection *connection) noexcept nog
 
 
 cdef void connection_read_decrypted(TcpWorker *tcp, TcpConnection *connection) noexcept nogil:
-    while connection_may_read(connection) and read_more(tcp, connection):
+    while connection_may_read(connection) and tls_pending(connection.tls) and read_more(tcp, connection):
         parse(tcp, connection)
 
 
