@@ -136,6 +136,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
         SSL3_MT_KEY_UPDATE
         BIO_CTRL_FLUSH
         BIO_TYPE_SOURCE_SINK
+        TLS_ST_SW_SESSION_TICKET
     SSL *SSL_new(SSL_CTX *context)
     void SSL_free(SSL *ssl)
     SSL_CTX *SSL_get_SSL_CTX(const SSL *ssl)
@@ -154,6 +155,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_shutdown(SSL *ssl)
     int SSL_get_error(const SSL *ssl, int status)
     int SSL_version(const SSL *ssl)
+    int SSL_get_state(const SSL *ssl)
     void SSL_get0_alpn_selected(const SSL *ssl, const unsigned char **protocol, unsigned int *length)
     void SSL_set_bio(SSL *ssl, BIO *read, BIO *write)
     void SSL_set_msg_callback(SSL *ssl, void (*seen)(int, int, int, const void *, size_t, SSL *, void *) noexcept nogil)

@@ -4,6 +4,7 @@ from libc.errno cimport EAGAIN, ECONNRESET, EINTR
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memmove, memset
+from fastdns.system.byteorder cimport load16
 from fastdns.tls.context cimport context_ssl
 from fastdns.system.socket cimport MSG_NOSIGNAL, iovec, msghdr, send, sendmsg
 from fastdns.tls.openssl cimport (BIO, BIO_CTRL_FLUSH, BIO_METHOD, BIO_TYPE_SOURCE_SINK, BIO_clear_retry_flags, BIO_get_data, BIO_get_new_index,
@@ -11,9 +12,9 @@ from fastdns.tls.openssl cimport (BIO, BIO_CTRL_FLUSH, BIO_METHOD, BIO_TYPE_SOUR
                                   BIO_set_retry_read, BIO_set_retry_write, ERR_clear_error, ERR_peek_last_error, SSL3_MT_KEY_UPDATE,
                                   SSL3_RT_HANDSHAKE, SSL3_RT_HEADER, SSL3_RT_HEADER_LENGTH, SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE,
                                   SSL_ERROR_ZERO_RETURN, SSL_do_handshake, SSL_free, SSL_get0_alpn_selected, SSL_get0_param, SSL_get_error,
-                                  SSL_pending, SSL_read, SSL_set1_host, SSL_set_accept_state, SSL_set_bio,
+                                  SSL_get_state, SSL_pending, SSL_read, SSL_set1_host, SSL_set_accept_state, SSL_set_bio,
                                   SSL_set_connect_state, SSL_set_hostflags, SSL_set_msg_callback, SSL_set_msg_callback_arg,
-                                  SSL_set_tlsext_host_name, SSL_shutdown, SSL_write,
+                                  SSL_set_tlsext_host_name, SSL_shutdown, SSL_version, SSL_write, TLS1_2_VERSION, TLS_ST_SW_SESSION_TICKET,
                                   X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, X509_VERIFY_PARAM_set1_ip_asc)
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -68,12 +69,31 @@ cdef inline void release_held(TlsStream *tls) noexcept nogil:
     tls.held_size = tls.small_size
 
 
+cdef inline bint has_record(const TlsStream *tls) noexcept nogil:
+    """Whether a record that was fed is whole."""
+    return tls.left >= SSL3_RT_HEADER_LENGTH and tls.left - SSL3_RT_HEADER_LENGTH >= <uint32_t>load16(tls.fed + 3)
+
+
+cdef bint hold_ticket(TlsStream *tls, const char *octets, uint32_t size) noexcept nogil:
+    """A ticket of TLS 1.3 goes with the first reply where the query has come with the end of the handshake. Where it has not, nothing is held back: until
+    the end of its handshake is acknowledged a client that does not set TCP_NODELAY holds its query."""
+    if SSL_get_state(tls.ssl) != TLS_ST_SW_SESSION_TICKET or SSL_version(tls.ssl) <= TLS1_2_VERSION or tls.unsent != NULL or not has_record(tls):
+        return False
+    tls.unsent = <uint8_t *>malloc(size)
+    if tls.unsent == NULL:
+        return False
+    memcpy(tls.unsent, octets, size)
+    tls.unsent_size = size
+    return True
+
+
 cdef int write_out(BIO *bio, const char *octets, int size) noexcept nogil:
-    """Nothing of a handshake is held back, not even a ticket: until it is acknowledged with it, a client that does not set TCP_NODELAY holds its query."""
     global tls_batched
     cdef TlsStream *tls = <TlsStream *>BIO_get_data(bio)
     cdef ssize_t n
     BIO_clear_retry_flags(bio)
+    if hold_ticket(tls, octets, <uint32_t>size):
+        return size
     if tls.more and tls.unsent == NULL and <uint32_t>size <= TLS_BATCH - tls_batched:
         memcpy(tls_batch + tls_batched, octets, <size_t>size)
         tls_batched += <uint32_t>size

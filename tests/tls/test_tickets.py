@@ -79,6 +79,34 @@ def test_a_ticket_opens_no_other_door(serve: Callable[..., Server], version: ssl
     assert not client.resumes()
 
 
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_ticket_goes_with_the_first_reply(serve: Callable[..., Server], missing: int) -> None:
+    """Where the query has come with the end of the handshake; without the query's last octet nothing waits for it."""
+    server = serve(COREFILE, prepare=write_certificates)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = client_context(server.folder).wrap_bio(incoming, outgoing)
+    with socket.create_connection(("127.0.0.1", server.port), REPLY) as plain:
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                plain.sendall(outgoing.read())
+                incoming.write(plain.recv(65536))
+        tls.write(framed(dns.message.make_query("a.test.", "A")))
+        octets = outgoing.read()
+        plain.sendall(octets[: len(octets) - missing])
+        incoming.write(plain.recv(65536))
+        if missing:
+            with pytest.raises(ssl.SSLWantReadError):
+                tls.read()
+            plain.sendall(octets[-missing:])
+            incoming.write(plain.recv(65536))
+        assert tls.read()
+        assert tls.session is not None
+        assert tls.session.has_ticket
+
+
 def test_early_data_is_refused(serve: Callable[..., Server]) -> None:
     """No ticket says that it may be sent (RFC 8446 4.6.1)."""
     server = serve(COREFILE, prepare=write_certificates)
