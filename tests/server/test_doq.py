@@ -244,6 +244,21 @@ def test_a_client_moves_with_another_connection_id(server: Server) -> None:
         assert len({name[1] for name in seen}) == 1  # the tag of the listener
 
 
+def test_an_id_is_retired_twice(server: Server) -> None:
+    """RFC 9000 13.3: a client says it again where no acknowledgement came; the server may read both at a time."""
+    with Client(server.port) as client:
+        assert client.ask(QUESTION).answer
+        client.pump(lambda: client.quic._peer_cid_available and client.quic._loss.bytes_in_flight == 0)
+        retired = client.quic._peer_cid.sequence_number
+        server.signal(signal.SIGSTOP)
+        client.quic.change_connection_id()
+        client.push()
+        client.quic._retire_connection_ids.append(retired)
+        client.push()
+        server.signal(signal.SIGCONT)
+        assert client.ask(QUESTION).answer
+
+
 def test_keys_are_renewed(server: Server) -> None:
     """RFC 9001 6."""
     with Client(server.port) as client:

@@ -295,6 +295,9 @@ cdef void connection_feed(QuicConnection *connection, const QuicPath *path, uint
     if connection.stage == STAGE_HANDSHAKE and status in (ERROR_SHORT, ERROR_PACKET, ERROR_CRYPTO):     # nothing could be understood yet
         connection_drop(connection)
         return
+    # Before the next datagram: one that says again that the id is retired is an error to quiche where a single id is left.
+    if connection.stage == STAGE_SERVED and quiche.retired_ids(connection.quic):
+        retire_ids(connection)
     if path.proxied:
         proxies_learn(&connection.proxies, path, &connection.client)
     connection.peer = path.peer
@@ -339,10 +342,8 @@ cdef void connections_run(QuicWorker *owner) noexcept nogil:
 
 
 cdef void look_after(QuicConnection *connection) noexcept nogil:
-    """Ids that the client has given up, and what quiche has to say of paths, which it keeps until it is asked."""
+    """What quiche has to say of paths, which it keeps until it is asked."""
     cdef quiche_path_event *event
-    if quiche.retired_ids(connection.quic):
-        retire_ids(connection)
     while True:
         event = quiche.path_event(connection.quic)
         if event == NULL:
