@@ -6,7 +6,7 @@ from fastdns.api.names cimport Name, Zones, zones_hold
 from fastdns.api.wire cimport (FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_IXFR, TYPE_NS,
                                TYPE_SOA)
 from fastdns.api.records cimport (FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_HASHED, NODE_WILDCARD, IndexNode,
-                                  IndexOutcome, IndexResult, ZoneState, ZoneVersion, index_current, node_rrset, table_exact, table_fetch_node,
+                                  IndexOutcome, IndexResult, ZoneState, ZoneVersion, index_current, node_rrset, table_fetch_node,
                                   table_fetch_slot, table_find, table_wildcard, zone_match, zone_slots, zone_version)
 from fastdns.api.log cimport LOG_LINE_MAX, log_put
 from fastdns.api.text cimport Text, text_name, text_put
@@ -78,24 +78,6 @@ cdef Verdict answer_apex(Handler *self, Ask *ask, IndexOutcome outcome, IndexRes
     if outcome == FOUND_HIT and q.qtype != TYPE_ANY:
         return answer_rrset(ask, found)
     return answer_nodata(ask, found)
-
-
-cdef Verdict answer_empty(Handler *self, Ask *ask, IndexResult *found, const Zones *fall) noexcept nogil:
-    """An empty non-terminal: like CoreDNS, a wildcard beside it answers for it; not where that could not be proved."""
-    cdef const Name *name = ask.q.name
-    cdef IndexResult wild
-    cdef const IndexNode *parent
-    if ask.version.nsec.count == 0 and ask.version.nsec3.count == 0:
-        parent = table_exact(ask.table, name.lower + name.offset[1], name.length - name.offset[1], name.hash[1])
-        if parent != NULL and atomic_peek8(&parent.flags) & NODE_WILDCARD:
-            wild.node = table_wildcard(ask.table, name.lower + name.offset[1], name.length - name.offset[1])
-            if wild.node != NULL:
-                wild.encloser = <IndexNode *>parent
-                wild.wildcard = 1
-                wild.label = 1
-                wild.rrset = node_rrset(wild.node, ask.q.qtype)
-                return answer_found(self, ask, FOUND_HIT if wild.rrset != NULL else FOUND_NODATA, &wild)
-    return answer_absent(ask, found, True, fall)
 
 
 cdef Verdict answer_found(Handler *self, Ask *ask, IndexOutcome outcome, IndexResult *found) noexcept nogil:
@@ -177,7 +159,7 @@ cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zo
     if outcome == FOUND_NXDOMAIN:
         return answer_absent(&ask, &found, False, fall)
     if found.node.rrsets == 0 and not found.wildcard:
-        return answer_empty(self, &ask, &found, fall)
+        return answer_absent(&ask, &found, True, fall)         # a wildcard beside it does not match it (RFC 4592 2.2.2)
     return answer_found(self, &ask, outcome, &found)
 
 

@@ -37,7 +37,7 @@ cdef Verdict follow(Handler *self, Ask *ask, Name *name) noexcept nogil:
     cdef const RRset *rrset
     cdef IndexResult found
     cdef IndexRecord record
-    cdef uint32_t hops = 0
+    cdef uint32_t before, hops = 0
     while True:
         if table_find(ask.table, ask.zone.index, name, q.qtype, &found) == FOUND_DELEGATION:
             if ask.options & ANSWER_PLAIN_REFERRALS:
@@ -64,9 +64,12 @@ cdef Verdict follow(Handler *self, Ask *ask, Name *name) noexcept nogil:
         if ask.signed:
             prove_absent_type(ask, name, &found)
         return ANSWERED
+    before = q.reply.count
     add_set(ask, SECTION_ANSWER, node.name, node.length, node, rrset)
     if ask.signed:
         add_signatures(ask, SECTION_ANSWER, node.name, node.length, node, q.qtype)
+    if q.qtype == TYPE_DNAME:
+        drop_repeats(&q.reply, before)              # the chain may have come by it
     return finish_chase(ask, RCODE_NOERROR)
 
 
@@ -153,27 +156,33 @@ cdef bint is_of_zone(const Ask *ask, const Reply *reply) noexcept nogil:
 
 
 cdef bint repeats(const Reply *reply, uint32_t count, const Record *record) noexcept nogil:
-    """Is the record among the first ones of the authority section?"""
+    """Is the record among the first ones of its section?"""
     cdef const Record *former
     cdef uint32_t i
     for i in range(count):
         former = &reply.records[i]
-        if former.section == SECTION_AUTHORITY and former.type == record.type and former.owner_length == record.owner_length and (
+        if former.section == record.section and former.type == record.type and former.owner_length == record.owner_length and (
                 former.rdlength == record.rdlength and memcmp(former.owner, record.owner, record.owner_length) == 0 and
                 memcmp(former.rdata, record.rdata, record.rdlength) == 0):
             return True
     return False
 
 
-cdef void append_authority(Reply *reply, const Reply *other) noexcept nogil:
-    """The servers or the SOA, and the proofs, of another reply; those that are there already are left out."""
-    cdef uint32_t i, before = reply.count, kept = reply.count
-    reply_append(reply, other, SECTION_AUTHORITY)
+cdef void drop_repeats(Reply *reply, uint32_t before) noexcept nogil:
+    """Of the records from `before` on those that are there already go: an RRset has each once (RFC 2181 5), and a chain may pass one DNAME twice."""
+    cdef uint32_t i, kept = before
     for i in range(before, reply.count):
         if not repeats(reply, before, &reply.records[i]):
             reply.records[kept] = reply.records[i]
             kept += 1
     reply.count = <uint16_t>kept
+
+
+cdef void append_others(Reply *reply, const Reply *other, int section) noexcept nogil:
+    """A section of another reply but for records that are there already."""
+    cdef uint32_t before = reply.count
+    reply_append(reply, other, section)
+    drop_repeats(reply, before)
 
 
 cdef Verdict chase_resume(Ask *ask) noexcept nogil:
@@ -186,14 +195,14 @@ cdef Verdict chase_resume(Ask *ask) noexcept nogil:
         if child.reply.written:
             if child.reply.flags & FLAG_TC or child.reply.overflow:
                 q.reply.flags |= FLAG_TC
-            reply_append(&q.reply, &child.reply, SECTION_ANSWER)
+            append_others(&q.reply, &child.reply, SECTION_ANSWER)
             if is_referral(ask, &child.reply):
                 reply_append(&q.reply, &child.reply, SECTION_AUTHORITY)
                 reply_append(&q.reply, &child.reply, SECTION_ADDITIONAL)
                 return ANSWERED
             if is_of_zone(ask, &child.reply):
                 q.reply.rcode = child.reply.rcode
-                append_authority(&q.reply, &child.reply)
+                append_others(&q.reply, &child.reply, SECTION_AUTHORITY)
                 add_targets(ask)
                 return ANSWERED
         if child.reply.rcode == RCODE_NXDOMAIN or child.reply.rcode == RCODE_SERVFAIL or child.reply.rcode == RCODE_YXDOMAIN:

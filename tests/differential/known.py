@@ -34,14 +34,15 @@ DNAME_END = "file, auto, secondary | at the end of a chain through a DNAME a del
 DNAME_ITSELF = "file, auto, secondary | SERVFAIL below a DNAME of itself |"
 DNAME_LONG = "file | no reply if a DNAME target is too long |"
 APEX = "file | NXDOMAIN for other types at the apex"
-EMPTY = "file | a wildcard answers for an empty non-terminal beside it |"
+CONFLICTS = "file, auto, secondary | zones with records that contradict each other are served without a word"
+TWICE = "file, auto, secondary | a chain that follows a DNAME record twice has it twice |"
+EMPTY = "file, auto, secondary | a wildcard answers for an empty non-terminal beside it |"
 
 KNOWN = [
     # ---- decisions in which fastdns goes with CoreDNS ----
     Known(ALL, r".*", r", ANY", "type ANY |"),
-    Known(ALL, r".*", r"empty non-terminal beside a wildcard, (?!.*signed)", "empty non-terminal beside a wildcard |"),
     Known(ALL, r"DS added", r"cut, (?!.*signed).*DO", "DS in a zone that is not signed |"),
-    Known(ALL, r"rcode|answer|a record twice|.* missing|.* added", r"> loop", "aliases that go round |"),
+    Known(ALL, r"rcode|answer|a record twice|proof|.* missing|.* added", r"> loop", "aliases that go round |"),
     Known((*ALL, "coredns"), r"rcode|answer", r"DNAME into itself", "DNAME to a name below its own |"),
     # ---- one of the others alone ----
     Known(("bind",), r"rcode", r"DNAME of itself", "DNAME of itself |"),
@@ -55,28 +56,40 @@ KNOWN = [
     Known(("nsd",), r"proof.*", r"DNAME > (absent|wildcard|empty)", "proofs behind a DNAME |"),
     # ---- CoreDNS ----
     Known(("coredns",), r"SOA's TTL", r"", SOA_TTL),
-    Known(("coredns",), r"SOA added", r"(alias|DNAME) >|, ANY|empty non-terminal beside a wildcard", AFTER_ALIAS),
+    Known(("coredns",), r"SOA added", r"(alias|DNAME) >|, ANY", AFTER_ALIAS),
     Known(("coredns",), r"proof.*", r"signed", PROOFS),
+    Known(("coredns",), r"answer", r"wildcard alias.*signed, DO", PROOFS),
+    Known(("coredns",), r"a record twice", r"DNAME >", TWICE),
     Known(("coredns",), r"proof added", r"cut, .*signed", INSECURE),
     Known(("coredns",), r".*", r", (RRSIG|NSEC)", SIGNATURES),
-    Known(("coredns",), r"glue", r"cut, |empty non-terminal beside a wildcard", GLUE),
+    Known(("coredns",), r"glue", r"cut, ", GLUE),
     Known(("coredns",), r"aa|answer|referral added", r"DNAME > .*cut", DNAME_END),
     Known(("coredns",), r"rcode|answer", r"DNAME of itself", DNAME_ITSELF),
-    Known(("coredns",), r".*", r"empty non-terminal beside a wildcard, .*signed", EMPTY),
+    Known(("coredns",), r".*", r"empty non-terminal beside a wildcard", EMPTY),
     Known(("coredns",), r"rcode", r"apex lacks it", APEX),
 ]
 
 
-#: Contradiction of a zone (tests/differential/zones.py) -> row. Who loads such a zone may answer from it as it likes.
-CONTRADICTORY = {
-    "CNAME and other data": "contradictory data |",
-    "two CNAMEs": "contradictory data |",
-    "two DNAMEs": "contradictory data |",
-    "data below a DNAME": "contradictory data |",
-    "DNAME at a delegation": "contradictory data |",
-    "wildcard delegation or DNAME": "NS and DNAME records of a wildcard |",
-    "TTLs of an RRset differ": "TTLs that differ in an RRset |",
-}
+class Contradiction(NamedTuple):
+    """Who answers otherwise from a zone with records that contradict each other, where a look-up meets them (tests/differential/situations.py)."""
+
+    #: Of tests/differential/zones.py.
+    what: str
+    peers: tuple[str, ...]
+    #: Matches the whole name of the part that differs.
+    part: str
+    row: str
+
+
+CONTRADICTORY = [
+    Contradiction("CNAME and other data", ("coredns",), r".*", CONFLICTS),
+    Contradiction("two CNAMEs", ("coredns",), r".*", CONFLICTS),
+    Contradiction("two DNAMEs", ("coredns",), r".*", CONFLICTS),
+    Contradiction("data below a DNAME", ("coredns",), r".*", CONFLICTS),
+    Contradiction("DNAME at a delegation", ("coredns",), r".*", DELEGATION),
+    Contradiction("wildcard delegation or DNAME", ("knot", "coredns"), r"rcode|answer|SOA .*|aa|referral .*", "NS and DNAME records of a wildcard |"),
+    Contradiction("TTLs of an RRset differ", ("knot", "bind"), r".*TTL|additional", "TTLs that differ in an RRset |"),
+]
 
 
 def explanation(peer: str, part: str, where: str, contradictions: tuple[str, ...]) -> str | None:
@@ -84,8 +97,11 @@ def explanation(peer: str, part: str, where: str, contradictions: tuple[str, ...
     for known in KNOWN:
         if known.explains(peer, part, where):
             return known.row
-    return next((CONTRADICTORY[one] for one in contradictions if one in CONTRADICTORY), None)
+    for one in CONTRADICTORY:
+        if one.what in contradictions and peer in one.peers and re.fullmatch(one.part, part) is not None:
+            return one.row
+    return None
 
 
 def rows() -> set[str]:
-    return {known.row for known in KNOWN} | set(CONTRADICTORY.values())
+    return {one.row for one in (*KNOWN, *CONTRADICTORY)}

@@ -16,8 +16,8 @@ from tests.differential.known import explanation
 from tests.differential.questions import Question, questions
 from tests.differential.replies import Reply, ask
 from tests.differential.servers import run_all, write_zones
-from tests.differential.situations import situation
-from tests.differential.zones import APEX, SIGNINGS, Record, Zone, contradictions, make_zone
+from tests.differential.situations import met, situation
+from tests.differential.zones import APEX, SIGNINGS, Record, Zone, make_zone
 
 #: Messages that every server gets before any reply is waited for.
 WINDOW = 100
@@ -131,18 +131,17 @@ def load_states(ports: dict[str, int], origins: list[str]) -> dict[str, set[str]
 
 def compare_zone(zone: Zone, origin: str, asked: list[Question], ports: dict[str, int], found: Found) -> None:
     apex = dns.name.from_text(origin).to_wire() or b""
-    broken = tuple(sorted(contradictions(zone)))
     for start in range(0, len(asked), WINDOW):
         few = asked[start : start + WINDOW]
         said = ask(list(ports.values()), [question.wire(origin) for question in few])
         found.questions += len(few)
         for question, *replies in zip(few, *said, strict=True):
             example = Example(zone, question, dict(zip(ports, replies, strict=True)))
-            for one in classes(example, apex, broken):
+            for one in classes(example, apex):
                 found.add(one, example)
 
 
-def classes(example: Example, apex: bytes, broken: tuple[str, ...]) -> Iterator[Class]:
+def classes(example: Example, apex: bytes) -> Iterator[Class]:
     ours = example.replies["fastdns"]
     who: dict[str, list[str]] = {}
     for peer, theirs in example.replies.items():
@@ -152,7 +151,7 @@ def classes(example: Example, apex: bytes, broken: tuple[str, ...]) -> Iterator[
     if ours.datagram > example.question.room():
         who["larger than the client takes"] = [peer for peer in example.replies if peer != "fastdns"]
     if who:
-        where = situation(example.zone, example.question)
+        where, broken = situation(example.zone, example.question), met(example.zone, example.question)
         for part, peers in who.items():
             yield Class(where, part, tuple(sorted(peers)), broken)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.differential.questions import Question
-from tests.differential.zones import APEX, Labels, Zone, below
+from tests.differential.zones import APEX, Labels, Zone, below, contradictions
 
 HOPS = 20
 SPECIAL = ("ANY", "RRSIG", "NSEC", "DS", "SOA", "NS", "CNAME", "DNAME")
@@ -11,23 +11,33 @@ SPECIAL = ("ANY", "RRSIG", "NSEC", "DS", "SOA", "NS", "CNAME", "DNAME")
 
 def situation(zone: Zone, question: Question) -> str:
     """The first step and the last one of the look-up, and the type if it has rules of its own: ``alias > absent, DS``."""
-    steps = walk(zone, question)
+    steps, _ = walk(zone, question)
     path = steps[0] if len(steps) == 1 else f"{steps[0]} > {steps[-1]}"
     kind = question.type if question.type in SPECIAL else "a type"
     return f"{path}, {kind}{', signed' if zone.signing else ''}{', DO' if question.do else ''}"
 
 
-def walk(zone: Zone, question: Question) -> list[str]:
+def met(zone: Zone, question: Question) -> tuple[str, ...]:
+    """The contradictions among the records that the look-up meets: of its names, the names above them, the wildcards beside all these, and the servers
+    that these name."""
+    near = {name[i:] for name in walk(zone, question)[1] for i in range(len(name) + 1)}
+    near |= {("*", *name) for name in near}
+    near |= {record.target() or APEX for record in zone.records if record.owner in near}
+    return tuple(sorted(contradictions(Zone(tuple(record for record in zone.records if record.owner in near)))))
+
+
+def walk(zone: Zone, question: Question) -> tuple[list[str], list[Labels]]:
+    """The steps, and the names that they begin with."""
     name: Labels | None = question.name
     steps: list[str] = []
-    seen: set[Labels] = set()
+    names: list[Labels] = []
     while name is not None:
-        if name in seen or len(steps) == HOPS:
-            return [*steps, "loop"]
-        seen.add(name)
+        if name in names or len(steps) == HOPS:
+            return [*steps, "loop"], names
+        names.append(name)
         step, name = look(zone, name, question.type)
         steps.append(step)
-    return steps
+    return steps, names
 
 
 def look(zone: Zone, name: Labels, kind: str) -> tuple[str, Labels | None]:
@@ -54,7 +64,7 @@ def at_name(zone: Zone, what: str, name: Labels, kind: str) -> tuple[str, Labels
     if not types:
         beside = what == "name" and ("*", *name[1:]) in zone.owners()
         return ("empty non-terminal beside a wildcard" if beside else f"empty {what}"), None
-    if "CNAME" in types and kind not in ("CNAME", "ANY"):
+    if "CNAME" in types and kind != "CNAME":
         record = next(record for record in zone.records if record.owner == name and record.type == "CNAME")
         target = record.target()
         return (f"{what} alias", target) if target is not None else (f"{what} alias outward", None)

@@ -176,16 +176,10 @@ def proofs(said: Said) -> SETS:
     return frozenset(one for one in said.authority if one[0] in owners and one[1] in AUXILIARY and one[1] != dns.rdatatype.NS)
 
 
-#: Empty non-terminals with a wildcard beside them.
-EMPTY = ("sub.wild.plain.example.",)
-
-
 def explained(what: str, ours: Said, peer: str, origin: str, name: dns.name.Name, rdtype: str) -> str:
     """Why it is different on purpose, or ""."""
     if what == "referral" and origin.startswith("plain") and dns.rdatatype.DS in ours.kinds():
         return "CoreDNS shows a DS in zones without signatures, too"
-    if what == "answer" and origin.startswith("plain") and name.canonicalize().to_text() in EMPTY:
-        return "CoreDNS's wildcards also stand for an empty non-terminal beside them, where nothing has to be proved"
     if what == "denial" and peer == "knot" and name.is_subdomain(dns.name.from_text("b.nsec.example.")):
         return "Knot orders x.b behind b\\000in\\255ary, as if the zero octet ended a label (RFC 4034 6.1)"
     if what == "denial" and peer == "nsd" and name.labels[0] == b"*" and origin.startswith(("nsec3", "optout")):

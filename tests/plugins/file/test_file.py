@@ -41,6 +41,8 @@ host.wild 300 IN A 192.0.2.2
 a.ent 300 IN A 192.0.2.3
 *.other 300 IN A 192.0.2.4
 x.empty.other 300 IN A 192.0.2.5
+toempty 300 IN CNAME empty.other
+round.ring 300 IN DNAME ring
 child 300 IN NS ns.child
 child 300 IN NS ns
 child 300 IN DS 1 8 2 00000000000000000000000000000000000000000000000000000000000000FF
@@ -105,7 +107,8 @@ ANSWERS: list[tuple[str, str, str, list[str], list[str], list[str]]] = [
     ("*.wild.example.org. TXT", "NOERROR", AA, ['*.wild.example.org. 300 IN TXT "wild"'], SERVERS, []),
     ("ent.example.org. A", "NOERROR", AA, [], START, []),
     ("x.ent.example.org. A", "NXDOMAIN", AA, [], START, []),
-    ("empty.other.example.org. A", "NOERROR", AA, ["empty.other.example.org. 300 IN A 192.0.2.4"], SERVERS, []),
+    ("empty.other.example.org. A", "NOERROR", AA, [], START, []),
+    ("toempty.example.org. A", "NOERROR", AA, ["toempty.example.org. 300 IN CNAME empty.other.example.org."], START, []),
     ("y.empty.other.example.org. A", "NXDOMAIN", AA, [], START, []),
     ("child.example.org. A", "NOERROR", "", [], REFERRAL, BELOW),
     ("child.example.org. NS", "NOERROR", "", [], REFERRAL, BELOW),
@@ -130,6 +133,26 @@ ANSWERS: list[tuple[str, str, str, list[str], list[str], list[str]]] = [
         "NOERROR",
         AA,
         ["moved.example.org. 300 IN DNAME wild.example.org.", "q.moved.example.org. 300 IN CNAME q.wild.example.org."],
+        SERVERS,
+        [],
+    ),
+    (
+        "x.y.round.round.ring.example.org. A",
+        "NXDOMAIN",
+        AA,
+        [
+            "round.ring.example.org. 300 IN DNAME ring.example.org.",
+            "x.y.round.round.ring.example.org. 300 IN CNAME x.y.round.ring.example.org.",
+            "x.y.round.ring.example.org. 300 IN CNAME x.y.ring.example.org.",
+        ],
+        START,
+        [],
+    ),
+    (
+        "round.round.ring.example.org. DNAME",
+        "NOERROR",
+        AA,
+        ["round.ring.example.org. 300 IN DNAME ring.example.org.", "round.round.ring.example.org. 300 IN CNAME round.ring.example.org."],
         SERVERS,
         [],
     ),
