@@ -164,6 +164,8 @@ OTHERS = {
     "hosts": "hosts {folder}/hosts {\n    fallthrough\n}",
     "local": "local",
     "minimal": "minimal",
+    "rrl": "rrl {\n    responses-per-second 1000000\n    requests-per-second 1000000\n}",
+    "cookies": "cookies",
 }
 
 CASES = (
