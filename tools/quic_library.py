@@ -1,6 +1,6 @@
 """Builds quiche and BoringSSL, which DNS over QUIC and over HTTP/3 are written over: a static library in build/quic, for the module that setup.py links.
 
-Cargo does it, by fastdns/engine/quic/crate/Cargo.lock, with one condition of quiche changed in a copy: see EDITS.
+Cargo does it, by fastdns/engine/quic/crate/Cargo.lock, with a few statements of quiche changed in a copy: see EDITS.
 Beside the library: headers, versions for `fastdns -version`, and the licences of all that is in it.
 Nothing is done where the library is newer than the crate. Needs nothing but Python's standard library.
 """
@@ -25,14 +25,39 @@ ARCHIVE = BUILT / "libfastdns_quic.a"
 BORINGSSL = "deps/boringssl"
 #: What is built: the crate, with quiche in a folder of it.
 PATCHED = BUILT / "crate"
-#: File of quiche -> pattern that occurs in it once, and what replaces it. quiche puts one STREAM frame into a packet, unless it is fuzzed. Replies of DNS are
-#: short and end at the same time: each would be encrypted, sent, received and acknowledged for itself. Where little room is left, a reply begins a packet.
-EDITS = {
-    "src/lib.rs": (
+#: File of quiche, a pattern that occurs in it once, and what replaces it.
+EDITS = (
+    # quiche puts one STREAM frame into a packet, unless it is fuzzed. Replies of DNS are short and end at the same time: each would be encrypted, sent,
+    # received and acknowledged for itself. Where little room is left, a reply begins a packet.
+    (
+        "src/lib.rs",
         r'#\[cfg\(feature = "fuzzing"\)\]\s*// Coalesce STREAM frames when fuzzing\.\s*if left > frame::MAX_STREAM_OVERHEAD \{',
         "if left > 128 {",
-    )
-}
+    ),
+    # A server of quiche keeps the paths that a client has left, and takes no other once they are as many as there may be: a client behind a NAT that forgets
+    # would hear nothing any more. The path that was left first makes room. They have their places one after the other.
+    (
+        "src/path.rs",
+        r"let \(pid_to_remove, _\) = self\s*\.paths\s*\.iter\(\)\s*\.find\(\|\(_, p\)\| p\.unused\(\)\)\s*\.ok_or\(Error::Done\)\?;",
+        """let count = self.max_concurrent_paths;
+        let active = self.get_active_path_id().unwrap_or(0);
+        let (pid_to_remove, _) = self
+            .paths
+            .iter()
+            .filter(|(_, p)| !p.active())
+            .min_by_key(|(pid, p)| (!p.unused(), (pid + count - active) % count))
+            .ok_or(Error::Done)?;""",
+    ),
+    # Of what a server may send to an address that is not validated quiche subtracts packets, but not the octets that a datagram is padded with. A first
+    # flight that is sent again and again would be more than three times what came (RFC 9000 8.1).
+    (
+        "src/lib.rs",
+        r"done \+= pad_len;",
+        """done += pad_len;
+            let padded = self.paths.get_mut(send_pid)?;
+            padded.max_send_bytes = padded.max_send_bytes.saturating_sub(pad_len);""",
+    ),
+)
 
 
 def cargo(*arguments: str, crate: Path = CRATE, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -68,10 +93,10 @@ def copy_licences(found: dict[str, dict[str, Any]]) -> None:
 
 def edit(source: Path) -> None:
     """Makes EDITS in a copy of quiche's sources. Exits where one has no place."""
-    for name, (pattern, replacement) in EDITS.items():
+    for name, pattern, replacement in EDITS:
         text, count = re.subn(pattern, replacement, (source / name).read_text())
         if count != 1:
-            sys.exit(f"quiche cannot be built with many STREAM frames in a packet: {name} has {count} places for it, not 1 (EDITS of {Path(__file__).name})")
+            sys.exit(f"quiche cannot be changed: {name} has {count} places for it, not 1 (EDITS of {Path(__file__).name})")
         (source / name).write_text(text)
 
 

@@ -244,6 +244,18 @@ def test_a_client_moves_with_another_connection_id(server: Server) -> None:
         assert len({name[1] for name in seen}) == 1  # the tag of the listener
 
 
+@pytest.mark.parametrize("changes", [False, True], ids=["rebinding", "another-id"])
+def test_a_client_moves_on_and_on(server: Server, changes: bool) -> None:
+    """More often than there are paths of a connection (PATHS_MAX): those that it has left first make room."""
+    with Client(server.port) as client:
+        for _ in range(25):
+            assert client.ask(QUESTION).answer
+            if changes:
+                client.quic.change_connection_id()
+            client.move()
+        assert client.ask(QUESTION).answer
+
+
 def test_an_id_is_retired_twice(server: Server) -> None:
     """RFC 9000 13.3: a client says it again where no acknowledgement came; the server may read both at a time."""
     with Client(server.port) as client:

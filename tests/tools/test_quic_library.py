@@ -1,4 +1,4 @@
-"""What is built as quiche: the sources that Cargo.lock names, with one condition changed."""
+"""What is built as quiche: the sources that Cargo.lock names, with a few statements changed."""
 
 from __future__ import annotations
 
@@ -18,19 +18,40 @@ STREAMS = """
                     continue;
                 }
 """
+PADDING = """
+            done += pad_len;
+"""
+PATHS = """
+        let (pid_to_remove, _) = self
+            .paths
+            .iter()
+            .find(|(_, p)| p.unused())
+            .ok_or(Error::Done)?;
+"""
 
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
     (tmp_path / "src").mkdir()
+    (tmp_path / "src/lib.rs").write_text(STREAMS + PADDING)
+    (tmp_path / "src/path.rs").write_text(PATHS)
     return tmp_path
 
 
 def test_streams_share_packets_in_every_build(sources: Path) -> None:
-    (sources / "src/lib.rs").write_text(STREAMS)
     edit(sources)
     lines = [line.strip() for line in (sources / "src/lib.rs").read_text().splitlines() if line.strip()]
-    assert lines == ["self.streams.sub_tx_buffered(len);", "if left > 128 {", "continue;", "}"]
+    assert lines[:5] == ["self.streams.sub_tx_buffered(len);", "if left > 128 {", "continue;", "}", "done += pad_len;"]
+
+
+def test_padding_counts_as_sent(sources: Path) -> None:
+    edit(sources)
+    assert "padded.max_send_bytes.saturating_sub(pad_len)" in (sources / "src/lib.rs").read_text()
+
+
+def test_paths_that_were_left_make_room(sources: Path) -> None:
+    edit(sources)
+    assert ".filter(|(_, p)| !p.active())" in (sources / "src/path.rs").read_text()
 
 
 @pytest.mark.parametrize("text", [pytest.param("", id="none"), pytest.param(STREAMS * 2, id="two")])
