@@ -420,6 +420,20 @@ def test_a_path_that_loses_and_reorders(serve: Callable[..., Server], scheme: st
         assert relay.lost > 10
 
 
+@pytest.mark.parametrize("seconds", [1.2, 4.0])
+def test_a_handshake_whose_beginning_is_lost(serve: Callable[..., Server], seconds: float) -> None:
+    """What the server sends meanwhile does not arrive, and the client asks for no more than an acknowledgement: the server sends its flight again in time."""
+    server = serve(COREFILE, prepare=write_certificates)
+    with Client(server.port, wait=False) as client:
+        receive = client.quic.receive_datagram
+        client.quic.receive_datagram = lambda *_, **__: None
+        client.push()
+        with pytest.raises(AssertionError, match="nothing came"):
+            client.pump(lambda: False, seconds)
+        client.quic.receive_datagram = receive
+        assert client.ask(QUESTION).answer
+
+
 @pytest.mark.usefixtures("go")
 @pytest.mark.parametrize("transport", ["doq", "doh3"])
 @pytest.mark.parametrize("fresh", [False, True], ids=["lasting", "fresh"])

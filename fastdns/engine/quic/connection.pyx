@@ -21,7 +21,9 @@ from fastdns.telemetry.metrics cimport metric_add
 from fastdns.walk.query cimport ChainSet, Flush, ServerTable, Timer, Worker, worker_flush
 
 cdef enum:
-    HANDSHAKE_TIMEOUT = 5000000000      # ns, whatever the idle timeout is
+    # ns, whatever the idle timeout is: of a handshake, and of one without a datagram. These are quic-go's.
+    HANDSHAKE_TIMEOUT = 10000000000
+    HANDSHAKE_IDLE_TIMEOUT = 5000000000
     EVICT_AFTER = 1000000000            # ns of idleness after which a connection may be closed for a new one
     TIMER_SLACK = 4000000               # ns: a timer that is due so much too early is left alone
     IDS_OFFERED = 2                     # ids of ours that a client has at a time
@@ -127,7 +129,7 @@ cdef QuicConnection *connection_begin(QuicWorker *owner, QuicSocket *sock, const
     connection.timer.data = connection
     connection.flush.run = flush_connection
     connection.flush.data = connection
-    connection.give_up_at = worker.now + HANDSHAKE_TIMEOUT
+    connection.begun_at = worker.now
     connection.used_at = worker.now
     connection.streams_max = offer.streams_max
     list_init(&connection.streams)
@@ -181,7 +183,6 @@ cdef void leave_stage(QuicConnection *connection) noexcept nogil:
         list_remove(&connection.handshake_node)
         owner.handshake_count -= 1
         owner.holding[connection.holder] -= 1
-        connection.give_up_at = 0
     elif connection.stage == STAGE_SERVED:
         atomic_add32(&connection.socket.group.connections, <uint32_t>-1)
         while quic_first_reading(connection) != NULL:
@@ -453,6 +454,11 @@ cdef void write_path(QuicConnection *connection, const sockaddr *local, socklen_
 
 # ---- time ----
 
+cdef inline int64_t give_up_at(const QuicConnection *connection) noexcept nogil:
+    """Of a handshake."""
+    return min(connection.begun_at + HANDSHAKE_TIMEOUT, connection.used_at + HANDSHAKE_IDLE_TIMEOUT)
+
+
 cdef void set_timer(QuicConnection *connection, Worker *worker) noexcept nogil:
     """One for everything. It is left alone where it fires no later than it has to: it then looks again."""
     cdef uint64_t wait = quiche.timeout(connection.quic)
@@ -460,8 +466,8 @@ cdef void set_timer(QuicConnection *connection, Worker *worker) noexcept nogil:
     cdef const QuicStream *reading = quic_first_reading(connection)
     if wait != UINT64_MAX:
         at = worker.now + <int64_t>wait
-    if connection.give_up_at and (at == 0 or connection.give_up_at < at):
-        at = connection.give_up_at
+    if connection.stage == STAGE_HANDSHAKE and (at == 0 or give_up_at(connection) < at):
+        at = give_up_at(connection)
     if reading != NULL and (at == 0 or reading.deadline < at):
         at = reading.deadline
     if at and (connection.timer.deadline == 0 or connection.timer.deadline > at + TIMER_SLACK):
@@ -471,7 +477,7 @@ cdef void set_timer(QuicConnection *connection, Worker *worker) noexcept nogil:
 cdef void on_time(Timer *timer, Worker *worker) noexcept nogil:
     cdef QuicConnection *connection = <QuicConnection *>timer.data
     cdef QuicStream *reading
-    if connection.give_up_at and worker.now >= connection.give_up_at:
+    if connection.stage == STAGE_HANDSHAKE and worker.now >= give_up_at(connection):
         connection_drop(connection)
         return
     quiche.on_timeout(connection.quic)

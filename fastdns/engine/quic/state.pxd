@@ -172,7 +172,7 @@ cdef struct QuicConnection:
     Proxies *proxies                # malloc'ed; NULL: no datagram had a PROXY header
     Timer timer
     Flush flush
-    int64_t give_up_at              # ns; of the handshake
+    int64_t begun_at                # ns; its first datagram
     int64_t used_at                 # ns; its last datagram
     uint32_t outstanding            # queries under way
     uint32_t headless               # streams of HTTP without fields
