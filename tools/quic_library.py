@@ -117,7 +117,7 @@ def write_patched(quiche: Path) -> None:
 
 
 def is_current() -> bool:
-    sources = [CRATE / "Cargo.toml", CRATE / "Cargo.lock", CRATE / "src/lib.rs", Path(__file__)]
+    sources = [CRATE / "Cargo.toml", CRATE / "Cargo.lock", *(CRATE / "src").iterdir(), Path(__file__)]
     return ARCHIVE.is_file() and all(ARCHIVE.stat().st_mtime >= source.stat().st_mtime for source in sources)
 
 
