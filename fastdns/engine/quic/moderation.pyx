@@ -1,8 +1,9 @@
 """Fewer and larger batches of a busy QUIC socket. The contract is in engine/quic/moderation.pxd."""
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memset
 from fastdns.engine.io.transport cimport POLL_ALWAYS
 from fastdns.engine.io.udp cimport BATCH, udp_read
-from fastdns.engine.quic.state cimport QuicSocket, QuicWorker
+from fastdns.engine.quic.state cimport QuicSocket, QuicWorker, ReadRates
 from fastdns.system.socket cimport EPOLLIN
 from fastdns.walk.query cimport Source, Worker
 
@@ -16,6 +17,8 @@ cdef enum:
     APART = 4
     # The score afterwards, if they shared none: of a client that asks again at each reply, within an interval, fewer than one query in 200 is delayed.
     AGAIN = -2048
+    SAMPLE_READS = 128              # for which queries are counted
+    TRIAL_EVERY = 16                # samples after which the other interval is tried, for one
 
 
 cdef void moderation_ready(Source *source, Worker *worker, uint32_t events) noexcept nogil:
@@ -34,6 +37,10 @@ cdef void moderation_ready(Source *source, Worker *worker, uint32_t events) noex
     sock.moderation.waiting = 1
     sock.moderation.score = CREDIT
     sock.moderation.next = quic.moderated
+    if quic.moderated == NULL:
+        memset(&quic.read_rates, 0, sizeof(ReadRates))
+        quic.read_rates.samples = TRIAL_EVERY - 1
+        quic.read_rates.begun = worker.now
     quic.moderated = sock
     schedule(quic, worker.now + MODERATION_INTERVAL)
 
@@ -69,7 +76,28 @@ cdef void moderation_run(QuicWorker *quic) noexcept nogil:
         at[0] = sock.moderation.next
         sock.moderation.waiting = 0
         sock.moderation.score = AGAIN if n > 0 else 0
-    quic.resume = worker.now if more else worker.now + MODERATION_INTERVAL
+    sample(&quic.read_rates, worker.now)
+    quic.resume = worker.now if more else worker.now + (MODERATION_LONGEST if quic.read_rates.rare else MODERATION_INTERVAL)
+
+
+cdef void sample(ReadRates *rates, int64_t now) noexcept nogil:
+    """Counts a read. At the end of a sample: the longer interval is the better one where clients ask more than 7 of 8 of what they ask at the other."""
+    rates.reads += 1
+    if rates.reads < SAMPLE_READS:
+        return
+    rates.rates[rates.rare] = rates.asked * 1000000000 // <uint64_t>max(now - rates.begun, <int64_t>1)
+    if rates.tried:
+        rates.tried = 0
+        rates.samples = 0
+        rates.rare = 8 * rates.rates[1] > 7 * rates.rates[0]
+    else:
+        rates.samples += 1
+        if rates.samples == TRIAL_EVERY:
+            rates.tried = 1
+            rates.rare = not rates.rare
+    rates.reads = 0
+    rates.asked = 0
+    rates.begun = now
 
 
 cdef int64_t moderation_next(const QuicWorker *quic) noexcept nogil:

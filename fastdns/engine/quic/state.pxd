@@ -89,6 +89,15 @@ cdef struct Moderation:             # of a socket's wake-ups (moderation.pxd)
     uint8_t waiting                 # epoll does not watch the socket
     QuicSocket *next
 
+cdef struct ReadRates:              # of a worker's moderated sockets (moderation.pxd)
+    uint8_t rare                    # they are read at the longer interval
+    uint8_t tried                   # in this sample, to see whether the interval is better than the other one
+    uint32_t reads                  # of this sample
+    uint32_t samples                # since the other interval was tried
+    uint64_t asked                  # queries of this sample
+    int64_t begun                   # ns; of this sample
+    uint64_t rates[2]               # queries a second, by `rare`
+
 cdef struct QuicSocket:             # a worker's own
     UdpSocket udp                   # first
     QuicGroup *group
@@ -108,6 +117,7 @@ cdef struct QuicWorker:             # QUIC's state on one worker
     uint16_t holding[HOLDERS]       # handshakes under way, by class of address
     QuicSocket *moderated           # sockets that epoll does not watch, by `moderation.next`
     int64_t resume                  # ns; when these are read
+    ReadRates read_rates
     QuicConnection *fed             # got datagrams in this batch, by `next_fed`
     QuicStream *buckets[STREAM_BUCKETS]     # streams that more may come of
     QuicStream *spare               # by `next_in_bucket`

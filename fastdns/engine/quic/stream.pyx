@@ -192,6 +192,7 @@ cdef inline uint32_t working_max(QuicSocket *sock) noexcept nogil:
 cdef void stream_ask(QuicStream *stream, const uint8_t *message, uint32_t length) noexcept nogil:
     cdef QuicSocket *sock = stream.connection.socket
     cdef uint32_t most = working_max(sock)
+    stream.connection.owner.read_rates.asked += 1
     if stream.connection.outstanding >= stream.connection.streams_max:      # those whose streams were reset count, too
         stream.connection.overloaded = 1
         stream_release(stream)
