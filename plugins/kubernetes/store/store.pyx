@@ -43,6 +43,8 @@ latency = Metric(
 # What the writer needs without the GIL: buckets and first cells, which stay as they are for the life of the process.
 cdef Buckets latency_buckets = (<Metric>latency).buckets
 cdef uint32_t cluster_ip_cell = latency.cell(("cluster_ip",))
+cdef pthread_mutex_t latency_lock
+pthread_mutex_init(&latency_lock, NULL)
 cdef uint32_t headless_cell = latency.cell(("headless_with_selector",))
 
 cdef enum:
@@ -110,8 +112,11 @@ cdef void observe(Cluster *cluster, const Slice *slice) noexcept nogil:
         return
     clock_gettime(CLOCK_REALTIME, &now_)
     passed = <int64_t>now_.tv_sec * 1000000000 + now_.tv_nsec - slice.trigger
+    # Each cluster has a thread, and all write one row.
+    pthread_mutex_lock(&latency_lock)
     metric_observe(&latency_buckets, headless_cell if node.record.flags & SERVICE_HEADLESS else cluster_ip_cell, METRIC_CONTROL,
                    <uint64_t>passed if passed > 0 else 0)
+    pthread_mutex_unlock(&latency_lock)
 
 
 cdef void sink_remove(void *self, Kind kind, const Object *object) noexcept nogil:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from ipaddress import ip_address
 from pathlib import Path
@@ -263,6 +264,28 @@ def test_programming_latency() -> None:
     buckets, _ = dict(latency.collect())[("cluster_ip",)]
     # 5 s, and the part of a second that the annotation does not tell: above 4.096 and at most 8.192.
     assert buckets[13] >= 1
+
+
+def test_programming_latency_of_two_clusters() -> None:
+    """Each is written by a thread of its own: nothing is counted less than once."""
+    from fastdns.plugins.kubernetes.store.store import latency
+
+    def count() -> int:
+        return sum(sum(value[0]) for labels, value in latency.collect() if labels[0] == "cluster_ip")
+
+    changes = 5000
+    stores = [Store() for _ in range(2)]
+    for store in stores:
+        give_list(store, Kind.SERVICE, service("a/web", "10.0.0.1"))
+        give_list(store, Kind.SLICE, slice_of("a/web-1", "web", "172.0.9.1"))
+    events = [("MODIFIED", triggered(slice_of("a/web-1", "web", f"172.0.{number % 2}.1"), 5)) for number in range(changes)]
+    before = count()
+    threads = [threading.Thread(target=give_events, args=(store, Kind.SLICE, *events)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert count() - before == 2 * changes
 
 
 def test_objects_in_the_metrics(serve, tmp_path: Path) -> None:
