@@ -14,5 +14,5 @@ from fastdns.engine.http.nghttp2 cimport (NGHTTP2_CANCEL, NGHTTP2_DATA, NGHTTP2_
                                           nghttp2_session_want_write, nghttp2_settings_entry, nghttp2_strerror, nghttp2_submit_request,
                                           nghttp2_submit_rst_stream, nghttp2_submit_settings)
 # Responses of HTTP/1.1, and bodies in chunks.
-from fastdns.engine.http.head cimport (HEAD_COMPLETE, HEAD_INCOMPLETE, HttpChunks, HttpHead, http_digit, http_join_chunks, http_parse_status,
-                                       http_scan_chunks)
+from fastdns.engine.http.head cimport (HEAD_COMPLETE, HEAD_INCOMPLETE, HttpChunks, HttpHead, http_digit, http_join_chunks, http_lacks_end,
+                                       http_parse_status, http_scan_chunks)

@@ -122,7 +122,7 @@ cdef int write_request(Connection *c, Exchange *e) noexcept nogil:
 cdef int64_t read_response(Connection *c, uint8_t *octets, uint32_t size) noexcept nogil:
     cdef Response response
     cdef Stock *stock = stocks[c.peer.share.worker.id]
-    cdef int64_t done = http1_read(octets, size, False, &response)
+    cdef int64_t done = http1_read(octets, size, False, &c.response, &response)
     if done < 0:
         c.failure = response.failure
     elif done > 0:
@@ -144,7 +144,7 @@ cdef void take(Connection *c, Stock *stock, Response *response) noexcept nogil:
 cdef void read_last(Connection *c) noexcept nogil:
     """A body without a length ends with the connection."""
     cdef Response response
-    if c.partial_used and http1_read(c.partial, c.partial_used, True, &response) > 0:
+    if c.partial_used and http1_read(c.partial, c.partial_used, True, &c.response, &response) > 0:
         take(c, stocks[c.peer.share.worker.id], &response)
     elif c.partial_used:
         c.failure = b"unexpected EOF"

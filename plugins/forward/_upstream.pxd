@@ -10,7 +10,7 @@ from fastdns.api.query cimport ERROR_MAX, Query
 from fastdns.api.worker cimport WORKERS_MAX, Flush, Source, Timer, Worker
 from fastdns.api.metrics cimport Buckets
 from fastdns.api.network cimport iovec, mmsghdr
-from fastdns.api.http cimport nghttp2_session
+from fastdns.api.http cimport HttpChunks, nghttp2_session
 from fastdns.api.quic cimport QuicClient, QuicClientConnection, QuicTicket
 from fastdns.api.tls cimport TlsContext, TlsSession, TlsStream
 
@@ -274,6 +274,13 @@ cdef struct HttpStream:             # one request on a connection of HTTP/2; on 
     uint8_t inner[HTTP_BODY_INLINE]
     char message[128]               # grpc-message, as it came, cut
 
+cdef struct ResponsePlace:          # of a response of HTTP/1.1 that is not whole
+    uint32_t head               # octets of the heads that are whole, of 1xx too
+    uint32_t scanned            # octets behind those that are no head yet
+    uint8_t chunked             # the body follows, in chunks
+    uint8_t close
+    HttpChunks chunks
+
 cdef struct Connection:             # over TCP, TLS or QUIC
     Source source
     Peer *peer
@@ -307,6 +314,7 @@ cdef struct Connection:             # over TCP, TLS or QUIC
     HttpStream *streams         # list
     uint16_t current            # HTTP/1.1: number of the exchange under way
     Doq *doq                    # of QUIC
+    ResponsePlace response      # of HTTP/1.1: as far as `partial` was read
 
 cdef struct Partial:                # the beginning of a reply over QUIC
     uint32_t size

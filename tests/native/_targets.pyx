@@ -14,6 +14,7 @@ from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, LargeReplyB
 from fastdns.message.text cimport text_read_name
 from fastdns.message.tsig cimport Tsig, tsig_read
 from fastdns.plugins.forward._http1 cimport Response, http1_read
+from fastdns.plugins.forward._upstream cimport ResponsePlace
 from fastdns.proxy.header cimport PROXY_ABSENT, PROXY_PARTIAL, PROXY_PRESENT, ProxyHeader, ProxyStatus, proxy_parse
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.query cimport TRANSPORT_TCP, TRANSPORT_UDP, Query, Worker, query_size
@@ -375,18 +376,31 @@ cdef const char *check_proxy(const uint8_t *octets, size_t size) noexcept nogil:
 cdef const char *check_http_response(const uint8_t *octets, size_t size) noexcept nogil:
     """A response of an upstream over HTTP/1.1: it ends where it ends, whatever follows, and is not whole before."""
     cdef Response response, part
+    cdef ResponsePlace place, none
     cdef uint8_t *copy = <uint8_t *>copied(octets, size)
-    cdef int64_t whole = http1_read(copy, <uint32_t>size, True, &response), status
-    cdef uint32_t i, length, last = <uint32_t>whole if whole > 0 else <uint32_t>size
+    cdef int64_t whole, status
+    cdef uint32_t i, length, last
     cdef const char *failure = NULL
+    memset(&place, 0, sizeof(place))
+    whole = http1_read(copy, <uint32_t>size, True, &place, &response)
+    last = <uint32_t>whole if whole > 0 else <uint32_t>size
+    memset(&place, 0, sizeof(place))
     if whole > <int64_t>size or whole > 0 and (response.body < copy or response.body + response.size > copy + whole):
         failure = b"a response ends behind its octets"
     free(copy)
     for i in range(PREFIXES):
         length = last * i // PREFIXES
         copy = <uint8_t *>copied(octets, length)
-        status = http1_read(copy, length, False, &part)
+        memset(&none, 0, sizeof(none))
+        status = http1_read(copy, length, False, &none, &part)
         free(copy)
+        # With what was seen of fewer octets it is the same.
+        copy = <uint8_t *>copied(octets, length)
+        if (http1_read(copy, length, False, &place, &part) > 0) != (status > 0):
+            failure = b"a response that comes in pieces ends elsewhere"
+        free(copy)
+        if status != 0:
+            memset(&place, 0, sizeof(place))
         if status > 0 or status < 0 and whole >= 0:
             failure = b"a part of a response is a response, or cannot become one"
     return failure
