@@ -378,7 +378,8 @@ cdef void query_answer(Query *q, uint16_t rcode, uint16_t flags) noexcept nogil:
 # ---- parking ----
 
 cdef void on_deadline(Timer *timer, Worker *worker) noexcept nogil:
-    fail_parked(<Query *>timer.data, b"deadline exceeded")
+    cdef Query *q = <Query *>timer.data
+    fail_parked(q, b"too many queries are waiting" if q.evicted else b"deadline exceeded")
 
 
 cdef int own_packet(Query *q) noexcept nogil:
@@ -430,6 +431,7 @@ cdef void query_resume(Query *q) noexcept nogil:
         return
     worker.ops.timer_stop(worker, &q.timer)
     waiting_end(q)
+    q.evicted = 0                           # what it waited for came first
     handler = q.chain.handlers[q.position]
     verdict = handler.resume(handler, q) if handler.resume != NULL else query_fail(q, RCODE_SERVFAIL, b"resumed a handler that cannot be")
     release_child(q)

@@ -11,8 +11,8 @@ from fastdns.walk.query cimport WORKERS_MAX, Flush, Mail, Source, Timer, Worker,
 from fastdns._mux cimport mux_worker_count, mux_workers
 
 # Offload queues: parked queries that a control thread works on.
-from fastdns.engine.offload cimport (OffloadQueue, OffloadRequest, offload_collect, offload_full, offload_next, offload_open, offload_return,
-                                     offload_send, offload_wait)
+from fastdns.engine.offload cimport (OffloadQueue, OffloadRequest, offload_abandon, offload_collect, offload_next, offload_open, offload_return,
+                                     offload_send, offload_wait, offload_wanted)
 
 # UDP replies that the kernel does not take at once: kept, and given up after so many.
 from fastdns.engine.io.udp cimport BACKLOG_MAX, UdpSocket, udp_hold

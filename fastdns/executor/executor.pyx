@@ -15,7 +15,7 @@ from fastdns._wire cimport RCODE_SERVFAIL
 from fastdns.executor.below cimport deliver_answer, next_handlers
 from fastdns.executor.conclusion cimport query_conclude, query_error, query_finish, request_finish
 from fastdns.executor.hooks cimport RequestHandler
-from fastdns.executor.request cimport REQUEST_ABANDONED, REQUEST_ANSWER, PluginQuery, Request, request_free
+from fastdns.executor.request cimport REQUEST_ABANDONED, REQUEST_ANSWER, REQUESTS_MAX, PluginQuery, Request, request_free
 from fastdns.executor.verdicts cimport flags_remember
 from fastdns.executor.query import Query
 
@@ -58,6 +58,7 @@ cdef class Executor:
         self.stuck_cell = STUCK.cell((name,))
         self.refusing_cell = REFUSING.cell((name,))
         self.queue.alarm = alarm
+        self.queue.limit.most = REQUESTS_MAX
         if mailbox_open(&self.queue.mailbox) < 0:
             raise OSError(errno, os.strerror(errno))
 

@@ -6,14 +6,16 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from fastdns.system.atomic cimport atomic_add32, atomic_exchange32, atomic_load32, atomic_peek8, atomic_store32
 from fastdns.walk.finish cimport finish_fit, finish_write
+from fastdns.walk.limit cimport limit_enter, limit_leave
 from fastdns.telemetry.metrics cimport Metric, metric_add
 from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_CHAIN, CHILD_DONE, FAILED, NEXT, PARKED, TRANSPORT_TCP, Handler, Mail, Query, Verdict,
                                  Worker, query_scratch)
+from fastdns.walk.waiting cimport query_await
 from fastdns._mux cimport handler_init, query_child, query_fail, query_park, query_resume
 from fastdns.message.reply cimport reply_clear, reply_limit_ttl, reply_parse
 from fastdns.system.socket cimport write
 from fastdns._wire cimport FLAG_CD, FLAG_RD, RCODE_SERVFAIL, Name, load16, wire_name_copy
-from fastdns.executor.request cimport (REQUEST_ABANDONED, REQUEST_ANSWER, REQUEST_NEXT, REQUEST_PENDING, REQUEST_QUERY, REQUESTS_MAX, Request,
+from fastdns.executor.request cimport (REQUEST_ABANDONED, REQUEST_ANSWER, REQUEST_NEXT, REQUEST_PENDING, REQUEST_QUERY, Request,
                                        request_free, request_push)
 from fastdns.executor.verdict_cache cimport CachedVerdict, verdict_find
 from fastdns.executor.verdicts cimport MEMORY, flags_remember, verdicts_apply
@@ -47,18 +49,15 @@ cdef Verdict plugin_query(Handler *self, Query *q) noexcept nogil:
     if atomic_peek8(&state.queue.refuses):
         metric_add(state.refused, q.worker.id, 1)
         return query_fail(q, RCODE_SERVFAIL, b"the Python plugin hangs")
-    if atomic_add32(&state.queue.waiting, 1) > REQUESTS_MAX:
-        atomic_add32(&state.queue.waiting, <uint32_t>-1)
+    request = make_request(self, q)
+    if request == NULL or query_park(q, q.worker.now + state.deadline) < 0:
+        free(request)
+        return query_fail(q, RCODE_SERVFAIL, b"out of memory")
+    if not limit_enter(&state.queue.limit, q):
+        free(request)
         metric_add(state.rejects, q.worker.id, 1)
         return query_fail(q, RCODE_SERVFAIL, b"too many queries wait for Python")
-    request = make_request(self, q)
-    if request == NULL:
-        atomic_add32(&state.queue.waiting, <uint32_t>-1)
-        return query_fail(q, RCODE_SERVFAIL, b"out of memory")
     atomic_add32(&state.waiting, 1)
-    if query_park(q, q.worker.now + state.deadline) < 0:
-        end_request(request)
-        return query_fail(q, RCODE_SERVFAIL, b"out of memory")
     scratch.request = request
     scratch.ready = 0
     request_push(state.queue, request)
@@ -112,6 +111,7 @@ cdef Request *make_request(Handler *self, Query *q) noexcept nogil:
 cdef void end_request(Request *request) noexcept nogil:
     """Frees a request that the worker has. The handler may be freed as soon as it counts none."""
     cdef RequestHandlerState *state = <RequestHandlerState *>request.handler.state
+    limit_leave(&request.queue.limit, request.worker)
     request_free(request)
     atomic_add32(&state.waiting, <uint32_t>-1)
 
@@ -122,6 +122,7 @@ cdef void abandon_request(Request *request) noexcept nogil:
     request.kind = REQUEST_ANSWER
     request.answered = 0
     request.rcode = RCODE_SERVFAIL
+    limit_leave(&request.queue.limit, request.worker)
     atomic_store32(&request.state, REQUEST_ABANDONED)
     request_push(request.queue, request)
     atomic_add32(&state.waiting, <uint32_t>-1)
@@ -166,6 +167,7 @@ cdef Verdict plugin_resume(Handler *self, Query *q) noexcept nogil:
 
 
 cdef inline Verdict push_again(Request *request) noexcept nogil:
+    query_await(request.query, &request.queue.limit)
     atomic_store32(&request.state, REQUEST_PENDING)
     request_push(request.queue, request)
     return PARKED
@@ -246,6 +248,7 @@ cdef void plugin_abandon(Handler *self, Query *q) noexcept nogil:
     if atomic_exchange32(&request.state, REQUEST_ABANDONED) == REQUEST_PENDING:
         # From the exchange on the executor may free the request, and after the last count the handler may go.
         write(queue.alarm, &one, 8)
+        limit_leave(&queue.limit, q.worker.id)
         atomic_add32(&state.waiting, <uint32_t>-1)
 
 

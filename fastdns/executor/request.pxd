@@ -8,13 +8,14 @@ Memory order. Mailboxes pass a request on. `state` is exchanged by both sides, a
 goes when it has acquired a count of 0, which each request that ends has released.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from fastdns.walk.limit cimport WaitLimit
 from fastdns.walk.query cimport ERROR_MAX, Handler, Mail, Query
 from fastdns.system.mailbox cimport Mailbox
 from fastdns.system.address cimport Address
 from fastdns._wire cimport Edns, Name
 
 cdef enum:
-    REQUESTS_MAX = 2048             # that one executor may have at once; the worker answers a further one SERVFAIL
+    REQUESTS_MAX = 2048             # queries that may wait for one executor
 
 cdef enum RequestKind:
     REQUEST_QUERY                   # worker -> executor: call the plugin
@@ -29,7 +30,7 @@ cdef enum RequestState:
 
 cdef struct RequestQueue:           # of one executor
     Mailbox mailbox                 # of requests: workers post, the executor's thread takes all at once
-    uint32_t waiting                # atomic: requests that are not freed
+    WaitLimit limit
     uint32_t expired                # atomic: deadlines that passed since the watchdog last looked
     uint8_t refuses                 # atomic: requests are answered SERVFAIL by the worker
     int alarm                       # eventfd of the watchdog

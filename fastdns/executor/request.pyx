@@ -2,8 +2,9 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns.system.atomic cimport atomic_add32, atomic_load32
+from fastdns.system.atomic cimport atomic_load32
 from fastdns.system.mailbox cimport mailbox_post
+from fastdns.walk.limit cimport limit_freed
 from fastdns.walk.query cimport TRANSPORT_TCP, TRANSPORT_UDP, transport_is_udp
 from fastdns.system.address cimport address_text
 from fastdns._wire cimport ACCEPT, Edns, Message, Name, wire_accept, wire_name_copy, wire_name_text
@@ -14,7 +15,7 @@ cdef void request_push(RequestQueue *queue, Request *request) noexcept nogil:
 
 
 cdef void request_free(Request *request) noexcept nogil:
-    atomic_add32(&request.queue.waiting, <uint32_t>-1)
+    limit_freed(&request.queue.limit)
     free(request.message)
     free(request)
 

@@ -57,3 +57,5 @@ cdef void fair_add(FairQueue *queue, FairEntry *entry, const uint64_t *keys) noe
 cdef void fair_remove(FairQueue *queue, FairEntry *entry) noexcept nogil
 # Who is to go; NULL: the queue is empty.
 cdef FairEntry *fair_choose(FairQueue *queue) noexcept nogil
+# Likewise, of the group of the first level with this key alone.
+cdef FairEntry *fair_choose_of(FairQueue *queue, uint64_t key) noexcept nogil

@@ -162,16 +162,24 @@ cdef void fair_remove(FairQueue *queue, FairEntry *entry) noexcept nogil:
         group = parent
 
 
-cdef FairEntry *fair_choose(FairQueue *queue) noexcept nogil:
-    cdef FairGroup *group = &queue.top
+cdef FairEntry *choose_from(FairGroup *group) noexcept nogil:
     cdef FairGroup *largest
     cdef uint32_t level
-    if not queue.top.size:
-        return NULL
-    for level in range(FAIR_LEVELS):
+    for level in range(group.level, FAIR_LEVELS):
         largest = group_of(list_first(&rank_of(list_first(&group.ranks)).groups))
         if level >= FAIR_FORGED and <uint64_t>largest.size * FAIR_SHARE < group.size:
             break
         group = largest
     level = group.level - 1
     return <FairEntry *>list_container(list_first(&group.entries), <size_t>&(<FairEntry *>NULL).nodes[level])
+
+
+cdef FairEntry *fair_choose(FairQueue *queue) noexcept nogil:
+    return choose_from(&queue.top) if queue.top.size else NULL
+
+
+cdef FairEntry *fair_choose_of(FairQueue *queue, uint64_t key) noexcept nogil:
+    cdef FairGroup *group = slot_of(queue, &queue.top, key)[0]
+    while group != NULL and (group.key != key or group.parent != &queue.top):
+        group = group.chained
+    return choose_from(group) if group != NULL else NULL

@@ -10,6 +10,8 @@ from fastdns.walk.query cimport Query, Worker
 
 # All slots are taken: the query that is to go, or NULL when none waits.
 cdef Query *waiting_choose(Worker *worker) noexcept nogil
+# q is to wait for what too many wait for: one of these that its worker has, chosen likewise, gets SERVFAIL when the batch is through. False: it is q itself.
+cdef bint waiting_evict(Query *q) noexcept nogil
 cdef void waiting_add(Query *q) noexcept nogil
 cdef void waiting_remove(Query *q) noexcept nogil
 # Enough have gone: nothing is counted any more.

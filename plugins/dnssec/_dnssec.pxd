@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.api.names cimport Zones
+from fastdns.plugins.dnssec._budget cimport Budget
 from fastdns.plugins.dnssec._signatures cimport Signatures
 
 cdef struct KeyRecord:          # a DNSKEY
@@ -18,6 +19,6 @@ cdef struct DnssecState:
     uint32_t key_count
     KeyRecord *keys
     int64_t pace                # ns that a signature takes of the budget
-    int64_t *budget             # of the process: until when it is used up, ns; atomic
+    Budget *budget              # of the process
     Cells *cells                # by server label
     Signatures signatures

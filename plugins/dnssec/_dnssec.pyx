@@ -11,30 +11,20 @@ from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_match
 from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, MESSAGE_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_DNSKEY, TYPE_DS, TYPE_NSEC, TYPE_OPT, TYPE_RRSIG,
                                TYPE_SOA, flags_opcode, load16, load32)
 from fastdns.api.metrics cimport Metric, metric_add
-from fastdns.api.memory cimport SieveLink, atomic_peek_ns, atomic_swap_ns, epoch_wait
+from fastdns.api.memory cimport SieveLink, epoch_wait
+from fastdns.api.network cimport address_prefix
+from fastdns.api.worker cimport offload_abandon
+from fastdns.plugins.dnssec._budget cimport Budget, budget_take
 from fastdns.plugins.dnssec._canonical cimport canonical_write
 from fastdns.plugins.dnssec._denial cimport DENIAL_APEX, DENIAL_CUT, DENIAL_NAME, DenialKind, denial_add
 from fastdns.plugins.dnssec._signing cimport SigningRequest, Set, signing_free, signing_new, signing_send
 from fastdns.plugins.dnssec._signatures cimport (FRESH, Entry, entry_good, entry_signatures, signatures_clean, signatures_close, signatures_find,
                                                  signatures_free, signatures_hash, signatures_open, signatures_put, signatures_retired)
 
-cdef int64_t dnssec_budget = 0  # of the process: ns on the monotonic clock until which signatures are spoken for
-
-
-cdef bint dnssec_take(int64_t *budget, int64_t now, int64_t cost, int64_t most) noexcept nogil:
-    """Takes `cost` ns of the budget; False when that is more than `most` from now."""
-    cdef int64_t old, begin
-    while True:
-        old = atomic_peek_ns(budget)
-        begin = max(old, now)
-        if begin + cost - now > most:
-            return False
-        if atomic_swap_ns(budget, old, begin + cost):
-            return True
+cdef Budget dnssec_budget       # of the process
 
 cdef enum:
     SETS_MAX = 512              # of a reply: with their signatures no more fit in a message
-    BURST = 1000000000          # ns of the budget that may be taken ahead
 
 cdef struct Scratch:
     const ZoneName *zone        # NULL: not ours, or without DO
@@ -293,7 +283,7 @@ cdef Verdict sign(Handler *self, Query *q, const ZoneName *zone, Verdict done) n
     if not gathering.missing:
         complete(q, gathering.sets, gathering.count, False)
         return done
-    if not dnssec_take(state.budget, q.worker.now, gathering.missing * state.pace, BURST):
+    if not budget_take(state.budget, q.worker.now, gathering.missing * state.pace, <uint64_t>zone, address_prefix(&q.client)):
         return refuse(state, q, done, b"plugin/dnssec: too many signatures are wanted")
     signing = signing_new(state.number, gathering.sets, gathering.count)
     if signing == NULL:
@@ -358,7 +348,9 @@ cdef Verdict dnssec_resume(Handler *self, Query *q) noexcept nogil:
 cdef void dnssec_abandon(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     if scratch.signing != NULL:
-        scratch.signing.request.query = NULL
+        if q.evicted:
+            metric_add((<const DnssecState *>self.state).cells[q.server.label].refused, q.worker.id, 1)
+        offload_abandon(&scratch.signing.request)
         scratch.signing = NULL
 
 

@@ -25,5 +25,5 @@ cdef struct SigningRequest:
 # a request for a query's sets, with copies of all that they point to; NULL: no memory.
 cdef SigningRequest *signing_new(uint64_t handler, const Set *sets, uint32_t count) noexcept nogil
 cdef void signing_free(SigningRequest *signing) noexcept nogil
-# To the signing thread; False when too many wait (the request is the caller's still).
+# To the signing thread; False where q, which is parked, finds no place (the request is the caller's still).
 cdef bint signing_send(SigningRequest *signing, Query *q) noexcept nogil

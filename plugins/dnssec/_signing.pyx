@@ -3,10 +3,10 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 from fastdns.api.query cimport Query
-from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_next, offload_open, offload_return, offload_send, offload_wait
+from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_next, offload_open, offload_return, offload_send, offload_wait, offload_wanted
 
 cdef enum:
-    WAITING_MAX = 2048          # requests in the process that are not back
+    WAITING_MAX = 2048          # queries in the process that may wait for signatures
 
 cdef OffloadQueue queue
 
@@ -53,7 +53,7 @@ cdef void signing_free(SigningRequest *signing) noexcept nogil:
 
 
 cdef bint signing_send(SigningRequest *signing, Query *q) noexcept nogil:
-    return offload_send(&queue, &signing.request, q.worker, q)
+    return offload_send(&queue, &signing.request, q)
 
 
 cdef void end_job(OffloadRequest *request) noexcept nogil:
@@ -80,7 +80,8 @@ def serve_requests(sign, idle) -> None:
         while rest != NULL:
             signing = <SigningRequest *>rest
             rest = offload_next(rest)
-            fill(signing, sign)
+            if offload_wanted(&signing.request):
+                fill(signing, sign)
             offload_return(&signing.request)
         idle()
 

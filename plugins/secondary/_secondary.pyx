@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from fastdns.api.query cimport ANSWERED, DROPPED, PARKED, Handler, Prefetch, Query, Verdict, query_answer, query_park, query_scratch
-from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_full, offload_next, offload_open, offload_return, offload_send, offload_wait
+from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_abandon, offload_next, offload_open, offload_return, offload_send, offload_wait
 from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport FLAG_AA, OPCODE_NOTIFY, RCODE_NOERROR, TYPE_AXFR, TYPE_IXFR, flags_opcode
 from fastdns.api.records cimport ZoneSet, ZoneState, zone_match, zone_slots
@@ -18,7 +18,7 @@ from fastdns.corefile.errors import defect
 from fastdns.telemetry.log import Log
 
 cdef enum:
-    NOTICES_MAX = 256           # on their way, in the process: further NOTIFYs are dropped, their senders ask again (RFC 1996 3.6)
+    NOTICES_MAX = 256           # on their way, in the process; senders ask again (RFC 1996 3.6)
     ACCEPT_SECONDS = 5
 
 cdef struct Notice:
@@ -56,8 +56,6 @@ cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
         return pass_on(self, q)
     if flags_opcode(q.message.flags) != OPCODE_NOTIFY or q.qtype == TYPE_AXFR or q.qtype == TYPE_IXFR:
         return zone_query(self, q, zone, state.fall, 0)
-    if offload_full(&queue):
-        return DROPPED
     notice = <Notice *>calloc(1, sizeof(Notice))
     if notice == NULL or query_park(q, q.worker.now + <int64_t>ACCEPT_SECONDS * 1000000000) < 0:
         free(notice)
@@ -66,7 +64,7 @@ cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
     notice.client = q.client
     notice.zone_length = zone.index.origin.length
     memcpy(notice.zone, zone.index.origin.lower, notice.zone_length)
-    if not offload_send(&queue, &notice.request, q.worker, q):
+    if not offload_send(&queue, &notice.request, q):
         free(notice)
         return DROPPED
     scratch.notice = notice
@@ -97,7 +95,7 @@ cdef Verdict secondary_resume(Handler *self, Query *q) noexcept nogil:
 cdef void secondary_abandon(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     if scratch.notice != NULL:
-        scratch.notice.request.query = NULL
+        offload_abandon(&scratch.notice.request)
         scratch.notice = NULL
 
 

@@ -8,20 +8,19 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, strncpy
 from fastdns.api.query cimport (ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANSPORT_TCP, TRANSPORT_TLS, Handler, NativeHandler, Query, Verdict,
                                 handler_init, query_answer, query_fail, query_park, query_scratch)
-from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_next, offload_open, offload_return, offload_send, offload_wait
+from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_abandon, offload_next, offload_open, offload_return, offload_send, offload_wait
 from fastdns.api.reply cimport SECTION_ANSWER, reply_add_record, reply_copy
 from fastdns.api.names cimport NAME_MAX, ZoneList, ZoneName, Zones, zones_match
 from fastdns.api.wire cimport CLASS_IN, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, TYPE_SOA
-from fastdns.api.memory cimport atomic_load32
-from fastdns.api.network cimport Address
-from fastdns.plugins.transfer._stream cimport SOA_OCTETS, stream_count, stream_log_current, stream_make
+from fastdns.api.network cimport Address, address_prefix
+from fastdns.plugins.transfer._places cimport NO_PLACE, TRANSFERS_MAX, place_give, place_take
+from fastdns.plugins.transfer._stream cimport SOA_OCTETS, stream_log_current, stream_make
 from fastdns.plugins.transfer._source cimport TransferRecord, TransferSource
 from fastdns.plugins.transfer._transfer cimport Transfer
 
 from fastdns._wire import name_wire
 
 cdef enum:
-    TRANSFERS_MAX = 64          # asked for or under way, in the process: each holds memory while its client is slow
     PREPARE_SECONDS = 30        # that providers may take
 
 cdef struct Peer:               # a `to` address
@@ -48,6 +47,7 @@ cdef enum TransferResult:
 cdef struct TransferRequest:
     OffloadRequest request      # first
     uint64_t handler
+    int place                   # of _places.pxd; the stream's, once there is one
     uint32_t serial
     uint8_t incremental
     uint8_t zone_length
@@ -85,6 +85,7 @@ cdef Verdict transfer_query(Handler *self, Query *q) noexcept nogil:
     cdef const TransferState *state = <const TransferState *>self.state
     cdef const ZoneName *zone
     cdef TransferRequest *pending
+    cdef int place
     if q.qtype != TYPE_AXFR and q.qtype != TYPE_IXFR:
         return NEXT
     if q.transport != TRANSPORT_TCP and q.transport != TRANSPORT_TLS or q.parent != NULL or q.connection == NULL:
@@ -97,18 +98,22 @@ cdef Verdict transfer_query(Handler *self, Query *q) noexcept nogil:
         return ANSWERED
     if q.qtype == TYPE_IXFR and (q.message.counts[2] != 1 or q.message.soa_serial_found != 1):
         return query_fail(q, RCODE_SERVFAIL, NULL)
-    if atomic_load32(&queue.outstanding) + stream_count() >= TRANSFERS_MAX:
+    place = place_take(address_prefix(&q.client))
+    if place == NO_PLACE:
         return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: too many transfers")
     pending = <TransferRequest *>calloc(1, sizeof(TransferRequest))
     if pending == NULL or query_park(q, q.worker.now + <int64_t>PREPARE_SECONDS * 1000000000) < 0:
+        place_give(place)
         free(pending)
         return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: no memory")
+    pending.place = place
     pending.handler = state.number
     pending.incremental = q.qtype == TYPE_IXFR
     pending.serial = q.message.soa_serial
     pending.zone_length = q.name.length
     memcpy(pending.zone, q.name.lower, q.name.length)
-    if not offload_send(&queue, &pending.request, q.worker, q):
+    if not offload_send(&queue, &pending.request, q):
+        place_give(place)
         free(pending)
         return query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: too many transfers")
     (<Scratch *>query_scratch(self, q)).pending = pending
@@ -119,6 +124,7 @@ cdef void end_job(OffloadRequest *request) noexcept nogil:
     cdef TransferRequest *pending = <TransferRequest *>request
     if pending.source != NULL:
         pending.source.close(pending.source)
+    place_give(pending.place)
     free(pending)
 
 
@@ -136,8 +142,10 @@ cdef Verdict transfer_resume(Handler *self, Query *q) noexcept nogil:
         if verdict == ANSWERED:
             stream_log_current(q, pending.serial)
     else:
-        q.stream = stream_make(q, pending.source, &pending.soa, &pending.second)
+        q.stream = stream_make(q, pending.source, &pending.soa, &pending.second, pending.place)
         verdict = STREAM if q.stream != NULL else query_fail(q, RCODE_SERVFAIL, b"plugin/transfer: no memory")
+    if verdict != STREAM:
+        place_give(pending.place)
     free(pending)
     return verdict
 
@@ -158,7 +166,7 @@ cdef Verdict answer_current(Query *q, const TransferRecord *soa) noexcept nogil:
 cdef void transfer_abandon(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     if scratch.pending != NULL:
-        scratch.pending.request.query = NULL
+        offload_abandon(&scratch.pending.request)
         scratch.pending = NULL
 
 

@@ -8,11 +8,8 @@ cdef enum:
     SOA_OCTETS = NAME_MAX + 2 * NAME_MAX + 20   # owner and rdata at most
 
 # A stream that answers q with the SOA (copied), the record that was read after it (borrowed from the source), and what the source
-# still has; it owns the source. NULL: no memory (the source is closed).
-cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord *soa, const TransferRecord *second) noexcept nogil
+# still has; it owns the source, and the place. NULL: no memory (the source is closed).
+cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord *soa, const TransferRecord *second, int place) noexcept nogil
 
 # Tells that the client has the version that serves.
 cdef void stream_log_current(Query *q, uint32_t serial) noexcept nogil
-
-# How many transfers are under way in the process.
-cdef uint32_t stream_count() noexcept nogil

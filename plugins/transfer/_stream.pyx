@@ -7,16 +7,14 @@ from fastdns.api.query cimport Query, Stream
 from fastdns.api.names cimport NAME_MAX, wire_name_text
 from fastdns.api.wire cimport CLASS_IN, EDNS_DO, FLAG_AA, FLAG_CD, FLAG_QR, FLAG_RD, HEADER_SIZE, TYPE_OPT, load32, store16, store32
 from fastdns.api.log cimport LOG_LINE_MAX, log_put
-from fastdns.api.memory cimport atomic_add32, atomic_load32
 from fastdns.api.network cimport Address
+from fastdns.plugins.transfer._places cimport place_give
 from fastdns.plugins.transfer._source cimport TransferRecord, TransferSource
 
 cdef extern from "<arpa/inet.h>" nogil:
     enum: AF_INET
     enum: AF_INET6
     const char *inet_ntop(int family, const void *octets, char *out, unsigned int size)
-
-cdef uint32_t streams = 0       # of all workers; atomic
 
 cdef enum:
     RECORDS_OCTETS = 63000      # of one message, unless a single record takes more
@@ -35,6 +33,7 @@ cdef struct TransferStream:
     uint16_t id
     uint16_t flags
     uint32_t worker
+    int place
     uint32_t records            # written
     uint32_t serial
     Address client
@@ -43,11 +42,7 @@ cdef struct TransferStream:
     uint8_t soa_octets[SOA_OCTETS]
 
 
-cdef uint32_t stream_count() noexcept nogil:
-    return atomic_load32(&streams)
-
-
-cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord *soa, const TransferRecord *second) noexcept nogil:
+cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord *soa, const TransferRecord *second, int place) noexcept nogil:
     cdef TransferStream *self = <TransferStream *>malloc(sizeof(TransferStream))
     if self == NULL:
         source.close(source)
@@ -77,7 +72,7 @@ cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord 
     store16(self.question + q.first_name.length, q.message.qtype)
     store16(self.question + q.first_name.length + 2, q.message.qclass)
     self.question_length = q.first_name.length + 4
-    atomic_add32(&streams, 1)
+    self.place = place
     return &self.base
 
 
@@ -154,7 +149,7 @@ cdef void stream_close(Stream *stream) noexcept nogil:
     self.source.close(self.source)
     if self.ended:
         log_end(self)
-    atomic_add32(&streams, <uint32_t>-1)
+    place_give(self.place)
     free(self)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -201,6 +203,41 @@ def test_a_full_queue_is_one_plugins_alone(start: Callable[..., Server]) -> None
             assert server.answers("a.other.example.") == ["192.0.2.7"]
     (server.folder / "go").touch()
     server.until("a.full.example.", "A", ["192.0.2.7"])
+
+
+def test_a_network_that_floods_keeps_no_other_out(serve: Serve, tmp_path: Path) -> None:
+    """More queries wait for a plugin than may, all of one network: who is of another one is answered."""
+    slow = PLUGIN.replace('        return query.reply("A 192.0.2.7")', '        time.sleep(0.002)\n        return query.reply("A 192.0.2.7")')
+    (tmp_path / "slow.py").write_text(slow.replace("NAME", "slow").replace("DEADLINE", "5"))
+    (tmp_path / "other.py").write_text(PLUGIN.replace("NAME", "other").replace("DEADLINE", "60"))
+    server = serve(COREFILE.replace("NAME", "slow"), "-workers", "1")
+    going = True
+
+    def flood(sock: socket.socket) -> None:
+        for number in itertools.count():
+            sock.send(dns.message.make_query(f"f{number % 5000}.slow.example.", "A").to_wire())
+            if not going:
+                return
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attacker, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        attacker.bind(("127.0.1.1", 0))
+        attacker.connect(("127.0.0.1", server.port))
+        client.bind(("127.0.2.1", 0))
+        client.connect(("127.0.0.1", server.port))
+        client.settimeout(LIMIT)
+        thread = threading.Thread(target=flood, args=(attacker,))
+        thread.start()
+        try:
+            until(lambda: server.metric(server.ports["port2"], 'fastdns_plugin_evicted_total{plugin="slow"}') > 0)
+            rcodes = []
+            for number in range(20):
+                client.send(dns.message.make_query(f"own{number}.slow.example.", "A").to_wire())
+                rcodes.append(client.recv(512)[3] & 15)
+        finally:
+            going = False
+            thread.join()
+    assert rcodes == [0] * 20
+    assert server.metric(server.ports["port2"], 'fastdns_plugin_rejects_total{plugin="slow"}') == 0
 
 
 def test_a_plugin_object_has_one_thread(serve: Serve, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import socket
 import threading
 import time
@@ -310,6 +312,74 @@ def test_no_more_signatures_a_second(serve: Serve) -> None:
     assert server.metric(server.ports["port2"], f"fastdns_dnssec_refused_total{label}") == rcodes.count(dns.rcode.SERVFAIL)
     server.wait_log(r"^\[ERROR\] plugin/errors: 2 n\d+\.example\.org\. A: plugin/dnssec: too many signatures are wanted$")
     until(lambda: ask(server, "later.example.org.").rcode() == dns.rcode.NOERROR, "a signature later on")
+
+
+class Flood(threading.Thread):
+    """Names that nobody has asked for, from an address in each of the networks, until it is closed."""
+
+    def __init__(self, server: Server, zone: str, networks: Iterable[int]) -> None:
+        super().__init__()
+        self.socks = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in networks]
+        for sock, network in zip(self.socks, networks, strict=True):
+            sock.bind((f"127.0.{network}.1", 0))
+            sock.connect(("127.0.0.1", server.port))
+        self.zone, self.going = zone, True
+        self.start()
+
+    def run(self) -> None:
+        for number in itertools.count():
+            query = dns.message.make_query(f"f{number}.{self.zone}", "A", want_dnssec=True, payload=4096)
+            self.socks[number % len(self.socks)].send(query.to_wire())
+            if not self.going:
+                return
+            time.sleep(0.001)
+
+    def close(self) -> None:
+        self.going = False
+        self.join()
+        for sock in self.socks:
+            sock.close()
+
+
+def answers_of(server: Server, zone: str, source: str) -> list[str]:
+    """The rcodes of new names, two a second."""
+    rcodes = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind((source, 0))
+        sock.connect(("127.0.0.1", server.port))
+        sock.settimeout(REPLY)
+        for number in range(8):
+            sock.send(dns.message.make_query(f"own{number}.{zone}", "A", want_dnssec=True, payload=4096).to_wire())
+            rcodes.append(dns.rcode.to_text(dns.message.from_wire(sock.recv(65535)).rcode()))
+            time.sleep(0.5)
+    return rcodes
+
+
+def test_a_network_that_floods_uses_up_no_budget_of_another(serve: Serve) -> None:
+    server, _ = started(serve, properties="signatures_per_second 50")
+    assert ask(server, "none.example.org.").rcode() == dns.rcode.NOERROR
+    with contextlib.closing(Flood(server, "example.org.", [1])):
+        label = f'{{server="dns://127.0.0.1:{server.port}"}}'
+        until(lambda: server.metric(server.ports["port2"], f"fastdns_dnssec_refused_total{label}") > 0)
+        assert answers_of(server, "example.org.", "127.0.2.1") == ["NOERROR"] * 8
+
+
+def test_a_zone_that_is_flooded_uses_up_no_budget_of_another(serve: Serve) -> None:
+    """From however many networks the flood comes."""
+
+    def prepare(folder: Path) -> None:
+        (folder / "db").write_text(ZONE)
+        for number, zone in enumerate(("example.org.", "example.net.")):
+            make_key(folder, zone, 13, 257, f"k{number}", number)
+
+    one = BLOCK.replace("KEYS", "key file {dir}/k0\n signatures_per_second 50")
+    other = BLOCK.replace("KEYS", "key file {dir}/k1\n signatures_per_second 50").replace("example.org", "example.net")
+    server = serve(one + other, prepare=prepare)
+    assert ask(server, "none.example.org.").rcode() == ask(server, "none.example.net.").rcode() == dns.rcode.NOERROR
+    with contextlib.closing(Flood(server, "example.org.", range(10, 210))):
+        label = f'{{server="dns://127.0.0.1:{server.port}"}}'
+        until(lambda: server.metric(server.ports["port2"], f"fastdns_dnssec_refused_total{label}") > 0)
+        assert answers_of(server, "example.net.", "127.0.2.1") == ["NOERROR"] * 8
 
 
 def test_the_same_question_from_many(serve: Serve) -> None:
