@@ -7,17 +7,22 @@ import re
 import resource
 import signal
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from tests.chaos.cgroup import MemoryCgroup
 from tests.chaos.target import Target
+from tests.preload import Preload
 from tests.soak import Cluster, Upstreams
 
 #: Kinds of questions (methods of the soak's Asker): those that need an upstream, and all.
 FORWARDED = frozenset({"forwarded", "denied", "large", "pipelined"})
 EVERYTHING = FORWARDED | {"endpoint", "echo", "transfer"}
+#: Octets that a process may take while its cgroup is short of memory.
+MEMORY_LEFT = 2 << 20
 
 
 @dataclass
@@ -29,8 +34,12 @@ class World:
     upstreams: Upstreams
     #: The next configuration.
     corefile: Callable[[], str]
-    #: A file that says by how much the server's wall clock is wrong, for libfaketime.
-    clock: Path
+    #: Seconds that the server's wall clock is wrong by (tests/robustness/clock.c).
+    clock: Preload
+    #: Of how many sends one fails (buffers.c).
+    buffers: Preload
+    #: What memory was limited by.
+    limits: Counter[str] = field(default_factory=Counter)
 
 
 class Fault(ABC):
@@ -165,8 +174,8 @@ class DiskFull(Limit):
         return 0
 
 
-class Memory(Limit):
-    """No memory can be had but what the process has."""
+class AddressSpace(Limit):
+    """No memory can be had but what the process has: allocations fail."""
 
     resource = resource.RLIMIT_AS
     excuses = EVERYTHING
@@ -175,18 +184,55 @@ class Memory(Limit):
         return int(Path(f"/proc/{self.target.pid}/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
+class Memory(Fault):
+    """The cgroup has little memory left: who takes more waits. Where no cgroup can be made, allocations fail."""
+
+    lasts = (0.5, 2.0)
+    excuses = EVERYTHING
+
+    def begin(self) -> None:
+        self.cgroup: MemoryCgroup | None = None
+        try:
+            self.cgroup = MemoryCgroup(self.target.pid, MEMORY_LEFT)
+            self.world.limits[f"cgroup v{self.cgroup.version}"] += 1
+        except OSError:
+            self.instead = AddressSpace(self.world)
+            self.instead.begin()
+            self.world.limits["RLIMIT_AS"] += 1
+
+    def end(self) -> None:
+        if self.cgroup is not None:
+            self.cgroup.lift()
+        else:
+            self.instead.end()
+
+
+class NoBuffers(Fault):
+    """The kernel has no buffers for datagrams: every other send fails with ENOBUFS, and their replies and questions are lost."""
+
+    lasts = (0.5, 2.0)
+    excuses = EVERYTHING
+    loses = True
+
+    def begin(self) -> None:
+        self.world.buffers.set(2)
+
+    def end(self) -> None:
+        self.world.buffers.set(0)
+
+
 class Clock(Fault):
     """The wall clock jumps by a day, forth and back."""
 
     lasts = (1.0, 3.0)
 
     def begin(self) -> None:
-        self.world.clock.write_text("+1d\n")
+        self.world.clock.set(86400)
 
     def end(self) -> None:
-        self.world.clock.write_text("+0\n")
+        self.world.clock.set(0)
 
 
-FAULTS: list[type[Fault]] = [Change, Reload, BrokenReload, Upgrade, Stop, Kill, Outage, Descriptors, DiskFull, Memory]
-#: libfaketime does not survive that a process starts another one.
-FAULTS_OF_CLOCK: list[type[Fault]] = [Clock, Change, Reload, Stop, Kill, Outage]
+FAULTS: list[type[Fault]] = [
+    Change, Reload, BrokenReload, Upgrade, Stop, Kill, Outage, Descriptors, DiskFull, AddressSpace, Memory, NoBuffers, Clock,
+]  # fmt: skip

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.faults import Clock, Fault, World
+from tests.chaos.faults import Fault, World
 from tests.chaos.target import Target
 from tests.load import Load
+from tests.preload import Preload, environment
 from tests.soak import COREFILE, OTHER, PLUGIN, Asker, Cluster, Findings, Upstreams, address
 from tests.waiting import LIMIT, until
 
@@ -21,8 +22,7 @@ from tests.waiting import LIMIT, until
 GROWTH = 24 << 20
 #: Seconds after a fault in which what it did may still fail questions: probes of upstreams, connections that were closed.
 AFTERMATH = 3.0
-#: The dynamic linker fills in the folder of libraries.
-FAKETIME = "/usr/$LIB/faketime/libfaketimeMT.so.1"
+TESTS = Path(__file__).parent.parent
 
 
 class Trouble:
@@ -64,11 +64,7 @@ def told(target: Target) -> str:
 def chaos(folder: Path, seconds: float, seed: int, faults: Sequence[type[Fault]], rate: int = 1000) -> dict[str, Any]:
     """Runs for so long; the figures. Raises AssertionError where something is lost or wrong, or memory has grown."""
     (folder / "echo.py").write_text(PLUGIN)
-    clock = folder / "clock"
-    clock.write_text("+0\n")
-    env = {}
-    if Clock in faults:
-        env = {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    clock, buffers = Preload(TESTS / "robustness/clock.c", folder), Preload(TESTS / "chaos/buffers.c", folder)
     cluster, upstreams, numbers = Cluster(folder / "cluster.jsonl"), Upstreams(), itertools.count(1)
     luck = random.Random(seed)
     trouble = Trouble()
@@ -80,9 +76,9 @@ def chaos(folder: Path, seconds: float, seed: int, faults: Sequence[type[Fault]]
         filled = COREFILE.replace("NUMBER", address(number)).replace("UPSTREAMS", " ".join(one.address for one in upstreams.servers))
         return filled + (OTHER if number % 2 else "")
 
-    with upstreams.servers[0], upstreams.servers[1], Target(folder, corefile(), "-workers", "2", env=env) as target:
+    with upstreams.servers[0], upstreams.servers[1], Target(folder, corefile(), "-workers", "2", env=environment(clock, buffers)) as target:
         target.write(corefile())
-        world = World(target, cluster, upstreams, corefile, clock)
+        world = World(target, cluster, upstreams, corefile, clock, buffers)
         askers = [ChaosAsker(target, cluster, upstreams, seed + i, trouble) for i in range(2)]
         load = Load(target.port, rate, seconds + LIMIT, window=256)
         time.sleep(2)
@@ -130,9 +126,13 @@ def chaos(folder: Path, seconds: float, seed: int, faults: Sequence[type[Fault]]
             "failed by a fault": dict(found.excused),
             "wrong": found.wrong[:5],
             "load": {key: sum(each[key] for each in loads) for key in ("sent", "lost", "drops", "wrong")},
+            "memory limited by": dict(world.limits),
+            "sends that failed": buffers.count(),
             "memory at the start and at most, KiB": [first // 1024, most // 1024],
         }
         text = f"{json.dumps(report, indent=1)}\n{schedule}\n{told(target)}"
+        clock.close()
+        buffers.close()
         assert not found.wrong, text
         assert not found.failed, text
         assert all(each["wrong"] == 0 and each["lost"] <= each["drops"] for each in loads), text

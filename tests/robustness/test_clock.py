@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 import re
 import select
 import socket
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +20,7 @@ import pytest
 
 from fastdns.testing import Upstream
 from tests.dnskeys import make_key
+from tests.preload import Preload, environment
 from tests.programs import program
 from tests.server import Server
 from tests.waiting import LIMIT, REPLY, until
@@ -89,17 +87,17 @@ def answer(query: dns.message.Message) -> dns.message.Message | None:
 
 
 class Clock(NamedTuple):
-    """A server, its upstream, and what it shares with clock.c: the seconds that its wall clock is wrong by, and how often it has read that."""
+    """A server, its upstream, and clock.c: it is told the seconds that the wall clock is wrong by, and counts how often that is read."""
 
     server: Server
     upstream: Upstream
-    control: mmap.mmap
+    preload: Preload
 
     def jump(self, seconds: int) -> None:
-        self.control[:8] = seconds.to_bytes(8, sys.byteorder, signed=True)
+        self.preload.set(seconds)
 
     def reads(self) -> int:
-        return int.from_bytes(self.control[8:], sys.byteorder)
+        return self.preload.count()
 
     def asked(self, name: str) -> int:
         """How often the upstream was asked for a name."""
@@ -120,10 +118,7 @@ class Clock(NamedTuple):
 
 @pytest.fixture
 def clock(serve: Callable[..., Server], tmp_path: Path) -> Iterator[Clock]:
-    library, file = tmp_path / "clock.so", tmp_path / "clock"
-    command = [os.environ.get("CC", "gcc"), "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(Path(__file__).with_name("clock.c")), "-ldl"]
-    subprocess.run(command, check=True)
-    file.write_bytes(bytes(16))
+    preload = Preload(Path(__file__).with_name("clock.c"), tmp_path)
 
     def prepare(folder: Path) -> None:
         (folder / "hosts").write_text("192.0.2.1 www.example.org\n")
@@ -131,11 +126,8 @@ def clock(serve: Callable[..., Server], tmp_path: Path) -> Iterator[Clock]:
         make_key(folder, "example.net.", name="key")
 
     with Upstream(answer) as upstream:
-        preload = " ".join(filter(None, (os.environ.get("LD_PRELOAD"), str(library))))
-        environment = {"LD_PRELOAD": preload, "FASTDNS_CLOCK": str(file)}
-        server = serve(COREFILE.replace("UPSTREAM", upstream.address), env=environment, prepare=prepare)
-        with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 16) as control:
-            yield Clock(server, upstream, control)
+        yield Clock(serve(COREFILE.replace("UPSTREAM", upstream.address), env=environment(preload), prepare=prepare), upstream, preload)
+    preload.close()
 
 
 @pytest.mark.parametrize("offset", [DAY, -DAY, 30 * DAY, -30 * DAY])
