@@ -128,7 +128,7 @@ wheel: quic build $(STAMPS)/wheel-requirements ## sdist in dist/, the wheel made
 # The versions and digests of Python packages that wheels and the image are made with. Others than these are refused there.
 .PHONY: locks
 locks: $(STAMPS)/lock-requirements ## tools/locks: what wheels and the image are made with, as of today
-	for part in release serve; do \
+	for part in release serve clouds; do \
 		$(BIN)/python tools/requirements.py $$part | $(BIN)/python -m piptools compile -q -U --generate-hashes --allow-unsafe --strip-extras \
 			--no-header --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options -o tools/locks/$$part.txt - || exit 1; \
 	done

@@ -1,8 +1,11 @@
 #!/bin/sh
-# Lays out what the image holds under a folder: /coredns and /node-cache, the interpreter's library with its modules, their bytecode,
-# and the shared libraries that the base image does not have. Runs with the Python in which fastdns is installed.
+# root.sh TARGET [BASE]
+#
+# Lays out what the image holds under the folder TARGET: /coredns and /node-cache, the interpreter's library with its modules, their bytecode,
+# and the shared libraries that the base image, whose files are in the folder BASE, does not have. Runs with the Python in which fastdns is installed.
+# With SOURCE_DATE_EPOCH, seconds since 1970, as the time of every file.
 set -eu
-target=$1
+target=$1 base=${2:-/nonexistent}
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-python3}
 
@@ -25,7 +28,7 @@ launcher coredns fastdns
 # Only the image of the cache on every node has what this needs.
 launcher node-cache fastdns.node
 
-# The standard library but for what no server needs, then the installed packages but for tools.
+# The standard library but for what no server needs, then the installed packages but for tools, benchmarks and what only compilers read.
 copy() {
     from=$1 to=$2
     shift 2
@@ -33,22 +36,30 @@ copy() {
     (cd "$from" && for name in __pycache__ "$@"; do echo "$name"; done | tar cf - -X - .) | tar xf - -C "$to"
 }
 copy "$stdlib" "$target$stdlib" './site-packages' './test' './idlelib' './tkinter' './turtledemo' './ensurepip' './lib2to3' './config-*' \
-    './pydoc_data' './distutils' './unittest' './venv' './turtle.py' './pydoc.py' './lib-dynload/_tkinter*' './lib-dynload/*curses*' \
-    './lib-dynload/readline*' './lib-dynload/_sqlite3*' './lib-dynload/nis*' './lib-dynload/_*dbm*' './lib-dynload/*test*' './lib-dynload/xx*'
+    './pydoc_data' './distutils' './unittest' './venv' './turtle.py' './pydoc.py' './doctest.py' './curses' './dbm' './sqlite3' './wsgiref' './xmlrpc' \
+    './aifc.py' './chunk.py' './cgitb.py' './imghdr.py' './mailcap.py' './nntplib.py' './sndhdr.py' './sunau.py' './telnetlib.py' './xdrlib.py' \
+    './asynchat.py' './asyncore.py' './smtpd.py' './lib-dynload/audioop*' './lib-dynload/ossaudiodev*' './lib-dynload/spwd*' './lib-dynload/_tkinter*' \
+    './lib-dynload/*curses*' './lib-dynload/readline*' './lib-dynload/_sqlite3*' './lib-dynload/nis*' './lib-dynload/_*dbm*' './lib-dynload/*test*' \
+    './lib-dynload/xx*'
 copy "$site" "$target$stdlib/site-packages" './pip' './pip-*' './setuptools*' './pkg_resources' './wheel*' './_distutils_hack' \
-    './distutils-precedence.pth'
-find "$target" -name '*.so*' -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
-"$python" -m compileall -q -j 0 --invalidation-mode unchecked-hash -s "$target" "$target$stdlib" >/dev/null
+    './distutils-precedence.pth' './fastdns/bench' '*.pyx' '*.pxd' '*.pxi' '*.pyi' '*.h' '*.c'
 
-# Shared libraries beyond those of glibc and gcc, which the base image has, and those that wheels bring; with their licences and the bill of materials.
+# Shared libraries beyond those that the base image has, and those that wheels bring. Where /lib is a link to /usr/lib here, they go there:
+# a folder /lib would take the place of that link in another base.
 libraries=$(find "$target" -type f \( -name '*.so' -o -name '*.so.*' -o -name coredns \) -exec ldd {} + 2>/dev/null |
     awk -v target="$target/" '$2 == "=>" && $3 ~ /^\// && index($3, target) != 1 {print $3}' | sort -u |
     grep -Ev '/(ld-linux[^/]*|libc|libm|libdl|librt|libpthread|libutil|libresolv|libgcc_s|libstdc\+\+)\.so' |
     while read -r library; do
-        [ -e "$target$library" ] && continue
-        mkdir -p "$target$(dirname "$library")"
-        cp -L "$library" "$target$library"
+        place=$(realpath "$(dirname "$library")")/$(basename "$library")
+        if [ -e "$target$place" ] || [ -e "$base$place" ] || [ -e "$base$library" ]; then continue; fi
+        mkdir -p "$target$(dirname "$place")"
+        cp -L "$library" "$target$place"
         case $library in "$libdir"/libpython*) ;; *) echo "$library" ;; esac
     done)
+find "$target" -name '*.so*' -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
+PYTHONHASHSEED=0 "$python" -m compileall -q -j 0 --invalidation-mode unchecked-hash -s "$target" "$target$stdlib" >/dev/null
+
+# Licences, and the bill of materials.
 # shellcheck disable=SC2086 - paths without spaces
 "$python" "$here/../tools/licenses.py" image "$target" $libraries
+[ -z "${SOURCE_DATE_EPOCH:-}" ] || find "$target" -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import sysconfig
@@ -26,6 +27,8 @@ TREES = {"fastdns": "fastdns", "fastdns/plugins": "plugins", "fastdns/bench": "b
 SOURCES = (".py", ".pyx", ".pxd", ".pyi", ".h")
 #: Octets of a virtual environment with the wheel and what it requires, without pip.
 INSTALLED_MOST = 54 << 20
+#: Octets of what the image has beyond its base image, whose share of 90 MB is 25.
+IMAGE_MOST = 65_000_000
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -150,6 +153,33 @@ def test_the_wheel_requires_what_serves_all_transports_and_no_more(installed: Pa
     files = [file.locate() for name in names for file in metadata.distribution(name).files or ()]
     files += [path for path in installed.rglob("*") if path.is_file()]
     assert sum(os.path.getsize(path) for path in files if os.path.exists(path)) <= INSTALLED_MOST
+
+
+def test_the_root_of_the_image(installed: Path, tmp_path: Path) -> None:
+    """What the server needs and no more, without libraries of the base image; all files of one time."""
+    if not (ROOT / "build/quic/licenses").is_dir():
+        pytest.skip("make quic has not put licences together")
+    venv.create(tmp_path / "python", symlinks=True)
+    (site,) = (tmp_path / "python/lib").glob("python3*/site-packages")
+    shutil.copytree(installed, site, dirs_exist_ok=True)
+    (shipped,) = metadata.distributions(name="fastdns", path=[str(installed)])
+    for distribution in (metadata.distribution(name) for name in required(shipped)):
+        for file in distribution.files or ():
+            if ".." not in file.parts and (path := Path(str(file.locate()))).is_file():
+                (site / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, site / file)
+    shutil.copytree(site / "dns", site / "pip")
+    (tls,) = set(re.findall(r"=> (/\S+/libssl\.so\S*)", run("ldd", ssl._ssl.__file__, cwd=ROOT)))  # type: ignore[attr-defined]
+    base, root = tmp_path / "base", tmp_path / "root"
+    (base / tls.lstrip("/")).parent.mkdir(parents=True)
+    (base / tls.lstrip("/")).touch()
+    run("sh", ROOT / "deploy/root.sh", root, base, cwd=ROOT, env={"PYTHON": str(tmp_path / "python/bin/python3"), "SOURCE_DATE_EPOCH": "1000000000"})
+    files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(path.stat().st_size for path in files) <= IMAGE_MOST
+    assert {path.lstat().st_mtime for path in root.rglob("*")} == {1e9}
+    names = {str(path.relative_to(root)) for path in files}
+    assert {"coredns", "node-cache", "usr/share/sbom/fastdns.cdx.json"} <= names
+    assert not [name for name in names if re.search(r"site-packages/(pip|setuptools|kubernetes|boto3|fastdns/bench)/|\.p(yx|xd|yi)$|/libssl\.so|^lib/", name)]
 
 
 def test_the_wheel_says_what_it_was_built_with(installed: Path) -> None:

@@ -3,6 +3,7 @@
 python tools/licenses.py wheel WHEEL...            of what auditwheel has put into a wheel: NAME.dist-info/licenses/PACKAGE/ and NAME.dist-info/sboms/
 python tools/licenses.py image FOLDER LIBRARY...   of an image's root: FOLDER/usr/share/licenses/PACKAGE/ for libraries of this system, FOLDER/usr/share/sbom/
                                                    for these, Python and its packages, and what the wheel brings
+python tools/licenses.py packages FOLDER NAME      of Python's packages alone, which bring their licences: FOLDER/usr/share/sbom/NAME.cdx.json
 
 The texts are those of the system's package that a library comes from, and those that make quic and make wheel-libraries have put together, so this
 runs where the wheel was built. A library without any is an error.
@@ -155,6 +156,13 @@ def add_to_image(folder: Path, libraries: list[Path]) -> None:
     write(folder / "usr/share/sbom" / Path(sbom.NAME).name, sbom.document("fastdns", version, "container", listed))
 
 
+def list_packages(folder: Path, name: str) -> None:
+    """The bill of materials of Python's packages in an image's root."""
+    (site,) = folder.rglob("site-packages")
+    (version,) = re.findall(r'^__version__ = "(.*)"$', (ROOT / "fastdns/__init__.py").read_text(), re.M)
+    write(folder / f"usr/share/sbom/{name}.cdx.json", sbom.document(name, version, "container", sbom.packages(site)))
+
+
 def write(path: Path, text: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text)
@@ -167,6 +175,8 @@ def main(arguments: list[str]) -> None:
                 print(f"{wheel}: {len(add_to_wheel(Path(wheel)))} licences and a bill of materials")
         case ["image", folder, *libraries]:
             add_to_image(Path(folder), [Path(library) for library in libraries])
+        case ["packages", folder, name]:
+            list_packages(Path(folder), name)
         case _:
             sys.exit(__doc__)
 

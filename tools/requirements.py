@@ -1,7 +1,7 @@
 """Prints the Python packages that pyproject.toml names, one a line: python tools/requirements.py build|release|serve|EXTRA
 
 ``build`` is what compiling and serving need, ``release`` what wheels are made with (twine only looks at them), ``serve`` what the server imports; an extra
-is what it adds to ``build``. Of ``release`` and ``serve`` tools/locks has the versions and digests for wheels and the image: make locks.
+is what it adds to ``build``. Of ``release``, ``serve`` and the extra ``clouds`` tools/locks has the versions and digests for wheels and the image: make locks.
 """
 
 from __future__ import annotations

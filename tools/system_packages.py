@@ -71,6 +71,7 @@ QUIC = [
     Need("cmake", "cmake", "cmake", "cmake"),
     Need("cargo", "cargo-web rustc-web", "cargo rust", "cargo rust"),
     Need("libclang.so", "libclang-dev", "clang-devel", "clang-dev"),
+    Need("git", "git", "git", "git"),
 ]
 
 #: Of OpenSSL and nghttp2 as wheels have them. Fedora has each of Perl's own modules in a package, and all in one more.

@@ -94,13 +94,11 @@ def _keys(controller: Controller) -> list[Key]:
 
 def _from_aws(secret: str) -> Key:
     """A key from a secret of AWS: JSON with the texts ``key`` and ``private``. Raises CorefileError."""
-    import importlib
     import json
 
-    try:
-        boto3 = importlib.import_module("boto3")
-    except ImportError:
-        raise CorefileError("key aws_secretsmanager needs the Python package boto3") from None
+    from fastdns.setup.clouds import cloud_library
+
+    boto3 = cloud_library("boto3", "key aws_secretsmanager")
     try:
         texts = json.loads(boto3.client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"])
         public, private = texts["key"], texts["private"]

@@ -175,7 +175,7 @@ def test_the_corefile_is_kubeadms_with_the_custom_imports() -> None:
     "line",
     [
         r"ARG RUNTIME_IMAGE=gcr\.io/distroless/cc-debian12:nonroot",
-        r"FROM \$\{RUNTIME_IMAGE\}",
+        r"FROM \$\{RUNTIME_IMAGE\} AS server",
         r"WORKDIR /",
         r"USER 65532:65532",
         r"EXPOSE 53 53/udp",
@@ -185,3 +185,21 @@ def test_the_corefile_is_kubeadms_with_the_custom_imports() -> None:
 )
 def test_the_image(line: str) -> None:
     assert re.search(f"^{line}$", (DEPLOY / "Dockerfile").read_text(), re.M)
+
+
+def test_the_image_is_labelled() -> None:
+    labels = dict(re.findall(r'org\.opencontainers\.image\.([\w.]+)="([^"]*)"', (DEPLOY / "Dockerfile").read_text().split(" AS server")[1]))
+    assert labels["version"] == "v" + fastdns.COREDNS_VERSION
+    assert {"title", "description", "licenses", "revision", "base.name"} <= set(labels)
+
+
+def test_every_builder_takes_the_dockerfile() -> None:
+    """No mounts of another stage, which buildah 1.28 does not have, and no architecture by name."""
+    text = (DEPLOY / "Dockerfile").read_text()
+    assert "--mount" not in text
+    assert not re.search("amd64|x86_64|arm64|aarch64", text + (DEPLOY / "root.sh").read_text() + (DEPLOY / "clouds.sh").read_text())
+
+
+def test_clouds_are_the_server_with_their_libraries() -> None:
+    clouds = (DEPLOY / "Dockerfile").read_text().split("\nFROM server AS clouds\n")[1]
+    assert clouds.startswith("COPY --from=build-clouds /root-of-clouds /\n")

@@ -27,7 +27,7 @@ def defaults(root: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in DOCKERFILES:
         text = (root / name).read_text()
-        arguments = dict(re.findall(r"^ARG (\w+)=(.*)$", text, re.M))
+        arguments = dict(re.findall(r"^ARG (\w+_IMAGE)=(.*)$", text, re.M))
         stages = set()
         for image, stage in re.findall(r"^FROM (\S+)(?: AS (\w+))?$", text, re.M):
             assert image in stages or image.strip("${}") in arguments, f"{name}: FROM {image}"

@@ -25,7 +25,7 @@ def locked(part: str) -> dict[str, str]:
     return {canonicalize_name(name): version for name, version, _ in re.findall(entry, text)}
 
 
-@pytest.mark.parametrize("part", ["release", "serve"])
+@pytest.mark.parametrize("part", ["release", "serve", "clouds"])
 def test_all_that_is_wanted_is_locked(part: str) -> None:
     versions = locked(part)
     wanted = subprocess.run([sys.executable, "tools/requirements.py", part], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
@@ -39,6 +39,7 @@ def test_the_image_and_wheels_are_made_with_it() -> None:
     dockerfile = (ROOT / "deploy/Dockerfile").read_text()
     installs = re.findall(r"pip install ([^\\\n]*)", dockerfile)
     assert len(installs) == 3
+    assert "--require-hashes" in (ROOT / "deploy/clouds.sh").read_text()
     for options in installs:
         assert re.search(r"--require-hashes -r tools/locks/(release|serve)\.txt", options) or "--no-deps /wheelhouse/*.whl" in options, options
     assert "--no-isolation" in dockerfile
