@@ -453,9 +453,11 @@ def test_quic_go_on_a_path_that_loses(serve: Callable[..., Server], transport: s
 
 
 def test_lost_datagrams_are_sent_again(serve: Callable[..., Server]) -> None:
-    server = serve(COREFILE.replace("hosts {", "hosts {\n ttl 5\n" + "".join(f" 192.0.2.{i} big.test\n" for i in range(250))), prepare=write_certificates)
+    """Each time later than before: with the idle time of 10 s five losses in a row would end the connection."""
+    hosts = "hosts {\n ttl 5\n" + "".join(f" 192.0.2.{i} big.test\n" for i in range(250))
+    server = serve(with_directive("timeouts {\n idle 1h\n }").replace("hosts {", hosts), prepare=write_certificates)
     large = query("big.test.", use_edns=0, payload=4096)
-    with Client(server.port) as client:
+    with Client(server.port, idle_timeout=3600) as client:
         client.loss = 0.15
         for _ in range(5):
             streams = [client.begin(large if i % 8 == 0 else QUESTION) for i in range(40)]
