@@ -2,7 +2,8 @@
 # Runs a command with the sanitizers' libraries loaded first, as Python itself is not built with them, and with the
 # sanitized build before the ordinary one, for the servers that the command starts too.
 # FASTDNS_SANITIZE=thread takes ThreadSanitizer instead of AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer.
-# Reports come together at the end, of all processes, and make the status 66.
+# Reports come together at the end, of all processes, and make the status 66, but for those of UndefinedBehaviorSanitizer,
+# whose library writes to stderr beside AddressSanitizer's whatever it is told: they end the process, and its log has them.
 set -eu
 cd "$(dirname "$0")/.."
 library() { ${CC:-gcc} -print-file-name="lib$1.so"; }
@@ -20,7 +21,7 @@ else
     preload="$(library asan) $(library ubsan)"
     PYTHONPATH="$PWD/build/sanitized:$PWD/tools/sanitizers"
     ASAN_OPTIONS="detect_leaks=1:leak_check_at_exit=0:handle_abort=1:halt_on_error=1:exitcode=99:log_path=$FASTDNS_REPORTS/memory:${ASAN_OPTIONS:-}"
-    UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:log_path=$FASTDNS_REPORTS/memory:${UBSAN_OPTIONS:-}"
+    UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}"
     export ASAN_OPTIONS UBSAN_OPTIONS
 fi
 export PYTHONPATH PYTHONMALLOC FASTDNS_BIN FASTDNS_SANITIZED FASTDNS_REPORTS

@@ -253,7 +253,8 @@ cdef int tls_feed(TlsStream *tls, const uint8_t *octets, size_t size) noexcept n
         bigger = <uint8_t *>malloc(left + size)
         if bigger == NULL:
             return -1
-        memcpy(bigger, tls.fed, left)
+        if left:                        # else `fed` may be NULL
+            memcpy(bigger, tls.fed, left)
         if tls.held != tls.small:
             free(tls.held)
         tls.held = bigger
