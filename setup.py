@@ -232,9 +232,9 @@ def link_args() -> list[str]:
     return args
 
 
-def header_args(library: Library | None) -> list[str]:
-    """Where the headers of a library are, before the system's."""
-    return [f"-I{LIBRARIES / 'include'}"] if library in OWN else []
+def header_args() -> list[str]:
+    """Where the headers of OpenSSL and nghttp2 are, before the system's. Modules include them too that only cimport those which are linked with them."""
+    return [f"-I{LIBRARIES / 'include'}"] if OWN else []
 
 
 def library_args(library: Library | None) -> list[str]:
@@ -355,7 +355,8 @@ def extensions() -> list[Extension]:
                 language=language,
                 libraries=library.link.split() if library else ["stdc++", "m"] if is_quic else [],
                 extra_objects=[str(archive)] if is_quic else [],
-                extra_compile_args=header_args(library) + compile_args(language == "c++", level(name)),
+                # QUIC's has headers of BoringSSL, by the same names.
+                extra_compile_args=header_args() * (not is_quic) + compile_args(language == "c++", level(name)),
                 # Nothing outside sees a symbol of BoringSSL, which are those of OpenSSL, and it takes none from there.
                 extra_link_args=library_args(library)
                 + link_args()
@@ -408,7 +409,7 @@ class Build(compilation.BuildExtensions):
             "sanitizers": SANITIZE or "none",
             "cython": Cython.__version__,
             **quic_versions(),
-            **{library.name: compilation.library_version(*library[2:], header_args(library)) for library in sorted(set(OVER.values()))},
+            **{library.name: compilation.library_version(*library[2:], header_args()) for library in sorted(set(OVER.values()))},
         }
         (package / "features.json").write_text(json.dumps(features, indent=4) + "\n")
 
