@@ -165,7 +165,7 @@ cdef void slots_put(Slots *slots, uint64_t hash, const void *entry) noexcept nog
     cdef uint32_t i = <uint32_t>hash & slots.mask
     while slots.slot[i] > TOMBSTONE:
         i = (i + 1) & slots.mask
-    store_word(&slots.slot[i], (hash & <uint64_t>0xFFFF000000000000) | <size_t>entry)
+    store_word(&slots.slot[i], SLOT_BITS(hash) | <size_t>entry)
 
 
 cdef bint table_room(const Table *table, uint32_t entries) noexcept nogil:
@@ -207,12 +207,12 @@ cdef int table_insert(Table *table, Memory *memory, uint64_t hash, const void *e
     if table.slots.slot[i] == 0:
         table.filled += 1
     table.used += 1
-    store_word(&table.slots.slot[i], (hash & <uint64_t>0xFFFF000000000000) | <size_t>entry)
+    store_word(&table.slots.slot[i], SLOT_BITS(hash) | <size_t>entry)
     return 0
 
 
 cdef uint64_t *find_slot(Table *table, uint64_t hash, const void *entry) noexcept nogil:
-    cdef uint64_t wanted = (hash & <uint64_t>0xFFFF000000000000) | <size_t>entry
+    cdef uint64_t wanted = SLOT_BITS(hash) | <size_t>entry
     cdef uint32_t i
     if table.slots == NULL:
         return NULL
@@ -237,5 +237,5 @@ cdef bint table_replace(Table *table, uint64_t hash, const void *entry, const vo
     cdef uint64_t *slot = find_slot(table, hash, entry)
     if slot == NULL:
         return False
-    store_word(slot, (hash & <uint64_t>0xFFFF000000000000) | <size_t>by)
+    store_word(slot, SLOT_BITS(hash) | <size_t>by)
     return True
