@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from fastdns.corefile import CorefileError
 
-__all__ = ["cloud_library"]
+__all__ = ["cloud_package"]
 
 
-def cloud_library(module: str, wanted_by: str) -> ModuleType:
-    """Import a module such as ``boto3`` or ``azure.identity``. Raises CorefileError, which says where its package is."""
+@contextmanager
+def cloud_package(package: str, wanted_by: str) -> Iterator[None]:
+    """Around imports of a package such as ``boto3`` or ``azure-identity``. Raises CorefileError, which says where it is."""
     try:
-        return importlib.import_module(module)
+        yield
     except ImportError:
-        package = module.replace(".", "-")
         raise CorefileError(
             f"{wanted_by} needs the Python package {package}: the image has it in its tag -clouds, and pip installs it with fastdns[clouds]"
         ) from None

@@ -96,9 +96,10 @@ def _from_aws(secret: str) -> Key:
     """A key from a secret of AWS: JSON with the texts ``key`` and ``private``. Raises CorefileError."""
     import json
 
-    from fastdns.setup.clouds import cloud_library
+    from fastdns.setup.clouds import cloud_package
 
-    boto3 = cloud_library("boto3", "key aws_secretsmanager")
+    with cloud_package("boto3", "key aws_secretsmanager"):
+        import boto3
     try:
         texts = json.loads(boto3.client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"])
         public, private = texts["key"], texts["private"]
