@@ -1,5 +1,5 @@
 """The native handler of dnssec: replies on their way up get the signatures of their RRsets, from the cache or from the signing thread."""
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 from libc.time cimport time

@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t
 from fastdns.api.query cimport ANSWERED, NEXT, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query, Verdict, query_answer, query_do, query_fail
 from fastdns.api.reply cimport SECTION_ANSWER, SECTION_AUTHORITY, reply_clear
-from fastdns.api.names cimport Name, Zones, zones_hold
+from fastdns.api.names cimport Zones, zones_hold
 from fastdns.api.wire cimport (FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_IXFR, TYPE_NS,
                                TYPE_SOA)
 from fastdns.api.records cimport (FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_HASHED, NODE_WILDCARD, IndexNode,
