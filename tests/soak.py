@@ -293,7 +293,10 @@ class Asker(threading.Thread):
                 sock.sendall(struct.pack("!H", len(wire)) + wire)
             stream = sock.makefile("rb")
             for _ in numbers:
-                reply = dns.message.from_wire(stream.read(struct.unpack("!H", stream.read(2))[0]))
+                head = stream.read(2)
+                if len(head) < 2:
+                    raise EOFError("the connection ended before the last reply")
+                reply = dns.message.from_wire(stream.read(int.from_bytes(head, "big")))
                 if reply.rcode() == dns.rcode.SERVFAIL:
                     return False
                 self.judge(bool(reply.answer) and reply.answer[0][0].to_text() == address(numbers[reply.id]), f"pipelined: {reply}")

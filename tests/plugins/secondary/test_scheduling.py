@@ -96,7 +96,7 @@ def niceness(name: str) -> set[int]:
     """Of the threads whose names begin like this."""
     found = set()
     for thread in threading.enumerate():
-        if thread.name.startswith(name):
+        if thread.name.startswith(name) and thread.native_id is not None:  # it has begun to run
             fields = Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
             found.add(int(fields[16]))
     return found
