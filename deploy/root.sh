@@ -38,7 +38,9 @@ copy() {
 copy "$stdlib" "$target$stdlib" './site-packages' './test' './idlelib' './tkinter' './turtledemo' './ensurepip' './lib2to3' './config-*' \
     './pydoc_data' './distutils' './unittest' './venv' './turtle.py' './pydoc.py' './doctest.py' './curses' './dbm' './sqlite3' './wsgiref' './xmlrpc' \
     './aifc.py' './chunk.py' './cgitb.py' './imghdr.py' './mailcap.py' './nntplib.py' './sndhdr.py' './sunau.py' './telnetlib.py' './xdrlib.py' \
-    './asynchat.py' './asyncore.py' './smtpd.py' './lib-dynload/audioop*' './lib-dynload/ossaudiodev*' './lib-dynload/spwd*' './lib-dynload/_tkinter*' \
+    './asynchat.py' './asyncore.py' './smtpd.py' './msilib' './imaplib.py' './mailbox.py' './poplib.py' './ftplib.py' './cgi.py' './wave.py' \
+    './pickletools.py' './pdb.py' './bdb.py' './antigravity.py' './this.py' './trace.py' './tabnanny.py' './pyclbr.py' './zipapp.py' \
+    './lib-dynload/audioop*' './lib-dynload/ossaudiodev*' './lib-dynload/spwd*' './lib-dynload/_tkinter*' \
     './lib-dynload/*curses*' './lib-dynload/readline*' './lib-dynload/_sqlite3*' './lib-dynload/nis*' './lib-dynload/_*dbm*' './lib-dynload/*test*' \
     './lib-dynload/xx*'
 copy "$site" "$target$stdlib/site-packages" './pip' './pip-*' './setuptools*' './pkg_resources' './wheel*' './_distutils_hack' \
