@@ -50,7 +50,7 @@ FUZZED = (
     "fastdns.engine.io.framing",
     "fastdns.index",
     "fastdns.message",
-    "fastdns.plugins.forward._http1",
+    "fastdns.plugins.forward.transport.http1",
     "fastdns.plugins.kubernetes.decode",
     "fastdns.plugins.secondary._receive",
     "fastdns.proxy.header",
@@ -122,7 +122,7 @@ OVER = {
     "fastdns.tls.record": SSL,
     "fastdns.tls.tickets": SSL,
     "fastdns.plugins.dnssec._private_key": CRYPTO,
-    "fastdns.plugins.forward._http2": NGHTTP2,
+    "fastdns.plugins.forward.transport.http2": NGHTTP2,
 }
 
 #: Optimisation by package; elsewhere -O2. -O3 takes a fifth longer to compile than -O2: it is for what most queries pass.

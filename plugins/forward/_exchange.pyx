@@ -19,14 +19,14 @@ from fastdns.api.memory cimport atomic_add32, atomic_load32, atomic_load_ns, ato
 from fastdns.api.random cimport random_below
 from fastdns.api.quic cimport quic_forget_ticket
 from fastdns.api.tls cimport session_forget
-from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
+from fastdns.plugins.forward.transport.connection cimport connection_begin, connection_forget, connection_suspect, connection_sweep
 from fastdns.plugins.forward._cookies cimport COOKIE_ACCEPT, COOKIE_IGNORE, COOKIE_PLAIN, COOKIE_TCP, CookieVerdict, cookies_judge, cookies_strip, cookies_write
-from fastdns.plugins.forward._datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat
+from fastdns.plugins.forward.transport.datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._health cimport health_answered, health_begin, health_end, health_failed, health_init
 from fastdns.plugins.forward._letters cimport letters_judge, letters_lost, letters_match, letters_reset, letters_restore, letters_rewrite, letters_write
 from fastdns.plugins.forward._request cimport request_clear_options, request_equal, request_write
-from fastdns.plugins.forward._sockets cimport sockets_sweep
+from fastdns.plugins.forward.transport.sockets cimport sockets_sweep
 from fastdns.plugins.forward._taps cimport taps_tell
 from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED,
                                                 WAY_CONNECTION, WAY_NONE, WAY_PAUSE, WAY_UDP, exchange_give, exchange_take, exchange_unwait,

@@ -13,11 +13,11 @@ from fastdns.api.quic cimport QuicContext
 from fastdns.api.text cimport Text, text_string
 from fastdns.api.tls cimport ClientContext
 from fastdns.plugins.dnstap._tap cimport Tap
-from fastdns.plugins.forward._doh cimport DOH_SERVICE
-from fastdns.plugins.forward._doq cimport DOQ_TRANSPORT
+from fastdns.plugins.forward.transport.doh cimport DOH_SERVICE
+from fastdns.plugins.forward.transport.doq cimport DOQ_TRANSPORT
 from fastdns.plugins.forward._exchange cimport (POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting, exchange_abandon,
                                                 exchange_ask, exchange_close)
-from fastdns.plugins.forward._tcp cimport TCP_TRANSPORT
+from fastdns.plugins.forward.transport.tcp cimport TCP_TRANSPORT
 from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_QUIC, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream
 from fastdns._wire import name_wire
 from fastdns.plugins.forward.ports import source_ports

@@ -12,7 +12,7 @@ from fastdns.api.metrics cimport metric_add
 from fastdns.api.memory cimport atomic_add32, atomic_exchange32, atomic_store32
 from fastdns.api.random cimport random_next
 from fastdns.api.network cimport EPOLLIN, EPOLLOUT, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_DGRAM, SOCK_STREAM, close, connect, recv, send, sockaddr
-from fastdns.plugins.forward._connection cimport connection_begin, connection_suspect
+from fastdns.plugins.forward.transport.connection cimport connection_begin, connection_suspect
 from fastdns.plugins.forward._system cimport socket_connected, socket_error
 from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, Exchange, Peer, Probe, Settings, WAY_CONNECTION, exchange_give, exchange_take,
                                                 upstream_alive, upstream_socket)

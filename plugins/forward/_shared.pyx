@@ -10,7 +10,7 @@ from libc.string cimport memcpy
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.worker cimport Mail, Worker, mux_worker_count, mux_workers
 from fastdns.api.memory cimport atomic_load32
-from fastdns.plugins.forward._connection cimport connection_begin
+from fastdns.plugins.forward.transport.connection cimport connection_begin
 from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, REQUEST_INLINE, Exchange, Peer, Share, WAY_SHARED, WAY_NONE, exchange_give,
                                                 exchange_returned, exchange_take, upstream_peer)
 

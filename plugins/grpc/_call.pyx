@@ -4,7 +4,7 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcpy, strcmp
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.wire cimport HEADER_SIZE, store32
-from fastdns.plugins.forward._http2 cimport http2_field, http2_submit
+from fastdns.plugins.forward.transport.http2 cimport http2_field, http2_submit
 from fastdns.api.http cimport http_digit, nghttp2_nv
 from fastdns.plugins.forward._upstream cimport Exchange, HttpService, HttpStream, exchange_returned
 

@@ -13,7 +13,7 @@ from fastdns.api.reply cimport reply_clear, reply_parse
 from fastdns.api.tls cimport session_forget
 from fastdns.api.wire cimport (FLAG_CD, FLAG_RD, RCODE_FORMERR, RCODE_NXDOMAIN, RCODE_SERVFAIL, flags_rcode, load16, store16, wire_answers)
 from fastdns.api.worker cimport Timer, Worker
-from fastdns.plugins.forward._connection cimport connection_begin, connection_forget, connection_sweep
+from fastdns.plugins.forward.transport.connection cimport connection_begin, connection_forget, connection_sweep
 from fastdns.plugins.forward._request cimport request_clear_options, request_write
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._upstream cimport (BROKEN, Exchange, Peer, Share, WAY_CONNECTION, WAY_NONE, WAY_SHARED, exchange_give, exchange_take,

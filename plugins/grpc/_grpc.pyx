@@ -8,7 +8,7 @@ from fastdns.api.query cimport NEXT, Handler, NativeHandler, Query, Verdict, han
 from fastdns.api.tls cimport ClientContext
 from fastdns.api.wire cimport RCODE_SERVFAIL
 from fastdns.api.worker cimport Worker
-from fastdns.plugins.forward._tcp cimport TCP_TRANSPORT
+from fastdns.plugins.forward.transport.tcp cimport TCP_TRANSPORT
 from fastdns.plugins.forward._upstream cimport PROTOCOL_GRPC, Settings, Upstream
 from fastdns.plugins.grpc._call cimport GRPC_SERVICE
 from fastdns.plugins.grpc._exchange cimport (POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Waiting, exchange_abandon, exchange_ask,

@@ -117,7 +117,7 @@ TARGETS = {
     "tcp": Target("dns_framing.input", ("engine.io.connection", "engine.io.framing")),
     "http": Target("http1_protocol.input", ("engine.http.head", "engine.http.http1", "engine.http.message", "engine.http.doh"), words=words(HTTP_WORDS)),
     "http2": Target("http2_protocol.input", ("engine.http.session", "engine.http.request", "engine.http.grpc")),
-    "http-response": Target("http1_read", ("engine.http.head", "plugins.forward._http1"), words=words(HTTP_WORDS)),
+    "http-response": Target("http1_read", ("engine.http.head", "plugins.forward.transport.http1"), words=words(HTTP_WORDS)),
     "proxy": Target("proxy_parse", ("proxy.header",)),
     "zone-file": Target("zonefile_parse", ("zonefile",), words=tuple(WORDS)),
     "svcb": Target("rdata_parse, rdata_valid", ("zonefile.svcb",), words=tuple(WORDS)),

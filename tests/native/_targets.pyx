@@ -13,7 +13,7 @@ from fastdns._wire cimport (ACCEPT, FLAG_QR, FLAG_TC, HEADER_SIZE, IGNORE, MESSA
 from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, LargeReplyBuffer, reply_append, reply_begin, reply_end, reply_own, reply_parse
 from fastdns.message.text cimport text_read_name
 from fastdns.message.tsig cimport Tsig, tsig_read
-from fastdns.plugins.forward._http1 cimport Response, http1_read
+from fastdns.plugins.forward.transport.http1 cimport Response, http1_read
 from fastdns.plugins.forward._upstream cimport ResponsePlace
 from fastdns.proxy.header cimport PROXY_ABSENT, PROXY_PARTIAL, PROXY_PRESENT, ProxyHeader, ProxyStatus, proxy_parse
 from fastdns.walk.finish cimport finish_fit, finish_write

@@ -1,12 +1,12 @@
-"""DNS over HTTPS. The contract is in _doh.pxd. The status of a response is not looked at, as in CoreDNS: what is no reply is none."""
+"""DNS over HTTPS. The contract is in transport/doh.pxd. The status of a response is not looked at, as in CoreDNS: what is no reply is none."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, strlen
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.wire cimport HEADER_SIZE, store16
-from fastdns.plugins.forward._framing cimport framing_reserve
-from fastdns.plugins.forward._http1 cimport Response, http1_read
-from fastdns.plugins.forward._http2 cimport http2_field, http2_submit
+from fastdns.plugins.forward.transport.framing cimport framing_reserve
+from fastdns.plugins.forward.transport.http1 cimport Response, http1_read
+from fastdns.plugins.forward.transport.http2 cimport http2_field, http2_submit
 from fastdns.api.http cimport NGHTTP2_NV_FLAG_NO_COPY_NAME, nghttp2_nv
 from fastdns.plugins.forward._upstream cimport (Connection, Exchange, HttpStream, Stock, exchange_returned, stock_exchange, stocks)
 

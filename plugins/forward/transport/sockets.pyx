@@ -1,4 +1,4 @@
-"""Sockets and their ports. The contract is in _sockets.pxd."""
+"""Sockets and their ports. The contract is in transport/sockets.pxd."""
 from libc.errno cimport EACCES, EADDRINUSE, errno
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport calloc

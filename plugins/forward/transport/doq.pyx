@@ -1,4 +1,4 @@
-"""DNS over QUIC. The contract is in _doq.pxd.
+"""DNS over QUIC. The contract is in transport/doq.pxd.
 
 Questions wait on their connection while the upstream allows no more streams, or the path no more octets (`Connection.withheld`). What comes is
 acknowledged together with the next question, or after a few milliseconds.
@@ -14,7 +14,7 @@ from fastdns.api.worker cimport Source, Timer, Worker, worker_flush
 from fastdns.api.network cimport MSG_DONTWAIT, MSG_TRUNC, SOCK_DGRAM, recvmmsg, sockaddr
 from fastdns.api.quic cimport (QUIC_CLOSED, QUIC_OPEN, quic_cancel, quic_close, quic_connect, quic_deadline, quic_expire, quic_failure, quic_feed,
                                quic_free, quic_read, quic_readable, quic_state, quic_streams_left, quic_transmit, quic_write)
-from fastdns.plugins.forward._connection cimport connection_broken, connection_close, connection_is_spare, connection_note_dial, connection_opened
+from fastdns.plugins.forward.transport.connection cimport connection_broken, connection_close, connection_is_spare, connection_note_dial, connection_opened
 from fastdns.plugins.forward._upstream cimport (CONNECTION_DEPTH, CONNECTION_SLOTS, Connection, Doq, Exchange, Framing, Partial, Peer, RECEIVE_BATCH, Stock,
                                                 Transport, exchange_returned, stock_exchange, stocks)
 

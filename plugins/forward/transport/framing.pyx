@@ -1,4 +1,4 @@
-"""Messages of DNS on a connection. The contract is in _framing.pxd."""
+"""Messages of DNS on a connection. The contract is in transport/framing.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport realloc

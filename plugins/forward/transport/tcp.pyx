@@ -1,4 +1,4 @@
-"""Connections over TCP, with or without TLS. The contract is in _tcp.pxd."""
+"""Connections over TCP, with or without TLS. The contract is in transport/tcp.pxd."""
 from libc.errno cimport EAGAIN, ECONNRESET, EINTR, EPIPE, errno
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdlib cimport free, malloc
@@ -7,11 +7,12 @@ from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.worker cimport Source, Worker, worker_flush
 from fastdns.api.network cimport EPOLLIN, EPOLLOUT, IPPROTO_TCP, SOCK_STREAM, TCP_NODELAY
 from fastdns.api.tls cimport tls_protocol
-from fastdns.plugins.forward._connection cimport (connection_broken, connection_close, connection_is_spare, connection_note_dial, connection_opened)
-from fastdns.plugins.forward._doh cimport HTTP1_FRAMING
-from fastdns.plugins.forward._http2 cimport HTTP2_FRAMING
-from fastdns.plugins.forward._stream cimport (STREAM_FAILED, STREAM_WAITS, StreamState, stream_begin, stream_end, stream_handshake, stream_pending,
-                                              stream_receive, stream_send)
+from fastdns.plugins.forward.transport.connection cimport (connection_broken, connection_close, connection_is_spare, connection_note_dial,
+                                                           connection_opened)
+from fastdns.plugins.forward.transport.doh cimport HTTP1_FRAMING
+from fastdns.plugins.forward.transport.http2 cimport HTTP2_FRAMING
+from fastdns.plugins.forward.transport.stream cimport (STREAM_FAILED, STREAM_WAITS, StreamState, stream_begin, stream_end, stream_handshake,
+                                                       stream_pending, stream_receive, stream_send)
 from fastdns.plugins.forward._system cimport socket_connected, socket_error, socket_option
 from fastdns.plugins.forward._upstream cimport (CONNECTION_SLOTS, Connection, Exchange, OUT_KEPT, PROTOCOL_GRPC, Stock, Transport, stock_exchange, stocks)
 

@@ -1,4 +1,4 @@
-"""Questions over UDP. The contract is in _datagram.pxd.
+"""Questions over UDP. The contract is in transport/datagram.pxd.
 
 A socket is connected, so the kernel takes datagrams from the upstream only; a reply counts when it also has the id and the question. Everything else
 is passed over, and the wait goes on. ICMP errors count only for the question that they quote with its id: IP_RECVERR keeps that quotation.
@@ -10,7 +10,7 @@ from fastdns.api.wire cimport HEADER_SIZE, load16, store16, wire_answers
 from fastdns.api.metrics cimport metric_add
 from fastdns.api.random cimport random_next
 from fastdns.api.network cimport EPOLLIN, MSG_DONTWAIT, MSG_TRUNC, recv, recvmmsg, send, sendmmsg
-from fastdns.plugins.forward._sockets cimport socket_is_worn, sockets_release, sockets_renew
+from fastdns.plugins.forward.transport.sockets cimport socket_is_worn, sockets_release, sockets_renew
 from fastdns.plugins.forward._system cimport icmp_error
 from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, RECEIVE_BATCH, RECEIVE_SIZE, SEND_BATCH, SOCKET_SLOTS, Exchange, Peer, Share, Socket,
                                                 Stock, WAY_NONE, WAY_UDP, stock_exchange, stocks, upstream_error)

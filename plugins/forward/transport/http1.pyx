@@ -1,4 +1,4 @@
-"""Responses of HTTP/1.1. The contract is in _http1.pxd."""
+"""Responses of HTTP/1.1. The contract is in transport/http1.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.string cimport memset
 from fastdns.api.http cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_join_chunks, http_lacks_end, http_parse_status, http_scan_chunks

@@ -1,4 +1,4 @@
-"""Questions over connections. The contract is in _connection.pxd."""
+"""Questions over connections. The contract is in transport/connection.pxd."""
 from libc.errno cimport EINPROGRESS, errno
 from libc.stdint cimport uint16_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
@@ -10,7 +10,7 @@ from fastdns.api.metrics cimport metric_add
 from fastdns.api.memory cimport atomic_load32, atomic_peek_ns, atomic_poke_ns, atomic_store32
 from fastdns.api.random cimport random_next
 from fastdns.api.network cimport EPOLLIN, EPOLLOUT, close, connect, sockaddr
-from fastdns.plugins.forward._framing cimport DNS_FRAMING
+from fastdns.plugins.forward.transport.framing cimport DNS_FRAMING
 from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, CONNECTION_DEPTH, CONNECTION_SLOTS, CONNECTIONS, CONNECTIONS_MAX, Connection, Exchange,
                                                 PROTOCOL_TLS, PROTO_QUIC, PROTO_TCP, PROTO_TLS, Peer, Settings, Share, Stock, Upstream, WAY_CONNECTION,
                                                 WAY_NONE, stock_exchange, stock_of, stocks, upstream_encrypts, upstream_error, upstream_network,

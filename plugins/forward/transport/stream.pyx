@@ -1,4 +1,4 @@
-"""Octets of a connection. The contract is in _stream.pxd."""
+"""Octets of a connection. The contract is in transport/stream.pxd."""
 from libc.errno cimport EAGAIN, EINTR, ENOMEM, errno
 from libc.stdint cimport uint8_t
 from libc.stdio cimport snprintf

@@ -1,4 +1,4 @@
-"""HTTP/2 to an upstream. The contract is in _http2.pxd.
+"""HTTP/2 to an upstream. The contract is in transport/http2.pxd.
 
 libnghttp2 keeps requests back while the server allows no more streams, and closes those that a GOAWAY or a refusal leaves out: they are asked again.
 """
@@ -8,7 +8,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, strlen
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.worker cimport worker_flush
-from fastdns.plugins.forward._framing cimport framing_reserve
+from fastdns.plugins.forward.transport.framing cimport framing_reserve
 from fastdns.api.http cimport (NGHTTP2_CANCEL, NGHTTP2_DATA, NGHTTP2_DATA_FLAG_EOF, NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE, NGHTTP2_FLAG_END_STREAM,
                                NGHTTP2_FLAG_NONE, NGHTTP2_GOAWAY, NGHTTP2_HEADERS, NGHTTP2_NV_FLAG_NO_COPY_NAME, NGHTTP2_NV_FLAG_NO_COPY_VALUE,
                                NGHTTP2_REFUSED_STREAM, NGHTTP2_SETTINGS_ENABLE_PUSH, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, nghttp2_data_provider,

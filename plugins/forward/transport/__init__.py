@@ -1,0 +1,1 @@
+"""How queries reach an upstream: over UDP, TCP, TLS, HTTP and QUIC."""
