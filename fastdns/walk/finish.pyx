@@ -90,8 +90,9 @@ cdef int finish_fit(Query *q) noexcept nogil:
     reply.size = length + (11 + reply.edns.options_length if reply.edns.present else 0)
     set_reply_edns(q)
     if reply.edns.present:
-        # An upstream's OPT that alone nearly fills a message goes without its options: behind our question it would not fit.
-        if HEADER_SIZE + q.first_name.length + 4 + 11 + reply.edns.options_length > MESSAGE_MAX:
+        # Options that alone do not fit behind the question are left out, echoed ones and an upstream's: records can be cut, an OPT cannot.
+        opt = HEADER_SIZE + q.first_name.length + 4 + OPT_SIZE + reply.edns.options_length
+        if opt > size and (opt > MESSAGE_MAX or not signed or not is_signed(reply)):
             reply.edns.options_length = 0
         opt = OPT_SIZE + reply.edns.options_length
         if q.cookie & COOKIE_IN_REPLY:

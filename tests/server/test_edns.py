@@ -96,6 +96,21 @@ def test_options_that_end_behind_the_record(serve: Callable[..., Server], ask: C
     assert (reply.rcode(), len(reply.question), reply.answer) == (dns.rcode.FORMERR, 1, [])
 
 
+@pytest.mark.parametrize("tcp", [False, True], ids=["udp", "tcp"])
+@pytest.mark.parametrize("size", [512, 1232])
+@pytest.mark.parametrize("over", [0, 1])
+def test_options_are_echoed_where_they_fit(serve: Callable[..., Server], ask: Callable[..., bytes], size: int, over: int, tcp: bool) -> None:
+    """No reply is larger than its client takes, also where the client's own option makes it so."""
+    name = "www.example.org."
+    without = 12 + len(name) + 1 + 4 + 11
+    data = bytes(size + over - without - 4)
+    octets = ask(serve(COREFILE), asked(struct.pack("!HH", 3, len(data)) + data, size, name=name).replace(b"\0\1\0\1", b"\0\x1c\0\1", 1), tcp)
+    fits = tcp or not over
+    assert len(octets) == (size + over if fits else without)
+    reply = dns.message.from_wire(octets)
+    assert (reply.rcode(), len(reply.options), bool(reply.flags & dns.flags.TC)) == (dns.rcode.NOERROR, fits, False)
+
+
 TRANSPORTS = {"dns": "port", "tls": "port2", "https": "port3", "grpc": "port4", "quic": "port5", "https3": "port6"}
 
 
