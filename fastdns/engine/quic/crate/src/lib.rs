@@ -1,12 +1,7 @@
 //! quiche's C functions (its feature `ffi`) and BoringSSL's, collected in one static library, with what quiche has no C function for.
 
-mod allocator;
-
 use log as _;
 use std::time::Duration;
-
-#[global_allocator]
-static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 /// `Config::set_initial_rtt`.
 #[no_mangle]
