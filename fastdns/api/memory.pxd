@@ -22,5 +22,7 @@ from fastdns.system.list cimport (List, ListNode, list_append, list_container, l
 from fastdns.system.eviction cimport Sieve, SieveLink, sieve_add, sieve_advance, sieve_hand, sieve_hit, sieve_passes, sieve_remove
 # Counters of live objects, in debug builds alone.
 from fastdns.system.debug cimport debug_freed, debug_made
+# Whether AddressSanitizer watches this build.
+from fastdns.system.sanitizer cimport ADDRESS_SANITIZER
 # Has the CPU fetch a cache line.
 from fastdns.system.memory cimport fetch_line

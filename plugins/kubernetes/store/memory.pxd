@@ -6,8 +6,9 @@ reader follows a pointer only where the hash agrees. What is unlinked is freed a
 Memory order. Table.slots releases a block of slots, a slot's word the entry; readers acquire both, and likewise the atomic pointers of records.pxd.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.api.memory cimport (EpochMark, atomic_load32 as load_count, atomic_load64 as load_word, atomic_load_pointer as load_pointer,
-                                 atomic_store32 as store_count, atomic_store64 as store_word, atomic_store_pointer as store_pointer)
+from fastdns.api.memory cimport (ADDRESS_SANITIZER, EpochMark, atomic_load32 as load_count, atomic_load64 as load_word,
+                                 atomic_load_pointer as load_pointer, atomic_store32 as store_count, atomic_store64 as store_word,
+                                 atomic_store_pointer as store_pointer)
 
 cdef enum:
     CLASS_STEP = 8                  # octets between two size classes
@@ -55,21 +56,6 @@ ctypedef uint64_t (*entry_hash_func)(const void *entry) noexcept nogil
 cdef enum:
     TOMBSTONE = 1
 
-cdef extern from *:
-    """
-    /* LeakSanitizer sees blocks by plain pointers alone. */
-    #if defined(__SANITIZE_ADDRESS__)
-    #define KUBE_SLOT_BITS(hash) 0
-    #define KUBE_SLOT_AGREES(word, hash) 1
-    #else
-    #define KUBE_SLOT_BITS(hash) ((hash) & 0xFFFF000000000000ull)
-    #define KUBE_SLOT_AGREES(word, hash) (((word) ^ (hash)) >> 48 == 0)
-    #endif
-    """
-    # What a slot has of its entry's hash, above the pointer.
-    uint64_t SLOT_BITS "KUBE_SLOT_BITS" (uint64_t hash) nogil
-    bint SLOT_AGREES "KUBE_SLOT_AGREES" (uint64_t word, uint64_t hash) nogil
-
 cdef struct Slots:
     uint32_t mask
     uint32_t size                   # octets of this block
@@ -84,9 +70,13 @@ cdef struct Table:
 cdef inline void *slot_entry(uint64_t word) noexcept nogil:
     return <void *><size_t>(word & <uint64_t>0xFFFFFFFFFFFF)
 
+cdef inline uint64_t slot_bits(uint64_t hash) noexcept nogil:
+    """What a slot has of its entry's hash, above the pointer. LeakSanitizer sees blocks by plain pointers alone."""
+    return 0 if ADDRESS_SANITIZER else hash & <uint64_t>0xFFFF000000000000
+
 cdef inline bint slot_agrees(uint64_t word, uint64_t hash) noexcept nogil:
     """May this slot hold an entry with this hash? Not for tombstones."""
-    return SLOT_AGREES(word, hash) and (word & <uint64_t>0xFFFFFFFFFFFF) != TOMBSTONE
+    return (ADDRESS_SANITIZER or (word ^ hash) >> 48 == 0) and (word & <uint64_t>0xFFFFFFFFFFFF) != TOMBSTONE
 
 cdef inline void *table_next(const Table *table, uint32_t *place) noexcept nogil:
     """For the writer: the entries one after another, from `place` 0 on; NULL at the end. The entry given last may be removed meanwhile."""

@@ -4,16 +4,9 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 from fastdns.api.memory cimport epoch_passed, epoch_mark, epoch_wait
 
-cdef extern from *:
-    """
-    /* Under AddressSanitizer every block is malloc's own, so that a use after the grace period is seen. */
-    #if defined(__SANITIZE_ADDRESS__)
-    #define KUBE_CLASSES_LIMIT 0
-    #else
-    #define KUBE_CLASSES_LIMIT 512
-    #endif
-    """
-    uint32_t CLASS_LIMIT "KUBE_CLASSES_LIMIT"
+cdef inline uint32_t class_limit() noexcept nogil:
+    """Octets of the largest block that is kept for the next use."""
+    return 0 if ADDRESS_SANITIZER else CLASSES * CLASS_STEP
 
 cdef extern from "<stdlib.h>" nogil:
     void *aligned_alloc(size_t alignment, size_t size)
@@ -25,7 +18,7 @@ cdef void *memory_alloc(Memory *memory, uint32_t size) noexcept nogil:
     cdef void *block
     cdef uint32_t index, gap
     size = (size + CLASS_STEP - 1) & ~<uint32_t>(CLASS_STEP - 1)
-    if size > CLASS_LIMIT:
+    if size > class_limit():
         block = malloc(size)
         if block != NULL:
             memory.held += size
@@ -73,7 +66,7 @@ cdef void memory_free(Memory *memory, void *block, uint32_t size) noexcept nogil
     cdef uint32_t index
     size = (size + CLASS_STEP - 1) & ~<uint32_t>(CLASS_STEP - 1)
     memory.used -= size
-    if size > CLASS_LIMIT:
+    if size > class_limit():
         memory.held -= size
         free(block)
         return
@@ -165,7 +158,7 @@ cdef void slots_put(Slots *slots, uint64_t hash, const void *entry) noexcept nog
     cdef uint32_t i = <uint32_t>hash & slots.mask
     while slots.slot[i] > TOMBSTONE:
         i = (i + 1) & slots.mask
-    store_word(&slots.slot[i], SLOT_BITS(hash) | <size_t>entry)
+    store_word(&slots.slot[i], slot_bits(hash) | <size_t>entry)
 
 
 cdef bint table_room(const Table *table, uint32_t entries) noexcept nogil:
@@ -207,12 +200,12 @@ cdef int table_insert(Table *table, Memory *memory, uint64_t hash, const void *e
     if table.slots.slot[i] == 0:
         table.filled += 1
     table.used += 1
-    store_word(&table.slots.slot[i], SLOT_BITS(hash) | <size_t>entry)
+    store_word(&table.slots.slot[i], slot_bits(hash) | <size_t>entry)
     return 0
 
 
 cdef uint64_t *find_slot(Table *table, uint64_t hash, const void *entry) noexcept nogil:
-    cdef uint64_t wanted = SLOT_BITS(hash) | <size_t>entry
+    cdef uint64_t wanted = slot_bits(hash) | <size_t>entry
     cdef uint32_t i
     if table.slots == NULL:
         return NULL
@@ -237,5 +230,5 @@ cdef bint table_replace(Table *table, uint64_t hash, const void *entry, const vo
     cdef uint64_t *slot = find_slot(table, hash, entry)
     if slot == NULL:
         return False
-    store_word(slot, SLOT_BITS(hash) | <size_t>by)
+    store_word(slot, slot_bits(hash) | <size_t>by)
     return True
