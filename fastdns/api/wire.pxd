@@ -27,7 +27,7 @@ from fastdns.protocol.rrtypes cimport (BLOCKS_MAX, BLOCK_COMPRESSIBLE, BLOCK_DEC
                                        TYPE_OPENPGPKEY, TYPE_OPT, TYPE_PTR, TYPE_PX, TYPE_RESERVED, TYPE_RESINFO, TYPE_RKEY, TYPE_RP, TYPE_RRSIG,
                                        TYPE_RT, TYPE_SIG, TYPE_SMIMEA, TYPE_SOA, TYPE_SPF, TYPE_SRV, TYPE_SSHFP, TYPE_SVCB, TYPE_TA, TYPE_TALINK,
                                        TYPE_TKEY, TYPE_TLSA, TYPE_TSIG, TYPE_TXT, TYPE_UID, TYPE_UINFO, TYPE_UNSPEC, TYPE_URI, TYPE_X25, TYPE_ZONEMD,
-                                       block_is_name, rrtype_compressible, rrtype_get, rrtype_is_meta, rrtype_lower, rrtype_name_offset, rrtype_names,
+                                       block_is_name, rrtype_get, rrtype_is_meta, rrtype_lower, rrtype_name_offset, rrtype_names,
                                        rrtype_number, rrtype_sparse)
 # EDNS (RFC 6891), its options, and the address of a client-subnet option (RFC 7871).
 from fastdns._wire cimport (EDNS_DO, EDNS_SIZE, OPTION_COOKIE, OPTION_ERROR, OPTION_EXPIRE, OPTION_KEEPALIVE, OPTION_NSID, OPTION_PADDING, OPTION_SUBNET,

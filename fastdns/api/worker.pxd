@@ -11,7 +11,7 @@ from fastdns.walk.query cimport WORKERS_MAX, Flush, Mail, Source, Timer, Worker,
 from fastdns._mux cimport mux_worker_count, mux_workers
 
 # Offload queues: parked queries that a control thread works on.
-from fastdns.engine.offload cimport (OffloadQueue, OffloadRequest, offload_abandon, offload_collect, offload_next, offload_open, offload_return,
+from fastdns.engine.offload cimport (OffloadQueue, OffloadRequest, offload_abandon, offload_next, offload_open, offload_return,
                                      offload_send, offload_wait, offload_wanted)
 
 # UDP replies that the kernel does not take at once: kept, and given up after so many.

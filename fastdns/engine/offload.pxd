@@ -33,8 +33,6 @@ cdef struct OffloadQueue:       # static: a process has one for each purpose, an
 cdef int offload_open(OffloadQueue *queue, uint32_t limit, void (*ended)(OffloadRequest *request) noexcept nogil) except -1
 # For a thread: sleeps until there are requests and takes them, oldest first, by offload_next.
 cdef OffloadRequest *offload_wait(OffloadQueue *queue) noexcept nogil
-# For an event loop that watches queue.mailbox.wake: takes what there is, or NULL.
-cdef OffloadRequest *offload_collect(OffloadQueue *queue) noexcept nogil
 # The request behind this one, or NULL. To be read before this one is returned.
 cdef inline OffloadRequest *offload_next(const OffloadRequest *request) noexcept nogil:
     return <OffloadRequest *>request.mail.item.next

@@ -1,7 +1,7 @@
 """The offload queue. The contract is in engine/offload.pxd."""
 from libc.stdint cimport uint32_t
 from fastdns.system.atomic cimport atomic_poke8
-from fastdns.system.mailbox cimport mailbox_collect, mailbox_open, mailbox_post, mailbox_wait
+from fastdns.system.mailbox cimport mailbox_open, mailbox_post, mailbox_wait
 from fastdns.walk.limit cimport limit_enter, limit_freed, limit_leave
 from fastdns.walk.query cimport Mail, Query, Worker
 from fastdns._mux cimport query_resume
@@ -17,10 +17,6 @@ cdef int offload_open(OffloadQueue *queue, uint32_t limit, void (*ended)(Offload
 
 cdef OffloadRequest *offload_wait(OffloadQueue *queue) noexcept nogil:
     return <OffloadRequest *>mailbox_wait(&queue.mailbox)
-
-
-cdef OffloadRequest *offload_collect(OffloadQueue *queue) noexcept nogil:
-    return <OffloadRequest *>mailbox_collect(&queue.mailbox)
 
 
 cdef void offload_return(OffloadRequest *request) noexcept nogil:

@@ -195,18 +195,6 @@ cdef inline bint rrtype_is_meta(uint16_t type) noexcept nogil:
 cdef inline bint block_is_name(int8_t block) noexcept nogil:
     return block <= BLOCK_COMPRESSIBLE and block >= BLOCK_NAME
 
-cdef inline uint32_t rrtype_compressible(uint16_t type, int *names) noexcept nogil:
-    """Octets of rdata before the names that may be sent compressed. *names is the number of such names."""
-    cdef const int8_t *block = <const int8_t *>rrtype_get(type).blocks
-    cdef uint32_t octets = 0
-    names[0] = 0
-    if block[0] > 0:
-        octets = <uint32_t>block[0]
-        block += 1
-    while block[names[0]] == BLOCK_COMPRESSIBLE:
-        names[0] += 1
-    return octets
-
 cdef inline int rrtype_name_offset(uint16_t type, const uint8_t *rdata, uint32_t length) noexcept nogil:
     """Octets before the first name in rdata of a type; -1 when the type has no name or the rdata ends before it."""
     cdef const int8_t *block = <const int8_t *>rrtype_get(type).blocks
