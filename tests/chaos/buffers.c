@@ -4,40 +4,22 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-struct control {
-    volatile int64_t one_of;
-    int64_t failed;
-};
-
-static struct control *control;
-
-__attribute__((constructor)) static void map(void) {
-    const char *path = getenv("FASTDNS_BUFFERS");
-    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    void *mapped = fd < 0 ? MAP_FAILED : mmap(0, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (fd >= 0)
-        close(fd);
-    if (mapped != MAP_FAILED)
-        control = mapped;
-}
+#define CONTROL "FASTDNS_BUFFERS"
+#include "../preload.h"
 
 static int fails(int fd) {
     static uint64_t calls;
     int type = 0;
     socklen_t size = sizeof type;
-    int64_t one_of = control ? control->one_of : 0;
+    int64_t one_of = control ? control->value : 0;
     if (one_of <= 0 || __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % one_of)
         return 0;
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) || type != SOCK_DGRAM)
         return 0;
-    __atomic_add_fetch(&control->failed, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&control->count, 1, __ATOMIC_RELAXED);
     errno = ENOBUFS;
     return 1;
 }
