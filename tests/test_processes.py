@@ -48,7 +48,8 @@ def test_a_process_that_is_left_fails_the_run(tmp_path: Path) -> None:
 
 def test_a_process_is_named_as_long_as_it_runs() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
-        assert process.stdin and process.stdout
+        assert process.stdin
+        assert process.stdout
         process.stdin.write(b"a")
         assert process.stdout.read(1) == b"a", "it runs: before its first instruction the kernel may show no environment yet"
         assert re.fullmatch(r"cat \(started by .*::test_a_process_is_named_as_long_as_it_runs \(call\)\)", running(os.environ[RUN])[process.pid])
