@@ -13,7 +13,8 @@ from fastdns.engine.loop cimport Loop, transport_count, transports
 from fastdns.walk.query cimport Flush, Mail, Source
 from fastdns.system.socket cimport AF_INET6, epoll_event, epoll_wait, htons, sockaddr_in6, socket_clock
 from fastdns.engine.timer cimport wheel_init, wheel_turn
-from fastdns.engine.io.udp cimport BATCH, CONTROL_SIZE, RECEIVE_SIZE, UdpBatch, UdpSocket, udp_receive, udp_transport
+from fastdns.engine.io.datagram cimport BATCH, CONTROL_SIZE, RECEIVE_SIZE, UdpBatch, UdpSocket
+from fastdns.engine.io.udp cimport udp_receive, udp_transport
 from fastdns.system.hash cimport hash_seed
 
 cdef extern from *:

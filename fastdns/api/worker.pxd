@@ -15,4 +15,5 @@ from fastdns.engine.offload cimport (OffloadQueue, OffloadRequest, offload_aband
                                      offload_send, offload_wait, offload_wanted)
 
 # UDP replies that the kernel does not take at once: kept, and given up after so many.
-from fastdns.engine.io.udp cimport BACKLOG_MAX, UdpSocket, udp_hold
+from fastdns.engine.io.backlog cimport udp_hold
+from fastdns.engine.io.datagram cimport BACKLOG_MAX, UdpSocket

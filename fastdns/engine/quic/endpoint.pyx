@@ -4,7 +4,8 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 from fastdns.engine.call cimport WorkerCall
 from fastdns.engine.io.transport cimport POLL_ALWAYS, ListenSocket, TransportWorker
-from fastdns.engine.io.udp cimport UdpSocket, udp_addresses, udp_batch, udp_describe, udp_listen_begin, udp_listen_end, udp_options, RECEIVE_STRIDE
+from fastdns.engine.io.datagram cimport RECEIVE_STRIDE, UdpSocket, udp_addresses
+from fastdns.engine.io.udp_socket cimport udp_batch, udp_describe, udp_listen_begin, udp_listen_end, udp_options
 from fastdns.engine.quic.connection cimport (connection_begin, connection_close, connection_drop, connection_feed, connection_finish, connection_id,
                                              connection_reset_token, connections_run)
 from fastdns.engine.quic.handover cimport HANDOVER_ENDED, handover_left, handover_receive, handover_send

@@ -5,7 +5,7 @@ import socket
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
-from fastdns.engine.io.udp cimport RECEIVE_SIZE
+from fastdns.engine.io.datagram cimport RECEIVE_SIZE
 from fastdns.system.atomic cimport atomic_load32, atomic_store32
 from fastdns.system.epoch cimport epoch_wait
 from fastdns.system.socket cimport EPOLLIN, MSG_DONTWAIT, MSG_NOSIGNAL, close, iovec, msghdr, recv, sendmsg

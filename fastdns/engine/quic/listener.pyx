@@ -4,7 +4,7 @@ import time
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from fastdns.engine.io.udp cimport RECEIVE_SIZE
+from fastdns.engine.io.datagram cimport RECEIVE_SIZE
 from fastdns.engine.call cimport WorkerCall
 from fastdns.engine.listener cimport Listener
 from fastdns.engine.loop cimport Workers, transport_count, transports

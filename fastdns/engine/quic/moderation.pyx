@@ -2,7 +2,8 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 from fastdns.engine.io.transport cimport POLL_ALWAYS
-from fastdns.engine.io.udp cimport BATCH, udp_read
+from fastdns.engine.io.datagram cimport BATCH
+from fastdns.engine.io.udp_socket cimport udp_read
 from fastdns.engine.quic.state cimport QuicSocket, QuicWorker, ReadRates
 from fastdns.system.socket cimport EPOLLIN
 from fastdns.walk.query cimport Source, Worker

@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp
 from fastdns.engine.io.transport cimport TransportWorker
-from fastdns.engine.io.udp cimport UdpSocket
+from fastdns.engine.io.datagram cimport UdpSocket
 from fastdns.system.address cimport Address
 from fastdns.system.socket cimport iovec, mmsghdr, sockaddr_in6
 

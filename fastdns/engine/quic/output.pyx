@@ -2,7 +2,7 @@
 from libc.errno cimport EINTR, EINVAL, EIO, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, malloc
-from fastdns.engine.io.udp cimport CONTROL_SIZE, udp_address, udp_segment
+from fastdns.engine.io.datagram cimport CONTROL_SIZE, udp_address, udp_segment
 from fastdns.system.atomic cimport atomic_bump64
 from fastdns.system.socket cimport MSG_DONTWAIT, sendmmsg, sendmsg
 

@@ -1,7 +1,7 @@
 """What QUIC knows on a worker: the structs of connections, streams and sockets. connection.pxd says how they are used."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.engine.io.transport cimport TransportWorker
-from fastdns.engine.io.udp cimport UdpSocket
+from fastdns.engine.io.datagram cimport UdpSocket
 from fastdns.engine.quic.output cimport Output
 from fastdns.engine.quic.quiche cimport Context, quiche_config, quiche_conn, quiche_h3_config, quiche_h3_conn
 from fastdns.engine.quic.table cimport IdTable

@@ -1,0 +1,159 @@
+"""UDP sockets of workers. The contract is in engine/io/udp_socket.pxd."""
+import socket
+
+from libc.stdint cimport uint8_t, uint32_t
+from libc.stdlib cimport calloc, malloc
+from fastdns._wire cimport MESSAGE_MAX
+from fastdns.engine.io.backlog cimport backlog_end
+from fastdns.engine.io.datagram cimport BATCH, CONTROL_SIZE, IP_PKTINFO, RECEIVE_SIZE, RECEIVE_STRIDE, SEND_SIZE
+from fastdns.engine.io.transport cimport POLL_ALWAYS
+from fastdns.system.address cimport address_from_socket
+from fastdns.system.socket cimport EPOLLIN, MSG_DONTWAIT, getsockname, recvmmsg, sockaddr, sockaddr_in6, socklen_t
+from fastdns.walk.query cimport WORKERS_MAX, Source
+
+cdef extern from "<netinet/in.h>" nogil:
+    enum: IP_MTU_DISCOVER
+    enum: IP_PMTUDISC_DO
+    enum: IPV6_RECVPKTINFO
+
+cdef enum:
+    RECEIVE_BUFFER = 4194304        # octets the kernel may hold for a socket: the default of 200 KB is some 200 queries
+    # A socket in epoll has its waiters looked through for every reply that leaves, 0.1 µs each. One with enough to do is polled instead.
+    POLLED_FROM = 16                # queries in a batch,
+    POLLED_BELOW = 4                # and when to go back,
+    POLLED_AFTER = 8                # after so many such batches in a row
+
+cdef UdpBatch *batches[WORKERS_MAX]     # by Worker.id
+
+
+# ---- reading ----
+
+cdef void on_datagrams(Source *source, Worker *worker, uint32_t events) noexcept nogil:
+    """One recvmmsg, no draining: what is left makes the socket ready again."""
+    cdef UdpSocket *sock = <UdpSocket *>source
+    if receive(sock, worker) < POLLED_FROM:
+        sock.steady = 0
+        return
+    sock.steady += 1
+    if sock.steady == POLLED_AFTER:
+        worker.ops.unwatch(worker, source)
+        sock.steady = 0
+        sock.polled = 1
+        sock.next_polled = sock.batch.polled
+        sock.batch.polled = sock
+        sock.batch.base.poll_at = POLL_ALWAYS
+
+
+cdef void udp_poll(TransportWorker *transport) noexcept nogil:
+    """Takes a batch off each polled socket."""
+    cdef UdpBatch *batch = <UdpBatch *>transport
+    cdef Worker *worker = transport.worker
+    cdef UdpSocket **at = &batch.polled
+    cdef UdpSocket *sock
+    cdef int n
+    while at[0] != NULL:
+        sock = at[0]
+        n = receive(sock, worker)
+        sock.steady = sock.steady + 1 if n < POLLED_BELOW else 0
+        if (n > 0 and sock.steady < POLLED_AFTER) or worker.ops.watch(worker, &sock.base.source, EPOLLIN) < 0:
+            at = &sock.next_polled
+            continue
+        at[0] = sock.next_polled
+        sock.steady = 0
+        sock.polled = 0
+    transport.poll_at = POLL_ALWAYS if batch.polled != NULL else 0
+
+
+cdef void udp_listen_end(ListenSocket *listening) noexcept nogil:
+    cdef UdpSocket *sock = <UdpSocket *>listening
+    cdef Worker *worker = listening.transport.worker
+    cdef UdpSocket **at = &sock.batch.polled
+    backlog_end(sock)
+    if not sock.polled:
+        worker.ops.unwatch(worker, &listening.source)
+        return
+    while at[0] != sock:
+        at = &at[0].next_polled
+    at[0] = sock.next_polled
+    sock.steady = 0
+    sock.polled = 0
+    sock.batch.base.poll_at = POLL_ALWAYS if sock.batch.polled != NULL else 0
+
+
+cdef inline int receive(UdpSocket *sock, Worker *worker) noexcept nogil:
+    """Takes up a batch of queries; how many there were."""
+    cdef UdpBatch *batch = sock.batch
+    cdef int i, n
+    for i in range(BATCH):
+        batch.received[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6)
+        batch.received[i].msg_hdr.msg_controllen = CONTROL_SIZE if sock.wildcard else 0
+    n = recvmmsg(sock.base.source.fd, batch.received, BATCH, MSG_DONTWAIT, NULL)
+    sock.take(sock, worker, n)
+    return n
+
+
+cdef int udp_read(UdpSocket *sock, Worker *worker) noexcept nogil:
+    return receive(sock, worker)
+
+
+# ---- sockets and buffers ----
+
+cdef int udp_options(object sock, bint wildcard) except -1:
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, 33, RECEIVE_BUFFER)          # SO_RCVBUFFORCE, for the privileged
+    except OSError:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    # What is never cut needs no identification (RFC 6864), which costs 2 % of an answer. begin_fragments takes it back.
+    sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+    if wildcard:
+        sock.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
+        if sock.family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
+    return 0
+
+
+cdef void udp_describe(UdpSocket *sock, UdpBatch *batch, uint8_t family, bint wildcard, udp_take_func take) noexcept nogil:
+    cdef sockaddr_in6 name
+    cdef socklen_t length = sizeof(name)
+    sock.batch = batch
+    sock.take = take
+    sock.base.source.ready = on_datagrams
+    sock.family = family
+    sock.wildcard = wildcard
+    getsockname(sock.base.source.fd, <sockaddr *>&name, &length)
+    address_from_socket(&sock.local, &name)
+
+
+cdef int udp_listen_begin(ListenSocket *listening) noexcept nogil:
+    return listening.transport.worker.ops.watch(listening.transport.worker, &listening.source, 0)
+
+
+cdef UdpBatch *udp_batch(uint32_t worker) noexcept nogil:
+    return batches[worker]
+
+
+cdef UdpBatch *udp_batch_new(Worker *worker, const TransportOps *ops) noexcept nogil:
+    cdef UdpBatch *batch = <UdpBatch *>calloc(1, sizeof(UdpBatch))
+    cdef int i
+    if batch == NULL:
+        return NULL
+    batch.base.ops = ops
+    batch.base.worker = worker
+    batches[worker.id] = batch
+    batch.received_octets = <uint8_t *>malloc(<size_t>BATCH * RECEIVE_STRIDE)
+    batch.received_control = <uint8_t *>calloc(BATCH, CONTROL_SIZE)
+    batch.sent_octets = <uint8_t *>malloc(<size_t>BATCH * SEND_SIZE)
+    batch.sent_control = <uint8_t *>calloc(BATCH, CONTROL_SIZE)
+    batch.big = <uint8_t *>malloc(MESSAGE_MAX + 1)
+    if batch.received_octets == NULL or batch.received_control == NULL or batch.sent_octets == NULL or batch.sent_control == NULL or batch.big == NULL:
+        return NULL
+    for i in range(BATCH):
+        batch.received_iov[i].iov_base = batch.received_octets + <size_t>i * RECEIVE_STRIDE
+        batch.received_iov[i].iov_len = RECEIVE_SIZE
+        batch.received[i].msg_hdr.msg_iov = &batch.received_iov[i]
+        batch.received[i].msg_hdr.msg_iovlen = 1
+        batch.received[i].msg_hdr.msg_name = &batch.peers[i]
+        batch.received[i].msg_hdr.msg_control = batch.received_control + i * CONTROL_SIZE
+        batch.sent[i].msg_hdr.msg_iov = &batch.sent_iov[i]
+        batch.sent[i].msg_hdr.msg_iovlen = 1
+    return batch
