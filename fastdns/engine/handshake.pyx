@@ -298,7 +298,7 @@ cdef int handshake_open() except -1:
     for i in range(wanted):
         threads[i] = make_thread()
     for i in range(wanted):
-        status = thread_start(run_thread)
+        status = thread_start(run_thread, b"handshake")
         if status:
             if i == 0:
                 raise OSError(status, os.strerror(status))

@@ -17,6 +17,7 @@ from fastdns.system.random cimport random_init
 from fastdns.system.scheduler cimport scheduler_set_slack, scheduler_set_slice
 from fastdns.system.socket cimport (EPOLLIN, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, epoll_create1, epoll_ctl, epoll_event,
                                     epoll_wait, socket_clock)
+from fastdns.system.thread cimport thread_name
 from fastdns.engine.timer cimport wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
 from fastdns.engine.io.tcp cimport tcp_transport
 from fastdns.engine.io.udp cimport udp_transport
@@ -264,6 +265,7 @@ cdef class Workers:
 
     def _run(self, uint32_t i):
         cdef Loop *loop = self.loops[i]
+        thread_name(b"worker-%d" % i)
         with nogil:
             scheduler_set_slice(SLICE)
             scheduler_set_slack(SLACK)

@@ -8,6 +8,7 @@ from libc.stdint cimport uint64_t, int64_t
 from fastdns.system.atomic cimport atomic_exchange32, atomic_load32, atomic_peek8, atomic_peek32, atomic_peek64, atomic_poke8
 from fastdns.system.mailbox cimport mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open, mailbox_take
 from fastdns.system.socket cimport POLLIN, close, poll, pollfd, socket_clock
+from fastdns.system.thread cimport thread_name
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns.telemetry.log import Log
 from fastdns.walk.query cimport AGAIN, ERROR_MAX, FAILED
@@ -19,16 +20,8 @@ from fastdns.executor.request cimport REQUEST_ABANDONED, REQUEST_ANSWER, REQUEST
 from fastdns.executor.verdicts cimport flags_remember
 from fastdns.executor.query import Query
 
-cdef extern from "<pthread.h>" nogil:
-    ctypedef unsigned long pthread_t
-    pthread_t pthread_self()
-    int pthread_setname_np(pthread_t thread, const char *name)
-
 cdef extern from "<string.h>" nogil:
     char *strncpy(char *out, const char *text, size_t size)
-
-cdef enum:
-    OS_NAME_MAX = 15                # octets of a thread's name
 
 cdef int64_t HANGS_TIME = 60 * 1000000000   # ns
 
@@ -88,7 +81,7 @@ cdef class Executor:
 
     def run(self):
         """Serves until the executor ends or this thread is left behind."""
-        pthread_setname_np(pthread_self(), self.name.encode("utf-8", "replace")[:OS_NAME_MAX])
+        thread_name(self.name.encode("utf-8", "replace"))
         me = threading.current_thread()
         try:
             if self.waits:

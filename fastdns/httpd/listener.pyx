@@ -443,7 +443,7 @@ cdef int start() except -1:
     for i in range(CONNECTIONS_MAX):
         connections[i].fd = -1
     wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
-    if wake_fd < 0 or thread_start(serve):
+    if wake_fd < 0 or thread_start(serve, b"http"):
         raise OSError("no thread for HTTP")
     return 0
 

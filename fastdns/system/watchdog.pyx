@@ -94,7 +94,7 @@ def watch(int number, double seconds) -> None:
         raise OSError(22, f"no watchdog for signal {number}")
     atomic_store_ns(&after[number], <int64_t>(seconds * 1e9))
     if not started:
-        status = sem_init(&signalled, 0, 0) or thread_start(run)
+        status = sem_init(&signalled, 0, 0) or thread_start(run, b"watchdog")
         started = status == 0
     status = status or watchdog_handle(number, on_signal, &former[number])
     if status:

@@ -69,7 +69,7 @@ cdef int log_put(uint32_t worker, const char *line, uint32_t length) noexcept no
         status = ring_put(METRIC_CONTROL, line, length)
         log_unlock()
     if not atomic_peek32(&started) and not atomic_exchange32(&started, 1):
-        thread_start(write_lines)
+        thread_start(write_lines, b"log")
     sleeper_wake(&asleep)
     return status
 

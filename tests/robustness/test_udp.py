@@ -226,7 +226,7 @@ def test_replies_of_a_wildcard_leave_from_the_address_asked(serve: Callable[...,
 
 
 def workers_of(server: Server, count: int = 200) -> Counter[int]:
-    """How often each thread of the server came to run for datagrams of one client socket.
+    """How often each worker of the server came to run for datagrams of one client socket.
 
     On a busy machine a worker may be interrupted before it sleeps, and find the next one there: that counts as well.
     """
@@ -235,6 +235,8 @@ def workers_of(server: Server, count: int = 200) -> Counter[int]:
     def switches() -> Counter[int]:
         found: Counter[int] = Counter()
         for task in tasks.iterdir():
+            if not (task / "comm").read_text().startswith("worker-"):
+                continue
             found[int(task.name)] = sum(map(int, re.findall(r"voluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text())))
         return found
 
