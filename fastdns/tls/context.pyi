@@ -42,6 +42,7 @@ class ServerContext(Context):
     ``client_auth``: ``nocert`` requests no certificate of the client, ``request`` and ``require`` look at no signature of what they get,
     ``verify_if_given`` and ``require_and_verify`` do. ``authority`` has the CAs of clients; "": the system's. With ``strict`` a client whose ALPN has
     none of ``alpn`` gets the alert no_application_protocol; without it any protocol is taken. ``keylog`` is a file to which secrets are appended.
+    ``awaited``: where certificate and key cannot be used yet, all handshakes fail until `renew` finds some that can.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class ServerContext(Context):
         alpn: Sequence[str] = (),
         strict: bool = True,
         keylog: str = "",
+        awaited: bool = False,
     ) -> None:
         """OSError, TlsError; KeyError for an unknown ``client_auth``."""
     @property
@@ -61,6 +63,9 @@ class ServerContext(Context):
     def keylog(self) -> str: ...
     @property
     def strict(self) -> bool: ...
+    @property
+    def validity(self) -> tuple[int, int] | None:
+        """From when to when the certificate is valid, in seconds since 1970; None: there is none yet."""
 
 class ClientContext(Context):
     """Of connections to servers. TLS 1.2 and later. ``authority`` has the CAs of servers; "": the system's."""

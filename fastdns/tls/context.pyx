@@ -2,35 +2,36 @@
 import os
 
 from libc.errno cimport EINTR, errno
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, strlen
+from libc.time cimport time_t, tm
 from fastdns.system.atomic cimport atomic_add32
 from fastdns.system.digest import hash_of
 from fastdns.system.socket cimport close, iovec
 from fastdns.system.spinlock cimport spin_free, spin_try
-from fastdns.tls.openssl cimport (BIO, BIO_free, BIO_new_mem_buf, CRYPTO_EX_DATA, ERR_GET_LIB, ERR_GET_REASON, ERR_LIB_PEM, ERR_clear_error,
-                                  ERR_peek_error, ERR_peek_last_error, ERR_reason_error_string, EVP_PKEY, EVP_PKEY_free, OPENSSL_NPN_NEGOTIATED,
-                                  OPENSSL_VERSION, OpenSSL_version, PEM_R_NO_START_LINE, PEM_read_bio_PrivateKey, PEM_read_bio_X509,
-                                  PEM_read_bio_X509_AUX, SSL_CTX_add0_chain_cert, SSL_CTX_add_client_CA, SSL_CTX_check_private_key,
-                                  SSL_CTX_free, SSL_CTX_get0_param,
-                                  SSL_CTX_get_cert_store, SSL_CTX_get_ex_data, SSL_CTX_get_ex_new_index, SSL_CTX_load_verify_dir,
-                                  SSL_CTX_load_verify_file, SSL_CTX_new, SSL_CTX_set1_groups_list, SSL_CTX_set_alpn_protos,
-                                  SSL_CTX_set_alpn_select_cb, SSL_CTX_set_cert_verify_callback, SSL_CTX_set_cipher_list,
-                                  SSL_CTX_set_ciphersuites, SSL_CTX_set_ex_data,
-                                  SSL_CTX_set_keylog_callback, SSL_CTX_set_max_early_data, SSL_CTX_set_min_proto_version, SSL_CTX_set_mode,
-                                  SSL_CTX_set_options, SSL_CTX_set_session_cache_mode, SSL_CTX_set_session_id_context, SSL_CTX_set_verify,
-                                  SSL_CTX_up_ref, SSL_CTX_use_PrivateKey, SSL_CTX_use_certificate, SSL_get_SSL_CTX, SSL_METHOD,
-                                  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_NO_AUTO_CHAIN,
+from fastdns.tls.openssl cimport (ASN1_TIME, ASN1_TIME_to_tm, BIO, BIO_free, BIO_new_mem_buf, CRYPTO_EX_DATA, ERR_GET_LIB, ERR_GET_REASON,
+                                  ERR_LIB_PEM, ERR_clear_error, ERR_peek_error, ERR_peek_last_error, ERR_reason_error_string, EVP_PKEY, EVP_PKEY_free,
+                                  OPENSSL_NPN_NEGOTIATED, OPENSSL_VERSION, OpenSSL_version, PEM_R_NO_START_LINE, PEM_read_bio_PrivateKey,
+                                  PEM_read_bio_X509, PEM_read_bio_X509_AUX, SSL_CTX_add0_chain_cert, SSL_CTX_add_client_CA, SSL_CTX_check_private_key,
+                                  SSL_CTX_free, SSL_CTX_get0_certificate, SSL_CTX_get0_param, SSL_CTX_get_cert_store, SSL_CTX_get_ex_data,
+                                  SSL_CTX_get_ex_new_index, SSL_CTX_load_verify_dir, SSL_CTX_load_verify_file, SSL_CTX_new, SSL_CTX_set1_groups_list,
+                                  SSL_CTX_set_alpn_protos, SSL_CTX_set_alpn_select_cb, SSL_CTX_set_cert_verify_callback, SSL_CTX_set_cipher_list,
+                                  SSL_CTX_set_ciphersuites, SSL_CTX_set_ex_data, SSL_CTX_set_keylog_callback, SSL_CTX_set_max_early_data,
+                                  SSL_CTX_set_min_proto_version, SSL_CTX_set_mode, SSL_CTX_set_options, SSL_CTX_set_session_cache_mode,
+                                  SSL_CTX_set_session_id_context, SSL_CTX_set_verify, SSL_CTX_up_ref, SSL_CTX_use_PrivateKey, SSL_CTX_use_certificate,
+                                  SSL_METHOD, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_NO_AUTO_CHAIN,
                                   SSL_MODE_RELEASE_BUFFERS, SSL_OP_CIPHER_SERVER_PREFERENCE, SSL_OP_NO_COMPRESSION, SSL_OP_NO_RENEGOTIATION,
-                                  SSL_OP_PRIORITIZE_CHACHA, SSL_SESS_CACHE_OFF,
-                                  SSL_TLSEXT_ERR_ALERT_FATAL, SSL_TLSEXT_ERR_NOACK, SSL_TLSEXT_ERR_OK, SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
-                                  SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_new, SSL_select_next_proto, TLS1_2_VERSION, TLS_client_method,
-                                  TLS_server_method, X509, X509_STORE, X509_STORE_CTX, X509_STORE_add_cert, X509_V_FLAG_PARTIAL_CHAIN,
-                                  X509_VERIFY_PARAM_set_flags, X509_free)
+                                  SSL_OP_PRIORITIZE_CHACHA, SSL_SESS_CACHE_OFF, SSL_TLSEXT_ERR_ALERT_FATAL, SSL_TLSEXT_ERR_NOACK, SSL_TLSEXT_ERR_OK,
+                                  SSL_VERIFY_FAIL_IF_NO_PEER_CERT, SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_get_SSL_CTX, SSL_new, SSL_select_next_proto,
+                                  TLS1_2_VERSION, TLS_client_method, TLS_server_method, X509, X509_STORE, X509_STORE_CTX, X509_STORE_add_cert,
+                                  X509_VERIFY_PARAM_set_flags, X509_V_FLAG_PARTIAL_CHAIN, X509_free, X509_get0_notAfter, X509_get0_notBefore)
 from fastdns.tls.renewal import states_of
 from fastdns.tls.stores import system_store
 from fastdns.tls.tickets cimport tickets_use
+
+cdef extern from "<time.h>" nogil:
+    time_t timegm(tm *parts)
 
 cdef extern from "<sys/uio.h>" nogil:
     ssize_t writev(int fd, const iovec *parts, int count)
@@ -322,41 +323,73 @@ cdef class Context:
 cdef class ServerContext(Context):
     """See tls/context.pyi."""
 
-    def __init__(self, str certificate, str key, str authority="", str client_auth="nocert", alpn=(), bint strict=True, str keylog=""):
+    def __init__(self, str certificate, str key, str authority="", str client_auth="nocert", alpn=(), bint strict=True, str keylog="", bint awaited=False):
         _VERIFY[client_auth]
         self.client_auth = client_auth
         self.strict = strict
         self.keylog = keylog
-        self._begin(certificate, key, authority, alpn)
+        try:
+            self._begin(certificate, key, authority, alpn)
+        except (OSError, TlsError):
+            if not awaited:
+                raise
+            self._replace(server_context(self, None, None))
 
     cdef SSL_CTX *_build(self) except NULL:
-        certificates, key = _read(self.certificate), _read(self.key)
-        authority = _read(self.authority) if self.authority else b""
-        # Tickets are good for whoever asks clients for the same: what a certificate was good for here must not open another door.
-        asked = hash_of("sha256", b"%s %s" % (self.client_auth.encode(), authority))
-        cdef SSL_CTX *made = new_context(TLS_server_method())
-        cdef Policy *policy
+        return server_context(self, _read(self.certificate), _read(self.key))
+
+    @property
+    def validity(self):
+        cdef SSL_CTX *current
+        cdef const X509 *certificate
+        lock(self.native)
+        current = self.native.current
+        SSL_CTX_up_ref(current)
+        spin_free(&self.native.lock)
         try:
+            certificate = SSL_CTX_get0_certificate(current)
+            return None if certificate == NULL else (seconds_of(X509_get0_notBefore(certificate)), seconds_of(X509_get0_notAfter(certificate)))
+        finally:
+            SSL_CTX_free(current)
+
+
+cdef int64_t seconds_of(const ASN1_TIME *moment) except? -1:
+    """Since 1970."""
+    cdef tm parts
+    if ASN1_TIME_to_tm(moment, &parts) != 1:
+        raise failure()
+    return timegm(&parts)
+
+
+cdef SSL_CTX *server_context(ServerContext self, bytes certificates, bytes key) except NULL:
+    """None for the certificates: the library has nothing to show, and every handshake fails."""
+    authority = _read(self.authority) if self.authority else b""
+    # Tickets are good for whoever asks clients for the same: what a certificate was good for here must not open another door.
+    asked = hash_of("sha256", b"%s %s" % (self.client_auth.encode(), authority))
+    cdef SSL_CTX *made = new_context(TLS_server_method())
+    cdef Policy *policy
+    try:
+        if certificates is not None:
             use_certificates(made, certificates)
             use_key(made, key)
-            if authority:
-                trust(made, authority, self.client_auth != "nocert")
-            elif self.client_auth in ("verify_if_given", "require_and_verify"):
-                trust_system(made)
-            SSL_CTX_set_verify(made, <int>_VERIFY[self.client_auth], NULL)
-            if self.client_auth in ("request", "require"):
-                SSL_CTX_set_cert_verify_callback(made, accept_any, NULL)
-            SSL_CTX_set_session_id_context(made, <bytes>asked, <unsigned int>len(asked))
-            SSL_CTX_set_max_early_data(made, 0)
-            if tickets_use(made) < 0:
-                raise failure()
-            policy = set_policy(made, self._protocols, self.strict, self.keylog)
-            if policy.length:
-                SSL_CTX_set_alpn_select_cb(made, choose_protocol, policy)
-        except BaseException:
-            SSL_CTX_free(made)
-            raise
-        return made
+        if authority:
+            trust(made, authority, self.client_auth != "nocert")
+        elif self.client_auth in ("verify_if_given", "require_and_verify"):
+            trust_system(made)
+        SSL_CTX_set_verify(made, <int>_VERIFY[self.client_auth], NULL)
+        if self.client_auth in ("request", "require"):
+            SSL_CTX_set_cert_verify_callback(made, accept_any, NULL)
+        SSL_CTX_set_session_id_context(made, <bytes>asked, <unsigned int>len(asked))
+        SSL_CTX_set_max_early_data(made, 0)
+        if tickets_use(made) < 0:
+            raise failure()
+        policy = set_policy(made, self._protocols, self.strict, self.keylog)
+        if policy.length:
+            SSL_CTX_set_alpn_select_cb(made, choose_protocol, policy)
+    except BaseException:
+        SSL_CTX_free(made)
+        raise
+    return made
 
 
 cdef class ClientContext(Context):

@@ -13,13 +13,14 @@ __all__ = ["Credentials"]
 class Credentials:
     """The files of one `tls` directive."""
 
-    def __init__(self, certificate: str, key: str, authority: str = "", client_auth: str = "nocert", keylog: str = "") -> None:
-        """Paths; "" for none."""
+    def __init__(self, certificate: str, key: str, authority: str = "", client_auth: str = "nocert", keylog: str = "", awaited: bool = False) -> None:
+        """Paths; "" for none. ``awaited``: certificate and key may come later, and handshakes fail until then."""
         self.certificate = certificate
         self.key = key
         self.authority = authority
         self.client_auth = client_auth
         self.keylog = keylog
+        self.awaited = awaited
         self._servers: dict[tuple[tuple[str, ...], bool], ServerContext] = {}
         self._followers: list[Renewable] = []
         self._states: list[State] = []
@@ -27,15 +28,15 @@ class Credentials:
 
     @property
     def files(self) -> list[str]:
-        """Certificate, key and CA certificates, as far as they are given."""
-        return [path for path in (self.certificate, self.key, self.authority) if path]
+        """Certificate, key and CA certificates, as far as they are given, each file once."""
+        return [path for path in dict.fromkeys((self.certificate, self.key, self.authority)) if path]
 
     def server(self, alpn: Sequence[str] = (), strict: bool = True) -> ServerContext:
         """The context of addresses with these protocols (RFC 7301); ``strict``: clients that name others alone are refused. Made once. OSError, TlsError."""
         key = (tuple(alpn), strict)
         if key not in self._servers:
             self._states = self._states or states_of(self.files)
-            self._servers[key] = ServerContext(self.certificate, self.key, self.authority, self.client_auth, key[0], strict, self.keylog)
+            self._servers[key] = ServerContext(self.certificate, self.key, self.authority, self.client_auth, key[0], strict, self.keylog, self.awaited)
         return self._servers[key]
 
     def follow(self, follower: Renewable) -> None:
@@ -45,6 +46,8 @@ class Credentials:
 
     def renew(self) -> None:
         """Read the files again, for connections from now on. OSError, ValueError: everything stays."""
+        if self.awaited:
+            ServerContext(self.certificate, self.key)  # what follows would take files that cannot be used for ones that are still to come
         for context in (*self._servers.values(), *self._followers):
             context.renew()
 

@@ -1,5 +1,6 @@
 """The functions of libssl and libcrypto that this package calls, declared once."""
 from libc.stdint cimport uint8_t
+from libc.time cimport tm
 
 cdef extern from "<openssl/ssl.h>" nogil:
     ctypedef struct SSL:
@@ -89,6 +90,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_CTX_add_client_CA(SSL_CTX *context, X509 *certificate)
     X509_STORE *SSL_CTX_get_cert_store(const SSL_CTX *context)
     X509_VERIFY_PARAM *SSL_CTX_get0_param(SSL_CTX *context)
+    X509 *SSL_CTX_get0_certificate(const SSL_CTX *context)
     int SSL_CTX_load_verify_file(SSL_CTX *context, const char *path)
     int SSL_CTX_load_verify_dir(SSL_CTX *context, const char *path)
     void SSL_CTX_set_verify(SSL_CTX *context, int mode, int (*check)(int, X509_STORE_CTX *) noexcept nogil)
@@ -112,7 +114,9 @@ cdef extern from "<openssl/ssl.h>" nogil:
                                       SSL_TICKET_RETURN (*judge)(SSL *, SSL_SESSION *, const unsigned char *, size_t, SSL_TICKET_STATUS,
                                                                  void *) noexcept nogil, void *argument)
     X509 *SSL_SESSION_get0_peer(SSL_SESSION *session)
+    const ASN1_TIME *X509_get0_notBefore(const X509 *certificate)
     const ASN1_TIME *X509_get0_notAfter(const X509 *certificate)
+    int ASN1_TIME_to_tm(const ASN1_TIME *when, tm *parts)
     int X509_cmp_current_time(const ASN1_TIME *when)
     const EVP_CIPHER *EVP_aes_256_cbc()
     int EVP_EncryptInit_ex(EVP_CIPHER_CTX *context, const EVP_CIPHER *cipher, void *engine, const unsigned char *key, const unsigned char *iv)

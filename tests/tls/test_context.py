@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from cryptography.x509 import load_pem_x509_certificate
 
 from fastdns.tls.context import AuthorityError, ClientContext, MismatchError, ServerContext, TlsError
 from fastdns.tls.stores import system_store
@@ -156,3 +157,23 @@ def test_where_the_system_s_authorities_are(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("fastdns.tls.stores.FILES", ())
     monkeypatch.setattr("fastdns.tls.stores.FOLDERS", (str(folder),))
     assert system_store() == ("", str(folder))
+
+
+def test_files_that_are_still_to_come(folder: Path) -> None:
+    """Until there are some that can be used, no handshake is completed."""
+    paths = [str(folder / file) for file in ("later.pem", "later.key")]
+    with pytest.raises(FileNotFoundError):
+        ServerContext(*paths)
+    server = ServerContext(*paths, awaited=True)
+    assert server.validity is None
+    with pytest.raises(FileNotFoundError):
+        server.renew()
+    for path, made in zip(paths, ("server.pem", "server.key"), strict=True):
+        Path(path).write_bytes((folder / made).read_bytes())
+    server.renew()
+    certificate = load_pem_x509_certificate((folder / "server.pem").read_bytes())
+    assert server.validity == (certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
+    Path(paths[0]).write_text("no certificate\n")
+    with pytest.raises(TlsError):
+        server.renew()
+    assert server.validity is not None

@@ -285,9 +285,13 @@ cdef int load(SSL_CTX *tls, credentials) except -1:
     cdef bytes authority = os.fsencode(credentials.authority)
     kind = credentials.client_auth
     SSL_CTX_set_default_passwd_cb(tls, no_password)
-    check(SSL_CTX_use_certificate_chain_file(tls, certificate))
-    check(SSL_CTX_use_PrivateKey_file(tls, key, SSL_FILETYPE_PEM))
-    check(SSL_CTX_check_private_key(tls))
+    try:
+        check(SSL_CTX_use_certificate_chain_file(tls, certificate))
+        check(SSL_CTX_use_PrivateKey_file(tls, key, SSL_FILETYPE_PEM))
+        check(SSL_CTX_check_private_key(tls))
+    except ValueError:
+        if not credentials.awaited:     # until they come every handshake fails
+            raise
     if kind == "nocert":
         return check(SSL_CTX_set_tlsext_ticket_keys(tls, ticket_keys, TICKET_KEYS_SIZE))
     SSL_CTX_set_options(tls, SSL_OP_NO_TICKET)          # a resumed session shows no certificate

@@ -16,6 +16,8 @@ class Credentials(Protocol):
     authority: str
     client_auth: str
     keylog: str
+    #: Certificate and key may come later.
+    awaited: bool
 
 class Settings(Protocol):
     """What a configuration says of a listening address."""
