@@ -234,9 +234,10 @@ class Pool(concurrent.futures.Executor):
     The standard library's executor joins its threads when the interpreter ends, so a function that hangs would block the end of the process.
     """
 
-    def __init__(self, name: str, most: int) -> None:
+    def __init__(self, name: str, most: int, niceness: int = POOL_NICENESS) -> None:
         self.name = name
         self.most = most
+        self.niceness = niceness
         self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[tuple[concurrent.futures.Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self._threads = 0
@@ -259,7 +260,7 @@ class Pool(concurrent.futures.Executor):
         return future
 
     def _run(self) -> None:
-        lower_priority(POOL_NICENESS)
+        lower_priority(self.niceness)
         while True:
             future, function = self._queue.get()
             try:

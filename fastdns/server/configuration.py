@@ -107,14 +107,15 @@ class Configuration:
             setup = _load(name, words)
         hooks = Hooks()
         self.directives.append(hooks)
-        controller = Controller(name, words, self.source.file, config, hooks, self.values, self.process)
-        standing = len(config.handlers)
+        controller = Controller(name, words, self.source.file, config, hooks, self.values, self.process, self.configs)
+        standing = set(map(id, config.handlers))
         try:
             handler = setup(controller)
             if handler is not None:
                 config.add_handler(_native(name, handler, config))
-            for added in config.handlers[standing:]:
-                added.set_traits(traits)
+            for added in config.handlers:
+                if id(added) not in standing:
+                    added.set_traits(traits)
         except CorefileError as error:
             place = Token(error.file, error.line, "") if error.line else controller.place()
             raise CorefileError(_prefixed(name, str(error)), place.file, place.line) from None

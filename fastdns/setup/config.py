@@ -87,6 +87,12 @@ class Config:
         self.handlers.append(handler)
         self.registry[handler.name] = handler
 
+    def add_handler_before(self, directive: str, handler: NativeHandler) -> None:
+        """Put a handler in front of that of another directive; `add_handler` where the block has none."""
+        place = next((index for index, other in enumerate(self.handlers) if other.name == directive), len(self.handlers))
+        self.handlers.insert(place, handler)
+        self.registry[handler.name] = handler
+
     def add_filter(self, handler: Any) -> None:
         """A condition for the block to be used at all."""
         self.filters.append(handler)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from fastdns.corefile.dispenser import Dispenser
@@ -33,6 +34,7 @@ class Controller(Dispenser):
         hooks: Hooks,
         values: dict[str, Any] | None = None,
         process: Any = None,
+        configs: Sequence[Config] = (),
     ) -> None:
         super().__init__(words, file)
         #: The directive's name.
@@ -43,6 +45,8 @@ class Controller(Dispenser):
         self.values: dict[str, Any] = {} if values is None else values
         #: The running `fastdns.server.process.Process`; None in tests of a set-up alone.
         self.process = process
+        #: The configurations of all blocks of the Corefile, in its order.
+        self.configs: Sequence[Config] = configs or [config]
 
     @classmethod
     def of(cls, text: str, keys: list[str] | None = None, file: str = "Testfile") -> Controller:

@@ -20,11 +20,12 @@ log = Log("plugin/tls")
 
 
 def setup(controller: Controller) -> None:
-    """``tls CERT KEY [CA] { client_auth KIND; keylog FILE }``; of several the last one has its way."""
+    """``tls CERT KEY [CA] { client_auth KIND; keylog FILE }`` or ``tls { acme DOMAIN… }``; of several the last one has its way."""
     while controller.next():
         arguments = controller.remaining_args()
         if not arguments:
-            raise _without_files(controller)
+            controller.config.tls = _by_acme(controller)
+            continue
         if not 2 <= len(arguments) <= 3:
             error = controller.arg_err()
             raise CorefileError(f"plugin/tls: plugin/tls: {error}", error.file, error.line)
@@ -76,12 +77,24 @@ def _read(path: str, prefix: str) -> bytes:
         raise CorefileError(f"{prefix}{system_error(error, path=path)}") from None
 
 
-def _without_files(controller: Controller) -> CorefileError:
-    """Certificates by ACME (RFC 8555) are not had here."""
-    names = []
-    while controller.next_block():
-        names.append(controller.val())
-        controller.remaining_args()
-    if "acme" in names:
-        return controller.err("certificates by ACME are not built yet in this version of fastdns: give a certificate and a key")
-    return CorefileError("ACME requires at least one domain")
+def _by_acme(controller: Controller) -> Credentials:
+    """Files that ACME will bring, and the answers to its challenges in every block. Raises CorefileError."""
+    from fastdns.plugins.tls import manager
+    from fastdns.plugins.tls._challenge import ChallengeHandler
+    from fastdns.plugins.tls.options import claim, parse
+    from fastdns.plugins.tls.storage import Storage
+
+    owners = controller.values.setdefault("tls/acme", {})
+    first = not owners
+    options = claim(parse(controller), owners)
+    for config in controller.configs if first else ():
+        # In front of the cache: a denial that somebody asked for before must not outlast the challenge.
+        handler = ChallengeHandler("tls", manager.CHALLENGES.index)
+        handler.set_traits(TRAITS)
+        config.add_handler_before("cache", handler)
+    held: list[manager.Manager] = []
+    controller.on_startup(lambda: held.append(manager.hold(options)))
+    controller.on_started(lambda: held[0].begin())
+    controller.on_shutdown(lambda: manager.release(held.pop()))
+    certificate = Storage(options).certificate
+    return Credentials(certificate, certificate, awaited=True)
