@@ -98,6 +98,9 @@ ROWS: list[tuple[tuple[str, str], str, Any]] = [
     (DEPLOYMENT, CONTAINER + "livenessProbe.timeoutSeconds", 5),
     (DEPLOYMENT, CONTAINER + "livenessProbe.failureThreshold", 5),
     (DEPLOYMENT, CONTAINER + "readinessProbe.httpGet", {"path": "/ready", "port": "readiness-probe", "scheme": "HTTP"}),
+    # Not ready as soon as it is told to end, well within the lame duck's 5 s.
+    (DEPLOYMENT, CONTAINER + "readinessProbe.periodSeconds", 1),
+    (DEPLOYMENT, CONTAINER + "readinessProbe.failureThreshold", 1),
     # resources
     (DEPLOYMENT, CONTAINER + "resources", {"requests": {"cpu": "100m", "memory": "70Mi"}, "limits": {"memory": "170Mi"}}),
     # scheduling
