@@ -214,6 +214,13 @@ soak: build $(STAMPS)/test-requirements ## everything at once for MINUTES, with 
 chaos: build $(STAMPS)/test-requirements ## faults of every kind for MINUTES, with all answers checked
 	$(BIN)/python -m tests.chaos $(MINUTES) $(SEED)
 
+# Kubernetes on this machine, with this project's image and CoreDNS's in turn as its DNS server (docs/cluster-tests.md), as root: an hour with nothing
+# cached. make cluster KEEP=1 leaves it with a shell, make cluster CLUSTER="--only rolling --proxy-mode iptables" runs some.
+CLUSTER ?=
+.PHONY: cluster
+cluster: ## Kubernetes' own tests of DNS in a cluster of its own, and one page of results
+	$(PYTHON) -m tests.cluster $(if $(KEEP),--keep) $(CLUSTER)
+
 .PHONY: clean
 clean: ## back to a fresh clone, but for .venv
 	rm -rf fastdns/plugin.cfg build dist wheelhouse *.egg-info .pytest_cache .mypy_cache .ruff_cache .benchmarks

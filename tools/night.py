@@ -66,6 +66,7 @@ PARTS = [
     Part("sanitize-plugins", "make -s sanitize TESTS=tests/plugins", "the same: plugins"),
     Part("threads", "make -s tsan", "ThreadSanitizer: what threads share"),
     Part("debug", "make -s debug", "all tests with bounds checks and counters of live memory"),
+    Part("cluster", "make -s cluster", "Kubernetes' own tests in a cluster of three nodes, fastdns beside CoreDNS"),
     Part("corpus", '.venv/bin/python -m tests.conformance --server "$PWD/.venv/bin/fastdns -conf {corefile}"', "the answers that were recorded of CoreDNS"),
 ]  # fmt: skip
 

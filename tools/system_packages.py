@@ -5,6 +5,7 @@ python3 tools/system_packages.py quic     that, and what make quic needs
 python3 tools/system_packages.py wheel    what released wheels need: that, but for the libraries of make wheel-libraries, and what those need
 python3 tools/system_packages.py fuzz     what compiling needs, and clang with libFuzzer for make fuzz
 python3 tools/system_packages.py aarch64  what make aarch64 needs; Debian alone has it
+python3 tools/system_packages.py cluster  what make cluster needs; Debian alone has it
 python3 tools/system_packages.py test     what make quic needs, and the programs that tests start; tests that need one which is missing skip
 
 As root on Debian, Fedora, Alpine and what derives from them, missing packages are installed and named. Tests' programs are
@@ -32,8 +33,8 @@ PYTHON_OLDEST = (3, 11)
 #: Programs of which an older one does not count, and how they tell: Go's first that fetches by itself the version that a module asks for, quiche's Rust.
 OLDEST = {"go": ((1, 21), "version"), "cargo": ((1, 88), "--version")}
 
-#: Where daemons lie, which an ordinary user's PATH may lack.
-SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+#: Where daemons and the plugins of CNI lie, which an ordinary user's PATH may lack.
+SBIN = "/usr/local/sbin:/usr/sbin:/sbin:/usr/lib/cni"
 
 
 class Need(NamedTuple):
@@ -119,6 +120,21 @@ AARCH64 = [
     Need("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"),
     Need("qemu-aarch64-static", "qemu-user-static"),
     Need("mmdebstrap", "mmdebstrap"),
+]
+
+#: Of a Kubernetes cluster on this machine (tests/cluster): what nodes start, and what images are built with.
+CLUSTER = [
+    *(need for need in BUILD if need.name == "gcc"),
+    Need("containerd", "containerd"),
+    Need("runc", "runc"),
+    Need("host-local", "containernetworking-plugins"),
+    Need("nft", "nftables"),
+    Need("iptables", "iptables"),
+    Need("ip", "iproute2"),
+    Need("buildah", "buildah"),
+    Need("mmdebstrap", "mmdebstrap"),
+    Need("setcap", "libcap2-bin"),
+    Need("go", "golang-go"),
 ]
 
 #: Of released wheels and the image.
@@ -282,7 +298,7 @@ def ensure_test() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    needs = {"build": BUILD, "quic": [*BUILD, *QUIC], "wheel": WHEEL, "fuzz": [*BUILD, *FUZZ], "aarch64": AARCH64, "test": [*BUILD, *QUIC]}
+    needs = {"build": BUILD, "quic": [*BUILD, *QUIC], "wheel": WHEEL, "fuzz": [*BUILD, *FUZZ], "aarch64": AARCH64, "cluster": CLUSTER, "test": [*BUILD, *QUIC]}
     if len(arguments) != 1 or arguments[0] not in needs:
         print(__doc__)
         return 2

@@ -1,0 +1,122 @@
+"""``python -m tests.cluster``: brings a cluster up, runs Kubernetes' tests against fastdns and CoreDNS, prints one page and takes everything down."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.cluster import e2e, faults, programs
+from tests.cluster.cluster import Cluster, cluster
+from tests.cluster.deployment import Deployment
+from tests.cluster.images import BASELINE, FASTDNS, Images
+from tests.cluster.page import Page
+from tests.cluster.rolling import Client
+from tools import system_packages
+
+PARTS = ("e2e", "rolling", "faults")
+SERVERS = {"fastdns": FASTDNS, "coredns": BASELINE}
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="a shell with kubectl at the end; the cluster is taken down when the shell ends")
+    parser.add_argument("--only", action="append", choices=PARTS, help="a part to run, in place of all; may be repeated", default=[])
+    parser.add_argument("--server", action="append", choices=SERVERS, help="a server to test, in place of both; may be repeated", default=[])
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--proxy-mode", choices=("nftables", "iptables"), default="nftables")
+    options = parser.parse_args()
+    if os.geteuid():
+        return _refused("needs root, for namespaces")
+    if missing := system_packages.ensure_build(system_packages.CLUSTER):
+        return _refused(missing)
+    # What is under way ends as with Ctrl-C, and all that was started with it.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    page = Page(options.server or list(SERVERS), options.nodes, options.proxy_mode)
+    try:
+        run(page, options.only or PARTS, options.keep)
+    except (programs.Unbuildable, RuntimeError, AssertionError, subprocess.TimeoutExpired) as error:
+        page.failures.append(f"{type(error).__name__}: {error}")
+    folder = ROOT / "build/cluster"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.md").write_text(page.text())
+    print(page.text())
+    return int(bool(page.failures))
+
+
+def run(page: Page, parts: list[str] | tuple[str, ...], keep: bool) -> None:
+    with timed(page, "programs"):
+        built = programs.build()
+    images = Images(built)
+    with timed(page, "images"):
+        images.build()
+    folder = programs.CACHE / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    with cluster(folder, built, page.nodes) as made:
+        try:
+            with timed(page, "control plane and nodes"):
+                made.start(images.archives, page.proxy_mode)
+            for server in page.servers:
+                test(page, made, server, images.tools, parts)
+        finally:
+            if keep and sys.stdin.isatty():
+                made.control.shell()
+
+
+def test(page: Page, made: Cluster, server: str, tools: str, parts: list[str] | tuple[str, ...]) -> None:
+    """All parts for one server, in place of the one before."""
+    control = made.control
+    deployment = Deployment(control, SERVERS[server])
+    page.add("ready after", server, f"{deployment.install():.1f} s")
+    page.add_memory("memory of each pod at the start", server, made.memory())
+    if "e2e" in parts:
+        for suite in e2e.SUITES:
+            with timed(page, f"{server}: e2e: {suite.name}") as began:
+                specs = e2e.run(control, suite, made.folder / "e2e" / f"{server}-{e2e.SUITES.index(suite)}")
+                page.add_specs(suite.name, server, specs, time.monotonic() - began)
+        page.add_memory("memory of each pod after them", server, made.memory())
+    client = Client(control, made.nodes[0], tools)
+    if "rolling" in parts:
+        with timed(page, f"{server}: rolling update"):
+            page.add_loss("rolling update, kubeadm's manifest", server, client.during(deployment.restart))
+            deployment.install_own()
+            page.add_loss("rolling update, deploy/kubernetes", server, client.during(deployment.restart))
+            deployment.install()
+    if "faults" in parts:
+        with timed(page, f"{server}: faults"):
+            loss, back = faults.api_server_away(control, made.nodes, deployment, client)
+            page.add_loss(f"API server away for {faults.AWAY:.0f} s", server, loss)
+            page.add("after it kube-proxy of all nodes leads to it after", server, f"{back.reached:.1f} s")
+            page.add("then a new service is known after", server, f"{back.known:.1f} s")
+            page.add_loss("one DNS pod killed", server, faults.pod_killed(made.nodes, deployment, client))
+            page.add_loss("all DNS pods deleted", server, faults.pods_gone(control, deployment, client))
+    client.close()
+
+
+@contextlib.contextmanager
+def timed(page: Page, part: str) -> Iterator[float]:
+    """Adds the seconds of a part to the page; gives the time of its begin."""
+    began = time.monotonic()
+    print(f"cluster: {part}", file=sys.stderr, flush=True)
+    try:
+        yield began
+    finally:
+        page.seconds[part] = time.monotonic() - began
+
+
+def _refused(why: str) -> int:
+    print(f"cluster: {why}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

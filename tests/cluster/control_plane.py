@@ -1,0 +1,100 @@
+"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler on one host, with the flags that kubeadm gives them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.certificates import Certificates
+from tests.cluster.hosts import Host
+from tests.waiting import until
+
+__all__ = ["ADDRESS", "PODS", "SERVICES", "ControlPlane"]
+
+ADDRESS = "192.168.66.10"
+SERVICES = "10.96.0.0/16"
+PODS = "10.244.0.0/16"
+#: Seconds until the API server answers, on a busy machine.
+START = 180.0
+
+
+class ControlPlane:
+    """``kubectl`` and what else is a client of the API server runs on its host too."""
+
+    def __init__(self, host: Host, programs: Path, certificates: Certificates) -> None:
+        self.host, self.programs, self.certificates = host, programs, certificates
+        (host.folder / "kubectl").mkdir()
+
+    def start(self) -> None:
+        self.start_etcd()
+        self.start_apiserver()
+        # kubeadm makes it with the super-admin's credentials; without it the administrator may do nothing.
+        words = ["create", "clusterrolebinding", "kubeadm:cluster-admins", "--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins"]
+        self.kubectl(*words, conf="super-admin")
+        self.start_managers()
+
+    def start_etcd(self) -> None:
+        words = ["--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379", "--listen-peer-urls=http://127.0.0.1:2380"]
+        self.host.start("etcd", str(self.programs / "etcd"), f"--data-dir={self.host.folder}/etcd", *words, "--unsafe-no-fsync")
+
+    def start_apiserver(self) -> None:
+        pki = self.certificates.pki
+        self.host.start(
+            "kube-apiserver", str(self.programs / "kube-apiserver"),
+            "--etcd-servers=http://127.0.0.1:2379", "--secure-port=6443", f"--advertise-address={ADDRESS}", f"--service-cluster-ip-range={SERVICES}",
+            "--allow-privileged=true", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth=true",
+            f"--client-ca-file={pki}/ca.crt", f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key",
+            f"--kubelet-client-certificate={pki}/apiserver-kubelet-client.crt", f"--kubelet-client-key={pki}/apiserver-kubelet-client.key",
+            "--kubelet-preferred-address-types=InternalIP,Hostname", "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            f"--service-account-key-file={pki}/sa.pub", f"--service-account-signing-key-file={pki}/sa.key",
+            f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt", "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={pki}/front-proxy-client.crt", f"--proxy-client-key-file={pki}/front-proxy-client.key",
+        )  # fmt: skip
+        until(self.ready, "the API server's start", START)
+
+    def start_managers(self) -> None:
+        pki = self.certificates.pki
+        for name in ("controller-manager", "scheduler"):
+            conf = self.certificates.conf(name)
+            words = [f"--{kind}={conf}" for kind in ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")]
+            words += ["--leader-elect=false", "--bind-address=127.0.0.1"]
+            if name == "controller-manager":
+                words += [
+                    "--use-service-account-credentials=true", f"--service-account-private-key-file={pki}/sa.key", f"--root-ca-file={pki}/ca.crt",
+                    f"--cluster-signing-cert-file={pki}/ca.crt", f"--cluster-signing-key-file={pki}/ca.key",
+                    f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt",
+                    f"--cluster-cidr={PODS}", f"--service-cluster-ip-range={SERVICES}", "--allocate-node-cidrs=false",
+                ]  # fmt: skip
+            self.host.start(f"kube-{name}", str(self.programs / f"kube-{name}"), *words)
+
+    def ready(self) -> bool:
+        if ended := self.host.ended():
+            raise RuntimeError(f"{', '.join(ended)} ended: {(self.host.folder / f'{ended[0]}.log').read_text()[-2000:]}")
+        try:
+            return self.kubectl("get", "--raw=/readyz", conf="super-admin") == "ok"
+        except RuntimeError:
+            return False
+
+    def command(self, *words: str, conf: str = "admin") -> list[str]:
+        """A command line of kubectl, for the host."""
+        return [str(self.programs / "kubectl"), f"--kubeconfig={self.certificates.conf(conf)}", f"--cache-dir={self.host.folder}/kubectl", *words]
+
+    def kubectl(self, *words: str, conf: str = "admin", text: str | None = None, limit: float = 120) -> str:
+        """What kubectl prints; raises RuntimeError where it fails."""
+        return self.host.run(*self.command(*words, conf=conf), text=text, limit=limit)
+
+    def get(self, *words: str) -> Any:
+        """The objects of ``kubectl get``, decoded."""
+        return json.loads(self.kubectl("get", "-o", "json", *words))
+
+    def apply(self, manifest: str) -> None:
+        self.kubectl("apply", "-f", "-", text=manifest)
+
+    def shell(self) -> None:
+        """A shell on the host with kubectl, until it ends."""
+        environment = f"PATH={self.programs}:$PATH KUBECONFIG={self.certificates.conf('admin')}"
+        subprocess.run(self.host.entered("sh", "-c", f"{environment} exec bash"), cwd="/")
