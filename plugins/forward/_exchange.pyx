@@ -15,7 +15,8 @@ from fastdns.api.reply cimport Record, reply_clear, reply_parse
 from fastdns.api.wire cimport (FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_NOTIMP, RCODE_REFUSED,
                                RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, flags_rcode, load16)
 from fastdns.api.metrics cimport metric_add, metric_observe
-from fastdns.api.memory cimport atomic_add32, atomic_load32, atomic_load_ns, atomic_store32
+from fastdns.api.memory cimport (atomic_add32, atomic_load32, atomic_load_ns, atomic_store32, list_append, list_first, list_init, list_is_empty, list_next,
+                                 list_remove)
 from fastdns.api.random cimport random_below
 from fastdns.api.quic cimport quic_forget_ticket
 from fastdns.api.tls cimport session_forget
@@ -29,8 +30,8 @@ from fastdns.plugins.forward._request cimport request_clear_options, request_equ
 from fastdns.plugins.forward.transport.sockets cimport sockets_sweep
 from fastdns.plugins.forward._taps cimport taps_tell
 from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED,
-                                                WAY_CONNECTION, WAY_NONE, WAY_PAUSE, WAY_UDP, exchange_give, exchange_take, exchange_unwait,
-                                                exchange_wait, upstream_error, upstream_network, upstream_peer)
+                                                WAY_CONNECTION, WAY_NONE, WAY_PAUSE, WAY_UDP, exchange_give, exchange_take, exchange_of, exchange_unwait,
+                                                exchange_wait, first_due, upstream_error, upstream_network, upstream_peer)
 
 cdef enum:
     EQUAL_SLOTS = 1024              # questions in flight, by hash
@@ -73,6 +74,8 @@ cdef Share *share_of(Forward *forward, Worker *worker) noexcept nogil:
     share.again = on_again
     share.sent = on_sent
     share.leave = leave
+    list_init(&share.pending)
+    list_init(&share.paused)
     share.timeout.fire = on_timeout
     share.timeout.data = share
     share.spare = SPARE_MAX
@@ -84,6 +87,7 @@ cdef Share *share_of(Forward *forward, Worker *worker) noexcept nogil:
     share.sweep.data = share
     for i in range(forward.settings.count):
         share.peers[i].share = share
+        list_init(&share.peers[i].connections)
         share.peers[i].upstream = &forward.settings.upstreams[i]
         share.peers[i].flush.run = datagram_flush
         share.peers[i].flush.data = &share.peers[i]
@@ -412,7 +416,7 @@ cdef void leave(Exchange *e) noexcept nogil:
     elif e.way == WAY_SHARED:
         shared_forget(e)
     elif e.way == WAY_PAUSE:
-        stop_pause(e)
+        list_remove(&e.node)
     e.way = WAY_NONE
 
 
@@ -474,8 +478,10 @@ cdef void start_waiting(Exchange *e) noexcept nogil:
 cdef void on_timeout(Timer *timer, Worker *worker) noexcept nogil:
     cdef Share *share = <Share *>timer.data
     cdef Exchange *e
-    while share.oldest != NULL and share.oldest.deadline <= worker.now:
-        e = share.oldest
+    while True:
+        e = first_due(&share.pending, worker.now)
+        if e == NULL:
+            break
         if e.trial and letters_lost(e, upstream_peer(share, e.upstream)):
             ask_plainly(e)
             continue
@@ -488,14 +494,15 @@ cdef void on_timeout(Timer *timer, Worker *worker) noexcept nogil:
         else:
             upstream_error(e, b"read", b"udp", e.socket.source.fd, b"", 0)
         on_failed(e)
-    if share.oldest != NULL:
-        worker.ops.timer_start(worker, timer, share.oldest.deadline)
+    e = exchange_of(list_first(&share.pending))
+    if e != NULL:
+        worker.ops.timer_start(worker, timer, e.deadline)
 
 
 cdef void on_repeat(Timer *timer, Worker *worker) noexcept nogil:
     """Sends again what may have been lost: the same datagram, so that nobody can guess more; only to upstreams that have replied of late."""
     cdef Share *share = <Share *>timer.data
-    cdef Exchange *e = share.oldest
+    cdef Exchange *e = exchange_of(list_first(&share.pending))
     cdef Peer *peer
     cdef int64_t age
     while e != NULL:
@@ -508,8 +515,8 @@ cdef void on_repeat(Timer *timer, Worker *worker) noexcept nogil:
                 e.repeats += 1
                 share.spare -= 1
                 datagram_repeat(e)
-        e = e.newer
-    if share.oldest != NULL:
+        e = exchange_of(list_next(&share.pending, &e.node))
+    if not list_is_empty(&share.pending):
         worker.ops.timer_start(worker, timer, worker.now + REPEAT_TICK * <int64_t>MILLISECOND)
 
 
@@ -517,39 +524,24 @@ cdef void start_pause(Exchange *e) noexcept nogil:
     cdef Share *share = e.share
     e.way = WAY_PAUSE
     e.deadline = share.worker.now + PAUSE * <int64_t>MILLISECOND
-    e.newer = NULL
-    e.older = share.paused_last
-    if share.paused_last != NULL:
-        share.paused_last.newer = e
-    else:
-        share.paused = e
-    share.paused_last = e
+    list_append(&share.paused, &e.node)
     if not share.pause.deadline:
         share.worker.ops.timer_start(share.worker, &share.pause, e.deadline)
-
-
-cdef void stop_pause(Exchange *e) noexcept nogil:
-    cdef Share *share = e.share
-    if e.older != NULL:
-        e.older.newer = e.newer
-    else:
-        share.paused = e.newer
-    if e.newer != NULL:
-        e.newer.older = e.older
-    else:
-        share.paused_last = e.older
 
 
 cdef void on_pause(Timer *timer, Worker *worker) noexcept nogil:
     cdef Share *share = <Share *>timer.data
     cdef Exchange *e
-    while share.paused != NULL and share.paused.deadline <= worker.now:
-        e = share.paused
+    while True:
+        e = first_due(&share.paused, worker.now)
+        if e == NULL:
+            break
         leave(e)
         if attempt(<Forward *>share.owner, e, True) < 0:
             finish(e, FAILED, NULL, 0, False)
-    if share.paused != NULL:
-        worker.ops.timer_start(worker, timer, share.paused.deadline)
+    e = exchange_of(list_first(&share.paused))
+    if e != NULL:
+        worker.ops.timer_start(worker, timer, e.deadline)
 
 
 # ---- a reply comes ----

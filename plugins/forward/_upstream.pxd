@@ -10,6 +10,7 @@ from fastdns.api.query cimport ERROR_MAX, Query
 from fastdns.api.worker cimport WORKERS_MAX, Flush, Source, Timer, Worker
 from fastdns.api.metrics cimport Buckets
 from fastdns.api.network cimport iovec, mmsghdr
+from fastdns.api.memory cimport List, ListNode, list_container, list_first
 from fastdns.api.http cimport HttpChunks, nghttp2_session
 from fastdns.api.quic cimport QuicClient, QuicClientConnection, QuicTicket
 from fastdns.api.tls cimport TlsContext, TlsSession, TlsStream
@@ -159,12 +160,10 @@ cdef struct Share:                  # a worker's part of an instance
     Peer *peers
     Timer sweep                     # closes what is idle
     # ---- the exchanges' ----
-    Exchange *oldest                # waiting for a reply, all for the same time
-    Exchange *newest
+    List pending                    # those that wait for a reply, all for the same time; oldest first
     Timer timeout
     Timer repeat
-    Exchange *paused
-    Exchange *paused_last
+    List paused                     # oldest first
     Timer pause
     Exchange **equal                # questions in flight by hash
     uint32_t waiting                # exchanges
@@ -208,8 +207,7 @@ cdef struct Peer:                   # a worker's way to an upstream
     uint32_t cookies_missing        # replies, one after another
     int64_t cookies_refused         # when, ns
     # ---- connections ----
-    Connection *connections         # list, oldest first
-    Connection *last
+    List connections                # oldest first
     uint32_t connection_count
     TlsSession session              # of the connection made last: the next one resumes it
     QuicTicket ticket               # likewise
@@ -255,8 +253,8 @@ cdef struct Framing:                # how questions and replies stand on a conne
 
 cdef struct HttpStream:             # one request on a connection of HTTP/2; on HTTP/1.1 the one under way
     Connection *connection
-    HttpStream *next                # of the connection's, or of free ones
-    HttpStream *previous
+    ListNode node                   # of the connection's
+    HttpStream *next_free
     Exchange *exchange              # NULL: nobody waits
     int32_t id
     uint16_t status                 # of HTTP; 0: not there
@@ -284,8 +282,8 @@ cdef struct ResponsePlace:          # of a response of HTTP/1.1 that is not whol
 cdef struct Connection:             # over TCP, TLS or QUIC
     Source source
     Peer *peer
-    Connection *next            # of the peer's, oldest first, or of free ones
-    Connection *previous
+    ListNode node               # of the peer's
+    Connection *next_free
     const Framing *framing
     TlsStream *tls              # NULL: clear text, or not connected
     const char *failure         # why the upstream's octets make no sense
@@ -311,7 +309,7 @@ cdef struct Connection:             # over TCP, TLS or QUIC
     uint32_t partial_used
     uint16_t slots[CONNECTION_SLOTS]
     nghttp2_session *session    # of HTTP/2
-    HttpStream *streams         # list
+    List streams                # HttpStreams, oldest first
     uint16_t current            # HTTP/1.1: number of the exchange under way
     Doq *doq                    # of QUIC
     ResponsePlace response      # of HTTP/1.1: as far as `partial` was read
@@ -389,10 +387,9 @@ cdef struct Exchange:
     HttpStream *stream              # over HTTP/2
     uint8_t refused                 # by a server that has not looked at it
     uint16_t status                 # of gRPC, where the call has failed
-    # ---- list of those that wait ----
+    # ---- those that wait, or pause ----
     uint8_t timed
-    Exchange *newer
-    Exchange *older
+    ListNode node
     int64_t deadline
     char error[ERROR_MAX]
     uint8_t octets[REQUEST_INLINE]
@@ -416,6 +413,20 @@ cdef Stock *stocks[WORKERS_MAX]
 
 cdef inline Peer *upstream_peer(Share *share, const Upstream *upstream) noexcept nogil:
     return &share.peers[upstream - share.settings.upstreams]
+
+cdef inline Exchange *exchange_of(ListNode *node) noexcept nogil:
+    return <Exchange *>list_container(node, <size_t>&(<Exchange *>NULL).node)
+
+cdef inline Connection *connection_of(ListNode *node) noexcept nogil:
+    return <Connection *>list_container(node, <size_t>&(<Connection *>NULL).node)
+
+cdef inline HttpStream *stream_of(ListNode *node) noexcept nogil:
+    return <HttpStream *>list_container(node, <size_t>&(<HttpStream *>NULL).node)
+
+cdef inline Exchange *first_due(List *list, int64_t now) noexcept nogil:
+    """Of exchanges in the order of their deadlines the first one, if that has passed."""
+    cdef Exchange *e = exchange_of(list_first(list))
+    return e if e != NULL and e.deadline <= now else NULL
 
 cdef inline bint upstream_encrypts(const Upstream *upstream) noexcept nogil:
     return upstream.tls != NULL or upstream.quic != NULL

@@ -7,7 +7,7 @@ from libc.string cimport memcpy, strerror
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.worker cimport Worker
 from fastdns.api.wire cimport wire_answers
-from fastdns.api.memory cimport atomic_store32, atomic_store_ns
+from fastdns.api.memory cimport atomic_store32, atomic_store_ns, list_append, list_remove
 from fastdns.api.network cimport SOCK_CLOEXEC, SOCK_NONBLOCK, bind, close, sockaddr, socket
 from fastdns.plugins.forward._system cimport error_number_set, socket_address_text, socket_local_text
 
@@ -120,27 +120,13 @@ cdef void exchange_wait(Exchange *e, int64_t deadline) noexcept nogil:
         exchange_unwait(e)
     e.deadline = deadline
     e.timed = 1
-    e.newer = NULL
-    e.older = share.newest
-    if share.newest != NULL:
-        share.newest.newer = e
-    else:
-        share.oldest = e
-    share.newest = e
+    list_append(&share.pending, &e.node)
     if not share.timeout.deadline:
         share.worker.ops.timer_start(share.worker, &share.timeout, e.deadline)
 
 
 cdef void exchange_unwait(Exchange *e) noexcept nogil:
-    cdef Share *share = e.share
-    if e.older != NULL:
-        e.older.newer = e.newer
-    else:
-        share.oldest = e.newer
-    if e.newer != NULL:
-        e.newer.older = e.older
-    else:
-        share.newest = e.older
+    list_remove(&e.node)
     e.timed = 0
 
 

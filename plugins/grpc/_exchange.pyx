@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strncmp
-from fastdns.api.memory cimport atomic_add32
+from fastdns.api.memory cimport atomic_add32, list_first, list_init
 from fastdns.api.metrics cimport metric_add, metric_observe
 from fastdns.api.names cimport zones_hold
 from fastdns.api.query cimport (ANSWERED, ERROR_MAX, FAILED, NEXT, PARKED, Query, Verdict, query_answer, query_await, query_fail, query_park,
@@ -17,7 +17,7 @@ from fastdns.plugins.forward.transport.connection cimport connection_begin, conn
 from fastdns.plugins.forward._request cimport request_clear_options, request_write
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._upstream cimport (BROKEN, Exchange, Peer, Share, WAY_CONNECTION, WAY_NONE, WAY_SHARED, exchange_give, exchange_take,
-                                                exchange_unwait, exchange_wait)
+                                                exchange_of, exchange_unwait, exchange_wait, first_due)
 from fastdns.plugins.grpc._call cimport GRPC_NOT_FOUND, GRPC_UNAVAILABLE, call_fail
 
 cdef enum:
@@ -52,11 +52,13 @@ cdef Share *share_of(void *owner, Worker *worker) noexcept nogil:
     share.again = on_again
     share.sent = on_sent
     share.leave = leave
+    list_init(&share.pending)
     share.timeout.fire = on_timeout
     share.timeout.data = share
     share.sweep.fire = on_sweep
     share.sweep.data = share
     for i in range(grpc.settings.count):
+        list_init(&share.peers[i].connections)
         share.peers[i].share = share
         share.peers[i].upstream = &grpc.settings.upstreams[i]
     grpc.shares[worker.id] = made
@@ -288,15 +290,18 @@ cdef void end_shared(Exchange *e, const uint8_t *packet, uint32_t length) noexce
 cdef void on_timeout(Timer *timer, Worker *worker) noexcept nogil:
     cdef Share *share = <Share *>timer.data
     cdef Exchange *e
-    while share.oldest != NULL and share.oldest.deadline <= worker.now:
-        e = share.oldest
+    while True:
+        e = first_due(&share.pending, worker.now)
+        if e == NULL:
+            break
         snprintf(e.error, ERROR_MAX, b"rpc error: code = DeadlineExceeded desc = context deadline exceeded")
         if e.shared != NULL:
             end_shared(e, NULL, 0)
         else:
             finish(e, fail(e))
-    if share.oldest != NULL:
-        worker.ops.timer_start(worker, timer, share.oldest.deadline)
+    e = exchange_of(list_first(&share.pending))
+    if e != NULL:
+        worker.ops.timer_start(worker, timer, e.deadline)
 
 
 # ---- a reply comes ----

@@ -7,14 +7,15 @@ from libc.string cimport memset
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.worker cimport Flush, Timer, Worker, worker_flush
 from fastdns.api.metrics cimport metric_add
-from fastdns.api.memory cimport atomic_load32, atomic_peek_ns, atomic_poke_ns, atomic_store32
+from fastdns.api.memory cimport (atomic_load32, atomic_peek_ns, atomic_poke_ns, atomic_store32, list_append, list_first, list_init, list_last, list_next,
+                                 list_remove)
 from fastdns.api.random cimport random_next
 from fastdns.api.network cimport EPOLLIN, EPOLLOUT, close, connect, sockaddr
 from fastdns.plugins.forward.transport.framing cimport DNS_FRAMING
 from fastdns.plugins.forward._upstream cimport (BEGUN, BROKEN, CONNECTION_DEPTH, CONNECTION_SLOTS, CONNECTIONS, CONNECTIONS_MAX, Connection, Exchange,
                                                 PROTOCOL_TLS, PROTO_QUIC, PROTO_TCP, PROTO_TLS, Peer, Settings, Share, Stock, Upstream, WAY_CONNECTION,
-                                                WAY_NONE, stock_exchange, stock_of, stocks, upstream_encrypts, upstream_error, upstream_network,
-                                                upstream_socket)
+                                                WAY_NONE, connection_of, stock_exchange, stock_of, stocks, upstream_encrypts, upstream_error,
+                                                upstream_network, upstream_socket)
 
 cdef enum:
     SECOND = 1000000000
@@ -84,10 +85,14 @@ cdef Connection *open_connection(Peer *peer, Exchange *e) noexcept nogil:
 
 cdef Connection *take_connection(Stock *stock) noexcept nogil:
     cdef Connection *c = stock.free_connections
-    if c == NULL:
-        return <Connection *>calloc(1, sizeof(Connection))
-    stock.free_connections = c.next
-    memset(c, 0, sizeof(Connection))
+    if c != NULL:
+        stock.free_connections = c.next_free
+        memset(c, 0, sizeof(Connection))
+    else:
+        c = <Connection *>calloc(1, sizeof(Connection))
+        if c == NULL:
+            return NULL
+    list_init(&c.streams)
     return c
 
 
@@ -96,12 +101,7 @@ cdef void add_connection(Connection *c) noexcept nogil:
     cdef Peer *peer = c.peer
     cdef Worker *worker = peer.share.worker
     worker.ops.timer_start(worker, &c.dial, worker.now + dial_timeout(peer.upstream))
-    c.previous = peer.last
-    if peer.last != NULL:
-        peer.last.next = c
-    else:
-        peer.connections = c
-    peer.last = c
+    list_append(&peer.connections, &c.node)
     peer.connection_count += 1
     if atomic_load32(&peer.upstream.host) == 0:
         atomic_store32(&peer.upstream.host, worker.id + 1)
@@ -118,14 +118,7 @@ cdef void connection_close(Connection *c) noexcept nogil:
     peer.upstream.transport.end(c)
     close(c.source.fd)
     c.source.fd = -1
-    if c.previous != NULL:
-        c.previous.next = c.next
-    else:
-        peer.connections = c.next
-    if c.next != NULL:
-        c.next.previous = c.previous
-    else:
-        peer.last = c.previous
+    list_remove(&c.node)
     peer.connection_count -= 1
     if peer.connection_count == 0 and atomic_load32(&peer.upstream.host) == worker.id + 1:
         atomic_store32(&peer.upstream.host, 0)
@@ -136,8 +129,7 @@ cdef void connection_close(Connection *c) noexcept nogil:
 
 cdef void give_back(Connection *c, Stock *stock) noexcept nogil:
     """A connection whose flush is still queued goes back when that has run."""
-    c.previous = NULL
-    c.next = stock.free_connections
+    c.next_free = stock.free_connections
     stock.free_connections = c
 
 
@@ -161,12 +153,12 @@ cdef inline bint takes_more(const Connection *c, bint full) noexcept nogil:
 
 cdef Connection *choose(Peer *peer) noexcept nogil:
     """The oldest idle connection, else the one with the least to do; NULL: open one."""
-    cdef Connection *c = peer.connections
+    cdef Connection *c = connection_of(list_first(&peer.connections))
     cdef Connection *following
     cdef Connection *best = NULL
     cdef bint full = peer.connection_count >= CONNECTIONS_MAX       # then questions wait where they have to
     while c != NULL:
-        following = c.next
+        following = connection_of(list_next(&peer.connections, &c.node))
         if not c.retired and worn(c, peer.share.settings, peer.share.worker.now):
             c.retired = 1
             if c.waiting == 0 and not c.busy:
@@ -185,8 +177,9 @@ cdef Connection *choose(Peer *peer) noexcept nogil:
 
 cdef Connection *dialling(Peer *peer) noexcept nogil:
     """An encrypted connection in the making: questions whose connection was closed share one, whose handshake they pay."""
-    if peer.last != NULL and not peer.last.open and not peer.last.retired and upstream_encrypts(peer.upstream) and peer.last.waiting < depth_of(peer.last):
-        return peer.last
+    cdef Connection *c = connection_of(list_last(&peer.connections))
+    if c != NULL and not c.open and not c.retired and upstream_encrypts(peer.upstream) and c.waiting < depth_of(c):
+        return c
     return NULL
 
 
@@ -242,12 +235,12 @@ cdef void connection_forget(Exchange *e) noexcept nogil:
 
 cdef bint connection_is_spare(const Connection *c) noexcept nogil:
     cdef uint32_t idle = 0, most = c.peer.share.settings.max_idle
-    cdef const Connection *other = c.peer.connections
+    cdef const Connection *other = connection_of(list_first(&c.peer.connections))
     if c.retired or most == 0:
         return c.retired
     while other != NULL:
         idle += other.waiting == 0
-        other = other.next
+        other = connection_of(list_next(&c.peer.connections, &other.node))
     return idle > most
 
 
@@ -340,11 +333,11 @@ cdef void connection_broken(Connection *c, const char *operation, int error, con
 # ---- closing ----
 
 cdef uint32_t connection_sweep(Peer *peer, int64_t before) noexcept nogil:
-    cdef Connection *c = peer.connections
+    cdef Connection *c = connection_of(list_first(&peer.connections))
     cdef Connection *following
     cdef uint32_t left = 0
     while c != NULL:
-        following = c.next
+        following = connection_of(list_next(&peer.connections, &c.node))
         if c.waiting == 0 and c.used < before and not c.busy:
             connection_close(c)
         else:

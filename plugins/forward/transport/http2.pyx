@@ -20,7 +20,8 @@ from fastdns.api.http cimport (NGHTTP2_CANCEL, NGHTTP2_DATA, NGHTTP2_DATA_FLAG_E
                                nghttp2_session_get_stream_user_data, nghttp2_session_mem_recv, nghttp2_session_mem_send,
                                nghttp2_session_set_local_window_size, nghttp2_session_want_read, nghttp2_session_want_write, nghttp2_settings_entry,
                                nghttp2_strerror, nghttp2_submit_request, nghttp2_submit_rst_stream, nghttp2_submit_settings)
-from fastdns.plugins.forward._upstream cimport (CONNECTION_DEPTH, Connection, Exchange, HTTP_BODY_INLINE, HTTP_BODY_MAX, Stock, stocks)
+from fastdns.api.memory cimport list_append, list_first, list_is_empty, list_remove
+from fastdns.plugins.forward._upstream cimport (CONNECTION_DEPTH, Connection, Exchange, HTTP_BODY_INLINE, HTTP_BODY_MAX, Stock, stocks, stream_of)
 
 cdef enum:
     WINDOW = 1048576                # octets of replies of all streams that may be under way to us
@@ -91,7 +92,7 @@ cdef HttpStream *take_stream(Connection *c) noexcept nogil:
     cdef Stock *stock = stocks[c.peer.share.worker.id]
     cdef HttpStream *stream = stock.free_streams
     if stream != NULL:
-        stock.free_streams = stream.next
+        stock.free_streams = stream.next_free
     else:
         stream = <HttpStream *>malloc(sizeof(HttpStream))
         if stream == NULL:
@@ -108,26 +109,16 @@ cdef HttpStream *take_stream(Connection *c) noexcept nogil:
     stream.body_size = HTTP_BODY_INLINE
     stream.body_used = 0
     stream.message[0] = 0
-    stream.previous = NULL
-    stream.next = c.streams
-    if c.streams != NULL:
-        c.streams.previous = stream
-    c.streams = stream
+    list_append(&c.streams, &stream.node)
     return stream
 
 
 cdef void give_stream(HttpStream *stream) noexcept nogil:
-    cdef Connection *c = stream.connection
-    cdef Stock *stock = stocks[c.peer.share.worker.id]
-    if stream.previous != NULL:
-        stream.previous.next = stream.next
-    else:
-        c.streams = stream.next
-    if stream.next != NULL:
-        stream.next.previous = stream.previous
+    cdef Stock *stock = stocks[stream.connection.peer.share.worker.id]
+    list_remove(&stream.node)
     if stream.body != stream.inner:
         free(stream.body)
-    stream.next = stock.free_streams
+    stream.next_free = stock.free_streams
     stock.free_streams = stream
 
 
@@ -301,8 +292,8 @@ cdef void free_session(Connection *c) noexcept nogil:
     if c.session != NULL:
         nghttp2_session_del(c.session)
         c.session = NULL
-    while c.streams != NULL:
-        stream = c.streams
+    while not list_is_empty(&c.streams):
+        stream = stream_of(list_first(&c.streams))
         if stream.exchange != NULL:
             stream.exchange.stream = NULL
         give_stream(stream)
