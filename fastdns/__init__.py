@@ -1,6 +1,6 @@
 """A DNS server for clusters: CoreDNS's Corefile and answers, from native code that takes no GIL.
 
-``ARCHITECTURE.md`` opens the house. Plugin authors import :mod:`fastdns.plugin` and
+``ARCHITECTURE.md`` describes its packages. Plugin authors import :mod:`fastdns.plugin` and
 :mod:`fastdns.testing`; native plugins ``cimport`` from the ``.pxd`` files shipped beside the extensions.
 """
 

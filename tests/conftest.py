@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.build import Unbuildable, build
+from tests.apiserver.build import build
+from tests.golang import Unbuildable
 from tests.processes import no_process_left as no_process_left
 from tests.programs import program
 from tests.server import Server

@@ -22,8 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.apiserver.build import Unbuildable, build
+from tests.apiserver.build import build
 from tests.apiserver.cluster import Cluster, Failed
+from tests.golang import Unbuildable
 
 __all__ = ["main"]
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-__all__ = ["Unbuildable", "build", "go_command"]
+from tests import golang
+
+__all__ = ["build"]
 
 SOURCES = Path(__file__).with_name("program")
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastdns-apiserver"
+CACHE = golang.cache("apiserver")
 #: Packages whose types the server describes in its OpenAPI documents.
 OPENAPI_INPUTS = (
     "k8s.io/api/core/v1",
@@ -30,53 +27,23 @@ OPENAPI_INPUTS = (
 )
 
 
-class Unbuildable(Exception):
-    """No Go, or one of its commands failed; the text says which."""
-
-
-def go_command() -> str | None:
-    """The go command, also where Go's own packages put it."""
-    return shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-
-
 def build() -> Path:
-    """The folder of the programs ``apiserver`` and ``etcd``. Raises Unbuildable."""
-    target = CACHE / digest()
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """The folder of the programs ``apiserver`` and ``etcd``. Raises golang.Unbuildable."""
+    target = CACHE / golang.digest(SOURCES, commands("go"))
+    with golang.locked(CACHE):
         if not target.is_dir():
             build_into(target)
     return target
 
 
-def digest() -> str:
-    """Of everything that the programs are made from."""
-    made = hashlib.sha256(repr(commands("go")).encode())
-    for path in sources():
-        made.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return made.hexdigest()[:16]
-
-
-def sources() -> list[Path]:
-    return sorted(path for path in SOURCES.iterdir() if path.suffix in (".go", ".mod", ".sum"))
-
-
 def build_into(target: Path) -> None:
-    go = go_command()
-    if go is None:
-        raise Unbuildable("needs Go")
+    go = golang.go_command()
     print("building the API server and etcd (a few minutes the first time)", file=sys.stderr)
-    with tempfile.TemporaryDirectory(dir=CACHE) as name:
-        folder = Path(name)
-        for path in sources():
-            shutil.copy(path, folder)
+    with golang.copied(SOURCES, CACHE) as folder:
         (folder / "openapi").mkdir()
         (folder / "bin").mkdir()
         for command in commands(go):
-            done = subprocess.run(command, cwd=folder, stdout=sys.stderr, preexec_fn=lambda: os.nice(10))
-            if done.returncode:
-                raise Unbuildable(f"{' '.join(command[:3])} ended with status {done.returncode}; it needs Go's module proxy")
+            golang.run(command, folder)
         (folder / "bin").rename(target)
 
 

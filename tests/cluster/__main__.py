@@ -19,6 +19,7 @@ from tests.cluster.deployment import Deployment
 from tests.cluster.images import BASELINE, FASTDNS, Images
 from tests.cluster.page import Page
 from tests.cluster.rolling import Client
+from tests.golang import Unbuildable
 from tools import system_packages
 
 PARTS = ("e2e", "rolling", "faults")
@@ -44,7 +45,7 @@ def main() -> int:
     page = Page(options.server or list(SERVERS), options.nodes, options.proxy_mode)
     try:
         run(page, options.only or PARTS, options.keep)
-    except (programs.Unbuildable, RuntimeError, AssertionError, subprocess.TimeoutExpired) as error:
+    except (Unbuildable, RuntimeError, AssertionError, subprocess.TimeoutExpired) as error:
         page.failures.append(f"{type(error).__name__}: {error}")
     folder = ROOT / "build/cluster"
     folder.mkdir(parents=True, exist_ok=True)

@@ -65,7 +65,7 @@ def test_all_programs_end_with_their_host(tmp_path: Path) -> None:
     except RuntimeError as error:
         pytest.skip(str(error))
     host.start("daemon", "sh", "-c", "setsid sleep 1000 & setsid sleep 1000 & wait")
-    children = Path(f"/proc/{host.first}/root/proc")
+    children = Path("/proc", str(host.first), "root", "proc")
     until(lambda: len([path for path in children.iterdir() if path.name.isdigit()]) >= 4, "the daemons")
     os.kill(host.process.pid, signal.SIGKILL)
     host.close()

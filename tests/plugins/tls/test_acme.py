@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fastdns.plugins.tls.options import AcmeOptions
 from fastdns.plugins.tls.storage import Storage
-from tests.apiserver.build import Unbuildable
 from tests.certificates import write_certificate, write_certificates
+from tests.golang import Unbuildable
 from tests.pebble.build import build
 from tests.pebble.process import Pebble
 from tests.quic import Client, Closed
