@@ -57,12 +57,15 @@ class Host:
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/", start_new_session=True, preexec_fn=_end_with_parent)
         assert self.process.stdout is not None
         if self.process.stdout.readline() != b"ready\n":
+            with self.process:  # closes its output and waits for its end
+                self.process.kill()
             raise RuntimeError(f"the namespaces of {name} could not be made, which needs root with CAP_SYS_ADMIN")
         self.first = int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
 
     def entered(self, *command: str) -> list[str]:
         """The command line that runs a command there."""
-        return ["nsenter", f"--target={self.first}", "--mount", "--pid", "--net", "--uts", "--ipc", "--", *command]
+        # --root: a namespace of mounts alone has the machine's root, also where this process has another one (chroot).
+        return ["nsenter", f"--target={self.first}", "--root", "--mount", "--pid", "--net", "--uts", "--ipc", "--", *command]
 
     def run(self, *command: str, text: str | None = None, check: bool = True, limit: float = 120) -> str:
         """Run a command to its end. Its output; raises RuntimeError with what it said where it fails."""

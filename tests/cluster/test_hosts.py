@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -19,15 +20,15 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make na
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[list[Host]]:
-    made: list[Host] = []
+    with contextlib.ExitStack() as made:
+        yield [made.enter_context(contextlib.closing(_host(name, tmp_path))) for name in ("router", "one", "two")]
+
+
+def _host(name: str, folder: Path) -> Host:
     try:
-        for name in ("router", "one", "two"):
-            made.append(Host(name, tmp_path / name))
+        return Host(name, folder / name)
     except RuntimeError as error:
         pytest.skip(str(error))
-    yield made
-    for host in made:
-        host.close()
 
 
 def test_hosts_reach_each_other_and_nothing_else(hosts: list[Host]) -> None:
@@ -60,10 +61,7 @@ def test_programs_start_and_stop(hosts: list[Host]) -> None:
 
 
 def test_all_programs_end_with_their_host(tmp_path: Path) -> None:
-    try:
-        host = Host("short", tmp_path / "short")
-    except RuntimeError as error:
-        pytest.skip(str(error))
+    host = _host("short", tmp_path)
     host.start("daemon", "sh", "-c", "setsid sleep 1000 & setsid sleep 1000 & wait")
     children = Path("/proc", str(host.first), "root", "proc")
     until(lambda: len([path for path in children.iterdir() if path.name.isdigit()]) >= 4, "the daemons")
