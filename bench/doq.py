@@ -69,7 +69,7 @@ class Link:
         self.push()
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Streams that the server lets us open."""
         left: int = self.quic._remote_max_streams_bidi - self.quic._local_next_stream_id_bidi // 4
         return max(0, left) if self.connected else 0
@@ -128,7 +128,7 @@ class Carrier:
         while True:
             for link in self.links:
                 if link.connected:
-                    generator.allow(link.number, link.room)
+                    generator.allow(link.number, link.capacity)
             wait = generator.go_on()
             if wait is None:
                 break
@@ -163,7 +163,7 @@ class Carrier:
                 if now >= link.again:
                     link.begin()
                     self.watch(link)
-            elif link.connected and not link.room and link.streams:
+            elif link.connected and not link.capacity and link.streams:
                 expired = (now - self.timeout) * 1e9
                 for stream in [stream for stream, (_, due, _) in link.streams.items() if due < expired]:
                     del link.streams[stream]

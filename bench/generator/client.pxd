@@ -1,7 +1,7 @@
 """What drives a server from one thread, and the seam between pacing and transports: `Carriage` is all that pacing knows of a transport."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.system.socket cimport iovec, mmsghdr, pollfd, sockaddr_in6, socklen_t
-from fastdns.bench.generator.flight cimport Check, Flight, Tally, flight_reply, flight_complete
+from fastdns.bench.generator.flight cimport Check, Flight, Counters, flight_reply, flight_complete
 from fastdns.bench.generator.queries cimport PackedQuery
 
 cdef enum:
@@ -22,7 +22,7 @@ cdef struct Carriage:
     # All are of a client; none waits, but for datagrams' flush when the kernel has no room.
     int (*open)(Client *client) noexcept nogil              # 0 or an errno; streams may still be connecting after
     bint (*is_open)(Client *client) noexcept nogil          # ready for queries
-    uint32_t (*room)(Client *client) noexcept nogil         # how many queries can be put now
+    uint32_t (*capacity)(Client *client) noexcept nogil         # how many queries can be put now
     void (*put)(Client *client, uint32_t slot, const PackedQuery *query) noexcept nogil
     void (*flush)(Client *client) noexcept nogil            # hands over what was put
     uint32_t (*receive)(Client *client) noexcept nogil      # takes replies up; how many
@@ -51,7 +51,7 @@ cdef struct Driver:
     socklen_t peer_length
     int family
     int64_t timeout                 # ns
-    Tally *tally                    # of now
+    Counters *counters                    # of now
     Datagrams datagrams
     void *tls                       # SSL_CTX; owned by the generator
     char server_name[256]           # for SNI; empty: none
@@ -64,15 +64,15 @@ cdef struct Driver:
 
 cdef inline void client_reply(Client *client, const uint8_t *packet, uint32_t length, int64_t now) noexcept nogil:
     cdef Driver *driver = client.driver
-    flight_reply(&client.flight, driver.queries, packet, length, now, driver.check, driver.edns, driver.tally)
+    flight_reply(&client.flight, driver.queries, packet, length, now, driver.check, driver.edns, driver.counters)
 
 cdef inline void client_settle(Client *client, uint32_t slot, int verdict, const uint8_t *packet, uint32_t length, int64_t now) noexcept nogil:
     cdef Driver *driver = client.driver
-    flight_complete(&client.flight, slot, verdict, driver.queries, packet, length, now, driver.check, driver.edns, driver.tally)
+    flight_complete(&client.flight, slot, verdict, driver.queries, packet, length, now, driver.check, driver.edns, driver.counters)
 
 cdef inline void client_sent(Client *client, uint32_t slot) noexcept nogil:
     if client.flight.slots[slot].counted:
-        client.driver.tally.sent += 1
+        client.driver.counters.sent += 1
     else:
         client.driver.warmed += 1
 

@@ -41,7 +41,7 @@ cdef bint connection_is_open(Client *client) noexcept nogil
 # Takes one that is being made as far as it goes.
 cdef void connection_advance(Client *client) noexcept nogil
 # Octets that can be added at out_end.
-cdef uint32_t connection_room(Connection *connection) noexcept nogil
+cdef uint32_t connection_capacity(Connection *connection) noexcept nogil
 # Hands over what waits; client.events says whether some still does. May break.
 cdef void connection_flush(Client *client) noexcept nogil
 # Reads what there is to in_end: how much, LATER or BROKEN. The caller breaks it.

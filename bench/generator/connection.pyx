@@ -165,8 +165,8 @@ cdef void connection_close(Client *client) noexcept nogil:
 
 
 cdef void connection_break(Client *client) noexcept nogil:
-    client.driver.tally.refused += 1
-    flight_expire(&client.flight, INT64_MAX, client.driver.tally)
+    client.driver.counters.refused += 1
+    flight_expire(&client.flight, INT64_MAX, client.driver.counters)
     connection_close(client)
     (<Connection *>client.stream).again = socket_clock() + AGAIN
 
@@ -212,7 +212,7 @@ cdef void connection_advance(Client *client) noexcept nogil:
 
 # ---- octets ----
 
-cdef uint32_t connection_room(Connection *connection) noexcept nogil:
+cdef uint32_t connection_capacity(Connection *connection) noexcept nogil:
     if connection.out_begin > 0 and OUT - connection.out_end < OUT // 2:
         memmove(connection.outgoing, connection.outgoing + connection.out_begin, connection.out_end - connection.out_begin)
         connection.out_end -= connection.out_begin
@@ -244,16 +244,16 @@ cdef void connection_flush(Client *client) noexcept nogil:
 
 cdef ssize_t connection_read(Client *client) noexcept nogil:
     cdef Connection *connection = <Connection *>client.stream
-    cdef uint32_t room = IN - connection.in_end
+    cdef uint32_t capacity = IN - connection.in_end
     cdef ssize_t n
-    if room == 0:
+    if capacity == 0:
         return LATER
     if connection.ssl != NULL:
-        n = tls_read(connection.ssl, connection.incoming + connection.in_end, <int>room)
+        n = tls_read(connection.ssl, connection.incoming + connection.in_end, <int>capacity)
         if n == -3:
             return BROKEN
     else:
-        n = recv(client.fd, connection.incoming + connection.in_end, room, MSG_DONTWAIT)
+        n = recv(client.fd, connection.incoming + connection.in_end, capacity, MSG_DONTWAIT)
         if n == 0 or (n < 0 and errno not in (EAGAIN, EINTR)):
             return BROKEN
     if n < 0:

@@ -74,7 +74,7 @@ cdef bint datagram_is_open(Client *client) noexcept nogil:
     return True
 
 
-cdef uint32_t datagram_room(Client *client) noexcept nogil:
+cdef uint32_t datagram_capacity(Client *client) noexcept nogil:
     return BATCH
 
 
@@ -106,14 +106,14 @@ cdef void datagram_flush(Client *client) noexcept nogil:
             continue
         elif errno == ECONNREFUSED and not counted:
             # The ICMP message for an earlier one; this one has not left.
-            driver.tally.refused += 1
+            driver.counters.refused += 1
             counted = True
         elif errno in (EAGAIN, ENOBUFS):
             wait.fd = client.fd
             wait.events = POLLOUT
             poll(&wait, 1, FULL)
         else:
-            driver.tally.unsent += client.flight.slots[d.slots[done]].counted
+            driver.counters.unsent += client.flight.slots[d.slots[done]].counted
             flight_undo(&client.flight, d.slots[done])
             done += 1
     d.count = 0
@@ -125,7 +125,7 @@ cdef uint32_t datagram_receive(Client *client) noexcept nogil:
     cdef int i, n = recvmmsg(client.fd, d.incoming, BATCH, MSG_DONTWAIT, NULL)
     if n <= 0:
         if n < 0 and errno == ECONNREFUSED:
-            client.driver.tally.refused += 1
+            client.driver.counters.refused += 1
         return 0
     now = socket_clock()
     for i in range(n):
@@ -142,7 +142,7 @@ cdef void datagram_close(Client *client) noexcept nogil:
 
 DATAGRAM.open = datagram_open
 DATAGRAM.is_open = datagram_is_open
-DATAGRAM.room = datagram_room
+DATAGRAM.capacity = datagram_capacity
 DATAGRAM.put = datagram_put
 DATAGRAM.flush = datagram_flush
 DATAGRAM.receive = datagram_receive

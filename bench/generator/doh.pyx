@@ -8,7 +8,7 @@ from fastdns._wire cimport load16, load32, store16, store32
 from fastdns.bench.generator.client cimport BATCH, QUERY_STRIDE, Client, client_sent, client_settle, digits
 from fastdns.bench.generator.connection cimport (BROKEN, CLOSED, OPEN, Connection, connection_advance, connection_break, connection_close,
                                                  connection_consume, connection_flush, connection_is_open, connection_open, connection_read,
-                                                 connection_room)
+                                                 connection_capacity)
 from fastdns.bench.generator.flight cimport MALFORMED, RIGHT, STATUSES, WRONG_ID, WRONG_STATUS, flight_holds, flight_lose
 from fastdns.bench.generator.hpack cimport hpack_status
 from fastdns.bench.generator.queries cimport PackedQuery
@@ -186,18 +186,18 @@ cdef bint doh_is_open(Client *client) noexcept nogil:
 
 # ---- queries ----
 
-cdef uint32_t doh_room(Client *client) noexcept nogil:
+cdef uint32_t doh_capacity(Client *client) noexcept nogil:
     cdef Session *session = <Session *>client.stream
-    cdef uint32_t room
+    cdef uint32_t capacity
     if session.connection.state != OPEN or not session.settled or session.leaving:
         return 0
     if session.asked > client.flight.under_way and (session.asked >= session.limit or session.blocked_count):
         cancel_expired(client, session)
     if session.blocked_count or session.asked >= session.limit:
         return 0
-    room = connection_room(&session.connection)
-    room = (room - RESERVE) // (client.driver.head_length + QUERY_STRIDE) if room > RESERVE else 0
-    return min(room, min(session.limit - session.asked, <uint32_t>BATCH))
+    capacity = connection_capacity(&session.connection)
+    capacity = (capacity - RESERVE) // (client.driver.head_length + QUERY_STRIDE) if capacity > RESERVE else 0
+    return min(capacity, min(session.limit - session.asked, <uint32_t>BATCH))
 
 
 cdef void doh_put(Client *client, uint32_t slot, const PackedQuery *query) noexcept nogil:
@@ -239,7 +239,7 @@ cdef bint send_body(Session *session, Request *request) noexcept nogil:
     """As much of a query as the server's windows take; whether that is all of it."""
     cdef uint32_t left = request.query.length - request.sent
     cdef int64_t n = min(<int64_t>left, min(session.window, request.window))
-    if n <= 0 or connection_room(&session.connection) < <uint32_t>(HEAD + n):
+    if n <= 0 or connection_capacity(&session.connection) < <uint32_t>(HEAD + n):
         return False
     memcpy(frame(session, <uint32_t>n, DATA, END_STREAM if n == left else 0, request.stream), request.query.message + request.sent, <size_t>n)
     session.window -= n
@@ -264,7 +264,7 @@ cdef void end_request(Session *session, Request *request, Stage stage) noexcept 
     """Takes a request out of those under way. CANCELLED tells the server, as does an end before the query has left."""
     request.length = 0
     session.asked -= 1
-    if (stage == CANCELLED or request.sent < request.query.length) and connection_room(&session.connection) >= HEAD + 4:
+    if (stage == CANCELLED or request.sent < request.query.length) and connection_capacity(&session.connection) >= HEAD + 4:
         store32(frame(session, 4, RST_STREAM, 0, request.stream), CANCEL)
     request.stage = stage
     if session.blocked_count:
@@ -276,7 +276,7 @@ cdef void cancel_expired(Client *client, Session *session) noexcept nogil:
     cdef uint32_t i
     for i in range(TABLE):
         if (is_under_way(&session.requests[i]) and not flight_holds(&client.flight, session.requests[i].slot, session.requests[i].due)
-                and connection_room(&session.connection) >= RESERVE):
+                and connection_capacity(&session.connection) >= RESERVE):
             end_request(session, &session.requests[i], CANCELLED)
     connection_flush(client)
 
@@ -325,11 +325,11 @@ cdef uint32_t take_frames(Client *client, Session *session, int64_t now) noexcep
     cdef int got
     session.stalled = False
     while connection.in_end - at >= HEAD:
-        if connection_room(connection) < SPOKEN:
+        if connection_capacity(connection) < SPOKEN:
             connection_flush(client)
             if connection.state != OPEN:
                 return replies
-            if connection_room(connection) < SPOKEN:
+            if connection_capacity(connection) < SPOKEN:
                 session.stalled = True
                 break
         head = connection.incoming + at
@@ -425,7 +425,7 @@ cdef int on_block(Client *client, Session *session, uint8_t flags, const uint8_t
         return 0
     if request.stage == CANCELLED:
         request.stage = DONE
-        client.driver.tally.late += 1
+        client.driver.counters.late += 1
         return 0
     if request.stage == DONE:
         return -1
@@ -502,10 +502,10 @@ cdef void end_reply(Client *client, Session *session, Request *request, int verd
                     Stage stage) noexcept nogil:
     if flight_holds(&client.flight, request.slot, request.due):
         if verdict == WRONG_STATUS and client.flight.slots[request.slot].counted:
-            client.driver.tally.statuses[request.status if request.status < STATUSES else 0] += 1
+            client.driver.counters.statuses[request.status if request.status < STATUSES else 0] += 1
         client_settle(client, request.slot, verdict, message, length, now)
     else:
-        client.driver.tally.late += 1
+        client.driver.counters.late += 1
     end_request(session, request, stage)
 
 
@@ -514,8 +514,8 @@ cdef void end_reply(Client *client, Session *session, Request *request, int verd
 cdef void lose(Client *client, Session *session, Request *request) noexcept nogil:
     """The server will not answer it."""
     if flight_holds(&client.flight, request.slot, request.due):
-        client.driver.tally.resets += 1
-        flight_lose(&client.flight, request.slot, client.driver.tally)
+        client.driver.counters.resets += 1
+        flight_lose(&client.flight, request.slot, client.driver.counters)
     request.sent = request.query.length
     end_request(session, request, DONE)
 
@@ -600,7 +600,7 @@ cdef int on_window(Session *session, uint32_t stream, const uint8_t *payload, ui
 
 DOH.open = doh_open
 DOH.is_open = doh_is_open
-DOH.room = doh_room
+DOH.capacity = doh_capacity
 DOH.put = doh_put
 DOH.flush = connection_flush
 DOH.receive = doh_receive

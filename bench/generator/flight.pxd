@@ -29,7 +29,7 @@ cdef enum:
     RCODES = 64
     STATUSES = 600
 
-cdef struct Tally:                  # of one interval and one thread
+cdef struct Counters:                  # of one interval and one thread
     int64_t began                   # ns since the counting began
     int64_t ended
     double rate                     # queries per second that were due; 0: closed loop
@@ -66,20 +66,20 @@ cdef struct Flight:
     uint64_t expired[1024]          # a bit an id: its query was given up
 
 # Room for so many queries, rounded up to a power of two. -1 without memory.
-cdef int flight_open(Flight *flight, uint32_t room) noexcept nogil
+cdef int flight_open(Flight *flight, uint32_t capacity) noexcept nogil
 cdef void flight_close(Flight *flight) noexcept nogil
 # Gives back a slot whose query did not leave.
 cdef void flight_undo(Flight *flight, uint32_t slot) noexcept nogil
 # Gives up queries that were due before `limit`, and says whether there were any; those that count are lost.
-cdef bint flight_expire(Flight *flight, int64_t limit, Tally *tally) noexcept nogil
+cdef bint flight_expire(Flight *flight, int64_t limit, Counters *counters) noexcept nogil
 # Ends the query of a slot with a reply: RIGHT has the message judged but for its id, anything else is what is wrong with it.
 cdef void flight_complete(Flight *flight, uint32_t at, int verdict, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now,
-                          Check check, bint edns, Tally *tally) noexcept nogil
+                          Check check, bint edns, Counters *counters) noexcept nogil
 # Ends the query of a slot that will have no reply.
-cdef void flight_lose(Flight *flight, uint32_t at, Tally *tally) noexcept nogil
+cdef void flight_lose(Flight *flight, uint32_t at, Counters *counters) noexcept nogil
 # Looks at a received message and ends the query that it belongs to. The slot of that query, or NO_SLOT.
 cdef uint32_t flight_reply(Flight *flight, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now, Check check, bint edns,
-                           Tally *tally) noexcept nogil
+                           Counters *counters) noexcept nogil
 
 cdef inline bint flight_holds(const Flight *flight, uint32_t at, int64_t due) noexcept nogil:
     """Whether a slot still has the query that was due then, and not another one since."""

@@ -8,10 +8,10 @@ from fastdns.bench.generator.queries cimport query_check_answers
 from fastdns.protocol.header cimport OPCODE_QUERY, flags_opcode, flags_rcode
 
 
-cdef int flight_open(Flight *flight, uint32_t room) noexcept nogil:
+cdef int flight_open(Flight *flight, uint32_t capacity) noexcept nogil:
     cdef uint32_t slots = 16, i
     memset(flight, 0, sizeof(Flight))
-    while slots < room and slots < FLIGHT_SLOTS_MAX:
+    while slots < capacity and slots < FLIGHT_SLOTS_MAX:
         slots *= 2
     flight.slots = <Slot *>calloc(slots, sizeof(Slot))
     if flight.slots == NULL:
@@ -55,7 +55,7 @@ cdef void flight_undo(Flight *flight, uint32_t slot) noexcept nogil:
     release(flight, slot)
 
 
-cdef bint flight_expire(Flight *flight, int64_t limit, Tally *tally) noexcept nogil:
+cdef bint flight_expire(Flight *flight, int64_t limit, Counters *counters) noexcept nogil:
     cdef Slot *slot
     cdef uint32_t at = flight.oldest
     if at == NO_SLOT or flight.slots[at].due >= limit:
@@ -63,14 +63,14 @@ cdef bint flight_expire(Flight *flight, int64_t limit, Tally *tally) noexcept no
     while at != NO_SLOT and flight.slots[at].due < limit:
         slot = &flight.slots[at]
         flight.expired[slot.id >> 6] |= <uint64_t>1 << (slot.id & 63)
-        tally.lost += slot.counted
+        counters.lost += slot.counted
         release(flight, at)
         at = flight.oldest
     return True
 
 
-cdef void flight_lose(Flight *flight, uint32_t at, Tally *tally) noexcept nogil:
-    tally.lost += flight.slots[at].counted
+cdef void flight_lose(Flight *flight, uint32_t at, Counters *counters) noexcept nogil:
+    counters.lost += flight.slots[at].counted
     release(flight, at)
 
 
@@ -92,7 +92,7 @@ cdef inline bint same_question(const uint8_t *packet, uint32_t length, const Pac
                      and wire_name_equal(packet + HEADER_SIZE, query.message + HEADER_SIZE, query.question_length - 4))))
 
 
-cdef int judge(const PackedQuery *query, const uint8_t *packet, uint32_t length, bint answers, bint edns, Tally *tally) noexcept nogil:
+cdef int judge(const PackedQuery *query, const uint8_t *packet, uint32_t length, bint answers, bint edns, Counters *counters) noexcept nogil:
     """Checks a reply whose id is right, and counts its rcode."""
     cdef Message message
     cdef int upper, verdict
@@ -109,7 +109,7 @@ cdef int judge(const PackedQuery *query, const uint8_t *packet, uint32_t length,
                 return MALFORMED
             upper = message.edns.extended_rcode if message.edns.present else 0
         rcode |= <uint32_t>upper << 4
-    tally.rcodes[rcode if rcode < RCODES else RCODES - 1] += 1
+    counters.rcodes[rcode if rcode < RCODES else RCODES - 1] += 1
     if query.rcode >= 0 and rcode != <uint32_t>query.rcode:
         return WRONG_RCODE
     if answers:
@@ -120,12 +120,12 @@ cdef int judge(const PackedQuery *query, const uint8_t *packet, uint32_t length,
 
 
 cdef uint32_t flight_reply(Flight *flight, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now, Check check, bint edns,
-                           Tally *tally) noexcept nogil:
+                           Counters *counters) noexcept nogil:
     cdef uint16_t id
     cdef uint32_t at
     cdef Slot *slot
     if length < 2:
-        tally.wrong[MALFORMED] += 1
+        counters.wrong[MALFORMED] += 1
         return NO_SLOT
     id = load16(packet)
     at = id & flight.mask
@@ -133,16 +133,16 @@ cdef uint32_t flight_reply(Flight *flight, const PackedQuery *queries, const uin
     if not slot.busy or slot.id != id:
         if flight.expired[id >> 6] >> (id & 63) & 1:
             flight.expired[id >> 6] &= ~(<uint64_t>1 << (id & 63))
-            tally.late += 1
+            counters.late += 1
         else:
-            tally.wrong[WRONG_ID] += 1
+            counters.wrong[WRONG_ID] += 1
         return NO_SLOT
-    flight_complete(flight, at, RIGHT, queries, packet, length, now, check, edns, tally)
+    flight_complete(flight, at, RIGHT, queries, packet, length, now, check, edns, counters)
     return at
 
 
 cdef void flight_complete(Flight *flight, uint32_t at, int verdict, const PackedQuery *queries, const uint8_t *packet, uint32_t length, int64_t now,
-                          Check check, bint edns, Tally *tally) noexcept nogil:
+                          Check check, bint edns, Counters *counters) noexcept nogil:
     cdef Slot *slot = &flight.slots[at]
     cdef const PackedQuery *query
     cdef bint answers = False
@@ -154,11 +154,11 @@ cdef void flight_complete(Flight *flight, uint32_t at, int verdict, const Packed
         flight.replies += 1
         answers = check == CHECK_ALL or (check == CHECK_SAMPLE and flight.replies % SAMPLE == 0)
     if verdict == RIGHT:
-        verdict = judge(query, packet, length, answers, edns, tally)
+        verdict = judge(query, packet, length, answers, edns, counters)
     if verdict != RIGHT:
-        tally.wrong[verdict] += 1
+        counters.wrong[verdict] += 1
     elif packet[2] & (FLAG_TC >> 8):
-        tally.truncated += 1
-    tally.answered += 1
-    tally.octets += length
-    latencies_record(&tally.latencies, <uint64_t>(now - slot.due) if now > slot.due else 0)
+        counters.truncated += 1
+    counters.answered += 1
+    counters.octets += length
+    latencies_record(&counters.latencies, <uint64_t>(now - slot.due) if now > slot.due else 0)

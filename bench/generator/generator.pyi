@@ -50,7 +50,7 @@ class Generator:
     def go_on(self) -> float | None:
         """Makes the queries that are due; seconds until there is more to do, replies aside. None: all is answered or given up."""
 
-    def allow(self, number: int, room: int) -> None:
+    def allow(self, number: int, capacity: int) -> None:
         """A client is connected and takes so many queries more."""
 
     def taken_from(self, number: int) -> list[tuple[int, int, bytes]]:

@@ -13,7 +13,7 @@ from fastdns.bench.generator.connection cimport tls_close, tls_open
 from fastdns.bench.generator.datagram cimport DATAGRAM, datagrams_close, datagrams_open
 from fastdns.bench.generator.doh cimport DOH
 from fastdns.bench.generator.flight cimport (CHECK_ALL, CHECK_NONE, CHECK_SAMPLE, MALFORMED, NO_SLOT, RCODES, RIGHT, STATUSES, WRONG_ID, WRONG_KINDS,
-                                             Slot, Tally, flight_close, flight_expire, flight_holds, flight_lose, flight_open, flight_take)
+                                             Slot, Counters, flight_close, flight_expire, flight_holds, flight_lose, flight_open, flight_take)
 from fastdns.bench.generator.histogram cimport Histogram, latencies_add
 from fastdns.bench.generator.http1 cimport HTTP1
 from fastdns.bench.generator.outbox cimport OUTBOX, Outbox
@@ -58,8 +58,8 @@ cdef class Generator:
     cdef const uint32_t *bursts
     cdef uint32_t length            # of order
     cdef Driver driver
-    cdef Tally *tallies             # a ring, owned
-    cdef uint32_t written           # tallies finished, by the thread
+    cdef Counters *intervals             # a ring, owned
+    cdef uint32_t written           # intervals finished, by the thread
     cdef uint32_t taken             # and read, by Python
     cdef uint32_t stopping
     cdef uint32_t window            # queries under way a client; 0: open loop
@@ -83,7 +83,7 @@ cdef class Generator:
 
     def __cinit__(self, QuerySet queries not None, *, str transport, int family, bytes address, pieces, uint32_t clients, uint32_t window, double timeout,
                   str check, bint random, uint64_t seed, uint32_t thread, uint32_t threads, bytes server_name=b"", bytes head=b""):
-        cdef uint32_t i, room
+        cdef uint32_t i, capacity
         cdef double end = 0, most = 0
         self.queries = queries
         self.order = queries.order
@@ -105,10 +105,10 @@ cdef class Generator:
         self.pieces = <uint32_t>len(pieces)
         self.rates = <double *>calloc(self.pieces, sizeof(double))
         self.ends = <double *>calloc(self.pieces, sizeof(double))
-        self.tallies = <Tally *>calloc(TALLIES, sizeof(Tally))
+        self.intervals = <Counters *>calloc(TALLIES, sizeof(Counters))
         self.driver.clients = <Client *>calloc(clients, sizeof(Client))
         self.driver.polled = <pollfd *>calloc(clients, sizeof(pollfd))
-        if (self.rates == NULL or self.ends == NULL or self.tallies == NULL or self.driver.clients == NULL or self.driver.polled == NULL
+        if (self.rates == NULL or self.ends == NULL or self.intervals == NULL or self.driver.clients == NULL or self.driver.polled == NULL
                 or datagrams_open(&self.driver, LARGEST) < 0):
             raise MemoryError
         for i, (rate, seconds) in enumerate(pieces):
@@ -116,7 +116,7 @@ cdef class Generator:
             self.rates[i] = rate / threads
             self.ends[i] = end
             most = max(most, self.rates[i])
-        room = max(64, window * 4) if window else <uint32_t>min(1 << 20, most * timeout * 1.25 / clients + 256)
+        capacity = max(64, window * 4) if window else <uint32_t>min(1 << 20, most * timeout * 1.25 / clients + 256)
         if transport == "udp":
             self.driver.carriage = &DATAGRAM
         elif transport == "doh":
@@ -127,7 +127,7 @@ cdef class Generator:
             self.driver.carriage = &OUTBOX
         else:
             self.driver.carriage = &STREAM
-        self.driver.tally = self.tallies
+        self.driver.counters = self.intervals
         if len(server_name) >= sizeof(self.driver.server_name):
             raise ValueError(f"a server name of {len(server_name)} octets")
         memcpy(self.driver.server_name, <const char *>server_name, len(server_name))
@@ -143,7 +143,7 @@ cdef class Generator:
         for i in range(clients):
             self.driver.clients[i].fd = -1
             self.driver.clients[i].driver = &self.driver
-            if flight_open(&self.driver.clients[i].flight, room) < 0:
+            if flight_open(&self.driver.clients[i].flight, capacity) < 0:
                 raise MemoryError
         # Threads share the order out, so that together they ask it from several places at once.
         self.skip(<uint32_t>(<uint64_t>queries.length * thread // threads))
@@ -160,7 +160,7 @@ cdef class Generator:
         tls_close(&self.driver)
         free(self.driver.clients)
         free(self.driver.polled)
-        free(self.tallies)
+        free(self.intervals)
         free(self.rates)
         free(self.ends)
 
@@ -187,7 +187,7 @@ cdef class Generator:
             while not self.driver.carriage.is_open(&self.driver.clients[i]):
                 if self.driver.foreign:
                     raise OSError(errno.EPROTO, "no HTTP/2 there: the server does not agree to h2 in its TLS handshake (ALPN)")
-                if self.driver.tally.refused:
+                if self.driver.counters.refused:
                     raise ConnectionRefusedError(errno.ECONNREFUSED, "the connection was refused or broken off")
                 if socket_clock() > limit:
                     raise TimeoutError(errno.ETIMEDOUT, f"not connected after {timeout:g} s")
@@ -207,13 +207,13 @@ cdef class Generator:
         self.begin = start + <int64_t>(warm * 1e9)
         self.end = self.begin + <int64_t>self.ends[self.pieces - 1]
         self.due -= warm * 1e9
-        self.driver.tally.began = 0
+        self.driver.counters.began = 0
         self.look = 0
         self.sending = True
         self.set_boundary(self.begin)
 
     def finish(self):
-        self.driver.tally.ended = self.mark
+        self.driver.counters.ended = self.mark
         atomic_store32(&self.written, self.written + 1)
 
     def stop(self):
@@ -238,30 +238,30 @@ cdef class Generator:
 
     def take(self):
         """The oldest interval that is over and was not taken yet, or None."""
-        cdef Tally *tally
+        cdef Counters *counters
         cdef Histogram latency
         cdef int i
         if self.taken == atomic_load32(&self.written):
             return None
-        tally = &self.tallies[self.taken % TALLIES]
+        counters = &self.intervals[self.taken % TALLIES]
         latency = Histogram()
-        latencies_add(&latency.latencies, &tally.latencies)
+        latencies_add(&latency.latencies, &counters.latencies)
         found = {
-            "began": tally.began / 1e9,
-            "ended": tally.ended / 1e9,
-            "rate": tally.rate,
-            "sent": tally.sent,
-            "answered": tally.answered,
-            "lost": tally.lost,
-            "unsent": tally.unsent,
-            "late": tally.late,
-            "refused": tally.refused,
-            "resets": tally.resets,
-            "truncated": tally.truncated,
-            "octets": tally.octets,
-            "wrong": {WRONG_NAMES[i]: tally.wrong[i] for i in range(1, WRONG_KINDS) if tally.wrong[i]},
-            "rcodes": {i: tally.rcodes[i] for i in range(RCODES) if tally.rcodes[i]},
-            "statuses": {i: tally.statuses[i] for i in range(STATUSES) if tally.statuses[i]},
+            "began": counters.began / 1e9,
+            "ended": counters.ended / 1e9,
+            "rate": counters.rate,
+            "sent": counters.sent,
+            "answered": counters.answered,
+            "lost": counters.lost,
+            "unsent": counters.unsent,
+            "late": counters.late,
+            "refused": counters.refused,
+            "resets": counters.resets,
+            "truncated": counters.truncated,
+            "octets": counters.octets,
+            "wrong": {WRONG_NAMES[i]: counters.wrong[i] for i in range(1, WRONG_KINDS) if counters.wrong[i]},
+            "rcodes": {i: counters.rcodes[i] for i in range(RCODES) if counters.rcodes[i]},
+            "statuses": {i: counters.statuses[i] for i in range(STATUSES) if counters.statuses[i]},
             "latency": latency,
         }
         atomic_store32(&self.taken, self.taken + 1)
@@ -298,10 +298,10 @@ cdef class Generator:
         outbox.count = 0
         return found
 
-    def allow(self, uint32_t number, uint32_t room):
+    def allow(self, uint32_t number, uint32_t capacity):
         cdef Outbox *outbox = <Outbox *>self.client(number).stream
         outbox.open = True
-        outbox.room = room
+        outbox.capacity = capacity
 
     def complete(self, uint32_t number, uint32_t slot, int64_t due, bytes message):
         cdef Client *client = self.client(number)
@@ -309,10 +309,10 @@ cdef class Generator:
         if slot > client.flight.mask:
             raise IndexError(slot)
         if not flight_holds(&client.flight, slot, due):
-            self.driver.tally.late += message is not None
+            self.driver.counters.late += message is not None
         elif message is None:
-            self.driver.tally.resets += 1
-            flight_lose(&client.flight, slot, self.driver.tally)
+            self.driver.counters.resets += 1
+            flight_lose(&client.flight, slot, self.driver.counters)
         else:
             if len(message) < 2:
                 verdict = MALFORMED
@@ -323,8 +323,8 @@ cdef class Generator:
 
     def give_up(self, uint32_t number):
         cdef Client *client = self.client(number)
-        self.driver.tally.refused += 1
-        flight_expire(&client.flight, INT64_MAX, self.driver.tally)
+        self.driver.counters.refused += 1
+        flight_expire(&client.flight, INT64_MAX, self.driver.counters)
         (<Outbox *>client.stream).open = False
         (<Outbox *>client.stream).count = 0
 
@@ -339,7 +339,7 @@ cdef class Generator:
         if now >= self.look:
             self.look = now + NAP
             for i in range(driver.count):
-                if flight_expire(&driver.clients[i].flight, now - driver.timeout, driver.tally):
+                if flight_expire(&driver.clients[i].flight, now - driver.timeout, driver.counters):
                     driver.clients[i].opened = driver.clients[i].flight.under_way
                 driver.clients[i].opened = min(self.window, 2 * driver.clients[i].opened + 1)
                 under_way += driver.clients[i].flight.under_way
@@ -393,7 +393,7 @@ cdef class Generator:
         """Closed loop: as many as have come back. False at the end."""
         cdef Driver *driver = &self.driver
         cdef Client *client
-        cdef uint32_t i, room
+        cdef uint32_t i, capacity
         if now >= self.end:
             return False
         for i in range(driver.count):
@@ -401,8 +401,8 @@ cdef class Generator:
             if not driver.carriage.is_open(client):
                 continue
             while client.flight.under_way < client.opened:
-                room = driver.carriage.room(client)
-                if self.fill(client, min(client.opened - client.flight.under_way, room), room, now) == 0:
+                capacity = driver.carriage.capacity(client)
+                if self.fill(client, min(client.opened - client.flight.under_way, capacity), capacity, now) == 0:
                     break
                 driver.carriage.flush(client)
         return True
@@ -411,7 +411,7 @@ cdef class Generator:
         """Open loop: what is due by now, from one client after the other. False at the end."""
         cdef Driver *driver = &self.driver
         cdef Client *client
-        cdef uint32_t tried = 0, room
+        cdef uint32_t tried = 0, capacity
         # Even when it is late, replies must be taken up between, or the kernel drops them.
         while tried < driver.count and self.begin + <int64_t>self.due <= now and self.due < self.ends[self.pieces - 1]:
             client = &driver.clients[self.turn]
@@ -419,22 +419,22 @@ cdef class Generator:
             tried += 1
             if not driver.carriage.is_open(client):
                 continue
-            room = driver.carriage.room(client)
-            if self.fill(client, room, room, now):
+            capacity = driver.carriage.capacity(client)
+            if self.fill(client, capacity, capacity, now):
                 driver.carriage.flush(client)
         return self.due < self.ends[self.pieces - 1]
 
-    cdef inline uint32_t fill(self, Client *client, uint32_t limit, uint32_t room, int64_t now) noexcept nogil:
+    cdef inline uint32_t fill(self, Client *client, uint32_t limit, uint32_t capacity, int64_t now) noexcept nogil:
         """Puts whole bursts, up to `limit` queries, or one to a client that has nothing under way if there is room. How many queries."""
         cdef Driver *driver = &self.driver
         cdef uint32_t n = 0, size, number, slot
         cdef int64_t due = now
         cdef bint counted
         limit = min(limit, BATCH)
-        room = min(room, BATCH)
+        capacity = min(capacity, BATCH)
         while True:
             size = self.bursts[self.burst] if self.bursts != NULL else 1
-            if n + size > limit and (n or client.flight.under_way or size > room):
+            if n + size > limit and (n or client.flight.under_way or size > capacity):
                 return n
             if self.window == 0:
                 due = self.begin + <int64_t>self.due
@@ -449,7 +449,7 @@ cdef class Generator:
                 self.at += 1
                 slot = flight_take(&client.flight, number, due, counted)
                 if slot == NO_SLOT:
-                    driver.tally.unsent += counted
+                    driver.counters.unsent += counted
                 else:
                     driver.carriage.put(client, slot, &driver.queries[number])
             self.burst += 1
@@ -481,13 +481,13 @@ cdef class Generator:
 
     cdef void roll(self, int64_t now) noexcept nogil:
         """Ends the interval, if its successor has room; else it just goes on."""
-        cdef Tally *tally = self.driver.tally
+        cdef Counters *counters = self.driver.counters
         if self.written + 1 - atomic_load32(&self.taken) < TALLIES:
-            tally.ended = self.mark
-            tally = &self.tallies[(self.written + 1) % TALLIES]
-            memset(tally, 0, sizeof(Tally))
-            tally.began = self.mark
-            self.driver.tally = tally
+            counters.ended = self.mark
+            counters = &self.intervals[(self.written + 1) % TALLIES]
+            memset(counters, 0, sizeof(Counters))
+            counters.began = self.mark
+            self.driver.counters = counters
             atomic_store32(&self.written, self.written + 1)
         self.set_boundary(now)
 
@@ -499,7 +499,7 @@ cdef class Generator:
         for i in range(self.pieces):
             if self.ends[i] > elapsed:
                 self.mark = min(self.mark, <int64_t>self.ends[i])
-                self.driver.tally.rate = self.rates[i]
+                self.driver.counters.rate = self.rates[i]
                 break
         self.boundary = self.begin + self.mark
         if self.boundary >= self.end:

@@ -8,7 +8,7 @@ from fastdns._wire cimport load16
 from fastdns.bench.generator.client cimport BATCH, QUERY_STRIDE, Client, client_sent, client_settle, digits
 from fastdns.bench.generator.connection cimport (BROKEN, CLOSED, OPEN, Connection, connection_advance, connection_break, connection_close,
                                                  connection_consume, connection_flush, connection_is_open, connection_open, connection_read,
-                                                 connection_room)
+                                                 connection_capacity)
 from fastdns.bench.generator.flight cimport MALFORMED, RIGHT, STATUSES, WRONG_ID, WRONG_STATUS, flight_holds
 from fastdns.bench.generator.queries cimport PackedQuery
 
@@ -56,14 +56,14 @@ cdef void http1_close(Client *client) noexcept nogil:
 
 # ---- queries ----
 
-cdef uint32_t http1_room(Client *client) noexcept nogil:
+cdef uint32_t http1_capacity(Client *client) noexcept nogil:
     cdef Pipe *pipe = <Pipe *>client.stream
     if pipe.connection.state != OPEN:
         return 0
     if not pipe.connection.greeted:
         pipe.connection.greeted = True
         pipe.oldest = pipe.count = 0
-    return min(connection_room(&pipe.connection) // (client.driver.head_length + QUERY_STRIDE), min(RING - pipe.count, <uint32_t>BATCH))
+    return min(connection_capacity(&pipe.connection) // (client.driver.head_length + QUERY_STRIDE), min(RING - pipe.count, <uint32_t>BATCH))
 
 
 cdef void http1_put(Client *client, uint32_t slot, const PackedQuery *query) noexcept nogil:
@@ -196,12 +196,12 @@ cdef int64_t content_length(const char *text, uint32_t length) noexcept nogil:
 cdef void complete(Client *client, const Waiting *waiting, int status, const uint8_t *message, uint32_t length, int64_t now) noexcept nogil:
     cdef int verdict = RIGHT
     if not flight_holds(&client.flight, waiting.slot, waiting.due):
-        client.driver.tally.late += 1
+        client.driver.counters.late += 1
         return
     if status != 200:
         verdict = WRONG_STATUS
         if client.flight.slots[waiting.slot].counted:
-            client.driver.tally.statuses[status if status < STATUSES else 0] += 1
+            client.driver.counters.statuses[status if status < STATUSES else 0] += 1
     elif length < 2:
         verdict = MALFORMED
     elif load16(message):
@@ -211,7 +211,7 @@ cdef void complete(Client *client, const Waiting *waiting, int status, const uin
 
 HTTP1.open = http1_open
 HTTP1.is_open = connection_is_open
-HTTP1.room = http1_room
+HTTP1.capacity = http1_capacity
 HTTP1.put = http1_put
 HTTP1.flush = connection_flush
 HTTP1.receive = http1_receive

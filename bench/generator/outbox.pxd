@@ -6,6 +6,6 @@ cdef Carriage OUTBOX
 
 cdef struct Outbox:                 # client.stream
     bint open
-    uint32_t room                   # queries that Python still takes
+    uint32_t capacity                   # queries that Python still takes
     uint32_t count
     uint32_t slots[BATCH]

@@ -18,16 +18,16 @@ cdef bint outbox_is_open(Client *client) noexcept nogil:
     return (<Outbox *>client.stream).open
 
 
-cdef uint32_t outbox_room(Client *client) noexcept nogil:
+cdef uint32_t outbox_capacity(Client *client) noexcept nogil:
     cdef Outbox *outbox = <Outbox *>client.stream
-    return min(outbox.room, <uint32_t>BATCH - outbox.count)
+    return min(outbox.capacity, <uint32_t>BATCH - outbox.count)
 
 
 cdef void outbox_put(Client *client, uint32_t slot, const PackedQuery *query) noexcept nogil:
     cdef Outbox *outbox = <Outbox *>client.stream
     outbox.slots[outbox.count] = slot
     outbox.count += 1
-    outbox.room -= 1
+    outbox.capacity -= 1
     client_sent(client, slot)
 
 
@@ -46,7 +46,7 @@ cdef void outbox_close(Client *client) noexcept nogil:
 
 OUTBOX.open = outbox_open
 OUTBOX.is_open = outbox_is_open
-OUTBOX.room = outbox_room
+OUTBOX.capacity = outbox_capacity
 OUTBOX.put = outbox_put
 OUTBOX.flush = outbox_flush
 OUTBOX.receive = outbox_receive

@@ -8,7 +8,7 @@ from fastdns._wire cimport load16, store16
 from fastdns.bench.generator.client cimport MESSAGE_STRIDE, Client, client_reply, client_sent
 from fastdns.bench.generator.connection cimport (BROKEN, CLOSED, OPEN, Connection, connection_advance, connection_break, connection_close,
                                                  connection_consume, connection_flush, connection_is_open, connection_open, connection_read,
-                                                 connection_room)
+                                                 connection_capacity)
 from fastdns.bench.generator.queries cimport PackedQuery
 
 
@@ -29,9 +29,9 @@ cdef void stream_close(Client *client) noexcept nogil:
 
 # ---- queries ----
 
-cdef uint32_t stream_room(Client *client) noexcept nogil:
+cdef uint32_t stream_capacity(Client *client) noexcept nogil:
     cdef Connection *connection = <Connection *>client.stream
-    return connection_room(connection) // MESSAGE_STRIDE if connection.state == OPEN else 0
+    return connection_capacity(connection) // MESSAGE_STRIDE if connection.state == OPEN else 0
 
 
 cdef void stream_put(Client *client, uint32_t slot, const PackedQuery *query) noexcept nogil:
@@ -82,7 +82,7 @@ cdef uint32_t stream_receive(Client *client) noexcept nogil:
 
 STREAM.open = stream_open
 STREAM.is_open = connection_is_open
-STREAM.room = stream_room
+STREAM.capacity = stream_capacity
 STREAM.put = stream_put
 STREAM.flush = connection_flush
 STREAM.receive = stream_receive

@@ -18,7 +18,7 @@ from fastdns._wire cimport ACCEPT, CLASS_IN, FLAG_AA, MESSAGE_MAX, TYPE_A, Messa
 from fastdns.plugins.cache._store cimport SUCCESS, Entry, Key, CacheStoreResult, Store, key_set, store_close, store_find, store_open, store_put
 
 cdef enum:
-    MESSAGE_ROOM = 512              # octets of a message in Packets
+    MESSAGE_SIZE = 512              # octets of a message in Packets
     BATCH = 32                      # look-ups of a Reader between two announcements of quiescence
 
 
@@ -92,22 +92,22 @@ cdef class Answering(NativeHandler):
 # ---- messages and names ----
 
 cdef class Packets:
-    cdef uint8_t *octets            # MESSAGE_ROOM for each, owned
+    cdef uint8_t *octets            # MESSAGE_SIZE for each, owned
     cdef uint32_t *lengths          # owned
     cdef uint32_t count
 
     def __cinit__(self, messages):
         cdef bytes message
         cdef uint32_t i = 0
-        if not messages or max(map(len, messages)) > MESSAGE_ROOM:
-            raise ValueError(f"messages of up to {MESSAGE_ROOM} octets are wanted")
+        if not messages or max(map(len, messages)) > MESSAGE_SIZE:
+            raise ValueError(f"messages of up to {MESSAGE_SIZE} octets are wanted")
         self.count = <uint32_t>len(messages)
-        self.octets = <uint8_t *>calloc(self.count, MESSAGE_ROOM)
+        self.octets = <uint8_t *>calloc(self.count, MESSAGE_SIZE)
         self.lengths = <uint32_t *>calloc(self.count, sizeof(uint32_t))
         if self.octets == NULL or self.lengths == NULL:
             raise MemoryError
         for message in messages:
-            memcpy(self.octets + MESSAGE_ROOM * <size_t>i, <const uint8_t *>message, len(message))
+            memcpy(self.octets + MESSAGE_SIZE * <size_t>i, <const uint8_t *>message, len(message))
             self.lengths[i] = <uint32_t>len(message)
             i += 1
 
@@ -123,7 +123,7 @@ cdef class Packets:
         with nogil:
             for _turn in range(times):
                 for i in range(self.count):
-                    accepted += wire_accept(self.octets + MESSAGE_ROOM * <size_t>i, self.lengths[i], &message, &name, &rcode) == ACCEPT
+                    accepted += wire_accept(self.octets + MESSAGE_SIZE * <size_t>i, self.lengths[i], &message, &name, &rcode) == ACCEPT
         return accepted
 
 

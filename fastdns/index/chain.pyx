@@ -97,14 +97,14 @@ cdef void remove_part(Chain *chain, uint32_t at) noexcept nogil:
     memmove(&chain.parts[at], &chain.parts[at + 1], (chain.parts_count - at) * sizeof(ChainPart))
 
 
-cdef int own(Chain *chain, ChainPart *part, uint32_t room) noexcept nogil:
+cdef int own(Chain *chain, ChainPart *part, uint32_t more) noexcept nogil:
     """Gives the part a chunk that no other chain has, with room for so many more nodes."""
     cdef ChainChunk *chunk = part.chunk
     cdef uint32_t capacity
-    if atomic_load32(&chunk.refs) == 1 and chunk.capacity - chunk.count >= room:
+    if atomic_load32(&chunk.refs) == 1 and chunk.capacity - chunk.count >= more:
         return 0
-    capacity = chunk.count + room
-    if room:
+    capacity = chunk.count + more
+    if more:
         capacity = min(capacity + 15, <uint32_t>CHUNK_NODES)
     chunk = make_chunk(chunk.nodes, chunk.count, capacity)
     if chunk == NULL:

@@ -204,7 +204,7 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
     cdef Name name
     cdef uint8_t *octets
     cdef uint8_t *options
-    cdef uint32_t at, room, used
+    cdef uint32_t at, capacity, used
     cdef int status, owner_length, rdlength
     if wire_parse_reply(packet, length, &message, &name) < 0:
         return -1
@@ -231,8 +231,8 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
             return -2
         reply.count -= 1
         # Space for the longest owner and for names in rdata that grow when expanded (at most two of them).
-        room = NAME_MAX + found.rdlength + 2 * NAME_MAX
-        octets = reply_alloc(reply, room)
+        capacity = NAME_MAX + found.rdlength + 2 * NAME_MAX
+        octets = reply_alloc(reply, capacity)
         if octets == NULL:
             return -2
         at = found.owner
@@ -247,12 +247,12 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
         if reply.count and former.owner_length == owner_length and memcmp(former.owner, octets, owner_length) == 0:
             record.owner = former.owner
             used = 0
-        rdlength = wire_expand_rdata(packet, length, &found, octets + used, room - used)
+        rdlength = wire_expand_rdata(packet, length, &found, octets + used, capacity - used)
         if rdlength < 0:
             return -1
         reply.count += 1
         # The unused rest of the allocation is returned: it is the arena's last.
-        reply.arena_used -= ((room + 7) & ~<uint32_t>7) - ((used + rdlength + 7) & ~<uint32_t>7)
+        reply.arena_used -= ((capacity + 7) & ~<uint32_t>7) - ((used + rdlength + 7) & ~<uint32_t>7)
         record.owner_length = <uint8_t>owner_length
         record.rdata = octets + used
         record.section = found.section

@@ -11,15 +11,15 @@ cdef extern from "<arpa/inet.h>" nogil:
     enum: AF_INET6
 
 cdef enum:
-    NAME_ROOM = 12
+    TEXT_SIZE = 12
 
-cdef char class_names[256][NAME_ROOM]
-cdef char rcode_names[32][NAME_ROOM]
+cdef char class_names[256][TEXT_SIZE]
+cdef char rcode_names[32][TEXT_SIZE]
 
 
 cdef int store(char *place, str name) except -1:
     cdef bytes octets = name.encode("ascii")
-    if len(octets) >= NAME_ROOM:
+    if len(octets) >= TEXT_SIZE:
         raise ValueError(name)
     memcpy(place, <const char *>octets, len(octets) + 1)
     return 0

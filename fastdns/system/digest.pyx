@@ -39,7 +39,7 @@ cdef extern from "<openssl/evp.h>" nogil:
     int EVP_MAC_CTX_set_params(EVP_MAC_CTX *context, const OSSL_PARAM *parameters)
     int EVP_MAC_init(EVP_MAC_CTX *context, const unsigned char *key, size_t length, const OSSL_PARAM *parameters)
     int EVP_MAC_update(EVP_MAC_CTX *context, const unsigned char *data, size_t length)
-    int EVP_MAC_final(EVP_MAC_CTX *context, unsigned char *out, size_t *length, size_t room)
+    int EVP_MAC_final(EVP_MAC_CTX *context, unsigned char *out, size_t *length, size_t capacity)
 
 cdef struct Contexts:           # of a thread; NULL as long as there was no need
     EVP_MD_CTX *digests[HASHES]

@@ -63,7 +63,7 @@ cdef struct Cache:
     uint8_t verify
     uint8_t positive            # prefer_positive
     uint8_t keepttl
-    uint8_t told                # handlers below tell upstreams the client's subnet
+    uint8_t subnet_sent                # handlers below tell upstreams the client's subnet
     uint8_t subnet_bits[2]      # then: bits of IPv4 and IPv6 addresses
 
 cdef class CacheHandler(NativeHandler):

@@ -80,7 +80,7 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
     cells = &cache.cells[q.server.label]
     metric_add(cells.requests, q.worker.id, 1)
     work.bits = key_bits(q)
-    if place == PLACE_KEPT and (q.edns.options_length or cache.told) and not add_subnet(cache, q, work):
+    if place == PLACE_KEPT and (q.edns.options_length or cache.subnet_sent) and not add_subnet(cache, q, work):
         place = PLACE_UNKEPT
     if place == PLACE_UNKEPT:
         metric_add(cells.misses, q.worker.id, 1)
@@ -553,7 +553,7 @@ cdef class CacheHandler(NativeHandler):
         for handler in self.below:
             for family, bits in enumerate(getattr(handler, "subnet_bits", (0, 0))):
                 self.cache.subnet_bits[<int>family] = max(self.cache.subnet_bits[<int>family], <uint8_t>bits)
-        self.cache.told = self.cache.subnet_bits[0] or self.cache.subnet_bits[1]
+        self.cache.subnet_sent = self.cache.subnet_bits[0] or self.cache.subnet_bits[1]
         free(self.cache.cells)
         for label, _ in servers:
             most = max(most, <uint32_t>label)

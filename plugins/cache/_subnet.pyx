@@ -43,7 +43,7 @@ cdef int subnet_write(const Query *q, const uint8_t *bits, uint8_t *out) noexcep
 
 cdef bint subnet_is_shared(const Query *q, const Reply *reply) noexcept nogil:
     cdef const uint8_t *asked = wire_option(&q.edns, OPTION_SUBNET)
-    cdef const uint8_t *told = wire_option(&reply.edns, OPTION_SUBNET)
+    cdef const uint8_t *sent = wire_option(&reply.edns, OPTION_SUBNET)
     # The query's scope is 0, too: the options are equal as a whole.
-    return asked != NULL and told != NULL and load16(asked + 2) >= 4 and asked[7] == 0 and memcmp(asked, told, 4) == 0 and memcmp(
-        asked + 4, told + 4, load16(asked + 2)) == 0
+    return asked != NULL and sent != NULL and load16(asked + 2) >= 4 and asked[7] == 0 and memcmp(asked, sent, 4) == 0 and memcmp(
+        asked + 4, sent + 4, load16(asked + 2)) == 0

@@ -40,7 +40,7 @@ cdef bint lower_data(Reply *reply, uint16_t type, Data *data) noexcept nogil:
     return True
 
 
-cdef uint32_t canonical_write(Reply *reply, const uint16_t *members, uint32_t count, uint8_t *out, uint32_t room) noexcept nogil:
+cdef uint32_t canonical_write(Reply *reply, const uint16_t *members, uint32_t count, uint8_t *out, uint32_t capacity) noexcept nogil:
     cdef const Record *record = &reply.records[members[0]]
     cdef uint16_t type = record.type, klass = record.klass
     cdef uint8_t owner[255]
@@ -65,7 +65,7 @@ cdef uint32_t canonical_write(Reply *reply, const uint16_t *members, uint32_t co
         data = &sorted[i]
         if i and by_octets(data, data - 1) == 0:
             continue
-        if owner_length + 10 + data.length > room - used:
+        if owner_length + 10 + data.length > capacity - used:
             return 0
         memcpy(out + used, owner, owner_length)
         used += owner_length

@@ -64,15 +64,15 @@ cdef const ZoneName *zone_of(const Zones *zones, const uint8_t *name, uint32_t l
 cdef void gather_set(DnssecState *state, Query *q, Gathering *gathering, const ZoneName *signer, const uint16_t *members, uint32_t count, uint32_t ttl,
                      bint denial, uint32_t now) noexcept nogil:
     """Puts a set's key together and looks its signatures up. A set that is too large for any message is left out."""
-    cdef uint32_t room = MESSAGE_MAX - gathering.used, length
+    cdef uint32_t capacity = MESSAGE_MAX - gathering.used, length
     cdef uint8_t *key = gathering.octets + gathering.used
     cdef const Cells *cells = &state.cells[q.server.label]
     cdef Set *wanted
     cdef Entry *entry
-    if gathering.count == SETS_MAX or room < signer.length:
+    if gathering.count == SETS_MAX or capacity < signer.length:
         return
     memcpy(key, signer.wire, signer.length)
-    length = canonical_write(&q.reply, members, count, key + signer.length, room - signer.length)
+    length = canonical_write(&q.reply, members, count, key + signer.length, capacity - signer.length)
     if length == 0:
         return
     length += signer.length

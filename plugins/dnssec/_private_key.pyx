@@ -41,7 +41,7 @@ cdef extern from "<openssl/ec.h>" nogil:
     void EC_GROUP_free(EC_GROUP *group)
     EC_POINT *EC_POINT_new(const EC_GROUP *group)
     int EC_POINT_mul(const EC_GROUP *group, EC_POINT *product, const BIGNUM *factor, const EC_POINT *other, const BIGNUM *other_factor, void *context)
-    size_t EC_POINT_point2oct(const EC_GROUP *group, const EC_POINT *point, int form, unsigned char *out, size_t room, void *context)
+    size_t EC_POINT_point2oct(const EC_GROUP *group, const EC_POINT *point, int form, unsigned char *out, size_t capacity, void *context)
     void EC_POINT_free(EC_POINT *point)
     ECDSA_SIG *d2i_ECDSA_SIG(ECDSA_SIG **into, const unsigned char **octets, long size)
     void ECDSA_SIG_get0(const ECDSA_SIG *signature, const BIGNUM **r, const BIGNUM **s)

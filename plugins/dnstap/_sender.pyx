@@ -355,7 +355,7 @@ cdef class Sender:
         cdef int64_t end = socket_clock() + <int64_t>(seconds * 1e9)
         cdef int64_t left
         cdef Ring *ring
-        cdef uint64_t length, room = RUN
+        cdef uint64_t length, capacity = RUN
         cdef uint32_t i
         cdef Tap *tap = &self.tap
         cdef list parts = []
@@ -371,11 +371,11 @@ cdef class Sender:
                     usleep(COMPANY)
         for i in range(WORKERS_MAX):
             ring = <Ring *>atomic_load_pointer(<void **>&tap.rings[i])
-            length = run_of(ring, room) if ring != NULL and room else 0
+            length = run_of(ring, capacity) if ring != NULL and capacity else 0
             if length:
                 parts.append((<const char *>ring.data + ring.tail % ring.size)[:length])
                 atomic_store64(&ring.tail, ring.tail + length)
-                room -= min(room, length)
+                capacity -= min(capacity, length)
         return b"".join(parts)
 
     def stop(self):

@@ -129,15 +129,15 @@ cdef Verdict on_resume(Handler *self, Query *q) noexcept nogil:
 cdef void add_soa(Query *q, const ZoneName *zone, int section) noexcept nogil:
     cdef uint8_t *rdata = reply_alloc(&q.reply, 2u * zone.length + 38)
     cdef uint32_t used = 0
-    cdef bint room = zone.length + 11 <= NAME_MAX
+    cdef bint fits = zone.length + 11 <= NAME_MAX
     if rdata == NULL:
         return
-    if room:
+    if fits:
         memcpy(rdata, <const char *>b"\x02ns\x03dns", 7)
         used = 7
     memcpy(rdata + used, zone.wire, zone.length)
     used += zone.length
-    if room:
+    if fits:
         memcpy(rdata + used, <const char *>b"\x0ahostmaster", 11)
         used += 11
     memcpy(rdata + used, zone.wire, zone.length)

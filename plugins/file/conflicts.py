@@ -72,9 +72,9 @@ def refusal(path: str, found: list[Conflict], count: int) -> str:
 
 def summary(zone: Zone, count: int) -> str:
     """What is said of a zone that is served and comes from no file."""
-    told = [f"{name} ({KINDS[kind][0]})" for name, kind in conflicts.conflicts_of(zone, NAMES)]
-    rest = f" and {count - len(told)} more" if count > len(told) else ""
-    return f"Zone {zone.origin} with {zone.serial} SOA serial has names with records that contradict each other: {', '.join(told)}{rest}"
+    named = [f"{name} ({KINDS[kind][0]})" for name, kind in conflicts.conflicts_of(zone, NAMES)]
+    rest = f" and {count - len(named)} more" if count > len(named) else ""
+    return f"Zone {zone.origin} with {zone.serial} SOA serial has names with records that contradict each other: {', '.join(named)}{rest}"
 
 
 # ---- the gauge ----

@@ -5,7 +5,7 @@ from fastdns.api.query cimport Query
 from fastdns.api.wire cimport (EDNS_SIZE, OPTION_COOKIE, RCODE_BADVERS, RCODE_FORMERR, RCODE_NOTIMP, TYPE_OPT, load16, store16, store32, wire_option)
 from fastdns.api.network cimport getsockname, sockaddr, sockaddr_in6, socklen_t
 from fastdns.api.random cimport random_next
-from fastdns.plugins.forward._upstream cimport (CLIENT_COOKIE, COOKIES_KNOWN, COOKIES_REFUSED, COOKIES_UNKNOWN, COOKIE_ROOM, SERVER_COOKIE_LEAST,
+from fastdns.plugins.forward._upstream cimport (CLIENT_COOKIE, COOKIES_KNOWN, COOKIES_REFUSED, COOKIES_UNKNOWN, COOKIE_SPACE, SERVER_COOKIE_LEAST,
                                                 SERVER_COOKIE_MAX, Exchange, Peer)
 
 cdef enum:
@@ -38,7 +38,7 @@ cdef void cookies_check_address(Peer *peer, int fd) noexcept nogil:
 
 
 cdef bint wanted(Exchange *e, Peer *peer) noexcept nogil:
-    if not peer.share.settings.cookies or e.signed or e.plain or e.opt_fixed or e.size + COOKIE_ROOM > EDNS_SIZE:
+    if not peer.share.settings.cookies or e.signed or e.plain or e.opt_fixed or e.size + COOKIE_SPACE > EDNS_SIZE:
         return False
     if peer.cookies == COOKIES_REFUSED:
         if peer.share.worker.now - peer.cookies_refused < FORGET:

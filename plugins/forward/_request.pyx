@@ -7,7 +7,7 @@ from fastdns.api.names cimport NAME_MAX, wire_name_equal
 from fastdns.api.wire cimport (EDNS_DO, EDNS_SIZE, HEADER_SIZE, MESSAGE_MAX, OPTION_ERROR, OPTION_SUBNET, TYPE_OPT, TYPE_TSIG, Edns, Section, WireRecord,
                                load16, option_is_hop_by_hop, store16, store32, wire_begin_records, wire_expand_name, wire_expand_rdata,
                                wire_next_record, wire_option)
-from fastdns.plugins.forward._upstream cimport COOKIE_ROOM, Exchange, REQUEST_INLINE
+from fastdns.plugins.forward._upstream cimport COOKIE_SPACE, Exchange, REQUEST_INLINE
 
 
 cdef bint same_edns(const Query *q) noexcept nogil:
@@ -47,16 +47,16 @@ cdef int request_write(Exchange *e, Query *q) noexcept nogil:
             plain = q.packet + HEADER_SIZE < size < q.packet + q.packet_length
     cdef bint others = not plain and q.packet != NULL and (
         q.message.counts[1] + q.message.counts[2] + q.message.counts[3] > (1 if q.message.edns.present else 0))
-    cdef uint32_t room
+    cdef uint32_t capacity
     if plain:
-        room = q.packet_length
+        capacity = q.packet_length
     elif others:
-        room = MESSAGE_MAX
+        capacity = MESSAGE_MAX
     else:
-        room = HEADER_SIZE + NAME_MAX + 4 + 11 + q.edns.options_length
+        capacity = HEADER_SIZE + NAME_MAX + 4 + 11 + q.edns.options_length
     e.request = e.octets
-    if room + COOKIE_ROOM > REQUEST_INLINE:
-        e.large = <uint8_t *>malloc(room + COOKIE_ROOM)
+    if capacity + COOKIE_SPACE > REQUEST_INLINE:
+        e.large = <uint8_t *>malloc(capacity + COOKIE_SPACE)
         if e.large == NULL:
             return -1
         e.request = e.large
@@ -72,7 +72,7 @@ cdef int request_write(Exchange *e, Query *q) noexcept nogil:
         if size != NULL:
             store16(e.request + (size - q.packet), EDNS_SIZE)
     else:
-        write_anew(e, q, others, room)
+        write_anew(e, q, others, capacity)
     return 0
 
 
@@ -84,7 +84,7 @@ cdef void find_opt(Exchange *e, Query *q) noexcept nogil:
         e.opt = <uint16_t>(options - 2 - q.packet)
 
 
-cdef void write_anew(Exchange *e, Query *q, bint others, uint32_t room) noexcept nogil:
+cdef void write_anew(Exchange *e, Query *q, bint others, uint32_t capacity) noexcept nogil:
     cdef uint8_t *out = e.request
     cdef uint32_t used = HEADER_SIZE
     cdef uint32_t length
@@ -99,7 +99,7 @@ cdef void write_anew(Exchange *e, Query *q, bint others, uint32_t room) noexcept
     store16(out + used + 2, q.qclass)
     used += 4
     if others:
-        used = copy_records(q, out, used, room - 11 - q.edns.options_length, counts)
+        used = copy_records(q, out, used, capacity - 11 - q.edns.options_length, counts)
     if q.edns.present:
         out[used] = 0
         store16(out + used + 1, TYPE_OPT)
@@ -128,7 +128,7 @@ cdef uint32_t copy_options(const Edns *edns, uint8_t *out) noexcept nogil:
     return used
 
 
-cdef uint32_t copy_records(Query *q, uint8_t *out, uint32_t used, uint32_t room, uint16_t *counts) noexcept nogil:
+cdef uint32_t copy_records(Query *q, uint8_t *out, uint32_t used, uint32_t capacity, uint16_t *counts) noexcept nogil:
     """The records of the client's message but OPT and TSIG (which no longer holds), as far as there is room."""
     cdef Section section
     cdef WireRecord record
@@ -138,13 +138,13 @@ cdef uint32_t copy_records(Query *q, uint8_t *out, uint32_t used, uint32_t room,
     while wire_next_record(&section, &record) > 0:
         if record.type == TYPE_OPT or record.type == TYPE_TSIG:
             continue
-        if used + NAME_MAX + 10 > room:
+        if used + NAME_MAX + 10 > capacity:
             break
         at = record.owner
         owner = wire_expand_name(q.packet, q.packet_length, &at, out + used)
         if owner < 0:
             break
-        rdata = wire_expand_rdata(q.packet, q.packet_length, &record, out + used + owner + 10, room - used - owner - 10)
+        rdata = wire_expand_rdata(q.packet, q.packet_length, &record, out + used + owner + 10, capacity - used - owner - 10)
         if rdata < 0:
             break
         used += owner

@@ -26,7 +26,7 @@ cdef enum:
     CLIENT_COOKIE = 8               # octets
     SERVER_COOKIE_LEAST = 8
     SERVER_COOKIE_MAX = 32
-    COOKIE_ROOM = 11 + 4 + 40       # octets behind a request, for OPT, the option's head and both cookies
+    COOKIE_SPACE = 11 + 4 + 40       # octets behind a request, for OPT, the option's head and both cookies
     CONNECTION_SLOTS = 256
     CONNECTION_DEPTH = 128          # questions in flight on one connection
     CONNECTIONS = 4                 # of a worker to an upstream, before questions share them

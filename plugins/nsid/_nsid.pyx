@@ -16,16 +16,16 @@ cdef struct NsidState:
 cdef void put_option(const NsidState *state, Query *q) noexcept nogil:
     """Writes the reply's options anew: ours in place of each NSID, at the end where there is none."""
     cdef Edns *edns = &q.reply.edns
-    cdef uint32_t at = 0, used = 0, size, wanted = 4 + state.length, room = edns.options_length + wanted
+    cdef uint32_t at = 0, used = 0, size, wanted = 4 + state.length, total = edns.options_length + wanted
     cdef bint there = False
     cdef uint8_t *options
     while at + 4 <= edns.options_length:
         if load16(edns.options + at) == OPTION_NSID:
-            room += wanted
+            total += wanted
         at += 4 + load16(edns.options + at + 2)
-    if room > 0xFFFF:
+    if total > 0xFFFF:
         return
-    options = reply_alloc(&q.reply, room)
+    options = reply_alloc(&q.reply, total)
     if options == NULL:
         return
     at = 0

@@ -116,12 +116,12 @@ cdef inline int name_place(const Record *record) noexcept nogil:
     return -1
 
 
-cdef int rdata_name_length(const uint8_t *name, uint32_t room) noexcept nogil:
+cdef int rdata_name_length(const uint8_t *name, uint32_t length) noexcept nogil:
     """Octets of a name within rdata, or -1. Its labels are whole: whoever made the record checked them; the length is checked again."""
     cdef uint32_t at = 0
-    while at < room and name[at] != 0:
+    while at < length and name[at] != 0:
         at += <uint32_t>name[at] + 1
-    return <int>at + 1 if at < room and at < NAME_MAX else -1
+    return <int>at + 1 if at < length and at < NAME_MAX else -1
 
 
 cdef void revert_owner(Query *q, Record *record, const Revert *revert) noexcept nogil:

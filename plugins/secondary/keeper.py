@@ -145,9 +145,9 @@ class Keeper:
             self._transfer()
         except Exception as error:
             delay, self._delay = self._delay, min(2 * self._delay, LAST_DELAY)
-            log.warning(f"All '{self.zone.origin}' masters failed to transfer, retrying in {format_duration(int(delay * 1e9))}: {_told(error)}")
+            log.warning(f"All '{self.zone.origin}' masters failed to transfer, retrying in {format_duration(int(delay * 1e9))}: {_message(error)}")
             for sender in senders:
-                file_log.warning(f"Notify from {sender} for {self.zone.origin}: transfer failed: {_told(error)}")
+                file_log.warning(f"Notify from {sender} for {self.zone.origin}: transfer failed: {_message(error)}")
             self._schedule(delay)
         else:
             self._delay = FIRST_DELAY
@@ -341,5 +341,5 @@ def _finished(received: Transfer) -> ZoneDraft | ZoneChange:
     return BUILDERS.submit(received.octets, received.receiver.finish).result()
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -62,7 +62,7 @@ cdef Rows *rows_new() noexcept nogil:
     return rows
 
 
-cdef uint8_t *room(Rows *rows, uint32_t size) noexcept nogil:
+cdef uint8_t *reserve(Rows *rows, uint32_t size) noexcept nogil:
     cdef uint32_t octets = max(<uint32_t>CHUNK_OCTETS, size)
     cdef Chunk *chunk = rows.last
     if chunk == NULL or chunk.size - chunk.used < size:
@@ -84,7 +84,7 @@ cdef uint8_t *room(Rows *rows, uint32_t size) noexcept nogil:
 cdef void rows_put(Rows *rows, uint16_t type, uint32_t ttl, const uint8_t *owner, uint32_t owner_length, const uint8_t *rdata,
                    uint32_t rdlength) noexcept nogil:
     cdef uint16_t length = <uint16_t>rdlength
-    cdef uint8_t *p = room(rows, ROW_HEAD + owner_length + length)
+    cdef uint8_t *p = reserve(rows, ROW_HEAD + owner_length + length)
     if p == NULL:
         rows.failed = 1
         return

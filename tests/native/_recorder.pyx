@@ -147,7 +147,7 @@ cdef class Recorder(Sink):
             kept[name][0]["version"] = seen["version"]
             return 0
         out.data = NULL
-        out.length = out.room = 0
+        out.length = out.capacity = 0
         out.failed = 0
         status = encode_object(&out, kind, object)
         if status == 0:

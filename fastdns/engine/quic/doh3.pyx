@@ -32,7 +32,7 @@ cdef enum:                          # RFC 9114 8.1
 
 cdef enum:
     NOT_A_REQUEST = 3               # bits of the ids of other streams
-    ROOM = 16384                    # octets of a body that are read at once
+    READ_SIZE = 16384                    # octets of a body that are read at once
     FIELD_OVERHEAD = 32
 
 cdef struct Fields:                 # of a request; pointers are quiche's, until its event is freed
@@ -291,13 +291,13 @@ cdef void on_body(QuicStream *stream) noexcept nogil:
     cdef uint8_t *octets
     cdef ssize_t n
     while True:
-        octets = stream_arena(connection.owner, ROOM)
-        n = quiche.h3_receive_body(connection.http, connection.quic, stream.id, octets, ROOM)
+        octets = stream_arena(connection.owner, READ_SIZE)
+        n = quiche.h3_receive_body(connection.http, connection.quic, stream.id, octets, READ_SIZE)
         if n <= 0:
             return
         if not stream.reading:
             continue
-        if stream_keep(stream, octets, <uint32_t>n, BODY_MAX + ROOM) < 0:
+        if stream_keep(stream, octets, <uint32_t>n, BODY_MAX + READ_SIZE) < 0:
             connection_close(connection, H3_EXCESSIVE_LOAD, b"")
             return
         if stream.input_used > BODY_MAX:

@@ -14,7 +14,7 @@ cdef enum:
     PROTOCOL_ERROR = 2
     REQUEST_CANCELLED = 3
     EXCESSIVE_LOAD = 4
-    ROOM = MESSAGE_MAX + 2              # octets of the longest message with its length
+    FRAME_MAX = MESSAGE_MAX + 2              # octets of the longest message with its length
     UNIDIRECTIONAL = 2                  # bit of a stream's id
 
 
@@ -52,10 +52,10 @@ cdef void input(QuicConnection *connection) noexcept nogil:
 cdef void read(QuicConnection *connection, uint64_t id) noexcept nogil:
     cdef QuicWorker *owner = connection.owner
     cdef QuicStream *stream
-    cdef uint8_t *octets = stream_arena(owner, ROOM)
+    cdef uint8_t *octets = stream_arena(owner, FRAME_MAX)
     cdef uint64_t code
     cdef c_bool ended = False
-    cdef ssize_t n = quiche.stream_receive(connection.quic, id, octets, ROOM, &ended, &code)
+    cdef ssize_t n = quiche.stream_receive(connection.quic, id, octets, FRAME_MAX, &ended, &code)
     if id & UNIDIRECTIONAL:             # it has no use
         quiche.stream_shutdown(connection.quic, id, SHUTDOWN_READ, NO_ERROR)
         return
@@ -66,8 +66,8 @@ cdef void read(QuicConnection *connection, uint64_t id) noexcept nogil:
         return
     if stream != NULL and not stream.reading:
         # The query is complete; what comes besides is ignored.
-        while n == ROOM and not ended:
-            n = quiche.stream_receive(connection.quic, id, octets, ROOM, &ended, &code)
+        while n == FRAME_MAX and not ended:
+            n = quiche.stream_receive(connection.quic, id, octets, FRAME_MAX, &ended, &code)
         if ended:
             stream_input_over(stream)
             stream_release(stream)
@@ -80,7 +80,7 @@ cdef void take(QuicConnection *connection, QuicStream *stream, uint64_t id, uint
     cdef bint kept = stream != NULL
     cdef uint32_t size
     if kept:
-        if stream_keep(stream, octets, have, ROOM) < 0:
+        if stream_keep(stream, octets, have, FRAME_MAX) < 0:
             fail(connection)
             return
         octets = stream.input
@@ -97,7 +97,7 @@ cdef void take(QuicConnection *connection, QuicStream *stream, uint64_t id, uint
     if size == 0 or have < size:
         if not kept:
             stream_read_begin(stream)
-            if stream_keep(stream, octets, have, ROOM) < 0:
+            if stream_keep(stream, octets, have, FRAME_MAX) < 0:
                 fail(connection)
         return
     stream_read_end(stream)

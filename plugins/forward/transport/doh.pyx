@@ -13,7 +13,7 @@ from fastdns.plugins.forward._upstream cimport (Connection, Exchange, HttpStream
 cdef enum:
     GET_MAX = 16384                 # octets of a message that goes in a path
     PATH_MAX = 16 + GET_MAX // 3 * 4 + 4
-    HEAD_ROOM = 512                 # octets of a request of HTTP/1.1 but for path and body
+    HEAD_SIZE = 512                 # octets of a request of HTTP/1.1 but for path and body
 
 cdef const char *DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -94,7 +94,7 @@ cdef void broken(HttpStream *stream, Exchange *e, const char *error) noexcept no
 cdef int write_request(Connection *c, Exchange *e) noexcept nogil:
     cdef bint get = by_get(c, e)
     cdef char *out
-    if not framing_reserve(c, HEAD_ROOM + <uint32_t>strlen(c.peer.upstream.authority) + (PATH_MAX if get else e.size)):
+    if not framing_reserve(c, HEAD_SIZE + <uint32_t>strlen(c.peer.upstream.authority) + (PATH_MAX if get else e.size)):
         snprintf(e.error, ERROR_MAX, b"write tcp %s: output buffer is full", c.peer.upstream.text)
         return -1
     store16(e.request, 0)
@@ -106,12 +106,12 @@ cdef int write_request(Connection *c, Exchange *e) noexcept nogil:
     else:
         memcpy(out, b"POST /dns-query", 15)
         out += 15
-    out += snprintf(out, HEAD_ROOM, b" HTTP/1.1\r\nHost: %s\r\nAccept: application/dns-message\r\nUser-Agent: fastdns\r\n", c.peer.upstream.authority)
+    out += snprintf(out, HEAD_SIZE, b" HTTP/1.1\r\nHost: %s\r\nAccept: application/dns-message\r\nUser-Agent: fastdns\r\n", c.peer.upstream.authority)
     if get:
         memcpy(out, b"\r\n", 2)
         out += 2
     else:
-        out += snprintf(out, HEAD_ROOM, b"Content-Type: application/dns-message\r\nContent-Length: %u\r\n\r\n", e.size)
+        out += snprintf(out, HEAD_SIZE, b"Content-Type: application/dns-message\r\nContent-Length: %u\r\n\r\n", e.size)
         memcpy(out, e.request, e.size)
         out += e.size
     c.out_used = <uint32_t>(out - <char *>c.out)

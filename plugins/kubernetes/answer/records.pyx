@@ -271,13 +271,13 @@ cdef bint answer_srv(Ask *ask) noexcept nogil:
 cdef uint32_t soa_write(uint8_t *out, const View *view, int zone_flags, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
     """The rdata; out has 2 * NAME_MAX + 20 octets. Returns its length."""
     cdef uint32_t used = 0
-    cdef bint room = zone_length + 11 <= NAME_MAX
-    if room:
+    cdef bint fits = zone_length + 11 <= NAME_MAX
+    if fits:
         memcpy(out, b"\x02ns\x03dns", 7)
         used = 7
     memcpy(out + used, zone, zone_length)
     used += zone_length
-    if room:
+    if fits:
         memcpy(out + used, b"\x0ahostmaster", 11)
         used += 11
     memcpy(out + used, zone, zone_length)

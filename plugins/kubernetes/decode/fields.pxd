@@ -15,7 +15,7 @@ cdef enum DecodeResult:                  # of decoding one object
 cdef struct Array:                  # grows by doubling; owned by its Scratch
     void *data
     uint32_t count
-    uint32_t room
+    uint32_t capacity
 
 cdef struct Scratch:                # an object under construction; everything is used again for the next one
     Array cluster_ips               # of Address

@@ -26,18 +26,18 @@ cdef void scratch_free(Scratch *scratch) noexcept nogil:
 
 
 cdef void *array_add(Array *array, uint32_t size, uint32_t limit) noexcept nogil:
-    cdef uint32_t room
+    cdef uint32_t capacity
     cdef void *moved
     cdef char *element
     if array.count >= limit:
         return NULL
-    if array.count == array.room:
-        room = array.room * 2 if array.room else 16
-        moved = realloc(array.data, <size_t>room * size)
+    if array.count == array.capacity:
+        capacity = array.capacity * 2 if array.capacity else 16
+        moved = realloc(array.data, <size_t>capacity * size)
         if moved == NULL:
             return NULL
         array.data = moved
-        array.room = room
+        array.capacity = capacity
     element = <char *>array.data + <size_t>array.count * size
     memset(element, 0, size)
     array.count += 1

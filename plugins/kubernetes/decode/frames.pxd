@@ -30,7 +30,7 @@ cdef struct Frames:
     Framing framing
     uint8_t *data                   # pending octets; owned
     uint64_t length
-    uint64_t room
+    uint64_t capacity
     uint64_t used                   # octets at the front that are done with
     uint64_t scanned                # JSON: octets looked at
     uint64_t left                   # protobuf list: octets still to come of the list's message
@@ -42,7 +42,7 @@ cdef struct Frames:
     uint32_t depth                  # JSON
     uint8_t *around                 # JSON list: what stands around the items; owned
     uint32_t around_length
-    uint32_t around_room
+    uint32_t around_capacity
 
 cdef void frames_init(Frames *frames) noexcept nogil
 cdef void frames_free(Frames *frames) noexcept nogil

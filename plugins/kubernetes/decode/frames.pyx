@@ -48,15 +48,15 @@ cdef void drop_used(Frames *frames) noexcept nogil:
     frames.scanned -= frames.used if frames.scanned >= frames.used else frames.scanned
     if frames.length:
         memmove(frames.data, frames.data + frames.used, frames.length)
-    elif frames.room > KEEP:
+    elif frames.capacity > KEEP:
         free(frames.data)
         frames.data = NULL
-        frames.room = 0
+        frames.capacity = 0
     frames.used = 0
 
 
 cdef int frames_add(Frames *frames, const uint8_t *data, uint64_t length) noexcept nogil:
-    cdef uint64_t room
+    cdef uint64_t capacity
     cdef void *moved
     drop_used(frames)
     if length == 0:
@@ -70,15 +70,15 @@ cdef int frames_add(Frames *frames, const uint8_t *data, uint64_t length) noexce
         frames.skip = 0
     if frames.length + length > (RAW_MAX if frames.framing == FRAMING_RAW else 2 * FRAME_MAX):
         return STEP_TOO_LARGE
-    if frames.length + length > frames.room:
-        room = frames.room * 2 if frames.room else 16384
-        while room < frames.length + length:
-            room *= 2
-        moved = realloc(frames.data, room)
+    if frames.length + length > frames.capacity:
+        capacity = frames.capacity * 2 if frames.capacity else 16384
+        while capacity < frames.length + length:
+            capacity *= 2
+        moved = realloc(frames.data, capacity)
         if moved == NULL:
             return STEP_NO_MEMORY
         frames.data = <uint8_t *>moved
-        frames.room = room
+        frames.capacity = capacity
     memcpy(frames.data + frames.length, data, length)
     frames.length += length
     return 0
@@ -209,21 +209,21 @@ cdef int protobuf_item(Frames *frames, Span *frame) noexcept nogil:
 cdef int keep_around(Frames *frames, uint64_t upto) noexcept nogil:
     """Moves octets that belong to no item from the front of what is pending to `around`. 0, STEP_NO_MEMORY or STEP_TOO_LARGE."""
     cdef uint64_t length = upto - frames.used
-    cdef uint32_t room
+    cdef uint32_t capacity
     cdef void *moved
     if length == 0:
         return 0
     if frames.around_length + length > RAW_MAX:
         return STEP_TOO_LARGE
-    if frames.around_length + length > frames.around_room:
-        room = 1024
-        while room < frames.around_length + length:
-            room *= 2
-        moved = realloc(frames.around, room)
+    if frames.around_length + length > frames.around_capacity:
+        capacity = 1024
+        while capacity < frames.around_length + length:
+            capacity *= 2
+        moved = realloc(frames.around, capacity)
         if moved == NULL:
             return STEP_NO_MEMORY
         frames.around = <uint8_t *>moved
-        frames.around_room = room
+        frames.around_capacity = capacity
     if length:
         memcpy(frames.around + frames.around_length, frames.data + frames.used, length)
     frames.around_length += <uint32_t>length

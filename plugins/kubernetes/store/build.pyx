@@ -100,11 +100,11 @@ cdef void put_ports(PortRecord *records, const Port *ports, uint32_t count, Text
 
 
 cdef uint64_t ports_room(const Port *ports, uint32_t count) noexcept nogil:
-    cdef uint64_t room = 0
+    cdef uint64_t octets = 0
     cdef uint32_t i
     for i in range(count):
-        room += sizeof(PortRecord) + min(ports[i].name.length, <uint32_t>255) + min(ports[i].protocol.length, <uint32_t>255)
-    return room
+        octets += sizeof(PortRecord) + min(ports[i].name.length, <uint32_t>255) + min(ports[i].protocol.length, <uint32_t>255)
+    return octets
 
 
 cdef uint32_t put_addresses(uint8_t *out, const Address *addresses, uint32_t count, uint8_t family) noexcept nogil:
@@ -131,7 +131,7 @@ cdef ServiceRecord *build(Cluster *cluster, const Port *ports, uint32_t port_cou
     cdef uint8_t alias[256]
     cdef uint8_t ip[16]
     cdef uint32_t i, length, alias_length = 0
-    cdef uint64_t texts = name.length, room
+    cdef uint64_t texts = name.length, octets
     size[0] = 0
     if port_count > COUNT_MAX or address_count > COUNT_MAX or external_count > COUNT_MAX or name.length > 1024:
         return NULL
@@ -142,14 +142,14 @@ cdef ServiceRecord *build(Cluster *cluster, const Port *ports, uint32_t port_cou
     for i in range(external_count):
         texts += min(externals[i].text.length, <uint32_t>255)
     texts += ports_room(ports, port_count)
-    room = sizeof(ServiceRecord) + texts + external_count * sizeof(AddressRecord) + 20 * address_count + 256
+    octets = sizeof(ServiceRecord) + texts + external_count * sizeof(AddressRecord) + 20 * address_count + 256
     if texts > TEXT_MAX:
         return NULL
-    record = <ServiceRecord *>scratch(cluster, room)
+    record = <ServiceRecord *>scratch(cluster, octets)
     if record == NULL:
         size[0] = 1                 # out of memory, not out of place
         return NULL
-    memset(record, 0, room)
+    memset(record, 0, octets)
     record.flags = flags
     record.address_count = <uint16_t>address_count
     record.port_count = <uint16_t>port_count

@@ -6,7 +6,7 @@ from fastdns.plugins.kubernetes.decode.objects cimport Kind, Object
 cdef struct Output:                 # a growing buffer; sticky: after a failed allocation nothing is added any more
     uint8_t *data                   # owned
     uint64_t length
-    uint64_t room
+    uint64_t capacity
     uint8_t failed
 
 cdef void output_free(Output *out) noexcept nogil

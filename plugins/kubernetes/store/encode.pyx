@@ -6,7 +6,7 @@ from fastdns.plugins.kubernetes.decode.objects cimport (KIND_IMPORT, KIND_IMPORT
                                                         Pod, Port, Service, Slice, Span)
 
 cdef enum:
-    LENGTH_ROOM = 4                 # octets left for the length of a message inside of another: 268,435,455 at most
+    LENGTH_SIZE = 4                 # octets left for the length of a message inside of another: 268,435,455 at most
 
 
 cdef void output_free(Output *out) noexcept nogil:
@@ -15,20 +15,20 @@ cdef void output_free(Output *out) noexcept nogil:
 
 
 cdef void output_add(Output *out, const void *data, uint64_t length) noexcept nogil:
-    cdef uint64_t room
+    cdef uint64_t capacity
     cdef void *moved
     if out.failed:
         return
-    if out.length + length > out.room:
-        room = out.room * 2 if out.room else 4096
-        while room < out.length + length:
-            room *= 2
-        moved = realloc(out.data, room)
+    if out.length + length > out.capacity:
+        capacity = out.capacity * 2 if out.capacity else 4096
+        while capacity < out.length + length:
+            capacity *= 2
+        moved = realloc(out.data, capacity)
         if moved == NULL:
             out.failed = 1
             return
         out.data = <uint8_t *>moved
-        out.room = room
+        out.capacity = capacity
     if length:
         memcpy(out.data + out.length, data, length)
         out.length += length
@@ -63,25 +63,25 @@ cdef void put_span(Output *out, int field, Span span) noexcept nogil:
 
 cdef uint64_t open_message(Output *out, int field) noexcept nogil:
     """Begins a message whose length is not known yet; returns what close_message wants."""
-    cdef uint8_t none[LENGTH_ROOM]
-    memset(none, 0, LENGTH_ROOM)
+    cdef uint8_t none[LENGTH_SIZE]
+    memset(none, 0, LENGTH_SIZE)
     put_varint(out, (<uint64_t>field << 3) | 2)
-    output_add(out, none, LENGTH_ROOM)
+    output_add(out, none, LENGTH_SIZE)
     return out.length
 
 
 cdef void close_message(Output *out, uint64_t start) noexcept nogil:
-    """Puts the length in front, as a varint filled up to LENGTH_ROOM."""
+    """Puts the length in front, as a varint filled up to LENGTH_SIZE."""
     cdef uint64_t length
     cdef int i
     if out.failed:
         return
     length = out.length - start
-    if length >> (7 * LENGTH_ROOM):
+    if length >> (7 * LENGTH_SIZE):
         out.failed = 1
         return
-    for i in range(LENGTH_ROOM):
-        out.data[start - LENGTH_ROOM + i] = <uint8_t>((length >> (7 * i)) & 0x7f) | (0x80 if i < LENGTH_ROOM - 1 else 0)
+    for i in range(LENGTH_SIZE):
+        out.data[start - LENGTH_SIZE + i] = <uint8_t>((length >> (7 * i)) & 0x7f) | (0x80 if i < LENGTH_SIZE - 1 else 0)
 
 
 cdef void put_label(Output *out, const char *key, uint64_t key_length, Span value) noexcept nogil:

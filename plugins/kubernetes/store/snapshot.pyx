@@ -119,7 +119,7 @@ def save(Sink sink not None, kinds, int fd, bytes head not None):
     cdef int number
     cdef bytes begin = MAGIC + head + b"\n"
     w.out.data = NULL
-    w.out.length = w.out.room = 0
+    w.out.length = w.out.capacity = 0
     w.out.failed = 0
     w.fd = fd
     w.failed = 0
