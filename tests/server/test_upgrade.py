@@ -137,6 +137,21 @@ def test_a_client_moves_while_another_process_has_the_socket(serve: Serve) -> No
                 client.pump(lambda: False, 0.2)
 
 
+@pytest.mark.parametrize("changes", [False, True], ids=["rebinding", "another-id"])
+def test_a_client_moves_on_and_on_meanwhile(serve: Serve, changes: bool) -> None:
+    """More often than there are paths of a connection, before, while and after another process takes the sockets over."""
+    server = started(serve, workers=2)
+    with connect(server) as client:
+        server.signal(signal.SIGUSR2)
+        after = 0
+        while after < 12:
+            after += "Upgrade finished" in server.log()
+            assert ask(client) == "192.0.2.1"
+            if changes:
+                client.quic.change_connection_id()
+            client.move()
+
+
 def test_clients_that_come_meanwhile(serve: Serve) -> None:
     """For a moment both processes read the sockets: each passes on what is for the other."""
     server = started(serve)
