@@ -6,6 +6,7 @@ that a probe or a scrape never finds a closed port. The life of an endpoint: `op
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable
@@ -44,8 +45,10 @@ class Endpoint:
         self.tls = tls
 
     def open(self) -> None:
-        """Listen on the address, or share its listener, whose page answers until `serve`. Raises OSError."""
+        """Listen on the address, or share its listener, whose page answers until `serve`; nothing when it is open. Raises OSError."""
         with _lock:
+            if self._listener is not None:
+                return
             listener = _listeners.get(self.address)
             if listener is not None and bool(listener.tls) != bool(self.tls):
                 listener = None  # plain HTTP and TLS need different listeners: the former one is replaced
@@ -84,8 +87,12 @@ class Endpoint:
     pending = True
     _listener: _Listener | None = None
 
-    def follow(self, controller: Any) -> None:
-        """Register hooks that open and close the endpoint with the controller's configuration. It stays open until the process ends."""
+    def follow(self, controller: Any, patience: float = 0.0) -> None:
+        """Register hooks that open and close the endpoint with the controller's configuration. It stays open until the process ends.
+
+        With ``patience``, for a client that asks again only after a while, the kernel takes connections from now on. They are answered when the
+        configuration serves, or so many seconds after its start-up hooks began.
+        """
         restarting = False
 
         def restart() -> None:
@@ -96,8 +103,22 @@ class Endpoint:
             nonlocal restarting
             restarting = False
 
-        controller.on_startup(self.open)
-        controller.on_started(self.serve)
+        def start() -> None:
+            if self.address not in _reserved:
+                self.open()
+                return
+            timer = threading.Timer(patience, self.open)
+            timer.daemon = True
+            timer.start()
+
+        def started() -> None:
+            self.open()
+            self.serve()
+
+        if patience:
+            reserve(self.address)
+        controller.on_startup(start)
+        controller.on_started(started)
         controller.on_restart(restart)
         controller.on_restart_failed(failed)
         # Still pending: the configuration was rejected.
@@ -108,6 +129,8 @@ class Endpoint:
 
 _lock = threading.RLock()
 _listeners: dict[str, _Listener] = {}
+#: By address sockets that listen and whose connections nobody takes yet.
+_reserved: dict[str, socket.socket] = {}
 _thread: threading.Thread | None = None
 
 
@@ -147,13 +170,20 @@ def bind(address: str) -> socket.socket:
     return listener
 
 
+def reserve(address: str) -> None:
+    """Listen on an address that no endpoint has open yet. Where that fails, `Endpoint.open` raises the error."""
+    with _lock, contextlib.suppress(OSError):
+        if address not in _listeners and address not in _reserved:
+            _reserved[address] = bind(address)
+
+
 class _Listener:
     """A listening socket and its endpoints; for a path the first one answers."""
 
     def __init__(self, address: str, tls: Any) -> None:
         self.endpoints: list[Endpoint] = []
         self.tls = tls
-        sock = bind(address)
+        sock = _reserved.pop(address, None) or bind(address)
         if tls is not None:
             from fastdns.httpd.secure import SecureListener
 

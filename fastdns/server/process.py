@@ -61,6 +61,8 @@ class Process:
         #: The configuration that serves; None before the start.
         self.instance: Instance | None = None
         self.engine: Engine | None = None
+        #: While the first configuration is set up, unless another process has been serving until now.
+        self.first_start = False
         self._restarting = threading.Lock()
         self._ending = threading.Lock()
         self._stopping = threading.Event()
@@ -88,10 +90,11 @@ class Process:
         return 0
 
     def _start(self, source: Source, inherited: upgrade.Inheritance | None) -> None:
+        self.first_start = inherited is None
         instance = Instance(Configuration(source, self.flags.port, self))
         set_debug(instance.debug)
         try:
-            instance.configuration.start(first=inherited is None)
+            instance.configuration.start(self.first_start)
             if not instance.servers:
                 # Only unix:// keys, or all addresses excluded: there is nothing to serve.
                 self._print(banner.version())
@@ -111,6 +114,7 @@ class Process:
             self._print(banner.zone_lines(server))
         self._write_pidfile()
         run_hooks(instance.hooks.started, "startup")
+        self.first_start = False
         self._print(banner.version())
         control.serve(self._explain)
         if inherited:

@@ -18,6 +18,8 @@ TRAITS = Traits(answers=False, side_effects=True)
 log = Log("plugin/ready")
 
 ADDRESS = ":8181"
+#: Seconds for which the first question of all waits for an answer, while the server starts. kubelet's waits 1 s, and it asks again after 10 s.
+PATIENCE = 0.5
 
 
 def setup(controller: Controller) -> None:
@@ -27,7 +29,8 @@ def setup(controller: Controller) -> None:
     if continuously is not None:
         readiness.continuously = continuously
     readiness.watch(controller)
-    Endpoint(address, "/ready", readiness.page).follow(controller)
+    first = controller.process is not None and controller.process.first_start
+    Endpoint(address, "/ready", readiness.page).follow(controller, PATIENCE if first else 0.0)
 
 
 def parse(controller: Controller) -> tuple[str, bool | None]:

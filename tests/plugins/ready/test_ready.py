@@ -161,3 +161,46 @@ def test_through_sockets(serve: Serve, tmp_path_factory: pytest.TempPathFactory)
     server.wait_log("lameduck")
     assert status(server) == (503, "Shutting down")
     assert server.exit_status() == 0
+
+
+EARLY = """
+import socket
+from fastdns._mux import NativeHandler
+
+class Handler(NativeHandler):
+    state = False
+
+    def ready(self):
+        return self.state
+
+def setup(controller):
+    port, moment = controller.args(2, 2) if controller.next() else ()
+    handler = Handler("early")
+    client = socket.create_connection(("127.0.0.1", int(port)), 10)
+    client.sendall(b"GET /ready HTTP/1.0\\r\\n\\r\\n")
+
+    def read_reply():
+        with client, client.makefile() as reply:
+            print("reply:", reply.readline().strip(), flush=True)
+
+    def be_ready():
+        handler.state = True
+
+    if moment == "waits":
+        controller.on_startup(read_reply)
+    controller.on_startup(be_ready)
+    if moment != "waits":
+        controller.on_started(read_reply)
+    return handler
+"""
+
+
+@pytest.mark.parametrize(("moment", "reply"), [("goes-on", "200 OK"), ("waits", "503 Service Unavailable")])
+def test_a_question_before_the_server_serves(serve: Serve, tmp_path_factory: pytest.TempPathFactory, moment: str, reply: str) -> None:
+    """kubelet asks soon after the start, and then not for ten seconds. Its connection is taken at once, and answered when all is ready, or after PATIENCE."""
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "early.py").write_text(EARLY)
+    corefile = COREFILE.replace("slow.py", f"early.py {{port2}} {moment}").replace("{dir}", str(folder))
+    server = serve(corefile)
+    server.wait_log(f"^reply: HTTP/1.[01] {reply}$")
+    assert status(server) == (200, "OK")
