@@ -258,7 +258,7 @@ def test_ending_before_the_start_is_done(serve: Serve, tmp_path: Path) -> None:
         server = serve(f".:{{port}} {{\n plugin {path}\n}}", wait=False)
         server.wait_log("^waiting$")
         server.signal(number)
-        assert server.exit_status() == 0
+        assert server.exit_status() == 0, server.log()
 
 
 # ---- the end ----
