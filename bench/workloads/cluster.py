@@ -139,11 +139,12 @@ def live(kubeconfig: str | None = None, context: str | None = None, pods: bool =
     import msgspec
     import urllib3
 
+    loader: Any = kubernetes.config  # typed from version 37 on, but not whole
     try:
         if kubeconfig is None and context is None:
-            kubernetes.config.load_config()  # type: ignore[no-untyped-call]
+            loader.load_config()
         else:
-            kubernetes.config.load_kube_config(kubeconfig, context)  # type: ignore[no-untyped-call]
+            loader.load_kube_config(kubeconfig, context)
         with kubernetes.client.ApiClient() as api:
             core, discovery = kubernetes.client.CoreV1Api(api), kubernetes.client.DiscoveryV1Api(api)
             lists: dict[Kind, Any] = {

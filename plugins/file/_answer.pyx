@@ -11,7 +11,8 @@ from fastdns.api.records cimport (FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUN
 from fastdns.api.log cimport LOG_LINE_MAX, log_put
 from fastdns.api.text cimport Text, text_name, text_put
 from fastdns.api.memory cimport atomic_peek8
-from fastdns.plugins.file._sections cimport Ask, add_glue, add_servers, add_set, add_signatures, add_soa, add_targets, add_whole, has_target
+from fastdns.plugins.file._sections cimport (ANSWER_PASS_REFERRALS, Ask, add_glue, add_servers, add_set, add_signatures, add_soa, add_targets, add_whole,
+                                             has_target)
 from fastdns.plugins.file._chase cimport chase_alias, chase_dname, chase_resume, leads_on
 from fastdns.plugins.file._proof cimport add_referral, prove_absent_name, prove_absent_type, prove_expansion
 
@@ -137,7 +138,7 @@ cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zo
     ask.table = index_current(zone.index)
     ask.version = zone_version(ask.table)
     if ask.version == NULL:
-        return query_fail(q, RCODE_SERVFAIL, NULL)
+        return NEXT if passes(q, fall, options) else query_fail(q, RCODE_SERVFAIL, NULL)
     ask.q = q
     ask.zone = zone
     ask.signed = query_do(q)
@@ -149,6 +150,9 @@ cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zo
     if outcome == FOUND_DNAME:
         return chase_dname(self, &ask, &found)
     if outcome == FOUND_DELEGATION:
+        if passes(q, fall, options):
+            reply_clear(&q.reply)
+            return NEXT
         q.reply.flags = 0
         add_referral(&ask, q.name, found.node)
         return ANSWERED
@@ -161,6 +165,10 @@ cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zo
     if found.node.rrsets == 0 and not found.wildcard:
         return answer_absent(&ask, &found, True, fall)         # a wildcard beside it does not match it (RFC 4592 2.2.2)
     return answer_found(self, &ask, outcome, &found)
+
+
+cdef inline bint passes(const Query *q, const Zones *fall, uint8_t options) noexcept nogil:
+    return options & ANSWER_PASS_REFERRALS and fall != NULL and zones_hold(fall, q.name)
 
 
 cdef Verdict zone_resume(Handler *self, Query *q, const ZoneState *zone) noexcept nogil:

@@ -15,6 +15,7 @@ cdef enum:
 
 cdef enum:                      # Ask.options
     ANSWER_PLAIN_REFERRALS = 1  # auto: AA is cleared even when an alias leads to the delegation
+    ANSWER_PASS_REFERRALS = 2   # hosted zones: names in `fall` also go on where they are delegated, or where no version is there
 
 cdef struct Ask:                # a question and what is looked at for it
     Query *q

@@ -1,4 +1,4 @@
-"""Records of a zone that contradict each other: what is said of them, and the gauge ``fastdns_zone_conflicts``. *auto* and *secondary* use it, too."""
+"""Records of a zone that contradict each other: a text and the gauge ``fastdns_zone_conflicts``. *auto*, *secondary* and hosted zones use it, too."""
 
 from __future__ import annotations
 

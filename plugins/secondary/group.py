@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from fastdns.corefile.address import packed, split_address
 from fastdns.index.zone import Zone, ZoneSet
 from fastdns.index.zone_list import ZoneList
+from fastdns.plugins.file.storage import Storage
 from fastdns.plugins.secondary.catalog import Catalog, Member, parse_catalog
 from fastdns.plugins.secondary.keeper import Keeper, log
 from fastdns.plugins.secondary.settings import Block, Settings
-from fastdns.plugins.secondary.storage import Storage
 
 __all__ = ["Group"]
 

@@ -18,12 +18,12 @@ from fastdns.corefile.errors import defect, quoted
 from fastdns.index.change import ZoneChange
 from fastdns.index.zone import Zone, ZoneDraft
 from fastdns.plugins.file import conflicts
+from fastdns.plugins.file.storage import Storage
 from fastdns.plugins.secondary._receive import TransferError, serial_after
 from fastdns.plugins.secondary.builders import BUILDERS
 from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, Transfer, serial_of, transfer
 from fastdns.plugins.secondary.receivers import Receivers
 from fastdns.plugins.secondary.signing import Key
-from fastdns.plugins.secondary.storage import Storage
 from fastdns.plugins.transfer.journal import publish
 from fastdns.protocol.parameters import TYPE_SOA
 from fastdns.telemetry.log import Log

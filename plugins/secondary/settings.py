@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from fastdns.corefile import CorefileError
 from fastdns.corefile.address import host_port
-from fastdns.corefile.errors import quoted, system_error
+from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import origins
+from fastdns.plugins.file.storage import check_folder
 from fastdns.plugins.secondary.exchange import Limits
 from fastdns.plugins.secondary.signing import Key
 from fastdns.setup import Controller
@@ -72,7 +71,7 @@ def _property(controller: Controller, block: Block, settings: Settings, zones: l
         case "key":
             settings.key = Key(*controller.args(2, 3))
         case "store":
-            settings.store = _folder(controller.path(controller.one_arg()))
+            settings.store = check_folder(controller.path(controller.one_arg()))
         case "max_records":
             settings.limits.records = controller.unsigned(controller.one_arg())
         case "max_octets":
@@ -109,14 +108,3 @@ def _merged(standing: list[str] | None, members: list[str]) -> list[str]:
     if standing is not None and not (standing and members):
         return []
     return list(dict.fromkeys([*(standing or []), *members]))
-
-
-def _folder(path: str) -> str:
-    """A folder that files can be made in."""
-    try:
-        os.listdir(path)
-    except OSError as error:
-        raise CorefileError(system_error(error)) from error
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise CorefileError(f"open {path}: permission denied")
-    return path

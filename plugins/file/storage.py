@@ -1,8 +1,8 @@
-"""Zones kept on disk: what came last, so that a restart serves it while no primary answers.
+"""Zones kept on disk: what came last, so that a restart serves it while no primary, and no cloud, answers.
 
 A file is a master file in RFC 3597's generic form, written beside the one before and renamed: it is whole or not there. What a process
-that was killed had begun has a name of its own, which the next one writes over. A file's time of change is when a primary last confirmed
-the zone; its last line says how many records there are, and a file without it is not read.
+that was killed had begun has a name of its own, which the next one writes over. A file's time of change is when a primary or a cloud
+last confirmed the zone; its last line says how many records there are, and a file without it is not read.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ import re
 import time
 
 from fastdns._wire import name_text
+from fastdns.corefile import CorefileError
+from fastdns.corefile.errors import system_error
 from fastdns.index.zone import Zone, ZoneDraft
 
-__all__ = ["Storage"]
+__all__ = ["Storage", "check_folder"]
 
 END = re.compile(rb"; end: (\d+) records\n\Z")
 
 
 class Storage:
-    """The file of one zone. All functions raise OSError."""
+    """The file of one zone. All functions raise OSError. ``source`` distinguishes zones of one name."""
 
-    def __init__(self, folder: str, origin: str) -> None:
-        self.path = os.path.join(folder, _file_name(origin))
-        self._begun = os.path.join(folder, f".{_file_name(origin)}.new")
+    def __init__(self, folder: str, origin: str, source: str = "") -> None:
+        name = _file_name(origin, source)
+        self.path = os.path.join(folder, name)
+        self._begun = os.path.join(folder, f".{name}.new")
 
     def load(self, zone: Zone) -> tuple[ZoneDraft, float] | None:
         """A finished draft of what was kept and when it was last confirmed (Unix time); None: nothing is kept. Raises ValueError for a broken file."""
@@ -82,7 +85,7 @@ class Storage:
             os.close(descriptor)
 
     def confirm(self) -> None:
-        """A primary has nothing newer than what is kept."""
+        """There is nothing newer than what is kept."""
         os.utime(self.path, (time.time(),) * 2)
 
     @staticmethod
@@ -94,6 +97,22 @@ class Storage:
             os.close(descriptor)
 
 
-def _file_name(origin: str) -> str:
-    """``db.example.org``; what might mean something to the file system is escaped."""
-    return "db." + re.sub(r"[^a-z0-9._-]", lambda found: f"%{ord(found[0]):02x}", origin.lower().removesuffix("."))
+def check_folder(path: str) -> str:
+    """The folder, if files can be made in it. Raises CorefileError."""
+    try:
+        os.listdir(path)
+    except OSError as error:
+        raise CorefileError(system_error(error)) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise CorefileError(f"open {path}: permission denied")
+    return path
+
+
+def _file_name(origin: str, source: str) -> str:
+    """``db.example.org`` or ``db.example.org@SOURCE``; what might mean something to the file system is escaped."""
+    name = _escaped(origin.lower().removesuffix("."), r"[^a-z0-9._-]")
+    return f"db.{name}@{_escaped(source, r'[^A-Za-z0-9._-]')}" if source else f"db.{name}"
+
+
+def _escaped(text: str, pattern: str) -> str:
+    return re.sub(pattern, lambda found: "".join(f"%{octet:02x}" for octet in found[0].encode()), text)
