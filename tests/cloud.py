@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -59,8 +60,12 @@ class Cloud(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, answer: Callable[[Request], Response]) -> None:
+    def __init__(self, answer: Callable[[Request], Response], context: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.scheme = "http"
+        if context is not None:
+            self.scheme = "https"
+            self.socket = context.wrap_socket(self.socket, server_side=True)
         self.answer = answer
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
@@ -72,7 +77,7 @@ class Cloud(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"{self.scheme}://127.0.0.1:{self.server_port}"
 
     def respond(self, request: Request) -> Response:
         with self.lock:

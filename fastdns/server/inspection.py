@@ -26,7 +26,6 @@ PLACE = re.compile(r"(?:plugin/\w+: )*(\S+):(\d+) - (?:Error during parsing|Synt
 #: What to do about an error, by a part of its text.
 HINTS = (
     (r"which pod asks", "add 'pods verified' to kubernetes in this block; it watches all pods"),
-    (r"is not built yet", "this version of fastdns has no such plugin: see `fastdns -plugins`"),
     (r"unable to load in-cluster configuration|serviceaccount", "run this in the pod, or give kubernetes an `endpoint`, a `kubeconfig` or `manifests`"),
     (r"already defined", "two server blocks have the same zone and port: merge them, give one another port, or part them by `view` or `bind`"),
     (r"zone overlap listener capacity", "one block binds all addresses and the other one only some: `bind` both"),

@@ -140,12 +140,10 @@ def built() -> list[str]:
 
 
 def load(name: str) -> Setup:
-    """The set-up of a known directive. Raises CorefileError when its plugin is not built, ImportError when it cannot be imported."""
+    """The set-up of a known directive. Raises CorefileError when its plugin is not compiled, ImportError when it cannot be imported."""
     if name in _added:
         return _added[name].setup
     folder = in_tree()[name]
-    if not folder_of(folder):
-        raise CorefileError(f"directive '{name}' is not built yet in this version of fastdns")
     try:
         module = importlib.import_module(f"fastdns.plugins.{folder}")
     except ImportError:

@@ -13,18 +13,22 @@ import time
 from collections.abc import Callable, Iterable
 
 from fastdns import control
+from fastdns._wire import name_wire
 from fastdns.corefile import CorefileError
+from fastdns.corefile.zone import fqdn
 from fastdns.index.zone import Zone, ZoneSet
 from fastdns.plugins.file import conflicts
 from fastdns.plugins.file._hosted import HostedHandler
 from fastdns.plugins.file.source import Notify, notifier
 from fastdns.plugins.file.storage import Storage
 from fastdns.plugins.transfer.journal import publish
+from fastdns.protocol.parameters import type_number
 from fastdns.setup import Controller
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
+from fastdns.zonefile.rdata import parse
 
-__all__ = ["HostedZone", "HostedZones", "Row", "one_line"]
+__all__ = ["HostedZone", "HostedZones", "Row", "one_line", "row"]
 
 #: Owner and rdata in uncompressed wire form: owner, type, TTL, rdata.
 Row = tuple[bytes, int, int, bytes]
@@ -39,15 +43,23 @@ AGE = Metric("fastdns_hosted_zone_age_seconds", "Seconds since the records of a 
 FAILURES = Metric("fastdns_hosted_zone_failures_total", "Counter of hosted zones that could not be read.", "counter", LABELS)
 
 
+def row(owner: str, kind: str, ttl: int, value: str) -> Row:
+    """A record in presentation form. Raises ValueError with CoreDNS's text."""
+    try:
+        number = type_number(kind)
+        return name_wire(fqdn(owner).lower()), number, ttl & 0xFFFFFFFF, parse(number, value)
+    except ValueError as error:
+        raise ValueError(f"failed to parse resource record: dns: {error}") from None
+
+
 class HostedZone:
     """A zone and the function that reads its records. From one thread at a time."""
 
-    def __init__(self, plugin: str, origin: str, identity: str, read: Callable[[], Iterable[Row]], folder: str = "") -> None:
-        """``identity`` is the zone's in the cloud; ``folder`` is where it is kept for a restart ("": nowhere)."""
+    def __init__(self, plugin: str, origin: str, identity: str, read: Callable[[], Iterable[Row]], folder: str = "", title: str = "") -> None:
+        """``identity`` is the zone's in the cloud; ``folder`` is where it is kept for a restart ("": nowhere); ``title`` is its name in log lines."""
         self.zone = Zone(origin)
         self.labels = (plugin, self.zone.origin, identity)
-        #: In log lines.
-        self.title = f"{self.zone.origin}:{identity}"
+        self.title = title or f"{self.zone.origin}:{identity}"
         self.log = Log(f"plugin/{plugin}")
         self.notify: Notify | None = None
         self._read = read

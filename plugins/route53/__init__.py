@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fastdns.corefile import CorefileError
 from fastdns.plugins.file.hosted import HostedZone, HostedZones, one_line
-from fastdns.plugins.route53.settings import SECOND, Settings, parse
+from fastdns.plugins.route53.settings import Settings, parse
 from fastdns.setup import Controller
 from fastdns.setup.clouds import cloud_package
 from fastdns.setup.traits import Traits
@@ -36,7 +36,7 @@ def setup(controller: Controller) -> None:
 
 def _hosted(controller: Controller, settings: Settings, api: Api) -> HostedZones:
     zones = [HostedZone("route53", origin, number, partial(api.records, number), settings.snapshot) for origin, number in settings.zones]
-    hosted = HostedZones(zones, settings.refresh / SECOND, "route53")
+    hosted = HostedZones(zones, settings.refresh, "route53")
     hosted.verify = [partial(api.verify, origin, number) for origin, number in settings.zones]
     at = controller.err("")
     hosted.refused = lambda text: CorefileError(f"plugin/route53: {at}failed to create route53 plugin: {text}", at.file, at.line)

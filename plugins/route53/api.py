@@ -11,14 +11,10 @@ import botocore.session
 from botocore.config import Config
 from botocore.utils import IMDSRegionProvider
 
-from fastdns._wire import name_wire
-from fastdns.corefile.zone import fqdn
-from fastdns.protocol.parameters import type_number
+from fastdns.plugins.file.hosted import Row, row
 from fastdns.telemetry.log import Log
-from fastdns.zonefile.rdata import parse
 
 if TYPE_CHECKING:
-    from fastdns.plugins.file.hosted import Row
     from fastdns.plugins.route53.settings import Settings
 
 __all__ = ["Api", "rows", "unescape"]
@@ -95,12 +91,7 @@ def rows(record_set: dict[str, Any]) -> Iterator[Row]:
     try:
         for record in record_set.get("ResourceRecords", ()):
             owner, value = _unescaped(record_set["Name"], "name"), _unescaped(record["Value"], "value")
-            try:
-                kind = type_number(record_set["Type"])
-                row = name_wire(fqdn(owner).lower()), kind, int(record_set["TTL"]) & 0xFFFFFFFF, parse(kind, value)
-            except ValueError as error:
-                raise ValueError(f"failed to parse resource record: dns: {error}") from None
-            yield row
+            yield row(owner, record_set["Type"], int(record_set["TTL"]), value)
     except ValueError as error:
         log.warning(f"Failed to process resource record set: {error}")
 

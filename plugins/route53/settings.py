@@ -6,21 +6,20 @@ import os
 
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import fqdn
-from fastdns.plugins.file.storage import check_folder
+from fastdns.plugins.file.hosted_options import HostedOptions
 from fastdns.setup import Controller
 from fastdns.telemetry.log import Log
 
-__all__ = ["SECOND", "Settings", "parse"]
+__all__ = ["Settings", "parse"]
 
 log = Log("plugin/route53")
 
-SECOND = 10**9
 
-
-class Settings:
+class Settings(HostedOptions):
     """What one ``route53`` directive says."""
 
     def __init__(self) -> None:
+        super().__init__()
         #: Origin and hosted zone's ID, in the order of the Corefile.
         self.zones: list[tuple[str, str]] = []
         self.key: tuple[str, str] | None = None
@@ -28,11 +27,6 @@ class Settings:
         self.profile = ""
         #: With credentials; "": AWS's own files.
         self.file = ""
-        self.fall: list[str] = []
-        #: Nanoseconds.
-        self.refresh = 60 * SECOND
-        #: Folder where zones are kept; "": nowhere.
-        self.snapshot = ""
 
 
 def parse(controller: Controller) -> Settings:
@@ -48,7 +42,8 @@ def parse(controller: Controller) -> Settings:
         seen.add(argument)
         settings.zones.append((fqdn(name).lower(), number))
     while controller.next_block():
-        _property(controller, settings)
+        if not settings.read(controller):
+            _property(controller, settings)
     return settings
 
 
@@ -66,30 +61,7 @@ def _property(controller: Controller, settings: Settings) -> None:
             settings.profile = controller.arg()
             if controller.next_arg():
                 settings.file = os.path.abspath(controller.val())
-        case "fallthrough":
-            settings.fall = controller.fallthrough()
-        case "refresh":
-            settings.refresh = _refresh(controller)
-        case "snapshot":
-            settings.snapshot = check_folder(controller.path(controller.one_arg()))
         case "upstream":  # of former versions
             controller.remaining_args()
         case word:
             raise controller.err(f"unknown property {quoted(word)}")
-
-
-def _refresh(controller: Controller) -> int:
-    """Nanoseconds; a bare number is seconds."""
-    text = controller.arg()
-    try:
-        controller.integer(text)
-        text += "s"
-    except ValueError:
-        pass
-    try:
-        duration = controller.duration(text)
-    except ValueError as error:
-        raise controller.err(f"Unable to parse duration: {error}") from error
-    if duration <= 0:
-        raise controller.err(f"refresh interval must be greater than 0: {quoted(text)}")
-    return duration

@@ -150,10 +150,8 @@ def test_plugin_files_refused(line: str, content: str | None, message: str, tmp_
         configure(f". {{\n {line.replace('{FILE}', str(path))}\n}}")
 
 
-def test_not_built() -> None:
-    missing = next(name for name, folder in registry.in_tree().items() if not registry.folder_of(folder))
-    with pytest.raises(CorefileError, match=f"^Corefile:2 - Error during parsing: directive '{missing}' is not built yet"):
-        configure(f". {{\n {missing}\n}}")
+def test_every_directive_has_a_plugin() -> None:
+    assert [name for name, folder in registry.in_tree().items() if not registry.folder_of(folder)] == []
 
 
 def test_a_plugin_that_is_not_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

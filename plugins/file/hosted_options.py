@@ -1,0 +1,50 @@
+"""The options that the directives of hosted zones have in common."""
+
+from __future__ import annotations
+
+from fastdns.corefile.errors import quoted
+from fastdns.plugins.file.storage import check_folder
+from fastdns.setup import Controller
+
+__all__ = ["HostedOptions"]
+
+
+class HostedOptions:
+    """What a directive says of the zones that it serves."""
+
+    def __init__(self) -> None:
+        self.fall: list[str] = []
+        #: Seconds between two times that zones are read.
+        self.refresh = 60.0
+        #: Folder where zones are kept; "": nowhere.
+        self.snapshot = ""
+
+    def read(self, controller: Controller) -> bool:
+        """Read an option; False: it is another one. Raises CorefileError."""
+        match controller.val():
+            case "fallthrough":
+                self.fall = controller.fallthrough()
+            case "refresh":
+                self.refresh = _refresh(controller)
+            case "snapshot":
+                self.snapshot = check_folder(controller.path(controller.one_arg()))
+            case _:
+                return False
+        return True
+
+
+def _refresh(controller: Controller) -> float:
+    """Seconds; a bare number is seconds."""
+    text = controller.arg()
+    try:
+        controller.integer(text)
+        text += "s"
+    except ValueError:
+        pass
+    try:
+        seconds = controller.seconds(text)
+    except ValueError as error:
+        raise controller.err(f"Unable to parse duration: {error}") from error
+    if seconds <= 0:
+        raise controller.err(f"refresh interval must be greater than 0: {quoted(text)}")
+    return seconds
