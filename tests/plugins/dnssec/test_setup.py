@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
+import boto3
 import pytest
 
 from fastdns.corefile import CorefileError
@@ -14,6 +14,7 @@ from fastdns.plugins.dnssec import parse
 from fastdns.plugins.dnssec.keys import key_tag
 from fastdns.setup import Controller
 from tests.dnskeys import make_key
+from tests.moto import run_moto
 
 
 @pytest.fixture
@@ -104,22 +105,24 @@ def test_key_tags() -> None:
     assert key_tag(rdata) == 60485
 
 
-def test_secrets_of_aws(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_aws(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "dnssec {\n key aws_secretsmanager one two\n}"
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(CorefileError, match="^key aws_secretsmanager needs the Python package boto3: the image has it in its tag -clouds, "):
         parse(Controller.of(text, ["example.org"]))
-    secrets = {
-        name: json.dumps({"key": (folder / f"{file}.key").read_text(), "private": (folder / f"{file}.private").read_text()})
-        for name, file in (("one", "Kexample"), ("two", "Kzone"))
-    }
-
-    def client(service: str) -> SimpleNamespace:
-        assert service == "secretsmanager"
-        return SimpleNamespace(get_secret_value=lambda SecretId: {"SecretString": secrets[SecretId]})  # noqa: N803 - the library's name
-
-    monkeypatch.setitem(sys.modules, "boto3", SimpleNamespace(client=client))
-    assert [key.flags for key in parse(Controller.of(text, ["example.org"])).keys] == [257, 256]
-    secrets["two"] = "{}"
-    with pytest.raises(CorefileError, match="^secret two: KeyError: 'key'$"):
-        parse(Controller.of(text, ["example.org"]))
+    monkeypatch.undo()
+    environment = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "eu-west-1"}
+    with run_moto(tmp_path) as url:
+        for name, value in (environment | {"AWS_ENDPOINT_URL": url}).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+        client = boto3.client("secretsmanager")
+        for name, file in (("one", "Kexample"), ("two", "Kzone")):
+            texts = {"key": (folder / f"{file}.key").read_text(), "private": (folder / f"{file}.private").read_text()}
+            client.create_secret(Name=name, SecretString=json.dumps(texts))
+        assert [key.flags for key in parse(Controller.of(text, ["example.org"])).keys] == [257, 256]
+        client.put_secret_value(SecretId="two", SecretString="{}")
+        with pytest.raises(CorefileError, match="^secret two: KeyError: 'key'$"):
+            parse(Controller.of(text, ["example.org"]))
+        with pytest.raises(CorefileError, match="^secret three: ResourceNotFoundException: "):
+            parse(Controller.of(text.replace("two", "three"), ["example.org"]))

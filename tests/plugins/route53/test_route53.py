@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,8 +15,9 @@ import dns.zone
 import pytest
 
 from tests.cloud import cut, slow
+from tests.moto import run_moto
 from tests.plugins.route53.api import BROKEN, DENIED, THROTTLED, RecordSet, Route53, apex
-from tests.server import Server, free_port
+from tests.server import Server
 from tests.waiting import until
 
 Serve = Callable[..., Server]
@@ -214,16 +213,8 @@ def test_what_is_not_there_is_refused(cloud: Route53, serve: Serve) -> None:
 @pytest.fixture(scope="module")
 def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Route 53 of moto's."""
-    port = free_port()
-    log = tmp_path_factory.mktemp("moto") / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output)
-    try:
-        until(lambda: "Running on http" in log.read_text() or process.poll(), "moto")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
+    with run_moto(tmp_path_factory.mktemp("moto")) as url:
+        yield url
 
 
 def test_moto(moto: str, serve: Serve) -> None:
