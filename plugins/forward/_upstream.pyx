@@ -3,7 +3,7 @@ from libc.errno cimport errno
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, strerror
+from libc.string cimport strerror
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.worker cimport Worker
 from fastdns.api.wire cimport wire_answers
@@ -132,7 +132,7 @@ cdef void exchange_unwait(Exchange *e) noexcept nogil:
 
 cdef void exchange_returned(Exchange *e, const uint8_t *reply, uint32_t size, const char *error) noexcept nogil:
     if reply == NULL:
-        memcpy(e.error, error, ERROR_MAX)
+        snprintf(e.error, ERROR_MAX, b"%s", error)
         e.share.failed(e)
     elif e.upstream.protocol == PROTOCOL_GRPC or e.probe:        # who asked looks at it
         e.share.answered(e, reply, size, False)

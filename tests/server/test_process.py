@@ -253,7 +253,7 @@ def test_start_after_a_kill(serve: Serve) -> None:
 
 def test_ending_before_the_start_is_done(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "waits.py"
-    path.write_text("import time\nfrom fastdns.telemetry.log import write\ndef setup(controller):\n write('waiting')\n time.sleep(300)\n")
+    path.write_text("import time\nfrom fastdns.telemetry.log import write\ndef setup(controller):\n write('waiting')\n while True:\n  time.sleep(0.05)\n")
     for number in (signal.SIGTERM, signal.SIGINT):
         server = serve(f".:{{port}} {{\n plugin {path}\n}}", wait=False)
         server.wait_log("^waiting$")
