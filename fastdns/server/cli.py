@@ -69,9 +69,12 @@ def _print(lines: list[str]) -> NoReturn:
 
 def _exit(status: int) -> NoReturn:
     """End the process without waiting for its threads."""
-    from fastdns.system import debug
+    try:
+        from fastdns.system import debug
 
-    debug.report()
+        debug.report()
+    except (MemoryError, ImportError):  # the same error a second time: it has been printed
+        pass
     sys.stderr.flush()
     os._exit(status)
 

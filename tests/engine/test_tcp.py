@@ -171,7 +171,7 @@ def test_a_client_that_does_not_read(server: Server) -> None:
         try:
             while sent < 40_000_000:
                 sent += connection.send(framed("www.example.org.", 1) * 100)
-        except TimeoutError:
+        except (TimeoutError, ConnectionResetError):  # reset: the time to write is up on a slow machine
             pass
         assert sent < 40_000_000
         assert server.answers("www.example.org.") == ["192.0.2.1"]

@@ -320,6 +320,7 @@ def test_shutdown_hook_that_fails(serve: Serve, hooks: str, number: signal.Signa
     assert "one final_shutdown" in called(server)
 
 
+@pytest.mark.skipif("FASTDNS_SANITIZED" in os.environ, reason="the sanitizers need address space of their own")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_out_of_address_space(serve: Serve, number: signal.Signals) -> None:
     """No thread can be made any more: what is served is served on, a reload is refused, and the process ends."""
