@@ -15,7 +15,7 @@ from fastdns.api.reply cimport Record, reply_clear, reply_parse
 from fastdns.api.wire cimport (FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_NOTIMP, RCODE_REFUSED,
                                RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, flags_rcode, load16)
 from fastdns.api.metrics cimport metric_add, metric_observe
-from fastdns.api.memory cimport (atomic_add32, atomic_load32, atomic_load_ns, atomic_store32, list_append, list_first, list_init, list_is_empty, list_next,
+from fastdns.api.memory cimport (atomic_add32, atomic_load32, atomic_load_ns, atomic_store32, list_append, list_first, list_is_empty, list_next,
                                  list_remove)
 from fastdns.api.random cimport random_below
 from fastdns.api.quic cimport quic_forget_ticket
@@ -31,7 +31,7 @@ from fastdns.plugins.forward.transport.sockets cimport sockets_sweep
 from fastdns.plugins.forward._taps cimport taps_tell
 from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED,
                                                 WAY_CONNECTION, WAY_NONE, WAY_PAUSE, WAY_UDP, exchange_give, exchange_take, exchange_of, exchange_unwait,
-                                                exchange_wait, first_due, upstream_error, upstream_network, upstream_peer)
+                                                exchange_wait, first_due, share_begin, upstream_error, upstream_network, upstream_peer)
 
 cdef enum:
     EQUAL_SLOTS = 1024              # questions in flight, by hash
@@ -59,36 +59,24 @@ cdef Share *share_of(Forward *forward, Worker *worker) noexcept nogil:
     share = <Share *>calloc(1, sizeof(Share))
     if share == NULL:
         return NULL
-    share.peers = <Peer *>calloc(forward.settings.count, sizeof(Peer))
     share.equal = <Exchange **>calloc(EQUAL_SLOTS, sizeof(Exchange *))
-    if share.peers == NULL or share.equal == NULL:
-        free(share.peers)
+    if share.equal == NULL or not share_begin(share, worker, &forward.settings, forward):
         free(share.equal)
         free(share)
         return NULL
-    share.worker = worker
-    share.settings = &forward.settings
-    share.owner = forward
     share.failed = on_failed
     share.answered = on_answered
     share.again = on_again
     share.sent = on_sent
     share.leave = leave
-    list_init(&share.pending)
-    list_init(&share.paused)
     share.timeout.fire = on_timeout
-    share.timeout.data = share
     share.spare = SPARE_MAX
     share.repeat.fire = on_repeat
     share.repeat.data = share
     share.pause.fire = on_pause
     share.pause.data = share
     share.sweep.fire = on_sweep
-    share.sweep.data = share
     for i in range(forward.settings.count):
-        share.peers[i].share = share
-        list_init(&share.peers[i].connections)
-        share.peers[i].upstream = &forward.settings.upstreams[i]
         share.peers[i].flush.run = datagram_flush
         share.peers[i].flush.data = &share.peers[i]
         health_init(&share.peers[i])

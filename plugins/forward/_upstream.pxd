@@ -436,6 +436,9 @@ cdef inline Exchange *stock_exchange(Stock *stock, uint32_t number) noexcept nog
 
 # The calling worker's memory, made when first asked for; NULL when there is none left.
 cdef Stock *stock_of(Worker *worker) noexcept nogil
+# A share of zeros gets its peers, lists and what its timers are for; functions, and the timers' own, are its owner's. False without memory.
+cdef bint share_begin(Share *share, Worker *worker, Settings *settings, void *owner) noexcept nogil
+
 cdef Exchange *exchange_take(Share *share) noexcept nogil
 cdef void exchange_give(Exchange *e) noexcept nogil
 # The exchange ends at its deadline (Share.timeout). All of a share wait equally long, so the list is in the order of deadlines and one timer does for all.

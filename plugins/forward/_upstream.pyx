@@ -7,13 +7,32 @@ from libc.string cimport strerror
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.worker cimport Worker
 from fastdns.api.wire cimport wire_answers
-from fastdns.api.memory cimport atomic_store32, atomic_store_ns, list_append, list_remove
+from fastdns.api.memory cimport atomic_store32, atomic_store_ns, list_append, list_init, list_remove
 from fastdns.api.network cimport SOCK_CLOEXEC, SOCK_NONBLOCK, bind, close, sockaddr, socket
 from fastdns.plugins.forward._system cimport error_number_set, socket_address_text, socket_local_text
 
 cdef enum:
     AF_UNIX = 1
     CHUNKS = 1024               # of 64 exchanges: more than the pool of queries ever has
+
+
+cdef bint share_begin(Share *share, Worker *worker, Settings *settings, void *owner) noexcept nogil:
+    cdef uint32_t i
+    share.peers = <Peer *>calloc(settings.count, sizeof(Peer))
+    if share.peers == NULL:
+        return False
+    share.worker = worker
+    share.settings = settings
+    share.owner = owner
+    list_init(&share.pending)
+    list_init(&share.paused)
+    share.timeout.data = share
+    share.sweep.data = share
+    for i in range(settings.count):
+        share.peers[i].share = share
+        share.peers[i].upstream = &settings.upstreams[i]
+        list_init(&share.peers[i].connections)
+    return True
 
 
 cdef Stock *stock_of(Worker *worker) noexcept nogil:

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strncmp
-from fastdns.api.memory cimport atomic_add32, list_first, list_init
+from fastdns.api.memory cimport atomic_add32, list_first
 from fastdns.api.metrics cimport metric_add, metric_observe
 from fastdns.api.names cimport zones_hold
 from fastdns.api.query cimport (ANSWERED, ERROR_MAX, FAILED, NEXT, PARKED, Query, Verdict, query_answer, query_await, query_fail, query_park,
@@ -17,7 +17,7 @@ from fastdns.plugins.forward.transport.connection cimport connection_begin, conn
 from fastdns.plugins.forward._request cimport request_clear_options, request_write
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._upstream cimport (BROKEN, Exchange, Peer, Share, WAY_CONNECTION, WAY_NONE, WAY_SHARED, exchange_give, exchange_take,
-                                                exchange_of, exchange_unwait, exchange_wait, first_due)
+                                                exchange_of, exchange_unwait, exchange_wait, first_due, share_begin)
 from fastdns.plugins.grpc._call cimport GRPC_NOT_FOUND, GRPC_UNAVAILABLE, call_fail
 
 cdef enum:
@@ -33,34 +33,22 @@ cdef Share *share_of(void *owner, Worker *worker) noexcept nogil:
     cdef Grpc *grpc = <Grpc *>owner
     cdef GrpcShare *made = grpc.shares[worker.id]
     cdef Share *share
-    cdef uint32_t i
     if made != NULL:
         return &made.share
     made = <GrpcShare *>calloc(1, sizeof(GrpcShare))
     if made == NULL:
         return NULL
     share = &made.share
-    share.peers = <Peer *>calloc(grpc.settings.count, sizeof(Peer))
-    if share.peers == NULL:
+    if not share_begin(share, worker, &grpc.settings, grpc):
         free(made)
         return NULL
-    share.worker = worker
-    share.settings = &grpc.settings
-    share.owner = grpc
     share.failed = on_failed
     share.answered = on_answered
     share.again = on_again
     share.sent = on_sent
     share.leave = leave
-    list_init(&share.pending)
     share.timeout.fire = on_timeout
-    share.timeout.data = share
     share.sweep.fire = on_sweep
-    share.sweep.data = share
-    for i in range(grpc.settings.count):
-        list_init(&share.peers[i].connections)
-        share.peers[i].share = share
-        share.peers[i].upstream = &grpc.settings.upstreams[i]
     grpc.shares[worker.id] = made
     return share
 

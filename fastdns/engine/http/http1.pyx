@@ -2,12 +2,13 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
+from fastdns.engine.http.date cimport http_date
 from fastdns.engine.http.doh cimport doh_service
 from fastdns.engine.http.head cimport (HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_join_chunks, http_lacks_end, http_next_field, http_parse_head,
                                        http_scan_chunks)
 from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_PLAIN, CONTENT_TEXT, FIELDS_MAX, HEAD_MAX, METHOD_GET, METHOD_HEAD,
                                           METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
-                                          http_connection_free, http_date, http_reads_traces, http_reason, http_request_begin, http_request_body,
+                                          http_connection_free, http_reads_traces, http_reason, http_request_begin, http_request_body,
                                           http_request_leave, http_request_target)
 from fastdns.engine.http.session cimport http2_protocol
 from fastdns.engine.http.trace cimport trace_field
@@ -264,7 +265,7 @@ cdef int write_head(char *out, const HttpConnection *connection, const HttpRespo
     """At most RESPONSE_HEAD_MAX octets."""
     cdef char *at = put_number(put_text(out, b"HTTP/1.1 "), response.status)
     at = put_text(put_text(at, b" "), http_reason(response.status))
-    at = put_text(put_text(at, b"\r\ndate: "), http_date(connection))
+    at = put_text(put_text(at, b"\r\ndate: "), http_date(connection.base.tcp.base.worker.id))
     if response.content == CONTENT_DNS:
         at = put_number(put_text(at, b"\r\ncontent-type: application/dns-message\r\ncache-control: max-age="), response.max_age)
     elif response.content == CONTENT_TEXT:

@@ -144,5 +144,4 @@ cdef bint http_reads_traces(const TcpConnection *connection) noexcept nogil
 # Space for a reply of this many octets. NULL: the connection has ended.
 cdef uint8_t *http_reply_alloc(HttpRequest *request, uint32_t size) noexcept nogil
 # The field `date` of now (RFC 9110 6.6.1), 29 octets.
-cdef const char *http_date(const HttpConnection *connection) noexcept nogil
 cdef const char *http_reason(uint16_t status) noexcept nogil

@@ -1,24 +1,14 @@
 """Requests of HTTP. The contract is in engine/http/request.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
-from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
-from libc.time cimport gmtime_r, time, time_t, tm
 from fastdns.engine.http.memory cimport http_alloc, http_free, http_realloc
 from fastdns.engine.io.connection cimport TcpConnection, connection_end, connection_server
 from fastdns.system.list cimport list_append, list_first, list_init, list_next, list_remove
-from fastdns.walk.query cimport WORKERS_MAX, ServerTable, Worker
+from fastdns.walk.query cimport ServerTable, Worker
 
 cdef enum:
     MILLISECOND = 1000000
     BODY_FIRST = 384                # octets of a body's first buffer
-
-cdef struct Date:                   # of a worker
-    time_t second
-    char text[32]
-
-cdef Date dates[WORKERS_MAX]
-cdef const char *DAYS = "SunMonTueWedThuFriSat"
-cdef const char *MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
 
 # ---- connections ----
@@ -138,18 +128,6 @@ cdef uint8_t *http_reply_alloc(HttpRequest *request, uint32_t size) noexcept nog
 
 
 # ---- fields ----
-
-cdef const char *http_date(const HttpConnection *connection) noexcept nogil:
-    cdef Date *date = &dates[worker_of(connection).id]
-    cdef time_t now = time(NULL)
-    cdef tm parts
-    if date.second != now:
-        gmtime_r(&now, &parts)
-        snprintf(date.text, sizeof(date.text), b"%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", DAYS + 3 * parts.tm_wday, parts.tm_mday,
-                 MONTHS + 3 * parts.tm_mon, parts.tm_year + 1900, parts.tm_hour, parts.tm_min, parts.tm_sec)
-        date.second = now
-    return date.text
-
 
 cdef const char *http_reason(uint16_t status) noexcept nogil:
     if status == 200:

@@ -3,13 +3,14 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, int32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
+from fastdns.engine.http.date cimport http_date
 from fastdns.engine.http.doh cimport doh_service
 from fastdns.engine.http.grpc cimport grpc_service
 from fastdns.engine.http.memory cimport http_alloc, http_free, http_realloc
 from fastdns.engine.http.nghttp2 cimport *
 from fastdns.engine.http.request cimport (CONTENT_DNS, CONTENT_GRPC, CONTENT_TEXT, FIELDS_MAX, METHOD_GET, METHOD_HEAD,
                                           METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
-                                          http_connection_free, http_date, http_reads_traces, http_request_begin, http_request_body, http_request_leave,
+                                          http_connection_free, http_reads_traces, http_request_begin, http_request_body, http_request_leave,
                                           http_request_of, http_request_target, nghttp2_session)
 from fastdns.engine.http.trace cimport trace_field, trace_may_be
 from fastdns.engine.io.connection cimport BUFFER_SIZE, OUTPUT_PAUSE, TcpConnection, connection_end, connection_reserve, connection_server
@@ -371,7 +372,7 @@ cdef void respond(HttpRequest *request, const HttpResponse *response) noexcept n
             if response.grpc_message != NULL:
                 add(fields, &count, b"grpc-message", 12, response.grpc_message, strlen(response.grpc_message), False)
     else:
-        add(fields, &count, b"date", 4, http_date(connection), 29, False)
+        add(fields, &count, b"date", 4, http_date(connection.base.tcp.base.worker.id), 29, False)
         if response.content == CONTENT_DNS:
             add(fields, &count, b"content-type", 12, b"application/dns-message", 23, True)
             add(fields, &count, b"cache-control", 13, age, snprintf(age, sizeof(age), b"max-age=%u", response.max_age), False)

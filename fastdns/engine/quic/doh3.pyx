@@ -2,9 +2,9 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memchr, memcmp, memset, strlen
-from libc.time cimport gmtime_r, time, time_t, tm
 from fastdns._mux cimport query_write
 from fastdns._wire cimport MESSAGE_MAX
+from fastdns.engine.http.date cimport http_date
 from fastdns.engine.http.message cimport BODY_MAX, doh_decode_message, doh_find_message, doh_is_path, doh_max_age
 from fastdns.engine.http.trace cimport trace_field, trace_may_be
 from fastdns.engine.quic.connection cimport connection_close, connection_count, connection_reads_traces
@@ -15,7 +15,7 @@ from fastdns.engine.quic.stream cimport (stream_arena, stream_arena_keep, stream
                                          stream_new, stream_read_begin, stream_read_end, stream_release, stream_taken)
 from fastdns.system.atomic cimport atomic_load_pointer
 from fastdns.telemetry.log_writer cimport log_put, log_wants_debug
-from fastdns.walk.query cimport TRANSPORT_HTTPS3, WORKERS_MAX, Query
+from fastdns.walk.query cimport TRANSPORT_HTTPS3, Query
 from fastdns.walk.trace cimport TraceContext
 
 cdef enum RequestMethod:
@@ -47,14 +47,6 @@ cdef struct Fields:                 # of a request; pointers are quiche's, until
     uint32_t path_length
     int64_t content_length          # -1: unknown
     TraceContext *trace             # NULL: nobody wants it
-
-cdef struct Date:                   # of a worker
-    time_t second
-    char text[32]
-
-cdef Date dates[WORKERS_MAX]
-cdef const char *DAYS = "SunMonTueWedThuFriSat"
-cdef const char *MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
 
 # ---- a connection ----
@@ -331,19 +323,6 @@ cdef void stop_reading(QuicStream *stream, bint more, uint64_t code) noexcept no
 
 # ---- its response ----
 
-cdef const char *date_text(const QuicConnection *connection) noexcept nogil:
-    """The field `date` (RFC 9110 6.6.1), 29 octets."""
-    cdef Date *date = &dates[connection.owner.base.worker.id]
-    cdef time_t now = time(NULL)
-    cdef tm parts
-    if date.second != now:
-        gmtime_r(&now, &parts)
-        snprintf(date.text, sizeof(date.text), b"%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", DAYS + 3 * parts.tm_wday, parts.tm_mday,
-                 MONTHS + 3 * parts.tm_mon, parts.tm_year + 1900, parts.tm_hour, parts.tm_min, parts.tm_sec)
-        date.second = now
-    return date.text
-
-
 cdef inline void put(quic_field *field, const char *name, const char *value) noexcept nogil:
     field.name = <const uint8_t *>name
     field.name_length = strlen(name)
@@ -369,7 +348,7 @@ cdef int send_head(QuicStream *stream, uint32_t length, bint end) noexcept nogil
         put(&fields[1], b"content-type", b"text/plain; charset=utf-8")
         put(&fields[2], b"x-content-type-options", b"nosniff")
     put(&fields[3], b"content-length", size)
-    put(&fields[4], b"date", date_text(connection))
+    put(&fields[4], b"date", http_date(connection.owner.base.worker.id))
     return quiche.h3_respond(connection.http, connection.quic, stream.id, fields, 5, end)
 
 
