@@ -118,6 +118,11 @@ def readable(octets: bytes) -> str:
     return octets.hex()
 
 
+def query(name: bytes, kind: int, do: bool) -> bytes:
+    """A message with id 0 and an OPT record."""
+    return struct.pack("!6H", 0, 0x100, 1, 0, 0, 1) + name + struct.pack("!2H", kind, 1) + struct.pack("!B2HIH", 0, 41, 4096, do << 15, 0)
+
+
 def ask(ports: list[int], messages: list[bytes]) -> list[list[Reply]]:
     """What every server says to each message. A truncated reply is replaced by the one over TCP."""
     with ExitStack() as stack:

@@ -13,8 +13,8 @@ import dns.name
 import dns.rdatatype
 import pytest
 
+from tests.differential.replies import ask, over_tcp, query
 from tests.dnskeys import make_key
-from tests.plugins.file.test_crosscheck import ask, over_tcp, query
 from tests.plugins.file.zones import make_zones, questions
 from tests.server import Server
 

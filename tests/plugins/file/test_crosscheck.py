@@ -6,7 +6,6 @@ Where fastdns goes with CoreDNS and not with them, `explained` knows; docs/diffe
 from __future__ import annotations
 
 import os
-import struct
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,20 +17,12 @@ import dns.name
 import dns.rdatatype
 import pytest
 
-from tests.differential.replies import AUXILIARY, Reply, Section, ask
+from tests.differential.replies import AUXILIARY, Reply, Section, ask, query
 from tests.plugins.file.zones import make_zones, questions, run_knot, run_nsd
 from tests.server import Server
 
 #: Queries that are sent to every server before any of their replies is waited for.
 BATCH = 100
-
-
-def query(name: bytes, kind: int, do: bool) -> bytes:
-    """A message with id 0 and an OPT record."""
-    return struct.pack("!6H", 0, 0x100, 1, 0, 0, 1) + name + struct.pack("!2H", kind, 1) + struct.pack("!B2HIH", 0, 41, 4096, do << 15, 0)
-
-
-# ---- comparison ----
 
 
 def without(found: Section, *kinds: int) -> Section:

@@ -166,6 +166,7 @@ def test_through_sockets(serve: Serve, tmp_path_factory: pytest.TempPathFactory)
 EARLY = """
 import socket
 from fastdns._mux import NativeHandler
+from fastdns.telemetry.log import write
 
 class Handler(NativeHandler):
     state = False
@@ -181,7 +182,7 @@ def setup(controller):
 
     def read_reply():
         with client, client.makefile() as reply:
-            print("reply:", reply.readline().strip(), flush=True)
+            write(f"reply: {reply.readline().strip()}")
 
     def be_ready():
         handler.state = True
