@@ -59,8 +59,7 @@ ZONE = "example.net. 60 IN SOA ns hostmaster 1 60 60 60 60\nexample.net. 60 IN N
 #: of a moment is; never how long something lives.
 WALL_CLOCK = re.compile(r"\btime\(NULL\)|CLOCK_REALTIME|gettimeofday")
 MAY_LOOK = {
-    "fastdns/engine/http/request.pyx",  # the field `date`
-    "fastdns/engine/quic/doh3.pyx",  # likewise
+    "fastdns/engine/http/date.pyx",
     "fastdns/message/typify.pyx",
     "fastdns/expression/times.pyx",
     "fastdns/telemetry/log_writer.pyx",
