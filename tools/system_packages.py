@@ -192,11 +192,13 @@ def has_perl_module(name: str) -> bool:
 
 
 def has_library(name: str) -> bool:
-    """Whether a library lies where distributions put those of LLVM."""
+    """Whether a library lies where distributions put those of LLVM, its version before or after the suffix: libclang-14.so, but not libclang-cpp.so."""
     stem = name.removesuffix(".so")
-    tops = (Path("/usr/lib"), Path("/usr/lib64"))
-    folders = [folder for top in tops for folder in (top, *top.glob("llvm*/lib*"), *top.glob("*-linux-gnu"))]
-    return any(next(folder.glob(f"{stem}*.so*"), None) for folder in folders)
+    return any(next(folder.glob(f"{stem}{version}.so*"), None) for folder in library_folders() for version in ("", "-[0-9]*"))
+
+
+def library_folders() -> list[Path]:
+    return [folder for top in (Path("/usr/lib"), Path("/usr/lib64")) for folder in (top, *top.glob("llvm*/lib*"), *top.glob("*-linux-gnu"))]
 
 
 def has_header(name: str) -> bool:

@@ -72,6 +72,16 @@ def test_modules_of_perl_are_looked_for() -> None:
     assert Need("No::Such::Module", "perl").missing()
 
 
+@pytest.mark.parametrize(
+    ("file", "missing"), [("libclang.so", False), ("libclang.so.18", False), ("libclang-14.so.14.0.6", False), ("libclang-cpp.so.14", True), ("", True)]
+)
+def test_a_library_is_not_another_one_of_a_longer_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, missing: bool) -> None:
+    """libclang-cpp comes with other packages than libclang, without which quiche does not compile."""
+    (tmp_path / (file or "other.so")).touch()
+    monkeypatch.setattr(system_packages, "library_folders", lambda: [tmp_path])
+    assert Need("libclang.so", "libclang-dev").missing() is missing
+
+
 @pytest.mark.parametrize("here", SYSTEMS, ids=lambda here: here.family)
 def test_others_get_the_whole_line(bare: list[list[str]], monkeypatch: pytest.MonkeyPatch, here: System) -> None:
     monkeypatch.setattr(system_packages, "system", lambda: here)
