@@ -94,6 +94,7 @@ class Endpoint:
         configuration serves, or so many seconds after its start-up hooks began.
         """
         restarting = False
+        timer: threading.Timer | None = None
 
         def restart() -> None:
             nonlocal restarting
@@ -104,7 +105,8 @@ class Endpoint:
             restarting = False
 
         def start() -> None:
-            if self.address not in _reserved:
+            nonlocal timer
+            if not patience or self.address not in _reserved:
                 self.open()
                 return
             timer = threading.Timer(patience, self.open)
@@ -112,6 +114,10 @@ class Endpoint:
             timer.start()
 
         def started() -> None:
+            # It would open again what a reload has closed by then. Where it runs already, it opens what is opened here anyway.
+            if timer is not None:
+                timer.cancel()
+                timer.join()
             self.open()
             self.serve()
 

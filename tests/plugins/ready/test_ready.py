@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import pytest
 
 from fastdns.corefile import CorefileError
 from fastdns.httpd.message import Request
-from fastdns.plugins.ready import Readiness, parse
+from fastdns.plugins.ready import PATIENCE, Readiness, parse
 from fastdns.setup import Controller
 from tests.server import Server
 from tests.waiting import REPLY
@@ -205,3 +207,37 @@ def test_a_question_before_the_server_serves(serve: Serve, tmp_path_factory: pyt
     server = serve(corefile)
     server.wait_log(f"^reply: HTTP/1.[01] {reply}$")
     assert status(server) == (200, "OK")
+
+
+BRIEF = """
+import os, signal
+from fastdns._mux import NativeHandler
+
+def setup(controller):
+    while controller.next():
+        pass
+
+    def reload_without():
+        if os.path.getsize("{dir}/pages"):
+            open("{dir}/pages", "w").close()
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+    controller.on_started(reload_without)
+    return NativeHandler("brief")
+"""
+
+
+def test_a_page_that_a_reload_has_closed_stays_closed(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Also where the reload comes before PATIENCE is over, with which the first configuration would have been opened."""
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "brief.py").write_text(BRIEF.replace("{dir}", str(folder)))
+    corefile = f".:{{port}} {{\n bind 127.0.0.1\n import {folder}/pages\n plugin {folder}/brief.py\n whoami\n}}\n"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        page = free.getsockname()
+    (folder / "pages").write_text(f"ready 127.0.0.1:{page[1]}\n")
+    server = serve(corefile)
+    server.wait_log("Reloading complete$")
+    time.sleep(2 * PATIENCE)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(page, REPLY)
