@@ -16,6 +16,7 @@ from fastdns._wire import name_text
 from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import system_error
 from fastdns.index.zone import Zone, ZoneDraft
+from fastdns.system.files import sync_folder
 
 __all__ = ["Storage", "check_folder"]
 
@@ -66,7 +67,7 @@ class Storage:
             except BaseException:
                 os.unlink(self._begun)
                 raise
-        self._sync_folder(os.path.dirname(self.path) or ".")
+        sync_folder(os.path.dirname(self.path) or ".")
 
     def _begin(self) -> int:
         """An empty file that nobody else writes: a server that ends may be keeping the zone still when the next one begins."""
@@ -87,14 +88,6 @@ class Storage:
     def confirm(self) -> None:
         """There is nothing newer than what is kept."""
         os.utime(self.path, (time.time(),) * 2)
-
-    @staticmethod
-    def _sync_folder(folder: str) -> None:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def check_folder(path: str) -> str:

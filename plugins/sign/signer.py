@@ -6,7 +6,6 @@ import itertools
 import os
 import random
 import struct
-import tempfile
 import time
 from datetime import UTC, datetime
 
@@ -16,6 +15,7 @@ from fastdns.corefile.errors import quoted, system_error
 from fastdns.plugins.dnssec.keys import Key
 from fastdns.plugins.sign.zone import SignedZone
 from fastdns.protocol.parameters import TYPE_RRSIG, TYPE_SOA
+from fastdns.system.files import replacing
 from fastdns.telemetry.log import Log
 from fastdns.zonefile import parser
 
@@ -118,17 +118,9 @@ class Signer:
 
     def write(self, signed: SignedZone) -> None:
         """Beside the target first, and then in its place. Raises OSError."""
-        descriptor, path = tempfile.mkstemp(prefix="signed-", dir=self.directory)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                for line in signed.lines():
-                    file.write(line + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(path, self.target)
-        except OSError:
-            os.unlink(path)
-            raise
+        with replacing(self.target, "signed-") as file:
+            for line in signed.lines():
+                file.write(line.encode() + b"\n")
 
 
 def stamp(moment: float) -> str:

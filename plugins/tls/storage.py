@@ -10,13 +10,13 @@ import fcntl
 import hashlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from fastdns.plugins.tls.options import AcmeOptions
+from fastdns.system.files import replacing
 from fastdns.tls.renewal import State, states_of
 
 __all__ = ["Storage"]
@@ -117,22 +117,8 @@ class Storage:
         return found if isinstance(found, dict) else None
 
     def _write(self, name: str, octets: bytes) -> None:
-        """Mode 0600, as mkstemp makes files."""
-        descriptor, beside = tempfile.mkstemp(dir=self.folder, prefix=f".{name}.")
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(octets)
-                file.flush()
-                os.fsync(descriptor)
-            os.replace(beside, os.path.join(self.folder, name))
-        except BaseException:
-            os.unlink(beside)
-            raise
-        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with replacing(os.path.join(self.folder, name), f".{name}.") as file:
+            file.write(octets)
 
 
 def _remove(path: str) -> None:
