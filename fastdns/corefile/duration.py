@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastdns.corefile.errors import quoted
 
-__all__ = ["format_duration", "parse_duration", "parse_float", "parse_int", "parse_uint"]
+__all__ = ["format_duration", "in_seconds", "parse_duration", "parse_float", "parse_int", "parse_uint"]
 
 NANOSECOND = 1
 MICROSECOND = 1000
@@ -65,6 +65,15 @@ def parse_duration(text: str) -> int:
     if total > LIMIT - (not negative):
         raise ValueError(f"time: invalid duration {quoted(text)}")
     return -total if negative else total
+
+
+def in_seconds(text: str) -> str:
+    """A duration as it is; a bare number with its unit, seconds."""
+    try:
+        parse_int(text)
+    except ValueError:
+        return text
+    return text + "s"
 
 
 def format_duration(nanoseconds: int) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from fastdns.corefile.errors import quoted, system_error
-from fastdns.corefile.zone import fqdn
-from fastdns.plugins.file.hosted_options import HostedOptions
+from fastdns.plugins.file.hosted_options import HostedOptions, zone_arguments
 from fastdns.setup import Controller
 
 __all__ = ["Settings", "parse"]
@@ -31,15 +30,7 @@ class Settings(HostedOptions):
 def parse(controller: Controller) -> Settings:
     """Read one directive. Raises CorefileError with the texts of CoreDNS."""
     settings = Settings()
-    seen: set[str] = set()
-    for argument in controller.remaining_args():
-        parts = argument.split(":", 2)
-        if len(parts) != 3 or not all(parts):
-            raise controller.err(f"invalid zone {quoted(argument)}")
-        if argument in seen:
-            raise controller.err(f"conflict zone {quoted(argument)}")
-        seen.add(argument)
-        settings.zones.append((fqdn(parts[0]).lower(), parts[1], parts[2]))
+    settings.zones = [(origin, project, name) for origin, project, name in zone_arguments(controller, 3)]
     while controller.next_block():
         if not settings.read(controller):
             _property(controller, settings)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fastdns.corefile.duration import in_seconds
 from fastdns.corefile.errors import quoted
+from fastdns.corefile.zone import fqdn
 from fastdns.plugins.file.storage import check_folder
 from fastdns.setup import Controller
 
-__all__ = ["HostedOptions"]
+__all__ = ["HostedOptions", "zone_arguments"]
 
 
 class HostedOptions:
@@ -33,14 +35,22 @@ class HostedOptions:
         return True
 
 
+def zone_arguments(controller: Controller, count: int) -> list[list[str]]:
+    """The directive's arguments, each of ``count`` parts between colons, the zone's origin first. Raises CorefileError with the texts of CoreDNS."""
+    found: dict[str, list[str]] = {}
+    for argument in controller.remaining_args():
+        parts = argument.split(":", count - 1)
+        if len(parts) != count or not all(parts):
+            raise controller.err(f"invalid zone {quoted(argument)}")
+        if argument in found:
+            raise controller.err(f"conflict zone {quoted(argument)}")
+        found[argument] = [fqdn(parts[0]).lower(), *parts[1:]]
+    return list(found.values())
+
+
 def _refresh(controller: Controller) -> float:
     """Seconds; a bare number is seconds."""
-    text = controller.arg()
-    try:
-        controller.integer(text)
-        text += "s"
-    except ValueError:
-        pass
+    text = in_seconds(controller.arg())
     try:
         seconds = controller.seconds(text)
     except ValueError as error:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from fastdns.corefile.errors import quoted
-from fastdns.corefile.zone import fqdn
-from fastdns.plugins.file.hosted_options import HostedOptions
+from fastdns.plugins.file.hosted_options import HostedOptions, zone_arguments
 from fastdns.setup import Controller
 from fastdns.telemetry.log import Log
 
@@ -32,15 +31,7 @@ class Settings(HostedOptions):
 def parse(controller: Controller) -> Settings:
     """Read one directive. Raises CorefileError with the texts of CoreDNS."""
     settings = Settings()
-    seen: set[str] = set()
-    for argument in controller.remaining_args():
-        name, _, number = argument.partition(":")
-        if not name or not number:
-            raise controller.err(f"invalid zone {quoted(argument)}")
-        if argument in seen:
-            raise controller.err(f"conflict zone {quoted(argument)}")
-        seen.add(argument)
-        settings.zones.append((fqdn(name).lower(), number))
+    settings.zones = [(origin, number) for origin, number in zone_arguments(controller, 2)]
     while controller.next_block():
         if not settings.read(controller):
             _property(controller, settings)

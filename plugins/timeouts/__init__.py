@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastdns.corefile import CorefileError
-from fastdns.corefile.duration import HOUR, SECOND, format_duration
+from fastdns.corefile.duration import HOUR, SECOND, format_duration, in_seconds
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 
@@ -56,12 +56,7 @@ def _queries(controller: Controller, text: str) -> int:
 def _duration(controller: Controller, text: str) -> float:
     """Seconds of a Go duration, or of a bare number of seconds."""
     try:
-        controller.integer(text)
-        text += "s"
-    except ValueError:
-        pass
-    try:
-        nanoseconds = controller.duration(text)
+        nanoseconds = controller.duration(in_seconds(text))
     except ValueError:
         raise controller.err(f"failed to parse duration '{text}'") from None
     if not SECOND <= nanoseconds <= 24 * HOUR:
