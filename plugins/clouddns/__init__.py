@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fastdns.corefile import CorefileError
 from fastdns.plugins.clouddns.settings import Settings, parse
-from fastdns.plugins.file.hosted import HostedZone, HostedZones
+from fastdns.plugins.file.hosted import HostedZone, HostedZones, refusal
 from fastdns.setup import Controller
 from fastdns.setup.clouds import cloud_package
 from fastdns.setup.traits import Traits
@@ -35,7 +34,6 @@ def _hosted(controller: Controller, settings: Settings, api: Api) -> HostedZones
     ]
     hosted = HostedZones(zones, settings.refresh, "gcp")
     hosted.verify = [partial(api.verify, project, zone) for _, project, zone in settings.zones]
-    at = controller.err("")
-    hosted.refused = lambda text: CorefileError(f"plugin/clouddns: {at}failed to create plugin: {text}", at.file, at.line)
-    hosted.unread = lambda text: CorefileError(f"plugin/clouddns: {at}failed to initialize plugin: {text}", at.file, at.line)
+    hosted.refused = refusal(controller, "create plugin")
+    hosted.unread = refusal(controller, "initialize plugin")
     return hosted

@@ -28,7 +28,7 @@ from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 from fastdns.zonefile.rdata import parse
 
-__all__ = ["HostedZone", "HostedZones", "Row", "one_line", "row"]
+__all__ = ["HostedZone", "HostedZones", "Row", "one_line", "refusal", "row"]
 
 #: Owner and rdata in uncompressed wire form: owner, type, TTL, rdata.
 Row = tuple[bytes, int, int, bytes]
@@ -245,6 +245,12 @@ class HostedZones:
             FAILURES.add(hosted.labels)
             return f"failed to list resource records for {hosted.title} from {self.cloud}: {one_line(error)}"
         return ""
+
+
+def refusal(controller: Controller, task: str) -> Callable[[str], CorefileError]:
+    """An error of ``task`` at the directive's place, from its text, as CoreDNS words it."""
+    at = controller.err("")
+    return lambda text: CorefileError(f"plugin/{controller.directive}: {at}failed to {task}: {text}", at.file, at.line)
 
 
 def _together(failures: list[str]) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fastdns.corefile import CorefileError
-from fastdns.plugins.file.hosted import HostedZone, HostedZones, one_line
+from fastdns.plugins.file.hosted import HostedZone, HostedZones, one_line, refusal
 from fastdns.plugins.route53.settings import Settings, parse
 from fastdns.setup import Controller
 from fastdns.setup.clouds import cloud_package
@@ -38,7 +37,6 @@ def _hosted(controller: Controller, settings: Settings, api: Api) -> HostedZones
     zones = [HostedZone("route53", origin, number, partial(api.records, number), settings.snapshot) for origin, number in settings.zones]
     hosted = HostedZones(zones, settings.refresh, "route53")
     hosted.verify = [partial(api.verify, origin, number) for origin, number in settings.zones]
-    at = controller.err("")
-    hosted.refused = lambda text: CorefileError(f"plugin/route53: {at}failed to create route53 plugin: {text}", at.file, at.line)
-    hosted.unread = lambda text: CorefileError(f"plugin/route53: {at}failed to initialize route53 plugin: {text}", at.file, at.line)
+    hosted.refused = refusal(controller, "create route53 plugin")
+    hosted.unread = refusal(controller, "initialize route53 plugin")
     return hosted

@@ -10,8 +10,8 @@ import pytest
 from fastdns.corefile import CorefileError
 from fastdns.plugins.azure.api import rows
 from fastdns.plugins.azure.settings import Place, parse
-from fastdns.setup import Controller
 from fastdns.telemetry import log_writer
+from tests.directives import directives
 
 GOOD = """
 azure
@@ -46,10 +46,6 @@ BAD = {
 }
 
 
-def controller(text: str) -> Controller:
-    return Controller.of(text.replace("{ ", "{\n").replace("; ", "\n").replace(" }", "\n}"))
-
-
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AZURE_SUBSCRIPTION_ID", "AZURE_ENVIRONMENT_FILEPATH"):
@@ -58,19 +54,19 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("text", GOOD)
 def test_good(text: str) -> None:
-    parse(controller(text))
+    parse(directives(text))
 
 
 @pytest.mark.parametrize("text", BAD)
 def test_bad(text: str) -> None:
     with pytest.raises(CorefileError) as caught:
-        parse(controller(text))
+        parse(directives(text))
     assert BAD[text] in str(caught.value)
 
 
 def test_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_SUBSCRIPTION_ID", "s")
-    settings = parse(controller("azure A:Example.ORG. { access private }\nazure b:example.org { environment AzureChinaCloud }"))
+    settings = parse(directives("azure A:Example.ORG. { access private }\nazure b:example.org { environment AzureChinaCloud }"))
     assert settings.places == [Place("A", "example.org", private=True), Place("b", "example.org")]
     assert (settings.subscription, settings.refresh) == ("s", 60)
     assert settings.environment.manager == "https://management.chinacloudapi.cn"
@@ -90,7 +86,7 @@ def test_a_stack_that_is_refused(text: str, tmp_path: Path, monkeypatch: pytest.
     file.write_text(text)
     monkeypatch.setenv("AZURE_ENVIRONMENT_FILEPATH", str(file))
     with pytest.raises(CorefileError) as caught:
-        parse(controller("azure { environment AzureStackCloud }"))
+        parse(directives("azure { environment AzureStackCloud }"))
     assert STACKS[text] in str(caught.value)
 
 

@@ -11,6 +11,7 @@ import pytest
 from fastdns.corefile import CorefileError
 from fastdns.plugins.clouddns.settings import parse
 from fastdns.setup import Controller
+from tests.directives import directives
 
 GOOD = """
 clouddns
@@ -35,7 +36,7 @@ BAD = {
 
 
 def controller(text: str) -> Controller:
-    made = Controller.of(text.replace("{ ", "{\n").replace("; ", "\n").replace(" }", "\n}"))
+    made = directives(text)
     made.next()
     return made
 

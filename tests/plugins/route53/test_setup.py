@@ -15,6 +15,7 @@ from fastdns.plugins.route53.api import rows, unescape
 from fastdns.plugins.route53.settings import parse
 from fastdns.setup import Controller
 from fastdns.telemetry import log_writer
+from tests.directives import directives
 
 GOOD = """
 route53
@@ -52,7 +53,7 @@ BAD = {
 
 
 def controller(text: str) -> Controller:
-    made = Controller.of(text.replace("{ ", "{\n").replace(" }", "\n}"))
+    made = directives(text)
     made.next()
     return made
 
