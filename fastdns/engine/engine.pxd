@@ -12,4 +12,6 @@ cdef class Engine:
     cdef set listeners
     cdef set indexes
     cdef readonly list retired      # Chains whose queries are not all answered yet
+    cdef list ends                  # (what a function of when_retired waits for, the function)
+    cdef object retiring            # lock of both
     cdef int64_t _parked(self, Chains chains)

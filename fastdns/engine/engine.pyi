@@ -39,7 +39,12 @@ class Engine:
     def dismiss(self, chains: Chains) -> None:
         """Waits until nothing is left in chains that were prepared and will not be published."""
     def publish(self, servers: list[ServerSpec] | Chains) -> Chains:
-        """Switches the workers to chains between two batches. The former ones drain in the background."""
+        """Switches the workers to chains between two batches. The former ones drain in the background.
+
+        What it raises leaves everything as it was: OSError of a socket, RuntimeError where no thread can be started.
+        """
+    def when_retired(self, function: Callable[[], object]) -> None:
+        """Calls a function, on some thread, once no query is in any of the configurations that were replaced so far."""
     def start(self) -> None: ...
     def parked(self) -> int:
         """Queries that wait for something now."""

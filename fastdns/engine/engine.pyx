@@ -9,6 +9,9 @@ from fastdns.telemetry.metrics cimport metrics_prepare
 from fastdns.walk.query cimport LISTENERS_MAX, WORKERS_MAX
 from fastdns.engine.chains cimport Detach, chains_detach
 from fastdns.engine.listener cimport Listener
+from fastdns.telemetry.log import Log
+
+log = Log()
 
 
 cdef class Engine:
@@ -21,6 +24,8 @@ cdef class Engine:
         self.listeners = set()
         self.indexes = set()
         self.retired = []
+        self.ends = []
+        self.retiring = threading.Lock()
         self.chains = Chains([])
         self.published = self.chains.set
         self.threads = Workers.make(workers, &self.published)
@@ -62,13 +67,17 @@ cdef class Engine:
         What it raises leaves everything as it was."""
         cdef Chains chains = servers if isinstance(servers, Chains) else self.prepare(servers)
         cdef Chains former = self.chains
+        cdef bint running = self.threads.running
         fresh = [listener for listener in chains.listeners if not listener.watched]
         prepared = []
+        switched = threading.Event()
         try:
             for listener in fresh:
                 listener._prepare()
                 prepared.append(listener)
-        except OSError:
+            if running:     # even one without handlers: a worker may be looking at its zones
+                self._begin_retiring(former, switched)
+        except BaseException:
             for listener in prepared:
                 listener._forget_sockets()
             raise
@@ -77,13 +86,20 @@ cdef class Engine:
         atomic_store_pointer(<void **>&self.published, chains.set)
         for listener in fresh:
             listener._watch()
-        if self.threads.running:    # even one without handlers: a worker may be looking at its zones
-            self.retired.append(former)
-            threading.Thread(target=self._retire, args=(former,), name="retire", daemon=True).start()
+        if running:
+            switched.set()
         else:
-            for handler in former.handlers:
-                handler.close()
+            self._close(former)
         return chains
+
+    def when_retired(self, function) -> None:
+        """Calls a function, on some thread, once no query is in any of the configurations that were replaced so far."""
+        with self.retiring:
+            former = set(self.retired)
+            if former:
+                self.ends.append((former, function))
+                return
+        function()
 
     cdef int64_t _parked(self, Chains chains):
         """Queries that hold a configuration; exact once the workers have passed a batch with the next one."""
@@ -93,11 +109,36 @@ cdef class Engine:
             count += atomic_load_ns(&chains.set.parked[i])
         return count
 
-    def _retire(self, Chains chains):
-        self._empty(chains)
+    def _begin_retiring(self, Chains former, switched):
+        """Starts the thread before the switch: where none can be had, RuntimeError is raised while nothing has changed."""
+        with self.retiring:
+            self.retired.append(former)
+        try:
+            threading.Thread(target=self._retire, args=(former, switched), name="retire", daemon=True).start()
+        except BaseException:
+            with self.retiring:
+                self.retired.remove(former)
+            raise
+
+    def _retire(self, Chains former, switched):
+        switched.wait()
+        self._empty(former)
+        self._close(former)
+        with self.retiring:
+            self.retired.remove(former)
+            for waits_for, _ in self.ends:
+                waits_for.discard(former)
+            over = [function for waits_for, function in self.ends if not waits_for]
+            self.ends = [end for end in self.ends if end[0]]
+        for function in over:
+            function()
+
+    def _close(self, Chains chains):
         for handler in chains.handlers:
-            handler.close()
-        self.retired.remove(chains)
+            try:
+                handler.close()
+            except Exception as error:      # of a plugin: the others are closed all the same
+                log.error(f"Closing {handler.name}: {error!r}")
 
     def _empty(self, Chains chains):
         """Waits until no query is in the chains, and has every worker leave them."""

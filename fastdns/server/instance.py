@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile.address import join_host_port
@@ -33,9 +32,6 @@ IDLE_TIMEOUT = 10.0
 
 #: UDP sessions of a listening address whose clients the server remembers, where `proxyproto` does not say how many.
 PROXY_SESSIONS = 10_240
-
-#: Seconds between two checks whether all queries of a former configuration are answered.
-DRAIN_POLL = 0.05
 
 
 class Instance:
@@ -103,23 +99,27 @@ class Instance:
         return engine.prepare([self._specification(server, engine) for server in self.servers])
 
     def publish(self, engine: Engine, prepared: Chains | None = None) -> None:
-        """Publish the chains: workers use them from their next batch on."""
-        self.chains = engine.publish(prepared or self.prepare(engine))
+        """Publish the chains: workers use them from their next batch on. What raises leaves everything as it was; after the switch errors are logged."""
+        chains = prepared or self.prepare(engine)
+        steps = self._adoptions(chains)
+        self.chains = engine.publish(chains)
+        run_hooks(steps, "Serving the new configuration")
+
+    def _adoptions(self, chains: Chains) -> list[Callable[[], object]]:
+        """What listeners and credentials are told once the chains serve."""
+        steps: list[Callable[[], object]] = []
         for server in self.servers:
             if server.transport == "dns":
-                proxy = self.chains.proxies.get(server.address)
+                proxy = chains.proxies.get(server.address)
                 # The header that opens a session must be read before what follows it.
-                self.listeners[server.address].keep_flows(proxy is not None and proxy.sessions is not None)
-        for label, service in self.services.items():
-            self.listeners[label].adopt(service)
+                steps.append(partial(self.listeners[server.address].keep_flows, proxy is not None and proxy.sessions is not None))
+        steps += [partial(self.listeners[label].adopt, service) for label, service in self.services.items()]
         for server in self.servers:
             settings = self.settings.get(server.address)
             if settings is not None and settings.tls is not None:
                 listener: QuicListener = self.listeners[server.address]  # type: ignore[assignment]
-                listener.offer(settings)
-                settings.tls.follow(QuicRenewal(listener, settings))
-        for credentials in self._credentials():
-            credentials.keep_renewed()
+                steps += [partial(listener.offer, settings), partial(settings.tls.follow, QuicRenewal(listener, settings))]
+        return steps + [credentials.keep_renewed for credentials in self._credentials()]
 
     def leave(self, engine: Engine, successor: Instance) -> None:
         """Stop serving the addresses that the successor does not take over. Replies to queries in progress are still sent through them."""
@@ -129,16 +129,8 @@ class Instance:
         left = [listener for listener in self.listeners.values() if id(listener) not in kept]
         for listener in left:
             listener.pause()
-        if left:
-            threading.Thread(target=self._close, args=(engine, left), name="close", daemon=True).start()
-
-    def _close(self, engine: Engine, listeners: list[Listener]) -> None:
-        # This includes earlier configurations: their queries may use the same sockets.
-        former = list(engine.retired)
-        while any(chains in engine.retired for chains in former):
-            time.sleep(DRAIN_POLL)
-        for listener in listeners:
-            listener.close()
+        # Queries of earlier configurations, too, may use their sockets.
+        engine.when_retired(partial(run_hooks, [listener.close for listener in left], "Closing addresses of the previous configuration"))
 
     def close_plugins(self) -> None:
         """Close the handlers of Python plugins at the end of the process: they may have files and connections. Native handlers have only memory."""

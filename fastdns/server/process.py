@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile.errors import CorefileError, defect, system_error
@@ -163,7 +164,7 @@ class Process:
                     log.error(line)
                 raise RestartError(f"starting with listener file descriptors: {_text(error)}") from error
             self.source = source
-            old.leave(engine, new)
+            run_hooks([partial(old.leave, engine, new)], "Leaving addresses of the previous configuration")
             run_hooks(old.hooks.shutdown, "Stopping the previous configuration")
             run_hooks(new.hooks.started, "startup")
             log.info("Reloading complete")
