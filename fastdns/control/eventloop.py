@@ -11,11 +11,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from fastdns.telemetry.log import Log
 
-__all__ = ["STOP_SECONDS", "EventLoop", "Task", "TaskGroup", "lower_priority"]
+__all__ = ["AGAIN", "STOP_SECONDS", "EventLoop", "Task", "TaskGroup", "endless", "lower_priority"]
 
 Result = TypeVar("Result")
 
@@ -23,6 +24,8 @@ Result = TypeVar("Result")
 STOP_SECONDS = 5.0
 #: Seconds after which a loop continues that ended with an exception.
 PAUSE = 0.1
+#: Seconds before something is tried again that failed for a reason of the machine: no memory, no thread.
+AGAIN = 5.0
 
 log = Log()
 
@@ -219,6 +222,18 @@ class Task:
             self._ended(self)
 
 
+async def endless(function: Callable[[], Coroutine[Any, Any, object]], name: str) -> None:
+    """Run a coroutine that is not to end before it is cancelled: after an exception that it did not foresee, such as a lack of memory, it begins again."""
+    while True:
+        try:
+            await function()
+            return
+        except Exception as error:
+            with suppress(MemoryError):
+                log.error(f"{name} ended unexpectedly, and begins again: {error!r}")
+        await asyncio.sleep(AGAIN)
+
+
 class TaskGroup:
     """Tasks of one owner, which are stopped together. Methods may be called from any thread."""
 
@@ -228,6 +243,10 @@ class TaskGroup:
         self._lock = threading.Lock()
         self._stopping = False
         self._ended = threading.Event()
+
+    def keep(self, function: Callable[[], Coroutine[Any, Any, object]], name: str) -> Task | None:
+        """Schedule a coroutine that is not to end: see `endless`. None: the group is stopped."""
+        return self.spawn(endless(function, name), name)
 
     def spawn(self, coroutine: Coroutine[Any, Any, object], name: str = "") -> Task | None:
         """Schedule a coroutine. None: the group is stopped."""

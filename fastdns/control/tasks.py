@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from fastdns.control.eventloop import STOP_SECONDS, EventLoop, Task, lower_priority
+from fastdns.control.eventloop import AGAIN, STOP_SECONDS, EventLoop, Task, endless, lower_priority
 from fastdns.telemetry.log import Log
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "blocking",
     "call_soon",
     "every",
+    "keep",
     "loop",
     "readable",
     "sleep",
@@ -82,6 +83,11 @@ def spawn(coroutine: Coroutine[Any, Any, object], name: str = "") -> Task:
     return loop().spawn(coroutine, name)
 
 
+def keep(function: Callable[[], Coroutine[Any, Any, object]], name: str) -> Task:
+    """Schedule a coroutine that is not to end: after an exception that it did not foresee it begins again."""
+    return spawn(endless(function, name), name)
+
+
 def call_soon(function: Callable[..., object], *args: Any) -> None:
     """Call a short function on the thread of the control plane's loop."""
     loop().call_soon(function, *args)
@@ -89,7 +95,7 @@ def call_soon(function: Callable[..., object], *args: Any) -> None:
 
 async def blocking(function: Callable[..., Result], *args: Any) -> Result:
     """Call a function that blocks, on a thread of the pool. A coroutine that is cancelled does not wait for it."""
-    return await asyncio.get_running_loop().run_in_executor(_pool, function, *args)
+    return await _pool.run(function, *args)
 
 
 def every(seconds: float, function: Callable[[], object]) -> Timer:
@@ -258,6 +264,20 @@ class Pool(concurrent.futures.Executor):
             self._left += 1
         self._queue.put((future, lambda: function(*args, **kwargs)))
         return future
+
+    async def run(self, function: Callable[..., Result], *args: Any) -> Result:
+        """`submit` for a coroutine, which waits while no thread can be started. Where it is cancelled it does not wait for the function."""
+        refused = ""
+        while True:
+            try:
+                future = self.submit(function, *args)
+                break
+            except RuntimeError as error:
+                if str(error) != refused:
+                    refused = str(error)
+                    log.error(f"{_name(function)} waits: {refused}")
+            await asyncio.sleep(AGAIN)
+        return await asyncio.wrap_future(future)
 
     def _run(self) -> None:
         lower_priority(self.niceness)

@@ -63,9 +63,9 @@ class Follower:
     def start(self) -> None:
         """Begin; the loop runs at full priority until the first list is there, or has failed."""
         self.tasks = TaskGroup(control.loop(urgent=self))
-        self.tasks.spawn(self._run(), "the watch of etcd")
-        self.tasks.spawn(self._publish_changes(), "the publisher of etcd's records")
-        self.tasks.spawn(self._renew_leases(), "the look at etcd's leases")
+        self.tasks.keep(self._run, "the watch of etcd")
+        self.tasks.keep(self._publish_changes, "the publisher of etcd's records")
+        self.tasks.keep(self._renew_leases, "the look at etcd's leases")
 
     def stop(self) -> None:
         """End what is under way."""

@@ -219,7 +219,7 @@ class HostedZones:
             if hosted.notify is not None:
                 READERS.submit(hosted._tell)
         if self.zones:
-            self._task = control.spawn(self._read_on(), f"the zones of {self.cloud}")
+            self._task = control.keep(self._read_on, f"the zones of {self.cloud}")
 
     def _stop(self) -> None:
         if self._task is not None:
@@ -232,8 +232,8 @@ class HostedZones:
             await control.sleep(self.seconds)
         names = " ".join(dict.fromkeys(hosted.zone.origin for hosted in self.zones))
         while True:
-            futures = [asyncio.wrap_future(READERS.submit(self._refresh, hosted)) for hosted in self.zones]
-            if failures := [text for text in await asyncio.gather(*futures) if text]:
+            texts = await asyncio.gather(*(READERS.run(self._refresh, hosted) for hosted in self.zones))
+            if failures := [text for text in texts if text]:
                 self.zones[0].log.error(f"Failed to update zones [{names}]: {_together(failures)}")
             await control.sleep(self.seconds)
 

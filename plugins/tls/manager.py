@@ -6,7 +6,6 @@ contexts of TLS by its file alone, which `fastdns.tls.renewal` watches.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import subprocess
@@ -112,7 +111,7 @@ class Manager:
         """Further calls do nothing."""
         if self._task is None:
             self._timer = control.every(POLL_SECONDS, self.look)
-            self._task = control.spawn(self._keep(), f"the certificate of {self._names}")
+            self._task = control.keep(self._keep, f"the certificate of {self._names}")
 
     def end(self) -> None:
         """An order in progress is given up."""
@@ -140,7 +139,7 @@ class Manager:
 
     async def _keep(self) -> None:
         while True:
-            await control.sleep(await asyncio.get_running_loop().run_in_executor(POOL, self._step))
+            await control.sleep(await POOL.run(self._step))
 
     def _step(self) -> float:
         """Order a certificate if it is time. Seconds until the next step."""

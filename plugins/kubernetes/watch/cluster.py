@@ -71,7 +71,7 @@ class ApiFeed:
             reflector.on_synced = partial(self._synced, kind)
             reflector.on_forbidden = partial(self.fallback.begin, kind)
             reflector.on_allowed = partial(self.fallback.end, kind)
-            self.running[kind] = (reflector, self.tasks.spawn(reflector.run(), f"the watch of {kind.name.lower()}s"))
+            self.running[kind] = (reflector, self.tasks.keep(reflector.run, f"the watch of {kind.name.lower()}s"))
         self.fallback.rename()
 
     def _part(self, kind: Kind, namespace: str) -> Part:
@@ -86,7 +86,7 @@ class ApiFeed:
         self.snapshot = Snapshot(cluster.options.snapshot, cluster, self.client.api.address.netloc)
         for kind in self.snapshot.load(kinds):
             cluster.mark(kind, listed=False)
-        self.tasks.spawn(self.snapshot.run(), "the snapshot")
+        self.tasks.keep(self.snapshot.run, "the snapshot")
 
     def _synced(self, kind: Kind) -> None:
         self.cluster.mark(kind)

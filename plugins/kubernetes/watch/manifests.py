@@ -212,7 +212,7 @@ class ManifestFeed:
             self.changed.wake()
         else:
             self.running = True
-            self.tasks.spawn(self._run(), "the look at manifests")
+            self.tasks.keep(self._run, "the look at manifests")
 
     def finish(self) -> None:
         """Nothing is kept."""

@@ -7,6 +7,7 @@ while the kind's reflector goes on asking for all namespaces, now and then, and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastdns.control import Signal, sleep
@@ -68,7 +69,9 @@ class Parts:
                 self._cancel()
                 self.expired = False
                 named = zip(parts, self.namespaces, strict=True)
-                started = [self.tasks.spawn(part.watch(self._expire), f"the watch of {part.resource.plural} in {namespace}") for part, namespace in named]
+                started = [
+                    self.tasks.keep(partial(part.watch, self._expire), f"the watch of {part.resource.plural} in {namespace}") for part, namespace in named
+                ]
                 self.watches = [task for task in started if task is not None]
                 while not self.expired:
                     await sleep(None, self.woken)
@@ -136,7 +139,7 @@ class Fallback:
             self.running[kind] = None
             return
         parts = Parts(lambda namespace: self.make(kind, namespace), self.namespaces, stream, lambda: self.on_synced(kind), self.tasks)
-        self.running[kind] = self.tasks.spawn(parts.run(), f"the lists of {RESOURCES[kind].plural} by namespace")
+        self.running[kind] = self.tasks.keep(parts.run, f"the lists of {RESOURCES[kind].plural} by namespace")
 
     def _give(self, stream: Stream) -> None:
         from fastdns.plugins.kubernetes.decode import models
