@@ -60,12 +60,16 @@ cdef class Executor:
             close(self.queue.mailbox.wake)
 
     cdef int _start(self) except -1:
-        """Another thread serves from now on."""
+        """Another thread serves from now on. RuntimeError where none can be started: the watchdog tries again."""
         self.loop = None
         self.current = None
         self.since = self.probed = 0
         self.thread = threading.Thread(target=self.run, name=f"plugin/{self.name}", daemon=True)
-        self.thread.start()
+        try:
+            self.thread.start()
+        except BaseException:
+            self.thread = None
+            raise
         return 0
 
     cdef int _finish(self) except -1:
@@ -222,6 +226,9 @@ cdef class Executor:
         cdef bint expired = atomic_exchange32(&self.queue.expired, 0) != 0
         if atomic_peek8(&self.queue.refuses):
             self._refuse()
+            return 0
+        if self.thread is None and not self.ended:
+            self._start()
             return 0
         if self.loop is not None and expired:
             if self.probed == 0:

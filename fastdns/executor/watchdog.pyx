@@ -5,9 +5,12 @@ from weakref import WeakSet, WeakValueDictionary
 
 from libc.errno cimport errno
 from libc.stdint cimport uint64_t, int64_t
-from fastdns.system.socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, eventfd, poll, pollfd, read, socket_clock
+from fastdns.system.socket cimport EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, close, eventfd, poll, pollfd, read, socket_clock
 from fastdns.telemetry.log import Log
 from fastdns.executor.executor cimport Executor
+
+cdef enum:
+    AGAIN = 1000000000                              # nanoseconds until a check that has failed is repeated
 
 cdef object _by_plugin = WeakValueDictionary()      # id of a plugin -> its executor, which keeps the plugin
 cdef object _live = WeakSet()                       # executors that have users
@@ -48,7 +51,12 @@ cdef int start_watchdog() except -1:
         _alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
         if _alarm < 0:
             raise OSError(errno, os.strerror(errno))
-        threading.Thread(target=watch, name="plugin-watchdog", daemon=True).start()
+        try:
+            threading.Thread(target=watch, name="plugin-watchdog", daemon=True).start()
+        except BaseException:
+            close(_alarm)
+            _alarm = -1
+            raise
     return 0
 
 
@@ -74,7 +82,7 @@ def watch():
                 again = (<Executor>executor)._check(now)
             except Exception as error:      # a loop that is just being closed, no more threads
                 Log(f"plugin/{executor.name}").error(f"{type(error).__name__}: {error}")
-                continue
+                again = now + AGAIN
             if again and (next_ == 0 or again < next_):
                 next_ = again
         executor = live = None          # those that have ended are to go

@@ -56,7 +56,10 @@ class SecureListener:
                 connection.close()
                 continue
             self._take_place(connection, _network(peer[0]))
-            threading.Thread(target=self._converse, args=(connection,), name="https", daemon=True).start()
+            try:
+                threading.Thread(target=self._converse, args=(connection,), name="https", daemon=True).start()
+            except RuntimeError:  # no thread can be started
+                self._leave(connection)
 
     def _take_place(self, connection: socket.socket, network: str) -> None:
         with self.lock:
@@ -87,10 +90,13 @@ class SecureListener:
         except (OSError, ValueError):
             pass
         finally:
-            with self.lock:
-                self.places.pop(plain, None)
-            plain.close()
-            self.threads.release()
+            self._leave(plain)
+
+    def _leave(self, connection: socket.socket) -> None:
+        with self.lock:
+            self.places.pop(connection, None)
+        connection.close()
+        self.threads.release()
 
     def _reply(self, connection: ssl.SSLSocket, head: bytes) -> bool:
         """Answers a request. Returns whether the connection stays open."""

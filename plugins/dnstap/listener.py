@@ -116,7 +116,12 @@ class Hub:
             if not self.shaking.acquire(blocking=False):
                 connection.close()
                 continue
-            threading.Thread(target=self._welcome, args=(connection,), name="dnstap handshake", daemon=True).start()
+            try:
+                threading.Thread(target=self._welcome, args=(connection,), name="dnstap handshake", daemon=True).start()
+            except RuntimeError as error:  # no thread can be started
+                self.shaking.release()
+                connection.close()
+                log.warning(f"Error accepting dnstap connection: {error}")
 
     def _welcome(self, connection: socket.socket) -> None:
         try:
