@@ -8,7 +8,7 @@ from fastdns._mux cimport query_resume
 
 
 cdef int offload_open(OffloadQueue *queue, uint32_t limit, void (*ended)(OffloadRequest *request) noexcept nogil) except -1:
-    if mailbox_open(&queue.mailbox) < 0:
+    if queue.limit.most == 0 and mailbox_open(&queue.mailbox) < 0:
         raise OSError("no eventfd")
     queue.limit.most = limit
     queue.ended = ended

@@ -92,8 +92,9 @@ def start_thread() -> None:
     global _thread
     if _thread is None:
         open_queue()
-        _thread = threading.Thread(target=_run, name="dnssec", daemon=True)
-        _thread.start()
+        thread = threading.Thread(target=_run, name="dnssec", daemon=True)
+        thread.start()
+        _thread = thread
 
 
 def _run() -> None:

@@ -62,8 +62,9 @@ class Consolidation:
         with _lock:
             _standing[self.number] = self
             if _thread is None:
-                _thread = threading.Thread(target=_run, name="errors", daemon=True)
-                _thread.start()
+                thread = threading.Thread(target=_run, name="errors", daemon=True)
+                thread.start()
+                _thread = thread
 
     def stop(self) -> None:
         """Tell what is pending; errors of queries that are still under way are logged one by one."""

@@ -41,8 +41,9 @@ class Receivers:
         """Start the thread that starts the others; only the first call does."""
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="secondary", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._serve, name="secondary", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def submit(self, primary: str, size: int, job: Job) -> None:
         """Run a job that talks with this primary about a zone of this size (records; 0: not known)."""

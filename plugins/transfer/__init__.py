@@ -160,8 +160,9 @@ def _start_thread() -> None:
     global _thread
     if _thread is None:
         open_queue()
-        _thread = threading.Thread(target=serve_jobs, args=(_submit,), name="transfer", daemon=True)
-        _thread.start()
+        thread = threading.Thread(target=serve_jobs, args=(_submit,), name="transfer", daemon=True)
+        thread.start()
+        _thread = thread
 
 
 def _submit(job: Job) -> None:
