@@ -53,7 +53,7 @@ KNOWN = [
     Known(("knot",), r"answer", r", RRSIG, signed", "RRSIG |"),
     Known(("knot",), r"proof.*", r"wildcard", "proofs for names with an asterisk |"),
     Known(("nsd",), r"proof.*", r"wildcard itself|empty wildcard", "proofs for names with an asterisk |"),
-    Known(("nsd",), r"proof.*", r"DNAME > (absent|wildcard|empty)", "proofs behind a DNAME |"),
+    Known(("nsd",), r"proof.*", r"DNAME > (alias > )?(absent|wildcard|empty)", "proofs behind a DNAME |"),
     # ---- CoreDNS ----
     Known(("coredns",), r"SOA's TTL", r"", SOA_TTL),
     Known(("coredns",), r"SOA added", r"(alias|DNAME) >|, ANY", AFTER_ALIAS),

@@ -10,9 +10,10 @@ SPECIAL = ("ANY", "RRSIG", "NSEC", "DS", "SOA", "NS", "CNAME", "DNAME")
 
 
 def situation(zone: Zone, question: Question) -> str:
-    """The first step and the last one of the look-up, and the type if it has rules of its own: ``alias > absent, DS``."""
+    """The first step and the last one of the look-up, an alias between them, and the type if it has rules of its own: ``alias > absent, DS``."""
     steps, _ = walk(zone, question)
-    path = steps[0] if len(steps) == 1 else f"{steps[0]} > {steps[-1]}"
+    between = ["alias"] if "alias" not in steps[0] and any("alias" in step for step in steps[1:-1]) else []
+    path = " > ".join([steps[0], *between, *steps[1:][-1:]])
     kind = question.type if question.type in SPECIAL else "a type"
     return f"{path}, {kind}{', signed' if zone.signing else ''}{', DO' if question.do else ''}"
 
@@ -42,14 +43,12 @@ def walk(zone: Zone, question: Question) -> tuple[list[str], list[Labels]]:
 
 def look(zone: Zone, name: Labels, kind: str) -> tuple[str, Labels | None]:
     """One step, and the name that it leads to."""
-    for length in range(1, len(name) + 1):
+    for length in range(len(name) + 1):
         at = name[len(name) - length :]
-        if "NS" in zone.types(at) and not (at == name and kind == "DS"):
+        if at != APEX and "NS" in zone.types(at) and not (at == name and kind == "DS"):
             return ("cut" if at == name else "below a cut"), None
-        if "DNAME" in zone.types(at) and at != name:
+        if at != name and "DNAME" in zone.types(at):
             return follow(zone, "DNAME", at, name)
-    if name and "DNAME" in zone.types(APEX):
-        return follow(zone, "DNAME", APEX, name)
     if name in zone.names():
         return at_name(zone, "apex" if name == APEX else "wildcard itself" if name[0] == "*" else "name", name, kind)
     encloser = next(name[i:] for i in range(1, len(name) + 1) if name[i:] in zone.names())

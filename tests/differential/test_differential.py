@@ -11,6 +11,7 @@ from tests.differential import resolvers
 from tests.differential.__main__ import explain
 from tests.differential.known import KNOWN, explanation, rows
 from tests.differential.questions import Question, questions
+from tests.differential.replies import Section
 from tests.differential.run import Class, Example, Found, compare_zones, run
 from tests.differential.servers import needed
 from tests.differential.shrink import shrink
@@ -35,6 +36,7 @@ def test_as_unbound() -> None:
     need("unbound", "knotd", "ldns-signzone")
     *_, found = resolvers.run(seed=1, count=6, per_zone=50)
     assert set(found.kinds) >= {"positive", "NODATA", "NXDOMAIN"}
+    assert found.changed < found.questions / 50
     assert not [f"{one}\n{found.examples[one]}" for one in found.unexplained()]
 
 
@@ -83,14 +85,31 @@ CASES = [
     ("f.w", "TXT", "wildcard has it, a type"),
     ("*.w", "A", "wildcard itself lacks it, a type"),
     ("l", "A", "name alias > loop, a type"),
+    ("b.n", "NSEC", "DNAME > alias > name lacks it, NSEC"),
 ]
 
 
 @pytest.mark.parametrize(("name", "kind", "wanted"), CASES)
 def test_situations(name: str, kind: str, wanted: str) -> None:
     lines = ["a A 192.0.2.1", "b CNAME a", "c NS a", "d DNAME a", "x.e A 192.0.2.1", "* TXT 1", "*.w TXT 1", "l CNAME m", "m CNAME l"]
+    lines += ["b.g CNAME a", "n DNAME g"]
     records = tuple(Record(tuple(owner.split(".")), rdtype, 300, rdata) for owner, rdtype, rdata in map(str.split, lines))
     assert situation(Zone((*HEAD, *records)), Question(tuple(name.split(".")), kind)) == wanted
+
+
+def test_a_dname_of_the_apex_is_above_every_cut() -> None:
+    zone = Zone((*HEAD, Record(APEX, "DNAME", 300, "d"), Record(("c",), "NS", 300, "c")))
+    assert situation(zone, Question(("x", "c"), "A")) == "DNAME into itself, a type"
+
+
+def test_a_ttl_is_longer_only_above_the_least_of_cache() -> None:
+    def section(ttl: int) -> Section:
+        return {(b"", 5): frozenset({(ttl, b"")})}
+
+    assert resolvers.section_part(section(0), section(5), 1) == "'s TTL raised"
+    assert resolvers.section_part(section(4), section(7), 1) == "'s TTL longer"
+    assert resolvers.section_part(section(60), section(5), 1) == "'s TTL shorter"
+    assert resolvers.explanation(resolvers.Difference("forward", "answer's TTL raised", "positive")) is None
 
 
 def test_an_example_shows_zone_query_and_replies() -> None:
