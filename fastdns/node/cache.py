@@ -114,7 +114,7 @@ class NodeCache:
     def _start_server(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-P", "-m", "fastdns"] if os.access(sys.executable or "", os.X_OK) else [IMAGE_SERVER]
         command += ["-conf", self.flags.conf, "-dns.port", self.flags.port]
-        for flag, value in (("-pidfile", self.flags.pidfile), ("-workers", self.flags.workers)):
+        for flag, value in (("-pidfile", self.flags.pidfile), ("-workers", self.flags.workers), ("-log-format", self.flags.log_format)):
             if value:
                 command += [flag, value]
         if self.flags.quiet:

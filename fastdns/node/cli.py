@@ -30,6 +30,9 @@ def main() -> None:
         _end(1, f"[FATAL] Error parsing flags - {error}, Exiting\n")
 
     from fastdns.node.signals import Signals
+    from fastdns.telemetry import log
+
+    log.set_json(flags.log_format == "json")
 
     signals = Signals()
     from fastdns.node.cache import NodeCache

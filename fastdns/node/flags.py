@@ -1,4 +1,4 @@
-"""The command line of ``fastdns-node``: that of node-cache (kubernetes/dns `cmd/node-cache/main.go`), and the server's ``-workers``."""
+"""The command line of ``fastdns-node``: that of node-cache (kubernetes/dns `cmd/node-cache/main.go`), and the server's ``-workers`` and ``-log-format``."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ TEXTS = (
     ("p", "port", "53", "the same"),
     ("pidfile", "pidfile", "", "file for the server's process id; the rules are made as soon as it is there"),
     ("workers", "workers", "", "threads that serve"),
+    ("log-format", "log_format", "text", "lines of the log: text or json"),
 )
 BOOLEANS = (
     ("setupinterface", "setupinterface", True, "make the interface"),
@@ -64,6 +65,7 @@ class Flags:
     port: str
     pidfile: str
     workers: str
+    log_format: str
     setupinterface: bool
     setupiptables: bool
     setupebtables: bool
@@ -95,6 +97,8 @@ class Flags:
         for what, port in (("port", self.port), ("healthcheck port", self.health_port)):
             if not port.isdecimal() or not 0 < int(port) < 65536:
                 raise ValueError(f'invalid {what} specified - "{port}"')
+        if self.log_format not in ("text", "json"):
+            raise ValueError(f'unknown log format "{self.log_format}": expected text or json')
         self.conf = self.conf or self.corefile
         self.interval = seconds(self.syncinterval)
 

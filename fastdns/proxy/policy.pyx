@@ -5,7 +5,7 @@ from fastdns.index.prefixes cimport PrefixKey, PrefixNode, prefixes_first, prefi
 from fastdns.proxy.header cimport PROXY_ABSENT, PROXY_MALFORMED, PROXY_PARTIAL, PROXY_PRESENT, proxy_is_udp, proxy_parse
 from fastdns.proxy.sessions cimport session_find, session_store
 from fastdns.system.address cimport address_text
-from fastdns.telemetry.log_writer cimport log_put
+from fastdns.telemetry.log_line cimport LOG_WARNING, log_put
 from fastdns.telemetry.metrics cimport METRIC_CONTROL
 
 cdef enum:
@@ -95,9 +95,9 @@ cdef void warn(const ProxyPolicy *policy, const Address *peer, int64_t now, uint
     else:
         snprintf(why, sizeof(why), b"connection rejected by Proxy Protocol connection policy")
     address_text(peer, address)
-    size = snprintf(line, sizeof(line), b"[WARNING] dropping invalid Proxy Protocol packet from %s%s%s:%u: %s", b"[" if peer.family == 6 else b"", address,
+    size = snprintf(line, sizeof(line), b"dropping invalid Proxy Protocol packet from %s%s%s:%u: %s", b"[" if peer.family == 6 else b"", address,
                     b"]" if peer.family == 6 else b"", <unsigned int>peer.port, why)
-    log_put(worker, line, <uint32_t>size)
+    log_put(worker, LOG_WARNING, NULL, line, <uint32_t>size)
 
 
 RULES = {"use": PROXY_USE, "ignore": PROXY_IGNORE, "reject": PROXY_REJECT, "skip": PROXY_SKIP}

@@ -29,11 +29,14 @@ def main() -> None:
     if asked.help:
         sys.stderr.write(flags.USAGE)
         _exit(0)
-    if asked.rest:
-        import time
+    if asked.log_format not in ("text", "json"):
+        _refuse(f'unknown log format "{asked.log_format}": expected text or json')
+    if asked.log_format == "json":
+        from fastdns.telemetry import log
 
-        sys.stderr.write(f"{time.strftime('%Y/%m/%d %H:%M:%S')} extra command line arguments: [{' '.join(asked.rest)}]\n")
-        _exit(1)
+        log.set_json(True)
+    if asked.rest:
+        _refuse(f"extra command line arguments: [{' '.join(asked.rest)}]")
     if asked.version:
         from fastdns.server import banner
 
@@ -56,6 +59,16 @@ def main() -> None:
 
     sys.setswitchinterval(SWITCH_INTERVAL)
     _exit(Process(asked).run())
+
+
+def _refuse(text: str) -> NoReturn:
+    """End the process because of its command line."""
+    import time
+
+    from fastdns.telemetry import log
+
+    sys.stderr.write(log.failure([text if log.is_json() else f"{time.strftime('%Y/%m/%d %H:%M:%S')} {text}"]))
+    _exit(1)
 
 
 def _print(lines: list[str]) -> NoReturn:

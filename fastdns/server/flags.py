@@ -13,6 +13,8 @@ USAGE = """Usage of fastdns:
     \tport of plain DNS for server blocks without one (default "53")
   -p string
     \tshort for -dns.port (default "53")
+  -log-format string
+    \tlines of the log: 'text' or 'json' (default "text")
   -pidfile string
     \tfile to write the process id to
   -plugins
@@ -26,7 +28,9 @@ USAGE = """Usage of fastdns:
 Without serving: fastdns check, fastdns plan, fastdns explain; each with -help.
 """
 
-TEXTS = ("conf", "dns.port", "p", "pidfile")
+TEXTS = ("conf", "dns.port", "log-format", "p", "pidfile")
+#: Attributes of `Flags` that are not named as their flags.
+ATTRIBUTES = {"p": "port", "dns.port": "port", "log-format": "log_format"}
 BOOLEANS = ("plugins", "quiet", "version")
 TRUE = ("1", "t", "T", "true", "TRUE", "True")
 FALSE = ("0", "f", "F", "false", "FALSE", "False")
@@ -42,6 +46,7 @@ class Flags:
     def __init__(self) -> None:
         self.conf = ""
         self.help = False
+        self.log_format = "text"
         self.port = "53"
         self.pidfile = ""
         self.plugins = False
@@ -84,7 +89,7 @@ def parse(words: list[str]) -> Flags:
         if name == "workers":
             flags.workers = _workers(value)
         else:
-            setattr(flags, "port" if name in ("p", "dns.port") else name, value)
+            setattr(flags, ATTRIBUTES.get(name, name), value)
     flags.rest = words[index:]
     return flags
 

@@ -17,7 +17,7 @@ from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
 from fastdns.system import debug
 from fastdns.system.host import cpu_count
-from fastdns.telemetry.log import Log, flush, set_debug, write
+from fastdns.telemetry.log import Log, failure, flush, set_debug, write
 
 if TYPE_CHECKING:
     from fastdns.engine.chains import Chains
@@ -84,7 +84,8 @@ class Process:
         except Exception as error:
             foreseen = isinstance(error, (CorefileError, OSError, ValueError, RuntimeError))
             flush()
-            print(_text(error) if foreseen else defect(error), *_frames(error), sep="\n", file=sys.stderr, flush=True)
+            sys.stderr.write(failure([_text(error) if foreseen else defect(error), *_frames(error)]))
+            sys.stderr.flush()
             return 1
         if self.instance is not None:
             signals.wait()
@@ -140,8 +141,7 @@ class Process:
 
     def _print(self, lines: list[str]) -> None:
         if not self.flags.quiet:
-            for line in lines:
-                write(line)
+            write(*lines)
 
     # ---- restart ----
 

@@ -46,11 +46,11 @@ cdef extern from * nogil:
 
 cdef enum:
     SIGNALS = 65
+    LINE_MAX = 256              # octets
     LOOK = 100000000            # ns between two looks at the deadline, which another signal may bring forward
     STATUS = 3                  # of the process
     STDOUT = 1
 
-cdef const char *LINE = "[ERROR] The process did not end in time: killed\n"
 cdef bint started
 cdef sem_t signalled
 cdef int64_t deadline                   # atomic; ns, monotonic; 0: none
@@ -71,6 +71,7 @@ cdef void on_signal(int number) noexcept nogil:
 cdef void *run(void *nothing) noexcept nogil:
     cdef int64_t due, now
     cdef pollfd log
+    cdef char line[LINE_MAX]
     while sem_wait(&signalled) < 0 and errno == EINTR:
         pass
     while True:
@@ -81,8 +82,8 @@ cdef void *run(void *nothing) noexcept nogil:
         watchdog_sleep(min(due - now, <int64_t>LOOK))
     log.fd = STDOUT
     log.events = POLLOUT
-    if poll(&log, 1, 0) == 1:           # else nobody reads the log, which must not hold up the end
-        write(STDOUT, LINE, 48)
+    if watchdog_line != NULL and poll(&log, 1, 0) == 1:     # else nobody reads the log, which must not hold up the end
+        write(STDOUT, line, watchdog_line(line))
     _exit(STATUS)
     return NULL
 

@@ -1,4 +1,4 @@
-"""The process's log on standard output: ``[LEVEL] plugin/NAME: text``, no timestamps.
+"""The process's log on standard output: ``[LEVEL] plugin/NAME: text`` without timestamps, or JSON (`fastdns.telemetry.log_line`).
 
 Lines go through `fastdns.telemetry.log_writer`: when the output is blocked lines are dropped, and a thread that logs never waits.
 """
@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable
 from typing import NoReturn
 
-from fastdns.telemetry import log_writer
+from fastdns.telemetry import log_line, log_writer
 
-__all__ = ["Log", "debug_wanted", "divert", "flush", "set_debug", "write"]
+__all__ = ["Log", "debug_wanted", "divert", "failure", "flush", "is_json", "set_debug", "set_json", "write"]
 
 #: Seconds that the end of the process waits until all lines are written.
 FLUSH_SECONDS = 2.0
@@ -20,10 +20,13 @@ FLUSH_SECONDS = 2.0
 class Log:
     """Writes lines with the name of their source, such as ``Log("plugin/cache")``; with "" lines have no name."""
 
-    __slots__ = ("prefix",)
+    __slots__ = ("plugin", "prefix")
 
     def __init__(self, name: str = "") -> None:
-        self.prefix = f"{name}: " if name else ""
+        #: The name of a plugin, or "".
+        self.plugin = name.removeprefix("plugin/") if name.startswith("plugin/") else ""
+        #: What texts begin with where a name is not that of a plugin.
+        self.prefix = f"{name}: " if name and not self.plugin else ""
 
     def debug(self, text: str) -> None:
         """A line that is written only while a server block has the directive `debug`."""
@@ -47,9 +50,9 @@ class Log:
 
     def _put(self, level: str, text: str) -> None:
         if _listener is not None:
-            _listener(level, f"{self.prefix}{text}")
+            _listener(level, f"plugin/{self.plugin}: {text}" if self.plugin else f"{self.prefix}{text}")
         else:
-            log_writer.put(f"[{level}] {self.prefix}{text}")
+            log_line.put(level, self.plugin, f"{self.prefix}{text}")
 
 
 #: A function that gets level and text of each line.
@@ -63,9 +66,17 @@ def divert(listener: Callable[[str, str], None] | None) -> Callable[[str, str], 
     return before
 
 
-def write(text: str) -> None:
-    """Write a line without level."""
-    log_writer.put(text)
+def write(*lines: str) -> None:
+    """Write lines without level; in JSON they are one, of level INFO."""
+    for text in ["\n".join(lines)] if log_line.is_json() else lines:
+        log_line.put("", "", text)
+
+
+def failure(lines: list[str]) -> str:
+    """What a process that cannot start prints to standard error: the lines, each of level FATAL in JSON."""
+    if log_line.is_json():
+        lines = [log_line.compose("FATAL", "", text).decode() for text in lines]
+    return "".join([f"{text}\n" for text in lines])
 
 
 def flush(seconds: float = FLUSH_SECONDS) -> None:
@@ -81,3 +92,13 @@ def set_debug(wanted: bool) -> None:
 def debug_wanted() -> bool:
     """Whether DEBUG lines are written."""
     return log_writer.debugging()
+
+
+def set_json(wanted: bool) -> None:
+    """Set whether lines are JSON, process-wide: before the first line."""
+    log_line.set_json(wanted)
+
+
+def is_json() -> bool:
+    """Whether lines are JSON."""
+    return log_line.is_json()

@@ -1,11 +1,5 @@
 """Log lines, which a native thread writes to standard output; the native side is in ``log_writer.pxd``."""
 
-def put(line: str) -> bool:
-    """Queue one line, without its newline. False: the ring was full and the line was dropped.
-
-    Control characters, newlines included, are written as ``\\DDD``. Lines are truncated to 2,048 octets.
-    """
-
 def flush(timeout: float = 1.0) -> bool:
     """Wait until all lines queued so far are written. False when that takes longer than ``timeout`` seconds (the output is blocked)."""
 

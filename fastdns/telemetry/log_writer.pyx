@@ -60,7 +60,7 @@ cdef int output = 1
 cdef uint32_t log_debug = 0
 
 
-cdef int log_put(uint32_t worker, const char *line, uint32_t length) noexcept nogil:
+cdef int log_write(uint32_t worker, const char *line, uint32_t length) noexcept nogil:
     cdef int status
     if worker < METRIC_CONTROL:
         status = ring_put(worker, line, length)
@@ -82,10 +82,6 @@ cdef int ring_put(uint32_t worker, const char *line, uint32_t length) noexcept n
         if ring == NULL:
             return -1
         atomic_store_pointer(&rings[worker], ring)
-    if length > LOG_LINE_MAX:
-        length = LOG_LINE_MAX
-        while length and (<unsigned char>line[length] & 0xc0) == 0x80:  # truncates at the end of a character
-            length -= 1
     if record_size(length + 1) > RING_SIZE - (ring.head - atomic_load64(&ring.tail)):
         atomic_count64(&ring.dropped, 1)
         return -1
@@ -206,24 +202,6 @@ cdef uint64_t count_lines(const char *at, const char *end) noexcept nogil:
 
 
 # ---- Python ----
-
-def put(str line not None) -> bool:
-    """Queue one line, without its newline. False when it was dropped. Control characters are written as \\DDD."""
-    if not line.isprintable():
-        line = "".join([escaped(character) for character in line])
-    cdef bytes text = line.encode("utf-8", "backslashreplace")
-    return log_put(METRIC_CONTROL, text, <uint32_t>min(len(text), 2 * LOG_LINE_MAX)) == 0
-
-
-cdef str escaped(str character):
-    """Escapes control characters as \\DDD; other octets stay as they are."""
-    cdef int code = ord(character)
-    if code >= 0xd800 and code < 0xe000 or code in (0x2028, 0x2029):
-        return f"\\u{code:04x}"
-    if code == 9 or (code >= 32 and code < 127) or code >= 0xa0:
-        return character
-    return "".join([f"\\{octet:03d}" for octet in character.encode()])
-
 
 def flush(double timeout=1.0) -> bool:
     """Wait until all lines queued so far are written. False when that takes longer than `timeout` seconds (the output is blocked)."""

@@ -9,7 +9,7 @@ from libc.string cimport memcpy, strlen
 
 from fastdns.api.query cimport ERROR_MAX, Handler, NativeHandler, Query, handler_init
 from fastdns.api.names cimport NAME_MAX
-from fastdns.api.log cimport LOG_LINE_MAX, log_put
+from fastdns.api.log cimport LOG_ERROR, LOG_LINE_MAX, log_put
 from fastdns.api.text cimport Text, text_char, text_name, text_number, text_printable, text_put, text_type
 from fastdns.api.memory cimport (atomic_count64, atomic_exchange64, atomic_load64, atomic_store64, atomic_swap64, sleeper_begin, sleeper_end,
                                  sleeper_wait_for, sleeper_wake)
@@ -49,9 +49,8 @@ cdef void write_line(const Query *q) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
     text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
-    text_put(&text, b"[ERROR] plugin/errors: ", 23)
     describe(&text, q.reply.rcode, q.name.lower, q.qtype, q.error)
-    log_put(q.worker.id, line, text.used)
+    log_put(q.worker.id, LOG_ERROR, b"errors", line, text.used)
 
 
 cdef void describe(Text *text, uint16_t rcode, const uint8_t *name, uint16_t type, const char *error) noexcept nogil:

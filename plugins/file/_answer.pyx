@@ -8,7 +8,7 @@ from fastdns.api.wire cimport (FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REF
 from fastdns.api.records cimport (FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_HASHED, NODE_WILDCARD, IndexNode,
                                   IndexOutcome, IndexResult, ZoneState, ZoneVersion, index_current, node_rrset, table_fetch_node,
                                   table_fetch_slot, table_find, table_wildcard, zone_match, zone_slots, zone_version)
-from fastdns.api.log cimport LOG_LINE_MAX, log_put
+from fastdns.api.log cimport LOG_ERROR, LOG_LINE_MAX, log_put
 from fastdns.api.text cimport Text, text_name, text_put
 from fastdns.api.memory cimport atomic_peek8
 from fastdns.plugins.file._sections cimport (ANSWER_PASS_REFERRALS, Ask, add_glue, add_servers, add_set, add_signatures, add_soa, add_targets, add_whole,
@@ -190,8 +190,8 @@ cdef Verdict tell_expired(Query *q, const ZoneState *zone) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
     text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
-    text_put(&text, b"[ERROR] plugin/file: Zone ", 26)
+    text_put(&text, b"Zone ", 5)
     text_name(&text, zone.index.origin.lower)
     text_put(&text, b" is expired", 11)
-    log_put(q.worker.id, line, text.used)
+    log_put(q.worker.id, LOG_ERROR, b"file", line, text.used)
     return query_fail(q, RCODE_SERVFAIL, NULL)

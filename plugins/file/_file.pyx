@@ -4,7 +4,7 @@ from fastdns.api.query cimport DROPPED, NEXT, Handler, NativeHandler, Prefetch, 
 from fastdns.api.names cimport ZoneList
 from fastdns.api.wire cimport OPCODE_NOTIFY, RCODE_REFUSED, TYPE_AXFR, TYPE_IXFR, flags_opcode
 from fastdns.api.records cimport Zone, ZoneSet, ZoneState, zone_match, zone_slots
-from fastdns.api.log cimport LOG_LINE_MAX, log_put
+from fastdns.api.log cimport LOG_INFO, LOG_LINE_MAX, log_put
 from fastdns.api.text cimport Text, text_address, text_name, text_put
 from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.transfer.journal import give, size
@@ -18,11 +18,11 @@ cdef void tell_notify(const Query *q, const ZoneState *zone) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
     text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
-    text_put(&text, b"[INFO] plugin/file: Dropping notify from ", 41)
+    text_put(&text, b"Dropping notify from ", 21)
     text_address(&text, &q.client)
     text_put(&text, b" for ", 5)
     text_name(&text, zone.index.origin.lower)
-    log_put(q.worker.id, line, text.used)
+    log_put(q.worker.id, LOG_INFO, b"file", line, text.used)
 
 
 cdef Prefetch file_prefetch(Handler *self, Query *q) noexcept nogil:

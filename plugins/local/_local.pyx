@@ -6,7 +6,7 @@ from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, 
 from fastdns.api.names cimport Name, ZoneList, ZoneName, zones_match
 from fastdns.api.wire cimport CLASS_IN, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_PTR, TYPE_SOA
 from fastdns.api.metrics cimport Metric, metric_add
-from fastdns.api.log cimport LOG_LINE_MAX, log_put, log_wants_debug
+from fastdns.api.log cimport LOG_DEBUG, LOG_LINE_MAX, log_put, log_wants_debug
 from fastdns.api.text cimport Text, text_address, text_name, text_string, text_type
 
 cdef enum:
@@ -63,13 +63,13 @@ cdef void log_interception(const Query *q) noexcept nogil:
     text.used = 0
     text.capacity = LOG_LINE_MAX
     text.full = 0
-    text_string(&text, b'[DEBUG] plugin/local: Intercepting localhost query for "')
+    text_string(&text, b'Intercepting localhost query for "')
     text_name(&text, q.name.lower)
     text_string(&text, b'" ')
     text_type(&text, q.qtype)
     text_string(&text, b", from ")
     text_address(&text, &q.client)
-    log_put(q.worker.id, line, text.used)
+    log_put(q.worker.id, LOG_DEBUG, b"local", line, text.used)
 
 
 cdef Verdict intercept(const LocalState *state, Query *q) noexcept nogil:

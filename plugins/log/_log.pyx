@@ -3,15 +3,19 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
-from fastdns.api.query cimport Handler, NativeHandler, Query, handler_init, query_was_dropped
+from fastdns.api.query cimport Handler, NativeHandler, Query, handler_init, query_do, query_is_udp, query_length, query_size, query_was_dropped
 from fastdns.api.reply cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, ReplyKind, reply_kind
 from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport flags_opcode
-from fastdns.api.log cimport LOG_LINE_MAX, log_put
+from fastdns.api.log cimport JSON_GROWTH, LOG_FIELDS_MAX, LOG_INFO, LOG_LINE_MAX, json_escape, log_is_json, log_put, log_put_fields
 from fastdns.api.metadata cimport Format, Label, LabelHandle, Operation, format_write
-from fastdns.api.text cimport Text, text_put, text_string
+from fastdns.api.network cimport address_text, socket_clock
+from fastdns.api.text cimport Text, text_class, text_name, text_number, text_put, text_rcode, text_seconds, text_string, text_type
 
 from fastdns._wire import name_wire
+
+cdef enum:
+    PRESENTATION_MAX = 1024     # octets of a name as text
 
 cdef enum:                      # Rule.classes
     SUCCESS = 1
@@ -88,9 +92,69 @@ cdef void write_line(const Rule *rule, Query *q) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
     text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
-    text_put(&text, b"[INFO] ", 7)
     format_write(rule.operations, rule.count, &text, q, True)
-    log_put(q.worker.id, line, text.used)
+    if log_is_json():
+        put_fields(q, line, text.used)
+    else:
+        log_put(q.worker.id, LOG_INFO, NULL, line, text.used)
+
+
+# ---- JSON ----
+
+cdef void put_fields(Query *q, const char *line, uint32_t length) noexcept nogil:
+    """The line with the query and its reply as members, CoreDNS 1.15's."""
+    cdef char fields[LOG_FIELDS_MAX]
+    cdef Text text
+    text.out, text.used, text.capacity, text.full = fields, 0, LOG_FIELDS_MAX, 0
+    write_question(&text, q)
+    text_string(&text, b',"id":')
+    text_number(&text, q.message.id)
+    text_string(&text, b',"opcode":')
+    text_number(&text, flags_opcode(q.message.flags))
+    text_string(&text, b',"request_size":')
+    text_number(&text, query_length(q))
+    text_string(&text, b',"dnssec_ok":')
+    text_string(&text, b"true" if query_do(q) else b"false")
+    text_string(&text, b',"bufsize":')
+    text_number(&text, query_size(q))
+    write_reply(&text, q)
+    log_put_fields(q.worker.id, LOG_INFO, b"log", line, length, fields, text.used)
+
+
+cdef void write_question(Text *text, const Query *q) noexcept nogil:
+    cdef char address[64]
+    cdef char name[PRESENTATION_MAX]
+    cdef char escaped[JSON_GROWTH * PRESENTATION_MAX]
+    cdef Text presentation
+    presentation.out, presentation.used, presentation.capacity, presentation.full = name, 0, PRESENTATION_MAX, 0
+    text_name(&presentation, q.first_name.lower)
+    text_string(text, b'"client_ip":"')
+    text_put(text, address, <uint32_t>address_text(&q.client, address))
+    text_string(text, b'","client_port":')
+    text_number(text, q.client.port)
+    text_string(text, b',"qname":"')
+    text_put(text, escaped, json_escape(escaped, name, presentation.used))  # at most 5 octets for one of the name
+    text_string(text, b'","qtype":"')
+    text_type(text, q.qtype)
+    text_string(text, b'","qclass":"')
+    text_class(text, q.qclass)
+    text_string(text, b'","protocol":"udp"' if query_is_udp(q) else b'","protocol":"tcp"')
+
+
+cdef void write_reply(Text *text, const Query *q) noexcept nogil:
+    cdef bint dropped = query_was_dropped(q)
+    text_string(text, b',"rcode":')
+    if dropped:
+        text_string(text, b"null")
+    else:
+        text_put(text, b'"', 1)
+        text_rcode(text, q.reply.rcode)
+        text_put(text, b'"', 1)
+    text_string(text, b',"response_size":')
+    text_number(text, 0 if dropped else q.reply.size)
+    text_string(text, b',"duration_seconds":')
+    text_seconds(text, socket_clock() - q.received)
+    text.used -= 1              # the unit
 
 
 cdef class QueryLog(NativeHandler):

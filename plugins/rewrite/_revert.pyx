@@ -9,7 +9,7 @@ from fastdns.api.reply cimport SECTION_ANSWER, Record, Reply, reply_alloc, reply
 from fastdns.api.names cimport NAME_MAX, Name, text_read_name, wire_name_copy
 from fastdns.api.wire cimport (FLAG_TC, RCODE_NOERROR, TYPE_CNAME, TYPE_DNAME, TYPE_MX, TYPE_NAPTR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TSIG,
                                copy_octets, rrtype_name_offset)
-from fastdns.api.log cimport log_put
+from fastdns.api.log cimport LOG_ERROR, log_put
 from fastdns.api.expression cimport GROUPS_MAX, Span, regex_match
 from fastdns.plugins.rewrite._options cimport options_remove, options_replace
 from fastdns.plugins.rewrite._work cimport (NOWHERE, REVERT_ANSWER, REVERT_CNAME, REVERT_NAME, REVERT_OPTION, REVERT_RCODE, REVERT_SUFFIX, REVERT_TTL,
@@ -273,12 +273,12 @@ cdef bint look_up(Handler *self, Query *q, Work *work, Revert *revert, Record *r
     if not new_target(revert, record, &name):
         return False
     if query_park(q, 0) < 0:
-        tell(q, b"[ERROR] upstream lookup failed: no memory")
+        tell(q, b"upstream lookup failed: no memory")
         return False
     if work.former == NULL and not keep_former(q, work):
         return False
     if query_child(self, q, CHILD_MUX, &name, q.qtype) < 0:
-        tell(q, b"[ERROR] upstream lookup failed: no slot is free for another query")
+        tell(q, b"upstream lookup failed: no slot is free for another query")
         return False
     return True
 
@@ -303,7 +303,7 @@ cdef Verdict revert_resume(Handler *self, Query *q, Work *work) noexcept nogil:
     cdef Query *child = q.child
     cdef Record *record = &work.former[work.index]
     if child == NULL or not child.reply.written and child.reply.rcode == RCODE_NOERROR:
-        tell(q, b"[ERROR] upstream lookup returned nil")
+        tell(q, b"upstream lookup returned nil")
     else:
         splice(q, work, child, record)
     work.at = work.at.next
@@ -344,4 +344,4 @@ cdef void tell(Query *q, const char *line) noexcept nogil:
     cdef uint32_t length = 0
     while line[length]:
         length += 1
-    log_put(q.worker.id, line, length)
+    log_put(q.worker.id, LOG_ERROR, NULL, line, length)

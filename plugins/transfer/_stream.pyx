@@ -6,7 +6,7 @@ from libc.string cimport memcmp, memcpy
 from fastdns.api.query cimport Query, Stream
 from fastdns.api.names cimport NAME_MAX, wire_name_text
 from fastdns.api.wire cimport CLASS_IN, EDNS_DO, FLAG_AA, FLAG_CD, FLAG_QR, FLAG_RD, HEADER_SIZE, TYPE_OPT, load32, store16, store32
-from fastdns.api.log cimport LOG_LINE_MAX, log_put
+from fastdns.api.log cimport LOG_INFO, LOG_LINE_MAX, log_put
 from fastdns.api.network cimport Address
 from fastdns.plugins.transfer._places cimport place_give
 from fastdns.plugins.transfer._source cimport TransferRecord, TransferSource
@@ -171,5 +171,5 @@ cdef void log_line(uint32_t worker, const char *what, const uint8_t *name, const
     zone[wire_name_text(name, zone)] = 0
     if inet_ntop(AF_INET if client.family == 4 else AF_INET6, client.octets, address, sizeof(address)) == NULL:
         address[0] = 0
-    length = snprintf(line, LOG_LINE_MAX, b'[INFO] plugin/transfer: Outgoing %s zone "%s" to %s for %u SOA serial', what, zone, address, serial)
-    log_put(worker, line, <uint32_t>length if length < LOG_LINE_MAX else LOG_LINE_MAX - 1)
+    length = snprintf(line, LOG_LINE_MAX, b'Outgoing %s zone "%s" to %s for %u SOA serial', what, zone, address, serial)
+    log_put(worker, LOG_INFO, b"transfer", line, <uint32_t>length if length < LOG_LINE_MAX else LOG_LINE_MAX - 1)

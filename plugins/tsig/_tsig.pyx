@@ -8,7 +8,7 @@ from fastdns.api.reply cimport RECORD_OWNED, RECORD_SIGNER, SECTION_ADDITIONAL, 
 from fastdns.api.names cimport NAME_MAX, ZoneList, Zones, wire_name_hash, zones_hold
 from fastdns.api.wire cimport (CLASS_ANY, HEADER_SIZE, RCODE_FORMERR, RCODE_NOTAUTH, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_TSIG, flags_opcode, load16,
                                store16, store32)
-from fastdns.api.log cimport LOG_LINE_MAX, log_put, log_wants_debug
+from fastdns.api.log cimport LOG_DEBUG, LOG_ERROR, LOG_LINE_MAX, log_put, log_wants_debug
 from fastdns.api.text cimport Text, text_printable, text_string, text_type
 from fastdns.api.digest cimport (DIGEST_MAX, HASH_SHA1, HASH_SHA224, HASH_SHA256, HASH_SHA384, HASH_SHA512, Hash, Hmac, hash_octets, hmac_add,
                                  hmac_begin, hmac_end, same_digest)
@@ -294,20 +294,19 @@ cdef void tell(const Query *q, const char *before, const char *after) noexcept n
     if not log_wants_debug():
         return
     text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
-    text_string(&text, b"[DEBUG] plugin/tsig: ")
     text_string(&text, before)
     text_type(&text, q.qtype)
     text_string(&text, after)
-    log_put(q.worker.id, line, text.used)
+    log_put(q.worker.id, LOG_DEBUG, b"tsig", line, text.used)
 
 
 cdef void tell_error(const Query *q) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
     text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
-    text_string(&text, b"[ERROR] plugin/tsig: request handler returned an error: ")
+    text_string(&text, b"request handler returned an error: ")
     text_printable(&text, q.error)
-    log_put(q.worker.id, line, text.used)
+    log_put(q.worker.id, LOG_ERROR, b"tsig", line, text.used)
 
 
 # ---- hooks ----

@@ -20,10 +20,10 @@ from tests.waiting import LIMIT, until
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is logged."""
-    from fastdns.telemetry import log_writer
+    from fastdns.telemetry import log_line
 
     found: list[str] = []
-    monkeypatch.setattr(log_writer, "put", found.append)
+    monkeypatch.setattr(log_line, "put", lambda *line: found.append(log_line.compose(*line).decode()))
     return found
 
 

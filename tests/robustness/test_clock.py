@@ -62,7 +62,7 @@ MAY_LOOK = {
     "fastdns/engine/http/date.pyx",
     "fastdns/message/typify.pyx",
     "fastdns/expression/times.pyx",
-    "fastdns/telemetry/log_writer.pyx",
+    "fastdns/telemetry/log_line.pyx",
     "plugins/cookies/_cookies.pyx",  # the age of a cookie (RFC 9018 4.3)
     "plugins/dnssec/_dnssec.pyx",
     "plugins/dnstap/_sender.pyx",

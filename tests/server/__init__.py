@@ -26,7 +26,7 @@ import dns.rdatatype
 from tests.waiting import LIMIT, REPLY, until
 
 #: The last line of the banner: everything listens by then.
-STARTED = re.compile(r"^linux/\S+, ", re.M)
+STARTED = re.compile(r"(?:^|\\n)linux/\S+, ", re.M)
 PLACE = re.compile(r"\{(port\d*|dir)\}")
 
 

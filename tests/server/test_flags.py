@@ -31,6 +31,8 @@ def test_forms() -> None:
     assert flags.parse(["-"]).rest == ["-"]
     assert flags.parse(["-conf", "-quiet"]).conf == "-quiet"
     assert flags.parse(["-workers", "3"]).workers == 3
+    assert flags.parse([]).log_format == "text"
+    assert flags.parse(["-log-format", "json"]).log_format == "json"
 
 
 @pytest.mark.parametrize(

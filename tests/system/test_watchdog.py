@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -30,10 +31,12 @@ except BlockingIOError:
 """
 
 
-def process(code: str, seconds: float = 0.2) -> subprocess.Popen[str]:
+def process(code: str, seconds: float = 0.2, as_json: bool = False) -> subprocess.Popen[str]:
     begin = f"""
 import os, signal, sys, time
 from fastdns.system import watchdog
+from fastdns.telemetry import log_line
+log_line.set_json({as_json})
 signal.signal(signal.SIGTERM, lambda number, frame: os.write(1, b"told\\n"))
 signal.signal(signal.SIGQUIT, lambda number, frame: os.write(1, b"told\\n"))
 watchdog.watch(signal.SIGTERM, {seconds})
@@ -55,6 +58,16 @@ def test_a_process_that_holds_the_gil_is_killed() -> None:
         assert held.wait(LIMIT) == 3
         assert held.stdout is not None
         assert held.stdout.read().endswith("[ERROR] The process did not end in time: killed\n")
+
+
+def test_the_line_is_json_where_the_log_is() -> None:
+    with process(HELD, as_json=True) as held:
+        wait_held(held)
+        held.send_signal(signal.SIGTERM)
+        assert held.wait(LIMIT) == 3
+        assert held.stdout is not None
+        record = json.loads(held.stdout.read().splitlines()[-1])
+        assert (record["level"], record["msg"]) == ("ERROR", "The process did not end in time: killed")
 
 
 def test_the_soonest_of_two_signals_counts() -> None:

@@ -7,8 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from fastdns.telemetry import log_writer
+from fastdns.telemetry import log_line, log_writer
 from tests.waiting import LIMIT, until
+
+
+def put(line: str) -> bool:
+    """A line without level and plugin."""
+    return log_line.put("", "", line)
 
 
 @pytest.fixture
@@ -28,7 +33,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 def test_lines_come_in_order_and_whole(pipe: tuple[int, int]) -> None:
     for number in range(300):
-        assert log_writer.put(f"[INFO] line {number} ä")
+        assert put(f"[INFO] line {number} ä")
     assert log_writer.flush(LIMIT)
     assert os.read(pipe[0], 65536).decode() == "".join(f"[INFO] line {number} ä\n" for number in range(300))
 
@@ -49,7 +54,7 @@ def test_lines_come_in_order_and_whole(pipe: tuple[int, int]) -> None:
     ],
 )
 def test_a_line_is_one_line_of_text(pipe: tuple[int, int], line: str, written: str) -> None:
-    assert log_writer.put(line)
+    assert put(line)
     assert log_writer.flush(LIMIT)
     assert os.read(pipe[0], 65536).decode() == written + "\n"
 
@@ -57,7 +62,7 @@ def test_a_line_is_one_line_of_text(pipe: tuple[int, int], line: str, written: s
 def test_a_stuck_pipe_drops_lines_and_counts_them(pipe: tuple[int, int]) -> None:
     before = log_writer.dropped()
     count, line = 8000, "x" * 99
-    kept = sum(log_writer.put(line) for _ in range(count))  # for ever, if it waited for the reader that is this thread
+    kept = sum(put(line) for _ in range(count))  # for ever, if it waited for the reader that is this thread
     assert not log_writer.flush(0.05)
     assert 0 < kept < count
     assert log_writer.dropped() - before == count - kept
@@ -68,7 +73,7 @@ def test_a_stuck_pipe_drops_lines_and_counts_them(pipe: tuple[int, int]) -> None
         got += len(chunk)
     assert log_writer.flush(LIMIT)
     assert got == kept * 100
-    assert log_writer.put("again")
+    assert put("again")
     assert log_writer.flush(LIMIT)
     assert os.read(pipe[0], 100) == b"again\n"
 
@@ -76,7 +81,7 @@ def test_a_stuck_pipe_drops_lines_and_counts_them(pipe: tuple[int, int]) -> None
 def test_a_pipe_that_would_block_is_waited_for(pipe: tuple[int, int]) -> None:
     os.set_blocking(pipe[1], False)
     for _ in range(1500):
-        assert log_writer.put("x" * 99)
+        assert put("x" * 99)
     assert not log_writer.flush(0.05)
     got = b""
     while len(got) < 150_000:
@@ -91,8 +96,8 @@ def test_lines_for_a_reader_that_is_gone_are_counted() -> None:
     dropped = log_writer.dropped()
     before = log_writer.set_output(write)
     try:
-        log_writer.put("one")
-        log_writer.put("two")
+        put("one")
+        put("two")
         until(lambda: log_writer.dropped() - dropped == 2)
         assert log_writer.flush(LIMIT)
     finally:

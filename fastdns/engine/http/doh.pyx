@@ -8,7 +8,8 @@ from fastdns.engine.http.memory cimport http_alloc, http_free
 from fastdns.engine.http.message cimport doh_decode_message, doh_find_message, doh_is_path, doh_max_age
 from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_TEXT, HEAD_MAX, METHOD_GET, METHOD_POST, HttpConnection,
                                           HttpRequest, HttpResponse, http_reply_alloc)
-from fastdns.telemetry.log_writer cimport log_put, log_wants_debug
+from fastdns.telemetry.log_line cimport LOG_DEBUG, log_put
+from fastdns.telemetry.log_writer cimport log_wants_debug
 from fastdns.telemetry.metrics cimport metric_add
 from fastdns.walk.query cimport Query
 from fastdns._mux cimport query_write
@@ -85,8 +86,8 @@ cdef void refuse(HttpRequest *request, const char *reason) noexcept nogil:
     cdef char line[128]
     cdef int length
     if log_wants_debug():
-        length = snprintf(line, sizeof(line), b"[DEBUG] DoH request could not be parsed: %s", reason)
-        log_put(request.connection.base.tcp.base.worker.id, line, <uint32_t>length)
+        length = snprintf(line, sizeof(line), b"DoH request could not be parsed: %s", reason)
+        log_put(request.connection.base.tcp.base.worker.id, LOG_DEBUG, NULL, line, <uint32_t>length)
     respond_text(request, 400, DOH_400, b"invalid request\n")
 
 

@@ -14,7 +14,8 @@ from fastdns.engine.quic.state cimport KEPT_MAX, RESETS_MAX, STAGE_SERVED, Offer
 from fastdns.engine.quic.stream cimport (stream_arena, stream_arena_keep, stream_ask, stream_cancel, stream_find, stream_hold, stream_input_over, stream_keep,
                                          stream_new, stream_read_begin, stream_read_end, stream_release, stream_taken)
 from fastdns.system.atomic cimport atomic_load_pointer
-from fastdns.telemetry.log_writer cimport log_put, log_wants_debug
+from fastdns.telemetry.log_line cimport LOG_DEBUG, log_put
+from fastdns.telemetry.log_writer cimport log_wants_debug
 from fastdns.walk.query cimport TRANSPORT_HTTPS3, Query
 from fastdns.walk.trace cimport TraceContext
 
@@ -395,8 +396,8 @@ cdef void refuse(QuicStream *stream, const char *reason) noexcept nogil:
     cdef char line[128]
     cdef int length
     if log_wants_debug():
-        length = snprintf(line, sizeof(line), b"[DEBUG] DoH3 request could not be parsed: %s", reason)
-        log_put(stream.connection.owner.base.worker.id, line, <uint32_t>length)
+        length = snprintf(line, sizeof(line), b"DoH3 request could not be parsed: %s", reason)
+        log_put(stream.connection.owner.base.worker.id, LOG_DEBUG, NULL, line, <uint32_t>length)
     respond_text(stream, 400, DOH_400, b"invalid request\n")
 
 

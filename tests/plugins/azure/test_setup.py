@@ -10,7 +10,7 @@ import pytest
 from fastdns.corefile import CorefileError
 from fastdns.plugins.azure.api import rows
 from fastdns.plugins.azure.settings import Place, parse
-from fastdns.telemetry import log_writer
+from fastdns.telemetry import log_line
 from tests.directives import directives
 
 GOOD = """
@@ -101,6 +101,6 @@ SKIPPED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("text", SKIPPED)
 def test_what_is_left_out(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
-    monkeypatch.setattr(log_writer, "put", lines.append)
+    monkeypatch.setattr(log_line, "put", lambda *line: lines.append(log_line.compose(*line).decode()))
     assert list(rows(SKIPPED[text])) == []
     assert lines == [f"[WARNING] plugin/azure: Failed to process resource record set: {text}"]

@@ -30,10 +30,10 @@ from tests.waiting import LIMIT, until
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the plugin logs."""
-    from fastdns.telemetry import log_writer
+    from fastdns.telemetry import log_line
 
     said: list[str] = []
-    monkeypatch.setattr(log_writer, "put", said.append)
+    monkeypatch.setattr(log_line, "put", lambda *line: said.append(log_line.compose(*line).decode()))
     return said
 
 

@@ -11,7 +11,7 @@ from fastdns.plugins.kubernetes import kinds
 from fastdns.plugins.kubernetes.settings import Settings, parse
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.setup import Controller
-from fastdns.telemetry import log_writer
+from fastdns.telemetry import log_line
 
 SERVER = ["cluster.local", "10.0.0.0/8"]
 
@@ -140,7 +140,7 @@ def test_refused(text: str, message: str) -> None:
 
 def test_several_endpoints_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(log_writer, "put", said.append)
+    monkeypatch.setattr(log_line, "put", lambda *line: said.append(log_line.compose(*line).decode()))
     assert read("kubernetes {\n endpoint http://a http://b\n}").endpoint == "http://a"
     assert said == ["[WARNING] plugin/kubernetes: Multiple endpoints have been deprecated, only the first specified endpoint 'http://a' is used"]
 

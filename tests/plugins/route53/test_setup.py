@@ -14,7 +14,7 @@ from fastdns.plugins.route53 import api
 from fastdns.plugins.route53.api import rows, unescape
 from fastdns.plugins.route53.settings import parse
 from fastdns.setup import Controller
-from fastdns.telemetry import log_writer
+from fastdns.telemetry import log_line
 from tests.directives import directives
 
 GOOD = """
@@ -134,7 +134,7 @@ SKIPPED = {
 @pytest.mark.parametrize(("kind", "value"), SKIPPED)
 def test_the_rest_of_a_set_is_left_out(kind: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
-    monkeypatch.setattr(log_writer, "put", lines.append)
+    monkeypatch.setattr(log_line, "put", lambda *line: lines.append(log_line.compose(*line).decode()))
     assert list(rows({"Name": "a.example.org.", "Type": kind, "TTL": 60, "ResourceRecords": [{"Value": value}, {"Value": "192.0.2.1"}]})) == []
     assert lines == [f"[WARNING] plugin/route53: Failed to process resource record set: {SKIPPED[kind, value]}"]
 
