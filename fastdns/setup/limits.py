@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 __all__ = ["parse_limits"]
 
 
-def parse_limits(controller: Controller, least: Mapping[str, int]) -> dict[str, int]:
-    """Read ``DIRECTIVE { NAME N … }``: the given properties, each at most once. ``least`` has their names and the lowest N of each.
+def parse_limits(controller: Controller, least: Mapping[str, int], most: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Read ``DIRECTIVE { NAME N … }``: the given properties, each at most once. ``least`` has their names and the lowest N of each, ``most`` the
+    highest N of some.
 
     Of several occurrences in a block only the first one is read. Raises CorefileError.
     """
@@ -31,6 +32,8 @@ def parse_limits(controller: Controller, least: Mapping[str, int]) -> dict[str, 
             raise controller.err(f"invalid {name} value '{text}': {error}") from None
         if number < least[name]:
             raise controller.err(f"{name} must be a {'positive' if least[name] else 'non-negative'} integer: {number}")
+        if most and number > most.get(name, number):
+            raise controller.err(f"{name} must not exceed {most[name]}: {number}")
         if name in limits:
             raise controller.err(f"{name} already defined for this server block")
         limits[name] = number

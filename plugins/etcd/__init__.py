@@ -39,6 +39,8 @@ class Settings:
     password: str = ""
     #: None: never.
     fallthrough: list[str] | None = None
+    #: The zone's own name has the addresses below `apex.dns` alone.
+    no_apex_fallback: bool = False
     #: Bounds of what a lease gives as TTL, in seconds.
     least: int = 30
     most: int = 86400
@@ -54,7 +56,9 @@ def setup(controller: Controller) -> None:
     except EtcdError as error:
         raise CorefileError(str(error)) from None
     records = Records()
-    handler = EtcdHandler(records, settings.zones, fallthrough=settings.fallthrough, least=settings.least, most=settings.most)
+    handler = EtcdHandler(
+        records, settings.zones, fallthrough=settings.fallthrough, least=settings.least, most=settings.most, apex_fallback=not settings.no_apex_fallback
+    )
     controller.config.add_handler(handler)
     follower = Follower(gateway, path_of(settings.path), records)
 
@@ -78,6 +82,9 @@ def parse(controller: Controller) -> Settings:
                 controller.remaining_args()
             case "fallthrough":
                 settings.fallthrough = controller.fallthrough()
+            case "no_apex_fallback":
+                controller.no_args()
+                settings.no_apex_fallback = True
             case "path":
                 settings.path = controller.arg()
             case "endpoint":

@@ -14,6 +14,7 @@ cdef struct Etcd:                   # one server block's
     const Zones *fallthrough        # NULL: never
     uint32_t least                  # TTL that a lease gives, seconds
     uint32_t most
+    bint apex_fallback              # the zone's name has the addresses of all names below it, where apex.dns has none
 
 cdef struct Target:
     const uint8_t *wire
@@ -49,5 +50,6 @@ cdef Verdict chase_go(Handler *self, Query *q, const ZoneName *zone) noexcept no
 # The child of a parked chase is done.
 cdef Verdict chase_resume(Handler *self, Query *q, const ZoneName *zone) noexcept nogil
 # Looks a name up for addresses or texts: of the zone itself what is below apex.dns, if there is something.
-cdef Found lookup_data(Lookup *lookup, const Snapshot *snapshot, const uint8_t *name, uint32_t length, const ZoneName *zone, uint16_t qtype) noexcept nogil
+cdef Found lookup_data(const Etcd *etcd, Lookup *lookup, const Snapshot *snapshot, const uint8_t *name, uint32_t length, const ZoneName *zone,
+                       uint16_t qtype) noexcept nogil
 cdef uint32_t ttl_of(const Etcd *etcd, const Query *q, const Lookup *lookup, const Service *service) noexcept nogil

@@ -14,14 +14,15 @@ cdef uint32_t ttl_of(const Etcd *etcd, const Query *q, const Lookup *lookup, con
     return service_ttl(lookup.snapshot, service, etcd.least, etcd.most, q.worker.now)
 
 
-cdef Found lookup_data(Lookup *lookup, const Snapshot *snapshot, const uint8_t *name, uint32_t length, const ZoneName *zone, uint16_t qtype) noexcept nogil:
+cdef Found lookup_data(const Etcd *etcd, Lookup *lookup, const Snapshot *snapshot, const uint8_t *name, uint32_t length, const ZoneName *zone,
+                       uint16_t qtype) noexcept nogil:
     cdef uint8_t apex[NAME_MAX + 16]
     cdef Found found
     if length == zone.length and memcmp(name, zone.wire, length) == 0 and qtype != TYPE_TXT and length + 9 <= NAME_MAX:
         memcpy(apex, <const char *>b"\x04apex\x03dns", 9)
         memcpy(apex + 9, name, length)
         found = lookup_begin(lookup, snapshot, apex, False, qtype)
-        if found != FOUND_NOTHING:
+        if found != FOUND_NOTHING or not etcd.apex_fallback:
             return found
     return lookup_begin(lookup, snapshot, name, False, qtype)
 
@@ -112,7 +113,7 @@ cdef bint descend(Handler *self, Query *q, Chase *chase, const ZoneName *zone, c
     cdef Lookup lookup
     cdef Name name
     wire_name_copy(&name, target.wire, target.length)
-    return (lookup_data(&lookup, snapshot, &name.lower[0], name.length, zone, chase.qtype) == FOUND_SOME
+    return (lookup_data(etcd, &lookup, snapshot, &name.lower[0], name.length, zone, chase.qtype) == FOUND_SOME
             and chase_push(etcd, q, chase, &lookup, target.wire, target.length))
 
 

@@ -86,7 +86,7 @@ cdef Found answer(const Etcd *etcd, Query *q, Chase *chase, const Snapshot *snap
         if found == FOUND_SOME:
             add_services(etcd, q, chase, lookup)
         return found
-    found = lookup_data(lookup, snapshot, &q.name.lower[0], q.name.length, zone, qtype)
+    found = lookup_data(etcd, lookup, snapshot, &q.name.lower[0], q.name.length, zone, qtype)
     if found == FOUND_SOME and (qtype == TYPE_A or qtype == TYPE_AAAA or qtype == TYPE_TXT):
         chase_push(etcd, q, chase, lookup, q.name.wire, q.name.length)
     return found
@@ -348,7 +348,8 @@ cdef class EtcdHandler(NativeHandler):
         self.handler.scratch_size = sizeof(Chase)
         self.handler.state = &self.etcd
 
-    def __init__(self, Records records not None, zones, *, fallthrough=None, uint32_t least=30, uint32_t most=86400):
+    def __init__(self, Records records not None, zones, *, fallthrough=None, uint32_t least=30, uint32_t most=86400,
+                 bint apex_fallback=True):
         NativeHandler.__init__(self, "etcd")
         self.records = records
         self.zones = ZoneList(zones)
@@ -358,4 +359,5 @@ cdef class EtcdHandler(NativeHandler):
             self.fall = ZoneList(fallthrough)
             self.etcd.fallthrough = &self.fall.zones
         self.etcd.least = least
+        self.etcd.apex_fallback = apex_fallback
         self.etcd.most = most

@@ -12,5 +12,5 @@ TRAITS = Traits(answers=False, runs_in_check=True)
 
 
 def setup(controller: Controller) -> None:
-    """``quic { max_streams N; worker_pool_size N }``"""
-    controller.config.values["quic"] = parse_limits(controller, {"max_streams": 1, "worker_pool_size": 1})
+    """``quic { max_streams N; max_connections N; worker_pool_size N }``"""
+    controller.config.values["quic"] = parse_limits(controller, {"max_streams": 1, "max_connections": 0, "worker_pool_size": 1})

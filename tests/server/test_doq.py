@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import dns.edns
@@ -55,6 +56,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with Server(folder, corefile) as started:
         started.wait_started()
         yield started
+
+
+def test_connections_above_the_limit_are_closed(serve: Callable[..., Server]) -> None:
+    limited = COREFILE.replace(" hosts", " quic {\n max_connections 3\n }\n timeouts {\n idle 1h\n }\n hosts")
+    server = serve(limited, prepare=write_certificates)
+    with ExitStack() as stack:
+        for client in [stack.enter_context(Client(server.port)) for _ in range(3)]:
+            assert client.ask(QUESTION).answer
+        with Client(server.port) as one_too_many:
+            closed: Closed = one_too_many.wait_closed()
+            assert (closed.code, closed.reason) == (0, "too many connections")
+        server.reload(limited.replace("max_connections 3", "max_connections 0"))
+        for client in [stack.enter_context(Client(server.port)) for _ in range(5)]:
+            assert client.ask(QUESTION).answer
 
 
 def test_queries_at_once_on_one_connection(server: Server) -> None:

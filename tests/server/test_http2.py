@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import dns.message
 import hpack
@@ -249,3 +249,14 @@ def test_large_bodies_get_their_window_back(server: Server) -> None:
                 part = body[at : at + 16000]
                 connection.sendall(frame(DATA, 1 if at + len(part) == len(body) else 0, number, part))
             assert frames.until(DATA)[1] == number
+
+
+@pytest.mark.parametrize(("line", "streams"), [("", 250), ("https {\n max_streams 7\n }", 7), ("https {\n max_streams 0\n }", 250)])
+def test_streams_of_a_connection(serve: Callable[..., Server], line: str, streams: int) -> None:
+    """What the server says at the start is `max_streams` (RFC 9113 6.5.2), and holds."""
+    block = "https://.:{port} {\n " + line + "\n tls server.pem server.key\n erratic {\n drop 0\n delay 1 1h\n }\n}"
+    with connect(serve(block, prepare=write_certificates)) as connection:
+        frames = Frames(connection)
+        connection.sendall(START)
+        _, _, settings = frames.until(SETTINGS)
+        assert {settings[at : at + 2]: int.from_bytes(settings[at + 2 : at + 6], "big") for at in range(0, len(settings), 6)}[b"\0\3"] == streams

@@ -23,8 +23,6 @@ from fastdns.telemetry.metrics import Metric
 #: Seconds between two looks whether connections have ended.
 OUTLAST_POLL = 0.05
 
-#: Connections of an address of DNS over QUIC; no directive changes it.
-DOQ_CONNECTIONS_MAX = 200
 #: Streams of a connection where the directive says 0, which is quic-go's default, and at most, whatever it says.
 STREAMS_DEFAULT = 100
 STREAMS_MAX = 65536
@@ -32,7 +30,7 @@ STREAMS_MAX = 65536
 UNIDIRECTIONAL_MAX = 16
 
 LIMITS = {
-    "quic": ("quic", {"max_streams": 256, "worker_pool_size": 1024}),
+    "quic": ("quic", {"max_streams": 256, "max_connections": 200, "worker_pool_size": 1024}),
     "https3": ("https3", {"max_streams": 256, "max_connections": 200}),
 }
 
@@ -54,7 +52,7 @@ cdef Offer *offer_new(str scheme, settings, uint32_t workers, uint32_t sockets) 
         raise MemoryError
     try:
         offer.context = quiche.context_new(settings.tls, b"doq" if scheme == "quic" else b"h3")
-        offer.connections_max = DOQ_CONNECTIONS_MAX if scheme == "quic" else limits["max_connections"]
+        offer.connections_max = limits["max_connections"]
         offer.refusal = scheme != "quic"
         if scheme == "quic":
             offer.working_max = max(1, limits["worker_pool_size"] // sockets)

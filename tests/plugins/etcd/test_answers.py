@@ -67,6 +67,9 @@ RECORDS: dict[str, Any] = {
     "test/zone/dns/ns/ns2": {"host": "2001:db8::53", "ttl": 60},
     "test/bad/dns/ns/ns1": {"host": "ns.bad.test"},
     "test/bare/x": {"host": "10.7.7.7"},
+    "test/strict/x": {"host": "10.7.8.1"},
+    "test/exact/dns/apex/x": {"host": "10.7.9.1"},
+    "test/exact/y": {"host": "10.7.9.2"},
     "arpa/in-addr/10/0/0/1": {"host": "a.zone.test."},
     "arpa/in-addr/10/0/0/2/x": {"host": "a.zone.test."},
 }
@@ -86,6 +89,14 @@ COREFILE = """
         fallthrough
     }
     whoami
+}
+strict.test:{port} exact.test:{port} {
+    bind 127.0.0.1
+    etcd {
+        path /names
+        endpoint URL
+        no_apex_fallback
+    }
 }
 """
 
@@ -196,6 +207,12 @@ NAMES = [
     ("zone.test.", "AAAA", EMPTY),
     ("zone.test.", "NS", "zone.test. 60 NS ns1.ns.dns, zone.test. 60 NS ns2.ns.dns, +ns1.ns.dns 60 A 10.0.0.53, +ns2.ns.dns 60 AAAA 2001:db8::53"),
     ("bare.test.", "A", "bare.test. 300 A 10.7.7.7"),
+    ("strict.test.", "A", "NXDOMAIN strict.test."),
+    ("strict.test.", "TYPE65280", "NXDOMAIN strict.test."),
+    ("strict.test.", "SRV", "strict.test. 300 SRV 10 100 0 x.strict.test., +x.strict.test. 300 A 10.7.8.1"),
+    ("x.strict.test.", "A", "x.strict.test. 300 A 10.7.8.1"),
+    ("exact.test.", "A", "exact.test. 300 A 10.7.9.1"),
+    ("exact.test.", "AAAA", "NODATA exact.test."),
     ("bare.test.", "NS", "NXDOMAIN bare.test."),
     ("bad.test.", "NS", "SERVFAIL bad.test."),
     # reverse names: only the key itself

@@ -38,6 +38,7 @@ LOCAL = ["http://localhost:2379"]
         ("etcd {\n tls cert key ca\n}", Settings(["example.org."], tls=["cert", "key", "ca"])),
         ("etcd {\n min-lease-ttl 7\n max-lease-ttl 2h30m\n}", Settings(["example.org."], least=7, most=9000)),
         ("etcd {\n min-lease-ttl 0\n max-lease-ttl 0s\n}", Settings(["example.org."])),
+        ("etcd {\n no_apex_fallback\n}", Settings(["example.org."], no_apex_fallback=True)),
         ("etcd {\n stubzones\n debug\n upstream 192.0.2.1\n}", Settings(["example.org."])),
         ("etcd a.test {\n path one\n}\netcd b.test {\n path two\n}", Settings(["a.test."], "one")),
     ],
@@ -61,6 +62,7 @@ FORMAT = "invalid TTL format, use format like '30', '30s', '5m', '1h', or '2h30m
         ("min-lease-ttl soon", f"invalid min-lease-ttl value: {FORMAT}"),
         ("max-lease-ttl -5s", "invalid max-lease-ttl value: TTL must be non-negative"),
         ("max-lease-ttl 1200000h", "invalid max-lease-ttl value: TTL too large, maximum is 4294967295 seconds"),
+        ("no_apex_fallback x", "Wrong argument count or unexpected line ending after 'x'"),
         ("foo", "unknown property 'foo'"),
     ],
 )

@@ -16,6 +16,8 @@ from fastdns.setup import Controller
         ("https {\n}", {}),
         ("https {\n max_connections 0\n}", {"max_connections": 0}),
         ("https {\n max_connections 5\n}", {"max_connections": 5}),
+        ("https {\n max_streams 0\n}", {}),
+        ("https {\n max_streams 4294967295\n max_connections 1\n}", {"max_streams": 4294967295, "max_connections": 1}),
         ("https {\n max_connections 5\n}\nhttps {\n max_connections 6\n}", {"max_connections": 5}),
     ],
 )
@@ -34,7 +36,11 @@ def test_values(text: str, wanted: dict[str, int]) -> None:
         ("https {\n max_connections x\n}", "invalid max_connections value 'x': strconv.Atoi: parsing \"x\": invalid syntax"),
         ("https {\n max_connections -1\n}", "Testfile:2 - Error during parsing: max_connections must be a non-negative integer: -1"),
         ("https {\n max_connections 1\n max_connections 1\n}", "Testfile:3 - Error during parsing: max_connections already defined for this server block"),
-        ("https {\n max_streams 1\n}", "Testfile:2 - Error during parsing: unknown property 'max_streams'"),
+        ("https {\n max_streams x\n}", "invalid max_streams value 'x': strconv.Atoi: parsing \"x\": invalid syntax"),
+        ("https {\n max_streams -1\n}", "Testfile:2 - Error during parsing: max_streams must be a non-negative integer: -1"),
+        ("https {\n max_streams 4294967296\n}", "Testfile:2 - Error during parsing: max_streams must not exceed 4294967295: 4294967296"),
+        ("https {\n max_streams 1\n max_streams 1\n}", "Testfile:3 - Error during parsing: max_streams already defined for this server block"),
+        ("https {\n streams 1\n}", "Testfile:2 - Error during parsing: unknown property 'streams'"),
     ],
 )
 def test_errors(text: str, message: str) -> None:

@@ -16,6 +16,8 @@ from fastdns.setup import Controller
         ("quic {\n}", {}),
         ("quic {\n max_streams 1\n}", {"max_streams": 1}),
         ("quic {\n worker_pool_size 4096\n}", {"worker_pool_size": 4096}),
+        ("quic {\n max_connections 0\n}", {"max_connections": 0}),
+        ("quic {\n max_connections 50\n}", {"max_connections": 50}),
         ("quic {\n worker_pool_size 7\n max_streams 100000\n}", {"max_streams": 100000, "worker_pool_size": 7}),
         ("quic {\n max_streams 3\n}\nquic {\n max_streams 4\n}", {"max_streams": 3}),
     ],
@@ -46,7 +48,9 @@ COUNT = "Wrong argument count or unexpected line ending after"
         ),
         ("quic {\n worker_pool_size -1\n}", 2, "worker_pool_size must be a positive integer: -1"),
         ("quic {\n worker_pool_size 1\n worker_pool_size 1\n}", 3, "worker_pool_size already defined for this server block"),
-        ("quic {\n max_connections 1\n}", 2, "unknown property 'max_connections'"),
+        ("quic {\n max_connections -1\n}", 2, "max_connections must be a non-negative integer: -1"),
+        ("quic {\n max_connections 1\n max_connections 1\n}", 3, "max_connections already defined for this server block"),
+        ("quic {\n connections 1\n}", 2, "unknown property 'connections'"),
     ],
 )
 def test_errors(text: str, line: int, message: str) -> None:

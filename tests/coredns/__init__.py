@@ -1,0 +1,1 @@
+"""What the latest CoreDNS has: `options.json`, made by `tools/coredns_options.py`."""
