@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from fastdns.corefile import CorefileError
+from fastdns.index.name_map import BELOW, BOTH, EXACT, NameDraft, NameMap, NameMatch
 from fastdns.query import DROP, PASS, Answer, Cluster, Endpoint, Failure, Metadata, Pod, Port, Query, Record, Remembered, Reply, Result, Service, Verdict
 from fastdns.setup import Controller
 from fastdns.setup.registry import register
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from fastdns.executor.verdicts import Verdicts
 
 __all__ = [
+    "BELOW",
+    "BOTH",
     "DROP",
+    "EXACT",
     "PASS",
     "Answer",
     "Cluster",
@@ -27,6 +31,9 @@ __all__ = [
     "Failure",
     "Log",
     "Metadata",
+    "NameDraft",
+    "NameMap",
+    "NameMatch",
     "Next",
     "Plugin",
     "Pod",
@@ -61,8 +68,8 @@ class Plugin:
     ``query.reply(rcode="NXDOMAIN").remember(300, suffix="ads.example.", all_types=True)``; see `Verdict.remember`.
     """
 
-    #: Zones of interest; queries for other names pass by without Python. None: all names.
-    zones: Sequence[str] | None = None
+    #: Zones of interest, or names of interest, which `NameMap.replace` may change later; queries for other names pass by without Python. None: all names.
+    zones: Sequence[str] | NameMap | None = None
 
     #: Seconds after which the client gets SERVFAIL. A call that takes longer is a hang, and its thread is left behind.
     deadline: float = 5.0

@@ -30,6 +30,7 @@ from fastdns._wire import name_wire
 from fastdns.executor.query import Given
 from fastdns.executor.request import make_query
 from fastdns.executor.verdicts import Verdicts
+from fastdns.index.name_map import NameMap
 from fastdns.index.zone_list import ZoneList
 from fastdns.plugin import Plugin
 from fastdns.protocol.header import FLAG_RD, flags_rcode, message_flags
@@ -132,7 +133,7 @@ class Executor:
         self.served = 0
         self._offset = 0
         zones = getattr(plugin, "zones", None)
-        self._zones = None if zones is None else ZoneList(list(zones))
+        self._zones = zones if zones is None or isinstance(zones, NameMap) else ZoneList(list(zones))
         self._verdicts = Verdicts(type(plugin).__name__.lower(), getattr(plugin, "memory", Plugin.memory))
         if isinstance(plugin, Plugin):
             plugin._attach(self._verdicts)

@@ -5,12 +5,14 @@ from fastdns._mux cimport NativeHandler
 from fastdns.executor.request cimport RequestQueue
 from fastdns.executor.verdict_cache cimport VerdictTable
 from fastdns.executor.verdicts cimport Verdicts
+from fastdns.index.name_map cimport NameMap, NameMapCore
 from fastdns.index.zone_list cimport ZoneList, Zones
 
 cdef struct RequestHandlerState:    # Handler.state
     void *owner                     # the RequestHandler
     RequestQueue *queue             # of the executor, which the handler keeps; NULL until `attach`
-    const Zones *zones
+    const Zones *zones              # of a ZoneList, or NULL
+    NameMapCore *names              # of a NameMap, or NULL
     int64_t deadline                # ns
     VerdictTable *cached            # of the handler's Verdicts
     uint32_t waiting                # atomic: requests that are not abandoned; the handler outlives them
@@ -25,8 +27,7 @@ cdef class RequestHandler(NativeHandler):
     cdef RequestHandlerState state
     cdef readonly object serve      # the plugin's method
     cdef readonly bint waits        # it is a coroutine function
-    cdef readonly object zones      # ZoneList or None
-    cdef ZoneList zone_list
+    cdef readonly object zones      # ZoneList, NameMap or None
     cdef readonly Verdicts verdicts
     cdef readonly int64_t deadline  # ns
 

@@ -8,8 +8,8 @@ from fastdns.system.atomic cimport atomic_add32, atomic_exchange32, atomic_load3
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.limit cimport limit_enter, limit_leave
 from fastdns.telemetry.metrics cimport Metric, metric_add
-from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_CHAIN, CHILD_DONE, FAILED, NEXT, PARKED, TRANSPORT_TCP, Handler, Mail, Query, Verdict,
-                                 Worker, query_scratch)
+from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_CHAIN, CHILD_DONE, FAILED, NEXT, PARKED, PREFETCH_PASS, TRANSPORT_TCP, Handler, Mail, Prefetch,
+                                 Query, Verdict, Worker, query_scratch)
 from fastdns.walk.waiting cimport query_await
 from fastdns._mux cimport handler_init, query_child, query_fail, query_park, query_resume
 from fastdns.message.reply cimport reply_clear, reply_limit_ttl, reply_parse
@@ -19,6 +19,7 @@ from fastdns.executor.request cimport (REQUEST_ABANDONED, REQUEST_ANSWER, REQUES
                                        request_free, request_push)
 from fastdns.executor.verdict_cache cimport CachedVerdict, verdict_find
 from fastdns.executor.verdicts cimport MEMORY, flags_remember, verdicts_apply
+from fastdns.index.name_map cimport name_map_holds, name_map_names, names_fetch
 from fastdns.index.zone_list cimport zones_hold
 
 QUERIES = Metric("fastdns_plugin_queries_total", "Counter of queries that a Python plugin was asked.", "counter", ("plugin",))
@@ -40,7 +41,7 @@ cdef Verdict plugin_query(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     cdef Request *request
     cdef CachedVerdict *cached
-    if state.zones != NULL and not zones_hold(state.zones, q.name):
+    if state.zones != NULL and not zones_hold(state.zones, q.name) or state.names != NULL and not name_map_holds(state.names, q.name):
         return NEXT
     cached = find_cached(state, q)
     if cached != NULL:
@@ -62,6 +63,12 @@ cdef Verdict plugin_query(Handler *self, Query *q) noexcept nogil:
     scratch.ready = 0
     request_push(state.queue, request)
     return PARKED
+
+
+cdef Prefetch plugin_prefetch(Handler *self, Query *q) noexcept nogil:
+    """Of a plugin whose zones are a NameMap: its table does not fit into a cache."""
+    names_fetch(name_map_names((<RequestHandlerState *>self.state).names), q.name)
+    return PREFETCH_PASS
 
 
 cdef inline CachedVerdict *find_cached(RequestHandlerState *state, Query *q) noexcept nogil:
@@ -268,10 +275,13 @@ cdef class RequestHandler(NativeHandler):
         self.waits = inspect.iscoroutinefunction(self.serve)
         self.deadline = <int64_t>(float(getattr(plugin, "deadline", 5.0)) * 1e9)
         zones = getattr(plugin, "zones", None)
-        if zones is not None:
-            self.zone_list = ZoneList(list(zones))
-            self.state.zones = &self.zone_list.zones
-        self.zones = self.zone_list
+        if isinstance(zones, NameMap):
+            self.zones = zones
+            self.state.names = &(<NameMap>zones).core
+            self.handler.prefetch = plugin_prefetch
+        elif zones is not None:
+            self.zones = ZoneList(list(zones))
+            self.state.zones = &(<ZoneList>self.zones).zones
         self.verdicts = Verdicts(name, getattr(plugin, "memory", MEMORY))
         attach = getattr(plugin, "_attach", None)
         if attach is not None:          # for Plugin.forget
