@@ -13,6 +13,7 @@ from fastdns.setup import Controller
 from fastdns.setup.registry import register
 from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
+from fastdns.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
     from fastdns.executor.verdicts import Verdicts
@@ -31,6 +32,7 @@ __all__ = [
     "Failure",
     "Log",
     "Metadata",
+    "Metric",
     "NameDraft",
     "NameMap",
     "NameMatch",

@@ -190,6 +190,8 @@ cdef Verdict apply_result(Query *q, Request *request) noexcept nogil:
         if request.verbatim and status == 0:
             q.reply.flags |= load16(request.message + 2) & (FLAG_RD | FLAG_CD)
             q.reply.verbatim = 1
+        elif not q.message.edns.present:
+            q.reply.edns.present = 0
         if request.ttl_max:
             reply_limit_ttl(&q.reply, request.ttl_max)
         if status < 0:

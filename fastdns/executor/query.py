@@ -21,6 +21,8 @@ __all__ = ["DROP", "PASS", "Answer", "Failure", "Metadata", "Packable", "Query",
 
 HEADER_SIZE = 12
 OPT, TSIG = 41, 250
+#: The EDNS option of extended errors (RFC 8914 2).
+OPTION_ERROR = 15
 
 
 class Verdict:
@@ -28,28 +30,30 @@ class Verdict:
 
     __slots__ = ()
 
-    def remember(self, seconds: float, *, suffix: str | None = None, all_types: bool = False, client: str | None = None) -> Remembered:
+    def remember(self, seconds: float, *, suffix: str | None = None, all_types: bool = False, client: str | None = None, counter: int = 0) -> Remembered:
         """This verdict for all queries of a scope: for ``seconds`` the server applies it without the plugin.
 
         The scope is the name and the type asked. ``suffix`` widens it to that name and all names below it, ``all_types`` to every type.
         ``client``, a prefix of addresses (``10.0.0.0/8``), narrows it to those clients. The present query must be in the scope; else the
         verdict is used once and an error is logged. Records without an owner belong to the name asked, whatever it is. No TTL is longer
-        than the time that is left.
+        than the time that is left. ``counter`` is a cell of a metric (`Metric.cell`), which counts the queries that the verdict is applied to, this
+        one included.
         """
-        return Remembered(self, seconds, suffix, all_types, client)
+        return Remembered(self, seconds, suffix, all_types, client, counter)
 
 
 class Remembered:
     """A verdict and its scope: see `Verdict.remember`."""
 
-    __slots__ = ("all_types", "client", "seconds", "suffix", "verdict")
+    __slots__ = ("all_types", "client", "counter", "seconds", "suffix", "verdict")
 
-    def __init__(self, verdict: Verdict, seconds: float, suffix: str | None, all_types: bool, client: str | None) -> None:
+    def __init__(self, verdict: Verdict, seconds: float, suffix: str | None, all_types: bool, client: str | None, counter: int) -> None:
         self.verdict = verdict
         self.seconds = seconds
         self.suffix = suffix
         self.all_types = all_types
         self.client = client
+        self.counter = counter
 
 
 class _Constant(Verdict):
@@ -316,16 +320,21 @@ class Query(PluginQuery):
         authority: Iterable[str | Record] = (),
         additional: Iterable[str | Record] = (),
         authoritative: bool = True,
+        ede: int | None = None,
     ) -> Reply:
         """An answer from records: `Record` objects or texts such as ``"A 192.0.2.1"`` (the owner is the name asked, unless given).
 
+        ``ede`` is the code of an extended error (RFC 8914), such as 15 for Blocked; clients without EDNS do not get it.
         Raises ValueError for a text that is no record and for an unknown rcode.
         """
 
         def made(given: Iterable[str | Record]) -> list[Record]:
             return [Record.parse(record, ttl) if isinstance(record, str) else record for record in given]
 
-        return Reply(made(answer), rcode_number(rcode), made(authority), made(additional), authoritative)
+        extra = made(additional)
+        if ede is not None:
+            extra.append(Record(TYPE_OPT, struct.pack("!3H", OPTION_ERROR, 2, ede), 0, b"\0"))
+        return Reply(made(answer), rcode_number(rcode), made(authority), extra, authoritative)
 
     def fail(self, rcode: int | str = "SERVFAIL", error: str = "") -> Failure:
         """Nothing is written: SERVFAIL, REFUSED, FORMERR or NOTIMP goes to the client, ``error`` to the log."""

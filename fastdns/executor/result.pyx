@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, strncpy
-from fastdns.telemetry.metrics cimport Metric
+from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns.walk.query cimport ANSWERED, DROPPED, ERROR_MAX, FAILED, NEXT
 from fastdns.executor.request cimport Request
 from fastdns._wire cimport MESSAGE_MAX, Message, wire_parse_reply
@@ -16,6 +16,7 @@ cdef Verdict result_write(PluginQuery query, result, Verdicts verdicts, str plug
     if type(result) is not Remembered:
         return write_verdict(query, result)
     verdict = write_verdict(query, result.verdict)
+    metric_add(result.counter, METRIC_CONTROL, 1)
     # Where only the scope is wrong the verdict is used for this query.
     try:
         verdicts.put(query, result, query.request.message[:query.request.message_length] if verdict == ANSWERED else None)

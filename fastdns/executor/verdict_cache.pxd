@@ -74,6 +74,7 @@ cdef struct CachedVerdict:
     uint16_t rcode
     uint16_t flags              # of the reply: AA
     uint16_t count              # records
+    uint32_t counter            # cell of the plugin's own metric, or 0
     const uint8_t *text         # of FAILED: the error, zero-terminated; in this block
     Edns edns                   # of the reply; options in this block
     # Behind it: Record[count], then owners and rdata, options, text. An owner that is NULL is the name asked.

@@ -28,6 +28,7 @@ cdef enum:
 # ---- applying ----
 
 cdef Verdict verdicts_apply(CachedVerdict *cached, Query *q) noexcept nogil:
+    metric_add(cached.counter, q.worker.id, 1)
     if cached.verdict == ANSWERED:
         fill(cached, q)
     elif cached.verdict == FAILED:
@@ -42,7 +43,7 @@ cdef void fill(CachedVerdict *cached, Query *q) noexcept nogil:
     cdef Record *record
     cdef uint32_t i, left = cached_seconds(cached, q.worker.now)
     query_answer(q, cached.rcode, cached.flags)
-    if cached.edns.present:
+    if cached.edns.present and q.message.edns.present:     # the verdict may be another client's (RFC 6891 6.1.1)
         reply.edns = cached.edns
     for i in range(cached.count):
         record = reply_add(reply, records[i].section)
@@ -261,6 +262,7 @@ cdef class Verdicts:
         cached = make_cached(&scope, remembered.verdict, message)
         now = now or socket_clock()
         cached.expires = now + <int64_t>(seconds * 1e9)
+        cached.counter = remembered.counter
         with self.lock:
             before = self.table.count
             if query.forgets == self.table.forgets:
