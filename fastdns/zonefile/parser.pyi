@@ -1,5 +1,7 @@
 """Master files (RFC 1035 5), for callers that read few records; the native side is in ``zonefile/parser.pxd``."""
 
+from collections.abc import Callable
+
 #: Owner (wire form, case as written), type, class, TTL, rdata.
 ZoneRecord = tuple[bytes, int, int, int, bytes]
 
@@ -15,6 +17,12 @@ def parse(text: str | bytes, origin: str = ".", path: str = "", *, ttl: int | No
 
     ``path`` is the file's name in error texts and the base of $INCLUDE; ``ttl`` (seconds) is that of records without one.
     Raises ZoneFileError, OSError for an $INCLUDE, MemoryError; ValueError when ``origin`` is not a name.
+    """
+
+def feed(text: bytes, take: Callable[[bytes, int, int, int, bytes], object], origin: str = ".", path: str = "", *, ttl: int | None = None) -> None:
+    """Calls ``take(owner, type, class, ttl, rdata)`` for each record of a master file's text, so that they need not be in memory at a time.
+
+    Raises as `parse`, and what ``take`` raises.
     """
 
 def read(path: str, origin: str = ".") -> list[ZoneRecord]:

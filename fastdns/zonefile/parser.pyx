@@ -1,4 +1,5 @@
 """Master files. The contract is in zonefile/parser.pxd."""
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.errno cimport EINTR, EISDIR, ENOMEM, errno
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
@@ -565,6 +566,22 @@ cdef int collect(void *self, ZoneRecord *record) noexcept with gil:
         return 1
 
 
+cdef struct Feeder:
+    void *take                  # a function, borrowed
+    void *error                 # what it raised, owned; NULL: nothing
+
+
+cdef int feed_record(void *self, ZoneRecord *record) noexcept with gil:
+    cdef Feeder *feeder = <Feeder *>self
+    try:
+        (<object>feeder.take)(record.owner.wire[:record.owner.length], record.type, record.klass, record.ttl, record.rdata[:record.rdlength])
+        return 0
+    except BaseException as error:
+        Py_INCREF(error)
+        feeder.error = <void *>error
+        return 1
+
+
 cdef int count_record(void *self, ZoneRecord *record) noexcept nogil:
     (<Collector *>self).count += 1
     return 0
@@ -610,6 +627,29 @@ def parse(text, str origin=".", str path="", *, ttl=None) -> list:
         status = zonefile_parse(parser, c_text, length, c_path, collect, &collector)
     finish(parser, status)
     return rows
+
+
+def feed(bytes text not None, take, str origin=".", str path="", *, ttl=None) -> None:
+    cdef bytes place = os.fsencode(path)
+    cdef const char *c_text = text
+    cdef const char *c_path = place
+    cdef size_t length = len(text)
+    cdef Feeder feeder
+    cdef int status
+    cdef ZoneParser *parser = begin(origin)
+    if ttl is not None:
+        parser.has_ttl = 1
+        parser.ttl = ttl
+    feeder.take = <void *>take
+    feeder.error = NULL
+    with nogil:
+        status = zonefile_parse(parser, c_text, length, c_path, feed_record, &feeder)
+    if feeder.error != NULL:
+        zonefile_end(parser)
+        error = <object>feeder.error
+        Py_DECREF(error)
+        raise error
+    finish(parser, status)
 
 
 def read(str path, str origin=".") -> list:

@@ -217,3 +217,23 @@ def test_canonical_form_has_names_in_lower_case() -> None:
     assert lower(16, b"\x04MAIL") == b"\x04MAIL"
     with pytest.raises(ValueError, match="not rdata of type MX"):
         lower(15, b"\x00\x0a\xc0\x0c")
+
+
+def test_records_are_given_one_at_a_time() -> None:
+    text = b"$ORIGIN a.test.\n@ SOA . . 1 2 3 4 5\nx 5 A 192.0.2.1\n  A 192.0.2.2\n"
+    taken: list[parser.ZoneRecord] = []
+    parser.feed(text, lambda *record: taken.append(record), ttl=60)
+    assert taken == parser.parse(text, ttl=60)
+    assert len(taken) == 3
+
+    def refuse(owner: bytes, *rest: object) -> None:
+        if len(owner) > 8:
+            raise LookupError(owner)
+        taken.append((owner, 0, 0, 0, b""))
+
+    taken.clear()
+    with pytest.raises(LookupError, match="x"):
+        parser.feed(text, refuse, ttl=60)
+    assert len(taken) == 1
+    with pytest.raises(parser.ZoneFileError, match="line: 2:"):
+        parser.feed(b"a.test. 5 A 192.0.2.1\nb.test. 5 A x\n", lambda *_: None)
