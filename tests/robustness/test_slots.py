@@ -45,15 +45,18 @@ class Held:
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.sock.bind(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.sock.getsockname()[1]}"
+        self.sock.settimeout(0.1)
+        self.closing = False
         self.asked: dict[bytes, tuple[bytes, tuple[str, int]]] = {}
         self.thread = threading.Thread(target=self.receive)
         self.thread.start()
 
     def receive(self) -> None:
-        while True:
-            octets, client = self.sock.recvfrom(512)
-            if not octets:
-                return
+        while not self.closing:
+            try:
+                octets, client = self.sock.recvfrom(512)
+            except TimeoutError:
+                continue
             if b"\4held\7example\0" in octets:
                 self.asked[octets[12:]] = octets, client
 
@@ -69,8 +72,7 @@ class Held:
             self.sock.sendto(reply.to_wire(), client)
 
     def close(self) -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wake:
-            wake.sendto(b"", self.sock.getsockname())
+        self.closing = True
         self.thread.join()
         self.sock.close()
 
