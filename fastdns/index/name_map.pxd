@@ -28,9 +28,10 @@ cdef enum:                      # octets of an entry: its name in lower-case wir
     ENTRY_NAME = 4
 
 cdef struct Names:              # a version; constant once it is published
-    uint64_t *slots             # Name.hash above, offset of the entry below; 0: empty. At most three quarters are used
+    uint64_t *slots             # Name.hash above, offset of the entry below; 0: empty. By hash: a search for what is not there ends early
     uint8_t *entries            # from offset 1 on
-    uint32_t capacity           # slots
+    uint32_t capacity           # slots that a hash leads to; at most three quarters are used
+    uint32_t slots_count        # with those behind them, of which the last is empty: no search wraps around
     uint32_t count
     uint64_t used               # octets of entries
     uint64_t room
@@ -50,15 +51,13 @@ cdef inline uint8_t *names_entry(const Names *names, uint32_t hash, const uint8_
     cdef uint8_t *entry
     while True:
         slot = names.slots[i]
-        if slot == 0:
+        if slot == 0 or <uint32_t>(slot >> 32) > hash:
             return NULL
         if <uint32_t>(slot >> 32) == hash:
             entry = names.entries + <uint32_t>slot
             if entry[ENTRY_LENGTH] == length and octets_equal(entry + ENTRY_NAME, lower, length):
                 return entry
         i += 1
-        if i == names.capacity:
-            i = 0
 
 cdef inline uint32_t names_begin(const Names *names, const Name *name) noexcept nogil:
     """The first label of the longest suffix that may have an entry."""

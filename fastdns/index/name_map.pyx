@@ -21,7 +21,8 @@ cdef extern from "<sys/mman.h>" nogil:
 
 cdef enum:
     PAGE = 4096
-    LEAST_SLOTS = 512               # a page
+    LEAST_SLOTS = 448               # a page, with
+    LEAST_BEHIND = 64               # slots behind them
 
 EXACT = NAMES_EXACT
 BELOW = NAMES_BELOW
@@ -66,7 +67,8 @@ cdef Names *names_make() noexcept nogil:
     if names == NULL:
         return NULL
     names.capacity = LEAST_SLOTS
-    names.slots = <uint64_t *>pages_make(names.capacity * sizeof(uint64_t))
+    names.slots_count = LEAST_SLOTS + LEAST_BEHIND
+    names.slots = <uint64_t *>pages_make(names.slots_count * sizeof(uint64_t))
     names.room = PAGE
     names.entries = <uint8_t *>pages_make(names.room)
     names.used = 1                  # offset 0 is that of an empty slot
@@ -79,32 +81,50 @@ cdef Names *names_make() noexcept nogil:
 
 cdef void names_free(Names *names) noexcept nogil:
     if names != NULL:
-        pages_free(names.slots, names.capacity * sizeof(uint64_t))
+        pages_free(names.slots, names.slots_count * sizeof(uint64_t))
         pages_free(names.entries, names.room)
         free(names)
 
 
-cdef inline void names_insert(uint64_t *slots, uint32_t capacity, uint64_t slot) noexcept nogil:
-    cdef uint64_t i = (slot >> 32) * capacity >> 32
-    while slots[i] != 0:
+cdef inline bint slots_insert(uint64_t *slots, uint64_t i, uint32_t count, uint64_t slot) noexcept nogil:
+    """Puts a slot behind those of smaller hashes, from the one on that its hash leads to. False: there is no room behind the last ones."""
+    cdef uint64_t held
+    if slots[count - 2] != 0:
+        return False
+    while slots[i] != 0 and slots[i] >> 32 <= slot >> 32:
         i += 1
-        if i == capacity:
-            i = 0
-    slots[i] = slot
+    while slot != 0:                # those of larger hashes move up
+        held = slots[i]
+        slots[i] = slot
+        slot = held
+        i += 1
+    return True
+
+
+cdef inline bint slots_fill(uint64_t *slots, uint32_t capacity, uint32_t count, const Names *names) noexcept nogil:
+    cdef uint32_t i
+    for i in range(names.slots_count):
+        if names.slots[i] != 0 and not slots_insert(slots, (names.slots[i] >> 32) * capacity >> 32, count, names.slots[i]):
+            return False
+    return True
 
 
 cdef int names_resize(Names *names, uint32_t capacity) noexcept nogil:
     """Gives the slots another number. 0, or -1: no memory."""
-    cdef uint64_t *slots = <uint64_t *>pages_make(<uint64_t>capacity * sizeof(uint64_t))
-    cdef uint32_t i
-    if slots == NULL:
-        return -1
-    for i in range(names.capacity):
-        if names.slots[i] != 0:
-            names_insert(slots, capacity, names.slots[i])
-    pages_free(names.slots, names.capacity * sizeof(uint64_t))
+    cdef uint32_t behind = LEAST_BEHIND
+    cdef uint64_t *slots
+    while True:
+        slots = <uint64_t *>pages_make((<uint64_t>capacity + behind) * sizeof(uint64_t))
+        if slots == NULL:
+            return -1
+        if slots_fill(slots, capacity, capacity + behind, names):
+            break
+        pages_free(slots, (<uint64_t>capacity + behind) * sizeof(uint64_t))
+        behind *= 2
+    pages_free(names.slots, names.slots_count * sizeof(uint64_t))
     names.slots = slots
     names.capacity = capacity
+    names.slots_count = capacity + behind
     return 0
 
 
@@ -124,11 +144,14 @@ cdef uint8_t *names_append(Names *names, const Name *name) noexcept nogil:
 cdef uint8_t *names_put(Names *names, const Name *name) noexcept nogil:
     """A new name's entry; NULL: no memory."""
     cdef uint64_t offset = names.used
+    cdef uint64_t slot = <uint64_t>name.hash[0] << 32 | offset
     if names.count >= names.capacity // 4 * 3 and names_resize(names, 2 * names.capacity) < 0:
         return NULL
     if names_append(names, name) == NULL:
         return NULL
-    names_insert(names.slots, names.capacity, <uint64_t>name.hash[0] << 32 | offset)
+    while not slots_insert(names.slots, names_first(names, name.hash[0]), names.slots_count, slot):
+        if names_resize(names, 2 * names.capacity) < 0:
+            return NULL
     names.count += 1
     names.labels_least = min(names.labels_least, name.labels)
     names.labels_most = max(names.labels_most, name.labels)
@@ -243,7 +266,7 @@ cdef class NameDraft:
             raise MemoryError
         memcpy(copy, entry, ENTRY_NAME)
         while <uint32_t>names.slots[i] != <uint64_t>(entry - names.entries):
-            i = i + 1 if i + 1 < names.capacity else 0
+            i += 1
         names.slots[i] = <uint64_t>name.hash[0] << 32 | <uint64_t>(copy - names.entries)
         return copy
 
@@ -341,7 +364,7 @@ cdef class NameMap:
     @property
     def octets(self):
         cdef Names *names = self.core.names
-        return pages(names.room) + pages(names.capacity * sizeof(uint64_t)) + sizeof(Names)
+        return pages(names.room) + pages(names.slots_count * sizeof(uint64_t)) + sizeof(Names)
 
 
 cdef class NameMatch:
