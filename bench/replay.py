@@ -35,6 +35,7 @@ SERVICES = 1000
 NAMESPACES = 40
 #: A look-up takes as many instructions in a zone of a million names, and that takes minutes to read under valgrind.
 ZONE_NAMES = 10_000
+BLOCKED_NAMES = 10_000
 A, PTR, AAAA, SRV = 1, 12, 28, 33
 NOERROR, NXDOMAIN = 0, 3
 
@@ -159,6 +160,7 @@ OTHERS = {
     "log": "log",
     "acl": "acl {\n    block net 192.0.2.0/24\n}",
     "any": "any",
+    "blocklist": "blocklist {folder}/blocklist",
     "bufsize": "bufsize 1232",
     "header": "header {\n    response set ra\n}",
     "hosts": "hosts {folder}/hosts {\n    fallthrough\n}",
@@ -241,7 +243,7 @@ class Upstream:
 
 
 def write_parts(folder: Path, names: Sequence[str] = ()) -> None:
-    """What the cases of these names (all, if none are given) need: the cluster's manifests, a hosts file, a zone."""
+    """What the cases of these names (all, if none are given) need: the cluster's manifests, a hosts file, a list of names, a zone."""
     from fastdns.bench.workloads.zonefile import Zone
 
     with open(folder / "cluster.json", "w", encoding="ascii") as file:
@@ -257,6 +259,8 @@ def write_parts(folder: Path, names: Sequence[str] = ()) -> None:
         json.dump({"apiVersion": "v1", "kind": "List", "items": items}, file)
     with open(folder / "hosts", "w", encoding="ascii") as file:
         file.writelines(f"192.0.2.{i % 250 + 1} host-{i}.example.org\n" for i in range(SERVICES))
+    with open(folder / "blocklist", "w", encoding="ascii") as file:
+        file.writelines(f"{'ads.' * (i % 3)}site{i}.example\n" for i in range(BLOCKED_NAMES))
     if any(case.block == ZONE for case in CASES if not names or case.name in names):
         with open(folder / "zone", "w", encoding="ascii") as file:
             file.writelines(Zone("example.org", ZONE_NAMES).lines())

@@ -121,7 +121,7 @@ def configure(corefile: str, directive: str = "", setup: registry.Setup | None =
 class Executor:
     """A plugin as a server asks it: a verdict that it has cached is applied to later queries of its scope.
 
-    executor = Executor(Blocklist(["ads.example."]))
+    executor = Executor(Denylist(["ads.example."]))
     executor.ask("a.ads.example.")
     executor.ask("b.ads.example.")
     assert executor.served == 1

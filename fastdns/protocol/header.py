@@ -11,6 +11,7 @@ __all__ = [
     "FLAG_QR",
     "FLAG_RA",
     "FLAG_RD",
+    "FLAG_TC",
     "OPCODE_NOTIFY",
     "OPCODE_QUERY",
     "flags_opcode",
@@ -20,6 +21,7 @@ __all__ = [
 
 FLAG_QR: Final = 0x8000
 FLAG_AA: Final = 0x0400
+FLAG_TC: Final = 0x0200
 FLAG_RD: Final = 0x0100
 FLAG_RA: Final = 0x0080
 FLAG_CD: Final = 0x0010

@@ -53,7 +53,7 @@ def test_the_tests_of_the_guide_pass(examples: Path) -> None:
 
 
 def test_the_plugins_of_the_guide_serve(serve: Callable[..., Server], examples: Path) -> None:
-    lines = "".join(f" plugin {examples}/{name}\n" for name in ("hello.py", "nomail.py", "blocklist.py ads.example. x.example."))
+    lines = "".join(f" plugin {examples}/{name}\n" for name in ("hello.py", "nomail.py", "denylist.py ads.example. x.example."))
     server = serve(f".:{{port}} {{\n bind 127.0.0.1\n{lines} whoami\n}}\n")
     assert server.answers("hello.example.", "TXT") == ['"hello, 127.0.0.1"']
     assert server.query("other.example.").additional

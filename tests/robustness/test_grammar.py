@@ -86,6 +86,7 @@ class Grammar:
             "cookies": lambda: "",
             "debug": lambda: "",
             "acl": lambda: self.acl()[0],
+            "blocklist": lambda: "{dir}/ads" + self.random.choice((" {\n  answer refused\n }", " {\n  answer 0.0.0.0 ::\n  allow x.b.a.test\n }", "")),
             "cache": self.cache,
             "dns64": lambda: "{\n  allow_ipv4\n" + self.random.choice(("  translate_all\n", "")) + " }",
             "header": self.header,
@@ -230,6 +231,7 @@ def built(name: str) -> bool:
 
 def files(folder: Path) -> None:
     (folder / "z.test").write_text(ZONE)
+    (folder / "ads").write_text("x.b.a.test\n*.www.c.test\n")
     (folder / "pods.yaml").write_text(PODS)
 
 

@@ -105,7 +105,7 @@ def test_exit(words: list[str], status: int, message: str) -> None:
 
 def test_every_directive_of_coredns_is_known() -> None:
     names = list(registry.in_tree())
-    assert len(names) == 64, "and proxy, rrl, cookies and test"
+    assert len(names) == 65, "and proxy, rrl, cookies, blocklist and test"
     assert names[0] == "root"
     assert names[-2:] == ["nomad", "test"]
     assert all(registry.known(name) for name in names)
