@@ -14,7 +14,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.nodes import DNS, Node
 from tests.waiting import REPLY, until
 
-__all__ = ["RATE", "SOCKETS", "Client", "Loss", "counted"]
+__all__ = ["RATE", "SOCKETS", "Client", "Loss", "addresses", "counted"]
 
 NAMES = ("kubernetes.default.svc.cluster.local A", "kube-dns.kube-system.svc.cluster.local A", "nothing.default.svc.cluster.local A",
          "kube-dns.kube-system.svc.cluster.local AAAA")  # fmt: skip
@@ -57,7 +57,7 @@ class Client:
 
     def asked(self, name: str) -> str:
         """The addresses of a name."""
-        return self.run("dig", "+short", "+tries=1", "+timeout=1", f"@{DNS}", name, check=False).strip()
+        return addresses(self.run("dig", "+short", "+tries=1", "+timeout=1", f"@{DNS}", name, check=False))
 
     def during(self, change: Callable[[], float]) -> Loss:
         """RATE queries a second from SOCKETS sockets, from some seconds before a change until some after it; the change tells its own."""
@@ -76,6 +76,11 @@ class Client:
 
     def close(self) -> None:
         self.control.kubectl("delete", "pod", POD)
+
+
+def addresses(output: str) -> str:
+    """What dig found: the lines of its short output but those, behind a semicolon, that say why there is no answer."""
+    return "\n".join(line for line in output.splitlines() if not line.startswith(";"))
 
 
 def counted(output: str, seconds: float) -> Loss:

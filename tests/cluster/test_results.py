@@ -7,7 +7,7 @@ import pytest
 from tests.cluster import e2e
 from tests.cluster.e2e import Spec
 from tests.cluster.page import Page
-from tests.cluster.rolling import Loss, counted
+from tests.cluster.rolling import Loss, addresses, counted
 
 JUNIT = """<?xml version="1.0" encoding="UTF-8"?>
 <testsuites tests="7400" failures="2" time="220">
@@ -44,6 +44,11 @@ def test_queries_under_way_at_the_end_are_not_lost() -> None:
     assert counted(DNSPERF, 7.0) == Loss(3000, 5, 7.0)
     with pytest.raises(RuntimeError, match="Queries sent"):
         counted("Error: no such file", 0)
+
+
+def test_a_server_that_is_away_gives_no_address() -> None:
+    assert addresses(";; communications error to 10.96.0.10#53: connection refused\n;; no servers could be reached\n") == ""
+    assert addresses("10.96.0.1\n10.96.0.2\n") == "10.96.0.1\n10.96.0.2"
 
 
 def test_page() -> None:
