@@ -147,6 +147,12 @@ ROWS = [
     ("Role/set-role", "rules/2/resources", ["serviceimports"]),
     ("RoleBinding/set-role", "roleRef/kind", "Role"),
     ("RoleBinding/set-role", "subjects/0/name", "set-account"),
+    (
+        "Pod/set-full-test",
+        "spec/containers/0/command",
+        ["nslookup", "-port=$(SET_SERVICE_SERVICE_PORT)", "set-test.example", "$(SET_SERVICE_SERVICE_HOST)"],
+    ),
+    ("Pod/set-full-test", "metadata/labels/k8s-app", "kube-dns-test"),
     ("PodDisruptionBudget/set-full", "spec/selector/matchLabels/k8s-app", "kube-dns"),
 ]
 

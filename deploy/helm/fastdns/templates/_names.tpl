@@ -4,7 +4,8 @@
 {{- define "fastdns.ours" -}}
 {{- $snapshot := dict "enabled" false "path" "/var/lib/fastdns" "volume" (dict) -}}
 {{- $rbac := dict "minimal" false "pods" false "namespaces" (list) -}}
-{{- $ours := mergeOverwrite (dict "workers" 0 "snapshot" $snapshot "rbac" $rbac) (deepCopy (.Values.fastdns | default dict)) -}}
+{{- $test := dict "image" "" "name" "kubernetes.default.svc.cluster.local" -}}
+{{- $ours := mergeOverwrite (dict "workers" 0 "snapshot" $snapshot "rbac" $rbac "test" $test) (deepCopy (.Values.fastdns | default dict)) -}}
 {{- if not $ours.snapshot.volume -}}
 {{- $_ := set $ours.snapshot "volume" (dict "emptyDir" (dict "sizeLimit" "256Mi")) -}}
 {{- end -}}
