@@ -14,6 +14,10 @@ from fastdns._mux cimport mux_worker_count, mux_workers
 from fastdns.engine.offload cimport (OffloadQueue, OffloadRequest, offload_abandon, offload_next, offload_open, offload_return,
                                      offload_send, offload_wait, offload_wanted)
 
+# For a thread of the plugin's own: its timers (a worker's are in `worker.ops`), and its name.
+from fastdns.engine.timer cimport Wheel, wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
+from fastdns.system.thread cimport thread_name
+
 # UDP replies that the kernel does not take at once: kept, and given up after so many.
 from fastdns.engine.io.backlog cimport udp_hold
 from fastdns.engine.io.datagram cimport BACKLOG_MAX, UdpSocket
