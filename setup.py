@@ -103,6 +103,10 @@ RE2 = Library("RE2", "c++", "re2/re2.h", "re2")
 CRYPTO = Library("OpenSSL", "c", "openssl/params.h", "crypto", "OPENSSL_VERSION_TEXT")
 SSL = Library("OpenSSL", "c", "openssl/ssl.h", "ssl crypto", "OPENSSL_VERSION_TEXT")
 NGHTTP2 = Library("nghttp2", "c", "nghttp2/nghttp2.h", "nghttp2", "NGHTTP2_VERSION")
+UNBOUND = Library("libunbound", "c", "unbound-event.h", "unbound")
+
+#: Libraries of one plugin each, which a build without them leaves out.
+OPTIONAL = {UNBOUND: "fastdns.plugins.unbound"}
 
 #: The module that is linked with the static library of ``make quic``, and where that lies; a build without it has no QUIC.
 QUIC = "fastdns.engine.quic.library"
@@ -123,6 +127,7 @@ OVER = {
     "fastdns.tls.tickets": SSL,
     "fastdns.plugins.dnssec._private_key": CRYPTO,
     "fastdns.plugins.forward.transport.http2": NGHTTP2,
+    "fastdns.plugins.unbound._resolver": UNBOUND,
 }
 
 #: Optimisation by package; elsewhere -O2. -O3 takes a fifth longer to compile than -O2: it is for what most queries pass.
@@ -331,8 +336,9 @@ def extensions() -> list[Extension]:
         return []
     if unknown := set(OVER) - set(found) if COMPILE not in {"fuzz", "sample"} else set():
         raise SystemExit(f"setup.py: OVER names modules that are not there: {', '.join(sorted(unknown))}")
+    left_out = tuple(f"{package}." for library, package in OPTIONAL.items() if not system_packages.has_header(library.header))
     for library in dict.fromkeys(OVER.values()):
-        if library not in OWN and not system_packages.has_header(library.header):
+        if library not in (*OWN, *OPTIONAL) and not system_packages.has_header(library.header):
             raise SystemExit(f"fastdns needs {library.name}: {library.header} is missing, install {system_packages.package(library.header)}")
     # Without the fingerprint of the API, which changes with it and is compiled into few modules.
     headers = sorted({str(path) for path in Path("fastdns").glob("*.h")} - {fingerprint})
@@ -342,7 +348,7 @@ def extensions() -> list[Extension]:
         library = OVER.get(name)
         language = library.language if library else "c"
         is_quic = name == QUIC
-        if is_quic and not archive.is_file():
+        if (is_quic and not archive.is_file()) or name.startswith(left_out):
             forget_module(path)
             continue
         made.append(
@@ -409,9 +415,16 @@ class Build(compilation.BuildExtensions):
             "sanitizers": SANITIZE or "none",
             "cython": Cython.__version__,
             **quic_versions(),
-            **{library.name: compilation.library_version(*library[2:], header_args()) for library in sorted(set(OVER.values()))},
+            **{library.name: library_version(library) for library in sorted(set(OVER.values()))},
         }
         (package / "features.json").write_text(json.dumps(features, indent=4) + "\n")
+
+
+def library_version(library: Library) -> str:
+    """The version of a library, or that it is left out."""
+    if library in OPTIONAL and not system_packages.has_header(library.header):
+        return f"none, {system_packages.package(library.header)} has it"
+    return compilation.library_version(*library[2:], header_args())
 
 
 def quic_versions() -> dict[str, str]:

@@ -6,7 +6,7 @@ python3 tools/system_packages.py wheel    what released wheels need: that, but f
 python3 tools/system_packages.py fuzz     what compiling needs, and clang with libFuzzer for make fuzz
 python3 tools/system_packages.py aarch64  what make aarch64 needs; Debian alone has it
 python3 tools/system_packages.py cluster  what make cluster needs; Debian alone has it
-python3 tools/system_packages.py test     what make quic needs, and the programs that tests start; tests that need one which is missing skip
+python3 tools/system_packages.py test     what make quic and single plugins need, and the programs that tests start; tests that need one which is missing skip
 
 As root on Debian, Fedora, Alpine and what derives from them, missing packages are installed and named. Tests' programs are
 installed on Debian alone. Any other user gets the line to type. Needs nothing but Python's standard library.
@@ -75,6 +75,9 @@ QUIC = [
     Need("git", "git", "git", "git"),
 ]
 
+#: Of plugins that a build without it leaves out: *unbound*.
+OPTIONAL = [Need("unbound-event.h", "libunbound-dev", "unbound-devel", "unbound-dev")]
+
 #: Of OpenSSL and nghttp2 as wheels have them. Fedora has each of Perl's own modules in a package, and all in one more.
 LIBRARIES = [
     Need("cmake", "cmake", "cmake", "cmake"),
@@ -138,7 +141,7 @@ CLUSTER = [
 ]
 
 #: Of released wheels and the image.
-WHEEL = [*(need for need in BUILD if need.name not in ("openssl/params.h", "nghttp2/nghttp2.h")), *QUIC, *LIBRARIES]
+WHEEL = [*(need for need in BUILD if need.name not in ("openssl/params.h", "nghttp2/nghttp2.h")), *QUIC, *OPTIONAL, *LIBRARIES]
 
 
 class System(NamedTuple):
@@ -234,7 +237,7 @@ def packages(needs: list[Need]) -> list[str]:
 
 def package(name: str) -> str:
     """The package of a header or a program here."""
-    return " ".join(packages([need for need in (*BUILD, *QUIC, *LIBRARIES, *AARCH64, *TEST) if need.name == name]))
+    return " ".join(packages([need for need in (*BUILD, *QUIC, *OPTIONAL, *LIBRARIES, *AARCH64, *TEST) if need.name == name]))
 
 
 @contextmanager
@@ -300,7 +303,15 @@ def ensure_test() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    needs = {"build": BUILD, "quic": [*BUILD, *QUIC], "wheel": WHEEL, "fuzz": [*BUILD, *FUZZ], "aarch64": AARCH64, "cluster": CLUSTER, "test": [*BUILD, *QUIC]}
+    needs = {
+        "build": BUILD,
+        "quic": [*BUILD, *QUIC],
+        "wheel": WHEEL,
+        "fuzz": [*BUILD, *FUZZ],
+        "aarch64": AARCH64,
+        "cluster": CLUSTER,
+        "test": [*BUILD, *QUIC, *OPTIONAL],
+    }
     if len(arguments) != 1 or arguments[0] not in needs:
         print(__doc__)
         return 2

@@ -120,7 +120,9 @@ def test_the_list_stands_once() -> None:
         *(ROOT / ".github").rglob("*.yml"),
         *(ROOT / "deploy").rglob("Dockerfile"),
     ]
-    repeated = [path.name for path in others if path.is_file() and any(package in path.read_text() for package in ("libre2-dev", "libssl-dev", "unbound"))]
+    repeated = [
+        path.name for path in others if path.is_file() and any(package in path.read_text() for package in ("libre2-dev", "libssl-dev", "libunbound-dev"))
+    ]
     assert not repeated
 
 
