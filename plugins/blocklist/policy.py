@@ -158,7 +158,7 @@ class Blocklist(Plugin):
             if isinstance(source, UrlSource):
                 body = source.restore()
                 if body is not None:
-                    log.info(f"Using what was kept of {source.label} until it is fetched")
+                    log.info(f"Using the last version of {source.label} until it is fetched")
             else:
                 try:
                     body = source.read()

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 import zlib
+from weakref import WeakSet
 
 from fastdns.corefile.errors import system_error
 from fastdns.plugin import Log
@@ -41,6 +42,8 @@ MAGIC = "fastdns blocklist 1"
 
 #: Sources of several blocks, and of two configurations during a reload, may have one label.
 _used: dict[str, int] = {}
+#: Of all configurations, so that the next one has the lists of the one that serves.
+_fetched: WeakSet[UrlSource] = WeakSet()
 _lock = threading.Lock()
 
 
@@ -148,6 +151,8 @@ class UrlSource(Source):
         self._kept = b""
         name = hashlib.blake2b(f"{kind} {place}".encode(), digest_size=12).hexdigest()
         self.path = os.path.join(folder, f"blocklist-{name}.gz") if folder else ""
+        with _lock:
+            _fetched.add(self)
 
     def read(self) -> Body | None:
         former = self.body
@@ -178,7 +183,12 @@ class UrlSource(Source):
                 log.warning(f"{self.label} cannot be kept: {system_error(error)}")
 
     def restore(self) -> Body | None:
-        """What was kept; None: nothing that can be used."""
+        """What another configuration serves, or what was kept; None: nothing that can be used."""
+        with _lock:
+            for other in _fetched:
+                if other.body is not None and (other.kind, other.place) == (self.kind, self.place):
+                    self._kept = other._kept if other.path == self.path else b""
+                    return other.body
         if not self.path:
             return None
         try:

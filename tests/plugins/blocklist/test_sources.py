@@ -155,6 +155,20 @@ def test_a_restart_uses_what_was_kept(serve: Serve, web: Web) -> None:
         server.stop()
 
 
+def test_a_reload_has_the_lists_of_the_former_configuration(serve: Serve, web: Web) -> None:
+    """Without a snapshot, too: there is no moment without them."""
+    server = serve(block(web))
+    server.until("ads.test.", "A", ["NXDOMAIN"])
+    web.away = GONE
+    for answer, wanted in (("nodata", []), ("refused", ["REFUSED"])):
+        server.reload(block(web, f"answer {answer}"))
+        assert server.answers("ads.test.") == wanted
+    assert metric(server, "names", label(web)) == 1
+    web.away = None
+    web.text = "other.test\n"
+    server.until("other.test.", "A", ["REFUSED"])
+
+
 def test_https(serve: Serve, tmp_path: Path) -> None:
     import ssl
 
@@ -216,7 +230,7 @@ def test_a_list_that_is_too_large(web: Web, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(fetching, "SIZE_MOST", 1 << 20)
     web.text = "a" * (1 << 20)
     assert len(text_of(fetch(f"{web.url}/list"))) == 1 << 20
-    web.text = "a" * (64 << 20)
+    web.text = "a" * (8 << 20)
     web.gzip = True
     for _ in range(2):
         with pytest.raises(FetchError, match="more than 1 MiB"):
