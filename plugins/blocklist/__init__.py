@@ -6,11 +6,11 @@ import os
 from urllib.parse import urlsplit
 
 from fastdns.corefile.address import packed
-from fastdns.corefile.duration import in_seconds
 from fastdns.corefile.errors import quoted, system_error
 from fastdns.plugin import BELOW, BOTH, Controller, NameMap, Record, Traits
 from fastdns.plugins.blocklist.policy import SOURCES_MOST, Answer, Blocklist
 from fastdns.plugins.blocklist.source import FileSource, Source, UrlSource, is_url
+from fastdns.plugins.file.hosted_options import refresh_seconds
 from fastdns.plugins.file.storage import check_folder
 from fastdns.protocol.parameters import TYPE_A, TYPE_AAAA
 
@@ -82,7 +82,7 @@ def _option(controller: Controller, settings: Settings) -> None:
         case "ttl":
             settings.ttl = _ttl(controller)
         case "refresh":
-            settings.refresh = _refresh(controller)
+            settings.refresh = refresh_seconds(controller, controller.one_arg())
         case "snapshot":
             settings.snapshot = check_folder(controller.path(controller.one_arg()))
         case word:
@@ -141,18 +141,6 @@ def _ttl(controller: Controller) -> int:
     if not 0 <= ttl <= TTL_MOST:
         raise controller.err(f"invalid ttl {quoted(text)}: want 0 to {TTL_MOST}")
     return ttl
-
-
-def _refresh(controller: Controller) -> float:
-    """Seconds; a bare number is seconds."""
-    text = in_seconds(controller.one_arg())
-    try:
-        seconds = controller.seconds(text)
-    except ValueError as error:
-        raise controller.err(f"Unable to parse duration: {error}") from error
-    if seconds <= 0:
-        raise controller.err(f"refresh interval must be greater than 0: {quoted(text)}")
-    return seconds
 
 
 def _sources(settings: Settings) -> list[Source]:

@@ -8,7 +8,7 @@ from fastdns.corefile.zone import fqdn
 from fastdns.plugins.file.storage import check_folder
 from fastdns.setup import Controller
 
-__all__ = ["HostedOptions", "zone_arguments"]
+__all__ = ["HostedOptions", "refresh_seconds", "zone_arguments"]
 
 
 class HostedOptions:
@@ -27,7 +27,7 @@ class HostedOptions:
             case "fallthrough":
                 self.fall = controller.fallthrough()
             case "refresh":
-                self.refresh = _refresh(controller)
+                self.refresh = refresh_seconds(controller, controller.arg())
             case "snapshot":
                 self.snapshot = check_folder(controller.path(controller.one_arg()))
             case _:
@@ -48,9 +48,9 @@ def zone_arguments(controller: Controller, count: int) -> list[list[str]]:
     return list(found.values())
 
 
-def _refresh(controller: Controller) -> float:
-    """Seconds; a bare number is seconds."""
-    text = in_seconds(controller.arg())
+def refresh_seconds(controller: Controller, text: str) -> float:
+    """Seconds of a duration; a bare number is seconds. Raises CorefileError."""
+    text = in_seconds(text)
     try:
         seconds = controller.seconds(text)
     except ValueError as error:

@@ -14,7 +14,7 @@ from fastdns.plugins.unbound._events cimport EventLoop
 from fastdns.plugins.unbound._library cimport ub_ctx
 
 cdef enum:
-    PENDING_MAX = 4096          # questions that libunbound has of a context
+    PENDING_MAX = 1024          # questions that libunbound has of a context: each may cost it 70 KB
     BUCKETS = 4096              # that clients and domains are counted in
     PACKET_INLINE = 1232        # octets of an answer that need no memory of their own
     WHY_MAX = 192               # octets that are kept of why a validation failed, zero included

@@ -254,8 +254,9 @@ cdef class Context:
 
     def start(self):
         if self.thread is None:
-            self.thread = threading.Thread(target=self._run, name="unbound", daemon=True)
-            self.thread.start()
+            thread = threading.Thread(target=self._run, name="unbound", daemon=True)
+            thread.start()
+            self.thread = thread
 
     def _run(self):
         lower_priority(NICENESS)

@@ -14,6 +14,7 @@ import pytest
 
 import fastdns
 from fastdns._mux import api
+from tests.server import free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOOL = ROOT / "tools/api_header.py"
@@ -96,8 +97,8 @@ def test_one_that_fits_is_taken(tmp_path: Path) -> None:
     build(tmp_path)
     assert make(tmp_path) == "tiny"
     (tmp_path / "careless.py").write_text("import tiny\n\ndef setup(controller):\n    controller.next()\n    return tiny.Careless('careless')\n")
-    (tmp_path / "Corefile").write_text(".:53 {\n plugin careless.py\n whoami\n}\n")
-    done = run(sys.executable, "-m", "fastdns", "-conf", "Corefile", "-dns.port", "0", cwd=tmp_path)
+    (tmp_path / "Corefile").write_text(f".:{free_port()} {{\n bind 127.0.0.1\n plugin careless.py\n whoami\n}}\n")
+    done = run(sys.executable, "-m", "fastdns", "-conf", "Corefile", cwd=tmp_path)
     assert done.returncode == 1
     assert "plugin/careless: tiny sets hooks and does not call handler_init" in done.stdout + done.stderr
 
