@@ -1,4 +1,4 @@
-"""Writes the list of CoreDNS's flags, directives, options and metrics that `tests/coredns` compares with ours: names alone, from a tree of CoreDNS's source.
+"""Writes the list of CoreDNS's flags, directives, options and metrics that `tests/coredns` compares with ours, from a tree of CoreDNS's source.
 
 ``go mod download -json github.com/coredns/coredns@v1.15.0`` prints the folder of a version (``Dir``):
 
@@ -22,29 +22,40 @@ DIRECTIVE = re.compile(r"^(\w+):(\w+)$", re.M)
 BLOCK = re.compile(r"\.NextBlock\(\)")
 CASE = re.compile(r'^(\t+)case ((?:"[\w-]+"(?:,\s*)?)+):', re.M)
 WORD = re.compile(r'"([\w-]+)"')
-#: A plugin's page: its sections, the blocks of its syntax, the words that their lines begin with, its metrics.
+#: A plugin's page: its sections, the blocks of its syntax, the words that their lines begin with.
 SECTION = re.compile(r"^## (\w+)[^\n]*\n(.*?)(?=^## |\Z)", re.M | re.S)
 FENCE = re.compile(r"^~~~.*?\n(.*?)^~~~", re.M | re.S)
 OPTION = re.compile(r"^\s+\[?([a-z][\w-]*(?:\|[a-z][\w-]*)*)", re.M)
-METRIC = re.compile(r"^\* `(coredns_\w+)[`{]|^- `(coredns_\w+)[`{]", re.M)
-#: Metrics that a page names and that are no more.
-FORMER = re.compile(r"^The following metrics have recently been deprecated:.*?^$", re.M | re.S)
+#: A metric where it is made: subsystem (a string or a constant), name and HELP text.
+METRIC = re.compile(
+    r'Namespace:\s*plugin\.Namespace,(?:\s*Subsystem:\s*([\w".]+),)?\s*Name:\s*"(\w+)",(?:\s*[A-Z]\w+:\s*[^"\n]*,)*?\s*Help:\s*"((?:[^"\\]|\\.)*)"'
+)
+CONSTANT = re.compile(r'(\w+)\s*=\s*"(\w+)"')
 
 
 def read(tree: Path) -> dict[str, Any]:
-    """Version, names of flags, options by directive (in the order of the chain) and names of metrics. OSError if the folder is not CoreDNS's source."""
+    """Version, names of flags, options by directive (in the order of the chain), HELP texts of metrics by name.
+
+    OSError if the folder is not CoreDNS's source.
+    """
     directives = {name: tree / "plugin" / folder for name, folder in DIRECTIVE.findall((tree / "plugin.cfg").read_text())}
     return {
         "version": "".join(VERSION.findall((tree / "coremain" / "version.go").read_text())),
         "flags": sorted(FLAG.findall((tree / "coremain" / "run.go").read_text())),
         "directives": {name: options(name, folder) for name, folder in directives.items() if folder.is_dir()},
-        "metrics": sorted({name for page in tree.glob("plugin/*/README.md") for name in metrics(page)}),
+        "metrics": dict(sorted(item for folder in (tree / "plugin").rglob("*/") for item in metrics(folder))),
     }
 
 
-def metrics(page: Path) -> set[str]:
-    """The names that items of a page's lists begin with."""
-    return {name for names in METRIC.findall(FORMER.sub("", page.read_text())) for name in names if name}
+def metrics(folder: Path) -> list[tuple[str, str]]:
+    """Names and HELP texts of the metrics of a package of Go."""
+    source = "".join(path.read_text() for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go"))
+    constants = dict(CONSTANT.findall(source))
+    found = []
+    for subsystem, name, text in METRIC.findall(source):
+        subsystem = subsystem.strip('"') if '"' in subsystem else constants.get(subsystem, subsystem)
+        found.append(("_".join(filter(None, ("coredns", subsystem, name))), json.loads(f'"{text}"')))
+    return found
 
 
 def options(directive: str, folder: Path) -> list[str]:

@@ -13,6 +13,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, strlen
 
+from fastdns.engine.http.date cimport DATE_PAGES, http_date
 from fastdns.engine.http.head cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_is, http_parse_head, http_split_target
 from fastdns.system.address cimport Address, address_from_socket, address_network
 from fastdns.system.atomic cimport atomic_load64
@@ -61,6 +62,7 @@ cdef enum:
     LISTENER_MAX = 64           # connections of one listener
     REPLIES_MAX = 16777216      # octets of replies that wait for their clients
     HEAD_MAX = 8192             # octets of a request's head
+    FIELDS_MAX = 96             # octets of a reply's fields Date and Connection
     TIMEOUT = 5000              # milliseconds: to read a head, to write a reply, and between two requests
     WORKER_INTERVAL = 250       # milliseconds between two checks of the workers
     STUCK = 1000                # milliseconds in one batch after which a worker counts as stuck
@@ -361,9 +363,10 @@ cdef Listener *find_listener(uint32_t id) noexcept nogil:
 
 
 cdef void answer(Connection *c, const char *form, int64_t now) noexcept nogil:
-    """Sends a native reply; its format has one %s, for the Connection field."""
-    cdef const char *field = b"Connection: close\r\n" if c.closing else b""
-    cdef size_t size = strlen(form) + strlen(field) + 1
+    """Sends a native reply; its format has one %s, for the fields that not all replies have in common."""
+    cdef char field[FIELDS_MAX]
+    cdef size_t size = strlen(form) + 1
+    size += <size_t>snprintf(field, FIELDS_MAX, b"Date: %s\r\n%s", http_date(DATE_PAGES), b"Connection: close\r\n" if c.closing else b"")
     cdef char *body
     c.out = <char *>malloc(size)
     if c.out == NULL:

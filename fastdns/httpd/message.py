@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fastdns.engine.http.date import date
+
 __all__ = ["TIMEOUT", "Reply", "Request", "parse_head"]
 
 #: Seconds to read a request, to write a reply, and to idle.
@@ -32,7 +34,7 @@ class Reply(NamedTuple):
 
     def head(self) -> bytes:
         """Status line and fields, without those of the connection and the blank line."""
-        lines = [f"HTTP/1.1 {self.status} {REASONS.get(self.status, '')}", f"Content-Type: {self.kind}"]
+        lines = [f"HTTP/1.1 {self.status} {REASONS.get(self.status, '')}", f"Date: {date()}", f"Content-Type: {self.kind}"]
         lines += [f"{name}: {value}" for name, value in self.fields]
         return "".join(line + "\r\n" for line in lines).encode("latin-1")
 

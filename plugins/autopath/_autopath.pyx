@@ -172,7 +172,7 @@ cdef int element_of_file(SearchPath *path, Query *q, uint32_t index, uint8_t *ou
 
 # ---- set-up ----
 
-cdef Metric SUCCESSES = Metric("coredns_autopath_success_total", "Queries answered along the client's search path.", "counter", ("server",))
+cdef Metric SUCCESSES = Metric("coredns_autopath_success_total", "Counter of requests that did autopath.", "counter", ("server",))
 
 
 cdef class SearchPathHandle:

@@ -480,15 +480,15 @@ cdef void tell_waiter(Handler *self, Query *q, const Work *work, bint accepted, 
 cdef tuple PLAIN = ("server", "zones", "view")
 cdef tuple TYPED = ("server", "type", "zones", "view")
 cdef tuple TYPES = ("success", "denial")
-cdef Metric ENTRIES = Metric("coredns_cache_entries", "Entries in the cache.", "gauge", TYPED)
-cdef Metric REQUESTS = Metric("coredns_cache_requests_total", "Queries that were looked up in the cache.", "counter", PLAIN)
-cdef Metric HITS = Metric("coredns_cache_hits_total", "Queries answered from the cache.", "counter", TYPED)
-cdef Metric MISSES = Metric("coredns_cache_misses_total", "Queries that the cache could not answer. Derive it from requests and hits instead.",
+cdef Metric ENTRIES = Metric("coredns_cache_entries", "The number of elements in the cache.", "gauge", TYPED)
+cdef Metric REQUESTS = Metric("coredns_cache_requests_total", "The count of cache requests.", "counter", PLAIN)
+cdef Metric HITS = Metric("coredns_cache_hits_total", "The count of cache hits.", "counter", TYPED)
+cdef Metric MISSES = Metric("coredns_cache_misses_total", "The count of cache misses. Deprecated, derive misses from cache hits/requests counters.",
                             "counter", PLAIN)
-cdef Metric PREFETCHES = Metric("coredns_cache_prefetch_total", "Entries refreshed before a client had to wait for it.", "counter", PLAIN)
-cdef Metric DROPS = Metric("coredns_cache_drops_total", "Replies not kept because they answer another question.", "counter", PLAIN)
-cdef Metric STALE = Metric("coredns_cache_served_stale_total", "Queries answered with expired entries.", "counter", PLAIN)
-cdef Metric EVICTIONS = Metric("coredns_cache_evictions_total", "Entries that gave way to others.", "counter", TYPED)
+cdef Metric PREFETCHES = Metric("coredns_cache_prefetch_total", "The number of times the cache has prefetched a cached item.", "counter", PLAIN)
+cdef Metric DROPS = Metric("coredns_cache_drops_total", "The number responses that are not cached, because the reply is malformed.", "counter", PLAIN)
+cdef Metric STALE = Metric("coredns_cache_served_stale_total", "The number of requests served from stale cache entries.", "counter", PLAIN)
+cdef Metric EVICTIONS = Metric("coredns_cache_evictions_total", "The count of cache evictions.", "counter", TYPED)
 
 
 cdef uint32_t seconds(object nanoseconds) except? 4294967295:

@@ -12,7 +12,7 @@ from fastdns.corefile.errors import system_error
 from fastdns.plugins.etcd._etcd import EtcdHandler
 from fastdns.plugins.etcd._snapshot import Records
 from fastdns.plugins.etcd.follower import Follower
-from fastdns.plugins.etcd.gateway import EtcdError, Gateway
+from fastdns.plugins.etcd.gateway import EtcdAwayError, EtcdError, Gateway
 from fastdns.plugins.etcd.message import path_of
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
@@ -53,6 +53,8 @@ def setup(controller: Controller) -> None:
     try:
         if gateway.user and gateway.password:
             control.loop().submit(gateway.authenticate()).result()
+    except EtcdAwayError:
+        pass  # the follower asks again, and says why
     except EtcdError as error:
         raise CorefileError(str(error)) from None
     records = Records()

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from fastdns.control.connection import READ, Connection, HttpError, Peer
 from fastdns.plugins.etcd.body import Body
 
-__all__ = ["EtcdError", "Gateway"]
+__all__ = ["EtcdAwayError", "EtcdError", "Gateway"]
 
 TIMEOUT = 5.0
 #: Keys that are read at once.
@@ -24,6 +24,10 @@ Kv = tuple[bytes, bytes, int]
 
 class EtcdError(Exception):
     """No endpoint gave an answer that will do."""
+
+
+class EtcdAwayError(EtcdError):
+    """No endpoint can be reached."""
 
 
 class Gateway:
@@ -51,7 +55,7 @@ class Gateway:
             self.token = (await self.call("/v3/auth/authenticate", {"name": self.user, "password": self.password})).get("token", "")
 
     async def call(self, path: str, body: dict[str, Any], *, again: bool = True) -> dict[str, Any]:
-        """One request and its answer, by the first endpoint that answers. Raises EtcdError."""
+        """One request and its answer, by the first endpoint that answers. Raises EtcdError, and EtcdAwayError where none answers."""
         failures = []
         for peer in list(self.endpoints):
             try:
@@ -71,7 +75,7 @@ class Gateway:
                 await self.authenticate()
                 return await self.call(path, body, again=False)
             raise EtcdError(f"{peer.host}:{peer.port}: {message}")
-        raise EtcdError("; ".join(failures))
+        raise EtcdAwayError("; ".join(failures))
 
     def _prefer(self, peer: Peer) -> None:
         at = self.endpoints.index(peer)

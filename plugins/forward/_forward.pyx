@@ -265,18 +265,20 @@ cdef class ForwardHandler(NativeHandler):
     cdef int _make_metrics(self) except -1:
         cdef Settings *settings = &self.forward.settings
         cdef Upstream *upstream
-        cdef Metric duration = Metric("coredns_proxy_request_duration_seconds", "Time until an upstream replied.", "histogram",
+        cdef Metric duration = Metric("coredns_proxy_request_duration_seconds", "Histogram of the time each request took.", "histogram",
                                       ("proxy_name", "to", "rcode"), BUCKETS, 1e9)
-        cdef Metric failures = Metric("coredns_proxy_healthcheck_failures_total", "Health checks that failed.", "counter", ("proxy_name", "to"))
-        cdef Metric hits = Metric("coredns_proxy_conn_cache_hits_total", "Questions that went out on a standing connection or socket.", "counter",
+        cdef Metric failures = Metric("coredns_proxy_healthcheck_failures_total", "Counter of the number of failed healthchecks.", "counter",
+                                      ("proxy_name", "to"))
+        cdef Metric hits = Metric("coredns_proxy_conn_cache_hits_total", "Counter of connection cache hits per upstream and protocol.", "counter",
                                   ("proxy_name", "to", "proto"))
-        cdef Metric misses = Metric("coredns_proxy_conn_cache_misses_total", "Connections and sockets made.", "counter",
+        cdef Metric misses = Metric("coredns_proxy_conn_cache_misses_total", "Counter of connection cache misses per upstream and protocol.", "counter",
                                     ("proxy_name", "to", "proto"))
         cdef Metric evicted = Metric("fastdns_proxy_evicted_total", "Queries that got SERVFAIL while they waited for an upstream: all slots were taken.",
                                      "counter", ("proxy_name", "to"))
-        cdef Metric broken = Metric("coredns_forward_healthcheck_broken_total", "Times that all upstreams were down and one was asked nevertheless.",
+        cdef Metric broken = Metric("coredns_forward_healthcheck_broken_total", "Counter of the number of complete failures of the healthchecks.",
                                     "counter")
-        cdef Metric rejects = Metric("coredns_forward_max_concurrent_rejects_total", "Queries refused because of max_concurrent.", "counter")
+        cdef Metric rejects = Metric("coredns_forward_max_concurrent_rejects_total",
+                                     "Counter of the number of queries rejected because the concurrent queries were at maximum.", "counter")
         self.metrics = (duration, failures, hits, misses, evicted)
         self.forward.broken_cell = broken.cell(())
         self.forward.rejects_cell = rejects.cell(())

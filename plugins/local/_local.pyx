@@ -120,7 +120,7 @@ cdef Verdict local_query(Handler *self, Query *q) noexcept nogil:
     return ANSWERED
 
 
-cdef Metric REQUESTS = Metric("coredns_local_localhost_requests_total", "Counter of localhost.<domain> requests.", "counter", ())
+cdef Metric REQUESTS = Metric("coredns_local_localhost_requests_total", "Counter of special localhost subdomain requests.", "counter", ())
 
 
 cdef class LocalHandler(NativeHandler):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from fastdns.httpd.endpoint import Endpoint, page_address
@@ -10,10 +11,13 @@ from fastdns.plugins.prometheus import process
 from fastdns.plugins.prometheus._prometheus import Recorder
 from fastdns.setup import Config, Controller
 from fastdns.setup.traits import Traits
+from fastdns.telemetry.log import Log
 
 __all__ = ["Recorder", "page", "setup"]
 
 TRAITS = Traits(answers=False, side_effects=True)
+
+log = Log()
 
 ADDRESS = "localhost:9153"
 #: Pages below this many octets are not worth packing.
@@ -22,14 +26,17 @@ PACK_FROM = 1400
 
 def setup(controller: Controller) -> Recorder:
     """``prometheus [ADDRESS] { runtime_metrics; tls CONFIGFILE }``"""
-    address, tls, runtime = parse(controller)
+    address, tls, runtime, absent = parse(controller)
     process.register()
     if runtime:
         process.register_runtime()
     controller.on_started(lambda: start(controller))
     if tls is not None:
         controller.on_started(tls.keep_renewed)
-    Endpoint(address, "/metrics", page, tls).follow(controller)
+    if absent:
+        controller.on_startup(lambda: log.error(f"TLS config file does not exist: {absent}"))
+    else:
+        Endpoint(address, "/metrics", page, tls).follow(controller)
     recorder = Recorder("prometheus")
     controller.on_complete(lambda: show(recorder, controller.config))
     return recorder
@@ -48,9 +55,9 @@ def start(controller: Controller) -> None:
         process.register_engine(controller.process.engine)
 
 
-def parse(controller: Controller) -> tuple[str, Any, bool]:
-    """Address, TLS context or None, and whether the runtime's metrics are wanted."""
-    address, tls, runtime, seen = ADDRESS, None, False, False
+def parse(controller: Controller) -> tuple[str, Any, bool, str]:
+    """Address, TLS context or None, whether the runtime's metrics are wanted, and the file of `tls` if it does not exist."""
+    address, tls, runtime, seen, absent = ADDRESS, None, False, False, ""
     while controller.once():
         address = page_address(controller, address)
         while controller.next_block():
@@ -64,10 +71,15 @@ def parse(controller: Controller) -> tuple[str, Any, bool]:
                 if seen:
                     raise controller.err("tls block already specified")
                 seen = True
-                tls = load(controller.path(controller.one_arg()))
+                path = controller.path(controller.one_arg())
+                if os.path.exists(path):
+                    tls = load(path)
+                else:
+                    absent = path
+                    controller.suspect(f"the TLS configuration {path} does not exist: without it there is no page of metrics")
             else:
                 raise controller.err(f"unknown option: {option}")
-    return address, tls, runtime
+    return address, tls, runtime, absent
 
 
 def page(request: Request) -> Reply:

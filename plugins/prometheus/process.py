@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["register", "register_engine", "register_runtime"]
 
 TICKS = os.sysconf("SC_CLK_TCK")
+GO_MEMORY = "Resident memory size in bytes: what a dashboard made for CoreDNS draws as memory of the Go runtime."
+GO_MEMORY_NAMES = ("go_memstats_alloc_bytes", "go_memstats_heap_alloc_bytes", "go_memstats_heap_inuse_bytes", "go_memstats_sys_bytes")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -60,6 +62,7 @@ def register() -> None:
         ),
         "go_goroutines": ("Number of threads: what a dashboard made for CoreDNS draws as goroutines.", lambda: process.field(20)),
         "go_threads": ("Number of OS threads created.", lambda: process.field(20)),
+        **{name: (GO_MEMORY, lambda: process.field(24) * PAGE) for name in GO_MEMORY_NAMES},
     }
     counters = {
         "process_cpu_seconds_total": (
@@ -75,6 +78,9 @@ def register() -> None:
             Metric(name, text, kind).watch((), function)
     build = Metric("coredns_build_info", "A metric with a constant '1' value labeled by version, revision, and goversion from which CoreDNS was built.",
                    "gauge", ("version", "revision", "goversion"))  # fmt: skip
+    Metric("go_info", "Information about the environment: what a dashboard made for CoreDNS shows as the version of Go.", "gauge", ("version",)).set(
+        (python_version(),), 1
+    )
     build.set((__version__, os.environ.get("FASTDNS_REVISION", ""), python_version()), 1)
     Metric("coredns_panics_total", "A metrics that counts the number of panics.", "counter")
 

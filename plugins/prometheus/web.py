@@ -51,8 +51,6 @@ def load(path: str) -> WebContext | None:
     try:
         with open(path, encoding="utf-8") as file:
             content = yaml.safe_load(file)
-    except FileNotFoundError:
-        raise CorefileError(f"TLS config file does not exist: {path}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise CorefileError(f"TLS config file {path}: {error}") from error
     if content is None:

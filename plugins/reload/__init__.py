@@ -26,8 +26,10 @@ JITTER = 15 * SECOND
 INTERVAL_LEAST = 2 * SECOND
 JITTER_LEAST = SECOND
 
-FAILED = Metric("coredns_reload_failed_total", "Counts the reloads that failed.", "counter")
-VERSION = Metric("coredns_reload_version_info", "The hash of the Corefile that a reload tried last.", "gauge", ("hash", "value"))
+FAILED = Metric("coredns_reload_failed_total", "Counter of the number of failed reload attempts.", "counter")
+VERSION = Metric(
+    "coredns_reload_version_info", "A metric with a constant '1' value labeled by hash, and value which type of hash generated.", "gauge", ("hash", "value")
+)
 
 
 def setup(controller: Controller) -> None:

@@ -25,7 +25,7 @@ cdef Verdict shed_query(Handler *self, Query *q) noexcept nogil:
     return DROPPED
 
 
-cdef Metric DROPS = Metric("coredns_shed_dropped_total", "Counter of queries and responses dropped by the shed plugin.", "counter", ("server", "reason"))
+cdef Metric DROPS = Metric("coredns_shed_dropped_total", "Counter of queries and responses dropped, per server, by reason.", "counter", ("server", "reason"))
 
 
 cdef class ShedHandler(NativeHandler):

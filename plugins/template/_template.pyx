@@ -321,11 +321,11 @@ cdef Verdict template_resume(Handler *self, Query *q) noexcept nogil:
 
 # ---- set-up ----
 
-cdef Metric MATCHES = Metric("coredns_template_matches_total", "Queries that a template's regular expressions matched.", "counter",
+cdef Metric MATCHES = Metric("coredns_template_matches_total", "Counter of template regex matches.", "counter",
                              ("server", "zone", "view", "class", "type"))
-cdef Metric TEMPLATE_FAILURES = Metric("coredns_template_template_failures_total", "Templates whose text could not be written.", "counter",
+cdef Metric TEMPLATE_FAILURES = Metric("coredns_template_template_failures_total", "Counter of go template failures.", "counter",
                                        ("server", "zone", "view", "class", "type", "section", "template"))
-cdef Metric RR_FAILURES = Metric("coredns_template_rr_failures_total", "Templates whose text is no record.", "counter",
+cdef Metric RR_FAILURES = Metric("coredns_template_rr_failures_total", "Counter of mis-templated RRs.", "counter",
                                  ("server", "zone", "view", "class", "type", "section", "template"))
 
 SECTIONS = {"answer": SECTION_ANSWER, "authority": SECTION_AUTHORITY, "additional": SECTION_ADDITIONAL}

@@ -2,13 +2,12 @@
 from libc.stdint cimport uint32_t
 from libc.stdio cimport snprintf
 from libc.time cimport gmtime_r, time, time_t, tm
-from fastdns.walk.query cimport WORKERS_MAX
 
 cdef struct Date:                   # of a worker
     time_t second
     char text[32]
 
-cdef Date dates[WORKERS_MAX]
+cdef Date dates[DATE_PYTHON + 1]
 cdef const char *DAYS = "SunMonTueWedThuFriSat"
 cdef const char *MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
@@ -23,3 +22,7 @@ cdef const char *http_date(uint32_t worker) noexcept nogil:
                  MONTHS + 3 * parts.tm_mon, parts.tm_year + 1900, parts.tm_hour, parts.tm_min, parts.tm_sec)
         date.second = now
     return date.text
+
+
+def date() -> str:
+    return http_date(DATE_PYTHON).decode()

@@ -256,6 +256,13 @@ def test_users(serve: Callable[..., Server], new_etcd: Callable[[], Etcd]) -> No
     without = serve(block(etcd.url))
     without.wait_log("Failed to follow etcd")
     assert without.answers("a.zone.test") == ["SERVFAIL"]
+    # While etcd is away, the start does not wait for it; the user is known once it is back.
+    etcd.stop()
+    early = serve(block(etcd.url, "credentials dns word"))
+    early.wait_log("Failed to follow etcd")
+    assert early.answers("a.zone.test") == ["SERVFAIL"]
+    etcd.start()
+    early.until("a.zone.test", "A", ["192.0.2.2"])
     # A token that etcd no longer knows is renewed.
     gateway = Gateway([etcd.url], None, "dns", "word")
     run(gateway.authenticate())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import email.utils
 import gzip
+import http.client
 import re
 import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -19,7 +22,7 @@ from fastdns.plugins import prometheus
 from fastdns.setup import Controller
 from fastdns.telemetry import metrics
 from tests.server import Server
-from tests.waiting import until
+from tests.waiting import LIMIT, REPLY, until
 
 Serve = Callable[..., Server]
 
@@ -27,12 +30,12 @@ Serve = Callable[..., Server]
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("prometheus", ("localhost:9153", None, False)),
-        ("prometheus localhost:53", ("localhost:53", None, False)),
-        ("prometheus :9253 {\nruntime_metrics\n}", (":9253", None, True)),
+        ("prometheus", ("localhost:9153", None, False, "")),
+        ("prometheus localhost:53", ("localhost:53", None, False, "")),
+        ("prometheus :9253 {\nruntime_metrics\n}", (":9253", None, True, "")),
     ],
 )
-def test_good(text: str, wanted: tuple[str, None, bool]) -> None:
+def test_good(text: str, wanted: tuple[str, None, bool, str]) -> None:
     assert prometheus.parse(Controller.of(text)) == wanted
 
 
@@ -46,7 +49,6 @@ def test_good(text: str, wanted: tuple[str, None, bool]) -> None:
         ("prometheus {\nruntime_metrics x\n}", r"Testfile:2 - .*Wrong argument count"),
         ("prometheus {\nother\n}", r"Testfile:2 - Error during parsing: unknown option: other"),
         ("prometheus {\ntls\n}", r"Testfile:2 - .*Wrong argument count"),
-        ("prometheus {\ntls /nonexistent.yml\n}", r"^TLS config file does not exist: /nonexistent.yml$"),
     ],
 )
 def test_bad(text: str, error: str) -> None:
@@ -198,6 +200,8 @@ def test_the_page(serve: Serve) -> None:
         assert samples[name] > 0
     assert 5e6 < samples["process_resident_memory_bytes"] < 1e9
     assert samples["go_goroutines"] >= 2
+    for name in ("go_memstats_alloc_bytes", "go_memstats_heap_alloc_bytes", "go_memstats_heap_inuse_bytes", "go_memstats_sys_bytes"):
+        assert 5e6 < samples[name] < 1e9
     assert samples["coredns_panics_total"] == 0
     for name in ("log_lines_dropped", "evicted_queries", "send_errors", "cut_replies"):
         assert samples[f"fastdns_{name}_total"] == 0
@@ -226,3 +230,24 @@ def test_names_follow_the_rules_of_promlint() -> None:
         assert not re.search(r"_(count|sum|bucket)$", metric.name)
         assert not re.search(r"(milli|micro|nano)seconds|kilobytes|_info_", metric.name)
         assert all(re.fullmatch(r"[a-z][a-z_]*", label) for label in metric.labels)
+
+
+def test_a_tls_configuration_that_is_not_there(serve: Callable[..., Server]) -> None:
+    """CoreDNS logs it, and serves queries without the page."""
+    server = serve(".:{port} {\n bind 127.0.0.1\n prometheus 127.0.0.1:{port2} {\n tls {dir}/nowhere.yml\n }\n whoami\n}")
+    server.wait_log(r"^\[ERROR\] TLS config file does not exist: .*/nowhere\.yml$")
+    assert server.query("example.org").additional
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.ports["port2"])):
+        pass
+
+
+def test_pages_have_a_date(serve: Callable[..., Server]) -> None:
+    """RFC 9110 6.6.1: those of the native thread, those of Python, and what is not found; as the time of now."""
+    server = serve(".:{port} {\n bind 127.0.0.1\n prometheus 127.0.0.1:{port2}\n health 127.0.0.1:{port3}\n ready 127.0.0.1:{port4}\n whoami\n}")
+    for port, path in (("port2", "/metrics"), ("port2", "/nothing"), ("port3", "/health"), ("port3", "/nothing"), ("port4", "/ready")):
+        connection = http.client.HTTPConnection("127.0.0.1", server.ports[port], timeout=REPLY)
+        connection.request("GET", path)
+        date = connection.getresponse().getheader("date") or ""
+        assert abs(email.utils.parsedate_to_datetime(date).timestamp() - time.time()) < LIMIT, path
+        assert date.endswith(" GMT")
+        connection.close()
