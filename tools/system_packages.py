@@ -108,6 +108,7 @@ TEST = [
     Need("go", "golang-go", "golang", "go"),
     Need("promtool", "prometheus", "golang-github-prometheus", "prometheus"),
     Need("readelf", "binutils", "binutils", "binutils"),
+    Need("systemd-analyze", "systemd", "systemd"),
 ]
 
 #: Of coverage-guided fuzzing: the compiler with its sanitizers and libFuzzer, and what names the lines of their reports.

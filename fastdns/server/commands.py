@@ -1,4 +1,4 @@
-"""The commands ``fastdns check``, ``fastdns plan`` and ``fastdns explain``: reports on a Corefile, or on a query to a running server."""
+"""The commands ``fastdns check``, ``fastdns plan``, ``fastdns explain`` and ``fastdns init``: reports on a Corefile or a query, and a first Corefile."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ USAGE = """Usage:
   fastdns plan [-json] [-dns.port PORT] [COREFILE]                 its server blocks, addresses and chains
   fastdns explain NAME [TYPE] [-client IP] [-tcp] [-address ADDRESS] [-conf COREFILE] [-pid PID] [-json]
                                                                    what becomes of a query: in the running server, or with -conf in a Corefile
+  fastdns init [COREFILE]                                          asks three questions, and writes a first Corefile
 COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with two hyphens.
 """
 
@@ -32,6 +33,7 @@ COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with t
 FLAGS = {
     "check": {"json": False, "notests": False, "strict": False, "dns.port": True, "conf": True},
     "plan": {"json": False, "dns.port": True, "conf": True},
+    "init": {},
     "explain": {"json": False, "tcp": False, "client": True, "address": True, "conf": True, "pid": True, "dns.port": True},
 }
 COMMANDS = tuple(FLAGS)
@@ -52,7 +54,7 @@ def run(words: list[str]) -> int:
         if "help" in flags:
             sys.stdout.write(USAGE)
             return OK
-        return {"check": _check, "plan": _plan, "explain": _explain}[command](flags, rest)
+        return {"check": _check, "plan": _plan, "explain": _explain, "init": _init}[command](flags, rest)
     except UsageError as error:
         sys.stderr.write(f"{error}\n{USAGE}")
         return MISUSED
@@ -94,6 +96,17 @@ def _source(flags: dict[str, str], rest: list[str]) -> Source:
     if len(named) > 1:
         raise UsageError(f"one Corefile at a time, not {' '.join(named)}")
     return find("stdin" if named == ["-"] else "".join(named), flags.get("dns.port", "53"))
+
+
+# ---- init ----
+
+
+def _init(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.server import first
+
+    if len(rest) > 1:
+        raise UsageError(f"one Corefile at a time, not {' '.join(rest)}")
+    return first.write("".join(rest))
 
 
 # ---- check ----
