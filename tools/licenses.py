@@ -29,8 +29,8 @@ import sbom
 #: Texts that Debian's copyright files name without repeating them.
 COMMON = re.compile(r"/usr/share/common-licenses/([\w.+-]*\w)")
 
-#: auditwheel's name of a library: a part of its checksum before the suffix.
-BUNDLED = re.compile(r"-[0-9a-f]{8}(?=\.so\b)")
+#: auditwheel's name of a library: a part of its checksum before the first dot, which may be one of a version (``libevent-2.1.so.7``).
+BUNDLED = re.compile(r"-[0-9a-f]{8}(?=\.(?:\d+\.)*so\b)")
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Of tools/quic_library.py.

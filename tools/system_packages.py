@@ -277,7 +277,7 @@ def line(names: list[str]) -> str:
 
 
 def ensure_build(needs: list[Need] = BUILD) -> str:
-    """Have all that compiling needs. Returns why that cannot be, or an empty text."""
+    """Have all that compiling needs. Returns why that cannot be, or an empty text; what single plugins need may be missing."""
     if sys.version_info < PYTHON_OLDEST:
         return f"fastdns needs Python {'.'.join(map(str, PYTHON_OLDEST))} or later, {sys.executable} is {sys.version.split()[0]}."
     missing = [need for need in needs if need.missing()]
@@ -285,6 +285,7 @@ def ensure_build(needs: list[Need] = BUILD) -> str:
     if missing and here and os.geteuid() == 0 and install(here, packages(missing)):
         importlib.invalidate_caches()
         missing = [need for need in missing if need.missing()]
+    missing = [need for need in missing if need not in OPTIONAL]
     if not missing:
         return ""
     names = ", ".join(need.name for need in missing)

@@ -2,8 +2,8 @@
 
 A question is a `Request`: it travels to the thread by mailbox and back to its worker by mail, as handshakes do. The thread takes neither the GIL nor a lock
 that others hold. libunbound cannot be told to forget a question: one that no query waits for any more is with it until its servers have answered or have been
-given up. How many a context has is therefore bounded by itself (PENDING_MAX). A client's address (of IPv6 its /64), and a domain (the last two labels of the
-name), may hold as many as are still free: who floods leaves half to all others, and two that flood a third.
+given up. How many a context has is therefore bounded by itself (PENDING_MAX), on the worker: the thread may be slow. A client's address (of IPv6 its /64),
+and a domain (the last two labels of the name), may hold as many as are still free: who floods leaves half to all others, and two that flood a third.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from fastdns.api.memory cimport List, ListNode
@@ -14,7 +14,7 @@ from fastdns.plugins.unbound._events cimport EventLoop
 from fastdns.plugins.unbound._library cimport ub_ctx
 
 cdef enum:
-    PENDING_MAX = 1024          # questions that libunbound has of a context: each may cost it 70 KB
+    PENDING_MAX = 1024          # questions of a context that are not answered; each may cost libunbound 70 KB
     BUCKETS = 4096              # that clients and domains are counted in
     PACKET_INLINE = 1232        # octets of an answer that need no memory of their own
     WHY_MAX = 192               # octets that are kept of why a validation failed, zero included
@@ -23,7 +23,6 @@ cdef enum:
 cdef enum RequestStatus:
     REQUEST_ANSWERED            # packet has the message
     REQUEST_FAILED              # no message: rcode
-    REQUEST_REFUSED             # the client or the domain has too many questions under way
     REQUEST_ERROR               # libunbound did not take the question: error says why
 
 cdef enum Security:             # as libunbound has it
@@ -59,15 +58,15 @@ cdef struct Resolver:
     EventLoop loop
     ub_ctx *context             # the thread's once it runs; NULL when it has ended
     List pending                # Requests that libunbound has
-    uint32_t count              # of these
-    uint16_t by_client[BUCKETS]
-    uint16_t by_domain[BUCKETS]
+    uint32_t count              # Requests that are not answered; atomic, as are the following
+    uint32_t by_client[BUCKETS]
+    uint32_t by_domain[BUCKETS]
     MailboxItem end             # posted once: the thread ends
 
 # ---- on a worker ----
 
-# Sends q's question; q is parked. NULL: no memory.
-cdef Request *resolver_ask(Resolver *resolver, Query *q) noexcept nogil
+# Sends q's question; q is parked. NULL: no memory, or (refused[0]) the client or the domain has too many questions under way.
+cdef Request *resolver_ask(Resolver *resolver, Query *q, bint *refused) noexcept nogil
 # The query no longer waits for a request that is not back.
 cdef void request_abandon(Request *request) noexcept nogil
 # A request that is back has been read.

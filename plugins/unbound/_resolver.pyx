@@ -6,7 +6,7 @@ from libc.errno cimport errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, strncpy
-from fastdns.api.memory cimport (atomic_peek32, atomic_peek8, atomic_poke32, atomic_poke8, list_append, list_container, list_first, list_init,
+from fastdns.api.memory cimport (atomic_add32, atomic_peek32, atomic_peek8, atomic_poke8, list_append, list_container, list_first, list_init,
                                  list_remove)
 from fastdns.api.names cimport Name, wire_name_text
 from fastdns.api.network cimport address_network, close
@@ -54,11 +54,16 @@ cdef void request_give(Request *request) noexcept nogil:
     pool.count += 1
 
 
-cdef Request *resolver_ask(Resolver *resolver, Query *q) noexcept nogil:
-    cdef Request *request = take_request(q.worker)
+cdef Request *resolver_ask(Resolver *resolver, Query *q, bint *refused) noexcept nogil:
     cdef Name *name = q.name
     cdef uint64_t network = address_network(&q.client)
-    cdef uint32_t labels = name.labels
+    cdef uint16_t client = <uint16_t>(hash_octets(<const uint8_t *>&network, sizeof(network), hash_seed) % BUCKETS)
+    cdef uint16_t domain = <uint16_t>(name.hash[name.labels - 2 if name.labels > 2 else 0] % BUCKETS)
+    cdef Request *request
+    refused[0] = not may_enter(resolver, client, domain)
+    if refused[0]:
+        return NULL
+    request = take_request(q.worker)
     if request == NULL:
         return NULL
     request.mail.run = on_return
@@ -72,11 +77,21 @@ cdef Request *resolver_ask(Resolver *resolver, Query *q) noexcept nogil:
     request.qclass = q.qclass
     request.security = SECURITY_NONE
     request.why[0] = 0
-    request.client = <uint16_t>(hash_octets(<const uint8_t *>&network, sizeof(network), hash_seed) % BUCKETS)
-    request.domain = <uint16_t>(name.hash[labels - 2 if labels > 2 else 0] % BUCKETS)
+    request.client = client
+    request.domain = domain
     memcpy(request.name, name.wire, name.length)
+    atomic_add32(&resolver.count, 1)
+    atomic_add32(&resolver.by_client[client], 1)
+    atomic_add32(&resolver.by_domain[domain], 1)
     mailbox_post(&resolver.mailbox, &request.mail.item)
     return request
+
+
+cdef inline bint may_enter(Resolver *resolver, uint16_t client, uint16_t domain) noexcept nogil:
+    """False: the client, or the domain, has as many as are still free for others."""
+    cdef uint32_t count = atomic_peek32(&resolver.count)
+    cdef uint32_t left = PENDING_MAX - count if count < PENDING_MAX else 0
+    return atomic_peek32(&resolver.by_client[client]) < left and atomic_peek32(&resolver.by_domain[domain]) < left
 
 
 cdef void request_abandon(Request *request) noexcept nogil:
@@ -126,24 +141,11 @@ cdef inline Request *request_of(ListNode *node) noexcept nogil:
     return <Request *>list_container(node, <size_t>&(<Request *>NULL).node)
 
 
-cdef bint enter(Resolver *resolver, Request *request) noexcept nogil:
-    """False: the client, or the domain, has as many as are still free for others."""
-    cdef uint32_t left = PENDING_MAX - resolver.count
-    if resolver.by_client[request.client] >= left or resolver.by_domain[request.domain] >= left:
-        return False
-    resolver.by_client[request.client] += 1
-    resolver.by_domain[request.domain] += 1
-    list_append(&resolver.pending, &request.node)
-    atomic_poke32(&resolver.count, resolver.count + 1)
-    return True
-
-
 cdef void leave(Request *request) noexcept nogil:
     cdef Resolver *resolver = request.resolver
-    resolver.by_client[request.client] -= 1
-    resolver.by_domain[request.domain] -= 1
-    list_remove(&request.node)
-    atomic_poke32(&resolver.count, resolver.count - 1)
+    atomic_add32(&resolver.count, <uint32_t>-1)
+    atomic_add32(&resolver.by_client[request.client], <uint32_t>-1)
+    atomic_add32(&resolver.by_domain[request.domain], <uint32_t>-1)
 
 
 cdef inline void give_back(Request *request) noexcept nogil:
@@ -152,6 +154,7 @@ cdef inline void give_back(Request *request) noexcept nogil:
 
 cdef void fail(Request *request, RequestStatus status, const char *error) noexcept nogil:
     """Of one that libunbound has, or had."""
+    list_remove(&request.node)
     leave(request)
     request.status = <uint8_t>status
     request.rcode = RCODE_SERVFAIL
@@ -162,10 +165,11 @@ cdef void fail(Request *request, RequestStatus status, const char *error) noexce
 cdef void ask(Resolver *resolver, Request *request) noexcept nogil:
     cdef char text[1024]
     cdef int error
-    if atomic_peek8(&request.abandoned) or not enter(resolver, request):
-        request.status = REQUEST_REFUSED
+    if atomic_peek8(&request.abandoned):
+        leave(request)
         give_back(request)
         return
+    list_append(&resolver.pending, &request.node)
     text[wire_name_text(request.name, text)] = 0
     # An answer that needs no server comes before this returns: the request is the worker's then.
     error = ub_resolve_event(resolver.context, text, request.qtype, request.qclass, request, on_result, NULL)
@@ -195,6 +199,7 @@ cdef void on_result(void *data, int rcode, void *packet, int length, int securit
         memcpy(request.packet, packet, length)
         request.length = <uint32_t>length
         request.status = REQUEST_ANSWERED
+    list_remove(&request.node)
     leave(request)
     give_back(request)
 

@@ -9,7 +9,7 @@ from fastdns.api.query cimport (ANSWERED, NEXT, PARKED, Explanation, Handler, Qu
 from fastdns.api.reply cimport SECTION_ANSWER, Record, Reply, reply_alloc, reply_copy, reply_parse
 from fastdns.api.wire cimport (FLAG_AD, FLAG_CD, FLAG_RA, FLAG_TC, OPTION_ERROR, RCODE_FORMERR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR,
                                TYPE_IXFR, TYPE_MAILA, TYPE_MAILB, TYPE_NSEC, TYPE_NSEC3, TYPE_OPT, TYPE_RRSIG, store16)
-from fastdns.plugins.unbound._resolver cimport (REQUEST_ANSWERED, REQUEST_ERROR, REQUEST_REFUSED, SECURITY_BOGUS, SECURITY_SECURE, Context,
+from fastdns.plugins.unbound._resolver cimport (REQUEST_ANSWERED, REQUEST_ERROR, SECURITY_BOGUS, SECURITY_SECURE, Context,
                                                 request_abandon, request_give, resolver_ask)
 from fastdns.protocol.parameters import rcode_text
 
@@ -24,6 +24,8 @@ SECURITIES = ("insecure", "bogus", "secure")
 cdef Verdict unbound_query(Handler *self, Query *q) noexcept nogil:
     cdef Unbound *unbound = <Unbound *>self.state
     cdef Waiting *waiting = <Waiting *>query_scratch(self, q)
+    cdef Cells *cells = cells_of(unbound, q)
+    cdef bint refused
     if not zones_hold(unbound.zones, q.name) or zones_hold(unbound.excepted, q.name):
         return NEXT
     # As the daemon has it: transfers are refused, and types that no zone has are errors.
@@ -36,7 +38,11 @@ cdef Verdict unbound_query(Handler *self, Query *q) noexcept nogil:
     if query_park(q, 0) < 0:
         return query_fail(q, RCODE_SERVFAIL, b"out of memory")
     waiting.asked = q.worker.now
-    waiting.request = resolver_ask(unbound.resolver, q)
+    waiting.request = resolver_ask(unbound.resolver, q, &refused)
+    if refused:
+        if cells != NULL:
+            metric_add(cells.refused, q.worker.id, 1)
+        return query_fail(q, RCODE_SERVFAIL, b"too many questions of this client or domain are waiting")
     if waiting.request == NULL:
         return query_fail(q, RCODE_SERVFAIL, b"out of memory")
     query_await(q, unbound.resolver)
@@ -50,17 +56,13 @@ cdef Verdict unbound_resume(Handler *self, Query *q) noexcept nogil:
     cdef Cells *cells = cells_of(unbound, q)
     cdef Verdict verdict
     waiting.request = NULL
-    if request.status == REQUEST_REFUSED:
-        if cells != NULL:
-            metric_add(cells.refused, q.worker.id, 1)
-        verdict = query_fail(q, RCODE_SERVFAIL, b"too many questions of this client or domain are waiting")
-    elif request.status == REQUEST_ERROR:
+    if request.status == REQUEST_ERROR:
         verdict = query_fail(q, RCODE_SERVFAIL, request.error)
     else:
         waiting.security = request.security
         waiting.answered = 1
         verdict = answer(q, waiting, request)
-    if cells != NULL and request.status != REQUEST_REFUSED:
+    if cells != NULL:
         count(unbound, cells, q, waiting)
     request_give(request)
     return verdict

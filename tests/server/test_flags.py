@@ -15,7 +15,7 @@ from fastdns.setup import registry
 from tests.waiting import LIMIT
 
 #: What native modules are linked with.
-LIBRARIES = ["quiche", "BoringSSL", "OpenSSL", "RE2", "nghttp2"]
+LIBRARIES = ["quiche", "BoringSSL", "OpenSSL", "RE2", "libunbound", "nghttp2"]
 
 
 def test_forms() -> None:
@@ -105,8 +105,8 @@ def test_exit(words: list[str], status: int, message: str) -> None:
 
 def test_every_directive_of_coredns_is_known() -> None:
     names = list(registry.in_tree())
-    assert len(names) == 65, "and proxy, rrl, cookies, blocklist and test"
+    assert len(names) == 66, "and proxy, rrl, cookies, blocklist, unbound and test"
     assert names[0] == "root"
-    assert names[-2:] == ["nomad", "test"]
+    assert names[-3:] == ["nomad", "unbound", "test"]
     assert all(registry.known(name) for name in names)
     assert not registry.known("startup")

@@ -73,3 +73,16 @@ def test_licences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "lib" / name).touch()
     found = licenses.licences([licenses.located(name) for name in names])
     assert found == {"openssl/LICENSE.txt": b"licenses/openssl", "nghttp2/COPYING": b"licenses/nghttp2"}
+
+
+@pytest.mark.parametrize(
+    ("bundled", "name"),
+    [
+        ("libcrypto-fastdns-0345fd1a.so.3", "libcrypto-fastdns.so.3"),
+        ("libevent-2-0345fd1a.1.so.7.0.1", "libevent-2.1.so.7.0.1"),
+        ("libunbound-24e2cfa9.so.8.1.21", "libunbound.so.8.1.21"),
+        ("libabcdef01-24e2cfa9.so", "libabcdef01.so"),
+    ],
+)
+def test_the_name_of_a_library_before_auditwheel(bundled: str, name: str) -> None:
+    assert licenses.BUNDLED.sub("", bundled) == name
