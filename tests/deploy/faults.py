@@ -319,7 +319,7 @@ def memory(scene: Scene) -> Pages:
     ask(server, ["good.example"])
     yield page(server)
     ask(server, ["large.example"])
-    until(lambda: server.memory() > MEMORY)
+    until(lambda: server.metric(server.ports["port2"], "process_resident_memory_bytes") > MEMORY, "the page that shows it")
     yield page(server)
 
 

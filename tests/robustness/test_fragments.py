@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import fcntl
-import os
-import socket
-import struct
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,26 +9,13 @@ import dns.message
 import dns.query
 import pytest
 
+from tests.networks import enter_network
 from tests.server import Server
 from tests.waiting import REPLY
 
-CLONE_NEWNET = 0x40000000
-SIOCSIFFLAGS, SIOCSIFMTU = 0x8914, 0x8922
-IFF_UP = 1
 MTU = 1280
 
 MANY = 200  # addresses: 3,200 octets of records
-
-
-def enter_namespace() -> None:
-    """Give the calling thread, and the processes it starts, a network of their own. PermissionError for who may not."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET) < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        fcntl.ioctl(sock, SIOCSIFMTU, struct.pack("16si12x", b"lo", MTU))
-        fcntl.ioctl(sock, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
 
 
 @pytest.fixture
@@ -41,7 +23,7 @@ def namespace() -> Iterator[ThreadPoolExecutor]:
     """One thread in a namespace of its own: what is submitted runs there."""
     with ThreadPoolExecutor(1) as thread:
         try:
-            thread.submit(enter_namespace).result()
+            thread.submit(enter_network, MTU).result()
         except PermissionError:
             pytest.skip("network namespaces are for root")
         yield thread

@@ -1,4 +1,4 @@
-"""The internet that the resolvers of these tests see: one for all."""
+"""The internet that the resolvers of these tests see: one for all, in a network of its own, for its servers have port 53."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.networks import own_network
 from tests.plugins.unbound.internet import Internet, run_internet
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def internet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
     folder: Path = tmp_path_factory.mktemp("internet")
-    with run_internet(folder) as found:
+    with own_network(), run_internet(folder) as found:
         yield found
