@@ -42,7 +42,9 @@ copy "$stdlib" "$target$stdlib" './site-packages' './test' './idlelib' './tkinte
     './pickletools.py' './pdb.py' './bdb.py' './antigravity.py' './this.py' './trace.py' './tabnanny.py' './pyclbr.py' './zipapp.py' \
     './lib-dynload/audioop*' './lib-dynload/ossaudiodev*' './lib-dynload/spwd*' './lib-dynload/_tkinter*' \
     './lib-dynload/*curses*' './lib-dynload/readline*' './lib-dynload/_sqlite3*' './lib-dynload/nis*' './lib-dynload/_*dbm*' './lib-dynload/*test*' \
-    './lib-dynload/xx*'
+    './lib-dynload/xx*' './_pydecimal.py' './_pyio.py' './crypt.py' './lib-dynload/_crypt*' './lib-dynload/_codecs_*' './lib-dynload/_multibytecodec*' \
+    './encodings/big5*' './encodings/cp[5-9]*' './encodings/cp1[01]*' './encodings/euc_*' './encodings/gb*' './encodings/hz.py' './encodings/iso2022*' \
+    './encodings/iso8859_[2-9]*' './encodings/iso8859_1?.py' './encodings/johab.py' './encodings/koi8*' './encodings/mac_*' './encodings/shift_jis*'
 copy "$site" "$target$stdlib/site-packages" './pip' './pip-*' './setuptools*' './pkg_resources' './wheel*' './_distutils_hack' \
     './distutils-precedence.pth' './fastdns/bench' '*.pyx' '*.pxd' '*.pxi' '*.pyi' '*.h' '*.c'
 
