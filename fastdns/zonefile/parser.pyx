@@ -609,41 +609,37 @@ cdef int finish(ZoneParser *parser, int status) except -1:
     return 0
 
 
-def parse(text, str origin=".", str path="", *, ttl=None) -> list:
-    cdef bytes octets = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
-    cdef bytes place = os.fsencode(path)
-    cdef const char *c_text = octets
-    cdef const char *c_path = place
-    cdef size_t length = len(octets)
-    cdef Collector collector
-    cdef int status
-    cdef ZoneParser *parser = begin(origin)
-    if ttl is not None:
-        parser.has_ttl = 1
-        parser.ttl = ttl
-    rows = []
-    collector.rows = <void *>rows
-    with nogil:
-        status = zonefile_parse(parser, c_text, length, c_path, collect, &collector)
-    finish(parser, status)
-    return rows
-
-
-def feed(bytes text not None, take, str origin=".", str path="", *, ttl=None) -> None:
+cdef int run(ZoneParser *parser, bytes text, str path, ttl, zone_sink take, void *argument) except -2:
+    """What zonefile_parse returns. ``ttl``: of records before the first that has one, and before $TTL; None: there is none."""
     cdef bytes place = os.fsencode(path)
     cdef const char *c_text = text
     cdef const char *c_path = place
     cdef size_t length = len(text)
-    cdef Feeder feeder
     cdef int status
-    cdef ZoneParser *parser = begin(origin)
     if ttl is not None:
         parser.has_ttl = 1
         parser.ttl = ttl
+    with nogil:
+        status = zonefile_parse(parser, c_text, length, c_path, take, argument)
+    return status
+
+
+def parse(text, str origin=".", str path="", *, ttl=None) -> list:
+    cdef bytes octets = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+    cdef Collector collector
+    cdef ZoneParser *parser = begin(origin)
+    rows = []
+    collector.rows = <void *>rows
+    finish(parser, run(parser, octets, path, ttl, collect, &collector))
+    return rows
+
+
+def feed(bytes text not None, take, str origin=".", str path="", *, ttl=None) -> None:
+    cdef Feeder feeder
+    cdef ZoneParser *parser = begin(origin)
     feeder.take = <void *>take
     feeder.error = NULL
-    with nogil:
-        status = zonefile_parse(parser, c_text, length, c_path, feed_record, &feeder)
+    cdef int status = run(parser, text, path, ttl, feed_record, &feeder)
     if feeder.error != NULL:
         zonefile_end(parser)
         error = <object>feeder.error
