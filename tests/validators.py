@@ -15,27 +15,17 @@ import dns.rdata
 
 from tests.programs import program
 from tests.server import free_port
+from tests.unbound import SERVER
 from tests.waiting import LIMIT, REPLY, until
 
 __all__ = ["Delv", "Unbound", "run"]
 
-UNBOUND = """
-server:
-    interface: 127.0.0.1@{own}
-    do-daemonize: no
-    chroot: ""
-    username: ""
-    directory: "{folder}"
-    pidfile: "{folder}/unbound.pid"
-    use-syslog: no
-    logfile: ""
+UNBOUND = SERVER + """\
     do-not-query-localhost: no
     module-config: "validator iterator"
     harden-algo-downgrade: no
     aggressive-nsec: no
     {anchors}
-remote-control:
-    control-enable: no
 {zones}
 """
 
@@ -64,7 +54,7 @@ class Unbound:
         self.port = free_port()
         anchors = "\n    ".join(f'trust-anchor: "{zone} DNSKEY {key.to_text()}"' for zone, key in keys.items())
         zones = "".join(ZONE.format(name=zone, port=port) for zone in keys)
-        (folder / "unbound.conf").write_text(UNBOUND.format(own=self.port, folder=folder, anchors=anchors, zones=zones))
+        (folder / "unbound.conf").write_text(UNBOUND.format(port=self.port, folder=folder, anchors=anchors, zones=zones))
         self.process = subprocess.Popen([unbound, "-c", str(folder / "unbound.conf")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
 
     def __enter__(self) -> Self:

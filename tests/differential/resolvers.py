@@ -22,18 +22,10 @@ from tests.differential.servers import run_server, running, serves, write_zones
 from tests.differential.zones import SIGNINGS, Record, Zone, make_zone
 from tests.programs import program
 from tests.server import Server, free_port
+from tests.unbound import SERVER
 from tests.waiting import until
 
-UNBOUND = """
-server:
-    interface: 127.0.0.1@{port}
-    do-daemonize: no
-    chroot: ""
-    username: ""
-    directory: "{dir}"
-    pidfile: "{dir}/unbound.pid"
-    use-syslog: no
-    logfile: ""
+UNBOUND = SERVER + """\
     num-threads: 1
     do-ip6: no
     do-not-query-localhost: no
@@ -47,8 +39,6 @@ server:
     edns-buffer-size: 4096
     max-udp-size: 4096
     {anchors}
-remote-control:
-    control-enable: no
 {zones}
 """
 STUB = 'stub-zone:\n    name: "{origin}"\n    stub-addr: 127.0.0.1@{upstream}\n'
@@ -94,7 +84,7 @@ def run_unbound(folder: Path, upstream: int, origins: list[str], key: str) -> It
     anchors = "\n    ".join(f'trust-anchor: "{origin}. {key}"' for origin in origins if (folder.parent / f"db.{origin}.signed").exists())
     stubs = "".join(STUB.format(origin=origin, upstream=upstream) for origin in (*origins, "."))
     config = folder / "unbound.conf"
-    config.write_text(UNBOUND.format(port=port, dir=folder, anchors=anchors, zones=stubs))
+    config.write_text(UNBOUND.format(port=port, folder=folder, anchors=anchors, zones=stubs))
     with running([program("unbound"), "-c", str(config)], folder) as log:
         until(lambda: serves(port, FIRST_ORIGIN), f"the start of unbound: {log}")
         yield port

@@ -24,6 +24,7 @@ from tests.plugins.forward.test_attacks import PATIENT, raw_upstream
 from tests.plugins.forward.test_forward import corefile, reply
 from tests.programs import program
 from tests.server import Server, free_port
+from tests.unbound import SERVER
 from tests.validators import environment
 from tests.waiting import LIMIT, REPLY, until
 
@@ -231,19 +232,9 @@ zone:
     file: test.zone
 """
 
-UNBOUND = """
-server:
-    interface: 127.0.0.1@{port}
-    do-daemonize: no
-    chroot: ""
-    username: ""
-    directory: "{folder}"
-    pidfile: ""
-    use-syslog: no
+UNBOUND = SERVER + """\
     local-zone: "test." redirect
     local-data: "test. A 192.0.2.77"
-remote-control:
-    control-enable: no
 """
 
 

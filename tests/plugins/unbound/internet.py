@@ -20,6 +20,7 @@ import dns.query
 from tests.differential.servers import running
 from tests.programs import need, program
 from tests.server import free_port
+from tests.unbound import SERVER
 from tests.validators import environment
 from tests.waiting import REPLY, until
 
@@ -65,23 +66,12 @@ zone:
 """
 KNOT_ZONE = "  - domain: {origin}\n    file: {path}\n    zonefile-load: whole\n    journal-content: none\n"
 
-UNBOUND = """
-server:
-    interface: 127.0.0.1@{port}
-    do-daemonize: no
-    chroot: ""
-    username: ""
-    directory: "{dir}"
-    pidfile: "{dir}/unbound.pid"
-    use-syslog: no
-    logfile: ""
+UNBOUND = SERVER + """\
     num-threads: 1
     ede: yes
     minimal-responses: no
     rrset-roundrobin: no
 {options}
-remote-control:
-    control-enable: no
 """
 
 
@@ -232,7 +222,7 @@ def run_unbound(folder: Path, internet: Internet, *more: tuple[str, str]) -> Ite
     port = free_port()
     options = "\n".join(f'    {name}: "{value}"' if name == "trust-anchor" else f"    {name}: {value}" for name, value in internet.options(*more))
     config = folder / "unbound.conf"
-    config.write_text(UNBOUND.format(port=port, dir=folder, options=options))
+    config.write_text(UNBOUND.format(port=port, folder=folder, options=options))
     with running([program("unbound"), "-d", "-c", str(config)], folder) as log:
         until(lambda: serves("127.0.0.1", port, f"nsec.{TLD}"), f"the start of unbound: {log}", 4 * REPLY)
         yield port
