@@ -20,7 +20,9 @@ from tests.waiting import LIMIT, REPLY, until
 
 __all__ = ["Delv", "Unbound", "run"]
 
-UNBOUND = SERVER + """\
+UNBOUND = (
+    SERVER
+    + """\
     do-not-query-localhost: no
     module-config: "validator iterator"
     harden-algo-downgrade: no
@@ -28,6 +30,7 @@ UNBOUND = SERVER + """\
     {anchors}
 {zones}
 """
+)
 
 ZONE = """
 stub-zone:

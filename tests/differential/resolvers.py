@@ -25,7 +25,9 @@ from tests.server import Server, free_port
 from tests.unbound import SERVER
 from tests.waiting import until
 
-UNBOUND = SERVER + """\
+UNBOUND = (
+    SERVER
+    + """\
     num-threads: 1
     do-ip6: no
     do-not-query-localhost: no
@@ -41,6 +43,7 @@ UNBOUND = SERVER + """\
     {anchors}
 {zones}
 """
+)
 STUB = 'stub-zone:\n    name: "{origin}"\n    stub-addr: 127.0.0.1@{upstream}\n'
 
 COREFILE = """.:{{port}} {{

@@ -232,10 +232,13 @@ zone:
     file: test.zone
 """
 
-UNBOUND = SERVER + """\
+UNBOUND = (
+    SERVER
+    + """\
     local-zone: "test." redirect
     local-data: "test. A 192.0.2.77"
 """
+)
 
 
 @contextmanager

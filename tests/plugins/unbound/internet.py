@@ -66,13 +66,16 @@ zone:
 """
 KNOT_ZONE = "  - domain: {origin}\n    file: {path}\n    zonefile-load: whole\n    journal-content: none\n"
 
-UNBOUND = SERVER + """\
+UNBOUND = (
+    SERVER
+    + """\
     num-threads: 1
     ede: yes
     minimal-responses: no
     rrset-roundrobin: no
 {options}
 """
+)
 
 
 class Internet:
