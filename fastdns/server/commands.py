@@ -248,9 +248,9 @@ def _explain(flags: dict[str, str], rest: list[str]) -> int:
         trial = Trial(_source(flags, []), flags.get("dns.port", "53"))
         try:
             explained = trial.ask(question.packet(), question.client, flags.get("address", ""), "tcp" in flags)
+            result = describe(explained, question.qtype, trial.configuration.not_ready())
         finally:
             trial.close()
-        result = describe(explained, question.qtype)
     else:
         request = {"packet": question.packet().hex(), "client": question.client.hex(), "address": flags.get("address", ""), "tcp": "tcp" in flags}
         result = control.ask({**request, "type": question.qtype}, int(flags.get("pid") or 0))
@@ -261,14 +261,15 @@ def _explain(flags: dict[str, str], rest: list[str]) -> int:
     return OK if result["outcome"] == "reply" else FAILED
 
 
-def describe(explained: Explained, qtype: int) -> dict[str, Any]:
-    """The JSON object of ``fastdns explain -json``, without the question."""
+def describe(explained: Explained, qtype: int, not_ready: list[str]) -> dict[str, Any]:
+    """The JSON object of ``fastdns explain -json``, without the question. ``not_ready`` names the plugins that are not."""
     from fastdns.server.expectations import answers
 
     return {
         "outcome": explained.outcome,
         "zone": explained.zone,
         "answers": answers(explained, qtype),
+        "not_ready": not_ready,
         "microseconds": explained.took / 1000,
         "steps": [{**step._asdict(), "at": step.at / 1000, "took": step.took / 1000} for step in explained.steps],
     }
@@ -277,6 +278,8 @@ def describe(explained: Explained, qtype: int) -> dict[str, Any]:
 def _print_explanation(question: str, result: dict[str, Any]) -> None:
     print(f"{question}: {result['outcome']} {' '.join(result['answers'])}" if result["outcome"] == "reply" else f"{question}: {result['outcome']}")
     print(f"zone {result['zone'] or '(none)'}, {result['microseconds']:.1f} us in all")
+    if result["not_ready"]:
+        print(f"not ready: {' '.join(result['not_ready'])}")
     for step in result["steps"]:
         arrow = {"query": "->", "reply": "<-", "resume": ".."}[step["hook"]]
         rest = "".join(f" {step[key]}" for key in ("upstream", "note", "error") if step[key])

@@ -66,6 +66,10 @@ class Configuration:
                     hook()
                     directive.has_started = True
 
+    def not_ready(self) -> list[str]:
+        """Names of the plugins that say so, sorted."""
+        return sorted({name for config in self.configs for name, check in config.ready_checks().items() if not check()})
+
     def discard(self) -> None:
         """Undo a rejected configuration, which has not served: run the shutdown hooks of directives that have started, and close all handlers."""
         run_hooks([hook for directive in self.directives if directive.has_started for hook in directive.shutdown], "Undoing the start")

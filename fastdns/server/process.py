@@ -137,7 +137,8 @@ class Process:
         if instance is None or engine is None:
             raise ValueError("the server is starting")
         packet, client = bytes.fromhex(request["packet"]), bytes.fromhex(request["client"])
-        return describe(ask_of(engine, instance, instance.chains, request["address"], packet, client, bool(request["tcp"])), int(request["type"]))
+        explained = ask_of(engine, instance, instance.chains, request["address"], packet, client, bool(request["tcp"]))
+        return describe(explained, int(request["type"]), instance.configuration.not_ready())
 
     def _print(self, lines: list[str]) -> None:
         if not self.flags.quiet:

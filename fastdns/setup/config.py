@@ -102,6 +102,11 @@ class Config:
         published = (publish(name) for publish in (getattr(other, "client_label", None) for other in self.handlers) if publish is not None)
         return next((label for label in published if label is not None), None)
 
+    def ready_checks(self) -> dict[str, Callable[[], bool]]:
+        """By its name, the method ``ready`` of each handler that has one, or whose ``plugin`` has one."""
+        found = {handler.name: getattr(handler, "ready", None) or getattr(handler.plugin, "ready", None) for handler in self.handlers}
+        return {name: check for name, check in found.items() if callable(check)}
+
     def handler(self, name: str) -> NativeHandler | None:
         """The block's handler of a directive, or None."""
         return self.registry.get(name)

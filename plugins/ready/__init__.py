@@ -69,14 +69,12 @@ class Readiness:
         controller.on_shutdown(self.shutdown)
 
     def add(self, config: Config) -> None:
-        """Every handler that has a method ``ready``, or whose ``plugin`` has one; and notes of those that have a method ``note``."""
+        """Every handler that can say whether it is ready; and notes of those that have a method ``note``."""
+        self.checks.update(config.ready_checks())
         for handler in config.handlers:
             note = getattr(handler, "note", None)
             if callable(note):
                 self.notes.append((handler.name, note))
-            check = getattr(handler, "ready", None) or getattr(handler.plugin, "ready", None)
-            if callable(check):
-                self.checks[handler.name] = check
 
     def restarting(self, under_way: bool) -> None:
         self._restarting = under_way

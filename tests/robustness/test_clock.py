@@ -69,7 +69,6 @@ MAY_LOOK = {
     "plugins/etcd/_etcd.pyx",
     "plugins/forward/_taps.pyx",
     "plugins/kubernetes/store/store.pyx",
-    "plugins/log/_log.pyx",
     "plugins/trace/_trace.pyx",
     "plugins/tsig/_tsig.pyx",
 }

@@ -325,6 +325,18 @@ def test_explain_says_which_rule_renamed(tmp_path: Path) -> None:
     assert notes("x.b.test", "A") == [""]
 
 
+def test_explain_says_which_plugins_are_not_ready(tmp_path: Path) -> None:
+    path = tmp_path / "Corefile"
+    blocks = ". {\n kubernetes cluster.local {\n  endpoint http://127.0.0.1:1\n  startup_timeout 10ms\n }\n}\na.test {\n whoami\n}\n"
+    path.write_text(blocks)
+    found = explained("a.ns.svc.cluster.local", "-conf", str(path))
+    assert (found["answers"], found["not_ready"]) == (["SERVFAIL"], ["kubernetes"])
+    assert "\nnot ready: kubernetes\n" in run("explain", "a.ns.svc.cluster.local", "-conf", str(path))[1]
+    path.write_text("a.test {\n whoami\n}\n")
+    assert explained("a.test", "-conf", str(path))["not_ready"] == []
+    assert "not ready" not in run("explain", "a.test", "-conf", str(path))[1]
+
+
 def test_explain_the_running_server(serve: Callable[..., Server]) -> None:
     from fastdns.testing import Upstream
     from tests.plugins.cache.scripted import Script

@@ -201,7 +201,9 @@ def test_checked_and_explained(serve: Callable[..., Server], tmp_path: Path) -> 
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_")}
     done = subprocess.run([*command(), "check", str(path)], capture_output=True, text=True, timeout=LIMIT, env=environment)
     assert (done.returncode, "(0 errors, 1 warnings)" in done.stdout) == (0, True), done.stdout
-    path.write_text(corefile(rules).replace("{port}", "1053").replace("{dir}", str(tmp_path)))
+    # The command waits until the pods are known.
+    waits = corefile(rules).replace("pods verified", f"pods verified\n  startup_timeout {LIMIT:.0f}s")
+    path.write_text(waits.replace("{port}", "1053").replace("{dir}", str(tmp_path)))
     for client, said in ((WEB, "reply NODATA"), (LAB, "reply REFUSED")):
         words = ["explain", "a.test", "A", "-client", client, "-conf", str(path)]
         done = subprocess.run([*command(), *words], capture_output=True, text=True, timeout=LIMIT)

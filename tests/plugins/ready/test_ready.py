@@ -15,7 +15,7 @@ import pytest
 from fastdns.corefile import CorefileError
 from fastdns.httpd.message import Request
 from fastdns.plugins.ready import PATIENCE, Readiness, parse
-from fastdns.setup import Controller
+from fastdns.setup import Config, Controller
 from tests.server import Server
 from tests.waiting import REPLY
 
@@ -63,9 +63,10 @@ class Asked:
         return self.state
 
 
-def block(**plugins: Asked) -> SimpleNamespace:
-    handlers = [SimpleNamespace(name=name, plugin=asked) for name, asked in plugins.items()]
-    return SimpleNamespace(handlers=[*handlers, SimpleNamespace(name="cache", plugin=None)])
+def block(**plugins: Asked) -> Config:
+    config = Controller.of("ready").config
+    config.handlers += [SimpleNamespace(name=name, plugin=asked) for name, asked in [*plugins.items(), ("cache", None)]]  # type: ignore[misc]
+    return config
 
 
 def page(readiness: Readiness) -> tuple[int, bytes]:
@@ -75,7 +76,7 @@ def page(readiness: Readiness) -> tuple[int, bytes]:
 
 def test_until_ready_a_plugin_is_asked_no_more() -> None:
     readiness, plugin = Readiness(), Asked(False)
-    readiness.add(block(kubernetes=plugin))  # type: ignore[arg-type]
+    readiness.add(block(kubernetes=plugin))
     assert page(readiness) == (503, b"kubernetes")
     plugin.state = True
     assert page(readiness) == (200, b"OK")
@@ -87,7 +88,7 @@ def test_until_ready_a_plugin_is_asked_no_more() -> None:
 def test_continuously_it_is_asked_for_ever() -> None:
     readiness, plugin = Readiness(), Asked(True)
     readiness.continuously = True
-    readiness.add(block(kubernetes=plugin))  # type: ignore[arg-type]
+    readiness.add(block(kubernetes=plugin))
     assert page(readiness) == (200, b"OK")
     plugin.state = False
     assert page(readiness) == (503, b"kubernetes")
@@ -95,8 +96,8 @@ def test_continuously_it_is_asked_for_ever() -> None:
 
 def test_names_are_sorted_and_the_later_block_has_its_way() -> None:
     readiness, first, later = Readiness(), Asked(False), Asked(True)
-    readiness.add(block(zz=Asked(False), same=first))  # type: ignore[arg-type]
-    readiness.add(block(aa=Asked(False), same=later))  # type: ignore[arg-type]
+    readiness.add(block(zz=Asked(False), same=first))
+    readiness.add(block(aa=Asked(False), same=later))
     assert page(readiness) == (503, b"aa,zz")
     assert first.times == 0
 
