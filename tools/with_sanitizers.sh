@@ -19,8 +19,9 @@ if [ "${FASTDNS_SANITIZE:-}" = thread ]; then
     export TSAN_OPTIONS
 else
     preload="$(library asan) $(library ubsan)"
+    # LeakSanitizer takes a thread's dynamic TLS where glibc no longer has it, and crashes.
     PYTHONPATH="$PWD/build/sanitized:$PWD/tools/sanitizers"
-    ASAN_OPTIONS="detect_leaks=1:leak_check_at_exit=0:handle_abort=1:halt_on_error=1:exitcode=99:log_path=$FASTDNS_REPORTS/memory:${ASAN_OPTIONS:-}"
+    ASAN_OPTIONS="detect_leaks=1:intercept_tls_get_addr=0:leak_check_at_exit=0:handle_abort=1:halt_on_error=1:exitcode=99:log_path=$FASTDNS_REPORTS/memory:${ASAN_OPTIONS:-}"
     UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}"
     export ASAN_OPTIONS UBSAN_OPTIONS
 fi

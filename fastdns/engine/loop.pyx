@@ -4,7 +4,7 @@ import threading
 import time as _time
 
 from libc.stdint cimport uint8_t, uint32_t, int64_t
-from libc.stdlib cimport calloc, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.errno cimport errno
 from fastdns.system.atomic cimport atomic_load32, atomic_load_pointer, atomic_peek32, atomic_peek64, atomic_poke_ns, atomic_store32
 from fastdns.system.epoch cimport epoch_offline, epoch_online
@@ -253,6 +253,11 @@ cdef class Workers:
             workers.loops[i] = make_loop(i, count, published)
             mux_register(i, &workers.loops[i].base)
         return workers
+
+    def __dealloc__(self):
+        # The loops themselves are known to the process.
+        free(self.loops)
+        free(self.closing)
 
     def start(self) -> None:
         if self.running:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import gc
 import os
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ CHECK = "__lsan_do_recoverable_leak_check"
 
 
 def check() -> None:
-    """Have LeakSanitizer write down what nothing points to. It stops all threads meanwhile."""
+    """Have LeakSanitizer write down what nothing points to. It stops all threads meanwhile. What Python has not collected yet is not lost."""
+    gc.collect()
     library = ctypes.CDLL(None)
     library.__sanitizer_set_report_path(os.fsencode(f"{REPORTS}/leak"))
     getattr(library, CHECK)()
