@@ -24,6 +24,7 @@ __all__ = [
     "TYPE_RRSIG",
     "TYPE_SOA",
     "TYPE_TXT",
+    "TYPE_ZONEMD",
     "class_text",
     "rcode_number",
     "rcode_text",
@@ -44,6 +45,7 @@ TYPE_DNAME: Final = _NUMBERS["DNAME"]
 TYPE_OPT: Final = _NUMBERS["OPT"]
 TYPE_RRSIG: Final = _NUMBERS["RRSIG"]
 TYPE_DNSKEY: Final = _NUMBERS["DNSKEY"]
+TYPE_ZONEMD: Final = _NUMBERS["ZONEMD"]
 TYPE_IXFR: Final = _NUMBERS["IXFR"]
 TYPE_AXFR: Final = _NUMBERS["AXFR"]
 TYPE_ANY: Final = _NUMBERS["ANY"]

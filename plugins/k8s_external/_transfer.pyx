@@ -15,7 +15,7 @@ from fastdns.plugins.kubernetes.answer.name cimport Wanted
 from fastdns.plugins.kubernetes.store.records cimport LOCAL, SERVICE_HEADLESS, ServiceNode
 from fastdns.plugins.kubernetes.answer.servers cimport OUTSIDE, OUTSIDE_HEADLESS, SERVERS_MAX, Server, servers_collect
 from fastdns.plugins.kubernetes.store.store cimport cluster_lock, cluster_unlock
-from fastdns.plugins.kubernetes._transfer cimport port_write, services_sorted
+from fastdns.plugins.kubernetes.zone.content cimport port_write, services_sorted
 from fastdns.plugins.kubernetes.answer.view cimport FOUND_CLUSTER_IP, FOUND_ENDPOINTS, Result, View
 from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
 from fastdns.plugins.transfer._transfer cimport transfer_of

@@ -5,7 +5,10 @@ from __future__ import annotations
 import weakref
 from ipaddress import ip_address
 
+from fastdns._wire import name_wire
 from fastdns.corefile import CorefileError
+from fastdns.corefile.zone import is_reverse
+from fastdns.plugins.file.source import notifier
 from fastdns.plugins.kubernetes._kubernetes import Kubernetes
 from fastdns.plugins.kubernetes.settings import Settings, parse
 from fastdns.plugins.kubernetes.store.gauges import make_store
@@ -16,6 +19,7 @@ from fastdns.plugins.kubernetes.watch.connection import Endpoint, InCluster
 from fastdns.plugins.kubernetes.watch.informers import Options, Origin
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
 from fastdns.plugins.kubernetes.watch.selectors import Selector
+from fastdns.plugins.kubernetes.zone.journal import ZoneJournal
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 from fastdns.system import interfaces
@@ -53,6 +57,7 @@ def setup(controller: Controller) -> None:
         zonal=settings.zonal,
         addresses=own_addresses(controller),
     )
+    journaled = [name_wire(zone).lower() for zone in settings.zones if settings.journal and not is_reverse(zone)]
     # Also a configuration that never comes to serve gives its share back.
     weakref.finalize(handler, lease.release)
     controller.config.add_handler(handler)
@@ -61,8 +66,17 @@ def setup(controller: Controller) -> None:
         lease.start()
         if settings.startup_timeout > 0:
             lease.wait(settings.startup_timeout)
+        notify = notifier(controller.config)
+        for wire in journaled:
+            journal = handler.journals[wire] = ZoneJournal(handler, wire, notify)
+            journal.start()
+
+    def end_journals() -> None:
+        for journal in handler.journals.values():
+            journal.stop()
 
     controller.on_startup(start)
+    controller.on_shutdown(end_journals)
     controller.on_shutdown(lease.release)
 
 

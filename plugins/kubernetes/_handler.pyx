@@ -54,7 +54,8 @@ cdef class ViewHandler(NativeHandler):
     cdef _set_zones(self, ZoneList listed, list imported):
         cdef uint32_t i
         self.view.zone_flags = <uint8_t *>calloc(listed.zones.count + 1, 1)
-        if self.view.zone_flags == NULL:
+        self.view.serials = <uint32_t *>calloc(listed.zones.count + 1, sizeof(uint32_t))
+        if self.view.zone_flags == NULL or self.view.serials == NULL:
             raise MemoryError
         for i in range(listed.zones.count):
             octets = <bytes>listed.zones.names[i].wire[: listed.zones.names[i].length]
@@ -91,5 +92,6 @@ cdef class ViewHandler(NativeHandler):
 
     def __dealloc__(self):
         free(self.view.zone_flags)
+        free(self.view.serials)
         free(self.view.namespaces)
         free(self.view.locals)

@@ -3,14 +3,21 @@
 from fastdns.plugins.autopath._autopath import SearchPathHandle
 from fastdns.plugins.kubernetes._cluster import ClusterView
 from fastdns.plugins.kubernetes._handler import ViewHandler
+from fastdns.plugins.kubernetes.zone.journal import ZoneJournal
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.walk.metadata import LabelHandle
 
 class Kubernetes(ViewHandler):
     """Answers for the zones of one server block out of a store."""
 
+    #: Of the zones that have one, by their name in lower-case wire form.
+    journals: dict[bytes, ZoneJournal]
+
     def transfer(self, zone: bytes, serial: int | None) -> Transfer | None:
-        """All records of a zone, for plugin transfer; None when it is in none of this handler's zones."""
+        """A zone's records, or what has changed of them, for plugin transfer; None when it is in none of this handler's zones."""
+
+    def transfer_size(self, zone: bytes, serial: int | None) -> int:
+        """The number of records that `transfer` would give, roughly; 0: it is none of this handler's zones."""
 
     def label(self, name: str) -> LabelHandle | None:
         """Publishes metadata ``kubernetes/NAME``."""

@@ -108,6 +108,7 @@ cdef void ask_begin(Ask *ask, const View *view, Query *q, const ZoneName *zone, 
     ask.zone = q.name.wire + q.name.length - zone.length
     ask.zone_length = zone.length
     ask.zone_flags = view.zone_flags[zone - view.zones.names]
+    ask.zone_name = zone
     ask_resolve(ask, q.name.labels - zone.labels, key_hash)
 
 
@@ -231,11 +232,19 @@ cdef class Kubernetes(ViewHandler):
         self.handler.query = kubernetes_query
         self.handler.resume = kubernetes_resume
         self.handler.scratch_size = sizeof(Scratch)
+        self.journals = {}
 
     def transfer(self, bytes zone, serial):
-        from fastdns.plugins.kubernetes._transfer import zone_transfer
+        from fastdns.plugins.kubernetes.zone.transfer import zone_transfer
 
+        if zone in self.journals:
+            return self.journals[zone].transfer(serial)
         return zone_transfer(self, zone, serial)
+
+    def transfer_size(self, bytes zone, serial):
+        from fastdns.plugins.kubernetes.zone.transfer import zone_size
+
+        return self.journals[zone].size(serial) if zone in self.journals else zone_size(self, zone)
 
     def label(self, str name):
         """Publishes metadata ``kubernetes/NAME``."""

@@ -54,6 +54,8 @@ class Settings:
     manifests: list[str] = field(default_factory=list)
     #: File that keeps the last known state, "" for none.
     snapshot: str = ""
+    #: Versions of the zones are kept, for IXFR.
+    journal: bool = False
 
     @property
     def limits(self) -> Limits:
@@ -222,6 +224,11 @@ def read_manifests(controller: Controller, settings: Settings) -> None:
     settings.manifests += [controller.path(path) for path in controller.args(1)]
 
 
+def read_journal(controller: Controller, settings: Settings) -> None:
+    controller.no_args()
+    settings.journal = True
+
+
 def read_snapshot(controller: Controller, settings: Settings) -> None:
     settings.snapshot = controller.path(controller.one_arg())
 
@@ -247,4 +254,5 @@ PROPERTIES: dict[str, Callable[[Controller, Settings], None]] = {
     "startup_timeout": read_startup_timeout,
     "manifests": read_manifests,
     "snapshot": read_snapshot,
+    "journal": read_journal,
 }

@@ -1,6 +1,7 @@
 """Zone transfers in: messages of AXFR and IXFR (RFC 5936, RFC 1995) into the draft of a zone."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.api.records cimport Zone, ZoneChange, ZoneDraft
+from fastdns.plugins.transfer._digest cimport ContentDigest
 
 cdef enum Stage:
     BEGIN                       # nothing came
@@ -28,3 +29,7 @@ cdef class Receiver:
     cdef uint32_t soa_length
     cdef uint8_t soa[600]
     cdef uint8_t *scratch       # rdata of one record
+    cdef bint hashing           # digest follows the records
+    cdef bint declared_here     # the zone's ZONEMD record came
+    cdef ContentDigest digest
+    cdef ContentDigest declared

@@ -20,14 +20,20 @@ class Receiver:
     #: Of the primary, once its SOA has come.
     target: int
 
-    def __init__(self, zone: Zone, serial: int | None = None, *, records: int, octets: int) -> None:
-        """At most so many records and octets of messages are taken. Raises MemoryError."""
+    #: The records were compared with the digest in the zone's ZONEMD record; see transfer/_digest.pxd.
+    checked: bool
+
+    def __init__(self, zone: Zone, serial: int | None = None, *, records: int, octets: int, digest: bytes = b"") -> None:
+        """At most so many records and octets of messages are taken. ``digest`` is of the records of the version that serves. Raises MemoryError."""
 
     def feed(self, message: bytes, ident: int) -> bool:
         """Take one message with this id; whether the transfer is complete. Raises TransferError, ZoneError and MemoryError."""
 
     def finish(self) -> ZoneDraft | ZoneChange:
-        """The zone's new version, finished: a change where differences came. Raises TransferError, and as `ZoneDraft.finish` and `ZoneChange.finish`."""
+        """The zone's new version, finished: a change where differences came.
+
+        Raises TransferError, also for records that the zone's digest is not of, and as `ZoneDraft.finish` and `ZoneChange.finish`.
+        """
 
 def serial_after(serial: int, other: int) -> bool:
     """Whether a serial number comes after another (RFC 1982)."""

@@ -5,12 +5,14 @@ half of anything.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.names cimport Name
-from fastdns.api.wire cimport (CLASS_IN, FLAG_QR, MESSAGE_MAX, TYPE_AXFR, TYPE_IXFR, TYPE_SOA, Message, Section, WireRecord, flags_rcode, load32,
+from fastdns.api.wire cimport (CLASS_IN, FLAG_QR, MESSAGE_MAX, TYPE_AXFR, TYPE_IXFR, TYPE_SOA, TYPE_ZONEMD, Message, Section, WireRecord, flags_rcode, load32,
                                rdata_valid, wire_begin_records, wire_expand_rdata, wire_next_record, wire_parse_reply, wire_read_name)
 from fastdns.api.records cimport (INDEX_MEMORY, ZONE_OK, ZONE_PRESENT, Differences, ZoneBuilder, ZoneChange, differences_add, differences_delete,
                                   differences_soa, zone_add)
+from fastdns.plugins.transfer._digest cimport DIGEST_OCTETS, ContentDigest, digest_add, digest_read, digest_remove, same_content, zonemd_read
+from fastdns.plugins.transfer._source cimport TransferRecord
 
 
 cdef enum:                      # what taking a record comes to
@@ -70,6 +72,8 @@ cdef int take(Receiver self, ZoneBuilder *builder, const Name *owner, const Wire
             self.stage = DELETING
             return TOOK if differences_soa(&self.change.differences, self.soa_ttl, self.soa, self.soa_length) == ZONE_OK else REFUSED
         self.stage = WHOLE
+        memset(&self.digest, 0, sizeof(ContentDigest))
+        self.hashing = True
         if add(self, builder, &self.zone.state.index.origin, TYPE_SOA, CLASS_IN, self.soa_ttl, self.soa, self.soa_length) < 0:
             return REFUSED
     if self.stage == WHOLE:
@@ -78,8 +82,34 @@ cdef int take(Receiver self, ZoneBuilder *builder, const Name *owner, const Wire
                 return BROKEN
             self.stage = DONE
             return TOOK
+        hash_record(self, owner, record, rdata, rdlength, False)
         return TOOK if add(self, builder, owner, record.type, record.klass, record.ttl, rdata, rdlength) >= 0 else REFUSED
     return take_difference(self, owner, record, rdata, rdlength, apex, serial)
+
+
+cdef void hash_record(Receiver self, const Name *owner, const WireRecord *record, const uint8_t *rdata, uint32_t rdlength, bint remove) noexcept nogil:
+    """Of a zone without such a ZONEMD record at its beginning the records of the apex alone are hashed."""
+    cdef bint apex = owner.length == self.zone.state.index.origin.length
+    cdef TransferRecord one
+    if not self.hashing or record.klass != CLASS_IN:
+        return
+    if record.type == TYPE_ZONEMD and apex:
+        if not remove and zonemd_read(rdata, rdlength, &self.declared):
+            self.declared_here = True
+        return
+    if self.stage == WHOLE and not self.declared_here and not apex:
+        self.hashing = False
+        return
+    one.owner = owner.wire
+    one.owner_length = owner.length
+    one.type = record.type
+    one.ttl = record.ttl
+    one.rdata = rdata
+    one.rdlength = <uint16_t>rdlength
+    if remove:
+        digest_remove(&self.digest, &one)
+    else:
+        digest_add(&self.digest, &one)
 
 
 cdef int add(Receiver self, ZoneBuilder *builder, const Name *owner, uint16_t type, uint16_t klass, uint32_t ttl, const uint8_t *rdata,
@@ -105,6 +135,7 @@ cdef int take_difference(Receiver self, const Name *owner, const WireRecord *rec
         return TOOK
     if record.klass != CLASS_IN:
         return TOOK
+    hash_record(self, owner, record, rdata, rdlength, self.stage == DELETING)
     if self.stage == ADDING:
         status = differences_add(differences, owner, record.type, record.ttl, rdata, <uint16_t>rdlength)
     else:
@@ -177,12 +208,15 @@ cdef object error_of(int status):
 
 cdef class Receiver:
 
-    def __init__(self, Zone zone not None, serial=None, *, uint64_t records, uint64_t octets):
+    def __init__(self, Zone zone not None, serial=None, *, uint64_t records, uint64_t octets, bytes digest=b""):
         self.zone = zone
         self.draft = zone.draft()
         self.incremental = serial is not None
         if self.incremental:
             self.change = ZoneChange(zone, serial)
+        if len(digest) == DIGEST_OCTETS:
+            digest_read(&self.digest, digest)
+            self.hashing = True
         self.serial = serial or 0
         self.reached = self.serial
         self.qtype = TYPE_IXFR if self.incremental else TYPE_AXFR
@@ -225,6 +259,8 @@ cdef class Receiver:
     def finish(self):
         if self.stage != DONE:
             raise TransferError("the transfer is not complete")
+        if self.hashing and self.declared_here and not same_content(&self.digest, &self.declared):
+            raise TransferError("the records are not those that the zone's digest is of")
         version = self.change if self.differences else self.draft
         version.finish()
         return version
@@ -236,6 +272,10 @@ cdef class Receiver:
     @property
     def current(self):
         return self.stage == CURRENT
+
+    @property
+    def checked(self):
+        return bool(self.hashing and self.declared_here)
 
     @property
     def differences(self):

@@ -16,8 +16,9 @@ from fastdns.index.zone import Zone
 from fastdns.plugins.secondary._receive import Receiver, TransferError
 from fastdns.plugins.secondary.builders import Intake
 from fastdns.plugins.secondary.signing import Key, Signing
+from fastdns.plugins.transfer.version import OPTION_ZONE_DIGEST
 from fastdns.protocol.header import FLAG_QR, flags_rcode, message_flags
-from fastdns.protocol.parameters import TYPE_AXFR, TYPE_IXFR, TYPE_SOA, rcode_text
+from fastdns.protocol.parameters import TYPE_AXFR, TYPE_IXFR, TYPE_OPT, TYPE_SOA, rcode_text
 
 __all__ = ["IDLE_SECONDS", "ExchangeError", "Limits", "Row", "SetupError", "Transfer", "serial_of", "transfer"]
 
@@ -142,8 +143,9 @@ def _reason(error: Exception, call: str = "") -> str:
     return str(error)
 
 
-def _query(ident: int, zone: bytes, qtype: int, authority: bytes = b"") -> bytes:
-    return struct.pack(">HHHHHH", ident, 0, 1, 0, int(bool(authority)), 0) + zone + struct.pack(">HH", qtype, 1) + authority
+def _query(ident: int, zone: bytes, qtype: int, authority: bytes = b"", digest: bytes = b"") -> bytes:
+    opt = b"\0" + struct.pack(">HHIHHH", TYPE_OPT, 1232, 0, 4 + len(digest), OPTION_ZONE_DIGEST, len(digest)) + digest if digest else b""
+    return struct.pack(">HHHHHH", ident, 0, 1, 0, int(bool(authority)), int(bool(opt))) + zone + struct.pack(">HH", qtype, 1) + authority + opt
 
 
 def serial_of(zone: bytes, address: str, key: Key | None) -> int | None:
@@ -171,12 +173,14 @@ def serial_of(zone: bytes, address: str, key: Key | None) -> int | None:
         connection.close()
 
 
-def transfer(zone: Zone, address: str, key: Key | None, limits: Limits, serial: int | None, rows: list[Row] | None = None) -> Transfer:
+def transfer(zone: Zone, address: str, key: Key | None, limits: Limits, serial: int | None, digest: bytes = b"", rows: list[Row] | None = None) -> Transfer:
     """A complete transfer: IXFR from ``serial`` on, or AXFR. Its records are put into ``rows``, too, if there is such a list.
+
+    ``digest`` is of the records that serve with this serial, b"" where it is not known; IXFR shows it to the primary.
 
     The calling thread receives, and the builders' threads take what it receives. Raises ExchangeError, TransferError, ZoneError and MemoryError.
     """
-    receiver = Receiver(zone, serial, records=limits.records, octets=limits.octets)
+    receiver = Receiver(zone, serial, records=limits.records, octets=limits.octets, digest=digest)
     connection = Connection(address, limits.seconds)
     try:
         ident = secrets.randbits(16)
@@ -185,7 +189,7 @@ def transfer(zone: Zone, address: str, key: Key | None, limits: Limits, serial: 
             soa = b"\0\0" + struct.pack(">IIIII", serial, 0, 0, 0, 0)
             authority = zone.wire + struct.pack(">HHIH", TYPE_SOA, 1, 0, len(soa)) + soa
         signing = Signing(key)
-        connection.send(signing.sign(_query(ident, zone.wire, TYPE_AXFR if serial is None else TYPE_IXFR, authority)))
+        connection.send(signing.sign(_query(ident, zone.wire, TYPE_AXFR if serial is None else TYPE_IXFR, authority, digest)))
 
         def take(message: bytes) -> bool:
             done = receiver.feed(message, ident)

@@ -25,7 +25,8 @@ from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, Setup
 from fastdns.plugins.secondary.receivers import Receivers
 from fastdns.plugins.secondary.signing import Key
 from fastdns.plugins.transfer.journal import publish
-from fastdns.protocol.parameters import TYPE_SOA
+from fastdns.plugins.transfer.version import digest_of
+from fastdns.protocol.parameters import TYPE_SOA, TYPE_ZONEMD
 from fastdns.telemetry.log import Log
 
 __all__ = ["Keeper", "receivers"]
@@ -62,6 +63,8 @@ class Keeper:
         self.validate: Callable[[list[Row]], object] | None = None
         #: The SOA of the version that serves.
         self.accepted: object = None
+        #: The primary of the version that serves, "" where that is not known.
+        self.source = ""
         #: Groups that hold it; see `group`.
         self.users = 0
         self._lock = threading.Lock()
@@ -241,7 +244,8 @@ class Keeper:
                 continue
             if serial is not None:
                 own = self.zone.serial
-                return own is None or serial_after(serial, own)
+                # Servers of one zone whose serials do not say what they have: another one than before is asked by the digest.
+                return own is None or serial_after(serial, own) or (address != self.source and bool(self._digest()))
         raise failure or ExchangeError("no primary has the zone's SOA")
 
     def _transfer(self) -> None:
@@ -249,9 +253,12 @@ class Keeper:
         failure: Exception | None = None
         for address in self.primaries:
             try:
-                version, octets = self._receive(address)
-                own = self.zone.serial
-                if own is not None and not self.zone.expired and version.serial is not None and not serial_after(version.serial, own):
+                version, octets, checked = self._receive(address)
+                if version is None:
+                    self.source = address
+                    return
+                own, other = self.zone.serial, checked and address != self.source
+                if own is not None and not self.zone.expired and not other and version.serial is not None and not serial_after(version.serial, own):
                     raise TransferError(f"serial {version.serial} is not after {own}")
                 if not BUILDERS.submit(octets, partial(self._serve, version)).result():
                     return
@@ -262,6 +269,7 @@ class Keeper:
                 file_log.error(f"Failed to transfer `{self.zone.origin}' from {quoted(address)}: {error}")
                 failure = error
             else:
+                self.source = address
                 file_log.info(f"Transferred: {self.zone.origin} from {address}")
                 self._published(octets)
                 return
@@ -284,14 +292,24 @@ class Keeper:
             log.warning(conflicts.summary(self.zone, count))
         conflicts.show(self.zone, count)
 
-    def _receive(self, address: str) -> tuple[ZoneDraft | ZoneChange, int]:
-        """A new version of the differences, or else of the whole zone, and the octets that came."""
-        own = self.zone.serial
+    def _digest(self) -> bytes:
+        """Of the records that serve; b"" where the zone does not say it."""
+        found = (digest_of(rdata) for kind, _, rdata in self.zone.index.get(self.zone.wire) if kind == TYPE_ZONEMD)
+        return next((digest for digest in found if digest), b"")
+
+    def _receive(self, address: str) -> tuple[ZoneDraft | ZoneChange | None, int, bool]:
+        """A new version of the differences, or else of the whole zone, the octets that came, and whether its records were compared with their digest.
+
+        No version: the primary has the records that serve.
+        """
+        own, digest = self.zone.serial, self._digest()
         if own is not None and self.validate is None:
             try:
-                received = transfer(self.zone, address, self.key, self.limits, own)
+                received = transfer(self.zone, address, self.key, self.limits, own, digest)
                 if not received.receiver.current:
-                    return _finished(received), received.octets
+                    return _finished(received), received.octets, received.receiver.checked
+                if digest:
+                    return None, received.octets, True
                 log.debug(f"{self.zone.origin}: {address} has no differences since {own}")
             except SetupError:
                 raise
@@ -300,11 +318,11 @@ class Keeper:
                     raise
                 log.debug(f"{self.zone.origin}: no differences from {address}: {error}")
         rows: list[Row] | None = [] if self.validate is not None else None
-        received = transfer(self.zone, address, self.key, self.limits, None, rows)
+        received = transfer(self.zone, address, self.key, self.limits, None, rows=rows)
         draft = _finished(received)
         if self.validate is not None and rows is not None:
             self.accepted = self.validate(rows)
-        return draft, received.octets
+        return draft, received.octets, received.receiver.checked
 
     def _published(self, octets: int) -> None:
         if self.storage is not None:

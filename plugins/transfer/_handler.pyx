@@ -11,14 +11,17 @@ from fastdns.api.query cimport (ANSWERED, ERROR_MAX, NEXT, PARKED, STREAM, TRANS
 from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_abandon, offload_next, offload_open, offload_return, offload_send, offload_wait
 from fastdns.api.reply cimport SECTION_ANSWER, reply_add_record, reply_copy
 from fastdns.api.names cimport NAME_MAX, ZoneList, ZoneName, Zones, zones_match
-from fastdns.api.wire cimport CLASS_IN, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, TYPE_SOA
+from fastdns.api.wire cimport (CLASS_IN, RCODE_NOERROR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, TYPE_SOA, load16,
+                               wire_option)
 from fastdns.api.network cimport Address, address_prefix
+from fastdns.plugins.transfer._digest cimport DIGEST_OCTETS, OPTION_ZONE_DIGEST
 from fastdns.plugins.transfer._places cimport NO_PLACE, TRANSFERS_MAX, place_give, place_take
 from fastdns.plugins.transfer._stream cimport SOA_OCTETS, stream_log_current, stream_make
 from fastdns.plugins.transfer._source cimport TransferRecord, TransferSource
 from fastdns.plugins.transfer._transfer cimport Transfer
 
 from fastdns._wire import name_wire
+from fastdns.plugins.transfer.version import Version
 
 cdef enum:
     PREPARE_SECONDS = 30        # that providers may take
@@ -50,6 +53,8 @@ cdef struct TransferRequest:
     int place                   # of _places.pxd; the stream's, once there is one
     uint32_t serial
     uint8_t incremental
+    uint8_t shown               # the client says what its records are
+    uint8_t digest[DIGEST_OCTETS]
     uint8_t zone_length
     uint8_t zone[NAME_MAX]      # lower case
     # ---- results of the providers ----
@@ -85,6 +90,7 @@ cdef Verdict transfer_query(Handler *self, Query *q) noexcept nogil:
     cdef const TransferState *state = <const TransferState *>self.state
     cdef const ZoneName *zone
     cdef TransferRequest *pending
+    cdef const uint8_t *option
     cdef int place
     if q.qtype != TYPE_AXFR and q.qtype != TYPE_IXFR:
         return NEXT
@@ -110,6 +116,10 @@ cdef Verdict transfer_query(Handler *self, Query *q) noexcept nogil:
     pending.handler = state.number
     pending.incremental = q.qtype == TYPE_IXFR
     pending.serial = q.message.soa_serial
+    option = wire_option(&q.message.edns, OPTION_ZONE_DIGEST)
+    if option != NULL and load16(option + 2) == DIGEST_OCTETS:
+        pending.shown = 1
+        memcpy(pending.digest, option + 4, DIGEST_OCTETS)
     pending.zone_length = q.name.length
     memcpy(pending.zone, q.name.lower, q.name.length)
     if not offload_send(&queue, &pending.request, q):
@@ -219,7 +229,7 @@ cdef class Job:
 
     @property
     def serial(self):
-        return self.pending.serial if self.pending.incremental else None
+        return version_of(self.pending)
 
     def prepare(self, find):
         prepare(self.pending, find)
@@ -236,6 +246,11 @@ cdef class Job:
             self.pending = NULL
 
 
+cdef object version_of(const TransferRequest *pending):
+    """What the client has, None for AXFR."""
+    return Version(pending.serial, (<const char *>pending.digest)[:DIGEST_OCTETS] if pending.shown else b"") if pending.incremental else None
+
+
 cdef int fail(TransferRequest *pending, error) except -1:
     text = (str(error) or type(error).__name__).encode("ascii", "backslashreplace").replace(b"\n", b" ")
     strncpy(pending.error, text, ERROR_MAX - 1)
@@ -247,7 +262,7 @@ cdef void prepare(TransferRequest *pending, find):
     """Asks the providers, and reads the first record."""
     cdef Transfer transfer
     try:
-        transfer = find(pending.handler, (<const char *>pending.zone)[:pending.zone_length], pending.serial if pending.incremental else None)
+        transfer = find(pending.handler, (<const char *>pending.zone)[:pending.zone_length], version_of(pending))
         if transfer is None:
             pending.result = TRANSFER_NONE
         else:

@@ -2,7 +2,18 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from fastdns.plugins.transfer._source cimport TransferSource
 
-cdef struct Rows
+cdef struct Chunk:                  # rows, one behind the other
+    Chunk *next
+    uint32_t used
+    uint32_t size
+    uint8_t octets[1]
+
+cdef struct Rows:
+    TransferSource source           # first: what the functions get is the whole
+    Chunk *first                    # at work; freed when it has been read
+    Chunk *last
+    uint32_t at
+    uint8_t failed
 
 # Empty rows; NULL when memory ran out.
 cdef Rows *rows_new() noexcept nogil

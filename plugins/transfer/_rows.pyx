@@ -8,19 +8,6 @@ cdef enum:
     CHUNK_OCTETS = 65536
     ROW_HEAD = 9                    # octets of a row before its owner: type, TTL, length of rdata, length of owner
 
-cdef struct Chunk:
-    Chunk *next
-    uint32_t used
-    uint32_t size
-    uint8_t octets[1]
-
-cdef struct Rows:
-    TransferSource source           # first: what the functions get is the whole
-    Chunk *first                    # at work; freed when it has been read
-    Chunk *last
-    uint32_t at
-    uint8_t failed
-
 
 cdef int row_next(TransferSource *source, TransferRecord *out) noexcept nogil:
     cdef Rows *rows = <Rows *>source

@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.api.query cimport Query
 from fastdns.api.reply cimport Reply
-from fastdns.api.names cimport Name
+from fastdns.api.names cimport NAME_MAX, Name, ZoneName
 from fastdns.plugins.kubernetes.answer.name cimport Wanted
 from fastdns.plugins.kubernetes.answer.view cimport Result, View
 
@@ -19,6 +19,7 @@ cdef struct Ask:                    # a name that is looked up for a query
     const uint8_t *zone             # wire form in the query's case, at the end of the query's name
     uint8_t zone_length
     int zone_flags
+    const ZoneName *zone_name       # of the view
     Wanted wanted
     Result result
 
@@ -43,4 +44,11 @@ cdef bint answer_exists(Ask *ask, bint entries) noexcept nogil
 cdef void answer_soa(Ask *ask, int section) noexcept nogil
 # NS records of the zone, addresses in the additional section.
 cdef void answer_servers(Ask *ask) noexcept nogil
-cdef uint32_t soa_write(uint8_t *out, const View *view, int zone_flags, const uint8_t *zone, uint32_t zone_length) noexcept nogil
+cdef enum:
+    SOA_OCTETS_MAX = 2 * NAME_MAX + 20
+
+# The serial of a zone of a store.
+cdef uint32_t store_serial(const View *view, int zone_flags) noexcept nogil
+# The SOA's rdata; out has SOA_OCTETS_MAX octets. Returns its length.
+cdef uint32_t soa_write(uint8_t *out, const View *view, uint32_t serial, const uint8_t *zone, uint32_t zone_length) noexcept nogil
+cdef uint32_t soa_ttl(const View *view) noexcept nogil

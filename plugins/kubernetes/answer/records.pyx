@@ -268,8 +268,15 @@ cdef bint answer_srv(Ask *ask) noexcept nogil:
 
 # ---- SOA and NS ----
 
-cdef uint32_t soa_write(uint8_t *out, const View *view, int zone_flags, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
-    """The rdata; out has 2 * NAME_MAX + 20 octets. Returns its length."""
+cdef uint32_t store_serial(const View *view, int zone_flags) noexcept nogil:
+    return load_count(&view.cluster.import_serial if zone_flags & ZONE_IMPORTED else &view.cluster.serial)
+
+
+cdef uint32_t soa_ttl(const View *view) noexcept nogil:
+    return min(view.ttl, <uint32_t>SOA_TTL_MAX)
+
+
+cdef uint32_t soa_write(uint8_t *out, const View *view, uint32_t serial, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
     cdef uint32_t used = 0
     cdef bint fits = zone_length + 11 <= NAME_MAX
     if fits:
@@ -282,7 +289,7 @@ cdef uint32_t soa_write(uint8_t *out, const View *view, int zone_flags, const ui
         used += 11
     memcpy(out + used, zone, zone_length)
     used += zone_length
-    store32(out + used, load_count(&view.cluster.import_serial if zone_flags & ZONE_IMPORTED else &view.cluster.serial))
+    store32(out + used, serial)
     store32(out + used + 4, REFRESH)
     store32(out + used + 8, RETRY)
     store32(out + used + 12, EXPIRE)
@@ -292,11 +299,11 @@ cdef uint32_t soa_write(uint8_t *out, const View *view, int zone_flags, const ui
 
 cdef void answer_soa(Ask *ask, int section) noexcept nogil:
     cdef uint8_t *rdata = reply_alloc(&ask.q.reply, 2u * ask.zone_length + 38)
-    cdef uint32_t length
+    cdef uint32_t length, serial = load_count(&ask.view.serials[ask.zone_name - ask.view.zones.names])
     if rdata == NULL:
         return
-    length = soa_write(rdata, ask.view, ask.zone_flags, ask.zone, ask.zone_length)
-    reply_put(&ask.q.reply, section, ask.zone, ask.zone_length, TYPE_SOA, min(ask.view.ttl, <uint32_t>SOA_TTL_MAX), rdata, <uint16_t>length, RECORD_OWNED)
+    length = soa_write(rdata, ask.view, serial if serial else store_serial(ask.view, ask.zone_flags), ask.zone, ask.zone_length)
+    reply_put(&ask.q.reply, section, ask.zone, ask.zone_length, TYPE_SOA, soa_ttl(ask.view), rdata, <uint16_t>length, RECORD_OWNED)
 
 
 cdef void answer_servers(Ask *ask) noexcept nogil:

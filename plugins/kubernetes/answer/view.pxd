@@ -23,6 +23,7 @@ cdef struct View:
     const Zones *zones              # borrowed, like the next
     const Zones *fallthrough        # NULL: never
     uint8_t *zone_flags             # by position in zones.names
+    uint32_t *serials               # by position in zones.names; atomic; of zones with versions of their own, else 0
     uint8_t *namespaces             # 64 octets each: labels in wire form, lower case
     LocalAddress *locals
     uint32_t namespace_count        # 0: all

@@ -8,7 +8,7 @@ from fastdns.plugins.kubernetes.store.memory cimport (Slots, Table, lines, memor
                                                       store_count, store_pointer, table_insert, table_next, table_publish, table_remove, table_room)
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_IMPORT, KIND_NAMESPACE, KIND_SERVICE, Import, Namespace, Object, Service, Span
 from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, AddressRecord, Cluster, NamespaceNode, ServiceNode, ServiceRecord,
-                                                       service_externals, service_ip4, service_ip6)
+                                                       service_externals, service_ip4, service_ip6, tell_observers)
 
 
 cdef uint64_t namespace_hash(const void *entry) noexcept nogil:
@@ -77,11 +77,29 @@ cdef EventResult namespace_upsert(Cluster *cluster, const Namespace *object) noe
     node.mark = cluster.generation[<int>KIND_NAMESPACE]
     if node.present:
         return UNCHANGED
+    tell_of_services(cluster, node)
     store_count(&node.present, 1)
     return ADDED
 
 
+cdef void tell_of_services(const Cluster *cluster, const NamespaceNode *namespace) noexcept nogil:
+    """Services come and go with their namespace."""
+    cdef const ServiceNode *node
+    cdef uint32_t place
+    cdef int world
+    if cluster.observers == NULL or namespace.references == 0:
+        return
+    for world in range(2):
+        place = 0
+        node = <const ServiceNode *>table_next(&cluster.services[world], &place)
+        while node != NULL:
+            if node.namespace == namespace:
+                tell_observers(cluster, node)
+            node = <const ServiceNode *>table_next(&cluster.services[world], &place)
+
+
 cdef void namespace_drop(Cluster *cluster, NamespaceNode *node) noexcept nogil:
+    tell_of_services(cluster, node)
     store_count(&node.present, 0)
     namespace_release(cluster, node)
 
@@ -277,6 +295,7 @@ cdef EventResult put(Cluster *cluster, int world, const Object *object, ServiceR
     memcpy(record, made, size)
     record.version = object.version
     record.mark = cluster.generation[<int>kind]
+    tell_observers(cluster, node)
     store_pointer(<void **>&node.record, record)
     if world == LOCAL:
         list_addresses(cluster, node, record, old, False)
@@ -317,6 +336,7 @@ cdef EventResult import_upsert(Cluster *cluster, const Import *object) noexcept 
 
 cdef void drop(Cluster *cluster, ServiceNode *node) noexcept nogil:
     cdef ServiceRecord *old = node.record
+    tell_observers(cluster, node)
     store_pointer(<void **>&node.record, NULL)
     if node.world == LOCAL:
         list_addresses(cluster, node, old, NULL, True)

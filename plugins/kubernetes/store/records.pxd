@@ -88,6 +88,11 @@ cdef struct PodRecord:
     uint8_t host_network            # its address is its node's
     uint8_t data[4]                 # address (4 or 16 octets), then name, then labels: see pod_label_next
 
+cdef struct Observer:               # of the services of a store
+    Observer *next
+    # Called under the store's lock, before a record or slice of the service, or whether its namespace is there, changes. May be called more than once.
+    void (*changes)(Observer *self, const ServiceNode *node) noexcept nogil
+
 cdef struct Cluster:                # the store's state; pointers to it are valid as long as the Store lives
     void *lock                      # a pthread mutex: see cluster_lock
     Memory memory
@@ -108,9 +113,17 @@ cdef struct Cluster:                # the store's state; pointers to it are vali
     uint8_t listing[6]              # writer's: between begin and commit
     uint8_t source[6]               # writer's: Source of the list under way or last seen
     uint32_t events                 # writer's
+    Observer *observers             # under the lock
     uint32_t count[6]               # objects, by Kind; readable at any time
     uint8_t *scratch                # writer's: where a record is made before it is compared with the standing one
     uint32_t scratch_size
+
+
+cdef inline void tell_observers(const Cluster *cluster, const ServiceNode *node) noexcept nogil:
+    cdef Observer *observer = cluster.observers
+    while observer != NULL:
+        observer.changes(observer, node)
+        observer = observer.next
 
 
 # ---- variable parts ----

@@ -10,7 +10,7 @@ from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, NO_MEM
                                                           service_node, service_release)
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_IMPORT_SLICE, KIND_POD, KIND_SLICE, Span
 from fastdns.plugins.kubernetes.store.records cimport (LOCAL, EndpointRecord, NamespaceNode, PodRecord, ServiceNode, SliceRecord, pod_address_length,
-                                                       slice_endpoints, slice_text)
+                                                       slice_endpoints, slice_text, tell_observers)
 
 cdef PodRecord blank_pod
 cdef uint32_t POD_HEAD = <uint32_t>(<uint8_t *>&blank_pod.data - <uint8_t *>&blank_pod)
@@ -121,6 +121,7 @@ cdef SliceRecord **link_of(ServiceNode *node, const SliceRecord *record) noexcep
 
 cdef void unlink(Cluster *cluster, int world, SliceRecord *record) noexcept nogil:
     """Takes a record out of its chain and its addresses out of the reverse table; it stays in the table of slices."""
+    tell_observers(cluster, record.service)
     store_pointer(<void **>link_of(record.service, record), record.next)
     if world == LOCAL:
         list_addresses(cluster, record, True)
@@ -180,6 +181,7 @@ cdef EventResult put(Cluster *cluster, int world, int kind, uint64_t version, Se
         memory_free(&cluster.memory, record, size)
         service_release(cluster, node)
         return NO_MEMORY
+    tell_observers(cluster, node)
     # New addresses first, so that an address in both records is never missing from the reverse table.
     if world == LOCAL:
         list_addresses(cluster, record, False)

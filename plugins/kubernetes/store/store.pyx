@@ -65,6 +65,18 @@ cdef void cluster_unlock(Cluster *cluster) noexcept nogil:
     pthread_mutex_unlock(<pthread_mutex_t *>cluster.lock)
 
 
+cdef void cluster_observe(Cluster *cluster, Observer *observer) noexcept nogil:
+    observer.next = cluster.observers
+    cluster.observers = observer
+
+
+cdef void cluster_unobserve(Cluster *cluster, Observer *observer) noexcept nogil:
+    cdef Observer **link = &cluster.observers
+    while link[0] != observer:
+        link = &link[0].next
+    link[0] = observer.next
+
+
 # ---- what the sink's calls do; self is the cluster ----
 
 cdef void sink_begin(void *self, Kind kind, Source source) noexcept nogil:

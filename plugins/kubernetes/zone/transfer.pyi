@@ -8,3 +8,6 @@ def zone_transfer(handler: ViewHandler, zone: bytes, serial: int | None) -> Tran
 
     As in CoreDNS any name in one of the handler's zones counts as a zone. Raises MemoryError.
     """
+
+def zone_size(handler: ViewHandler, zone: bytes) -> int:
+    """The number of records of a zone, roughly; 0 when the handler has no such zone."""

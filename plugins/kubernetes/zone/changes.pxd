@@ -1,0 +1,35 @@
+"""What changes of a zone of a cluster: the records of services are compared as they were before and are after a number of changes."""
+from libc.stdint cimport uint8_t, uint32_t
+from fastdns.plugins.kubernetes._handler cimport ViewHandler
+from fastdns.plugins.kubernetes.store.records cimport Cluster, Observer
+from fastdns.plugins.kubernetes.zone.content cimport Content
+from fastdns.plugins.kubernetes.zone.rows cimport RowSet
+from fastdns.plugins.transfer._digest cimport ContentDigest
+
+cdef struct Touched:                # a service that has changed since the last version
+    uint8_t length
+    uint8_t key[128]                # as ServiceNode.key
+    RowSet before                   # its records in the last version; sorted
+
+cdef struct Tracker:
+    Observer observer               # first
+    Content content
+    Cluster *cluster
+    uint32_t *serials               # of the view; where the zone's is published
+    Touched *touched
+    uint32_t count
+    uint32_t room
+    uint32_t *slots                 # numbers in touched, plus 1, by hash of the key; 0: free
+    uint32_t mask
+    RowSet servers                  # NS records and their addresses in the last version; sorted
+    ContentDigest digest            # of the last version
+    uint32_t records                # of the last version
+    uint32_t serial
+    uint8_t failed                  # memory ran out: what has changed is not known
+
+cdef class Changes:
+    cdef Tracker tracker
+    cdef ViewHandler handler        # keeps the view and the store
+    cdef bytes zone
+    cdef bint observing
+    cdef void _end(self) noexcept

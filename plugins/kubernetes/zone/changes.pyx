@@ -1,0 +1,350 @@
+"""What changes of a zone of a cluster; see changes.pxd."""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcmp, memcpy, memset
+from fastdns.api.memory cimport atomic_store32
+from fastdns.api.random cimport hash_octets, hash_seed
+from fastdns.api.wire cimport TYPE_SOA, TYPE_ZONEMD
+from fastdns.plugins.kubernetes._handler cimport ViewHandler
+from fastdns.plugins.kubernetes.answer.records cimport SOA_OCTETS_MAX, soa_ttl, soa_write
+from fastdns.plugins.kubernetes.store.find cimport find_service
+from fastdns.plugins.kubernetes.store.memory cimport Table, load_count, table_next
+from fastdns.plugins.kubernetes.store.records cimport Cluster, Observer, ServiceNode
+from fastdns.plugins.kubernetes.store.store cimport cluster_lock, cluster_observe, cluster_unlock, cluster_unobserve
+from fastdns.plugins.kubernetes.zone.content cimport content_servers, content_service, content_world, services_sorted
+from fastdns.plugins.kubernetes.zone.rows cimport (RowSet, rowset_at, rowset_clear, rowset_compare, rowset_free, rowset_give,
+                                                   rowset_sort)
+from fastdns.plugins.transfer._digest cimport ZONEMD_OCTETS, ContentDigest, digest_add, digest_remove, zonemd_write
+from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
+from fastdns.plugins.transfer._source cimport TransferRecord
+from fastdns.plugins.transfer._transfer cimport transfer_of
+
+cdef extern from "<time.h>" nogil:
+    ctypedef long time_t
+    cdef struct timespec:
+        time_t tv_sec
+        long tv_nsec
+    int CLOCK_REALTIME
+    int clock_gettime(int clock, timespec *out)
+
+cdef enum:
+    TOUCHED_FIRST = 16
+    PARTS = 16                      # of a second, which serials count
+
+
+# ---- what the store's writer tells; under the cluster's lock ----
+
+cdef void note(Observer *observer, const ServiceNode *node) noexcept nogil:
+    """The service is about to change."""
+    cdef Tracker *tracker = <Tracker *>observer
+    cdef Touched *one
+    if node.world != content_world(&tracker.content) or tracker.failed or (
+            tracker.slots != NULL and tracker.slots[find_slot(tracker, node.key, node.length)]):
+        return
+    if not grow(tracker):
+        tracker.failed = 1
+        return
+    one = &tracker.touched[tracker.count]
+    memset(one, 0, sizeof(Touched))
+    one.length = node.length
+    memcpy(one.key, node.key, node.length)
+    content_service(&tracker.content, node, &one.before)
+    rowset_sort(&one.before)
+    tracker.failed = one.before.failed
+    tracker.count += 1
+    tracker.slots[find_slot(tracker, node.key, node.length)] = tracker.count
+
+
+cdef uint32_t find_slot(const Tracker *tracker, const uint8_t *key, uint32_t length) noexcept nogil:
+    """The key's slot, or the free one where it belongs."""
+    cdef uint32_t place = <uint32_t>hash_octets(key, length, hash_seed) & tracker.mask
+    cdef const Touched *one
+    while tracker.slots[place]:
+        one = &tracker.touched[tracker.slots[place] - 1]
+        if one.length == length and memcmp(one.key, key, length) == 0:
+            return place
+        place = (place + 1) & tracker.mask
+    return place
+
+
+cdef bint grow(Tracker *tracker) noexcept nogil:
+    """Room for one more service."""
+    cdef uint32_t room = max(<uint32_t>TOUCHED_FIRST, 2 * tracker.room), i
+    cdef Touched *touched
+    cdef uint32_t *slots
+    if tracker.count < tracker.room:
+        return True
+    touched = <Touched *>realloc(tracker.touched, room * sizeof(Touched))
+    if touched == NULL:
+        return False
+    tracker.touched = touched
+    slots = <uint32_t *>calloc(2 * room, sizeof(uint32_t))
+    if slots == NULL:
+        return False
+    free(tracker.slots)
+    tracker.slots = slots
+    tracker.mask = 2 * room - 1
+    tracker.room = room
+    for i in range(tracker.count):
+        slots[find_slot(tracker, touched[i].key, touched[i].length)] = i + 1
+    return True
+
+
+cdef void forget(Tracker *tracker) noexcept nogil:
+    """What has changed so far."""
+    cdef uint32_t i
+    for i in range(tracker.count):
+        rowset_free(&tracker.touched[i].before)
+    free(tracker.touched)
+    free(tracker.slots)
+    tracker.touched = NULL
+    tracker.slots = NULL
+    tracker.count = 0
+    tracker.room = 0
+    tracker.mask = 0
+    tracker.failed = 0
+
+
+# ---- versions; under the cluster's lock ----
+
+cdef uint32_t next_serial(const Tracker *tracker) noexcept nogil:
+    """After the last one (RFC 1982): the time in sixteenths of a second, so that serials go on over a restart, or the next number."""
+    cdef timespec now
+    cdef uint32_t serial
+    clock_gettime(CLOCK_REALTIME, &now)
+    serial = <uint32_t>(<uint64_t>now.tv_sec * PARTS + <uint64_t>now.tv_nsec * PARTS // 1000000000)
+    if tracker.serial and <uint32_t>(serial - tracker.serial - 1) >= 0x7FFFFFFFu:
+        serial = tracker.serial + 1
+    return serial if serial else 1      # 0 is no serial of a version
+
+
+cdef void read_servers(const Tracker *tracker, RowSet *servers) noexcept nogil:
+    content_servers(&tracker.content, False, servers)
+    rowset_sort(servers)
+
+
+cdef void digest_rows(Tracker *tracker, const RowSet *rows, bint remove) noexcept nogil:
+    cdef TransferRecord record
+    cdef uint32_t i
+    for i in range(rows.count):
+        rowset_at(rows, i, &record)
+        if remove:
+            digest_remove(&tracker.digest, &record)
+        else:
+            digest_add(&tracker.digest, &record)
+    tracker.records += -rows.count if remove else rows.count
+
+
+cdef bint begin(Tracker *tracker) noexcept nogil:
+    """The first version, or one of which is not known how it came about. False: memory ran out."""
+    cdef Table *table = &tracker.cluster.services[content_world(&tracker.content)]
+    cdef const ServiceNode *node
+    cdef RowSet rows
+    cdef uint32_t place = 0
+    memset(&rows, 0, sizeof(RowSet))
+    forget(tracker)
+    memset(&tracker.digest, 0, sizeof(ContentDigest))
+    tracker.records = 0
+    node = <const ServiceNode *>table_next(table, &place)
+    while node != NULL:
+        rowset_clear(&rows)
+        content_service(&tracker.content, node, &rows)
+        rowset_sort(&rows)
+        digest_rows(tracker, &rows, False)
+        tracker.failed |= rows.failed
+        node = <const ServiceNode *>table_next(table, &place)
+    rowset_free(&rows)
+    rowset_clear(&tracker.servers)
+    read_servers(tracker, &tracker.servers)
+    digest_rows(tracker, &tracker.servers, False)
+    tracker.failed |= tracker.servers.failed | tracker.digest.failed
+    tracker.serial = next_serial(tracker)
+    atomic_store32(tracker.serials, tracker.serial)
+    return not tracker.failed
+
+
+cdef bint advance(Tracker *tracker, RowSet *deleted, RowSet *added) noexcept nogil:
+    """The next version, if anything has changed. False: it is not known what, or memory ran out; then `begin` anew."""
+    cdef RowSet after
+    cdef const Touched *one
+    cdef const ServiceNode *node
+    cdef uint32_t i
+    if tracker.failed:
+        return False
+    if tracker.count == 0:
+        return True
+    memset(&after, 0, sizeof(RowSet))
+    for i in range(tracker.count):
+        one = &tracker.touched[i]
+        rowset_clear(&after)
+        node = find_service(tracker.cluster, content_world(&tracker.content), one.key, one.length)
+        if node != NULL:
+            content_service(&tracker.content, node, &after)
+        rowset_sort(&after)
+        tracker.failed |= after.failed
+        rowset_compare(&one.before, &after, deleted, added)
+    rowset_clear(&after)
+    read_servers(tracker, &after)
+    rowset_compare(&tracker.servers, &after, deleted, added)
+    tracker.failed |= after.failed | deleted.failed | added.failed
+    if tracker.failed:
+        rowset_free(&after)
+        return False
+    rowset_free(&tracker.servers)
+    tracker.servers = after
+    forget(tracker)
+    if deleted.count or added.count:
+        digest_rows(tracker, deleted, True)
+        digest_rows(tracker, added, False)
+        tracker.serial = next_serial(tracker)
+        atomic_store32(tracker.serials, tracker.serial)
+    tracker.failed = tracker.digest.failed
+    return not tracker.failed
+
+
+cdef void put_soa(const Tracker *tracker, Rows *into) noexcept nogil:
+    cdef uint8_t rdata[SOA_OCTETS_MAX]
+    cdef uint32_t length = soa_write(rdata, tracker.content.view, tracker.serial, tracker.content.zone, tracker.content.zone_length)
+    rows_put(into, TYPE_SOA, soa_ttl(tracker.content.view), tracker.content.zone, tracker.content.zone_length, rdata, length)
+
+
+cdef bint give(const Tracker *tracker, Rows *into) noexcept nogil:
+    """All records. False: memory ran out."""
+    cdef uint8_t zonemd[ZONEMD_OCTETS]
+    cdef uint32_t i, count
+    cdef const ServiceNode **nodes = services_sorted(tracker.content.view, content_world(&tracker.content), &count)
+    cdef RowSet rows
+    cdef uint8_t failed = 0
+    if nodes == NULL:
+        return False
+    memset(&rows, 0, sizeof(RowSet))
+    zonemd_write(zonemd, tracker.serial, &tracker.digest)
+    put_soa(tracker, into)
+    rows_put(into, TYPE_ZONEMD, soa_ttl(tracker.content.view), tracker.content.zone, tracker.content.zone_length, zonemd, ZONEMD_OCTETS)
+    rowset_give(&tracker.servers, into)
+    for i in range(count):
+        rowset_clear(&rows)
+        content_service(&tracker.content, nodes[i], &rows)
+        rowset_sort(&rows)
+        failed |= rows.failed
+        rowset_give(&rows, into)
+    put_soa(tracker, into)
+    rowset_free(&rows)
+    free(nodes)
+    return not failed
+
+
+# ---- Python ----
+
+cdef list rows_of(const RowSet *rows):
+    cdef TransferRecord record
+    cdef uint32_t i
+    found = []
+    for i in range(rows.count):
+        rowset_at(rows, i, &record)
+        found.append(((<const char *>record.owner)[:record.owner_length], record.type, record.ttl, (<const char *>record.rdata)[:record.rdlength]))
+    return found
+
+
+cdef class Changes:
+
+    def __cinit__(self, ViewHandler handler not None, bytes zone not None):
+        cdef const uint8_t *wire = zone
+        cdef uint32_t number = 0
+        while number < handler.view.zones.count and (<const char *>handler.view.zones.names[number].wire)[:handler.view.zones.names[number].length] != zone:
+            number += 1
+        if number == handler.view.zones.count:
+            raise KeyError(zone)
+        self.handler = handler
+        self.zone = zone
+        self.tracker.observer.changes = note
+        self.tracker.cluster = &handler.store.cluster
+        self.tracker.serials = &handler.view.serials[number]
+        self.tracker.content.view = &handler.view
+        self.tracker.content.zone = wire
+        self.tracker.content.zone_length = <uint32_t>len(zone)
+        self.tracker.content.zone_flags = handler.view.zone_flags[number]
+
+    def __dealloc__(self):
+        self._end()
+
+    def close(self):
+        self._end()
+        self.handler = None
+
+    cdef void _end(self) noexcept:
+        cdef Tracker *tracker = &self.tracker
+        if not self.observing:
+            return
+        self.observing = False
+        with nogil:
+            cluster_lock(tracker.cluster)
+            cluster_unobserve(tracker.cluster, &tracker.observer)
+            cluster_unlock(tracker.cluster)
+            forget(tracker)
+            rowset_free(&tracker.servers)
+
+    def known(self):
+        cdef uint32_t kinds = self.tracker.content.view.kinds
+        cdef Cluster *cluster = self.tracker.cluster
+        return load_count(&cluster.synced) & kinds == kinds and load_count(&cluster.stale) & kinds == 0
+
+    def advance(self, bint whole=False):
+        cdef Tracker *tracker = &self.tracker
+        cdef RowSet deleted, added
+        cdef Rows *rows = NULL
+        cdef bint first = not self.observing, followed, complete, given = True
+        if whole:
+            rows = rows_new()
+            if rows == NULL:
+                raise MemoryError
+        memset(&deleted, 0, sizeof(RowSet))
+        memset(&added, 0, sizeof(RowSet))
+        self.observing = True
+        with nogil:
+            cluster_lock(tracker.cluster)
+            if first:
+                cluster_observe(tracker.cluster, &tracker.observer)
+            followed = not first and advance(tracker, &deleted, &added)
+            complete = followed or begin(tracker)
+            if complete and rows != NULL:
+                given = give(tracker, rows)
+            cluster_unlock(tracker.cluster)
+        transfer = transfer_of(rows_source(rows)) if rows != NULL else None
+        try:
+            if not complete or not given or (rows != NULL and rows_failed(rows)):
+                raise MemoryError
+            return ((rows_of(&deleted), rows_of(&added)) if followed else None), transfer
+        finally:
+            rowset_free(&deleted)
+            rowset_free(&added)
+
+    @property
+    def serial(self):
+        return self.tracker.serial
+
+    @serial.setter
+    def serial(self, uint32_t value):
+        cdef Tracker *tracker = &self.tracker
+        with nogil:
+            cluster_lock(tracker.cluster)
+            tracker.serial = value
+            atomic_store32(tracker.serials, value)
+            cluster_unlock(tracker.cluster)
+
+    @property
+    def records(self):
+        return self.tracker.records
+
+    @property
+    def soa(self):
+        cdef uint8_t rdata[SOA_OCTETS_MAX]
+        cdef Tracker *tracker = &self.tracker
+        cdef uint32_t length = soa_write(rdata, tracker.content.view, tracker.serial, tracker.content.zone, tracker.content.zone_length)
+        return self.zone, TYPE_SOA, soa_ttl(tracker.content.view), (<const char *>rdata)[:length]
+
+    @property
+    def zonemd(self):
+        cdef uint8_t rdata[ZONEMD_OCTETS]
+        zonemd_write(rdata, self.tracker.serial, &self.tracker.digest)
+        return self.zone, TYPE_ZONEMD, soa_ttl(self.tracker.content.view), (<const char *>rdata)[:ZONEMD_OCTETS]

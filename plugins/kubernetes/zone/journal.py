@@ -1,0 +1,200 @@
+"""Versions of a cluster's zone, for IXFR (RFC 1995): what has changed from one to the next, and which of them a client has.
+
+The watches of an API server have no common order, so servers of one cluster may have different records at the same time: a serial alone does not say what
+a client has. A client that shows the digest of its records gets differences from the version with that digest, whatever server it had it from; any other
+gets the whole zone.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+
+from fastdns import control
+from fastdns._wire import name_text
+from fastdns.plugins.kubernetes._handler import ViewHandler
+from fastdns.plugins.kubernetes.zone.changes import Changes
+from fastdns.plugins.transfer._transfer import Transfer
+from fastdns.plugins.transfer.journal import Change, Journal, Row
+from fastdns.plugins.transfer.version import Version, digest_of
+from fastdns.telemetry.log import Log
+from fastdns.telemetry.metrics import Metric
+
+__all__ = ["WINDOW", "ZoneJournal"]
+
+log = Log("plugin/kubernetes")
+
+#: Seconds between two versions: what changes within one is one version.
+WINDOW = 0.25
+
+RECORDS = Metric("fastdns_kubernetes_journal_records", "Records of all differences that IXFR can be answered from.", "gauge", ("zone",))
+VERSIONS = Metric("fastdns_kubernetes_zone_versions_total", "Counter of versions of a zone with a journal.", "counter", ("zone",))
+TRANSFERS = Metric(
+    "fastdns_kubernetes_zone_transfers_total",
+    "Counter of transfers of a zone with a journal: the whole zone, differences, or the SOA alone for who has the last version.",
+    "counter",
+    ("zone", "kind"),
+)
+
+#: By zone: a reload goes on with the journals of the configuration before.
+_newest: weakref.WeakValueDictionary[bytes, ZoneJournal] = weakref.WeakValueDictionary()
+
+
+class ZoneJournal:
+    """The versions of one zone of a handler. From any thread."""
+
+    def __init__(self, handler: ViewHandler, wire: bytes, notify: Callable[[str], object] | None) -> None:
+        """One of the handler's zones, in lower-case wire form; ``notify`` is called with its name when a new version serves. Raises KeyError."""
+        self.changes = Changes(handler, wire)
+        self.wire = wire
+        self.zone = name_text(wire)
+        self._notify = notify
+        self._journal = Journal()
+        #: SOA and ZONEMD of the last version; None before the first.
+        self._last: tuple[Row, Row] | None = None
+        self._lock = threading.Lock()
+        self._timer: control.Timer | None = None
+        #: That of the configuration before, until the first version.
+        self._before: ZoneJournal | None = None
+
+    def start(self) -> None:
+        self._before = _newest.get(self.wire)
+        _newest[self.wire] = self
+        self._timer = control.every(WINDOW, self.advance)
+
+    def stop(self) -> None:
+        """Note no more changes. What is known stays for the next configuration."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._timer = None
+            self.changes.close()
+            if self._before is not None and _newest.get(self.wire) is self:
+                _newest[self.wire] = self._before  # this configuration was rejected
+            self._before = None
+
+    def advance(self) -> None:
+        """Make a new version if something has changed, and tell those who have the zone."""
+        with self._lock:
+            if self._timer is None or not self.changes.known():
+                return
+            if self._before is not None:
+                self._before.advance()
+            new = self._follow(self._advance(whole=False)[0])
+        if new:
+            self._tell()
+
+    def transfer(self, serial: int | None) -> Transfer:
+        """What has changed since the version that a client has where that is known and less than the whole zone. Raises ValueError before all is listed."""
+        if self._last is None:
+            self.advance()
+        with self._lock:
+            if self._last is None or self._timer is None:
+                raise ValueError("not everything has been listed yet")
+            rows = self.since(serial) if isinstance(serial, Version) else None
+            if rows is not None and len(rows) <= self.changes.records + 4:
+                TRANSFERS.add((self.zone, "current" if len(rows) == 1 else "difference"))
+                return Transfer.of_records(rows)
+            version, transfer = self._advance(whole=True)
+            new = self._follow(version)
+            assert transfer is not None  # noqa: S101 - that is what was asked for
+        TRANSFERS.add((self.zone, "whole"))
+        if new:
+            self._tell()
+        return transfer
+
+    def size(self, serial: int | None) -> int:
+        """The number of records that `transfer` would give, roughly."""
+        with self._lock:
+            rows = self.since(serial) if isinstance(serial, Version) and self._last is not None else None
+            return max(1, self.changes.records if rows is None else len(rows))
+
+    def since(self, version: Version) -> list[Row] | None:
+        """What leads from a version to the last one, as IXFR has it; None: not known.
+
+        The SOA alone for a client that has these records with a later serial, which another server has given to them.
+        """
+        if self._last is None:
+            return None
+        soa, zonemd = self._last
+        own = digest_of(zonemd[3])
+        older = 0 < (self.changes.serial - version) & 0xFFFFFFFF < 0x80000000
+        if (version.digest == own and not older) or (version == self.changes.serial and not version.digest):
+            return [soa]
+        if not version.digest or not older:
+            return None
+        changes = list(self._journal.changes)
+        starts = [at for at, change in enumerate(changes) if digest_of(change.deleted[0][3]) == version.digest]
+        if not starts and version.digest != own:
+            return None
+        deleted, added = condense(changes[starts[-1] :] if starts and version.digest != own else [])
+        serial = struct.pack(">I", version)
+        had = (*soa[:3], soa[3][:-20] + serial + soa[3][-16:])
+        shown = (*zonemd[:3], serial + zonemd[3][4:6] + version.digest)
+        return [soa, had, shown, *deleted, soa, zonemd, *added, soa]
+
+    def _advance(self, *, whole: bool) -> tuple[tuple[list[Row], list[Row]] | None, Transfer | None]:
+        try:
+            return self.changes.advance(whole)
+        except MemoryError:
+            # Versions so far lead nowhere.
+            self._journal = Journal()
+            raise
+
+    def _follow(self, found: tuple[list[Row], list[Row]] | None) -> bool:
+        """Note the version that `_advance` has made; whether others are to be told of it: not where nothing has changed."""
+        if found == ([], []):
+            return False
+        before, self._last = self._last, (self.changes.soa, self.changes.zonemd)
+        soa, zonemd = self._last
+        if before is None:
+            if self._take_over():
+                return True
+        elif found is None:
+            self._journal = Journal()
+            log.warning(f"{self.zone}: memory ran out, differences between versions begin anew")
+        else:
+            deleted, added = found
+            self._journal.note(before[0], soa, ([before[1], *deleted], [zonemd, *added]))
+        RECORDS.set((self.zone,), self._journal.records)
+        VERSIONS.add((self.zone,))
+        return True
+
+    def _take_over(self) -> bool:
+        """Go on with the versions of the configuration before, if its last one has the records that this one begins with."""
+        before, self._before = self._before, None
+        if before is None or self._last is None:
+            return False
+        with before._lock:
+            last, changes = before._last, list(before._journal.changes)
+        if last is None or digest_of(last[1][3]) != digest_of(self._last[1][3]):
+            return False
+        for change in changes:
+            self._journal.note(change.old, change.new, (change.deleted, change.added))
+        self.changes.serial = int.from_bytes(last[1][3][:4], "big")
+        self._last = last
+        RECORDS.set((self.zone,), self._journal.records)
+        return True
+
+    def _tell(self) -> None:
+        if self._notify is None:
+            return
+        try:
+            self._notify(self.zone)
+        except (OSError, ValueError) as error:
+            log.warning(f"Failed sending notifies: {error}")
+
+
+def condense(changes: Iterable[Change]) -> tuple[list[Row], list[Row]]:
+    """What several changes delete and add together (RFC 1995 5), without SOA and ZONEMD."""
+    found: dict[Row, bool] = {}
+    for change in changes:
+        for added, rows in ((False, change.deleted[1:]), (True, change.added[1:])):
+            for row in rows:
+                if found.get(row) is (not added):
+                    del found[row]
+                else:
+                    found[row] = added
+    return [row for row, added in found.items() if not added], [row for row, added in found.items() if added]

@@ -1,0 +1,372 @@
+"""Versions of a cluster's zone: what changes from one to the next, and who gets it (IXFR, RFC 1995)."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import dns.edns
+import dns.flags
+import dns.message
+import dns.opcode
+import dns.query
+import dns.rcode
+import dns.rrset
+import pytest
+
+from fastdns.plugins.kubernetes._kubernetes import Kubernetes
+from fastdns.plugins.kubernetes.store.store import Store
+from fastdns.plugins.kubernetes.watch.resources import Kind
+from fastdns.plugins.kubernetes.zone.changes import Changes
+from fastdns.plugins.transfer.journal import Row
+from fastdns.plugins.transfer.version import OPTION_ZONE_DIGEST, digest_of
+from fastdns.protocol.parameters import TYPE_SOA, TYPE_ZONEMD
+from tests.plugins.kubernetes.objects import Object, give_events, give_list, manifest, namespace, service, slice_of
+from tests.plugins.kubernetes.test_store import Model
+from tests.plugins.secondary.primary import Primary
+from tests.plugins.transfer.test_transfer import receive
+from tests.server import Server
+from tests.waiting import LIMIT, until
+
+Serve = Callable[..., Server]
+#: Wire form of the zone.
+ZONE = b"\x07cluster\x05local\x00"
+KINDS = sum(1 << kind for kind in (Kind.NAMESPACE, Kind.SERVICE, Kind.SLICE))
+
+CENTRE = """
+cluster.local:{port} in-addr.arpa:{port} {
+    bind 127.0.0.1
+    prometheus 127.0.0.1:{port2}
+    transfer cluster.local {
+        to * PEER
+    }
+    kubernetes {
+        manifests {dir}/objects.jsonl
+        journal
+    }
+}
+"""
+REPLICA = """
+cluster.local:{port} {
+    bind 127.0.0.1
+    secondary {
+        transfer from FROM
+    }
+}
+"""
+
+
+# ---- what has changed ----
+
+
+def digest(rows: set[Row]) -> bytes:
+    """As transfer/_digest.pxd says it."""
+    texts = (owner.lower() + struct.pack(">HIH", kind, ttl, len(rdata)) + rdata for owner, kind, ttl, rdata in rows)
+    return (sum(int.from_bytes(hashlib.sha256(text).digest(), "big") for text in texts) % 2**256).to_bytes(32, "big")
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("options", [{}, {"namespaces": ["ns-1", "ns-2"]}, {"no_endpoints": True}, {"pod_names": True, "ttl": 60}])
+def test_changes_lead_from_version_to_version(seed: int, options: dict[str, object]) -> None:
+    """A replica that only has the first version and then the changes has the records of a whole transfer, whatever happens."""
+    model, store, chance = Model(seed), Store(), random.Random(seed)
+    for kind in Kind:
+        give_list(store, kind)
+    for _ in range(100):
+        kind = chance.choice(list(Kind))
+        give_events(store, kind, model.event(kind))
+    handler = Kubernetes("kubernetes", store, ["cluster.local."], "cluster.local.", kinds=KINDS, addresses=["172.0.0.1"], **options)  # type: ignore[arg-type]
+    changes = Changes(handler, ZONE)
+    found, transfer = changes.advance(whole=True)
+    assert found is None
+    assert transfer is not None
+    has: set[Row] = {row for row in transfer if row[1] not in (TYPE_SOA, TYPE_ZONEMD)}
+    serial = changes.serial
+    for _ in range(40):
+        for _ in range(chance.randrange(6)):
+            kind = chance.choice(list(Kind))
+            if chance.random() < 0.1:
+                kept = chance.sample(sorted(model.standing[kind].items()), len(model.standing[kind]) // 2)
+                model.standing[kind] = dict(kept)
+                give_list(store, kind, *model.standing[kind].values())
+            give_events(store, kind, model.event(kind))
+        found, _ = changes.advance()
+        assert found is not None
+        deleted, added = found
+        assert set(deleted) <= has
+        assert not set(added) & has
+        has = has - set(deleted) | set(added)
+        assert (0 < (changes.serial - serial) % 2**32 < 2**31) if deleted or added else changes.serial == serial
+        serial = changes.serial
+        again, transfer = changes.advance(whole=True)
+        assert again == ([], [])
+        assert transfer is not None
+        rows = list(transfer)
+        assert rows[0] == rows[-1] == changes.soa
+        assert rows[1] == changes.zonemd
+        assert has == {row for row in rows if row[1] not in (TYPE_SOA, TYPE_ZONEMD)}
+        assert len(rows) == len(has) + 3 == changes.records + 3
+        assert digest_of(changes.zonemd[3]) == digest(has)
+    changes.close()
+
+
+def test_nothing_is_known_before_all_is_listed() -> None:
+    store = Store()
+    handler = Kubernetes("kubernetes", store, ["cluster.local."], "cluster.local.", kinds=KINDS)
+    changes = Changes(handler, ZONE)
+    assert not changes.known()
+    for kind in (Kind.NAMESPACE, Kind.SERVICE, Kind.SLICE):
+        give_list(store, kind)
+    assert changes.known()
+    with pytest.raises(KeyError):
+        Changes(handler, b"\x05other\x00")
+
+
+# ---- who gets it ----
+
+
+class Cluster:
+    """Objects in a file that a server reads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.services: dict[str, Object] = {}
+        self.slices: dict[str, Object] = {}
+
+    def write(self) -> None:
+        new = self.folder / ".objects"
+        new.write_text(manifest((Kind.NAMESPACE, [namespace("ns")]), (Kind.SERVICE, self.services.values()), (Kind.SLICE, self.slices.values())))
+        new.rename(self.folder / "objects.jsonl")
+
+    def put(self, name: str, address: str) -> None:
+        self.services[name] = service(f"ns/{name}", address)
+        self.write()
+
+    def remove(self, name: str) -> None:
+        del self.services[name]
+        self.write()
+
+
+def some(folder: Path) -> None:
+    cluster = Cluster(folder)
+    for number in range(20):
+        cluster.services[f"s{number}"] = service(f"ns/s{number}", f"10.0.0.{number}")
+    cluster.services["db"] = service("ns/db", "None")
+    cluster.slices["db-1"] = slice_of("ns/db-1", "db", "172.0.0.1;a", "172.0.0.2;b")
+    cluster.write()
+
+
+def cluster_of(server: Server) -> Cluster:
+    some(server.folder)
+    cluster = Cluster(server.folder)
+    for number in range(20):
+        cluster.services[f"s{number}"] = service(f"ns/s{number}", f"10.0.0.{number}")
+    cluster.services["db"] = service("ns/db", "None")
+    cluster.slices["db-1"] = slice_of("ns/db-1", "db", "172.0.0.1;a", "172.0.0.2;b")
+    return cluster
+
+
+def ask(server: Server, kind: str, serial: int | None = None, shown: bytes = b"") -> list[str]:
+    """The records of one message, or its code."""
+    query = dns.message.make_query("cluster.local.", kind)
+    if serial is not None:
+        query.authority.append(dns.rrset.from_text("cluster.local.", 0, "IN", "SOA", f". . {serial} 0 0 0 0"))
+    if shown:
+        query.use_edns(0, 0, 1232, options=[dns.edns.GenericOption(OPTION_ZONE_DIGEST, shown)])
+    with socket.create_connection(("127.0.0.1", server.port), LIMIT) as sock:
+        dns.query.send_tcp(sock, query)
+        reply = dns.message.from_wire(receive(sock), one_rr_per_rrset=True)
+    assert query.is_response(reply)
+    return [rrset.to_text() for rrset in reply.answer] or [dns.rcode.to_text(reply.rcode())]
+
+
+def version(server: Server) -> tuple[int, bytes]:
+    """Serial and digest."""
+    lines = ask(server, "AXFR")
+    return int(lines[0].split()[6]), bytes.fromhex(lines[1].split()[-1])
+
+
+def kinds(server: Server) -> dict[str, float]:
+    sample = 'fastdns_kubernetes_zone_transfers_total{{kind="{}",zone="cluster.local."}}'
+    return {kind: server.metric(server.ports["port2"], sample.format(kind)) for kind in ("whole", "difference", "current")}
+
+
+@pytest.fixture
+def centre(serve: Serve) -> Server:
+    return serve(CENTRE.replace(" PEER", ""), prepare=some)
+
+
+def test_ixfr(centre: Server) -> None:
+    cluster = cluster_of(centre)
+    serial, content = version(centre)
+    assert centre.query("cluster.local.", "SOA").answer[0][0].serial == serial
+    cluster.put("new", "10.0.1.1")
+    cluster.remove("s3")
+    centre.until("new.ns.svc.cluster.local.", "A", ["10.0.1.1"])
+    until(lambda: centre.query("cluster.local.", "SOA").answer[0][0].serial != serial)
+    difference = ask(centre, "IXFR", serial, content)
+    now = int(difference[0].split()[6])
+    assert 0 < (now - serial) % 2**32 < 2**31
+    places = [at for at, line in enumerate(difference) if " SOA " in line]
+    assert [int(difference[at].split()[6]) for at in places] == [now, serial, now, now]
+    deleted, added = difference[places[1] + 1 : places[2]], difference[places[2] + 1 : -1]
+    assert deleted[0] == f"cluster.local. 5 IN ZONEMD {serial} 240 240 {content.hex()}"
+    assert sorted(deleted[1:]) == [
+        "_http._tcp.s3.ns.svc.cluster.local. 5 IN SRV 0 100 80 s3.ns.svc.cluster.local.",
+        "s3.ns.svc.cluster.local. 5 IN A 10.0.0.3",
+        "s3.ns.svc.cluster.local. 5 IN SRV 0 100 80 s3.ns.svc.cluster.local.",
+    ]
+    assert added[0].startswith(f"cluster.local. 5 IN ZONEMD {now} 240 240 ")
+    assert "new.ns.svc.cluster.local. 5 IN A 10.0.1.1" in added
+    fresh = bytes.fromhex(added[0].split()[-1])
+    # Who has the last version; also under a later serial, of another server.
+    assert ask(centre, "IXFR", now, fresh) == ask(centre, "IXFR", now + 77, fresh) == difference[:1]
+    assert ask(centre, "IXFR", now) == difference[:1]
+    # Records of the last version under a serial before it.
+    assert [line.split()[3] for line in ask(centre, "IXFR", serial - 9, fresh)] == ["SOA", "SOA", "ZONEMD", "SOA", "ZONEMD", "SOA"]
+    # Anybody else gets the whole zone.
+    before = kinds(centre)
+    for shown, old in ((b"", serial), (bytes(32), serial), (content, now + 77)):
+        whole = ask(centre, "IXFR", old, shown)
+        assert whole[0] == whole[-1] == difference[0]
+        assert len(whole) > 60
+    assert kinds(centre) == {**before, "whole": before["whole"] + 3}
+
+
+def test_what_comes_and_goes_again_is_no_difference(centre: Server) -> None:
+    cluster = cluster_of(centre)
+    serial, content = version(centre)
+    for address in ("10.0.1.1", "10.0.1.2"):
+        cluster.put("new", address)
+        centre.until("new.ns.svc.cluster.local.", "A", [address])
+        last = version(centre)[1]
+        assert last != content
+    cluster.remove("new")
+    centre.until("new.ns.svc.cluster.local.", "A", ["NXDOMAIN"])
+    until(lambda: version(centre)[1] == content)
+    assert [line.split()[3] for line in ask(centre, "IXFR", serial, content)] == ["SOA", "SOA", "ZONEMD", "SOA", "ZONEMD", "SOA"]
+
+
+def test_a_transfer_waits_for_the_whole_cluster(serve: Serve) -> None:
+    """A zone of which half is listed would take the other half from all who have it."""
+    text = CENTRE.replace(" PEER", "").replace("manifests {dir}/objects.jsonl", "endpoint http://127.0.0.1:1\n startup_timeout 10ms")
+    server = serve(text)
+    assert ask(server, "AXFR") == ask(server, "IXFR", 1) == ["SERVFAIL"]
+
+
+def test_a_reload_goes_on_with_the_versions(centre: Server) -> None:
+    cluster = cluster_of(centre)
+    serial, content = version(centre)
+    cluster.put("new", "10.0.1.1")
+    until(lambda: version(centre)[1] != content)
+    now, fresh = version(centre)
+    centre.reload(CENTRE.replace("PEER", "127.0.0.1:9"))
+    until(lambda: ask(centre, "IXFR", serial, content) != ["SERVFAIL"])
+    assert version(centre) == (now, fresh)
+    difference = ask(centre, "IXFR", serial, content)
+    assert [line.split()[3] for line in difference] == ["SOA", "SOA", "ZONEMD", "SOA", "ZONEMD", "A", "SRV", "SRV", "SOA"]
+    # Other records: the versions lead nowhere.
+    centre.reload(CENTRE.replace(" PEER", "").replace("journal", "journal\n ttl 77"))
+    until(lambda: "77" in ask(centre, "AXFR")[0].split())
+    assert len(ask(centre, "IXFR", serial, content)) > 60
+
+
+def test_a_secondary_follows(serve: Serve, centre: Server) -> None:
+    cluster = cluster_of(centre)
+    replica = serve(REPLICA.replace("FROM", f"127.0.0.1:{centre.port}"))
+    replica.until("s3.ns.svc.cluster.local.", "A", ["10.0.0.3"])
+    centre.reload(CENTRE.replace("PEER", f"127.0.0.1:{replica.port}"))
+    before = kinds(centre)
+    for number in range(5):
+        cluster.put("new", f"10.0.1.{number}")
+        replica.until("new.ns.svc.cluster.local.", "A", [f"10.0.1.{number}"])
+    cluster.slices["db-1"] = slice_of("ns/db-1", "db", "172.0.0.2;b", "172.0.0.3;c")
+    cluster.write()
+    replica.until("db.ns.svc.cluster.local.", "A", ["172.0.0.2", "172.0.0.3"])
+    assert replica.answers("a.db.ns.svc.cluster.local.") == ["NXDOMAIN"]
+    cluster.remove("new")
+    replica.until("new.ns.svc.cluster.local.", "A", ["NXDOMAIN"])
+    after = kinds(centre)
+    assert after["difference"] >= before["difference"] + 6
+    assert version(centre)[1] == version_of(replica)[1]
+
+
+def version_of(replica: Server) -> tuple[int, bytes]:
+    reply = replica.query("cluster.local.", "ZONEMD").answer[0][0]
+    return reply.serial, reply.digest
+
+
+def test_a_secondary_takes_what_another_server_has(serve: Serve) -> None:
+    """Two servers whose watches are not equally far: a secondary that loses one goes on with the other's records, also where their serial is older."""
+    centres = [serve(CENTRE.replace(" PEER", ""), prepare=some) for _ in range(2)]
+    clusters = [cluster_of(server) for server in centres]
+    replica = serve(REPLICA.replace("FROM", " ".join(f"127.0.0.1:{server.port}" for server in centres)))
+    clusters[1].put("ahead", "10.0.2.1")
+    centres[1].until("ahead.ns.svc.cluster.local.", "A", ["10.0.2.1"])
+    until(lambda: version(centres[1])[1] != version(centres[0])[1])
+    clusters[0].put("both", "10.0.2.2")
+    centres[0].until("both.ns.svc.cluster.local.", "A", ["10.0.2.2"])
+    for server in centres:
+        server.reload(CENTRE.replace("PEER", f"127.0.0.1:{replica.port}"))
+    replica.until("both.ns.svc.cluster.local.", "A", ["10.0.2.2"])
+    assert version_of(replica)[0] > version(centres[1])[0]
+    centres[0].stop()
+    notify(replica)
+    replica.until("ahead.ns.svc.cluster.local.", "A", ["10.0.2.1"])
+    assert replica.answers("both.ns.svc.cluster.local.") == ["NXDOMAIN"]
+    assert version_of(replica) == version(centres[1])
+
+
+def test_no_zone_moves_where_two_servers_have_the_same(serve: Serve) -> None:
+    centres = [serve(CENTRE.replace(" PEER", ""), prepare=some) for _ in range(2)]
+    replica = serve(REPLICA.replace("FROM", " ".join(f"127.0.0.1:{server.port}" for server in centres)))
+    replica.until("s3.ns.svc.cluster.local.", "A", ["10.0.0.3"])
+    assert version(centres[0])[1] == version(centres[1])[1]
+    before = kinds(centres[1])
+    centres[0].stop()
+    notify(replica)
+    until(lambda: sum(kinds(centres[1]).values()) > sum(before.values()))
+    assert kinds(centres[1])["whole"] == before["whole"]
+    assert replica.answers("s3.ns.svc.cluster.local.") == ["10.0.0.3"]
+
+
+def notify(replica: Server) -> None:
+    request = dns.message.make_query("cluster.local.", "SOA", flags=dns.flags.AA)
+    request.set_opcode(dns.opcode.NOTIFY)
+    assert dns.query.udp(request, "127.0.0.1", port=replica.port, timeout=LIMIT).rcode() == dns.rcode.NOERROR
+
+
+ROWS = {
+    (b"\x07example\x03org\x00", 2, 60, b"\x02ns\x07example\x03org\x00"),
+    (b"\x02ns\x07example\x03org\x00", 1, 60, bytes((192, 0, 2, 1))),
+    (b"\x03www\x07example\x03org\x00", 1, 60, bytes((192, 0, 2, 2))),
+}
+VERSION = """
+@ 60 IN SOA ns hostmaster {serial} 3600 600 86400 60
+@ 60 IN ZONEMD {serial} 240 240 {digest}
+@ 60 IN NS ns
+ns 60 IN A 192.0.2.1
+www 60 IN A 192.0.2.2
+"""
+
+
+def test_records_that_the_digest_is_not_of_are_refused(serve: Serve) -> None:
+    primary = Primary(VERSION.format(serial=1, digest=digest(ROWS).hex()))
+    try:
+        server = serve(f"example.org:{{port}} {{\n bind 127.0.0.1\n secondary {{\n transfer from {primary.address}\n }}\n}}\n")
+        server.until("www.example.org.", "A", ["192.0.2.2"])
+        primary.add(VERSION.format(serial=2, digest=digest(ROWS).hex()).replace("192.0.2.2", "192.0.2.3"))
+        start = len(server.log())
+        primary.notify(server.port)
+        server.wait_log("Failed to transfer .*the records are not those that the zone's digest is of", start=start)
+        assert server.answers("www.example.org.") == ["192.0.2.2"]
+        fixed = {(owner, kind, ttl, rdata if rdata[-1] != 2 else bytes((192, 0, 2, 3))) for owner, kind, ttl, rdata in ROWS}
+        primary.add(VERSION.format(serial=3, digest=digest(fixed).hex()).replace("192.0.2.2", "192.0.2.3"))
+        primary.notify(server.port)
+        server.until("www.example.org.", "A", ["192.0.2.3"])
+    finally:
+        primary.close()
