@@ -1,7 +1,7 @@
 #!/bin/sh
 # clouds.sh TARGET
 #
-# Lays out what the image's tag -clouds has beyond the image, under the folder TARGET: the clouds' own libraries (tools/locks/clouds.txt), their
+# Lays out what the image's tag -clouds has beyond the image, under the folder TARGET: the libraries of clouds and OpenTelemetry (tools/locks/clouds.txt), their
 # bytecode and a bill of materials. Runs with the Python of root.sh, and takes SOURCE_DATE_EPOCH as it does.
 set -eu
 target=$1

@@ -1,7 +1,8 @@
 """Prints the Python packages that pyproject.toml names, one a line: python tools/requirements.py build|release|serve|EXTRA
 
-``build`` is what compiling and serving need, ``release`` what wheels are made with (twine only looks at them), ``serve`` what the server imports; an extra
-is what it adds to ``build``. Of ``release``, ``serve`` and the extra ``clouds`` tools/locks has the versions and digests for wheels and the image: make locks.
+``build`` is what compiling and serving need, ``release`` what wheels are made with (twine only looks at them), ``serve`` what the server imports,
+``clouds`` what the image's tag -clouds adds to that: the extras clouds and otlp. Another extra is what it adds to ``build``. Of ``release``, ``serve`` and
+``clouds`` tools/locks has the versions and digests for wheels and the image: make locks.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ def main(extra: str) -> None:
     project = parsed["project"]
     compiles, serves, extras = parsed["build-system"]["requires"], project["dependencies"], project["optional-dependencies"]
     combined = {"build": compiles + serves, "release": compiles + [want for want in extras["wheel"] if not want.startswith("twine")], "serve": serves}
+    combined["clouds"] = extras["clouds"] + extras["otlp"]
     wanted = combined[extra] if extra in combined else extras[extra]
     print(*wanted, sep="\n")
 

@@ -10,7 +10,7 @@ from fastdns.corefile.zone import fqdn
 from fastdns.plugins.azure.settings import Settings, parse
 from fastdns.plugins.file.hosted import HostedZone, HostedZones, one_line
 from fastdns.setup import Controller
-from fastdns.setup.clouds import cloud_package
+from fastdns.setup.extras import extra_package
 from fastdns.setup.traits import Traits
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TRAITS = Traits()
 def setup(controller: Controller) -> None:
     """Add one handler for all directives; its zones are read before the block serves."""
     settings = parse(controller)
-    with cloud_package("azure-identity", "azure"):
+    with extra_package("azure-identity", "azure"):
         from fastdns.plugins.azure.api import Api
     try:
         api = Api(settings)

@@ -96,9 +96,9 @@ def _from_aws(secret: str) -> Key:
     """A key from a secret of AWS: JSON with the texts ``key`` and ``private``. Raises CorefileError."""
     import json
 
-    from fastdns.setup.clouds import cloud_package
+    from fastdns.setup.extras import extra_package
 
-    with cloud_package("boto3", "key aws_secretsmanager"):
+    with extra_package("boto3", "key aws_secretsmanager"):
         import boto3
     try:
         texts = json.loads(boto3.client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fastdns.plugins.file.hosted import HostedZone, HostedZones, one_line, refusal
 from fastdns.plugins.route53.settings import Settings, parse
 from fastdns.setup import Controller
-from fastdns.setup.clouds import cloud_package
+from fastdns.setup.extras import extra_package
 from fastdns.setup.traits import Traits
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def setup(controller: Controller) -> None:
     """Add a handler for each directive; its zones are read before the block serves."""
     while controller.next():
         settings = parse(controller)
-        with cloud_package("boto3", "route53"):
+        with extra_package("boto3", "route53"):
             from fastdns.plugins.route53.api import Api
         try:
             api = Api(settings)

@@ -1,17 +1,28 @@
-"""trace: tells Zipkin or Datadog of queries, and of the plugins that they come to."""
+"""trace: tells Zipkin, Datadog or a collector of OpenTelemetry of queries, and of the plugins that they come to."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from fastdns.corefile import CorefileError
 from fastdns.plugins.trace._trace import TraceHandler
 from fastdns.setup import Controller
+from fastdns.setup.extras import extra_package
 from fastdns.setup.traits import Traits
+
+if TYPE_CHECKING:
+    from fastdns.plugins.trace.reporter import Endpoint
 
 __all__ = ["Options", "parse", "setup"]
 
 TRAITS = Traits(answers=False, side_effects=True)
 
 #: Types of endpoints, and where they are by default.
-ENDPOINTS = {"zipkin": "localhost:9411", "datadog": "localhost:8126"}
+ENDPOINTS = {"zipkin": "localhost:9411", "datadog": "localhost:8126", "otlp": "localhost:4318"}
+#: Of OTLP over HTTP.
+OTLP_PORT, OTLP_PATH = 4318, "/v1/traces"
 TRUE = ("1", "t", "T", "TRUE", "true", "True")
 FALSE = ("0", "f", "F", "FALSE", "false", "False")
 
@@ -33,20 +44,30 @@ class Options:
 
 def setup(controller: Controller) -> TraceHandler:
     """``trace [TYPE] [ENDPOINT] { … }``"""
-    from fastdns.plugins.trace.reporter import Datadog, Reporter, Zipkin
+    from fastdns.plugins.trace.reporter import Reporter
 
     options = parse(controller)
-    handler = TraceHandler(options.every)
-    target: Zipkin | Datadog
-    if options.kind == "zipkin":
-        config = controller.config
-        target = Zipkin(options.endpoint, options.service, config.listen_hosts[0] if config.listen_hosts else "", int(config.port or 0), options.client_server)
-    else:
-        target = Datadog(options.endpoint, options.service, options.rate)
-    handler.reporter = Reporter(handler, target, options.backlog or 1000, options.batch or 100, options.interval or 1.0)
+    handler = TraceHandler(options.every, options.kind == "otlp")
+    handler.reporter = Reporter(handler, endpoint_of(controller, options), options.backlog or 1000, options.batch or 100, options.interval or 1.0)
     controller.on_started(handler.reporter.start)
     controller.on_final_shutdown(handler.reporter.finish)
     return handler
+
+
+def endpoint_of(controller: Controller, options: Options) -> Endpoint:
+    """Raises ValueError."""
+    from fastdns.plugins.trace.endpoints import Datadog, Zipkin
+
+    match options.kind:
+        case "zipkin":
+            config = controller.config
+            host = config.listen_hosts[0] if config.listen_hosts else ""
+            return Zipkin(options.endpoint, options.service, host, int(config.port or 0), options.client_server)
+        case "datadog":
+            return Datadog(options.endpoint, options.service, options.rate)
+    from fastdns.plugins.trace.otlp import Otlp
+
+    return Otlp(options.endpoint, options.service)
 
 
 def parse(controller: Controller) -> Options:
@@ -60,6 +81,9 @@ def parse(controller: Controller) -> Options:
         options.endpoint = (arguments[-1] if arguments else "") or ENDPOINTS[options.kind]
         if options.kind == "zipkin" and "http" not in options.endpoint:
             options.endpoint = f"http://{options.endpoint}/api/v2/spans"
+        elif options.kind == "otlp":
+            options.endpoint = otlp_url(options.endpoint)
+            import_otlp(controller)
         while controller.next_block():
             parse_option(controller, options)
     return options
@@ -87,6 +111,32 @@ def parse_option(controller: Controller, options: Options) -> None:
             options.interval = controller.seconds(controller.one_arg())
         case unknown:
             raise controller.err(f"unknown property '{unknown}'")
+
+
+def import_otlp(controller: Controller) -> None:
+    """Raises CorefileError where OpenTelemetry's library is not there."""
+    try:
+        with extra_package("opentelemetry-exporter-otlp-proto-http", "otlp", "otlp"):
+            import_module("fastdns.plugins.trace.otlp")
+    except CorefileError as error:
+        raise controller.err(str(error)) from None
+
+
+def otlp_url(endpoint: str) -> str:
+    """Of a host with or without a port, or of a URL with or without a path. Raises ValueError."""
+    is_url = "://" in endpoint
+    try:
+        parts = urlsplit(endpoint if is_url else f"http://{endpoint}")
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"tracing endpoint '{endpoint}' is not supported") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"tracing endpoint '{endpoint}' is not supported")
+    if not is_url and port is None:
+        parts = parts._replace(netloc=f"{parts.netloc.removesuffix(':')}:{OTLP_PORT}")
+    if parts.path in ("", "/"):
+        parts = parts._replace(path=OTLP_PATH)
+    return parts.geturl()
 
 
 def boolean(text: str) -> bool:

@@ -10,8 +10,8 @@ class TraceHandler(NativeHandler):
 
     #: What sends them on.
     reporter: Any
-    def __init__(self, every: int) -> None:
-        """0: none."""
+    def __init__(self, every: int, long_ids: bool = False) -> None:
+        """every: 0 is none; long_ids: traces that begin here have ids of 128 bits."""
 
     def label(self, name: str) -> LabelHandle | None:
         """Publishes metadata ``trace/traceid``."""

@@ -55,6 +55,7 @@ cdef struct Ring:                   # one producer, one consumer; positions grow
 
 cdef struct State:
     uint64_t every                  # 0: none is traced
+    bint long_ids                   # ids of traces have 128 bits (W3C), where the client does not give one
     uint64_t counted                # atomic
     uint32_t dropped_cell
     Ring *rings[WORKERS_MAX]        # made by their worker's first record
@@ -76,6 +77,8 @@ cdef Verdict begin_trace(Handler *self, Query *q) noexcept nogil:
     scratch.clock = socket_clock()
     scratch.span.id = <uint64_t>random_next(&q.worker.random) << 32 | <uint32_t>random_next(&q.worker.random) | 1
     scratch.span.low = scratch.span.id
+    if state.long_ids:
+        scratch.span.high = <uint64_t>random_next(&q.worker.random) << 32 | <uint32_t>random_next(&q.worker.random) | 1
     if client != NULL and client.span:
         scratch.span.high = client.high
         scratch.span.low = client.low
@@ -151,9 +154,10 @@ cdef class TraceHandler(NativeHandler):
         self.handler.scratch_size = sizeof(Scratch)
         self.handler.state = &self.state
 
-    def __init__(self, uint64_t every):
+    def __init__(self, uint64_t every, bint long_ids=False):
         NativeHandler.__init__(self, "trace")
         self.state.every = every
+        self.state.long_ids = long_ids
         self._metric = Metric("fastdns_trace_dropped_queries_total", "Traced queries that the reporter was too slow for.", "counter")
         self.state.dropped_cell = (<Metric>self._metric).cell(())
 

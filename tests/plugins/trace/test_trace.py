@@ -143,6 +143,12 @@ def test_reload(serve: Serve) -> None:
         ("trace Zipkin localhost:1234", "zipkin", "http://localhost:1234/api/v2/spans"),
         ("trace datadog localhost", "datadog", "localhost"),
         ("trace datadog http://localhost:8127", "datadog", "http://localhost:8127"),
+        ("trace otlp collector", "otlp", "http://collector:4318/v1/traces"),
+        ("trace otlp 192.0.2.1:1234", "otlp", "http://192.0.2.1:1234/v1/traces"),
+        ("trace OTLP [2001:db8::1]", "otlp", "http://[2001:db8::1]:4318/v1/traces"),
+        ("trace otlp https://collector.example.org", "otlp", "https://collector.example.org/v1/traces"),
+        ("trace otlp http://localhost:4318/", "otlp", "http://localhost:4318/v1/traces"),
+        ("trace otlp https://example.org/tenant/v1/traces?key=1", "otlp", "https://example.org/tenant/v1/traces?key=1"),
     ],
 )
 def test_endpoints(text: str, kind: str, endpoint: str) -> None:
@@ -161,6 +167,10 @@ def test_properties() -> None:
     ("text", "error"),
     [
         ("trace footype localhost:4321", "tracing endpoint type 'footype' is not supported"),
+        ("trace otlp grpc://localhost:4317", "tracing endpoint 'grpc://localhost:4317' is not supported"),
+        ("trace otlp localhost:http", "tracing endpoint 'localhost:http' is not supported"),
+        ("trace otlp 2001:db8::1", "tracing endpoint '2001:db8::1' is not supported"),
+        ("trace otlp http://", "tracing endpoint 'http://' is not supported"),
         ("trace a b c", "Wrong argument count"),
         ("trace {\n every x\n}", 'strconv.ParseUint: parsing "x": invalid syntax'),
         ("trace {\n every\n}", "Wrong argument count"),

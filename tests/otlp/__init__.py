@@ -1,0 +1,1 @@
+"""OpenTelemetry's Collector, built from its Go modules and run for the length of a test."""
