@@ -117,6 +117,11 @@ format: $(STAMPS)/lint-requirements ## ruff's layout and import order
 	$(BIN)/ruff check -q --fix .
 	$(BIN)/ruff format .
 
+# A link that leads nowhere fails.
+.PHONY: site
+site: $(STAMPS)/site-requirements ## the pages as a site with search, in build/site
+	$(BIN)/python -m mkdocs build -q
+
 .PHONY: wheel
 wheel: quic build $(STAMPS)/wheel-requirements ## sdist in dist/, the wheel made from it and repaired in wheelhouse/
 	rm -rf dist wheelhouse
@@ -125,10 +130,10 @@ wheel: quic build $(STAMPS)/wheel-requirements ## sdist in dist/, the wheel made
 	$(BIN)/python tools/licenses.py wheel wheelhouse/*.whl
 	$(BIN)/python -m twine check --strict dist/*.tar.gz wheelhouse/*.whl
 
-# The versions and digests of Python packages that wheels and the image are made with. Others than these are refused there.
+# The versions and digests of Python packages that wheels, the image and the site are made with. Others than these are refused there.
 .PHONY: locks
-locks: $(STAMPS)/lock-requirements ## tools/locks: what wheels and the image are made with, as of today
-	for part in release serve clouds; do \
+locks: $(STAMPS)/lock-requirements ## tools/locks: what wheels, the image and the site are made with, as of today
+	for part in release serve clouds site; do \
 		$(BIN)/python tools/requirements.py $$part | $(BIN)/python -m piptools compile -q -U --generate-hashes --allow-unsafe --strip-extras \
 			--no-header --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options -o tools/locks/$$part.txt - || exit 1; \
 	done

@@ -1,4 +1,4 @@
-"""Documentation is tested: every `corefile` block of every page parses, and names directives that exist."""
+"""Documentation is tested: every `corefile` block of every page parses, names directives that exist, and would be served."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from fastdns.corefile import parse
+from fastdns.server.inspection import Inspection
+from fastdns.server.source import find
 
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^([ \t]*)~~~+ ?corefile|^([ \t]*)```+ ?corefile", re.M)
 BLOCK = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*corefile[^\n]*\n(.*?)^\1\2", re.M | re.S)
+#: Errors about files that are not here: libunbound names none.
+AWAY = re.compile(r"no such file or (?:directory|folder)|failed to initialise libunbound: initialization failure")
 
 pytestmark = pytest.mark.skipif(not (ROOT / "plugin.cfg").is_file(), reason="the source tree is not here")
 
@@ -38,6 +42,19 @@ def directives() -> set[str]:
 def test_block_parses(place: str, corefile: str) -> None:
     known = directives()
     assert parse(corefile, place, known.__contains__), "no server block"
+
+
+@pytest.mark.parametrize(("place", "corefile"), blocks(), ids=lambda value: value if "\n" not in value else "")
+def test_block_would_be_served(place: str, corefile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `fastdns check` says: but for files that an example names and that are not here, its plugins take their options."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Corefile").write_text(corefile)
+    errors = [problem.message for problem in Inspection(find("Corefile", "53"), "53").problems if problem.severity == "error"]
+    if any("is not in this build" in error for error in errors):
+        pytest.skip("a build without QUIC: make quic")
+    # A directive goes without the line of the file.
+    away = {error.partition(":")[0] for error in errors if AWAY.search(error)}
+    assert [error for error in errors if error.partition(":")[0] not in away] == []
 
 
 def test_every_fence_was_found() -> None:

@@ -1,8 +1,8 @@
 """Prints the Python packages that pyproject.toml names, one a line: python tools/requirements.py build|release|serve|EXTRA
 
 ``build`` is what compiling and serving need, ``release`` what wheels are made with (twine only looks at them), ``serve`` what the server imports,
-``clouds`` what the image's tag -clouds adds to that: the extras clouds and otlp. Another extra is what it adds to ``build``. Of ``release``, ``serve`` and
-``clouds`` tools/locks has the versions and digests for wheels and the image: make locks.
+``clouds`` what the image's tag -clouds adds to that: the extras clouds and otlp. Another extra is what it adds to ``build``. Of ``release``, ``serve``,
+``clouds`` and the extra ``site`` tools/locks has the versions and digests for wheels, the image and the site: make locks.
 """
 
 from __future__ import annotations

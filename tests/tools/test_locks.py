@@ -1,4 +1,4 @@
-"""tools/locks: what wheels and the image are made with, by digest, is what pyproject.toml asks for; everything uses it."""
+"""tools/locks: what wheels, the image and the site are made with, by digest, is what pyproject.toml asks for; everything uses it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def locked(part: str) -> dict[str, str]:
     return {canonicalize_name(name): version for name, version, _ in re.findall(entry, text)}
 
 
-@pytest.mark.parametrize("part", ["release", "serve", "clouds"])
+@pytest.mark.parametrize("part", ["release", "serve", "clouds", "site"])
 def test_all_that_is_wanted_is_locked(part: str) -> None:
     versions = locked(part)
     wanted = subprocess.run([sys.executable, "tools/requirements.py", part], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
@@ -33,6 +33,11 @@ def test_all_that_is_wanted_is_locked(part: str) -> None:
     assert requirements
     for requirement in requirements:
         assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)]), requirement
+
+
+def test_the_site_is_made_with_it() -> None:
+    workflow = (ROOT / ".github/workflows/site.yml").read_text()
+    assert re.findall(r"pip install (.*)", workflow) == ["--require-hashes -r tools/locks/site.txt"]
 
 
 def test_the_image_and_wheels_are_made_with_it() -> None:
