@@ -10,6 +10,7 @@ import pytest
 from fastdns.corefile import parse
 from fastdns.server.inspection import Inspection
 from fastdns.server.source import find
+from tests.certificates import write_certificates
 
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^([ \t]*)~~~+ ?corefile|^([ \t]*)```+ ?corefile", re.M)
@@ -44,11 +45,17 @@ def test_block_parses(place: str, corefile: str) -> None:
     assert parse(corefile, place, known.__contains__), "no server block"
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the certificates that pages name."""
+    return write_certificates(tmp_path_factory.mktemp("docs"))
+
+
 @pytest.mark.parametrize(("place", "corefile"), blocks(), ids=lambda value: value if "\n" not in value else "")
-def test_block_would_be_served(place: str, corefile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_would_be_served(place: str, corefile: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `fastdns check` says: but for files that an example names and that are not here, its plugins take their options."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "Corefile").write_text(corefile)
+    monkeypatch.chdir(folder)
+    (folder / "Corefile").write_text(corefile)
     errors = [problem.message for problem in Inspection(find("Corefile", "53"), "53").problems if problem.severity == "error"]
     if any("is not in this build" in error for error in errors):
         pytest.skip("a build without QUIC: make quic")
