@@ -88,6 +88,7 @@ TAKES_THE_GIL = {
     "fastdns/index/conflicts.pyx": "what a zone has beside what it may have, while it is loaded",
     "fastdns/zonefile/parser.pyx": "records of a zone file as Python objects, for tools and tests",
     "plugins/kubernetes/decode/stream.pyx": "a warning about an object of the API server that is left out",
+    "plugins/kubernetes/decode/taker.pyx": "objects of declared kinds, for informers in Python",
 }
 
 

@@ -31,7 +31,7 @@ cdef Verdict auto_query(Handler *self, Query *q) noexcept nogil:
 
 
 cdef Verdict auto_resume(Handler *self, Query *q) noexcept nogil:
-    return zone_resume(self, q, zone_match(zone_slots((<const AutoState *>self.state).zones), q.name))
+    return zone_resume(self, q, zone_match(zone_slots((<const AutoState *>self.state).zones), q.name), 0)
 
 
 cdef class AutoHandler(NativeHandler):

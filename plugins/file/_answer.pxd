@@ -17,4 +17,4 @@ cdef Prefetch zone_prefetch_next(Query *q, const ZoneLook *look) noexcept nogil
 # ANSWERED, FAILED, PARKED; NEXT when nothing is there and the name is in `fall` (may be NULL). The name is in the zone.
 cdef Verdict zone_query(Handler *self, Query *q, const ZoneState *zone, const Zones *fall, uint8_t options) noexcept nogil
 # The child that looked up a target outside of the zone is done. zone NULL: it is served no more.
-cdef Verdict zone_resume(Handler *self, Query *q, const ZoneState *zone) noexcept nogil
+cdef Verdict zone_resume(Handler *self, Query *q, const ZoneState *zone, uint8_t options) noexcept nogil

@@ -1,7 +1,7 @@
 """From a question to the records of a zone. The contract is in _answer.pxd; the order of decisions is that of spec/plugins-a-k.md, file."""
 from libc.stdint cimport uint8_t
 from fastdns.api.query cimport ANSWERED, NEXT, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query, Verdict, query_answer, query_do, query_fail
-from fastdns.api.reply cimport SECTION_ANSWER, SECTION_AUTHORITY, reply_clear
+from fastdns.api.reply cimport SECTION_ANSWER, reply_clear
 from fastdns.api.names cimport Zones, zones_hold
 from fastdns.api.wire cimport (FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_IXFR, TYPE_NS,
                                TYPE_SOA)
@@ -11,8 +11,8 @@ from fastdns.api.records cimport (FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUN
 from fastdns.api.log cimport LOG_ERROR, LOG_LINE_MAX, log_put
 from fastdns.api.text cimport Text, text_name, text_put
 from fastdns.api.memory cimport atomic_peek8
-from fastdns.plugins.file._sections cimport (ANSWER_PASS_REFERRALS, Ask, add_glue, add_servers, add_set, add_signatures, add_soa, add_targets, add_whole,
-                                             has_target)
+from fastdns.plugins.file._sections cimport (ANSWER_PASS_REFERRALS, Ask, add_authority, add_glue, add_servers, add_set, add_signatures, add_soa, add_targets,
+                                             add_whole, has_target)
 from fastdns.plugins.file._chase cimport chase_alias, chase_dname, chase_resume, leads_on
 from fastdns.plugins.file._proof cimport add_referral, prove_absent_name, prove_absent_type, prove_expansion
 
@@ -28,7 +28,7 @@ cdef Verdict answer_rrset(Ask *ask, const IndexResult *found) noexcept nogil:
     add_set(ask, SECTION_ANSWER, q.name.lower, q.name.length, found.node, found.rrset)
     if ask.signed:
         add_signatures(ask, SECTION_ANSWER, q.name.lower, q.name.length, found.node, found.rrset.type)
-    add_servers(ask, SECTION_AUTHORITY)
+    add_authority(ask)
     if ask.signed and found.wildcard:
         prove_expansion(ask, q.name, found)
     if has_target(q.qtype):
@@ -64,7 +64,7 @@ cdef Verdict answer_apex(Handler *self, Ask *ask, IndexOutcome outcome, IndexRes
     cdef Query *q = ask.q
     if q.qtype == TYPE_SOA:
         add_whole(ask, SECTION_ANSWER, ask.version.apex, ask.version.soa)
-        add_servers(ask, SECTION_AUTHORITY)
+        add_authority(ask)
         return ANSWERED
     if q.qtype == TYPE_NS:
         add_servers(ask, SECTION_ANSWER)
@@ -171,7 +171,7 @@ cdef inline bint passes(const Query *q, const Zones *fall, uint8_t options) noex
     return options & ANSWER_PASS_REFERRALS and fall != NULL and zones_hold(fall, q.name)
 
 
-cdef Verdict zone_resume(Handler *self, Query *q, const ZoneState *zone) noexcept nogil:
+cdef Verdict zone_resume(Handler *self, Query *q, const ZoneState *zone, uint8_t options) noexcept nogil:
     cdef Ask ask
     if zone == NULL:                # it went meanwhile
         return query_fail(q, RCODE_SERVFAIL, NULL)
@@ -182,7 +182,7 @@ cdef Verdict zone_resume(Handler *self, Query *q, const ZoneState *zone) noexcep
     ask.q = q
     ask.zone = zone
     ask.signed = query_do(q)
-    ask.options = 0
+    ask.options = options
     return chase_resume(&ask)
 
 

@@ -7,7 +7,7 @@ from fastdns.api.names cimport NAME_MAX, Name, wire_is_below, wire_name_copy
 from fastdns.api.wire cimport (CLASS_IN, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, RCODE_YXDOMAIN, TYPE_CNAME, TYPE_DNAME, TYPE_NS,
                                TYPE_SOA)
 from fastdns.api.records cimport FOUND_DELEGATION, IndexNode, IndexRecord, IndexResult, RRset, node_rrset, rrset_record, table_find
-from fastdns.plugins.file._sections cimport ANSWER_PLAIN_REFERRALS, add_servers, add_set, add_signatures, add_soa, add_targets, is_name
+from fastdns.plugins.file._sections cimport ANSWER_PLAIN_REFERRALS, add_authority, add_set, add_signatures, add_soa, add_targets, is_name
 from fastdns.plugins.file._proof cimport add_referral, prove_absent_type, prove_expansion
 
 cdef enum:
@@ -25,7 +25,7 @@ cdef Verdict finish_chase(Ask *ask, uint16_t rcode) noexcept nogil:
     if rcode == RCODE_NXDOMAIN:
         add_soa(ask)
     else:
-        add_servers(ask, SECTION_AUTHORITY)
+        add_authority(ask)
     add_targets(ask)
     return ANSWERED
 
@@ -101,7 +101,7 @@ cdef Verdict chase_dname(Handler *self, Ask *ask, const IndexResult *found) noex
     rrset_record(node, found.rrset, NULL, &dname)
     if front + dname.rdlength > NAME_MAX:
         q.reply.rcode = RCODE_YXDOMAIN
-        add_servers(ask, SECTION_AUTHORITY)
+        add_authority(ask)
         return ANSWERED
     target = reply_alloc(&q.reply, front + dname.rdlength)
     record = reply_add(&q.reply, SECTION_ANSWER) if target != NULL else NULL
@@ -119,11 +119,11 @@ cdef Verdict chase_dname(Handler *self, Ask *ask, const IndexResult *found) noex
     record.rdlength = name.length
     record.flags = RECORD_OWNED
     if q.qtype == TYPE_CNAME or name.length == q.name.length and memcmp(name.lower, q.name.lower, name.length) == 0:
-        add_servers(ask, SECTION_AUTHORITY)         # of itself: it could only go round
+        add_authority(ask)         # of itself: it could only go round
         return ANSWERED
     if wire_is_below(dname.rdata, dname.rdlength, node.name, node.length):
         q.reply.rcode = RCODE_YXDOMAIN              # each round makes the name longer, until it is too long (RFC 6672 2.2)
-        add_servers(ask, SECTION_AUTHORITY)
+        add_authority(ask)
         return ANSWERED
     return follow(self, ask, &name)
 

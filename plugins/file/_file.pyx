@@ -46,7 +46,7 @@ cdef Verdict file_query(Handler *self, Query *q) noexcept nogil:
 
 cdef Verdict file_resume(Handler *self, Query *q) noexcept nogil:
     cdef const ZoneState *zone = zone_match(zone_slots((<const FileState *>self.state).zones), q.name)
-    return zone_resume(self, q, zone)
+    return zone_resume(self, q, zone, 0)
 
 
 cdef class FileHandler(NativeHandler):

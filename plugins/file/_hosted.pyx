@@ -55,7 +55,7 @@ cdef Verdict hosted_query(Handler *self, Query *q) noexcept nogil:
 
 
 cdef Verdict hosted_resume(Handler *self, Query *q) noexcept nogil:
-    return zone_resume(self, q, zone_of(<const HostedState *>self.state, q, (<HostedScratch *>query_scratch(self, q)).set))
+    return zone_resume(self, q, zone_of(<const HostedState *>self.state, q, (<HostedScratch *>query_scratch(self, q)).set), 0)
 
 
 cdef class HostedHandler(FileHandler):

@@ -16,6 +16,7 @@ cdef enum:
 cdef enum:                      # Ask.options
     ANSWER_PLAIN_REFERRALS = 1  # auto: AA is cleared even when an alias leads to the delegation
     ANSWER_PASS_REFERRALS = 2   # hosted zones: names in `fall` also go on where they are delegated, or where no version is there
+    ANSWER_ALONE = 4            # without the zone's NS records beside an answer, as k8s_gateway
 
 cdef struct Ask:                # a question and what is looked at for it
     Query *q
@@ -58,6 +59,10 @@ cdef inline void add_soa(Ask *ask) noexcept nogil:
 
 cdef inline void add_servers(Ask *ask, int section) noexcept nogil:
     add_whole(ask, section, ask.version.apex, ask.version.ns)
+
+cdef inline void add_authority(Ask *ask) noexcept nogil:
+    if not ask.options & ANSWER_ALONE:
+        add_servers(ask, SECTION_AUTHORITY)
 
 cdef inline bint is_name(const Ask *ask, const IndexNode *node) noexcept nogil:
     """Has the node records that CoreDNS's tree would have?"""

@@ -15,7 +15,6 @@ from fastdns.plugins.kubernetes.store.gauges import make_store
 from fastdns.plugins.kubernetes.store.store import Store
 from fastdns.plugins.kubernetes.watch import cluster
 from fastdns.plugins.kubernetes.watch.address import ApiConfigError
-from fastdns.plugins.kubernetes.watch.connection import Endpoint, InCluster
 from fastdns.plugins.kubernetes.watch.informers import Options, Origin
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
 from fastdns.plugins.kubernetes.watch.selectors import Selector
@@ -100,13 +99,7 @@ def origin(settings: Settings) -> Origin:
         manifests = Manifests(tuple(settings.manifests))
         manifests.check()
         return manifests
-    if settings.kubeconfig:
-        from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
-
-        return Kubeconfig(settings.kubeconfig, settings.context)
-    if settings.endpoint:
-        return Endpoint(settings.endpoint, *settings.tls)
-    return InCluster()
+    return settings.api()
 
 
 def options(settings: Settings, *, pod_labels: bool) -> Options:

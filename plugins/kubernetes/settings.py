@@ -6,36 +6,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fastdns.corefile import CorefileError
-from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import is_reverse
-from fastdns.plugins.kubernetes.watch.client import Limits
+from fastdns.plugins.kubernetes.api_server import ApiServerOptions
 from fastdns.plugins.kubernetes.watch.selectors import Selector, SelectorError
 from fastdns.setup import Controller
-from fastdns.telemetry.log import Log
 
 __all__ = ["Settings", "parse"]
 
 PODS = ("disabled", "insecure", "verified")
 TTL_MAX = 3600
 
-log = Log("plugin/kubernetes")
-
 
 @dataclass
-class Settings:
+class Settings(ApiServerOptions):
     """One occurrence of the directive."""
 
     zones: list[str]
     #: The first zone that is no reverse zone: PTR records point into it.
     primary: str
-    endpoint: str = ""
-    #: Certificate, key and CA file.
-    tls: tuple[str, str, str] = ("", "", "")
-    kubeconfig: str = ""
-    context: str = ""
-    qps: float = 0.0
-    burst: int = 0
-    inflight: int = 0
     namespaces: list[str] = field(default_factory=list)
     namespace_labels: Selector | None = None
     labels: Selector | None = None
@@ -48,19 +36,12 @@ class Settings:
     ignore_empty: bool = False
     multicluster: list[str] = field(default_factory=list)
     zonal: bool = False
-    #: Seconds; 0 or less: do not wait.
-    startup_timeout: float = 5.0
     #: Files and folders to serve in place of an API server.
     manifests: list[str] = field(default_factory=list)
     #: File that keeps the last known state, "" for none.
     snapshot: str = ""
     #: Versions of the zones are kept, for IXFR.
     journal: bool = False
-
-    @property
-    def limits(self) -> Limits:
-        """How hard the API server may be asked."""
-        return Limits(self.qps, self.burst, self.inflight)
 
 
 def parse(controller: Controller) -> Settings:
@@ -79,6 +60,8 @@ def parse_stanza(controller: Controller) -> Settings:
         raise CorefileError("non-reverse zone name must be used")
     settings = Settings(zones, primary)
     while controller.next_block():
+        if settings.read(controller):
+            continue
         read = PROPERTIES.get(controller.val())
         if read is None:
             raise controller.err(f"unknown property '{controller.val()}'")
@@ -104,48 +87,6 @@ def check(controller: Controller, settings: Settings) -> None:
 
 
 # ---- properties ----
-
-
-def read_endpoint(controller: Controller, settings: Settings) -> None:
-    urls = controller.args(1)
-    settings.endpoint = urls[0]
-    if len(urls) > 1:
-        log.warning(f"Multiple endpoints have been deprecated, only the first specified endpoint '{urls[0]}' is used")
-
-
-def read_tls(controller: Controller, settings: Settings) -> None:
-    cert, key, ca = controller.args(3, 3)
-    settings.tls = (cert, key, ca)
-
-
-def read_kubeconfig(controller: Controller, settings: Settings) -> None:
-    arguments = controller.args(1, 2)
-    settings.kubeconfig = arguments[0]
-    settings.context = arguments[1] if len(arguments) == 2 else ""
-
-
-def read_qps(controller: Controller, settings: Settings) -> None:
-    settings.qps = number(controller, "apiserver_qps", lambda text: controller.decimal(text))
-
-
-def read_burst(controller: Controller, settings: Settings) -> None:
-    settings.burst = int(number(controller, "apiserver_burst", controller.integer))
-
-
-def read_inflight(controller: Controller, settings: Settings) -> None:
-    settings.inflight = int(number(controller, "apiserver_max_inflight", controller.integer))
-
-
-def number(controller: Controller, name: str, read: Callable[[str], float]) -> float:
-    """One argument, not negative."""
-    text = controller.one_arg()
-    try:
-        value = read(text)
-    except ValueError as error:
-        raise controller.err(f"invalid {name} {quoted(text)}: {error}") from None
-    if not value >= 0:
-        raise controller.err(f"{name} must be >= 0")
-    return value
 
 
 def read_namespaces(controller: Controller, settings: Settings) -> None:
@@ -212,14 +153,6 @@ def read_zonal(controller: Controller, settings: Settings) -> None:
     settings.zonal = True
 
 
-def read_startup_timeout(controller: Controller, settings: Settings) -> None:
-    text = controller.one_arg()
-    try:
-        settings.startup_timeout = controller.seconds(text)
-    except ValueError as error:
-        raise CorefileError(f"failed to parse startup_timeout: {text}, {error}") from None
-
-
 def read_manifests(controller: Controller, settings: Settings) -> None:
     settings.manifests += [controller.path(path) for path in controller.args(1)]
 
@@ -234,12 +167,6 @@ def read_snapshot(controller: Controller, settings: Settings) -> None:
 
 
 PROPERTIES: dict[str, Callable[[Controller, Settings], None]] = {
-    "endpoint": read_endpoint,
-    "tls": read_tls,
-    "kubeconfig": read_kubeconfig,
-    "apiserver_qps": read_qps,
-    "apiserver_burst": read_burst,
-    "apiserver_max_inflight": read_inflight,
     "namespaces": read_namespaces,
     "namespace_labels": read_namespace_labels,
     "labels": read_labels,
@@ -251,7 +178,6 @@ PROPERTIES: dict[str, Callable[[Controller, Settings], None]] = {
     "ignore": read_ignore,
     "multicluster": read_multicluster,
     "zonal": read_zonal,
-    "startup_timeout": read_startup_timeout,
     "manifests": read_manifests,
     "snapshot": read_snapshot,
     "journal": read_journal,

@@ -80,7 +80,7 @@ cdef Verdict secondary_resume(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
     cdef bint accepted
     if not scratch.parked:
-        return zone_resume(self, q, zone_match(zone_slots((<const FileState *>self.state).zones), q.name))
+        return zone_resume(self, q, zone_match(zone_slots((<const FileState *>self.state).zones), q.name), 0)
     if scratch.notice == NULL:
         return DROPPED
     accepted = scratch.notice.accepted

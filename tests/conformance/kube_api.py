@@ -73,6 +73,8 @@ class KubeAPI:
         self.stopping = False
         #: What may be listed and watched: a plural for all namespaces, NAMESPACE/PLURAL for one; None: everything.
         self.granted: set[str] | None = None
+        #: Where each resource is; those that are nowhere are not installed.
+        self.roots = {plural: root for plural, (root, _, _) in RESOURCES.items()}
         #: The paths asked for, with their queries.
         self.requests: list[str] = []
         for item in objects:
@@ -123,6 +125,11 @@ class KubeAPI:
             old["metadata"]["resourceVersion"] = str(self.version)
             self.events.append((self.version, plural, old, None))
             self.changed.notify_all()
+
+    def install(self, plural: str, root: str = "") -> None:
+        """Have a resource at another root, or not at all, from now on; watches end."""
+        self.roots[plural] = root
+        self.cut()
 
     def grant(self, *granted: str) -> None:
         """From now on these rights and no others; watches end."""
@@ -210,7 +217,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _get_objects(self, api: KubeAPI, path: str, query: dict[str, str]) -> None:
         """``ROOT/[watch/][namespaces/NS/]PLURAL[/NAME]``."""
-        root = next((root for root in (CORE, DISCOVERY, MULTICLUSTER) if path.startswith(f"{root}/")), "")
+        root = next((root for root in api.roots.values() if root and path.startswith(f"{root}/")), "")
         words = path[len(root) + 1 :].split("/")
         watch = query.get("watch", "").lower() in ("1", "true")
         if words[0] == "watch":
@@ -219,7 +226,7 @@ class Handler(BaseHTTPRequestHandler):
         if words[0] == "namespaces" and len(words) > 2:
             namespace, words = words[1], words[2:]
         plural = words[0] if words else ""
-        if plural not in RESOURCES or RESOURCES[plural][0] != root:
+        if not root or api.roots.get(plural) != root:
             self._fail(404)
         elif api.granted is not None and not {plural, f"{namespace}/{plural}"} & api.granted:
             where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
@@ -233,7 +240,7 @@ class Handler(BaseHTTPRequestHandler):
         elif watch:
             Watch(self, api, plural, namespace, query).run()
         else:
-            root, kind, _ = RESOURCES[plural]
+            _, kind, _ = RESOURCES[plural]
             with api.changed:
                 items = selected(api, plural, namespace, query)
                 metadata = {"resourceVersion": str(api.version)}

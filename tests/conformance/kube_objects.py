@@ -12,6 +12,8 @@ __all__ = ["CORE", "DISCOVERY", "MULTICLUSTER", "RESOURCES", "Object", "api_vers
 Object = dict[str, Any]
 
 CORE, DISCOVERY, MULTICLUSTER = "/api/v1", "/apis/discovery.k8s.io/v1", "/apis/multicluster.x-k8s.io/v1alpha1"
+NETWORKING, GATEWAYS = "/apis/networking.k8s.io/v1", "/apis/gateway.networking.k8s.io/v1"
+EXTERNAL_DNS, MACHINES = "/apis/externaldns.k8s.io/v1alpha1", "/apis/machines.example.net/v1"
 #: Plural -> root of its path, kind, whether it is namespaced.
 RESOURCES = {
     "namespaces": (CORE, "Namespace", False),
@@ -21,6 +23,13 @@ RESOURCES = {
     "endpoints": (CORE, "Endpoints", True),
     "endpointslices": (DISCOVERY, "EndpointSlice", True),
     "serviceimports": (MULTICLUSTER, "ServiceImport", True),
+    "ingresses": (NETWORKING, "Ingress", True),
+    "gateways": (GATEWAYS, "Gateway", True),
+    "httproutes": (GATEWAYS, "HTTPRoute", True),
+    "tlsroutes": (GATEWAYS, "TLSRoute", True),
+    "grpcroutes": (GATEWAYS, "GRPCRoute", True),
+    "dnsendpoints": (EXTERNAL_DNS, "DNSEndpoint", True),
+    "machines": (MACHINES, "Machine", True),
 }
 OPTION = re.compile(r"(labels|ann|ports|ext|lb|lbhost|cname|selector|slice|fam|phase|cluster)=(.*)", re.DOTALL)
 

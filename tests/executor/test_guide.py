@@ -12,7 +12,8 @@ from pathlib import Path
 import dns.rcode
 import pytest
 
-from tests.server import Server
+from tests.conformance.kube_api import KubeAPI
+from tests.server import Server, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "writing-plugins.md"
@@ -82,3 +83,36 @@ def test_the_policy_of_the_guide(serve: Callable[..., Server], examples: Path) -
     assert server.answers("db.shop.svc.cluster.local.") == ["10.0.0.1"]
     assert server.answers("db.lab.svc.cluster.local.") == ["REFUSED"]
     assert server.answers("db.shop.svc.cluster.local.", source="127.0.0.2") == ["REFUSED"]
+
+
+def machine(name: str, *addresses: str, **spec: object) -> dict[str, object]:
+    spec = {"addresses": list(addresses), **spec}
+    return {"apiVersion": "machines.example.net/v1", "kind": "Machine", "metadata": {"namespace": "lab", "name": name}, "spec": spec}
+
+
+def test_the_plugin_of_a_custom_resource_is_short(examples: Path) -> None:
+    assert len((examples / "machines.py").read_text().splitlines()) <= 30
+
+
+def test_the_plugin_of_a_custom_resource(serve: Callable[..., Server], examples: Path) -> None:
+    """Objects are answered, changed and gone; one that is not as declared, or whose name is none, is left out."""
+    api = KubeAPI(free_port(), [machine("one", "192.0.2.1", "2001:db8::1"), machine("two", "192.0.2.2", hostname="web.machines.test", ttl=7)])
+    try:
+        options = f"{{\n  endpoint {api.url}\n }}"
+        server = serve(f".:{{port}} {{\n bind 127.0.0.1\n plugin {examples}/machines.py machines.test {options}\n whoami\n}}\n")
+        assert server.answers("one.lab.machines.test.") == ["192.0.2.1"]
+        assert server.answers("one.lab.machines.test.", "AAAA") == ["2001:db8::1"]
+        assert server.query("web.machines.test.").answer[0].ttl == 7
+        assert server.answers("machines.test.", "NS") == ["ns1.dns.machines.test."]
+        assert server.query("other.test.").additional
+        api.apply(machine("bad", "192.0.2.3", hostname=["a", "list"]))
+        api.apply(machine("worse", "192.0.2.4", hostname="a..b"))
+        api.apply(machine("one", "192.0.2.9"))
+        server.until("one.lab.machines.test.", "A", ["192.0.2.9"])
+        assert server.answers("bad.lab.machines.test.") == ["NXDOMAIN"]
+        api.delete("machines lab/one")
+        server.until("one.lab.machines.test.", "A", ["NXDOMAIN"])
+        assert "machines.machines.example.net lab/bad is left out: Expected `str | null`" in server.log()
+        assert "machines.machines.example.net lab/worse: no host name: 'a..b'" in server.log()
+    finally:
+        api.stop()

@@ -1,6 +1,7 @@
 """From the octets of an HTTP body to calls of a sink."""
 
 from fastdns.plugins.kubernetes.decode.objects import Sink
+from fastdns.plugins.kubernetes.decode.taker import Taker
 
 PROTOBUF: str
 JSON: str
@@ -29,7 +30,7 @@ class Stream:
     #: The resource version to resume from.
     version: str
 
-    def __init__(self, sink: Sink, kind: int, pod_labels: bool = False) -> None: ...
+    def __init__(self, sink: Sink, kind: int = 0, pod_labels: bool = False) -> None: ...
     @property
     def following(self) -> str:
         """The token that asks for the next chunk of a list; empty behind the last."""
@@ -68,6 +69,11 @@ class Stream:
     def finish_list(self) -> None: ...
     def give(self, model: object, removed: bool = False) -> None: ...
     def flush(self) -> None: ...
+
+class ObjectStream(Stream):
+    """The same for objects of any kind, in JSON alone."""
+
+    def __init__(self, sink: Taker) -> None: ...
 
 class Splitter:
     """Cuts a JSON file into its top-level values, or into the items of a list with what stands around them."""

@@ -107,7 +107,7 @@ cdef class Stream:
     cdef readonly unsigned long long events
     cdef readonly unsigned long long handed
 
-    def __cinit__(self, Sink sink not None, int kind, bint pod_labels=False):
+    def __cinit__(self, Sink sink not None, int kind=0, bint pod_labels=False):
         if not 0 <= kind < KIND_COUNT:
             raise ValueError("no such kind")
         self.sink = sink
@@ -488,6 +488,26 @@ cdef class Stream:
         with nogil:
             self.sink.calls.flush(self.sink.self_)
         self.touched = False
+
+
+cdef class ObjectStream(Stream):
+    """Objects of a kind that no decoder here knows: in JSON, for a `Taker`."""
+    cdef object taken               # Taker.take
+
+    def __init__(self, sink):
+        self.taken = sink.take
+
+    def begin(self, str content_type, bint watch, long long length, bint initial=False):
+        if content_type.partition(";")[0].strip().lower() != JSON:
+            raise StreamError(f"unexpected content type {content_type!r}")
+        Stream.begin(self, content_type, watch, length, initial)
+
+    cdef object json_object(self, object octets, bint removed):
+        version = self.taken(octets, removed)
+        self.objects += 1
+        self.handed += 1
+        self.touched = True
+        return version
 
 
 cdef class Splitter:

@@ -15,11 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic
 
 from fastdns.control.eventloop import Task, TaskGroup
-from fastdns.plugins.kubernetes.watch.informers import Cluster, Feed, Options, Origin
-from fastdns.plugins.kubernetes.watch.resources import Kind
+from fastdns.plugins.kubernetes.watch.informers import Cluster, Feed, K, MakeFeed, Options, Origin
+from fastdns.plugins.kubernetes.watch.resources import RESOURCES, Kind
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ log = Log("plugin/kubernetes")
 class ApiFeed:
     """A reflector for each kind wanted, and the snapshot."""
 
-    def __init__(self, cluster: Cluster, api: Api, tasks: TaskGroup) -> None:
+    def __init__(self, cluster: Cluster[Kind], api: Api, tasks: TaskGroup) -> None:
         from fastdns.plugins.kubernetes.watch.client import Client
         from fastdns.plugins.kubernetes.watch.namespaced import Fallback
         from fastdns.plugins.kubernetes.watch.reflector import Health
@@ -53,6 +53,7 @@ class ApiFeed:
         self.fallback = Fallback(cluster, tasks, self._part, self._synced)
 
     def watch(self, kinds: frozenset[Kind]) -> None:
+        from fastdns.plugins.kubernetes.decode.stream import Stream
         from fastdns.plugins.kubernetes.watch.reflector import Reflector
 
         cluster = self.cluster
@@ -67,7 +68,8 @@ class ApiFeed:
             cluster.unmark(kind)
         for kind in sorted(kinds - self.running.keys()):
             selector = cluster.options.selectors.of(kind)
-            reflector = Reflector(self.client, kind, selector, cluster.sink, self.health, cluster.options.pod_labels)
+            stream = Stream(cluster.sink, kind, cluster.options.pod_labels)
+            reflector = Reflector(self.client, RESOURCES[kind], selector, stream, self.health)
             reflector.on_synced = partial(self._synced, kind)
             reflector.on_forbidden = partial(self.fallback.begin, kind)
             reflector.on_allowed = partial(self.fallback.end, kind)
@@ -75,9 +77,10 @@ class ApiFeed:
         self.fallback.rename()
 
     def _part(self, kind: Kind, namespace: str) -> Part:
+        from fastdns.plugins.kubernetes.decode.stream import Stream
         from fastdns.plugins.kubernetes.watch.namespaced import make_part
 
-        return make_part(namespace, self.running[kind][0], self.cluster.sink, self.cluster.options.pod_labels)
+        return make_part(namespace, self.running[kind][0], Stream(self.cluster.sink, kind, self.cluster.options.pod_labels))
 
     def _open_snapshot(self, kinds: frozenset[Kind]) -> None:
         from fastdns.plugins.kubernetes.watch.snapshot import Snapshot
@@ -99,7 +102,7 @@ class ApiFeed:
         self.client.close()
 
 
-def make_feed(cluster: Cluster, tasks: TaskGroup) -> Feed:
+def make_feed(cluster: Cluster[Kind], tasks: TaskGroup) -> Feed[Kind]:
     """What brings the objects of a cluster's origin."""
     from fastdns.plugins.kubernetes.watch.connection import Api
 
@@ -111,10 +114,10 @@ def make_feed(cluster: Cluster, tasks: TaskGroup) -> Feed:
     return ManifestFeed(cluster, cluster.origin, tasks)
 
 
-class Lease:
+class Lease(Generic[K]):
     """One holder's share of a cluster, with the kinds that it needs."""
 
-    def __init__(self, cluster: Cluster, kinds: frozenset[Kind], namespaces: frozenset[str]) -> None:
+    def __init__(self, cluster: Cluster[K], kinds: frozenset[K], namespaces: frozenset[str]) -> None:
         self.cluster = cluster
         self.kinds = kinds
         #: The only ones of which this holder answers; none for all.
@@ -170,7 +173,7 @@ class Lease:
             cluster.leases -= 1
             last = cluster.leases == 0
             if last:
-                registry.pop((cluster.origin.key, cluster.options), None)
+                registry.pop((cluster.origin.key, cluster.options, cluster.make_feed), None)
             if self.started:
                 cluster.unwant(self.kinds, self.namespaces)
         if last:
@@ -178,20 +181,25 @@ class Lease:
 
 
 #: Clusters in use.
-registry: dict[tuple[object, ...], Cluster] = {}
+registry: dict[tuple[object, ...], Cluster[Any]] = {}
 #: Taken again by the same thread when the garbage collector lets go of a share inside of it.
 registry_lock = threading.RLock()
 
 
-def acquire(origin: Origin, options: Options, kinds: Iterable[Kind], make_sink: Callable[[], Sink], namespaces: Iterable[str] = ()) -> Lease:
+def acquire(origin: Origin, options: Options, kinds: Iterable[Kind], make_sink: Callable[[], Sink], namespaces: Iterable[str] = ()) -> Lease[Kind]:
     """A share of the informers of an API server or of manifests; they are made when nobody has them yet. Nothing runs before ``Lease.start``.
 
     With ``namespaces`` the holder answers of no others, so that rights in these are enough (namespaced.py).
     """
+    return share(origin, options, kinds, make_sink, make_feed, namespaces)
+
+
+def share(origin: Origin, options: Options, kinds: Iterable[K], make_sink: Callable[[], Sink], feed: MakeFeed[K], namespaces: Iterable[str] = ()) -> Lease[K]:
+    """`acquire` for any kinds, which ``feed`` watches."""
     with registry_lock:
-        key = (origin.key, options)
-        cluster = registry.get(key)
+        key = (origin.key, options, feed)
+        cluster: Cluster[K] | None = registry.get(key)
         if cluster is None:
-            cluster = registry[key] = Cluster(origin, options, make_sink(), make_feed)
+            cluster = registry[key] = Cluster(origin, options, make_sink(), feed)
         cluster.leases += 1
         return Lease(cluster, frozenset(kinds), frozenset(namespaces))

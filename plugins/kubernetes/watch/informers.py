@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from fastdns import control
 from fastdns.control.eventloop import TaskGroup
 from fastdns.plugins.kubernetes.watch.client import Limits
-from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
+from fastdns.plugins.kubernetes.watch.resources import Selectors
 
 if TYPE_CHECKING:
     from fastdns.plugins.kubernetes.decode.objects import Sink
+
+#: What tells the informers of a cluster apart: a `Kind`, or what `fastdns.plugins.kubernetes.objects` watches.
+K = TypeVar("K", bound=Hashable)
+Wanted = TypeVar("Wanted", bound=Hashable, contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -36,44 +40,44 @@ class Origin(Protocol):
     def key(self) -> tuple[object, ...]: ...
 
 
-class Feed(Protocol):
+class Feed(Protocol[Wanted]):
     """What runs on the loop for a cluster. All calls on its thread."""
 
-    def watch(self, kinds: frozenset[Kind]) -> None:
+    def watch(self, kinds: frozenset[Wanted]) -> None:
         """From now on these kinds."""
 
     def finish(self) -> None:
         """The end is near."""
 
 
-class Cluster:
+class Cluster(Generic[K]):
     """The informers of one origin, their tasks and their store."""
 
-    def __init__(self, origin: Origin, options: Options, sink: Sink, make_feed: MakeFeed) -> None:
+    def __init__(self, origin: Origin, options: Options, sink: Sink, make_feed: MakeFeed[K]) -> None:
         self.origin = origin
         self.options = options
         self.sink = sink
         self.make_feed = make_feed
-        self.wanted: Counter[Kind] = Counter()
+        self.wanted: Counter[K] = Counter()
         #: What each holder names by the property `namespaces`; nothing for all.
         self.named: Counter[frozenset[str]] = Counter()
         #: Kinds that are watched in named namespaces one by one.
-        self.split: set[Kind] = set()
+        self.split: set[K] = set()
         self.changed = threading.Condition()
         #: Kinds that were listed whole by this process.
-        self.listed: set[Kind] = set()
+        self.listed: set[K] = set()
         #: Kinds that the store can answer from: listed, or loaded from a snapshot.
-        self.served: set[Kind] = set()
+        self.served: set[K] = set()
         self.leases = 0
         self.tasks: TaskGroup | None = None
-        self.feed: Feed | None = None
+        self.feed: Feed[K] | None = None
 
     @property
     def namespaces(self) -> frozenset[str]:
         """The namespaces that are enough for all holders; none where one wants all."""
         return frozenset().union(*self.named) if all(self.named) else frozenset()
 
-    def want(self, kinds: Iterable[Kind], namespaces: frozenset[str] = frozenset()) -> None:
+    def want(self, kinds: Iterable[K], namespaces: frozenset[str] = frozenset()) -> None:
         """Start what is not running yet. From any thread."""
         before = self.namespaces
         self.wanted.update(kinds)
@@ -86,7 +90,7 @@ class Cluster:
             self.feed = self.make_feed(self, self.tasks)
         self._tell()
 
-    def unwant(self, kinds: Iterable[Kind], namespaces: frozenset[str] = frozenset()) -> None:
+    def unwant(self, kinds: Iterable[K], namespaces: frozenset[str] = frozenset()) -> None:
         """Stop what nobody else wants."""
         self.wanted.subtract(kinds)
         self.wanted += Counter()
@@ -101,7 +105,7 @@ class Cluster:
         if tasks is not None and feed is not None:
             tasks.loop.call_soon(feed.watch, kinds)
 
-    def mark(self, kind: Kind, listed: bool = True) -> None:
+    def mark(self, kind: K, listed: bool = True) -> None:
         """A kind has arrived in the store. Once all are there the workers come first; until then, being late would be worse."""
         with self.changed:
             self.served.add(kind)
@@ -112,7 +116,7 @@ class Cluster:
         if tasks is not None and self.served >= set(self.wanted):
             tasks.loop.end_urgent(self)
 
-    def unmark(self, kind: Kind) -> None:
+    def unmark(self, kind: K) -> None:
         """A kind was dropped."""
         with self.changed:
             self.served.discard(kind)
@@ -127,4 +131,4 @@ class Cluster:
 
 
 #: Makes the feed of a cluster, whose tasks belong to the group.
-MakeFeed = Callable[[Cluster, TaskGroup], Feed]
+MakeFeed = Callable[[Cluster[K], TaskGroup], Feed[K]]

@@ -194,7 +194,7 @@ def read_yaml(path: Path) -> Iterator[Found]:
 class ManifestFeed:
     """Reads the files into the store, again whenever one changes."""
 
-    def __init__(self, cluster: Cluster, manifests: Manifests, tasks: TaskGroup) -> None:
+    def __init__(self, cluster: Cluster[Kind], manifests: Manifests, tasks: TaskGroup) -> None:
         self.cluster = cluster
         self.manifests = manifests
         self.tasks = tasks

@@ -17,7 +17,6 @@ from fastdns.plugins.kubernetes.watch.resources import RESOURCES, Kind
 
 if TYPE_CHECKING:
     from fastdns.control.eventloop import Task, TaskGroup
-    from fastdns.plugins.kubernetes.decode.objects import Sink
     from fastdns.plugins.kubernetes.watch.informers import Cluster
 
 #: Namespaces that are watched one by one at most: each takes a connection for each kind.
@@ -103,7 +102,7 @@ class Parts:
 class Fallback:
     """What a cluster's feed does about kinds that may not be listed in all namespaces. All calls on the loop's thread."""
 
-    def __init__(self, cluster: Cluster, tasks: TaskGroup, make: Callable[[Kind, str], Part], on_synced: Callable[[Kind], object]) -> None:
+    def __init__(self, cluster: Cluster[Kind], tasks: TaskGroup, make: Callable[[Kind, str], Part], on_synced: Callable[[Kind], object]) -> None:
         self.cluster = cluster
         self.tasks = tasks
         self.make = make
@@ -170,6 +169,6 @@ class Fallback:
                 self._start(kind)
 
 
-def make_part(namespace: str, reflector: Reflector, sink: Sink, pod_labels: bool) -> Part:
+def make_part(namespace: str, reflector: Reflector, stream: Stream) -> Part:
     """A part beside a kind's reflector."""
-    return Part(reflector.client, reflector.resource.kind, reflector.selector, sink, reflector.health, pod_labels, namespace)
+    return Part(reflector.client, reflector.resource.within(namespace), reflector.selector, stream, reflector.health)

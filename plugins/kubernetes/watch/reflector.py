@@ -13,16 +13,16 @@ from urllib.parse import quote
 
 from fastdns.control import Signal, sleep
 from fastdns.control.connection import Unreachable
-from fastdns.plugins.kubernetes.decode.stream import ApiError, Stream, StreamError
+from fastdns.plugins.kubernetes.decode.stream import ApiError, StreamError
 from fastdns.plugins.kubernetes.watch.client import STALLED, Reply
-from fastdns.plugins.kubernetes.watch.resources import RESOURCES, Kind
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastdns.plugins.kubernetes.decode.objects import Sink
+    from fastdns.plugins.kubernetes.decode.stream import Stream
     from fastdns.plugins.kubernetes.watch.client import Client
+    from fastdns.plugins.kubernetes.watch.resources import Resource
     from fastdns.plugins.kubernetes.watch.selectors import Selector
 
 #: Objects in a chunk of a list.
@@ -83,11 +83,11 @@ class NoStreaming(Exception):
 class Reflector:
     """Keeps one kind of a sink in step with the API server."""
 
-    def __init__(self, client: Client, kind: Kind, selector: Selector, sink: Sink, health: Health, pod_labels: bool = False, namespace: str = "") -> None:
+    def __init__(self, client: Client, resource: Resource, selector: Selector, stream: Stream, health: Health) -> None:
         self.client = client
-        self.resource = RESOURCES[kind].within(namespace) if namespace else RESOURCES[kind]
+        self.resource = resource
         self.selector = selector
-        self.stream = Stream(sink, kind, pod_labels)
+        self.stream = stream
         self.health = health
         #: Whether the kind was listed whole since this reflector began.
         self.synced = False
@@ -96,6 +96,8 @@ class Reflector:
         self.on_forbidden: Callable[[ApiError], bool] = lambda error: False
         #: Called when it does not.
         self.on_allowed: Callable[[], object] = bool
+        #: Called when the server does not know the resource; seconds until the next try, None: as after any error.
+        self.on_absent: Callable[[], float | None] = lambda: None
         self.relists = 0
         self.pause = FIRST_PAUSE
         self.resumable = False
@@ -148,12 +150,13 @@ class Reflector:
 
     async def _get(self, path: str, limited: bool = True) -> Reply:
         """A reply with status 200. ApiError for others; new credentials are tried once for a 401."""
-        reply = await self.client.get(path, ACCEPT, limited)
+        accept = self.resource.accept or ACCEPT
+        reply = await self.client.get(path, accept, limited)
         if reply.status == 401:
             failure = await reply.failure(self.stream)
             if not await self.client.api.refused():
                 raise failure
-            reply = await self.client.get(path, ACCEPT, limited)
+            reply = await self.client.get(path, accept, limited)
         if reply.status != 200:
             raise await reply.failure(self.stream)
         self.health.reached(self)
@@ -310,6 +313,10 @@ class Reflector:
         if error.code == 403 and listing and self.on_forbidden(error):
             self.health.forget(self)
             await sleep(ASK_AGAIN * random.uniform(1.0, 2.0))
+            return
+        if error.code == 404 and listing and (seconds := self.on_absent()) is not None:
+            self.health.forget(self)
+            await sleep(seconds)
             return
         if error.code == 429 and error.retry_after:
             if listing:

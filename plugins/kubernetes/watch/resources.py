@@ -43,11 +43,12 @@ class Selectors:
 class Resource:
     """Where a kind is in the API, and how log lines call it."""
 
-    kind: Kind
     path: str
     #: client-go's name of the type.
     type: str
     fields: str = ""
+    #: Content types that are understood; "": protobuf and JSON.
+    accept: str = ""
 
     @property
     def plural(self) -> str:
@@ -63,15 +64,12 @@ SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
 IMPORTS = "/apis/multicluster.x-k8s.io/v1alpha1/serviceimports"
 
 RESOURCES = {
-    resource.kind: resource
-    for resource in (
-        Resource(Kind.NAMESPACE, "/api/v1/namespaces", "*v1.Namespace"),
-        Resource(Kind.SERVICE, "/api/v1/services", "*v1.Service"),
-        Resource(Kind.SLICE, SLICES, "*v1.EndpointSlice"),
-        Resource(Kind.POD, "/api/v1/pods", "*v1.Pod", ACTIVE_PODS),
-        Resource(Kind.IMPORT, IMPORTS, "*v1alpha1.ServiceImport"),
-        Resource(Kind.IMPORT_SLICE, SLICES, "*v1.EndpointSlice"),
-    )
+    Kind.NAMESPACE: Resource("/api/v1/namespaces", "*v1.Namespace"),
+    Kind.SERVICE: Resource("/api/v1/services", "*v1.Service"),
+    Kind.SLICE: Resource(SLICES, "*v1.EndpointSlice"),
+    Kind.POD: Resource("/api/v1/pods", "*v1.Pod", ACTIVE_PODS),
+    Kind.IMPORT: Resource(IMPORTS, "*v1alpha1.ServiceImport"),
+    Kind.IMPORT_SLICE: Resource(SLICES, "*v1.EndpointSlice"),
 }
 
 

@@ -32,7 +32,7 @@ log = Log("plugin/kubernetes")
 class Snapshot:
     """The file of one cluster. All calls on the loop's thread."""
 
-    def __init__(self, path: str, cluster: Cluster, host: str) -> None:
+    def __init__(self, path: str, cluster: Cluster[Kind], host: str) -> None:
         self.path = path
         self.cluster = cluster
         self.host = metrics.label(host)

@@ -1,0 +1,229 @@
+"""The objects of declared kinds, which all zones and reloads share: one list and watch for each (API server, kind, selector).
+
+Everything but `Share` runs on the thread of the control side's loop.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from fastdns.plugins.kubernetes.decode.objects import Sink
+from fastdns.plugins.kubernetes.decode.stream import ObjectStream
+from fastdns.plugins.kubernetes.decode.taker import Taker
+from fastdns.plugins.kubernetes.objects.kind import KubernetesObject, Watched
+from fastdns.plugins.kubernetes.watch import cluster
+from fastdns.plugins.kubernetes.watch.client import Client, Limits
+from fastdns.plugins.kubernetes.watch.connection import Api
+from fastdns.plugins.kubernetes.watch.informers import Cluster, Options
+from fastdns.plugins.kubernetes.watch.reflector import Health, Reflector
+from fastdns.telemetry.log import Log
+from fastdns.telemetry.metrics import Metric
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from fastdns.control.eventloop import Task, TaskGroup
+
+__all__ = ["Listener", "Share"]
+
+#: Seconds, at least, between two questions for a kind that the server does not know.
+ASK_AGAIN = 5.0
+#: How often in a row the server must not know a kind before its objects are given up: an API server that starts may not know it yet.
+MISSES = 3
+
+MALFORMED = Metric(
+    "fastdns_kubernetes_objects_malformed_total", "Counter of objects that are left out because a field of theirs is not of its type.", "counter", ("kind",)
+)
+
+log = Log("plugin/kubernetes")
+
+
+class Listener(Protocol):
+    """What an informer tells."""
+
+    def changed(self, watched: Watched, before: KubernetesObject | None, after: KubernetesObject | None) -> None:
+        """An object is there (``before`` is None), has other fields, or is gone (``after`` is None)."""
+
+    def listed(self, watched: Watched) -> None:
+        """All objects of a kind have been told."""
+
+    def flush(self) -> None:
+        """No more changes are at hand for the moment."""
+
+
+class Informer(Taker):
+    """The objects that one watch brings."""
+
+    def __init__(self, watched: Watched) -> None:
+        self.watched = watched
+        self.objects: dict[tuple[str, str], KubernetesObject] = {}
+        self.listeners: list[Listener] = []
+        self.synced = False
+        #: Objects of the list that has begun; None: none has.
+        self._seen: set[tuple[str, str]] | None = None
+
+    def begin(self) -> None:
+        self._seen = set()
+
+    def take(self, octets: bytes | Raw, removed: bool) -> str:
+        found, defect = self.watched.kind.decode(octets)
+        if defect:
+            MALFORMED.add((repr(self.watched.kind),))
+            log.warning(f"{found!r} is left out: {defect}"[:500])
+        key = (found.namespace, found.name)
+        before = self.objects.get(key)
+        if self._seen is None:
+            if before is not None and 0 < found.number < before.number:
+                return ""  # late
+        elif not removed:
+            self._seen.add(key)
+        if not removed and not defect:
+            self.objects[key] = found
+            if before is None or before.values != found.values:
+                self._tell(before, found)
+        elif before is not None:
+            del self.objects[key]
+            self._tell(before, None)
+        return found.version
+
+    def _tell(self, before: KubernetesObject | None, after: KubernetesObject | None) -> None:
+        for listener in self.listeners:
+            listener.changed(self.watched, before, after)
+
+    def commit(self) -> None:
+        seen, self._seen = self._seen or set(), None
+        for key in [key for key in self.objects if key not in seen]:
+            self._tell(self.objects.pop(key), None)
+        self.synced = True
+        for listener in self.listeners:
+            listener.listed(self.watched)
+
+    def drop(self) -> None:
+        self.objects.clear()
+        self._seen = None
+        self.synced = False
+
+    def flush(self) -> None:
+        for listener in self.listeners:
+            listener.flush()
+
+    def attach(self, listener: Listener) -> None:
+        """Tell a new listener everything so far, and then every change."""
+        for found in self.objects.values():
+            listener.changed(self.watched, None, found)
+        self.listeners.append(listener)
+        if self.synced:
+            listener.listed(self.watched)
+            listener.flush()
+
+
+class Informers(Sink):
+    """Those of one API server."""
+
+    def __init__(self) -> None:
+        self._by_watched: dict[Watched, Informer] = {}
+
+    def of(self, watched: Watched) -> Informer:
+        return self._by_watched.setdefault(watched, Informer(watched))
+
+    def attach(self, kinds: Iterable[Watched], listener: Listener) -> None:
+        for watched in kinds:
+            self.of(watched).attach(listener)
+
+    def detach(self, listener: Listener) -> None:
+        for informer in self._by_watched.values():
+            if listener in informer.listeners:
+                informer.listeners.remove(listener)
+
+
+class Watch:
+    """The reflector of one informer. It asks for the versions of the kind in turn, until the server knows one."""
+
+    def __init__(self, feed: ObjectFeed, watched: Watched) -> None:
+        self.kind = watched.kind
+        self.informer = feed.informers.of(watched)
+        self.synced = partial(feed.cluster.mark, watched)
+        self.reflector = Reflector(feed.client, self.kind.resource(0), watched.selector, ObjectStream(self.informer), feed.health)
+        self.reflector.on_synced = self.synced
+        self.reflector.on_absent = self._absent
+        self.reflector.on_allowed = self._allowed
+        self.version = 0
+        self.misses = 0
+
+    def _allowed(self) -> None:
+        if self.misses >= MISSES:
+            log.info(f"{self.kind!r} is installed")
+        self.misses = 0
+
+    def _absent(self) -> float | None:
+        self.version = (self.version + 1) % len(self.kind.versions)
+        self.reflector.resource = self.kind.resource(self.version)
+        self.reflector.stream.version = ""
+        if self.version:
+            return 0.0
+        if not self.kind.optional:
+            return None
+        self.misses = self.misses + 1 if self.informer.objects else max(self.misses + 1, MISSES)
+        if self.misses == MISSES:
+            log.info(f"{self.kind!r} is not installed: there are none until it is")
+            self.informer.begin()
+            self.informer.commit()
+            self.informer.flush()
+            self.synced()
+        return ASK_AGAIN * random.uniform(1.0, 2.0)
+
+
+class ObjectFeed:
+    """A reflector for each kind that somebody wants."""
+
+    def __init__(self, objects: Cluster[Watched], tasks: TaskGroup) -> None:
+        assert isinstance(objects.origin, Api)  # noqa: S101 - that is what `Share` gives
+        assert isinstance(objects.sink, Informers)  # noqa: S101 - likewise
+        self.cluster = objects
+        self.tasks = tasks
+        self.informers = objects.sink
+        self.client = Client(objects.origin, objects.options.limits)
+        self.health = Health()
+        self.running: dict[Watched, tuple[Watch, Task | None]] = {}
+
+    def watch(self, kinds: frozenset[Watched]) -> None:
+        for watched in self.running.keys() - kinds:
+            watch, task = self.running.pop(watched)
+            if task is not None:
+                task.cancel()
+            watch.reflector.stream.drop()
+            self.cluster.unmark(watched)
+        for watched in kinds - self.running.keys():
+            watch = Watch(self, watched)
+            self.running[watched] = (watch, self.tasks.keep(watch.reflector.run, f"the watch of {watched.kind!r}"))
+
+    def finish(self) -> None:
+        self.client.close()
+
+
+class Share:
+    """A share of the informers. From any thread."""
+
+    def __init__(self, api: Api, limits: Limits, kinds: Iterable[Watched]) -> None:
+        self.lease = cluster.share(api, Options(limits=limits), kinds, Informers, ObjectFeed)
+        self._detach: Callable[[], object] = bool
+
+    def start(self, listener: Listener, seconds: float) -> None:
+        """Begin to tell a listener, and wait so long for all objects."""
+        self.lease.start()
+        informers, tasks = self.lease.sink, self.lease.cluster.tasks
+        assert isinstance(informers, Informers)  # noqa: S101 - see above
+        assert tasks is not None  # noqa: S101 - the lease has started
+        loop = tasks.loop
+        loop.call_soon(informers.attach, self.lease.kinds, listener)
+        self._detach = partial(loop.call_soon, informers.detach, listener)
+        if seconds > 0:
+            self.lease.wait(seconds)
+
+    def release(self) -> None:
+        """Give it back. Again does no harm."""
+        self._detach()
+        self.lease.release()
