@@ -44,10 +44,14 @@ class Outcome(NamedTuple):
 
 PARTS = [
     Part("grammar", f"{SLOW} tests/robustness/test_grammar.py", "every directive with every kind of argument"),
-    Part("apiserver", f"{SLOW} tests/apiserver tests/plugins/kubernetes tests/plugins/k8s_external", "*kubernetes* with a real API server, large clusters"),
+    Part(
+        "apiserver",
+        f"{SLOW} tests/apiserver tests/plugins/kubernetes tests/plugins/k8s_external tests/plugins/k8s_gateway",
+        "*kubernetes* with a real API server, large clusters",
+    ),
     Part("deploy", f"{SLOW} tests/deploy", "charts and manifests by Helm and Kustomize"),
     Part("packaging", f"{SLOW} tests/test_packaging.py tests/api", "the wheel in environments of its own, plugins as packages"),
-    Part("slow", f"{SLOW} --ignore-glob='*/deploy/*' --ignore-glob='*/apiserver/*' --ignore=tests/plugins/kubernetes --ignore=tests/plugins/k8s_external "
+    Part("slow", f"{SLOW} --ignore-glob='*/deploy/*' --ignore-glob='*/apiserver/*' --ignore-glob='*/plugins/k8s_*' --ignore=tests/plugins/kubernetes "
          "--ignore=tests/robustness/test_grammar.py --ignore=tests/test_packaging.py --ignore=tests/api --ignore=tests/robustness/test_soak.py tests",
          "all other slow tests"),
     Part("reloads", f"FASTDNS_RELOADS=100 FASTDNS_RATE=20000 {PYTEST} tests/robustness/test_reload.py", "100 reloads at 20,000 queries a second"),

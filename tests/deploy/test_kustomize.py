@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fastdns.plugins.k8s_gateway.kinds import GATEWAY, RESOURCES, SLICE
 from tests.conformance.kube_api import KubeAPI
 from tests.deploy.conftest import DEPLOY, PLURALS, ManifestServer
 from tests.server import Server, command, free_port
@@ -38,6 +39,7 @@ ROWS = [
     ("overlays/kubeadm", ["Deployment/coredns"], ["Deployment/coredns"]),
     ("overlays/coredns-custom", [*BASE, "ConfigMap/coredns-custom"], []),
     ("overlays/multicluster", [*BASE, "ClusterRole/system:coredns-multicluster", "ClusterRoleBinding/system:coredns-multicluster"], ["ConfigMap/coredns"]),
+    ("overlays/k8s-gateway", [*BASE, "ClusterRole/system:coredns-k8s-gateway", "ClusterRoleBinding/system:coredns-k8s-gateway"], ["ConfigMap/coredns"]),
     ("overlays/minimal-rbac", BASE, ["ClusterRole/system:coredns"]),
     ("overlays/k3s", BASE, ["ConfigMap/coredns", "Deployment/coredns", "Service/kube-dns"]),
 ]
@@ -73,6 +75,13 @@ def test_minimal_rights_are_those_that_the_corefile_uses(kustomize: Render, serv
         api.stop()
 
 
+def test_rights_of_k8s_gateway(kustomize: Render) -> None:
+    """Every kind that it may watch, and no other."""
+    rules = keyed(kustomize(KUSTOMIZE / "overlays/k8s-gateway"))["ClusterRole/system:coredns-k8s-gateway"]["rules"]
+    granted = {(group, resource) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"]}
+    assert granted == {(kind.group, kind.plural) for kind in (*RESOURCES.values(), GATEWAY, SLICE)}
+
+
 def test_kubeadm_overlay_exchanges_the_image_only(kustomize: Render, apiserver: ManifestServer) -> None:
     """On a Deployment that another manager wrote, with its own resources and arguments."""
     before = plain()["Deployment/coredns"]
@@ -91,7 +100,9 @@ def test_kubeadm_overlay_exchanges_the_image_only(kustomize: Render, apiserver: 
     assert again["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.k8s.io/coredns/coredns:v1.14.2"
 
 
-@pytest.mark.parametrize("folder", ["base", "overlays/coredns-custom", "overlays/multicluster", "overlays/minimal-rbac", "overlays/k3s"])
+@pytest.mark.parametrize(
+    "folder", ["base", "overlays/coredns-custom", "overlays/multicluster", "overlays/k8s-gateway", "overlays/minimal-rbac", "overlays/k3s"]
+)
 def test_corefile_is_served(kustomize: Render, tmp_path: Path, folder: str) -> None:
     """With every file of the ConfigMaps where the Deployment mounts it."""
     objects = keyed(kustomize(KUSTOMIZE / folder))
