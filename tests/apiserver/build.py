@@ -19,6 +19,7 @@ OPENAPI_INPUTS = (
     "k8s.io/api/apps/v1",
     "k8s.io/api/coordination/v1",
     "k8s.io/api/discovery/v1",
+    "k8s.io/api/networking/v1",
     "k8s.io/apimachinery/pkg/apis/meta/v1",
     "k8s.io/apimachinery/pkg/api/resource",
     "k8s.io/apimachinery/pkg/runtime",

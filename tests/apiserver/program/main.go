@@ -85,11 +85,15 @@ func run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	config, err := serverConfig(f, creds)
+	config, etcd, err := serverConfig(f, creds)
 	if err != nil {
 		return err
 	}
-	server, err := config.Complete(nil).New("test-apiserver", genericapiserver.NewEmptyDelegate())
+	custom, err := customResources(config, etcd)
+	if err != nil {
+		return err
+	}
+	server, err := config.Complete(nil).New("test-apiserver", custom)
 	if err != nil {
 		return err
 	}
@@ -112,7 +116,7 @@ func run(ctx context.Context, f *flags) error {
 	return prepared.RunWithContext(ctx)
 }
 
-func serverConfig(f *flags, creds *credentials) (*genericapiserver.Config, error) {
+func serverConfig(f *flags, creds *credentials) (*genericapiserver.Config, *options.EtcdOptions, error) {
 	config := genericapiserver.NewConfig(codecs)
 	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	config.ExternalAddress = net.JoinHostPort(loopback, strconv.Itoa(f.port))
@@ -126,10 +130,10 @@ func serverConfig(f *flags, creds *credentials) (*genericapiserver.Config, error
 	serving.BindPort = f.port
 	serving.ServerCert.CertKey = options.CertKey{CertFile: creds.serverCert, KeyFile: creds.serverKey}
 	if err := serving.WithLoopback().ApplyTo(&config.SecureServing, &config.LoopbackClientConfig); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := creds.applyTo(config, f); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
 	etcd := options.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil))
@@ -140,10 +144,10 @@ func serverConfig(f *flags, creds *credentials) (*genericapiserver.Config, error
 		serverstorage.NewDefaultResourceEncodingConfig(scheme), serverstorage.NewResourceConfig(), storagePrefixes)
 	storageFactory.SetSerializer(serviceImports, "application/json", nil)
 	if err := etcd.ApplyWithStorageFactoryTo(storageFactory, config); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	config.RESTOptionsGetter = typeMetaClearer{config.RESTOptionsGetter}
-	return config, nil
+	return config, etcd, nil
 }
 
 // servePlainHTTP serves the same handler, with the same authentication, without

@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -94,6 +95,10 @@ var resources = []resource{
 		validateName: validation.NameIsDNSSubdomain,
 		new:          func() runtime.Object { return &appsv1.Deployment{} },
 		newList:      func() runtime.Object { return &appsv1.DeploymentList{} }},
+	{groupVersion: networkingv1.SchemeGroupVersion, name: "ingresses", singular: "ingress", shortNames: []string{"ing"},
+		validateName: validation.NameIsDNSSubdomain,
+		new:          func() runtime.Object { return &networkingv1.Ingress{} },
+		newList:      func() runtime.Object { return &networkingv1.IngressList{} }},
 	{groupVersion: mcsv1alpha1.SchemeGroupVersion, name: "serviceimports", singular: "serviceimport", shortNames: []string{"svcim", "svcimport"},
 		validateName: validation.NameIsDNS1035Label,
 		new:          func() runtime.Object { return &mcsv1alpha1.ServiceImport{} },
@@ -119,7 +124,7 @@ var (
 
 func init() {
 	published := runtime.NewSchemeBuilder(corev1.AddToScheme, discoveryv1.AddToScheme,
-		coordinationv1.AddToScheme, appsv1.AddToScheme, mcsv1alpha1.Install)
+		coordinationv1.AddToScheme, appsv1.AddToScheme, networkingv1.AddToScheme, mcsv1alpha1.Install)
 	utilruntime.Must(published.AddToScheme(scheme))
 	utilruntime.Must(published.AddToScheme(namingScheme))
 	for _, r := range resources {

@@ -20,10 +20,16 @@ ALL = "HTTPRoute TLSRoute GRPCRoute Ingress Service DNSEndpoint"
 
 
 class Asked:
-    """A server and its API server."""
+    """A server, its Corefile, and its API server if that is the small one."""
 
-    def __init__(self, server: Server, api: KubeAPI, corefile: str) -> None:
-        self.server, self.api, self.corefile = server, api, corefile
+    def __init__(self, server: Server, corefile: str, api: KubeAPI | None = None) -> None:
+        self.server, self.corefile = server, corefile
+        self._api = api
+
+    @property
+    def api(self) -> KubeAPI:
+        assert self._api is not None
+        return self._api
 
     def answer(self, name: str, kind: str = "A") -> list[str]:
         """The rcode if it is not NOERROR, and the records of the answer, sorted, with their owners where these are others than the name."""
@@ -69,6 +75,6 @@ def gateway_of(serve: Any, fakekube: Any) -> Callable[..., Asked]:
             api.grant(*granted)
         lines = "".join(f"  {line}\n" for line in properties.split("\n"))
         corefile = f".:{{port}} {{\n bind 127.0.0.1\n k8s_gateway {zones} {{\n  endpoint {api.url}\n{lines} }}\n{more}\n}}\n"
-        return Asked(serve(corefile), api, corefile)
+        return Asked(serve(corefile), corefile, api)
 
     return start
