@@ -76,7 +76,7 @@ class ObjectZones:
         if any(len(server) > SERVER_MOST for names in self._servers for server in names):
             raise ValueError(f"a name server's name of more than {SERVER_MOST} octets")
         hosts = list(_hosts(servers, origins))
-        self._names = Names(Zones(origins), [*(zone.wire for zone in self._zones), *map(name_wire, hosts)], self._refuse)
+        self._names = Names(Zones(origins), [*(zone.wire for zone in self._zones), *map(name_wire, hosts)], self.leave_out)
         self._ranks = {watched: rank for rank, watched in enumerate(self.kinds)}
         self._missing = set(self.kinds)
         #: Zones that the next version replaces whole: those without one, and those whose changes did not fit.
@@ -104,7 +104,7 @@ class ObjectZones:
             try:
                 record = Record.parse(text, ttl[0] if ttl else self.ttl)
             except ValueError as error:
-                self._refuse(f"{found!r}: {error}")
+                self.leave_out(f"{found!r}: {error}")
                 continue
             if record.owner is None and 0 <= record.ttl < 1 << 31:
                 yield hostname, (record.qtype, record.ttl, record.rdata)
@@ -123,7 +123,7 @@ class ObjectZones:
             try:
                 rows = [(hostname, (kind, ttl, lower(kind, rdata))) for hostname, (kind, ttl, rdata) in self.rows(watched, found)]
             except Exception as error:  # a plugin's own
-                self._refuse(f"{found!r}: {type(error).__name__}: {error}")
+                self.leave_out(f"{found!r}: {type(error).__name__}: {error}")
         self._names.put(Reference(watched, namespace, name), self._ranks[watched], rows)
 
     def listed(self, watched: Watched) -> None:
@@ -182,7 +182,8 @@ class ObjectZones:
         soa = servers[0] + b"\x0ahostmaster" + servers[0] + struct.pack("!IIIII", serial, *TIMES, APEX_TTL)
         return [(TYPE_SOA, APEX_TTL, soa), *((TYPE_NS, APEX_TTL, server) for server in servers)]
 
-    def _refuse(self, text: str) -> None:
+    def leave_out(self, text: str) -> None:
+        """Count what is left out, and say why, at most `LINES` times in a minute."""
         LEFT_OUT.add((self.name,))
         minute = int(time.monotonic() // 60)
         if minute != self._minute:

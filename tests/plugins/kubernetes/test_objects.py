@@ -44,7 +44,7 @@ class Things(ObjectZones):
     def records(self, found: KubernetesObject) -> Iterable[tuple[str, str]]:
         return [(hostname, f"{'AAAA' if ':' in address else 'A'} {address}") for hostname in found["hostnames"] for address in found["addresses"]]
 
-    def _refuse(self, text: str) -> None:
+    def leave_out(self, text: str) -> None:
         self.texts.append(text)
 
     def list(self, *things: Any) -> None:
