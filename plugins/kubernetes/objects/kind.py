@@ -32,6 +32,7 @@ class ObjectKind:
         self.optional = optional
         self.fields = tuple((name, path, leaf) for name, (path, leaf) in fields.items())
         self.places = {name: place for place, (name, _, _) in enumerate(self.fields)}
+        self._hash = hash((group, self.versions, plural))
         self._key = (group, self.versions, plural, optional, self.fields)
         self._decoder = msgspec.json.Decoder(_model([*METADATA, *self.fields]))
         self._metadata = msgspec.json.Decoder(_model(list(METADATA)))
@@ -41,7 +42,7 @@ class ObjectKind:
         return isinstance(other, ObjectKind) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(self._key[:4])
+        return self._hash
 
     def __repr__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
@@ -93,6 +94,9 @@ class Watched:
 
     kind: ObjectKind
     selector: Selector = field(default_factory=Selector)
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
 
 
 class Reference(NamedTuple):

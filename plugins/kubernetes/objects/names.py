@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 
 from fastdns._wire import name_wire
@@ -31,6 +32,7 @@ OBJECT_MOST = 20_000
 HOSTNAME = re.compile(r"(?:\*\.)?[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?|\*\.?")
 
 
+@lru_cache(maxsize=1024)
 def address_row(text: str, ttl: int) -> Row | None:
     """An A or AAAA record; None where the text is no address. An IPv4-mapped one has family 4, as in Go's net.ParseIP."""
     try:
@@ -156,16 +158,14 @@ class Names:
         claims = self._claims.get(place)
         if not claims:
             return ()
-        lowest = min(rank for rank, _ in claims.values())
-        rows = {(kind, rdata): ttl for rank, claim in claims.values() if rank == lowest for kind, ttl, rdata in claim}
+        lowest = min([rank for rank, _ in claims.values()])
+        rows = [row for rank, claim in claims.values() if rank == lowest for row in claim]
         least: dict[int, int] = {}
-        for rank, claim in claims.values():
-            if rank == lowest:
-                for kind, ttl, _ in claim:
-                    least[kind] = min(ttl, least.get(kind, ttl))
-        aliases = sorted(rdata for kind, rdata in rows if kind == TYPE_CNAME)
-        if aliases and len(least) == 1:
-            return ((TYPE_CNAME, least[TYPE_CNAME], aliases[0]),)
-        kinds = set(sorted(kind for kind in least if kind != TYPE_CNAME)[:TYPES_MOST])
-        merged = sorted((kind, least[kind], rdata) for kind, rdata in rows if kind in kinds)
-        return tuple(merged[:RECORDS_MOST])
+        for kind, ttl, _ in rows:
+            if ttl < least.get(kind, ttl + 1):
+                least[kind] = ttl
+        if TYPE_CNAME in least and len(least) == 1:
+            return ((TYPE_CNAME, least[TYPE_CNAME], min(rdata for _, _, rdata in rows)),)
+        kinds = set(sorted(least.keys() - {TYPE_CNAME})[:TYPES_MOST])
+        merged = {(kind, least[kind], rdata) for kind, _, rdata in rows if kind in kinds}
+        return tuple(sorted(merged)[:RECORDS_MOST])
