@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 from azure.identity import ClientSecretCredential, DefaultAzureCredential
+from msgspec.json import Decoder
 
 from fastdns.plugins.file.hosted import Row, row
 from fastdns.plugins.file.hosted_rest import Rest, RestError
@@ -60,6 +61,9 @@ class Page(msgspec.Struct):
     nextLink: str | None = None  # noqa: N815
 
 
+PAGE = Decoder(Page)
+
+
 class Credential:
     """The tokens of azure-identity's credentials."""
 
@@ -102,7 +106,7 @@ class Api:
         kind, last, version = PRIVATE if place.private else PUBLIC
         group, zone = quote(place.group, safe=""), quote(place.zone, safe="")
         url = f"{self._manager}/subscriptions/{quote(self._subscription, safe='')}/resourceGroups/{group}/providers/Microsoft.Network/{kind}/{zone}/{last}"
-        page = self._rest.get(url, Page, {"api-version": version})
+        page = self._rest.get(url, PAGE, {"api-version": version})
         seen: set[str] = set()
         while True:
             for record_set in page.value:
@@ -112,7 +116,7 @@ class Api:
             if page.nextLink in seen or not _same_server(page.nextLink, self._manager):
                 raise RestError(f"the next page is not one of {self._manager}, or was read before")
             seen.add(page.nextLink)
-            page = self._rest.get(page.nextLink, Page)
+            page = self._rest.get(page.nextLink, PAGE)
 
 
 def _same_server(url: str, other: str) -> bool:

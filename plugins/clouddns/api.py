@@ -15,6 +15,7 @@ import google.auth
 import google.auth.transport.requests
 import msgspec
 from google.auth import aws, environment_vars, identity_pool, pluggable
+from msgspec.json import Decoder
 
 from fastdns.plugins.file.hosted import Row, row
 from fastdns.plugins.file.hosted_rest import Rest, RestError
@@ -47,6 +48,9 @@ class Page(msgspec.Struct):
 
 class ManagedZone(msgspec.Struct):
     name: str = ""
+
+
+PAGE, MANAGED_ZONE = Decoder(Page), Decoder(ManagedZone)
 
 
 class Credential:
@@ -106,7 +110,7 @@ class Api:
 
     def verify(self, project: str, zone: str) -> None:
         """Raises an error if the managed zone cannot be asked for."""
-        self._rest.get(self._url(project, zone), ManagedZone)
+        self._rest.get(self._url(project, zone), MANAGED_ZONE)
 
     def records(self, project: str, zone: str) -> Iterator[Row]:
         """The records of a managed zone, page by page."""
@@ -114,7 +118,7 @@ class Api:
         token = ""
         seen: set[str] = set()
         while True:
-            page = self._rest.get(url, Page, {"pageToken": token} if token else None)
+            page = self._rest.get(url, PAGE, {"pageToken": token} if token else None)
             for record_set in page.rrsets:
                 yield from rows(record_set)
             token = page.nextPageToken

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 import requests
+from msgspec.json import Decoder
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 
@@ -51,8 +52,11 @@ class Rest:
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, HTTPAdapter(pool_maxsize=READERS.most))
 
-    def get(self, url: str, kind: type[Document], parameters: dict[str, str] | None = None) -> Document:
-        """The document, made again as often as `ATTEMPTS` says. Raises RestError and whatever `Tokens` raises."""
+    def get(self, url: str, decoder: Decoder[Document], parameters: dict[str, str] | None = None) -> Document:
+        """The document, made again as often as `ATTEMPTS` says. Raises RestError and whatever `Tokens` raises.
+
+        The decoder has to be there before any thread: msgspec crashes where several at once are the first to decode a type.
+        """
         delay = FIRST_DELAY
         renewed = False
         attempt = 1
@@ -64,7 +68,7 @@ class Rest:
                 error = RestError(one_line(failure))
             else:
                 if response.status_code == requests.codes.ok:
-                    return _decoded(response.content, kind)
+                    return _decoded(response.content, decoder)
                 error = RestError(_text(response))
                 if response.status_code == requests.codes.unauthorized and not renewed:
                     self._tokens.renew()
@@ -91,9 +95,9 @@ class _Authorization(AuthBase):
         return request
 
 
-def _decoded(body: bytes, kind: type[Document]) -> Document:
+def _decoded(body: bytes, decoder: Decoder[Document]) -> Document:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RestError(f"cannot decode the reply: {error}") from error
 
@@ -109,11 +113,14 @@ class _Refusal(msgspec.Struct):
     error: _Error
 
 
+REFUSAL = Decoder(_Refusal)
+
+
 def _text(response: requests.Response) -> str:
     """``HTTP status 404 ResourceNotFound: TEXT``, as far as the body says it."""
     head = f"HTTP status {response.status_code}"
     try:
-        error = msgspec.json.decode(response.content, type=_Refusal).error
+        error = REFUSAL.decode(response.content).error
     except (msgspec.DecodeError, UnicodeDecodeError):
         return f"{head} {response.reason}".rstrip()
     word = error.status or (error.code if isinstance(error.code, str) else "")
