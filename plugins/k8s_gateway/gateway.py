@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from fastdns import control
 from fastdns._wire import name_wire
 from fastdns.plugins.k8s_gateway.kinds import DNS_ENDPOINT, GATEWAY, GROUP, INGRESS, NODE, RESOURCES, ROUTES, SERVICE, SLICE, Balancer, Parent
 from fastdns.plugins.k8s_gateway.settings import Settings
@@ -22,6 +23,8 @@ __all__ = ["Gateway"]
 
 #: The types of records that a DNSEndpoint may have: those of external-dns.
 TYPES = {name: type_number(name) for name in ("A", "AAAA", "CNAME", "TXT", "SRV", "NS", "PTR", "MX", "NAPTR")}
+#: Routes whose records are made anew before other watches have their turn.
+AT_A_TIME = 100
 #: Octets of a TXT record's text.
 TEXT_MOST = 65_000
 
@@ -83,8 +86,23 @@ class Gateway(ObjectZones):
             del self.slices[service]
 
     def _look_again(self, watched: Watched, here: Reference) -> None:
-        for (other, (namespace, name)), found in tuple(self.takers.get((watched, here), {}).items()):
-            self.claim(other, namespace, name, found)
+        self._claim_again((watched, here), list(self.takers.get((watched, here), ())))
+
+    def _claim_again(self, source: tuple[Watched, Reference], takers: list[tuple[Watched, Reference]]) -> None:
+        """Once the zones serve, some at a time: other watches of the loop must not wait for thousands of routes of one Gateway."""
+        count = AT_A_TIME if self.ready() else len(takers)
+        current = self.takers.get(source, {})
+        for taker in takers[:count]:
+            if (found := current.get(taker)) is not None:
+                watched, (namespace, name) = taker
+                self.claim(watched, namespace, name, found)
+        if takers[count:]:
+            control.loop().call_soon(self._go_on, source, takers[count:])
+
+    def _go_on(self, source: tuple[Watched, Reference], takers: list[tuple[Watched, Reference]]) -> None:
+        if not self.ended:
+            self._claim_again(source, takers)
+            self.flush()
 
     def _note(self, watched: Watched, here: Reference, before: KubernetesObject | None, after: KubernetesObject | None) -> None:
         """Remember whose addresses the object takes."""

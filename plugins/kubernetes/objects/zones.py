@@ -82,10 +82,11 @@ class ObjectZones:
         #: Zones that the next version replaces whole: those without one, and those whose changes did not fit.
         self._whole = set(range(len(origins)))
         self._published = threading.Event()
-        #: What is watched, once `serve` was called; nothing more is once the configuration has ended.
+        #: What is watched, once `serve` was called.
         self._shares: list[Share] = []
         self._api: Api
-        self._ended = False
+        #: The configuration has ended: nothing more is watched.
+        self.ended = False
         self._ending = threading.Lock()
         self._minute, self._lines = 0, 0
         self.handler = ObjectHandler(name, ZoneSet(self._zones), fall, hosts=hosts)
@@ -226,7 +227,7 @@ class ObjectZones:
         The first version of the zones waits for them, later ones do not.
         """
         with self._ending:
-            if self._ended:
+            if self.ended:
                 return
             if not self._published.is_set():
                 self._missing.add(watched)
@@ -236,7 +237,7 @@ class ObjectZones:
 
     def _stop(self) -> None:
         with self._ending:
-            self._ended = True
+            self.ended = True
         for share in self._shares:
             share.release()
         _count(self, False)

@@ -207,6 +207,21 @@ def test_objects_come_change_and_go(gateway_of: Any) -> None:
     asked.becomes("late.example.org", "NXDOMAIN")
 
 
+def test_a_gateway_with_many_routes(gateway_of: Any) -> None:
+    """They are changed some at a time; a change that comes meanwhile holds, and what is gone stays gone."""
+    routes = [route(f"a/r{number}", f"h{number}.example.org") for number in range(1_000)]
+    asked = gateway_of([gateway("a/edge", "203.0.113.1"), *routes], "resources HTTPRoute")
+    asked.becomes("h999.example.org", "A 203.0.113.1")
+    asked.api.apply(gateway("a/edge", "203.0.113.2"))
+    asked.api.delete("httproutes a/r998")
+    asked.api.apply(route("a/r997", "other.example.org"))
+    asked.api.apply(gateway("a/edge", "203.0.113.3"))
+    for number in (0, 99, 100, 500, 999):
+        asked.becomes(f"h{number}.example.org", "A 203.0.113.3")
+    asked.becomes("other.example.org", "A 203.0.113.3")
+    assert asked.answer("h998.example.org") == asked.answer("h997.example.org") == ["NXDOMAIN"]
+
+
 def test_what_was_missed_is_caught_up(gateway_of: Any) -> None:
     """Events that were lost with a watch that cannot resume: the list is read anew."""
     asked = gateway_of([service("shop/old", "192.0.2.1"), service("shop/kept", "192.0.2.2")], CHANGES)
