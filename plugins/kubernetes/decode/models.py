@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Raw, Struct, field
+from msgspec.json import Decoder
 
 
 class Metadata(Struct, gc=False):
@@ -138,3 +139,7 @@ class ListHead(Struct, gc=False):
 
 #: The model of each kind of _objects.pxd, by its number.
 BY_KIND: tuple[type[Struct], ...] = (Namespace, Service, EndpointSlice, Pod, ServiceImport, EndpointSlice)
+
+# msgspec learns a type when its first decoder is made. Two threads that do so at once would end the process.
+for model in (*BY_KIND, Event, Status, ListHead):
+    Decoder(model)
