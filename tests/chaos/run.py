@@ -70,6 +70,8 @@ def chaos(folder: Path, seconds: float, seed: int, faults: Sequence[type[Fault]]
     trouble = Trouble()
     schedule: list[str] = []
     loads: list[dict[str, Any]] = []
+    #: What came in the time of each of them.
+    met: list[list[str]] = [[]]
 
     def corefile() -> str:
         number = next(numbers)
@@ -87,8 +89,10 @@ def chaos(folder: Path, seconds: float, seed: int, faults: Sequence[type[Fault]]
         while time.monotonic() < end:
             fault = luck.choice(faults)(world)
             schedule.append(type(fault).__name__)
+            met[-1].append(schedule[-1])
             if fault.loses:
                 loads.append(load.result())
+                met.append([])
             trouble.begin(fault.excuses)
             try:
                 fault.begin()
@@ -126,6 +130,7 @@ def chaos(folder: Path, seconds: float, seed: int, faults: Sequence[type[Fault]]
             "failed by a fault": dict(found.excused),
             "wrong": found.wrong[:5],
             "load": {key: sum(each[key] for each in loads) for key in ("sent", "lost", "drops", "wrong")},
+            "loads that lost": [(each["lost"], each["drops"], faults) for each, faults in zip(loads, met, strict=True) if each["lost"] > each["drops"]],
             "memory limited by": dict(world.limits),
             "sends that failed": buffers.count(),
             "memory at the start and at most, KiB": [first // 1024, most // 1024],

@@ -69,7 +69,7 @@ class Flood:
             f".:{{port}} {{\n {block}\n prometheus 127.0.0.1:{{port2}}\n whoami\n}}",
             "-workers",
             "1",
-            env={"LD_PRELOAD": f"{library}:{os.environ.get('LD_PRELOAD', '')}", "FASTDNS_TEST_FULL": "full"},
+            env={"LD_PRELOAD": f"{os.environ.get('LD_PRELOAD', '')} {library}", "FASTDNS_TEST_FULL": "full"},  # a sanitizer's library comes first
         )
         self.sign = self.server.folder / "full"
         self.client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
