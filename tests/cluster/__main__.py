@@ -10,19 +10,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from tests.cluster import e2e, faults, programs
+from tests.cluster import e2e, faults, manifests, node_cache, programs
 from tests.cluster.cluster import Cluster, cluster
 from tests.cluster.deployment import Deployment
 from tests.cluster.images import BASELINE, FASTDNS, Images
 from tests.cluster.page import Page
 from tests.cluster.rolling import Client
+from tests.cluster.scene import Scene
 from tests.golang import Unbuildable
 from tools import system_packages
 
-PARTS = ("e2e", "rolling", "faults")
+PARTS = ("e2e", "rolling", "faults", "manifests", "node-cache")
+#: Those that run only when they are named: they take long.
+LONG = ("scale",)
 SERVERS = {"fastdns": FASTDNS, "coredns": BASELINE}
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,8 +33,11 @@ ROOT = Path(__file__).resolve().parents[2]
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="a shell with kubectl at the end; the cluster is taken down when the shell ends")
-    parser.add_argument("--only", action="append", choices=PARTS, help="a part to run, in place of all; may be repeated", default=[])
+    parser.add_argument("--only", action="append", choices=PARTS + LONG, help="a part to run, in place of all but the long ones; may be repeated", default=[])
     parser.add_argument("--server", action="append", choices=SERVERS, help="a server to test, in place of both; may be repeated", default=[])
+    parser.add_argument(
+        "--fault", action="append", metavar="TEXT", help="those faults whose names have a text in them, in place of all; may be repeated", default=[]
+    )
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--proxy-mode", choices=("nftables", "iptables"), default="nftables")
     options = parser.parse_args()
@@ -44,7 +50,7 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     page = Page(options.server or list(SERVERS), options.nodes, options.proxy_mode)
     try:
-        run(page, options.only or PARTS, options.keep)
+        run(page, options.only or PARTS, [name for name in faults.NAMES if any(text in name for text in options.fault or [""])], options.keep)
     except (Unbuildable, RuntimeError, AssertionError, subprocess.TimeoutExpired) as error:
         page.failures.append(f"{type(error).__name__}: {error}")
     folder = ROOT / "build/cluster"
@@ -54,7 +60,7 @@ def main() -> int:
     return int(bool(page.failures))
 
 
-def run(page: Page, parts: list[str] | tuple[str, ...], keep: bool) -> None:
+def run(page: Page, parts: Collection[str], chosen: Collection[str], keep: bool) -> None:
     with timed(page, "programs"):
         built = programs.build()
     images = Images(built)
@@ -67,25 +73,26 @@ def run(page: Page, parts: list[str] | tuple[str, ...], keep: bool) -> None:
             with timed(page, "control plane and nodes"):
                 made.start(images.archives, page.proxy_mode)
             for server in page.servers:
-                test(page, made, server, images.tools, parts)
+                test(page, made, server, images.tools, parts, chosen)
         finally:
             if keep and sys.stdin.isatty():
                 made.control.shell()
 
 
-def test(page: Page, made: Cluster, server: str, tools: str, parts: list[str] | tuple[str, ...]) -> None:
-    """All parts for one server, in place of the one before."""
+def test(page: Page, made: Cluster, server: str, tools: str, parts: Collection[str], chosen: Collection[str]) -> None:
+    """The parts and the faults that are chosen for one server, in place of the one before."""
     control = made.control
     deployment = Deployment(control, SERVERS[server])
     page.add("ready after", server, f"{deployment.install():.1f} s")
     page.add_memory("memory of each pod at the start", server, made.memory())
-    if "e2e" in parts:
-        for suite in e2e.SUITES:
+    for part, suite in (("e2e", e2e.NAMES), ("scale", e2e.SCALE)):
+        if part in parts:
             with timed(page, f"{server}: e2e: {suite.name}") as began:
-                specs = e2e.run(control, suite, made.folder / "e2e" / f"{server}-{e2e.SUITES.index(suite)}")
+                specs = e2e.run(control, suite, made.folder / "e2e" / f"{server}-{part}")
                 page.add_specs(suite.name, server, specs, time.monotonic() - began)
-        page.add_memory("memory of each pod after them", server, made.memory())
+            page.add_memory(f"memory of each pod after e2e: {suite.name}", server, made.memory())
     client = Client(control, made.nodes[0], tools)
+    scene = Scene(control, made.nodes, made.network, deployment, client)
     if "rolling" in parts:
         with timed(page, f"{server}: rolling update"):
             page.add_loss("rolling update, kubeadm's manifest", server, client.during(deployment.restart))
@@ -94,13 +101,23 @@ def test(page: Page, made: Cluster, server: str, tools: str, parts: list[str] | 
             deployment.install()
     if "faults" in parts:
         with timed(page, f"{server}: faults"):
-            loss, back = faults.api_server_away(control, made.nodes, deployment, client)
-            page.add_loss(f"API server away for {faults.AWAY:.0f} s", server, loss)
-            page.add("after it kube-proxy of all nodes leads to it after", server, f"{back.reached:.1f} s")
-            page.add("then a new service is known after", server, f"{back.known:.1f} s")
-            page.add_loss("one DNS pod killed", server, faults.pod_killed(made.nodes, deployment, client))
-            page.add_loss("all DNS pods deleted", server, faults.pods_gone(control, deployment, client))
+            for name, outcome in faults.run(scene, chosen):
+                page.add_fault(name, server, outcome)
+    if server == "fastdns":
+        test_own(page, made, scene, tools, parts)
     client.close()
+
+
+def test_own(page: Page, made: Cluster, scene: Scene, tools: str, parts: Collection[str]) -> None:
+    """What this project alone has: its manifests, its chart and its cache on every node."""
+    if "node-cache" in parts:
+        with timed(page, "node cache"):
+            for what, loss in node_cache.losses(scene, page.proxy_mode):
+                page.add_loss(f"the cache on every node {what}", "fastdns", loss)
+    if "manifests" in parts:
+        with timed(page, "manifests"):
+            for what, found in manifests.run(manifests.Place(scene, tools)):
+                page.add_check(what, "fastdns", found)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ class Certificates:
     """In a folder: ``pki/`` with keys and certificates, and NAME.conf for each client."""
 
     def __init__(self, kubeadm: Path, folder: Path, address: str, subnet: str) -> None:
-        self.kubeadm, self.folder, self.address = kubeadm, folder, address
+        self.kubeadm, self.folder, self.address, self.subnet = kubeadm, folder, address, subnet
         self.pki = folder / "pki"
         self._init("certs", "all", f"--service-cidr={subnet}")
         for name in ("admin", "super-admin", "controller-manager", "scheduler"):
@@ -40,6 +40,14 @@ class Certificates:
         words = ["kubeconfig", "user", f"--client-name={user}", f"--config={configuration}", *(f"--org={group}" for group in groups)]
         self.conf(name).write_text(self._run(*words))
         return self.conf(name)
+
+    def other(self, name: str, *phases: str) -> Path:
+        """A folder NAME with other keys and certificates of the same kinds: phases of ``kubeadm init phase certs``."""
+        folder = self.folder / name
+        for phase in phases:
+            address = [f"--apiserver-advertise-address={self.address}", f"--service-cidr={self.subnet}"] if phase == "apiserver" else []
+            self._run("init", "phase", "certs", phase, f"--cert-dir={folder}", *([] if phase == "sa" else [f"--kubernetes-version={VERSION}"]), *address)
+        return folder
 
     def _init(self, *words: str) -> None:
         common = [f"--cert-dir={self.pki}", f"--apiserver-advertise-address={self.address}", f"--kubernetes-version={VERSION}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,13 @@ SERVICES = "10.96.0.0/16"
 PODS = "10.244.0.0/16"
 #: Seconds until the API server answers, on a busy machine.
 START = 180.0
+#: By etcd's gateway for JSON.
+COMPACTION = """
+import json, urllib.request
+def call(method, body):
+    return json.load(urllib.request.urlopen("http://127.0.0.1:2379/v3/kv/" + method, json.dumps(body).encode(), timeout=30))
+call("compaction", {"revision": call("range", {"key": "AA=="})["header"]["revision"]})
+"""
 
 
 class ControlPlane:
@@ -26,6 +34,10 @@ class ControlPlane:
     def __init__(self, host: Host, programs: Path, certificates: Certificates) -> None:
         self.host, self.programs, self.certificates = host, programs, certificates
         (host.folder / "kubectl").mkdir()
+        #: Folders of keys for tokens of service accounts: new ones are signed with the first, and those of all are taken.
+        self.token_keys = [certificates.pki]
+        #: What pods are given to know the API server by.
+        self.root = certificates.pki / "ca.crt"
 
     def start(self) -> None:
         self.start_etcd()
@@ -48,7 +60,8 @@ class ControlPlane:
             f"--client-ca-file={pki}/ca.crt", f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key",
             f"--kubelet-client-certificate={pki}/apiserver-kubelet-client.crt", f"--kubelet-client-key={pki}/apiserver-kubelet-client.key",
             "--kubelet-preferred-address-types=InternalIP,Hostname", "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-            f"--service-account-key-file={pki}/sa.pub", f"--service-account-signing-key-file={pki}/sa.key",
+            *(f"--service-account-key-file={folder}/sa.pub" for folder in self.token_keys),
+            f"--service-account-signing-key-file={self.token_keys[0]}/sa.key",
             f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt", "--requestheader-allowed-names=front-proxy-client",
             "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
@@ -56,15 +69,25 @@ class ControlPlane:
         )  # fmt: skip
         until(self.ready, "the API server's start", START)
 
-    def start_managers(self) -> None:
+    def restart_apiserver(self) -> None:
+        self.host.stop("kube-apiserver")
+        self.start_apiserver()
+
+    def compact(self) -> None:
+        """Have etcd forget all revisions before its newest one, and the API server, which starts anew, too."""
+        self.host.run(sys.executable, "-c", COMPACTION)
+        self.restart_apiserver()
+
+    def start_managers(self, *names: str) -> None:
+        """Both, or those named."""
         pki = self.certificates.pki
-        for name in ("controller-manager", "scheduler"):
+        for name in names or ("controller-manager", "scheduler"):
             conf = self.certificates.conf(name)
             words = [f"--{kind}={conf}" for kind in ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")]
             words += ["--leader-elect=false", "--bind-address=127.0.0.1"]
             if name == "controller-manager":
                 words += [
-                    "--use-service-account-credentials=true", f"--service-account-private-key-file={pki}/sa.key", f"--root-ca-file={pki}/ca.crt",
+                    "--use-service-account-credentials=true", f"--service-account-private-key-file={self.token_keys[0]}/sa.key", f"--root-ca-file={self.root}",
                     f"--cluster-signing-cert-file={pki}/ca.crt", f"--cluster-signing-key-file={pki}/ca.key",
                     f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt",
                     f"--cluster-cidr={PODS}", f"--service-cluster-ip-range={SERVICES}", "--allocate-node-cidrs=false",

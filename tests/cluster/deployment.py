@@ -56,6 +56,14 @@ class Deployment:
         until(lambda: not before & {pod["metadata"]["name"] for pod in self.pods()}, "the end of the old pods", END)
         return time.monotonic() - began
 
+    def set_api_server(self, host: str = "", port: int = 0) -> None:
+        """Have the pods ask another API server, or again that of the service ``kubernetes``; they are replaced."""
+        values = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+        words = [f"{name}={value}" if value else f"{name}-" for name, value in values.items()]
+        self.control.kubectl("-n", "kube-system", "set", "env", "deployment/coredns", *words)
+        self.wait()
+        until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self.pods()), "the end of the old pods", END)
+
     def wait(self) -> None:
         self.control.kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", f"--timeout={LIMIT}", limit=330)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tests.cluster.control_plane import ControlPlane
 
-__all__ = ["SUITES", "Spec", "Suite", "read", "run"]
+__all__ = ["NAMES", "SCALE", "Spec", "Suite", "read", "run"]
 
 
 class Suite(NamedTuple):
@@ -24,9 +24,9 @@ class Suite(NamedTuple):
 
 
 #: Of what is skipped the rest needs clusters with more in them than this one has.
-SUITES = [
-    Suite("DNS", r"\[sig-network\] (DNS |Services .*ExternalName)", r"\[Feature:|\[Provider:|\[Disruptive\]"),
-]
+NAMES = Suite("DNS", r"\[sig-network\] (DNS |Services .*ExternalName)", r"\[Feature:|\[Provider:|\[Disruptive\]")
+#: 10,000 services, and one of them asked for.
+SCALE = Suite("10,000 services", r"\[sig-network\].*\[Feature:PerformanceDNS\]", "^$", 7200)
 
 
 class Spec(NamedTuple):

@@ -1,90 +1,69 @@
-"""What clients see while parts of the cluster are away."""
+"""The faults, of which clients see what they see: all of them by name, and the absence of the API server."""
 
 from __future__ import annotations
 
+import subprocess
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
 
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.deployment import PODS, Deployment
-from tests.cluster.nodes import Node
-from tests.cluster.rolling import Client, Loss
+from tests.cluster import api_faults, node_faults, pod_faults
+from tests.cluster.api_faults import ApiProxy
+from tests.cluster.key_faults import authority_changed, token_key_changed
+from tests.cluster.scene import RETURN, SERVICE, Outcome, Scene
 from tests.waiting import until
 
-__all__ = ["AWAY", "Return", "api_server_away", "pod_killed", "pods_gone"]
+__all__ = ["NAMES", "run"]
 
 #: Seconds without an API server.
 AWAY = 60.0
-#: Seconds for all to be as before: kube-proxy and the DNS server wait between attempts.
-RETURN = 180.0
-SERVICE = """apiVersion: v1
-kind: Service
-metadata: {name: new, namespace: default}
-spec: {ports: [{port: 80}]}
-"""
 
 
-class Return(NamedTuple):
-    """Of the API server: seconds until all nodes reached it again by its service, which is kube-proxy's doing, and then until a new service had its name."""
+def api_server_away(scene: Scene) -> Outcome:
+    """The API server is away for AWAY seconds, and until all is as before: without it the node is taken for lost, and its pods for not ready."""
+    control, nodes = scene.control, scene.nodes
 
-    reached: float
-    known: float
-
-
-def api_server_away(control: ControlPlane, nodes: Sequence[Node], deployment: Deployment, client: Client) -> tuple[Loss, Return]:
-    """Queries while the API server is away for AWAY seconds, and until all is as before: without it the node is taken for lost, and its pods for not ready."""
-    times: list[float] = []
-
-    def away() -> float:
-        began = time.monotonic()
-        pods = deployment.ready()
+    def away() -> str:
+        pods = scene.deployment.ready()
         control.host.stop("kube-apiserver")
         time.sleep(AWAY)
         control.start_apiserver()
-        times.append(time.monotonic())
+        back = time.monotonic()
         control.apply(SERVICE)
         until(lambda: all(node.reaches_api_server() for node in nodes), "the way of all nodes to the API server", RETURN)
-        times.append(time.monotonic())
-        until(lambda: client.asked("new.default.svc.cluster.local"), "the new service's address", RETURN)
-        times.append(time.monotonic())
-        until(lambda: deployment.ready() == pods, "the readiness of the DNS pods", RETURN)
-        return time.monotonic() - began
+        reached, known = time.monotonic() - back, scene.new_service_known()
+        until(lambda: scene.deployment.ready() == pods, "the readiness of the DNS pods", RETURN)
+        return f"kube-proxy of all nodes leads to it again after {reached:.1f} s, and then a new service is known after {known:.1f} s"
 
-    loss = client.during(away)
-    control.kubectl("delete", "service", "new")
-    back, reached, known = times
-    return loss, Return(reached - back, known - reached)
+    return scene.during(away)
 
 
-def pods_gone(control: ControlPlane, deployment: Deployment, client: Client) -> Loss:
-    """Queries while all pods of the DNS server are deleted at once, until as many others are ready."""
+#: By their names on the page.
+DIRECT: Mapping[str, Callable[[Scene], Outcome]] = {
+    f"API server away for {AWAY:.0f} s": api_server_away,
+    **pod_faults.FAULTS,
+    **node_faults.FAULTS,
+    "another key for tokens": token_key_changed,
+}
+#: Those of an API server that only the DNS pods see. Of the last they recover last.
+PROXIED: Mapping[str, Callable[[Scene, ApiProxy], Outcome]] = {**api_faults.FAULTS, "another authority for the API server": authority_changed}
+NAMES = (*DIRECT, *PROXIED)
 
-    def gone() -> float:
-        began = time.monotonic()
-        before = deployment.ready()
-        control.kubectl("delete", "pods", *PODS, "--wait=false")
-        until(lambda: len(deployment.ready() - before) == len(before), "the new pods", 120)
-        return time.monotonic() - began
 
-    return client.during(gone)
+def run(scene: Scene, names: Collection[str]) -> Iterator[tuple[str, Outcome | Exception]]:
+    """The faults of these names, one after the other: what came of each, or what did not happen in it."""
+    for name, fault in DIRECT.items():
+        if name in names:
+            yield name, _tried(lambda fault=fault: fault(scene))
+    if any(name in names for name in PROXIED):
+        with api_faults.proxied(scene) as proxy:
+            for name, other in PROXIED.items():
+                if name in names:
+                    yield name, _tried(lambda other=other: other(scene, proxy))
+                    proxy.set("none")
 
 
-def pod_killed(nodes: Sequence[Node], deployment: Deployment, client: Client) -> Loss:
-    """Queries while the process of one pod is killed, as for want of memory, until kubelet has started it again and it is ready."""
-
-    def killed() -> float:
-        began = time.monotonic()
-        pod = next(pod for pod in deployment.pods() if pod["metadata"]["name"] in deployment.ready())
-        name, status = pod["metadata"]["name"], pod["status"]["containerStatuses"][0]
-        node = next(node for node in nodes if node.host.name == pod["spec"]["nodeName"])
-        node.host.run(*node.ctr("tasks", "kill", "--signal", "SIGKILL", status["containerID"].rpartition("/")[2]))
-
-        def restarted() -> bool:
-            found = {pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["restartCount"] for pod in deployment.pods()}
-            return bool(found[name] > status["restartCount"]) and name in deployment.ready()
-
-        until(restarted, "the pod's second start", 120)
-        return time.monotonic() - began
-
-    return client.during(killed)
+def _tried(fault: Callable[[], Outcome]) -> Outcome | Exception:
+    try:
+        return fault()
+    except (RuntimeError, AssertionError, subprocess.TimeoutExpired) as error:
+        return error

@@ -120,19 +120,28 @@ class Network:
     ADDRESS = "192.168.66.254"
 
     def __init__(self, host: Host) -> None:
-        self.host, self.connected = host, 0
+        self.host = host
+        #: Of each host the interface of the bridge to which it is connected.
+        self.ports: dict[str, str] = {}
         for command in ("ip link add br0 type bridge forward_delay 0", f"ip addr add {self.ADDRESS}/24 dev br0", "ip link set br0 up"):
             host.run(*command.split())
 
     def connect(self, other: Host, address: str) -> None:
         """Give a host the interface eth0 with an address, and the bridge as its router."""
-        port = f"port{self.connected}"
-        self.connected += 1
+        port = self.ports[other.name] = f"port{len(self.ports)}"
         _ip("link", "add", "eth0", "netns", str(other.first), "type", "veth", "peer", "name", port, "netns", str(self.host.first))
         self.host.run("ip", "link", "set", port, "master", "br0", "up")
         other.run("ip", "addr", "add", f"{address}/24", "dev", "eth0")
         other.run("ip", "link", "set", "eth0", "up")
         other.run("ip", "route", "add", "default", "via", self.ADDRESS)
+
+    def cut(self, other: Host) -> None:
+        """Nothing comes from a host or reaches it, as with its cable pulled; its routes stay."""
+        self.host.run("ip", "link", "set", self.ports[other.name], "down")
+
+    def join(self, other: Host) -> None:
+        """The end of a cut."""
+        self.host.run("ip", "link", "set", self.ports[other.name], "up")
 
     def route(self, hosts: Sequence[Host], subnet: str, via: str) -> None:
         """Have hosts, and the router itself, reach a subnet behind an address."""

@@ -15,12 +15,13 @@ from typing import NamedTuple
 from tests.cluster import programs
 from tools import system_packages
 
-__all__ = ["BASELINE", "FASTDNS", "Archive", "Images"]
+__all__ = ["BASELINE", "FASTDNS", "NODE", "Archive", "Images"]
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = programs.CACHE / "images"
 #: Tagged with the version of CoreDNS that it matches, which kubeadm reads from the tag.
 FASTDNS = f"fastdns.test/fastdns:{programs.COREDNS}"
+NODE = f"fastdns.test/fastdns-node:{programs.COREDNS}"
 BASELINE = f"registry.k8s.io/coredns/coredns:{programs.COREDNS}"
 PAUSE = "registry.k8s.io/pause:3.10.1"
 
@@ -65,6 +66,7 @@ BASES = {
         ["base-files", "libc6", "libgcc-s1", "libgomp1", "libssl3", "libstdc++6", "netbase", "tzdata"],
         [_TRUST, f"printf '{ACCOUNTS}' > \"$1\"/etc/passwd", 'mkdir -p -m 1777 "$1"/tmp'],
     ),
+    "node": Base("minbase", ["ca-certificates"], [_TRUST]),
     "tools": Base("minbase", ["bind9-dnsutils", "ca-certificates", "curl", "dnsperf", "iproute2", "netcat-openbsd", "procps", "tcpdump"]),
 }  # fmt: skip
 
@@ -88,7 +90,7 @@ class Images:
         FOLDER.mkdir(parents=True, exist_ok=True)
 
     def build(self) -> None:
-        for name in ("pause", "agnhost", "baseline", "fastdns"):
+        for name in ("pause", "agnhost", "baseline", "fastdns", "node"):
             began = time.monotonic()
             getattr(self, f"build_{name}")()
             self.seconds[name] = time.monotonic() - began
@@ -135,11 +137,19 @@ class Images:
 
     def build_fastdns(self) -> None:
         """deploy/Dockerfile."""
-        words = [f"--build-arg={base.upper()}_IMAGE={self.base(base)}" for base in ("python", "runtime")]
-        words += [f"--volume={folder}:/src/build/{name}" for name, folder in kept().items()]
-        words.append(f"--ignorefile={ROOT}/deploy/Dockerfile.dockerignore")
-        _buildah("bud", *BUD, *words, f"--file={ROOT}/deploy/Dockerfile", f"--tag={FASTDNS}", str(ROOT))
-        self.save(FASTDNS)
+        self.build_ours(FASTDNS, ("python", "runtime"))
+
+    def build_node(self) -> None:
+        """The cache on every node, with what the image above has left."""
+        self.build_ours(NODE, ("python", "runtime", "node"), "--target=node")
+
+    def build_ours(self, name: str, bases: Sequence[str], *words: str) -> None:
+        """An image of deploy/Dockerfile."""
+        words = (*words, *(f"--build-arg={base.upper()}_IMAGE={self.base(base)}" for base in bases))
+        words += tuple(f"--volume={folder}:/src/build/{kind}" for kind, folder in kept().items())
+        words += (f"--ignorefile={ROOT}/deploy/Dockerfile.dockerignore", f"--file={ROOT}/deploy/Dockerfile", f"--tag={name}")
+        _buildah("bud", *BUD, *words, str(ROOT))
+        self.save(name)
 
     def bud(self, dockerfile: str, files: Mapping[str, Path], name: str) -> None:
         """Build a Dockerfile with files beside it."""

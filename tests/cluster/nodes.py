@@ -36,6 +36,7 @@ class Node:
         self.number, self.host, self.control, self.cgroup = number, host, control, cgroup
         self.address, self.subnet = f"192.168.66.{10 + number}", f"10.244.{number}.0/24"
         self.socket = host.folder / "containerd.sock"
+        self.images: Sequence[Archive] = ()
 
     def write_configuration(self) -> None:
         folder = self.host.folder
@@ -87,6 +88,7 @@ state = "{folder}/containerd-state"
             "podLogsDir": f"{self.host.folder}/pod-logs",
             # The disk is this machine's: kubelet shall neither evict pods nor collect images because of what else is on it.
             "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%", "memory.available": "100Mi"},
+            "evictionPressureTransitionPeriod": "10s",
             "imageGCHighThresholdPercent": 100,
             "enforceNodeAllocatable": [],
         }
@@ -94,15 +96,21 @@ state = "{folder}/containerd-state"
     def start(self, images: Sequence[Archive], proxy_mode: str) -> None:
         """The mode is one of kube-proxy."""
         self.write_configuration()
-        host, programs, folder = self.host, self.control.programs, self.host.folder
+        host, folder = self.host, self.host.folder
         host.start("containerd", _system("containerd"), "-c", f"{folder}/containerd.toml")
         until(self.socket.exists, f"containerd's start on {host.name}", START)
-        for image in images:
-            self.load(image)
-        conf = self.control.certificates.node(host.name)
-        words = [f"--config={folder}/kubelet.json", f"--kubeconfig={conf}", f"--hostname-override={host.name}", f"--node-ip={self.address}"]
-        host.start("kubelet", str(programs / "kubelet"), *words, f"--root-dir={folder}/kubelet", f"--cert-dir={folder}/kubelet/pki")
+        self.images = images
+        self.load_images()
+        self.control.certificates.node(host.name)
+        self.start_kubelet()
         self.start_proxy(proxy_mode)
+
+    def start_kubelet(self) -> None:
+        """By the configuration that is written."""
+        host, folder = self.host, self.host.folder
+        conf = self.control.certificates.conf(f"{host.name}/kubelet")
+        words = [f"--config={folder}/kubelet.json", f"--kubeconfig={conf}", f"--hostname-override={host.name}", f"--node-ip={self.address}"]
+        host.start("kubelet", str(self.control.programs / "kubelet"), *words, f"--root-dir={folder}/kubelet", f"--cert-dir={folder}/kubelet/pki")
 
     def start_proxy(self, mode: str) -> None:
         """Zero leaves the tables of the connection tracking as large as they are: they are the whole machine's."""
@@ -115,10 +123,12 @@ state = "{folder}/containerd-state"
         """A command line of containerd's client, for the host."""
         return [_system("ctr"), f"--address={self.socket}", "--namespace=k8s.io", *words]
 
-    def load(self, image: Archive) -> None:
-        self.host.run(*self.ctr("images", "import", str(image.path)), limit=600)
-        for name in image.others:
-            self.host.run(*self.ctr("images", "tag", image.name, name))
+    def load_images(self) -> None:
+        """Also those that are there, which changes nothing."""
+        for image in self.images:
+            self.host.run(*self.ctr("images", "import", str(image.path)), limit=600)
+            for name in image.others:
+                self.host.run(*self.ctr("images", "tag", "--force", image.name, name))
 
     def ready(self) -> bool:
         if ended := self.host.ended():

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from tests.cluster.e2e import Spec
 from tests.cluster.programs import COREDNS, VERSION
 from tests.cluster.rolling import RATE, SOCKETS, Loss
+from tests.cluster.scene import Outcome
 
 __all__ = ["Page"]
 
@@ -22,6 +23,8 @@ class Page:
         self.rows: dict[str, dict[str, str]] = {}
         #: Name of a spec -> server -> finding.
         self.specs: dict[str, dict[str, str]] = {}
+        #: Name of a fault -> server -> what clients saw.
+        self.faults: dict[str, dict[str, str]] = {}
         self.seconds: dict[str, float] = {}
         self.failures: list[str] = []
 
@@ -39,6 +42,21 @@ class Page:
         self.add(f"{what}: queries lost at {RATE}/s over {SOCKETS} sockets", server, f"{loss.lost} of {loss.sent}, {100 * loss.share:.2f} %")
         self.add(f"{what}: time", server, f"{loss.seconds:.0f} s")
 
+    def add_fault(self, name: str, server: str, outcome: Outcome | Exception) -> None:
+        row = self.faults.setdefault(name, {})
+        if isinstance(outcome, Exception):
+            row[server] = "failed"
+            self.failures.append(f"{server}: {name}: {outcome}")
+            return
+        loss, note = outcome
+        told = f"{loss.lost} of {loss.sent}, {100 * loss.share:.2f} %, in {loss.seconds:.0f} s"
+        row[server] = f"{told}; {note}" if note else told
+
+    def add_check(self, what: str, server: str, found: str | Exception) -> None:
+        self.add(what, server, "failed" if isinstance(found, Exception) else found)
+        if isinstance(found, Exception):
+            self.failures.append(f"{server}: {what}: {found}")
+
     def add_memory(self, what: str, server: str, octets: Sequence[int]) -> None:
         self.add(what, server, ", ".join(f"{value / 2**20:.0f} MiB" for value in octets))
 
@@ -51,6 +69,8 @@ class Page:
             f"{platform.machine()}, {len(os.sched_getaffinity(0))} processors, load {os.getloadavg()[0]:.0f}, Linux {platform.release()}",
             "",
             *_table(["", *head], self._findings(self.rows)),
+            "",
+            *(_table([f"queries lost at {RATE}/s while", *head], self._findings(self.faults)) if self.faults else ()),
             "",
             *(_table(["spec of Kubernetes", *head], self._findings(self.specs)) if self.specs else ()),
             "",

@@ -1,4 +1,4 @@
-"""Builds Kubernetes' programs, etcd and CoreDNS through the Go module proxy, once for the machine."""
+"""Builds Kubernetes' programs, etcd, helm and CoreDNS through the Go module proxy, once for the machine."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ assert _found is not None
 VERSION, MINOR = _found.groups()
 #: The version of CoreDNS that is the baseline: the one that this project matches.
 COREDNS = "v1.14.7"
+HELM = "v3.22.0"
 
 PACKAGES = [f"{_MODULE}/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl", "kubeadm")]
 PACKAGES.append(f"{_MODULE}/test/images/agnhost")
@@ -64,6 +65,7 @@ def commands() -> dict[str, list[str]]:
     flags = ["-trimpath", "-ldflags", " ".join(["-s -w", *versions])]
     return {
         **{package.rpartition("/")[2]: ["build", *flags, "-o", "bin/", package] for package in PACKAGES},
+        "helm": ["install", "-trimpath", "-ldflags", "-s -w", f"helm.sh/helm/v3/cmd/helm@{HELM}"],
         "coredns": ["install", "-trimpath", "-ldflags", "-s -w", f"github.com/coredns/coredns@{COREDNS}"],
         "e2e.test": ["test", "-c", *flags, "-o", "bin/e2e.test", f"{_MODULE}/test/e2e"],
     }

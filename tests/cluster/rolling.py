@@ -55,13 +55,13 @@ class Client:
     def run(self, *words: str, check: bool = True) -> str:
         return self.node.host.run(*self.command(*words), check=check)
 
-    def asked(self, name: str) -> str:
+    def asked(self, name: str, server: str = DNS) -> str:
         """The addresses of a name."""
-        return addresses(self.run("dig", "+short", "+tries=1", "+timeout=1", f"@{DNS}", name, check=False))
+        return addresses(self.run("dig", "+short", "+tries=1", "+timeout=1", f"@{server}", name, check=False))
 
-    def during(self, change: Callable[[], float]) -> Loss:
+    def during(self, change: Callable[[], float], server: str = DNS) -> Loss:
         """RATE queries a second from SOCKETS sockets, from some seconds before a change until some after it; the change tells its own."""
-        load = ["dnsperf", "-s", DNS, "-d", "/tmp/queries", "-l", "900", "-Q", str(RATE), "-c", str(SOCKETS), "-t", "2", "-q", "5000"]
+        load = ["dnsperf", "-s", server, "-d", "/tmp/queries", "-l", "900", "-Q", str(RATE), "-c", str(SOCKETS), "-t", "2", "-q", "5000"]
         process = subprocess.Popen(self.node.host.entered(*self.command(*load)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/")
         try:
             until(lambda: self.run("pgrep", "dnsperf", check=False), "the start of dnsperf", REPLY)

@@ -45,6 +45,28 @@ def test_hosts_reach_each_other_and_nothing_else(hosts: list[Host]) -> None:
     assert one.run("sh", "-c", "ip -o link | wc -l").strip() == "2"
 
 
+def test_a_host_that_is_cut_off_is_as_before_when_it_is_joined(hosts: list[Host]) -> None:
+    router, one, two = hosts
+    network = Network(router)
+    for host, address in ((one, "192.168.66.11"), (two, "192.168.66.12")):
+        network.connect(host, address)
+    network.route([one], "10.244.2.0/24", "192.168.66.12")
+    network.route([two], "10.244.1.0/24", "192.168.66.11")
+    two.run("ip", "addr", "add", "10.244.2.1/24", "dev", "lo")
+
+    def reached() -> bool:
+        ask = "import socket; s = socket.socket(); s.settimeout(1); print(s.connect_ex(('10.244.2.1', 7)))"
+        # 111 is ECONNREFUSED: nothing listens there, but it is there.
+        return one.run(sys.executable, "-c", ask).strip() == "111"
+
+    until(reached, "the way to the other host")
+    network.cut(two)
+    assert not reached()
+    network.join(two)
+    until(reached, "the way back to the other host")
+    assert "10.244.1.0/24 via 192.168.66.11" in two.run("ip", "route")
+
+
 def test_what_a_host_writes_outside_its_folder_is_gone_with_it(hosts: list[Host]) -> None:
     hosts[0].run("sh", "-c", "echo x > /etc/fastdns-host; echo x > /run/fastdns-host; mkdir -p /var/lib/fastdns-host")
     assert not [path for path in ("/etc/fastdns-host", "/run/fastdns-host", "/var/lib/fastdns-host") if Path(path).exists()]

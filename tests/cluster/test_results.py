@@ -8,6 +8,7 @@ from tests.cluster import e2e
 from tests.cluster.e2e import Spec
 from tests.cluster.page import Page
 from tests.cluster.rolling import Loss, addresses, counted
+from tests.cluster.scene import Outcome
 
 JUNIT = """<?xml version="1.0" encoding="UTF-8"?>
 <testsuites tests="7400" failures="2" time="220">
@@ -62,3 +63,12 @@ def test_page() -> None:
     assert "| images | 12 |" in text
     assert "| [sig-network] DNS should provide DNS for services | passed, 12 s |  |" in text
     assert "- fastdns: [sig-network] DNS should support configurable pod resolv.conf: timed out\n" in text
+
+
+def test_page_of_faults() -> None:
+    page = Page(["fastdns", "coredns"], 3, "nftables")
+    page.add_fault("a node lost", "fastdns", Outcome(Loss(3000, 5, 7.0), "back after 3 s"))
+    page.add_fault("a node lost", "coredns", RuntimeError("no DNS pod"))
+    text = page.text()
+    assert "| a node lost | 5 of 3000, 0.17 %, in 7 s; back after 3 s | failed |" in text
+    assert "- coredns: a node lost: no DNS pod\n" in text

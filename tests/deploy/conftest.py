@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.apiserver.process import ApiServer
+from tests.cluster.programs import HELM
 from tests.deploy.schema import check
 from tests.programs import built
 
@@ -44,7 +45,7 @@ def kustomize(request: pytest.FixtureRequest) -> Callable[[Path], list[dict[str,
 @pytest.fixture(scope="session")
 def helm_program(request: pytest.FixtureRequest) -> str:
     """The helm command."""
-    return shutil.which("helm") or built(request.getfixturevalue("go"), "helm", "helm.sh/helm/v3/cmd/helm", "v3.22.0")
+    return shutil.which("helm") or built(request.getfixturevalue("go"), "helm", "helm.sh/helm/v3/cmd/helm", HELM)
 
 
 @pytest.fixture(scope="session")
