@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.cluster import e2e, faults, manifests, node_cache, programs
 from tests.cluster.cluster import Cluster, cluster
@@ -30,6 +31,14 @@ SERVERS = {"fastdns": FASTDNS, "coredns": BASELINE}
 ROOT = Path(__file__).resolve().parents[2]
 
 
+class Choice(NamedTuple):
+    """What is run: parts, faults by name, and the chart of which a release is upgraded."""
+
+    parts: Collection[str]
+    faults: Collection[str]
+    chart: Path
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="a shell with kubectl at the end; the cluster is taken down when the shell ends")
@@ -37,6 +46,9 @@ def main() -> int:
     parser.add_argument("--server", action="append", choices=SERVERS, help="a server to test, in place of both; may be repeated", default=[])
     parser.add_argument(
         "--fault", action="append", metavar="TEXT", help="those faults whose names have a text in them, in place of all; may be repeated", default=[]
+    )
+    parser.add_argument(
+        "--coredns-chart", type=Path, metavar="FOLDER", help="CoreDNS's own chart, of which a release is upgraded; without it that is a release of this one"
     )
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--proxy-mode", choices=("nftables", "iptables"), default="nftables")
@@ -50,7 +62,8 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     page = Page(options.server or list(SERVERS), options.nodes, options.proxy_mode)
     try:
-        run(page, options.only or PARTS, [name for name in faults.NAMES if any(text in name for text in options.fault or [""])], options.keep)
+        chosen = [name for name in faults.NAMES if any(text in name for text in options.fault or [""])]
+        run(page, Choice(options.only or PARTS, chosen, options.coredns_chart or manifests.CHART), options.keep)
     except (Unbuildable, RuntimeError, AssertionError, subprocess.TimeoutExpired) as error:
         page.failures.append(f"{type(error).__name__}: {error}")
     folder = ROOT / "build/cluster"
@@ -60,7 +73,7 @@ def main() -> int:
     return int(bool(page.failures))
 
 
-def run(page: Page, parts: Collection[str], chosen: Collection[str], keep: bool) -> None:
+def run(page: Page, choice: Choice, keep: bool) -> None:
     with timed(page, "programs"):
         built = programs.build()
     images = Images(built)
@@ -73,66 +86,72 @@ def run(page: Page, parts: Collection[str], chosen: Collection[str], keep: bool)
             with timed(page, "control plane and nodes"):
                 made.start(images.archives, page.proxy_mode)
             for server in page.servers:
-                test(page, made, server, images.tools, parts, chosen)
+                test(page, made, server, images.tools, choice)
         finally:
             if keep and sys.stdin.isatty():
                 made.control.shell()
 
 
-def test(page: Page, made: Cluster, server: str, tools: str, parts: Collection[str], chosen: Collection[str]) -> None:
-    """The parts and the faults that are chosen for one server, in place of the one before."""
+def test(page: Page, made: Cluster, server: str, tools: str, choice: Choice) -> None:
+    """What is chosen for one server, in place of the one before."""
     control = made.control
     deployment = Deployment(control, SERVERS[server])
     page.add("ready after", server, f"{deployment.install():.1f} s")
     page.add_memory("memory of each pod at the start", server, made.memory())
     for part, suite in (("e2e", e2e.NAMES), ("scale", e2e.SCALE)):
-        if part in parts:
+        if part in choice.parts:
             with timed(page, f"{server}: e2e: {suite.name}") as began:
                 specs = e2e.run(control, suite, made.folder / "e2e" / f"{server}-{part}")
                 page.add_specs(suite.name, server, specs, time.monotonic() - began)
             page.add_memory(f"memory of each pod after e2e: {suite.name}", server, made.memory())
     client = Client(control, made.nodes[0], tools)
     scene = Scene(control, made.nodes, made.network, deployment, client)
-    if "rolling" in parts:
+    if "rolling" in choice.parts:
         with timed(page, f"{server}: rolling update"):
             page.add_loss("rolling update, kubeadm's manifest", server, client.during(deployment.restart))
             deployment.install_own()
             page.add_loss("rolling update, deploy/kubernetes", server, client.during(deployment.restart))
             deployment.install()
-    if "faults" in parts:
+    if "faults" in choice.parts:
         with timed(page, f"{server}: faults"):
-            for name, outcome in faults.run(scene, chosen):
+            for name, outcome in faults.run(scene, choice.faults):
                 page.add_fault(name, server, outcome)
+                said(f"{server}: {name}: {page.faults[name][server]}")
     if server == "fastdns":
-        test_own(page, made, scene, tools, parts)
+        test_own(page, scene, tools, choice)
     client.close()
 
 
-def test_own(page: Page, made: Cluster, scene: Scene, tools: str, parts: Collection[str]) -> None:
+def test_own(page: Page, scene: Scene, tools: str, choice: Choice) -> None:
     """What this project alone has: its manifests, its chart and its cache on every node."""
-    if "node-cache" in parts:
+    if "node-cache" in choice.parts:
         with timed(page, "node cache"):
             for what, loss in node_cache.losses(scene, page.proxy_mode):
                 page.add_loss(f"the cache on every node {what}", "fastdns", loss)
-    if "manifests" in parts:
+    if "manifests" in choice.parts:
         with timed(page, "manifests"):
-            for what, found in manifests.run(manifests.Place(scene, tools)):
+            for what, found in manifests.run(manifests.Place(scene, tools, choice.chart)):
                 page.add_check(what, "fastdns", found)
+                said(f"{what}: {page.rows[what]['fastdns']}")
 
 
 @contextlib.contextmanager
 def timed(page: Page, part: str) -> Iterator[float]:
     """Adds the seconds of a part to the page; gives the time of its begin."""
     began = time.monotonic()
-    print(f"cluster: {part}", file=sys.stderr, flush=True)
+    said(part)
     try:
         yield began
     finally:
         page.seconds[part] = time.monotonic() - began
 
 
+def said(what: str) -> None:
+    print(f"cluster: {what}", file=sys.stderr, flush=True)
+
+
 def _refused(why: str) -> int:
-    print(f"cluster: {why}", file=sys.stderr)
+    said(why)
     return 2
 
 

@@ -56,6 +56,8 @@ class ControlPlane:
         self.host.start(
             "kube-apiserver", str(self.programs / "kube-apiserver"),
             "--etcd-servers=http://127.0.0.1:2379", "--secure-port=6443", f"--advertise-address={ADDRESS}", f"--service-cluster-ip-range={SERVICES}",
+            # A test of DNS has a service whose name begins with a digit.
+            "--feature-gates=RelaxedServiceNameValidation=true",
             "--allow-privileged=true", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth=true",
             f"--client-ca-file={pki}/ca.crt", f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key",
             f"--kubelet-client-certificate={pki}/apiserver-kubelet-client.crt", f"--kubelet-client-key={pki}/apiserver-kubelet-client.key",

@@ -28,10 +28,14 @@ class Deployment:
 
     def install(self) -> float:
         """Apply kubeadm's manifest where no DNS server is any more. Seconds until all pods were ready."""
-        self.control.kubectl("-n", "kube-system", "delete", "deployment", "coredns", "--ignore-not-found")
-        until(lambda: not self.pods(), "the end of the old pods", END)
+        self.remove()
         words = ["init", "phase", "addon", "coredns", "--print-manifest", f"--service-cidr={SERVICES}", f"--kubernetes-version={VERSION}"]
         return self.apply(self.control.host.run(str(self.control.programs / "kubeadm"), *words))
+
+    def remove(self) -> None:
+        """The pods end."""
+        self.control.kubectl("-n", "kube-system", "delete", "deployment", "coredns", "--ignore-not-found")
+        until(lambda: not self.pods(), "the end of the old pods", END)
 
     def install_own(self) -> float:
         """Apply this project's manifest of the deployment over kubeadm's. Seconds until all pods were ready and the old ones gone."""

@@ -23,8 +23,8 @@ class Suite(NamedTuple):
     limit: int = 3600
 
 
-#: Of what is skipped the rest needs clusters with more in them than this one has.
-NAMES = Suite("DNS", r"\[sig-network\] (DNS |Services .*ExternalName)", r"\[Feature:|\[Provider:|\[Disruptive\]")
+#: Those of DNS, slow, serial and of features that are off by default among them, and those of services that look names up. What a provider has is skipped.
+NAMES = Suite("DNS", r"\[sig-network\] (DNS |Services .*(ExternalName|create endpoints for unready pods))", r"\[Provider:")
 #: 10,000 services, and one of them asked for.
 SCALE = Suite("10,000 services", r"\[sig-network\].*\[Feature:PerformanceDNS\]", "^$", 7200)
 

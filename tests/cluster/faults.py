@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,18 +15,18 @@ from tests.waiting import until
 
 __all__ = ["NAMES", "run"]
 
-#: Seconds without an API server.
-AWAY = 60.0
+#: Seconds without an API server: nodes are taken for lost after a minute, and their pods would be evicted after five more.
+AWAY = (60.0, 600.0)
 
 
-def api_server_away(scene: Scene) -> Outcome:
-    """The API server is away for AWAY seconds, and until all is as before: without it the node is taken for lost, and its pods for not ready."""
+def api_server_away(scene: Scene, seconds: float) -> Outcome:
+    """The API server is away for so long, and until all is as before: without it the node is taken for lost, and its pods for not ready."""
     control, nodes = scene.control, scene.nodes
 
     def away() -> str:
         pods = scene.deployment.ready()
         control.host.stop("kube-apiserver")
-        time.sleep(AWAY)
+        time.sleep(seconds)
         control.start_apiserver()
         back = time.monotonic()
         control.apply(SERVICE)
@@ -39,7 +40,7 @@ def api_server_away(scene: Scene) -> Outcome:
 
 #: By their names on the page.
 DIRECT: Mapping[str, Callable[[Scene], Outcome]] = {
-    f"API server away for {AWAY:.0f} s": api_server_away,
+    **{f"API server away for {seconds:.0f} s": functools.partial(api_server_away, seconds=seconds) for seconds in AWAY},
     **pod_faults.FAULTS,
     **node_faults.FAULTS,
     "another key for tokens": token_key_changed,
@@ -53,12 +54,12 @@ def run(scene: Scene, names: Collection[str]) -> Iterator[tuple[str, Outcome | E
     """The faults of these names, one after the other: what came of each, or what did not happen in it."""
     for name, fault in DIRECT.items():
         if name in names:
-            yield name, _tried(lambda fault=fault: fault(scene))
+            yield name, _tried(functools.partial(fault, scene))
     if any(name in names for name in PROXIED):
         with api_faults.proxied(scene) as proxy:
             for name, other in PROXIED.items():
                 if name in names:
-                    yield name, _tried(lambda other=other: other(scene, proxy))
+                    yield name, _tried(functools.partial(other, scene, proxy))
                     proxy.set("none")
 
 

@@ -67,7 +67,7 @@ def commands() -> dict[str, list[str]]:
         **{package.rpartition("/")[2]: ["build", *flags, "-o", "bin/", package] for package in PACKAGES},
         "helm": ["install", "-trimpath", "-ldflags", "-s -w", f"helm.sh/helm/v3/cmd/helm@{HELM}"],
         "coredns": ["install", "-trimpath", "-ldflags", "-s -w", f"github.com/coredns/coredns@{COREDNS}"],
-        "e2e.test": ["test", "-c", *flags, "-o", "bin/e2e.test", f"{_MODULE}/test/e2e"],
+        "e2e.test": ["test", "-c", "-vet=off", *flags, "-o", "bin/e2e.test", f"{_MODULE}/test/e2e"],
     }
 
 

@@ -61,7 +61,7 @@ class Client:
 
     def during(self, change: Callable[[], float], server: str = DNS) -> Loss:
         """RATE queries a second from SOCKETS sockets, from some seconds before a change until some after it; the change tells its own."""
-        load = ["dnsperf", "-s", server, "-d", "/tmp/queries", "-l", "900", "-Q", str(RATE), "-c", str(SOCKETS), "-t", "2", "-q", "5000"]
+        load = ["dnsperf", "-s", server, "-d", "/tmp/queries", "-l", "1800", "-Q", str(RATE), "-c", str(SOCKETS), "-t", "2", "-q", "5000"]
         process = subprocess.Popen(self.node.host.entered(*self.command(*load)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/")
         try:
             until(lambda: self.run("pgrep", "dnsperf", check=False), "the start of dnsperf", REPLY)
