@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +23,10 @@ LOCAL = "169.254.20.10"
 PODS = ("-n", "kube-system", "-l", "k8s-app=node-local-dns")
 #: Seconds for all of its pods to start or end.
 LIMIT = 300.0
+#: Seconds until the packet filter leads to it.
+EFFECT = 60.0
+#: Prints the page of its metrics, on its node.
+METRICS = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9253/metrics', timeout=5).read().decode())"
 
 
 def losses(scene: Scene, proxy_mode: str) -> Iterator[tuple[str, Loss]]:
@@ -33,7 +39,9 @@ def losses(scene: Scene, proxy_mode: str) -> Iterator[tuple[str, Loss]]:
     else:
         _install(control, text)
     server = DNS if proxy_mode == "iptables" else LOCAL
+    until(lambda: _answers(scene, server), "an answer of the cache on the client's node", EFFECT)
     yield "is updated", scene.client.during(_timed(lambda: _update(control)), server)
+    until(lambda: _answers(scene, server), "an answer of the updated cache on the client's node", EFFECT)
     yield "is there, and the DNS server is updated", scene.client.during(scene.deployment.restart, server)
     if proxy_mode == "iptables":
         yield "is removed", scene.client.during(_timed(lambda: _remove(control, text)))
@@ -49,6 +57,19 @@ def manifest(text: str, proxy_mode: str) -> str:
     for name, value in values.items():
         text = text.replace(name, value)
     return re.sub(r"(?m)^(\s*(?:- )?image: ).*$", rf"\g<1>{NODE}", text)
+
+
+def _answers(scene: Scene, server: str) -> bool:
+    """Whether the cache on the client's node, and no other server, answers a client."""
+    before = _requests(scene)
+    return bool(scene.client.asked("kubernetes.default.svc.cluster.local", server)) and before < _requests(scene) < math.inf
+
+
+def _requests(scene: Scene) -> float:
+    """How many questions the cache on the client's node has had: infinitely many while it does not tell."""
+    page = scene.client.node.host.run(sys.executable, "-c", METRICS, check=False)
+    counts = re.findall(r"(?m)^coredns_dns_requests_total\S* (\S+)$", page)
+    return sum(map(float, counts)) if page else math.inf
 
 
 def _install(control: ControlPlane, text: str) -> None:
