@@ -28,7 +28,7 @@ launcher coredns fastdns
 # Only the image of the cache on every node has what this needs.
 launcher node-cache fastdns.node
 
-# The standard library but for what no server needs, then the installed packages but for tools, benchmarks and what only compilers read.
+# The standard library but for what no server needs, then the installed packages but for tools, benchmarks and what only compilers and pip read.
 copy() {
     from=$1 to=$2
     shift 2
@@ -46,7 +46,7 @@ copy "$stdlib" "$target$stdlib" './site-packages' './test' './idlelib' './tkinte
     './encodings/big5*' './encodings/cp[5-9]*' './encodings/cp1[01]*' './encodings/euc_*' './encodings/gb*' './encodings/hz.py' './encodings/iso2022*' \
     './encodings/iso8859_[2-9]*' './encodings/iso8859_1?.py' './encodings/johab.py' './encodings/koi8*' './encodings/mac_*' './encodings/shift_jis*'
 copy "$site" "$target$stdlib/site-packages" './pip' './pip-*' './setuptools*' './pkg_resources' './wheel*' './_distutils_hack' \
-    './distutils-precedence.pth' './fastdns/bench' '*.pyx' '*.pxd' '*.pxi' '*.pyi' '*.h' '*.c'
+    './distutils-precedence.pth' './fastdns/bench' './*.dist-info/RECORD' '*.pyx' '*.pxd' '*.pxi' '*.pyi' '*.h' '*.c'
 
 # Shared libraries beyond those that the base image has, and those that wheels bring. Where /lib is a link to /usr/lib here, they go there:
 # a folder /lib would take the place of that link in another base.
