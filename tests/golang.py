@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["Unbuildable", "cache", "copied", "digest", "go_command", "locked", "run"]
+__all__ = ["Unbuildable", "cache", "copied", "digest", "go_command", "locked", "program", "run"]
 
 
 class Unbuildable(Exception):
@@ -71,3 +71,17 @@ def run(command: Sequence[str], folder: Path, environment: Mapping[str, str] | N
     done = subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, preexec_fn=lambda: os.nice(10))
     if done.returncode:
         raise Unbuildable(f"{' '.join([*command[:3], command[-1]])} ended with status {done.returncode}; it needs Go's module proxy")
+
+
+def program(name: str, folder: Path, package: str, long: str) -> Path:
+    """A program of one package, built from the sources in a folder, stripped. ``long`` says how long that takes. Raises Unbuildable."""
+    words = ["build", "-trimpath", "-o", name, "-ldflags", "-s -w", package]
+    kept = cache(name)
+    target = kept / digest(folder, words)
+    with locked(kept):
+        if not target.is_file():
+            print(f"building {name} ({long} the first time)", file=sys.stderr)
+            with copied(folder, kept) as copy:
+                run([go_command(), *words], copy)
+                (copy / name).rename(target)
+    return target

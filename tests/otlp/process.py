@@ -10,11 +10,17 @@ from typing import Any
 
 import yaml
 
+from tests import golang
 from tests.collector import Collector
 from tests.server import free_port
 from tests.waiting import LIMIT, REPLY, until
 
-__all__ = ["OtlpCollector", "attributes"]
+__all__ = ["OtlpCollector", "attributes", "build"]
+
+
+def build() -> Path:
+    """The Collector of ``program``, built once for the machine. Raises golang.Unbuildable."""
+    return golang.program("collector", Path(__file__).with_name("program"), ".", "two minutes")
 
 
 class OtlpCollector:

@@ -10,11 +10,17 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from tests import golang
 from tests.certificates import client_context
 from tests.server import free_port
 from tests.waiting import LIMIT, REPLY, until
 
-__all__ = ["Pebble"]
+__all__ = ["Pebble", "build"]
+
+
+def build() -> Path:
+    """Pebble of ``program/go.mod``, built once for the machine. Raises golang.Unbuildable."""
+    return golang.program("pebble", Path(__file__).with_name("program"), "github.com/letsencrypt/pebble/v2/cmd/pebble", "half a minute")
 
 
 class Pebble:

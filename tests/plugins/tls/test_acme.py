@@ -23,8 +23,7 @@ from fastdns.plugins.tls.options import AcmeOptions
 from fastdns.plugins.tls.storage import Storage
 from tests.certificates import write_certificate, write_certificates
 from tests.golang import Unbuildable
-from tests.pebble.build import build
-from tests.pebble.process import Pebble
+from tests.pebble.process import Pebble, build
 from tests.quic import Client, Closed
 from tests.server import Server, command, free_port
 from tests.waiting import REPLY, until

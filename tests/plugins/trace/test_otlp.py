@@ -16,8 +16,7 @@ import pytest
 from tests.certificates import write_certificates
 from tests.collector import Collector, collector
 from tests.golang import Unbuildable
-from tests.otlp.build import build
-from tests.otlp.process import OtlpCollector, attributes
+from tests.otlp.process import OtlpCollector, attributes, build
 from tests.server import Server, free_port
 from tests.waiting import LIMIT, until
 
