@@ -35,8 +35,5 @@ class Receiver:
         Raises TransferError, also for records that the zone's digest is not of, and as `ZoneDraft.finish` and `ZoneChange.finish`.
         """
 
-def serial_after(serial: int, other: int) -> bool:
-    """Whether a serial number comes after another (RFC 1982)."""
-
 def signature_place(message: bytes) -> tuple[int, bytes, int, int] | None:
     """Where a message's TSIG begins, its owner, where its rdata begin and how long they are; None: it has none. Raises ValueError."""

@@ -12,6 +12,7 @@ from fastdns.api.wire cimport (CLASS_IN, FLAG_QR, MESSAGE_MAX, TYPE_AXFR, TYPE_I
 from fastdns.api.records cimport (INDEX_MEMORY, ZONE_OK, ZONE_PRESENT, Differences, ZoneBuilder, ZoneChange, differences_add, differences_delete,
                                   differences_soa, zone_add)
 from fastdns.plugins.transfer._digest cimport DIGEST_OCTETS, ContentDigest, digest_add, digest_read, digest_remove, same_content, zonemd_read
+from fastdns.plugins.transfer._serial cimport serial_after
 from fastdns.plugins.transfer._source cimport TransferRecord
 
 
@@ -39,14 +40,6 @@ ERRORS = {
 
 class TransferError(ValueError):
     rcode = 0
-
-
-def serial_after(uint32_t serial, uint32_t other) -> bool:
-    return comes_after(serial, other)
-
-
-cdef inline bint comes_after(uint32_t serial, uint32_t other) noexcept nogil:
-    return serial != other and <uint32_t>(serial - other) < 0x80000000u
 
 
 # ---- records as they come ----
@@ -124,7 +117,7 @@ cdef int take_difference(Receiver self, const Name *owner, const WireRecord *rec
     cdef int status
     if apex:
         if self.stage == DELETING:
-            if not comes_after(serial, self.reached):
+            if not serial_after(serial, self.reached):
                 return BROKEN
             self.reached = serial
             self.stage = ADDING
@@ -172,7 +165,7 @@ cdef int take_message(Receiver self, ZoneBuilder *builder, const uint8_t *packet
             return status
     if self.stage == BEGIN:
         return NO_SOA
-    if self.stage == SECOND and self.incremental and not comes_after(self.target, self.serial):
+    if self.stage == SECOND and self.incremental and not serial_after(self.target, self.serial):
         self.stage = CURRENT
     return TOOK
 

@@ -19,12 +19,13 @@ from fastdns.index.change import ZoneChange
 from fastdns.index.zone import Zone, ZoneDraft
 from fastdns.plugins.file import conflicts
 from fastdns.plugins.file.storage import Storage
-from fastdns.plugins.secondary._receive import TransferError, serial_after
+from fastdns.plugins.secondary._receive import TransferError
 from fastdns.plugins.secondary.builders import BUILDERS
 from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, Transfer, serial_of, transfer
 from fastdns.plugins.secondary.receivers import Receivers
 from fastdns.plugins.secondary.signing import Key
 from fastdns.plugins.transfer.journal import publish
+from fastdns.plugins.transfer.serial import serial_after
 from fastdns.plugins.transfer.version import digest_of
 from fastdns.protocol.parameters import TYPE_SOA, TYPE_ZONEMD
 from fastdns.telemetry.log import Log

@@ -68,17 +68,16 @@ cdef void digest_add(ContentDigest *digest, const TransferRecord *record) noexce
 
 
 cdef void digest_remove(ContentDigest *digest, const TransferRecord *record) noexcept nogil:
-    cdef uint64_t words[4]
-    cdef uint64_t borrow = 0, rest
+    """a - b is ~(~a + b)."""
+    complement(digest)
+    digest_add(digest, record)
+    complement(digest)
+
+
+cdef void complement(ContentDigest *digest) noexcept nogil:
     cdef uint32_t i
-    if not hash_record(record, words):
-        digest.failed = 1
-        return
     for i in range(4):
-        rest = digest.words[i] - borrow
-        borrow = rest > digest.words[i]
-        borrow += words[i] > rest
-        digest.words[i] = rest - words[i]
+        digest.words[i] = ~digest.words[i]
 
 
 cdef void digest_read(ContentDigest *digest, const uint8_t *octets) noexcept nogil:

@@ -1,18 +1,15 @@
 """Records of a transfer as copied rows; see _rows.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
 from fastdns.plugins.transfer._source cimport TransferRecord, TransferSource
 
 cdef enum:
     CHUNK_OCTETS = 65536
-    ROW_HEAD = 9                    # octets of a row before its owner: type, TTL, length of rdata, length of owner
 
 
 cdef int row_next(TransferSource *source, TransferRecord *out) noexcept nogil:
     cdef Rows *rows = <Rows *>source
     cdef Chunk *chunk = rows.first
-    cdef const uint8_t *p
     if chunk != NULL and rows.at == chunk.used:
         rows.first = chunk.next
         free(chunk)
@@ -20,14 +17,8 @@ cdef int row_next(TransferSource *source, TransferRecord *out) noexcept nogil:
         rows.at = 0
     if chunk == NULL:
         return 0
-    p = chunk.octets + rows.at
-    memcpy(&out.type, p, 2)
-    memcpy(&out.ttl, p + 2, 4)
-    memcpy(&out.rdlength, p + 6, 2)
-    out.owner_length = p[8]
-    out.owner = p + ROW_HEAD
-    out.rdata = out.owner + out.owner_length
-    rows.at += ROW_HEAD + out.owner_length + out.rdlength
+    row_read(chunk.octets + rows.at, out)
+    rows.at += row_size(out)
     return 1
 
 
@@ -70,17 +61,19 @@ cdef uint8_t *reserve(Rows *rows, uint32_t size) noexcept nogil:
 
 cdef void rows_put(Rows *rows, uint16_t type, uint32_t ttl, const uint8_t *owner, uint32_t owner_length, const uint8_t *rdata,
                    uint32_t rdlength) noexcept nogil:
-    cdef uint16_t length = <uint16_t>rdlength
-    cdef uint8_t *p = reserve(rows, ROW_HEAD + owner_length + length)
-    if p == NULL:
+    cdef TransferRecord record
+    cdef uint8_t *row
+    record.type = type
+    record.ttl = ttl
+    record.owner = owner
+    record.owner_length = <uint8_t>owner_length
+    record.rdata = rdata
+    record.rdlength = <uint16_t>rdlength
+    row = reserve(rows, row_size(&record))
+    if row == NULL:
         rows.failed = 1
         return
-    memcpy(p, &type, 2)
-    memcpy(p + 2, &ttl, 4)
-    memcpy(p + 6, &length, 2)
-    p[8] = <uint8_t>owner_length
-    memcpy(p + ROW_HEAD, owner, owner_length)
-    memcpy(p + ROW_HEAD + owner_length, rdata, length)
+    row_write(row, &record)
 
 
 cdef bint rows_failed(const Rows *rows) noexcept nogil:

@@ -21,6 +21,7 @@ from fastdns.plugins.kubernetes.objects.kind import KubernetesObject, ObjectKind
 from fastdns.plugins.kubernetes.objects.names import TYPE_NS, Names, Row, Zones
 from fastdns.plugins.kubernetes.watch.address import ApiConfigError
 from fastdns.plugins.transfer.journal import publish
+from fastdns.plugins.transfer.serial import next_serial
 from fastdns.protocol.parameters import TYPE_SOA
 from fastdns.setup import Controller
 from fastdns.telemetry.log import Log
@@ -177,9 +178,7 @@ class ObjectZones:
     def _apex(self, place: int) -> list[Row]:
         """SOA and NS. The serial is the time in seconds, and greater than the last one (RFC 1982)."""
         zone, servers = self._zones[place], self._servers[place]
-        serial = int(time.time()) & 0xFFFFFFFF
-        if zone.serial is not None and (serial - zone.serial - 1) & 0xFFFFFFFF >= 1 << 31:
-            serial = (zone.serial + 1) & 0xFFFFFFFF
+        serial = next_serial(int(time.time()), zone.serial)
         soa = servers[0] + b"\x0ahostmaster" + servers[0] + struct.pack("!IIIII", serial, *TIMES, APEX_TTL)
         return [(TYPE_SOA, APEX_TTL, soa), *((TYPE_NS, APEX_TTL, server) for server in servers)]
 

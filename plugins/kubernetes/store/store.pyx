@@ -2,6 +2,8 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
+from libc.time cimport time
+from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 from fastdns.api.metrics cimport METRIC_CONTROL, Buckets, Metric, metric_observe
 from fastdns.api.memory cimport epoch_wait
 from fastdns.plugins.kubernetes.store.memory cimport Table, load_count, memory_end, memory_free, memory_reclaim, store_count
@@ -13,15 +15,6 @@ from fastdns.plugins.kubernetes.decode.objects cimport (KIND_IMPORT, KIND_IMPORT
 from fastdns.plugins.kubernetes.store.records cimport IMPORTED, LOCAL, SERVICE_HEADLESS, ServiceNode
 from fastdns.plugins.kubernetes.store.replay cimport replay_kind
 from fastdns.plugins.kubernetes.store.slices cimport pod_remove, pod_sweep, pod_upsert, slice_remove, slice_sweep, slice_upsert, slices_begin, slices_end
-
-cdef extern from "<time.h>" nogil:
-    ctypedef long time_t
-    cdef struct timespec:
-        time_t tv_sec
-        long tv_nsec
-    int CLOCK_REALTIME
-    int clock_gettime(int clock, timespec *out)
-    time_t time(time_t *out)
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_mutex_t:

@@ -20,8 +20,8 @@ class Changes:
     def advance(self, whole: bool = False) -> tuple[tuple[list[Row], list[Row]] | None, Transfer | None]:
         """Make a new version if something has changed, and with ``whole`` a transfer of all of it.
 
-        Gives what was deleted and added, nothing for no new version; None where that is not known, as of the first version. Raises MemoryError: what has
-        changed is not known then.
+        Gives what was deleted and added, nothing for no new version; None where that is not known, as of the first version, and of
+        the next one after MemoryError was raised.
         """
 
     @property

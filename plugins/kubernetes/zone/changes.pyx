@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy, memset
+from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 from fastdns.api.memory cimport atomic_store32
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.api.wire cimport TYPE_SOA, TYPE_ZONEMD
@@ -11,21 +12,14 @@ from fastdns.plugins.kubernetes.store.find cimport find_service
 from fastdns.plugins.kubernetes.store.memory cimport Table, load_count, table_next
 from fastdns.plugins.kubernetes.store.records cimport Cluster, Observer, ServiceNode
 from fastdns.plugins.kubernetes.store.store cimport cluster_lock, cluster_observe, cluster_unlock, cluster_unobserve
-from fastdns.plugins.kubernetes.zone.content cimport content_servers, content_service, content_world, services_sorted
+from fastdns.plugins.kubernetes.zone.content cimport content_give, content_servers, content_service, content_world
 from fastdns.plugins.kubernetes.zone.rows cimport (RowSet, rowset_at, rowset_clear, rowset_compare, rowset_free, rowset_give,
                                                    rowset_sort)
 from fastdns.plugins.transfer._digest cimport ZONEMD_OCTETS, ContentDigest, digest_add, digest_remove, zonemd_write
 from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
+from fastdns.plugins.transfer._serial cimport serial_after
 from fastdns.plugins.transfer._source cimport TransferRecord
 from fastdns.plugins.transfer._transfer cimport transfer_of
-
-cdef extern from "<time.h>" nogil:
-    ctypedef long time_t
-    cdef struct timespec:
-        time_t tv_sec
-        long tv_nsec
-    int CLOCK_REALTIME
-    int clock_gettime(int clock, timespec *out)
 
 cdef enum:
     TOUCHED_FIRST = 16
@@ -113,7 +107,7 @@ cdef uint32_t next_serial(const Tracker *tracker) noexcept nogil:
     cdef uint32_t serial
     clock_gettime(CLOCK_REALTIME, &now)
     serial = <uint32_t>(<uint64_t>now.tv_sec * PARTS + <uint64_t>now.tv_nsec * PARTS // 1000000000)
-    if tracker.serial and <uint32_t>(serial - tracker.serial - 1) >= 0x7FFFFFFFu:
+    if tracker.serial and not serial_after(serial, tracker.serial):
         serial = tracker.serial + 1
     return serial if serial else 1      # 0 is no serial of a version
 
@@ -211,27 +205,14 @@ cdef void put_soa(const Tracker *tracker, Rows *into) noexcept nogil:
 cdef bint give(const Tracker *tracker, Rows *into) noexcept nogil:
     """All records. False: memory ran out."""
     cdef uint8_t zonemd[ZONEMD_OCTETS]
-    cdef uint32_t i, count
-    cdef const ServiceNode **nodes = services_sorted(tracker.content.view, content_world(&tracker.content), &count)
-    cdef RowSet rows
-    cdef uint8_t failed = 0
-    if nodes == NULL:
-        return False
-    memset(&rows, 0, sizeof(RowSet))
+    cdef bint given
     zonemd_write(zonemd, tracker.serial, &tracker.digest)
     put_soa(tracker, into)
     rows_put(into, TYPE_ZONEMD, soa_ttl(tracker.content.view), tracker.content.zone, tracker.content.zone_length, zonemd, ZONEMD_OCTETS)
     rowset_give(&tracker.servers, into)
-    for i in range(count):
-        rowset_clear(&rows)
-        content_service(&tracker.content, nodes[i], &rows)
-        rowset_sort(&rows)
-        failed |= rows.failed
-        rowset_give(&rows, into)
+    given = content_give(&tracker.content, True, into)
     put_soa(tracker, into)
-    rowset_free(&rows)
-    free(nodes)
-    return not failed
+    return given
 
 
 # ---- Python ----

@@ -1,7 +1,7 @@
 """The records of a zone, as rows; see content.pxd. As many as CoreDNS sends, in its order."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from libc.stdlib cimport malloc, qsort
-from libc.string cimport memcmp, memcpy
+from libc.stdlib cimport free, malloc, qsort
+from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SRV, store16
 from fastdns.plugins.kubernetes.answer.name cimport name_write
@@ -11,7 +11,8 @@ from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, SERVICE_
                                                        service_ports, service_text, slice_endpoints, slice_ports, slice_text)
 from fastdns.plugins.kubernetes.answer.servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
 from fastdns.plugins.kubernetes.answer.view cimport View, ZONE_IMPORTED, endpoint_write, view_exposes
-from fastdns.plugins.kubernetes.zone.rows cimport RowSet, rowset_put
+from fastdns.plugins.kubernetes.zone.rows cimport RowSet, rowset_clear, rowset_free, rowset_give, rowset_put, rowset_sort
+from fastdns.plugins.transfer._rows cimport Rows
 from fastdns.plugins.transfer._source cimport TransferRecord
 
 
@@ -169,6 +170,26 @@ cdef const ServiceNode **services_sorted(const View *view, int world, uint32_t *
         node = <const ServiceNode *>table_next(table, &place)
     qsort(nodes, count[0], sizeof(void *), by_name)
     return nodes
+
+
+cdef bint content_give(const Content *content, bint once, Rows *into) noexcept nogil:
+    cdef uint32_t i, count
+    cdef const ServiceNode **nodes = services_sorted(content.view, content_world(content), &count)
+    cdef RowSet rows
+    cdef bint failed = False
+    if nodes == NULL:
+        return False
+    memset(&rows, 0, sizeof(RowSet))
+    for i in range(count):
+        rowset_clear(&rows)
+        content_service(content, nodes[i], &rows)
+        if once:
+            rowset_sort(&rows)
+        failed |= rows.failed
+        rowset_give(&rows, into)
+    rowset_free(&rows)
+    free(nodes)
+    return not failed
 
 
 cdef bint is_shown(const Content *content, const ServiceNode *node) noexcept nogil:

@@ -18,6 +18,7 @@ from fastdns.plugins.kubernetes._handler import ViewHandler
 from fastdns.plugins.kubernetes.zone.changes import Changes
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.plugins.transfer.journal import Change, Journal, Row
+from fastdns.plugins.transfer.serial import serial_after
 from fastdns.plugins.transfer.version import Version, digest_of
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
@@ -82,7 +83,7 @@ class ZoneJournal:
                 return
             if self._before is not None:
                 self._before.advance()
-            new = self._follow(self._advance(whole=False)[0])
+            new = self._follow(self.changes.advance()[0])
         if new:
             self._tell()
 
@@ -97,7 +98,7 @@ class ZoneJournal:
             if rows is not None and len(rows) <= self.changes.records + 4:
                 TRANSFERS.add((self.zone, "current" if len(rows) == 1 else "difference"))
                 return Transfer.of_records(rows)
-            version, transfer = self._advance(whole=True)
+            version, transfer = self.changes.advance(whole=True)
             new = self._follow(version)
             assert transfer is not None  # noqa: S101 - that is what was asked for
         TRANSFERS.add((self.zone, "whole"))
@@ -108,8 +109,20 @@ class ZoneJournal:
     def size(self, serial: int | None) -> int:
         """The number of records that `transfer` would give, roughly."""
         with self._lock:
-            rows = self.since(serial) if isinstance(serial, Version) and self._last is not None else None
-            return max(1, self.changes.records if rows is None else len(rows))
+            changes = self._changes_since(serial) if isinstance(serial, Version) else None
+            if changes is not None:
+                return 1 + sum(change.records for change in changes)
+            return 1 if serial == self.changes.serial else max(1, self.changes.records)
+
+    def _changes_since(self, version: Version) -> list[Change] | None:
+        """What has led from a version to the last one; None: not known."""
+        if self._last is None or not version.digest:
+            return None
+        if version.digest == digest_of(self._last[1][3]):
+            return []
+        changes = list(self._journal.changes)
+        starts = [at for at, change in enumerate(changes) if digest_of(change.deleted[0][3]) == version.digest]
+        return changes[starts[-1] :] if starts else None
 
     def since(self, version: Version) -> list[Row] | None:
         """What leads from a version to the last one, as IXFR has it; None: not known.
@@ -119,32 +132,19 @@ class ZoneJournal:
         if self._last is None:
             return None
         soa, zonemd = self._last
-        own = digest_of(zonemd[3])
-        older = 0 < (self.changes.serial - version) & 0xFFFFFFFF < 0x80000000
-        if (version.digest == own and not older) or (version == self.changes.serial and not version.digest):
-            return [soa]
-        if not version.digest or not older:
+        changes = self._changes_since(version)
+        if not serial_after(self.changes.serial, version):
+            return [soa] if changes == [] or (version == self.changes.serial and not version.digest) else None
+        if changes is None:
             return None
-        changes = list(self._journal.changes)
-        starts = [at for at, change in enumerate(changes) if digest_of(change.deleted[0][3]) == version.digest]
-        if not starts and version.digest != own:
-            return None
-        deleted, added = condense(changes[starts[-1] :] if starts and version.digest != own else [])
+        deleted, added = condense(changes)
         serial = struct.pack(">I", version)
         had = (*soa[:3], soa[3][:-20] + serial + soa[3][-16:])
         shown = (*zonemd[:3], serial + zonemd[3][4:6] + version.digest)
         return [soa, had, shown, *deleted, soa, zonemd, *added, soa]
 
-    def _advance(self, *, whole: bool) -> tuple[tuple[list[Row], list[Row]] | None, Transfer | None]:
-        try:
-            return self.changes.advance(whole)
-        except MemoryError:
-            # Versions so far lead nowhere.
-            self._journal = Journal()
-            raise
-
     def _follow(self, found: tuple[list[Row], list[Row]] | None) -> bool:
-        """Note the version that `_advance` has made; whether others are to be told of it: not where nothing has changed."""
+        """Note the version that `changes` has made; whether others are to be told of it: not where nothing has changed."""
         if found == ([], []):
             return False
         before, self._last = self._last, (self.changes.soa, self.changes.zonemd)
@@ -174,7 +174,7 @@ class ZoneJournal:
         for change in changes:
             self._journal.note(change.old, change.new, (change.deleted, change.added))
         self.changes.serial = int.from_bytes(last[1][3][:4], "big")
-        self._last = last
+        self._last = (self.changes.soa, self.changes.zonemd)
         RECORDS.set((self.zone,), self._journal.records)
         return True
 

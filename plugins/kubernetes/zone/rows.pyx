@@ -1,26 +1,25 @@
 """Sets of records; see rows.pxd."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset
-from fastdns.plugins.transfer._rows cimport Rows, rows_put
+from fastdns.plugins.transfer._rows cimport ROW_HEAD, Rows, row_read, row_size, row_write, rows_put
 from fastdns.plugins.transfer._source cimport TransferRecord
 
 cdef enum:
-    HEAD = 9                        # octets of a row before its owner: type, TTL, length of rdata, length of owner
     OCTETS_FIRST = 1024
     PLACES_FIRST = 16
 
 
-cdef uint32_t row_size(const uint8_t *row) noexcept nogil:
-    cdef uint16_t rdlength
-    memcpy(&rdlength, row + 6, 2)
-    return <uint32_t>HEAD + row[8] + rdlength
+cdef uint32_t size_of(const uint8_t *row) noexcept nogil:
+    cdef TransferRecord record
+    row_read(row, &record)
+    return row_size(&record)
 
 
 cdef int row_compare(const uint8_t *a, const uint8_t *b) noexcept nogil:
     """The head has both lengths, so rows that agree in it are equally long."""
-    cdef int order = memcmp(a, b, HEAD)
-    return order if order else memcmp(a + HEAD, b + HEAD, row_size(a) - HEAD)
+    cdef int order = memcmp(a, b, ROW_HEAD)
+    return order if order else memcmp(a + ROW_HEAD, b + ROW_HEAD, size_of(a) - ROW_HEAD)
 
 
 cdef int by_content(const void *a, const void *b) noexcept nogil:
@@ -61,42 +60,33 @@ cdef bint make_room(RowSet *rows, uint32_t size) noexcept nogil:
     return rows.size - rows.used >= size
 
 
-cdef void put_octets(RowSet *rows, const uint8_t *row, uint32_t size) noexcept nogil:
+cdef uint8_t *reserve(RowSet *rows, uint32_t size) noexcept nogil:
+    """Where the next row goes; NULL, and noted, when memory ran out."""
     if not make_room(rows, size):
         rows.failed = 1
-        return
-    memcpy(rows.octets + rows.used, row, size)
+        return NULL
     rows.places[rows.count] = rows.used
     rows.count += 1
     rows.used += size
+    return rows.octets + rows.used - size
+
+
+cdef void put_row(RowSet *rows, const uint8_t *row) noexcept nogil:
+    """Of another set."""
+    cdef uint32_t size = size_of(row)
+    cdef uint8_t *out = reserve(rows, size)
+    if out != NULL:
+        memcpy(out, row, size)
 
 
 cdef void rowset_put(RowSet *rows, const TransferRecord *record) noexcept nogil:
-    cdef uint32_t size = <uint32_t>HEAD + record.owner_length + record.rdlength
-    cdef uint8_t *row
-    if not make_room(rows, size):
-        rows.failed = 1
-        return
-    row = rows.octets + rows.used
-    memcpy(row, &record.type, 2)
-    memcpy(row + 2, &record.ttl, 4)
-    memcpy(row + 6, &record.rdlength, 2)
-    row[8] = record.owner_length
-    memcpy(row + HEAD, record.owner, record.owner_length)
-    memcpy(row + HEAD + record.owner_length, record.rdata, record.rdlength)
-    rows.places[rows.count] = rows.used
-    rows.count += 1
-    rows.used += size
+    cdef uint8_t *out = reserve(rows, row_size(record))
+    if out != NULL:
+        row_write(out, record)
 
 
 cdef void rowset_at(const RowSet *rows, uint32_t i, TransferRecord *record) noexcept nogil:
-    cdef const uint8_t *row = rows.octets + rows.places[i]
-    memcpy(&record.type, row, 2)
-    memcpy(&record.ttl, row + 2, 4)
-    memcpy(&record.rdlength, row + 6, 2)
-    record.owner_length = row[8]
-    record.owner = row + HEAD
-    record.rdata = record.owner + record.owner_length
+    row_read(rows.octets + rows.places[i], record)
 
 
 cdef void rowset_sort(RowSet *rows) noexcept nogil:
@@ -129,9 +119,9 @@ cdef void rowset_compare(const RowSet *before, const RowSet *after, RowSet *dele
         new = after.octets + after.places[k] if k < after.count else NULL
         order = -1 if new == NULL else 1 if old == NULL else row_compare(old, new)
         if order < 0:
-            put_octets(deleted, old, row_size(old))
+            put_row(deleted, old)
         elif order > 0:
-            put_octets(added, new, row_size(new))
+            put_row(added, new)
         i += order <= 0
         k += order >= 0
 

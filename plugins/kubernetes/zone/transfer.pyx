@@ -1,6 +1,5 @@
 """Whole zones, for plugin transfer: copied in one go while the store's writer waits, so their records are of one moment."""
 from libc.stdint cimport uint8_t, uint32_t
-from libc.stdlib cimport free
 from libc.string cimport memset
 from fastdns.api.names cimport Name, ZoneName, wire_name_copy, zones_match
 from fastdns.api.wire cimport TYPE_SOA
@@ -9,30 +8,15 @@ from fastdns.plugins.kubernetes.answer.records cimport SOA_OCTETS_MAX, soa_ttl, 
 from fastdns.plugins.kubernetes.answer.view cimport View
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_SERVICE, KIND_SLICE
 from fastdns.plugins.kubernetes.store.memory cimport load_count
-from fastdns.plugins.kubernetes.store.records cimport Cluster, ServiceNode
+from fastdns.plugins.kubernetes.store.records cimport Cluster
 from fastdns.plugins.kubernetes.store.store cimport cluster_lock, cluster_unlock
-from fastdns.plugins.kubernetes.zone.content cimport Content, content_servers, content_service, content_world, services_sorted
-from fastdns.plugins.kubernetes.zone.rows cimport RowSet, rowset_clear, rowset_free, rowset_give
+from fastdns.plugins.kubernetes.zone.content cimport Content, content_give, content_servers
+from fastdns.plugins.kubernetes.zone.rows cimport RowSet, rowset_free, rowset_give
 from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
 from fastdns.plugins.transfer._transfer cimport transfer_of
 
 cdef enum:
     ADDRESSES = 5                   # records of a service or slice, as a guess
-
-
-cdef void give_services(const Content *content, RowSet *rows, Rows *into) noexcept nogil:
-    cdef uint32_t i, count
-    cdef const ServiceNode **nodes = services_sorted(content.view, content_world(content), &count)
-    if nodes == NULL:
-        rows.failed = 1
-        return
-    for i in range(count):
-        content_service(content, nodes[i], rows)
-        rowset_give(rows, into)
-        if rows.failed:
-            break
-        rowset_clear(rows)
-    free(nodes)
 
 
 cdef bint give(const Content *content, bint current, uint32_t serial, Rows *into) noexcept nogil:
@@ -50,10 +34,8 @@ cdef bint give(const Content *content, bint current, uint32_t serial, Rows *into
     content_servers(content, True, &rows)
     rowset_give(&rows, into)
     failed = rows.failed
-    rowset_clear(&rows)
-    give_services(content, &rows, into)
-    failed |= rows.failed
     rowset_free(&rows)
+    failed |= not content_give(content, False, into)
     rows_put(into, TYPE_SOA, soa_ttl(content.view), content.zone, content.zone_length, soa, length)
     return not failed
 
