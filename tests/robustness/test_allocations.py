@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import dns.edns
 import dns.exception
@@ -498,13 +499,32 @@ def test_R15_each_single_allocation_fails(scenario: Scenario, fail: int) -> None
     scenario.assert_well()
 
 
+@pytest.fixture
+def alone(folder: Path, allocations: Allocations) -> Callable[..., dict[str, Any]]:
+    """Runs a module of tests, under allocations.c, in a process of its own; what it prints."""
+
+    def run(module: str, *words: str) -> dict[str, Any]:
+        path = os.pathsep.join([str(Path(fastdns.__path__[0]).parent), str(ROOT)])  # of a build of its own, maybe
+        command = [sys.executable, "-P", "-m", module, str(folder), *words]
+        done = subprocess.run(command, env={**os.environ, **allocations.env(), "PYTHONPATH": path}, capture_output=True, text=True, timeout=110, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        found: dict[str, Any] = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))  # the log stands there too
+        return found
+
+    return run
+
+
 @pytest.mark.parametrize("failures", [[ALL], pytest.param([1, 3], marks=pytest.mark.slow)])
-def test_R15_each_allocation_of_a_cluster_fails(folder: Path, allocations: Allocations, failures: list[int]) -> None:
+def test_R15_each_allocation_of_a_cluster_fails(alone: Callable[..., dict[str, Any]], failures: list[int]) -> None:
     """Lists and watches in both encodings, into a store in a process of its own."""
-    command = [sys.executable, "-P", "-m", "tests.plugins.kubernetes.without_memory", str(folder), *map(str, failures)]
-    path = os.pathsep.join([str(Path(fastdns.__path__[0]).parent), str(ROOT)])  # of a build of its own, maybe
-    done = subprocess.run(command, env={**os.environ, **allocations.env(), "PYTHONPATH": path}, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout)
+    found = alone("tests.plugins.kubernetes.without_memory", *map(str, failures))
     assert found["rounds"] > 60, found
     assert found["places"] > 5, found
+
+
+def test_R15_each_allocation_of_a_version_fails(alone: Callable[..., dict[str, Any]]) -> None:
+    """Versions of a cluster's zone: who follows them has its records, by differences or whole."""
+    found = alone("tests.plugins.kubernetes.versions_without_memory")
+    assert found["met"] > 10, found
+    assert found["differences"] > found["met"], found
+    assert found["whole"] > 1, found

@@ -296,6 +296,13 @@ cdef class Changes:
             if not complete or not given or (rows != NULL and rows_failed(rows)):
                 raise MemoryError
             return ((rows_of(&deleted), rows_of(&added)) if followed else None), transfer
+        except MemoryError:
+            # Nobody has heard of this version: the next one does not follow from the last that is known.
+            with nogil:
+                cluster_lock(tracker.cluster)
+                tracker.failed = 1
+                cluster_unlock(tracker.cluster)
+            raise
         finally:
             rowset_free(&deleted)
             rowset_free(&added)
