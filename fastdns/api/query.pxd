@@ -37,8 +37,9 @@ from fastdns.walk.query cimport COOKIE_IN_REPLY, COOKIE_OPTION, COOKIE_VALID
 # Limits: handlers in a chain, octets of scratch in all, of an error's text, depth of children, milliseconds that a query may be parked.
 from fastdns.walk.query cimport CHAIN_MAX, CHILD_DEPTH, ERROR_MAX, QUERY_DEADLINE, SCRATCH_MAX
 
-# Answering and failing.
+# Answering and failing; EDNS options of answers.
 from fastdns._mux cimport query_answer, query_fail
+from fastdns.walk.finish cimport query_error, query_expire, query_option
 # Whether the server will send nothing.
 from fastdns.walk.placeholders cimport query_was_dropped
 # Parking: the query waits and its worker goes on; `resume` is called after query_resume.

@@ -16,7 +16,8 @@ from fastdns.index.index cimport table_fetch_node, table_fetch_slot
 from fastdns.index.index cimport IndexSnapshot, index_snapshot, snapshot_release
 
 # Zones of authoritative plugins: which zone holds a name, its current version, and building the next one.
-from fastdns.index.zone cimport Zone, ZoneBuilder, ZoneDraft, ZoneSet, ZoneSlots, ZoneState, zone_add, zone_match, zone_slots
+from fastdns.index.zone cimport (Zone, ZoneBuilder, ZoneDraft, ZoneSet, ZoneSlots, ZoneState, zone_add, zone_age, zone_is_stale, zone_match,
+                                 zone_slots)
 # The next version from differences to the served one (RFC 1995).
 from fastdns.index.change cimport Differences, ZoneChange, differences_add, differences_delete, differences_soa
 # Denial of existence: NSEC (RFC 4034) and NSEC3 (RFC 5155).

@@ -9,7 +9,7 @@
 From Python: `Zone.draft()`, `ZoneDraft.add`/`read`, `Zone.publish(draft)`. index/change.pxd makes a version of a few differences.
 """
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.system.atomic cimport atomic_load_pointer
+from fastdns.system.atomic cimport atomic_load_pointer, atomic_peek_ns
 from fastdns.index.group cimport Group
 from fastdns.index.index cimport Index
 from fastdns.index.nodes cimport IndexCore, IndexTable
@@ -21,6 +21,18 @@ cdef struct ZoneState:          # the part of a Zone that workers read
     IndexCore *index            # owned by Zone.index
     uint8_t expired             # atomic: a secondary's copy has expired (RFC 1035 3.3.13); queries get SERVFAIL
     uint32_t label              # the zone's label number in *prometheus*; 0: none. Set before the zone enters a ZoneSet
+    int64_t confirmed           # atomic; ns, monotonic: when a secondary's copy was last known to be that of the primary. 0: this server is the primary
+    int64_t stale_after         # atomic; ns from then on after which the copy is stale. 0: never
+    uint8_t stale_fails         # atomic; a stale copy is not served: queries get SERVFAIL
+
+cdef inline int64_t zone_age(const ZoneState *zone, int64_t now) noexcept nogil:
+    """ns, monotonic time and age, since when the zone may have changed at its primary."""
+    cdef int64_t confirmed = atomic_peek_ns(&zone.confirmed)
+    return max(<int64_t>0, now - confirmed) if confirmed else 0
+
+cdef inline bint zone_is_stale(const ZoneState *zone, int64_t now) noexcept nogil:
+    cdef int64_t after = atomic_peek_ns(&zone.stale_after)
+    return after > 0 and zone_age(zone, now) > after
 
 # ---- building ----
 

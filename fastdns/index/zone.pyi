@@ -50,8 +50,17 @@ class Zone:
     conflicts: int
     #: A secondary's copy has expired (RFC 1035 3.3.13): queries get SERVFAIL. `publish` clears it.
     expired: bool
+    #: Seconds since when a secondary's copy may differ from its primary's: see `confirm`. None where `confirm` was never called: this server is the primary.
+    age: float | None
+    #: Age in seconds beyond which a secondary's copy is stale; None: it never is.
+    stale_after: float | None
+    #: A stale copy is not served: *secondary* answers with SERVFAIL.
+    stale_fails: bool
 
     def __init__(self, origin: str) -> None: ...
+    def confirm(self, age: float) -> None:
+        """A primary has the version that serves, or had it ``age`` seconds ago."""
+
     def draft(self, unless: int | None = None) -> ZoneDraft:
         """Begin a version. A version whose SOA has the serial ``unless`` is not loaded. Raises MemoryError."""
 

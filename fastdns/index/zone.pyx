@@ -1,10 +1,11 @@
 """Versions of zones: adding records, publishing, and sets of zones. The contract is in index/zone.pxd."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy
-from fastdns.system.atomic cimport atomic_peek8, atomic_poke8, atomic_store_pointer
+from fastdns.system.atomic cimport atomic_peek8, atomic_peek_ns, atomic_poke8, atomic_poke_ns, atomic_store_pointer
 from fastdns.index.conflict cimport conflict_count, conflict_occluded
 from fastdns.index.denial cimport denial_build
+from fastdns.system.socket cimport socket_clock
 from fastdns.system.epoch cimport EpochMark, epoch_passed, epoch_mark
 from fastdns.index.group cimport Group, group_add, group_clear, group_free, group_read, group_seal
 from fastdns.index.index cimport Index, table_exact
@@ -465,6 +466,31 @@ cdef class Zone:
     @expired.setter
     def expired(self, bint value):
         atomic_poke8(&self.state.expired, value)
+
+    def confirm(self, double age):
+        cdef int64_t confirmed = socket_clock() - <int64_t>(age * 1e9)
+        atomic_poke_ns(&self.state.confirmed, confirmed if confirmed else 1)
+
+    @property
+    def age(self):
+        return zone_age(&self.state, socket_clock()) / 1e9 if atomic_peek_ns(&self.state.confirmed) else None
+
+    @property
+    def stale_fails(self):
+        return bool(atomic_peek8(&self.state.stale_fails))
+
+    @stale_fails.setter
+    def stale_fails(self, bint value):
+        atomic_poke8(&self.state.stale_fails, value)
+
+    @property
+    def stale_after(self):
+        cdef int64_t after = atomic_peek_ns(&self.state.stale_after)
+        return after / 1e9 if after else None
+
+    @stale_after.setter
+    def stale_after(self, value):
+        atomic_poke_ns(&self.state.stale_after, 0 if value is None else max(<int64_t>1, <int64_t>(<double>value * 1e9)))
 
 
 # ---- sets of zones ----

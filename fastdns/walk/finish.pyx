@@ -1,11 +1,12 @@
 """From a finished reply to a message. The contract is in walk/finish.pxd."""
-from libc.stdint cimport int8_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memcmp, memmove, memset
+from libc.string cimport memcpy, memcmp, memmove, memset, strlen
 from fastdns.system.atomic cimport atomic_peek8, atomic_poke8
 from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD, OPT_SIZE, TYPE_OPT,
-                            TYPE_TSIG, EDNS_DO, OPTION_NSID, ACCEPT, copy_octets, load16, option_is_hop_by_hop, store16, store32, wire_accept,
-                            wire_name_length)
+                            TYPE_TSIG, EDNS_DO, OPTION_ERROR, OPTION_EXPIRE, OPTION_NSID, ACCEPT,
+                            copy_octets, load16, option_is_hop_by_hop, store16, store32, wire_accept,
+                            wire_name_length, wire_option)
 from fastdns.message.reply cimport (LargeReplyBuffer, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, SECTION_ADDITIONAL, reply_alloc, reply_append,
                                     reply_begin, reply_end, reply_own, reply_parse)
 from fastdns.walk.query cimport COOKIE_IN_REPLY, COOKIE_OPTION, Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
@@ -73,6 +74,42 @@ cdef void set_reply_edns(Query *q) noexcept nogil:
             own.options_length = <uint16_t>used
     own.version = 0
     own.udp_size = q.edns.udp_size      # bufsize may have made it smaller
+
+
+cdef void query_option(Query *q, uint16_t code, const uint8_t *data, uint16_t length) noexcept nogil:
+    cdef Edns *edns = &q.reply.edns
+    cdef uint32_t others = edns.options_length if edns.present else 0
+    cdef uint8_t *options
+    if not q.message.edns.present or others + 4 + length > 0xFFFF:
+        return
+    options = reply_alloc(&q.reply, others + 4 + length)
+    if options == NULL:
+        return
+    if others:
+        memcpy(options, edns.options, others)
+    store16(options + others, code)
+    store16(options + others + 2, length)
+    memcpy(options + others + 4, data, length)
+    if not edns.present:
+        edns.present = 1
+        edns.flags = q.message.edns.flags
+    edns.options = options
+    edns.options_length = <uint16_t>(others + 4 + length)
+
+
+cdef void query_error(Query *q, uint16_t code, const char *text) noexcept nogil:
+    cdef uint8_t data[2 + 256]
+    cdef size_t length = min(strlen(text), sizeof(data) - 2)
+    store16(data, code)
+    memcpy(data + 2, text, length)
+    query_option(q, OPTION_ERROR, data, <uint16_t>(2 + length))
+
+
+cdef void query_expire(Query *q, uint32_t expire, int64_t age) noexcept nogil:
+    cdef uint8_t left[4]
+    if q.message.edns.options_length and wire_option(&q.message.edns, OPTION_EXPIRE) != NULL:
+        store32(left, <uint32_t>max(<int64_t>0, expire - age // 1000000000))
+        query_option(q, OPTION_EXPIRE, left, sizeof(left))
 
 
 # ---- fitting ----

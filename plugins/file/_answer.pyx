@@ -1,13 +1,14 @@
 """From a question to the records of a zone. The contract is in _answer.pxd; the order of decisions is that of spec/plugins-a-k.md, file."""
 from libc.stdint cimport uint8_t
-from fastdns.api.query cimport ANSWERED, NEXT, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query, Verdict, query_answer, query_do, query_fail
+from fastdns.api.query cimport (ANSWERED, NEXT, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query, Verdict, query_answer, query_do,
+                                query_expire, query_fail)
 from fastdns.api.reply cimport SECTION_ANSWER, reply_clear
 from fastdns.api.names cimport Zones, zones_hold
 from fastdns.api.wire cimport (FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR, TYPE_CNAME, TYPE_IXFR, TYPE_NS,
-                               TYPE_SOA)
+                               TYPE_SOA, load32)
 from fastdns.api.records cimport (FOUND_DELEGATION, FOUND_DNAME, FOUND_HIT, FOUND_NODATA, FOUND_NXDOMAIN, NODE_HASHED, NODE_WILDCARD, IndexNode,
-                                  IndexOutcome, IndexResult, ZoneState, ZoneVersion, index_current, node_rrset, table_fetch_node,
-                                  table_fetch_slot, table_find, table_wildcard, zone_match, zone_slots, zone_version)
+                                  IndexOutcome, IndexRecord, IndexResult, ZoneState, ZoneVersion, index_current, node_rrset, table_fetch_node,
+                                  table_fetch_slot, rrset_record, table_find, table_wildcard, zone_age, zone_match, zone_slots, zone_version)
 from fastdns.api.log cimport LOG_ERROR, LOG_LINE_MAX, log_put
 from fastdns.api.text cimport Text, text_name, text_put
 from fastdns.api.memory cimport atomic_peek8
@@ -59,12 +60,20 @@ cdef Verdict answer_absent(Ask *ask, const IndexResult *found, bint exists, cons
     return ANSWERED
 
 
+cdef void tell_expire(Ask *ask) noexcept nogil:
+    """How long a secondary may serve what the zone is now: the SOA's EXPIRE, less the age of a copy (RFC 7314)."""
+    cdef IndexRecord record
+    rrset_record(ask.version.apex, ask.version.soa, NULL, &record)
+    query_expire(ask.q, load32(record.rdata + record.rdlength - 8), zone_age(ask.zone, ask.q.worker.now))
+
+
 cdef Verdict answer_apex(Handler *self, Ask *ask, IndexOutcome outcome, IndexResult *found, const Zones *fall) noexcept nogil:
     """What is at the origin: SOA and NS stand apart from the rest."""
     cdef Query *q = ask.q
     if q.qtype == TYPE_SOA:
         add_whole(ask, SECTION_ANSWER, ask.version.apex, ask.version.soa)
         add_authority(ask)
+        tell_expire(ask)
         return ANSWERED
     if q.qtype == TYPE_NS:
         add_servers(ask, SECTION_ANSWER)

@@ -5,11 +5,13 @@ A NOTIFY parks and goes to a thread of the control side, which knows who may sen
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns.api.query cimport ANSWERED, DROPPED, PARKED, Handler, Prefetch, Query, Verdict, query_answer, query_park, query_scratch
+from fastdns.api.query cimport (ANSWERED, DROPPED, PARKED, Handler, Prefetch, Query, Verdict, query_answer, query_error, query_fail, query_park,
+                                query_scratch)
 from fastdns.api.worker cimport OffloadQueue, OffloadRequest, offload_abandon, offload_next, offload_open, offload_return, offload_send, offload_wait
 from fastdns.api.names cimport NAME_MAX
-from fastdns.api.wire cimport FLAG_AA, OPCODE_NOTIFY, RCODE_NOERROR, TYPE_AXFR, TYPE_IXFR, flags_opcode
-from fastdns.api.records cimport ZoneSet, ZoneState, zone_match, zone_slots
+from fastdns.api.wire cimport FLAG_AA, OPCODE_NOTIFY, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, flags_opcode
+from fastdns.api.records cimport ZoneSet, ZoneState, zone_is_stale, zone_match, zone_slots
+from fastdns.api.memory cimport atomic_peek8
 from fastdns.api.network cimport Address
 from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.file._file cimport FileState, FileHandler, pass_on
@@ -20,6 +22,7 @@ from fastdns.telemetry.log import Log
 cdef enum:
     NOTICES_MAX = 256           # on their way, in the process; senders ask again (RFC 1996 3.6)
     ACCEPT_SECONDS = 5
+    STALE_ANSWER = 3            # extended error (RFC 8914 4.4)
 
 cdef struct Notice:
     OffloadRequest request      # first
@@ -55,7 +58,7 @@ cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
     if zone == NULL:
         return pass_on(self, q)
     if flags_opcode(q.message.flags) != OPCODE_NOTIFY or q.qtype == TYPE_AXFR or q.qtype == TYPE_IXFR:
-        return zone_query(self, q, zone, state.fall, 0)
+        return answer(q, zone, zone_query(self, q, zone, state.fall, 0))
     notice = <Notice *>calloc(1, sizeof(Notice))
     if notice == NULL or query_park(q, q.worker.now + <int64_t>ACCEPT_SECONDS * 1000000000) < 0:
         free(notice)
@@ -72,15 +75,27 @@ cdef Verdict secondary_query(Handler *self, Query *q) noexcept nogil:
     return PARKED
 
 
+cdef inline Verdict answer(Query *q, const ZoneState *zone, Verdict verdict) noexcept nogil:
+    """The verdict for a zone that may be stale."""
+    if verdict != ANSWERED or zone == NULL or not zone_is_stale(zone, q.worker.now):
+        return verdict
+    if atomic_peek8(&zone.stale_fails):
+        return query_fail(q, RCODE_SERVFAIL, b"plugin/secondary: no primary has confirmed the zone in time")
+    query_error(q, STALE_ANSWER, b"")
+    return ANSWERED
+
+
 cdef inline uint64_t number_of(const Handler *self) noexcept nogil:
     return (<const SecondaryState *>self.state).number
 
 
 cdef Verdict secondary_resume(Handler *self, Query *q) noexcept nogil:
     cdef Scratch *scratch = <Scratch *>query_scratch(self, q)
+    cdef const ZoneState *zone
     cdef bint accepted
     if not scratch.parked:
-        return zone_resume(self, q, zone_match(zone_slots((<const FileState *>self.state).zones), q.name), 0)
+        zone = zone_match(zone_slots((<const FileState *>self.state).zones), q.name)
+        return answer(q, zone, zone_resume(self, q, zone, 0))
     if scratch.notice == NULL:
         return DROPPED
     accepted = scratch.notice.accepted

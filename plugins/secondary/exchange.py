@@ -1,4 +1,4 @@
-"""Talking with primaries, over TCP: the serial that they have, and transfers. Blocks; for the threads of `keeper`."""
+"""Talking with primaries, over TCP: connections, questions and transfers. Blocks; for the threads of `keeper`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import secrets
 import socket
 import struct
 import time
-from typing import Final
+from typing import Any, Final
 
 from fastdns._wire import records
 from fastdns.corefile.address import join_host_port, split_address
@@ -17,10 +17,9 @@ from fastdns.plugins.secondary._receive import Receiver, TransferError
 from fastdns.plugins.secondary.builders import Intake
 from fastdns.plugins.secondary.signing import Key, Signing
 from fastdns.plugins.transfer.version import OPTION_ZONE_DIGEST
-from fastdns.protocol.header import FLAG_QR, flags_rcode, message_flags
-from fastdns.protocol.parameters import TYPE_AXFR, TYPE_IXFR, TYPE_OPT, TYPE_SOA, rcode_text
+from fastdns.protocol.parameters import TYPE_AXFR, TYPE_IXFR, TYPE_OPT, TYPE_SOA
 
-__all__ = ["IDLE_SECONDS", "ExchangeError", "Limits", "Row", "SetupError", "Transfer", "serial_of", "transfer"]
+__all__ = ["CONNECT_SECONDS", "IDLE_SECONDS", "Connection", "ExchangeError", "Limits", "Row", "SetupError", "Transfer", "option", "place", "query", "transfer"]
 
 #: A record as `fastdns._wire.records` gives it: section, owner, type, class, TTL, rdata.
 Row = tuple[int, bytes, int, int, int, bytes]
@@ -60,6 +59,13 @@ def _port(text: str) -> int:
     return port
 
 
+def place(address: str) -> tuple[int, Any]:
+    """Family and address for a socket of ``address:port``. Raises SetupError, OSError and ValueError."""
+    host, port = split_address(address)
+    family, _, _, _, where = socket.getaddrinfo(host, _port(port), type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
+    return family, where
+
+
 class Transfer:
     """A complete transfer."""
 
@@ -75,15 +81,14 @@ class Connection:
     def __init__(self, address: str, seconds: float) -> None:
         self.address = address
         self.deadline = time.monotonic() + seconds
-        host, port = split_address(address)
         try:
-            family, kind, _, _, place = socket.getaddrinfo(host, _port(port), type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
-            self.socket = socket.socket(family, kind)
+            family, where = place(address)
+            self.socket = socket.socket(family, socket.SOCK_STREAM)
         except (OSError, ValueError) as error:
             raise SetupError(f"dial tcp {address}: {_reason(error)}") from error
         try:
             self.socket.settimeout(min(CONNECT_SECONDS, seconds))
-            self.socket.connect(place)
+            self.socket.connect(where)
         except OSError as error:
             self.socket.close()
             raise SetupError(f"dial tcp {address}: {_reason(error, 'connect: ')}") from error
@@ -143,34 +148,15 @@ def _reason(error: Exception, call: str = "") -> str:
     return str(error)
 
 
-def _query(ident: int, zone: bytes, qtype: int, authority: bytes = b"", digest: bytes = b"") -> bytes:
-    opt = b"\0" + struct.pack(">HHIHHH", TYPE_OPT, 1232, 0, 4 + len(digest), OPTION_ZONE_DIGEST, len(digest)) + digest if digest else b""
+def option(code: int, data: bytes = b"") -> bytes:
+    """An EDNS option (RFC 6891 6.1.2)."""
+    return struct.pack(">HH", code, len(data)) + data
+
+
+def query(ident: int, zone: bytes, qtype: int, authority: bytes = b"", options: bytes = b"") -> bytes:
+    """A question about a zone (lower-case wire form), with an OPT where it has options."""
+    opt = b"\0" + struct.pack(">HHIH", TYPE_OPT, 1232, 0, len(options)) + options if options else b""
     return struct.pack(">HHHHHH", ident, 0, 1, 0, int(bool(authority)), int(bool(opt))) + zone + struct.pack(">HH", qtype, 1) + authority + opt
-
-
-def serial_of(zone: bytes, address: str, key: Key | None) -> int | None:
-    """The serial that a primary has of a zone (lower-case wire form); None when its answer has no SOA. Raises ExchangeError."""
-    connection = Connection(address, CONNECT_SECONDS + IDLE_SECONDS)
-    try:
-        ident = secrets.randbits(16)
-        signing = Signing(key)
-        connection.send(signing.sign(_query(ident, zone, TYPE_SOA)))
-        while True:
-            message = connection.receive()
-            if len(message) >= 12 and message[:2] == struct.pack(">H", ident) and message_flags(message) & FLAG_QR:
-                break
-        signing.check(message, last=True)
-        rcode = flags_rcode(message_flags(message))
-        if rcode:
-            raise ExchangeError(f"rcode was {rcode_text(rcode)}")
-        for section, owner, kind, klass, _, rdata in records(message):
-            if section == 0 and kind == TYPE_SOA and klass == 1 and owner.lower() == zone and len(rdata) >= 22:
-                return int.from_bytes(rdata[-20:-16], "big")
-        return None
-    except ValueError as error:
-        raise ExchangeError(str(error)) from error
-    finally:
-        connection.close()
 
 
 def transfer(zone: Zone, address: str, key: Key | None, limits: Limits, serial: int | None, digest: bytes = b"", rows: list[Row] | None = None) -> Transfer:
@@ -189,7 +175,8 @@ def transfer(zone: Zone, address: str, key: Key | None, limits: Limits, serial: 
             soa = b"\0\0" + struct.pack(">IIIII", serial, 0, 0, 0, 0)
             authority = zone.wire + struct.pack(">HHIH", TYPE_SOA, 1, 0, len(soa)) + soa
         signing = Signing(key)
-        connection.send(signing.sign(_query(ident, zone.wire, TYPE_AXFR if serial is None else TYPE_IXFR, authority, digest)))
+        shown = option(OPTION_ZONE_DIGEST, digest) if digest else b""
+        connection.send(signing.sign(query(ident, zone.wire, TYPE_AXFR if serial is None else TYPE_IXFR, authority, shown)))
 
         def take(message: bytes) -> bool:
             done = receiver.feed(message, ident)

@@ -202,7 +202,7 @@ def _standing(identity: tuple[object, ...]) -> Keeper | None:
 
 def _make(zone: Zone, settings: Settings, identity: tuple[object, ...]) -> Keeper:
     storage = Storage(settings.store, zone.origin) if settings.store else None
-    keeper = Keeper(zone, settings.primaries, settings.key, settings.limits, storage)
+    keeper = Keeper(zone, settings.primaries, settings.key, settings.limits, storage, settings.stale)
     with _lock:
         _kept[identity] = keeper
     return keeper

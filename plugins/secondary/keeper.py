@@ -19,11 +19,14 @@ from fastdns.index.change import ZoneChange
 from fastdns.index.zone import Zone, ZoneDraft
 from fastdns.plugins.file import conflicts
 from fastdns.plugins.file.storage import Storage
+from fastdns.plugins.secondary import age
 from fastdns.plugins.secondary._receive import TransferError
+from fastdns.plugins.secondary.age import Stale
 from fastdns.plugins.secondary.builders import BUILDERS
-from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, Transfer, serial_of, transfer
+from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, Transfer, transfer
 from fastdns.plugins.secondary.receivers import Receivers
 from fastdns.plugins.secondary.signing import Key
+from fastdns.plugins.secondary.soa import Soa, soa_of
 from fastdns.plugins.transfer.journal import publish
 from fastdns.plugins.transfer.serial import serial_after
 from fastdns.plugins.transfer.version import digest_of
@@ -42,6 +45,8 @@ LAST_DELAY = 10.0
 #: Seconds, at most, that are added at random to refresh and retry.
 REFRESH_JITTER = 5.0
 RETRY_JITTER = 2.0
+#: Seconds between two notes on disk that a zone with `stale` was confirmed, at least.
+STORED_PAUSE = 30.0
 #: Answers to IXFR after which AXFR is asked for on the same primary: FORMERR, SERVFAIL, NOTIMP, REFUSED.
 NO_DIFFERENCES = (1, 2, 4, 5)
 
@@ -52,12 +57,15 @@ receivers = Receivers()
 class Keeper:
     """One secondary zone. From any thread."""
 
-    def __init__(self, zone: Zone, primaries: list[str], key: Key | None, limits: Limits, storage: Storage | None) -> None:
+    def __init__(self, zone: Zone, primaries: list[str], key: Key | None, limits: Limits, storage: Storage | None, stale: Stale | None = None) -> None:
         self.zone = zone
         self.primaries = primaries
         self.key = key
         self.limits = limits
         self.storage = storage
+        self.stale = stale
+        zone.stale_after = stale.after if stale is not None else None
+        zone.stale_fails = stale is not None and stale.fails
         #: Called with the zone's name when a new version serves; by whoever put them here.
         self.listeners: dict[int, Callable[[str], object]] = {}
         #: Called with the records of a new version before it serves (always whole then); a ValueError refuses it.
@@ -77,6 +85,13 @@ class Keeper:
         self._retrying = False
         self._expires = 0.0
         self._notifiers: list[str] = []
+        #: When the primaries were asked last, less the age that the one chosen told, and which one that was.
+        self._known = 0.0
+        self._chosen = ""
+        #: Whether the log has said that the zone is stale.
+        self._stale_said = False
+        #: When the file of `storage` was last said to be confirmed.
+        self._stored = 0.0
 
     # ---- life ----
 
@@ -88,6 +103,8 @@ class Keeper:
             self._started = True
             if self.zone.serial is not None:  # another keeper's before
                 conflicts.show(self.zone, self.zone.conflicts)
+        if self.stale is not None:
+            age.show(self.zone)
         if self.storage is not None and self.zone.serial is None:
             self._restore(self.storage)
         self._schedule(0.0)
@@ -97,6 +114,7 @@ class Keeper:
         with self._lock:
             self._stopped = True
             conflicts.withdraw(self.zone)
+            age.withdraw(self.zone)
 
     @property
     def stopped(self) -> bool:
@@ -145,7 +163,10 @@ class Keeper:
             control.after(0, self._run)
 
     def _first(self, senders: list[str]) -> None:
+        self._known = time.monotonic()
         try:
+            if self.stale is not None:
+                self._newer()  # tells the zone's age
             self._transfer()
         except Exception as error:
             delay, self._delay = self._delay, min(2 * self._delay, LAST_DELAY)
@@ -196,11 +217,18 @@ class Keeper:
             self._failed()
             return
         self._succeeded()
-        if not newer and self.storage is not None:
-            try:
-                self.storage.confirm()
-            except OSError as error:
-                log.warning(f"{self.storage.path}: {error.strerror}")
+        if not newer:
+            self._confirm_storage()
+
+    def _confirm_storage(self) -> None:
+        """The zone that is kept on disk is that of the primary, too."""
+        if self.storage is None or (self.stale is not None and time.monotonic() < self._stored + STORED_PAUSE):
+            return
+        self._stored = time.monotonic()
+        try:
+            self.storage.confirm()
+        except OSError as error:
+            log.warning(f"{self.storage.path}: {error.strerror}")
 
     def _succeeded(self) -> None:
         _, refresh, _, expire = self._timers()
@@ -208,16 +236,38 @@ class Keeper:
         self._expires = time.monotonic() + expire
         if self.zone.expired:
             self.zone.expired = False
-        self._schedule(refresh + random.uniform(0, REFRESH_JITTER))
+        self.zone.confirm(time.monotonic() - self._known)
+        self._tell_stale()
+        self._schedule(self._heartbeat(refresh + random.uniform(0, REFRESH_JITTER)))
 
     def _failed(self) -> None:
         _, _, retry, _ = self._timers()
         if not self._retrying:
             self._retrying = True
             control.after(self._expires - time.monotonic(), self._expire)
-        self._schedule(retry + random.uniform(0, RETRY_JITTER))
+        self._tell_stale()
+        self._schedule(self._heartbeat(retry + random.uniform(0, RETRY_JITTER)))
+
+    def _heartbeat(self, seconds: float) -> float:
+        """When the primaries are asked again, if they would be after so many seconds."""
+        return seconds if self.stale is None else min(seconds, self.stale.heartbeat * random.uniform(0.8, 1.0))
+
+    def _tell_stale(self) -> None:
+        """Log that the zone is stale, or is so no longer."""
+        if self.stale is None or self.zone.age is None:
+            return
+        stale = self.zone.age > self.stale.after
+        if stale != self._stale_said:
+            self._stale_said = stale
+            if stale:
+                done = "queries get SERVFAIL" if self.stale.fails else "it is served on"
+                log.warning(f"Zone {self.zone.origin} is stale: no primary has confirmed it for {format_duration(int(self.zone.age) * 10**9)}; {done}")
+            else:
+                log.info(f"Zone {self.zone.origin} is stale no longer")
 
     def _expire(self) -> None:
+        if self.stale is not None and not self.stale.fails:
+            return
         with self._lock:
             if self._stopped or not self._retrying or time.monotonic() < self._expires or self.zone.expired:
                 return
@@ -235,24 +285,35 @@ class Keeper:
     # ---- primaries ----
 
     def _newer(self) -> bool:
-        """Whether a primary, the first that answers, has something newer. Raises ExchangeError: none answers."""
+        """Whether a primary has something newer: the first that answers, with `stale` the first whose zone is not stale. Raises ExchangeError: none answers."""
+        soa = self._ask()
+        own = self.zone.serial
+        # Servers of one zone whose serials do not say what they have: another one than before is asked by the digest.
+        return own is None or serial_after(soa.serial, own) or (self._chosen != self.source and bool(self._digest()))
+
+    def _ask(self) -> Soa:
+        """What a primary has, which becomes the chosen one. Raises ExchangeError."""
+        found: Soa | None = None
         failure: ExchangeError | None = None
         for address in self.primaries:
+            asked = time.monotonic()
             try:
-                serial = serial_of(self.zone.wire, address, self.key)
+                soa = soa_of(self.zone.wire, address, self.key, self.stale.patience if self.stale is not None else 0.0)
             except ExchangeError as error:
                 failure = error
                 continue
-            if serial is not None:
-                own = self.zone.serial
-                # Servers of one zone whose serials do not say what they have: another one than before is asked by the digest.
-                return own is None or serial_after(serial, own) or (address != self.source and bool(self._digest()))
-        raise failure or ExchangeError("no primary has the zone's SOA")
+            if soa is not None and (found is None or soa.age < found.age):
+                found, self._chosen, self._known = soa, address, asked - soa.age
+            if found is not None and (self.stale is None or found.age <= self.stale.after):
+                break
+        if found is None:
+            raise failure or ExchangeError("no primary has the zone's SOA")
+        return found
 
     def _transfer(self) -> None:
-        """From the first primary that gives the zone. Raises ExchangeError, ValueError and MemoryError of the last one."""
+        """From the first primary that gives the zone, the chosen one before all. Raises ExchangeError, ValueError and MemoryError of the last one."""
         failure: Exception | None = None
-        for address in self.primaries:
+        for address in sorted(self.primaries, key=lambda one: one != self._chosen):
             try:
                 version, octets, checked = self._receive(address)
                 if version is None:
@@ -348,12 +409,14 @@ class Keeper:
         serial, _, _, expire = self._timers()
         left = confirmed + expire - time.time()
         self._expires = time.monotonic() + left
+        self.zone.confirm(max(0.0, time.time() - confirmed))
         self._retrying = True  # nobody has confirmed it yet
-        if left <= 0:
+        expired = left <= 0 and (self.stale is None or self.stale.fails)
+        if expired:
             self.zone.expired = True
         else:
             control.after(self._expires - time.monotonic(), self._expire)
-        log.info(f"Serving {self.zone.origin} with {serial} SOA serial from {storage.path}" + (", which has expired" if left <= 0 else ""))
+        log.info(f"Serving {self.zone.origin} with {serial} SOA serial from {storage.path}" + (", which has expired" if expired else ""))
 
 
 def _finished(received: Transfer) -> ZoneDraft | ZoneChange:

@@ -7,6 +7,7 @@ from fastdns.corefile.address import host_port
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import origins
 from fastdns.plugins.file.storage import check_folder
+from fastdns.plugins.secondary.age import AFTER, AFTER_LEAST, Stale
 from fastdns.plugins.secondary.exchange import Limits
 from fastdns.plugins.secondary.signing import Key
 from fastdns.setup import Controller
@@ -24,10 +25,11 @@ class Settings:
         self.limits = Limits()
         #: Folder where zones are kept; "": nowhere.
         self.store = ""
+        self.stale: Stale | None = None
 
     def identity(self, zone: str) -> tuple[object, ...]:
         """What makes a zone of another configuration the same one."""
-        return zone.lower(), tuple(self.primaries), self.key.identity if self.key is not None else None, self.store
+        return zone.lower(), tuple(self.primaries), self.key.identity if self.key is not None else None, self.store, self.stale
 
 
 class Block:
@@ -72,6 +74,8 @@ def _property(controller: Controller, block: Block, settings: Settings, zones: l
             settings.key = Key(*controller.args(2, 3))
         case "store":
             settings.store = check_folder(controller.path(controller.one_arg()))
+        case "stale":
+            settings.stale = _stale(controller)
         case "max_records":
             settings.limits.records = controller.unsigned(controller.one_arg())
         case "max_octets":
@@ -91,6 +95,18 @@ def _primaries(controller: Controller) -> list[str]:
     if "*" in addresses:
         raise CorefileError("can't use '*' in transfer from")
     return [host_port(address, "53") for address in addresses]
+
+
+def _stale(controller: Controller) -> Stale:
+    arguments = controller.args(1, 2)
+    if arguments[0] not in ("serve", "fail"):
+        raise controller.err(f"stale must be serve or fail: '{arguments[0]}'")
+    if arguments == ["fail"]:
+        raise controller.arg_err()
+    stale = Stale(arguments[0] == "fail", controller.seconds(arguments[1]) if len(arguments) > 1 else AFTER)
+    if stale.after < AFTER_LEAST:
+        raise controller.err(f"stale must be at least {AFTER_LEAST:g}s: '{arguments[1]}'")
+    return stale
 
 
 def _members(arguments: list[str]) -> list[str]:

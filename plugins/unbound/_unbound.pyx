@@ -1,14 +1,14 @@
 """The handler: which queries it takes, and how libunbound's answers become replies. Questions travel as _resolver has it."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, strlen, strncpy
+from libc.string cimport strlen, strncpy
 from fastdns.api.metrics cimport Metric, metric_add, metric_observe
 from fastdns.api.names cimport wire_name_equal, zones_hold
 from fastdns.api.query cimport (ANSWERED, NEXT, PARKED, Explanation, Handler, Query, Verdict, handler_init, query_answer, query_await, query_do,
-                                query_fail, query_park, query_scratch)
-from fastdns.api.reply cimport SECTION_ANSWER, Record, Reply, reply_alloc, reply_copy, reply_parse
-from fastdns.api.wire cimport (FLAG_AD, FLAG_CD, FLAG_RA, FLAG_TC, OPTION_ERROR, RCODE_FORMERR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR,
-                               TYPE_IXFR, TYPE_MAILA, TYPE_MAILB, TYPE_NSEC, TYPE_NSEC3, TYPE_OPT, TYPE_RRSIG, store16)
+                                query_error, query_fail, query_park, query_scratch)
+from fastdns.api.reply cimport SECTION_ANSWER, Record, Reply, reply_copy, reply_parse
+from fastdns.api.wire cimport (FLAG_AD, FLAG_CD, FLAG_RA, FLAG_TC, RCODE_FORMERR, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_ANY, TYPE_AXFR,
+                               TYPE_IXFR, TYPE_MAILA, TYPE_MAILB, TYPE_NSEC, TYPE_NSEC3, TYPE_OPT, TYPE_RRSIG)
 from fastdns.plugins.unbound._resolver cimport (REQUEST_ANSWERED, REQUEST_ERROR, SECURITY_BOGUS, SECURITY_SECURE, Context,
                                                 request_abandon, request_give, resolver_ask)
 from fastdns.protocol.parameters import rcode_text
@@ -131,22 +131,8 @@ cdef Verdict answer(Query *q, Waiting *waiting, const Request *request) noexcept
 
 cdef void answer_bogus(Query *q, const Request *request) noexcept nogil:
     """SERVFAIL, and why (RFC 8914)."""
-    cdef uint32_t length = <uint32_t>strlen(request.why)
-    cdef uint8_t *option
     query_answer(q, RCODE_SERVFAIL, FLAG_RA)
-    if not q.message.edns.present:
-        return
-    option = reply_alloc(&q.reply, 6 + length)
-    if option == NULL:
-        return
-    store16(option, OPTION_ERROR)
-    store16(option + 2, <uint16_t>(2 + length))
-    store16(option + 4, request.reason)
-    memcpy(option + 6, request.why, length)
-    q.reply.edns.present = 1
-    q.reply.edns.flags = q.message.edns.flags
-    q.reply.edns.options = option
-    q.reply.edns.options_length = <uint16_t>(6 + length)
+    query_error(q, request.reason, request.why)
 
 
 cdef inline bint is_signature(uint16_t type) noexcept nogil:

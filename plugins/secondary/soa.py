@@ -1,0 +1,123 @@
+"""What a primary says of a zone: its serial, and for how long the zone has not been confirmed there (RFC 7314). Blocks; for the threads of `keeper`."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import struct
+import time
+from typing import Final, NamedTuple
+
+from fastdns._wire import records
+from fastdns.plugins.secondary.exchange import CONNECT_SECONDS, IDLE_SECONDS, Connection, ExchangeError, option, place, query
+from fastdns.plugins.secondary.signing import Key, Signing
+from fastdns.protocol.header import FLAG_QR, FLAG_TC, flags_rcode, message_flags
+from fastdns.protocol.parameters import TYPE_OPT, TYPE_SOA, rcode_text
+
+__all__ = ["Soa", "soa_of"]
+
+#: EDNS EXPIRE.
+OPTION_EXPIRE: Final = 9
+#: Answers of servers that do not know EDNS: FORMERR, NOTIMP.
+NO_EDNS: Final = (1, 4)
+
+
+class Soa(NamedTuple):
+    """The answer of a primary."""
+
+    serial: int
+    #: Seconds since when the zone may have changed where the primary has it from; 0 where it does not say so.
+    age: float
+
+
+def soa_of(zone: bytes, address: str, key: Key | None, patience: float = 0.0) -> Soa | None:
+    """What a primary has of a zone (lower-case wire form); None when its answer has no SOA. Raises ExchangeError.
+
+    With ``patience`` it is also asked for the zone's age: over UDP for so many seconds, then over TCP for twice as many.
+    """
+    seconds = 2 * patience or CONNECT_SECONDS + IDLE_SECONDS
+    try:
+        if patience:
+            with contextlib.suppress(OSError, ValueError, ExchangeError):
+                return _ask_udp(zone, address, key, patience)
+            with contextlib.suppress(NoEdnsError):
+                return _ask_tcp(zone, address, key, seconds, True)
+        return _ask_tcp(zone, address, key, seconds, False)
+    except ValueError as error:
+        raise ExchangeError(str(error)) from error
+
+
+class NoEdnsError(ExchangeError):
+    """The primary may not know EDNS."""
+
+
+def _question(zone: bytes, age: bool) -> tuple[int, bytes]:
+    ident = secrets.randbits(16)
+    return ident, query(ident, zone, TYPE_SOA, options=option(OPTION_EXPIRE) if age else b"")
+
+
+def _ask_tcp(zone: bytes, address: str, key: Key | None, seconds: float, age: bool) -> Soa | None:
+    connection = Connection(address, seconds)
+    try:
+        ident, message = _question(zone, age)
+        signing = Signing(key)
+        connection.send(signing.sign(message))
+        reply = connection.receive()
+        while not _is_reply(reply, ident):
+            reply = connection.receive()
+        signing.check(reply, last=True)
+        return _read(reply, zone, age)
+    finally:
+        connection.close()
+
+
+def _ask_udp(zone: bytes, address: str, key: Key | None, seconds: float) -> Soa | None:
+    """Raises OSError, ValueError and ExchangeError, also for an answer that is cut."""
+    until = time.monotonic() + seconds
+    family, where = place(address)
+    with socket.socket(family, socket.SOCK_DGRAM) as one:
+        one.connect(where)
+        ident, message = _question(zone, True)
+        signing = Signing(key)
+        one.send(signing.sign(message))
+        while True:
+            one.settimeout(max(0.001, until - time.monotonic()))
+            reply = one.recv(65535)
+            if _is_reply(reply, ident):
+                break
+    signing.check(reply, last=True)
+    if message_flags(reply) & FLAG_TC:
+        raise ExchangeError("the answer is cut")
+    return _read(reply, zone, True)
+
+
+def _is_reply(message: bytes, ident: int) -> bool:
+    return len(message) >= 12 and message[:2] == struct.pack(">H", ident) and bool(message_flags(message) & FLAG_QR)
+
+
+def _read(reply: bytes, zone: bytes, age: bool) -> Soa | None:
+    """Raises ExchangeError and ValueError."""
+    rcode = flags_rcode(message_flags(reply))
+    if rcode:
+        raise (NoEdnsError if age and rcode in NO_EDNS else ExchangeError)(f"rcode was {rcode_text(rcode)}")
+    serial = expire = left = None
+    for section, owner, kind, klass, _, rdata in records(reply):
+        if section == 0 and kind == TYPE_SOA and klass == 1 and owner.lower() == zone and len(rdata) >= 22:
+            serial, expire = int.from_bytes(rdata[-20:-16], "big"), int.from_bytes(rdata[-8:-4], "big")
+        elif section == 2 and kind == TYPE_OPT:
+            left = _expire(rdata)
+    if serial is None or expire is None:
+        return None
+    return Soa(serial, max(0.0, float(expire - left)) if left is not None else 0.0)
+
+
+def _expire(options: bytes) -> int | None:
+    """The value of EXPIRE, in seconds."""
+    at = 0
+    while at + 4 <= len(options):
+        code, length = struct.unpack_from(">HH", options, at)
+        if code == OPTION_EXPIRE and length == 4:
+            return int.from_bytes(options[at + 4 : at + 8], "big")
+        at += 4 + length
+    return None
