@@ -8,7 +8,8 @@ from fastdns.api.names cimport Name, ZoneName, zones_hold, zones_match
 from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR,
                                TYPE_CNAME, TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT)
 from fastdns.api.memory cimport fetch_line
-from fastdns.plugins.kubernetes.answer.records cimport Ask, Candidates, answer_addresses, answer_exists, answer_servers, answer_soa, answer_srv, ask_resolve
+from fastdns.plugins.kubernetes.answer.records cimport (Ask, Candidates, answer_addresses, answer_exists, answer_expire, answer_servers, answer_soa,
+                                                        answer_srv, ask_resolve)
 from fastdns.plugins.kubernetes.answer.chase cimport Chase, chase_begin, chase_resume
 from fastdns.plugins.kubernetes.store.find cimport Probe, probe_begin, probe_next, service_key_hash
 from fastdns.plugins.kubernetes.store.memory cimport load_count
@@ -153,6 +154,7 @@ cdef Step answer(Handler *self, Ask *ask) noexcept nogil:
     if qtype == TYPE_SOA:
         if ask.wanted.zone == 0:
             answer_soa(ask, SECTION_ANSWER)
+            answer_expire(ask)
         return READY
     if qtype == TYPE_NS and ask.wanted.zone == 0:
         # CoreDNS compares the name in lower case with the zone as asked for.

@@ -253,6 +253,23 @@ def snapshot(scene: Scene) -> Pages:
         api.command("start")
 
 
+def old_replica(scene: Scene) -> Pages:
+    """The primary of a zone does not answer any more."""
+    (scene.folder / "zone").write_text("example.org. 60 IN SOA ns.example.org. host.example.org. 1 3600 600 86400 60\nexample.org. 60 IN NS ns.example.org.\n")
+    primary = scene.serve(BLOCK.replace("BODY", "file {dir}/../zone example.org {\n}\ntransfer example.org {\n to *\n}"))
+    server = scene.serve(BLOCK.replace("BODY", f"secondary example.org {{\n transfer from 127.0.0.1:{primary.port}\n stale serve\n}}"))
+    until(lambda: "fastdns_replica_age_seconds" in page(server), "a transfer")
+    yield page(server)
+    until(lambda: total(server, "fastdns_replica_age_seconds") < 2, "a zone that is confirmed")
+    yield page(server)
+    primary.signal(signal.SIGSTOP)
+    try:
+        until(lambda: total(server, "fastdns_replica_age_seconds") > 10, "its age")
+        yield page(server)
+    finally:
+        primary.signal(signal.SIGCONT)
+
+
 def bad_reload(scene: Scene) -> Pages:
     """A Corefile that does not parse."""
     server = scene.serve(BLOCK.replace("BODY", "whoami"))
@@ -408,6 +425,7 @@ FAULTS: dict[str, Callable[[Scene], Pages]] = {
     "FastDNSWaitingQueriesGivenUp": given_up,
     "FastDNSPropagationSlow": late_endpoints,
     "FastDNSSnapshotServed": snapshot,
+    "FastDNSReplicaOld": old_replica,
     "FastDNSReloadFailed": bad_reload,
     "FastDNSPanics": exception,
     "FastDNSPluginRefusesQueries": full_queue,

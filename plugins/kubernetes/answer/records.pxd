@@ -42,6 +42,8 @@ cdef bint answer_srv(Ask *ask) noexcept nogil
 cdef bint answer_exists(Ask *ask, bint entries) noexcept nogil
 # The zone's SOA.
 cdef void answer_soa(Ask *ask, int section) noexcept nogil
+# How long a secondary may serve what the zone is now, for a client that asks: less since changes do not come from the API server.
+cdef void answer_expire(Ask *ask) noexcept nogil
 # NS records of the zone, addresses in the additional section.
 cdef void answer_servers(Ask *ask) noexcept nogil
 cdef enum:

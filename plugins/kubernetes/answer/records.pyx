@@ -3,10 +3,11 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Record, Dedup, reply_alloc, reply_copy, reply_put, dedup_add, dedup_begin
 from fastdns.api.names cimport NAME_MAX
+from fastdns.api.query cimport query_expire
 from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store16, store32
 from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.name cimport name_parse, name_port, name_write
-from fastdns.plugins.kubernetes.store.records cimport (PortRecord, ServiceRecord, service_alias, service_ip4, service_ip6, service_ports,
+from fastdns.plugins.kubernetes.store.records cimport (PortRecord, ServiceRecord, cluster_age, service_alias, service_ip4, service_ip6, service_ports,
                                                        service_text, slice_ports, slice_text)
 from fastdns.plugins.kubernetes.answer.name cimport GRAMMAR_IMPORTED, GRAMMAR_ZONAL
 from fastdns.plugins.kubernetes.answer.servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
@@ -304,6 +305,10 @@ cdef void answer_soa(Ask *ask, int section) noexcept nogil:
         return
     length = soa_write(rdata, ask.view, serial if serial else store_serial(ask.view, ask.zone_flags), ask.zone, ask.zone_length)
     reply_put(&ask.q.reply, section, ask.zone, ask.zone_length, TYPE_SOA, soa_ttl(ask.view), rdata, <uint16_t>length, RECORD_OWNED)
+
+
+cdef void answer_expire(Ask *ask) noexcept nogil:
+    query_expire(ask.q, EXPIRE, cluster_age(ask.view.cluster, ask.view.kinds, ask.q.worker.now))
 
 
 cdef void answer_servers(Ask *ask) noexcept nogil:

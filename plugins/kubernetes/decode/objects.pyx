@@ -37,3 +37,6 @@ cdef class Sink:
 
     cdef int replay(self, Kind kind, const ObjectSink *into, void *into_self) noexcept nogil:
         return 0
+
+    def lose(self, int kind, since):
+        pass

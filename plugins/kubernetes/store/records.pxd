@@ -3,8 +3,9 @@
 A record is one block and does not change once it is published, except for the fields marked "writer's", which no reader looks at, and the pointers
 marked "atomic". Its variable parts follow the struct, in the order given there; the functions below find them.
 """
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.plugins.kubernetes.store.memory cimport Memory, Table, load_pointer
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from fastdns.api.memory cimport atomic_peek_ns
+from fastdns.plugins.kubernetes.store.memory cimport Memory, Table, load_count, load_pointer
 
 cdef enum:                          # worlds: which services a zone shows
     LOCAL = 0                       # Services and their slices
@@ -109,6 +110,7 @@ cdef struct Cluster:                # the store's state; pointers to it are vali
     uint32_t external_serial        # atomic
     uint32_t synced                 # atomic; bit (1 << Kind) for each kind that had a whole list
     uint32_t stale                  # atomic; the same bits: what is there is from an earlier process's snapshot
+    int64_t lost[6]                 # atomic; by Kind. ns, monotonic: since when the API server's changes do not come. 0: they do
     uint16_t generation[6]          # writer's; by Kind
     uint8_t listing[6]              # writer's: between begin and commit
     uint8_t source[6]               # writer's: Source of the list under way or last seen
@@ -124,6 +126,19 @@ cdef inline void tell_observers(const Cluster *cluster, const ServiceNode *node)
     while observer != NULL:
         observer.changes(observer, node)
         observer = observer.next
+
+
+cdef inline int64_t cluster_age(const Cluster *cluster, uint32_t kinds, int64_t now) noexcept nogil:
+    """ns, monotonic time and age, since when the objects of some kinds (a bit for each) may have changed. As long as can be while one was not listed."""
+    cdef int64_t age = 0, lost
+    cdef uint32_t kind
+    if load_count(&cluster.synced) & kinds != kinds or load_count(&cluster.stale) & kinds:
+        return INT64_MAX
+    for kind in range(6):
+        lost = atomic_peek_ns(&cluster.lost[kind]) if kinds >> kind & 1 else 0
+        if lost:
+            age = max(age, now - lost)
+    return age
 
 
 # ---- variable parts ----

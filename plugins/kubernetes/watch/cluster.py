@@ -49,6 +49,8 @@ class ApiFeed:
         self.client = Client(api, cluster.options.limits)
         self.health = Health()
         self.running: dict[Kind, tuple[Reflector, Task | None]] = {}
+        #: Of kinds that may not be listed in all namespaces, by namespace.
+        self.parts: dict[Kind, dict[str, Part]] = {}
         self.snapshot: Snapshot | None = None
         self.fallback = Fallback(cluster, tasks, self._part, self._synced)
 
@@ -73,6 +75,7 @@ class ApiFeed:
             reflector.on_synced = partial(self._synced, kind)
             reflector.on_forbidden = partial(self.fallback.begin, kind)
             reflector.on_allowed = partial(self.fallback.end, kind)
+            reflector.on_contact = partial(self._contact, kind)
             self.running[kind] = (reflector, self.tasks.keep(reflector.run, f"the watch of {kind.name.lower()}s"))
         self.fallback.rename()
 
@@ -80,7 +83,21 @@ class ApiFeed:
         from fastdns.plugins.kubernetes.decode.stream import Stream
         from fastdns.plugins.kubernetes.watch.namespaced import make_part
 
-        return make_part(namespace, self.running[kind][0], Stream(self.cluster.sink, kind, self.cluster.options.pod_labels))
+        part = make_part(namespace, self.running[kind][0], Stream(self.cluster.sink, kind, self.cluster.options.pod_labels))
+        parts = self.parts.setdefault(kind, {})
+        if namespace in parts:
+            part.lost = parts[namespace].lost  # until it is listed
+        part.on_contact = partial(self._contact, kind)
+        parts[namespace] = part
+        return part
+
+    def _contact(self, kind: Kind) -> None:
+        """Tell the store since when it may lack changes of a kind."""
+        reflectors: Iterable[Reflector] = [self.running[kind][0]] if kind in self.running else []
+        if kind in self.fallback.running:
+            reflectors = [part for namespace, part in self.parts.get(kind, {}).items() if namespace in self.fallback.namespaces]
+        lost = [one.lost for one in reflectors if one.lost is not None]
+        self.cluster.sink.lose(kind, min(lost, default=None))
 
     def _open_snapshot(self, kinds: frozenset[Kind]) -> None:
         from fastdns.plugins.kubernetes.watch.snapshot import Snapshot

@@ -29,6 +29,7 @@ class Part(Reflector):
     async def _list(self) -> None:
         await self._read_list(bool)
         self._succeeded()
+        self._in_contact(True)
 
     async def list(self) -> bool:
         """List once; False when that failed, which is logged and followed by a pause."""

@@ -98,6 +98,9 @@ class Reflector:
         self.on_allowed: Callable[[], object] = bool
         #: Called when the server does not know the resource; seconds until the next try, None: as after any error.
         self.on_absent: Callable[[], float | None] = lambda: None
+        #: When changes ceased to come (`time.monotonic`); None: they come, or nothing was listed yet. `on_contact` is called when that changes.
+        self.lost: float | None = None
+        self.on_contact: Callable[[], object] = bool
         self.relists = 0
         self.pause = FIRST_PAUSE
         self.resumable = False
@@ -247,6 +250,7 @@ class Reflector:
         """A list is whole."""
         self.synced = True
         self._succeeded()
+        self._in_contact(True)
         self.on_synced()
 
     def _succeeded(self) -> None:
@@ -263,6 +267,7 @@ class Reflector:
             "timeoutSeconds": str(self._seconds()),
         }
         reply = await self._get(self._path(**query))
+        self._in_contact(True)
         await self._follow(reply)
 
     def _seconds(self) -> int:
@@ -279,6 +284,7 @@ class Reflector:
             if initial and stream.listing:
                 raise
         finally:
+            self._in_contact(False)
             reply.done()
             for namespace, name, text in stream.take_warnings():
                 self._warn_trigger(namespace, name, text)
@@ -287,6 +293,12 @@ class Reflector:
         elif not initial:
             self.pause = FIRST_PAUSE
             self.logged = None
+
+    def _in_contact(self, yes: bool) -> None:
+        """Whether changes come."""
+        if yes != (self.lost is None):
+            self.lost = None if yes else time.monotonic()
+            self.on_contact()
 
     def _progress(self) -> None:
         """Called behind each piece of a watch."""

@@ -25,6 +25,7 @@ from fastdns.plugins.kubernetes.zone.changes import Changes
 from fastdns.plugins.transfer.journal import Row
 from fastdns.plugins.transfer.version import OPTION_ZONE_DIGEST, digest_of
 from fastdns.protocol.parameters import TYPE_SOA, TYPE_ZONEMD
+from tests.conformance.kube_api import KubeAPI
 from tests.plugins.kubernetes.objects import Object, give_events, give_list, manifest, namespace, service, slice_of
 from tests.plugins.kubernetes.test_store import Model
 from tests.plugins.secondary.primary import Primary
@@ -33,6 +34,7 @@ from tests.server import Server
 from tests.waiting import LIMIT, until
 
 Serve = Callable[..., Server]
+OPTION_EXPIRE = 9
 #: Wire form of the zone.
 ZONE = b"\x07cluster\x05local\x00"
 KINDS = sum(1 << kind for kind in (Kind.NAMESPACE, Kind.SERVICE, Kind.SLICE))
@@ -370,3 +372,54 @@ def test_records_that_the_digest_is_not_of_are_refused(serve: Serve) -> None:
         server.until("www.example.org.", "A", ["192.0.2.3"])
     finally:
         primary.close()
+
+
+# ---- how old it is ----
+
+
+def expire(server: Server) -> int:
+    reply = server.query("cluster.local.", "SOA", use_edns=0, options=[dns.edns.GenericOption(OPTION_EXPIRE, b"")])
+    return next(int.from_bytes(option.to_wire() or b"", "big") for option in reply.options if option.otype == OPTION_EXPIRE)
+
+
+WATCHED = """
+cluster.local:{{port}} {{
+    transfer {{
+        to *
+    }}
+    kubernetes {{
+        endpoint {url}
+        startup_timeout {seconds}s
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize("rights", [None, ["ns/services", "ns/endpointslices"]])
+def test_the_zone_ages_while_the_api_server_is_away(serve: Serve, fakekube: Callable[..., KubeAPI], rights: list[str] | None) -> None:
+    """A secondary hears of it, although the server itself answers."""
+    api = fakekube(["ns ns", "svc ns/web 10.0.0.1"])
+    if rights is not None:
+        api.grant(*rights)
+    text = WATCHED.format(url=api.url, seconds=5)
+    centre = serve(text if rights is None else text.replace("endpoint", "namespaces ns\n        endpoint"))
+    centre.until("web.ns.svc.cluster.local.", "A", ["10.0.0.1"])
+    until(lambda: expire(centre) == 86400, "all is listed")
+    replica = serve(REPLICA.replace("FROM", f"127.0.0.1:{centre.port}\n        stale serve 2s"))
+    replica.until("web.ns.svc.cluster.local.", "A", ["10.0.0.1"])
+    assert not replica.query("web.ns.svc.cluster.local.", use_edns=0).options
+    api.set_down("close")
+    until(lambda: expire(centre) <= 86397, "an older cluster")
+    until(lambda: [option.otype for option in replica.query("web.ns.svc.cluster.local.", use_edns=0).options] == [15], "a stale zone")
+    api.set_down(False)
+    until(lambda: expire(centre) == 86400, "watches again")
+    until(lambda: not replica.query("web.ns.svc.cluster.local.", use_edns=0).options, "a zone that is confirmed")
+
+
+def test_a_cluster_that_was_never_listed_is_as_old_as_can_be(serve: Serve, fakekube: Callable[..., KubeAPI]) -> None:
+    api = fakekube([])
+    api.set_down(True)
+    centre = serve(WATCHED.format(url=api.url, seconds=0))
+    assert expire(centre) == 0
+    api.set_down(False)
+    until(lambda: expire(centre) == 86400, "all is listed")
