@@ -35,7 +35,7 @@ copy() {
     mkdir -p "$to"
     (cd "$from" && for name in __pycache__ "$@"; do echo "$name"; done | tar cf - -X - .) | tar xf - -C "$to"
 }
-copy "$stdlib" "$target$stdlib" './site-packages' './test' './idlelib' './tkinter' './turtledemo' './ensurepip' './lib2to3' './config-*' \
+copy "$stdlib" "$target$stdlib" './site-packages' './test' './ctypes/test' './idlelib' './tkinter' './turtledemo' './ensurepip' './lib2to3' './config-*' \
     './pydoc_data' './distutils' './unittest' './venv' './turtle.py' './pydoc.py' './doctest.py' './curses' './dbm' './sqlite3' './wsgiref' './xmlrpc' \
     './aifc.py' './chunk.py' './cgitb.py' './imghdr.py' './mailcap.py' './nntplib.py' './sndhdr.py' './sunau.py' './telnetlib.py' './xdrlib.py' \
     './asynchat.py' './asyncore.py' './smtpd.py' './msilib' './imaplib.py' './mailbox.py' './poplib.py' './ftplib.py' './cgi.py' './wave.py' \
