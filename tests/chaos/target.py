@@ -40,8 +40,8 @@ class Target(Server):
 
 
 def serves(pid: int) -> bool:
-    """Whether it is there, and no zombie."""
+    """Whether it is there. Its main thread may be a zombie while others, which share its sockets, have yet to end."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] != "Z" or len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
         return False
