@@ -54,6 +54,15 @@ cdef void end_listening(WorkerCall *call, Worker *worker) noexcept nogil:
             transports[i].listen_end(ending.sockets[i])
 
 
+cdef uint32_t most_of_a_kind(list descriptors) except? 0:
+    """Of the descriptors of UDP and TCP sockets, how many are of the type that more of them are."""
+    kinds = []
+    for fd in descriptors:
+        with socket.socket(fileno=os.dup(fd)) as sock:
+            kinds.append(sock.type)
+    return max([kinds.count(kind) for kind in kinds], default=0)
+
+
 cdef class Listener:
     """See engine/listener.pyi."""
 
@@ -68,7 +77,8 @@ cdef class Listener:
         self.generation = generation
         self.host = host
         self.port = port
-        self.count = max(count, workers.count)
+        # All that is handed over is served, also by fewer workers: what waits in a socket must not be lost.
+        self.count = max(count, workers.count, most_of_a_kind(reuse))
         self.service = service
         self.sockets = []
         self.ending = <ListenEnd *>calloc(1, sizeof(ListenEnd))
@@ -125,7 +135,8 @@ cdef class Listener:
         own = []
         for fd in reuse:
             given = socket.socket(fileno=os.dup(fd))
-            if given.type == kind and len(own) < self.count:
+            if given.type == kind:
+                transports[which].options(given, self._is_wildcard())
                 own.append(given)
             else:
                 given.close()

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile.errors import CorefileError, defect, system_error
-from fastdns.server import banner, control, upgrade
+from fastdns.server import activation, banner, control, upgrade
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
@@ -76,11 +76,11 @@ class Process:
         from fastdns.server import signals
 
         raise_descriptor_limit()
-        inherited = upgrade.inherit()
+        inherited, given = upgrade.inherit(), activation.given()
         try:
             self.source = inherited.source if inherited else find(self.flags.conf, self.flags.port)
             signals.install(self)
-            self._start(self.source, inherited)
+            self._start(self.source, inherited, given)
         except Exception as error:
             foreseen = isinstance(error, (CorefileError, OSError, ValueError, RuntimeError))
             flush()
@@ -91,7 +91,7 @@ class Process:
             signals.wait()
         return 0
 
-    def _start(self, source: Source, inherited: upgrade.Inheritance | None) -> None:
+    def _start(self, source: Source, inherited: upgrade.Inheritance | None, given: activation.Given | None) -> None:
         self.first_start = inherited is None
         instance = Instance(Configuration(source, self.flags.port, self))
         set_debug(instance.debug)
@@ -105,7 +105,7 @@ class Process:
             from fastdns.engine.engine import Engine
 
             self.engine = Engine(self.flags.workers or min(cpu_count(), WORKERS_DEFAULT_MAX))
-            instance.open(self.engine, {}, inherited.listeners if inherited else {})
+            instance.open(self.engine, {}, inherited.listeners if inherited else given.listeners(instance.servers) if given else {})
             instance.publish(self.engine)
         except BaseException:
             instance.abandon({})
@@ -119,6 +119,9 @@ class Process:
         self.first_start = False
         self._print(banner.version())
         control.serve(self._explain)
+        if given:
+            given.close()
+        activation.keep(instance.listeners, given.names if given else ())
         if inherited:
             inherited.succeeded()
 
@@ -168,6 +171,7 @@ class Process:
             run_hooks([partial(old.leave, engine, new)], "Leaving addresses of the previous configuration")
             run_hooks(old.hooks.shutdown, "Stopping the previous configuration")
             run_hooks(new.hooks.started, "startup")
+            run_hooks([partial(activation.keep, new.listeners, old.listeners)], "Sockets for the service manager")
             log.info("Reloading complete")
 
     def _take_over(self, source: Source, old: Instance, engine: Engine) -> Instance:
@@ -229,10 +233,11 @@ class Process:
             if self.instance is None or self.source is None or engine is None:
                 return
             try:
-                upgrade.hand_over(self.source, self.instance.listeners, engine.threads)
+                successor = upgrade.hand_over(self.source, self.instance.listeners, engine.threads)
             except OSError as error:
                 log.error(f"SIGUSR2: {error}")
                 return
+            activation.move(successor)
             upgrade.leave(self.instance.listeners)
             log.info("Upgrade finished")
             # The pid file is the new process's now.

@@ -78,8 +78,8 @@ def inherit() -> Inheritance | None:
     return Inheritance(source, left["listeners"], left["report"])
 
 
-def hand_over(source: Source, listeners: dict[str, Listener], workers: Workers) -> None:
-    """Start the child and wait until it serves. Raises OSError when it does not; the child is then dead."""
+def hand_over(source: Source, listeners: dict[str, Listener], workers: Workers) -> int:
+    """Start the child and wait until it serves. Returns its process id. Raises OSError when it does not; the child is then dead."""
     import json
     import select
     import subprocess
@@ -125,6 +125,7 @@ def hand_over(source: Source, listeners: dict[str, Listener], workers: Workers) 
             child.wait()
             raise OSError("the new process did not start to serve")
         served = True
+        return child.pid
     finally:
         os.close(reader)
         if channel >= 0:

@@ -40,7 +40,7 @@ cdef struct TransportOps:
     # ---- a listening socket ----
     ListenSocket *(*socket_new)() noexcept nogil                    # zeroed; NULL: out of memory
     void (*socket_free)(ListenSocket *sock) noexcept nogil          # no worker uses it any more
-    # With the GIL: sets options of a Python socket, before it is bound. wildcard: all addresses of the machine. OSError.
+    # With the GIL: sets options of a Python socket, before it is bound, or when it was handed over. wildcard: all addresses of the machine. OSError.
     transport_options_func options
     # Has the kernel give what a reuseport group of n sockets gets to one of them by its content; 0 or -1. NULL: to any of them, at random.
     int (*spread)(int fd, unsigned n) noexcept nogil

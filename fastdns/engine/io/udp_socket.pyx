@@ -99,12 +99,16 @@ cdef int udp_read(UdpSocket *sock, Worker *worker) noexcept nogil:
 # ---- sockets and buffers ----
 
 cdef int udp_options(object sock, bint wildcard) except -1:
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, 33, RECEIVE_BUFFER)          # SO_RCVBUFFORCE, for the privileged
-    except OSError:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-    # What is never cut needs no identification (RFC 6864), which costs 2 % of an answer. begin_fragments takes it back.
-    sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+    # The kernel counts twice what was asked for. A socket that was handed over may have more, and queries in it.
+    if sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) < 2 * RECEIVE_BUFFER:
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, 33, RECEIVE_BUFFER)          # SO_RCVBUFFORCE, for the privileged
+        except OSError:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    # What is never cut needs no identification (RFC 6864), which costs 2 % of an answer. udp_fragment takes it back: maybe it has, in the process
+    # that serves a bound socket too.
+    if not sock.getsockname()[1]:
+        sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
     if wildcard:
         sock.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
         if sock.family == socket.AF_INET6:
