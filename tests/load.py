@@ -1,4 +1,4 @@
-"""A paced load in a process of its own that checks every answer: ``python -m tests.load PORT RATE SECONDS [NAME [WINDOW [PROGRESS [BEHIND]]]]``.
+"""A paced load in a process of its own that checks every answer: ``python -m tests.load PORT RATE SECONDS [NAME [WINDOW [PROGRESS [BEHIND [HOST]]]]]``.
 
 Asks for addresses of NAME over UDP at RATE queries a second until SECONDS are over or its standard input ends, and prints one JSON line:
 sent, lost (no answer within ten seconds of the last query), drops (of the kernel, for full sockets), wrong (rcode, question, or an address that is older
@@ -8,6 +8,7 @@ whose first label is ns and the same number.
 
 With a WINDOW no more than so many queries are unanswered at a time, whatever the rate: a machine that is too slow for it loses none. PROGRESS is a descriptor
 of a file that tells how many were answered and the newest number seen. An answer may be BEHIND versions older than what was seen before (2).
+HOST is the server's address (127.0.0.1).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +41,23 @@ PROGRESS = struct.Struct("QQ")
 class Load:
     """Runs in another process; `result` waits for it."""
 
-    def __init__(self, port: int, rate: int, seconds: float, name: str = "www.example.org.", window: int = 0, behind: int = 2) -> None:
+    def __init__(
+        self,
+        port: int,
+        rate: int,
+        seconds: float,
+        name: str = "www.example.org.",
+        window: int = 0,
+        behind: int = 2,
+        host: str = "127.0.0.1",
+        start: Callable[..., subprocess.Popen[str]] = subprocess.Popen,
+    ) -> None:
         self.file = tempfile.TemporaryFile()  # noqa: SIM115 - until the load ends
         self.file.write(bytes(PROGRESS.size))
         self.file.flush()
         progress = self.file.fileno()
-        command = [sys.executable, "-m", "tests.load", *map(str, (port, rate, seconds, name, window, progress, behind))]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, pass_fds=[progress])
+        command = [sys.executable, "-m", "tests.load", *map(str, (port, rate, seconds, name, window, progress, behind, host))]
+        self.process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, pass_fds=[progress])
 
     @property
     def answered(self) -> int:
@@ -89,7 +102,7 @@ def generation(reply: bytes, question: bytes) -> int:
     return number if address[0] == 10 else -1
 
 
-def run(port: int, rate: int, seconds: float, name: str, window: int = 0, progress: int = -1, behind: int = 2) -> dict[str, Any]:
+def run(port: int, rate: int, seconds: float, name: str, window: int = 0, progress: int = -1, behind: int = 2, host: str = "127.0.0.1") -> dict[str, Any]:
     gc.disable()
     most = window // SOCKETS if window else 65536
     question = name_wire(name) + b"\0\1\0\1"
@@ -99,7 +112,7 @@ def run(port: int, rate: int, seconds: float, name: str, window: int = 0, progre
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         sock.setsockopt(socket.SOL_SOCKET, TIMESTAMP, 1)
-        sock.connect(("127.0.0.1", port))
+        sock.connect((host, port))
         sock.setblocking(False)
         sockets.append(sock)
     under_way: list[dict[int, tuple[int, int]]] = [{} for _ in sockets]
@@ -117,7 +130,9 @@ def run(port: int, rate: int, seconds: float, name: str, window: int = 0, progre
                 number += 1
                 which, key = number % SOCKETS, number // SOCKETS & 0xFFFF
                 under_way[which][key] = time.time_ns(), newest
-                sockets[which].send(key.to_bytes(2, "big") + tail)
+                # Refused or unreachable, it counts as lost.
+                with suppress(OSError):
+                    sockets[which].send(key.to_bytes(2, "big") + tail)
                 sent += 1
         else:
             quiet = quiet or now
@@ -167,4 +182,4 @@ PARTS = (("50", 0.5), ("99", 0.99), ("999", 0.999))
 
 if __name__ == "__main__":
     given = sys.argv[4] if len(sys.argv) > 4 else "www.example.org."
-    print(json.dumps(run(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), given, *map(int, sys.argv[5:]))), flush=True)
+    print(json.dumps(run(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), given, *map(int, sys.argv[5:8]), *sys.argv[8:])), flush=True)
