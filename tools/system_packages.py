@@ -109,6 +109,7 @@ TEST = [
     Need("promtool", "prometheus", "golang-github-prometheus", "prometheus"),
     Need("readelf", "binutils", "binutils", "binutils"),
     Need("systemd-analyze", "systemd", "systemd"),
+    Need("systemd-socket-activate", "systemd", "systemd"),
 ]
 
 #: Of coverage-guided fuzzing: the compiler with its sanitizers and libFuzzer, and what names the lines of their reports.
