@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,9 +12,8 @@ from pathlib import Path
 
 from fastdns.httpd import endpoint
 from fastdns.httpd.message import Reply, Request
-from fastdns.node import link
 from fastdns.node.flags import Flags
-from fastdns.node.rules import Rules, RulesError
+from fastdns.node.network import Network
 from fastdns.node.signals import Signals
 from fastdns.node.template import KubeDNS, TemplateError, read_kube_dns, render
 from fastdns.telemetry.log import Log, flush
@@ -46,7 +44,7 @@ class NodeCache:
         self.flags = flags
         self.signals = signals
         self.errors = dict.fromkeys(ERRORS, 0)
-        self.rules = Rules(flags.addresses, flags.port, flags.health_port) if flags.setupiptables else None
+        self.network = Network(flags, self._count)
         self.cluster = os.environ.get(flags.upstreamsvc.replace("-", "_").upper() + "_SERVICE_HOST") or None
         self.kube_dns_folder = flags.kubednscm or (KUBE_DNS if os.path.isdir(KUBE_DNS) else "")
         self.kube_dns = KubeDNS()
@@ -65,14 +63,13 @@ class NodeCache:
             log.warning("-setupebtables has no effect")
         self._remove_pidfile()
         self.update_corefile()
-        if self.flags.setupinterface:
-            self._ensure_interface()
+        self.network.ensure_interface()
         try:
             self.server = self._start_server()
             return self._watch(self.server)
         finally:
             if not self.flags.skipteardown:
-                self.tear_down()
+                self.network.tear_down()
             if self.server is not None:
                 self._stop_server(self.server)
             flush()
@@ -99,8 +96,8 @@ class NodeCache:
             now = time.monotonic()
             if awaited and os.path.isfile(self.flags.pidfile):
                 awaited, next_check = False, now
-            if now >= next_check:
-                self.set_up()
+            if now >= next_check or (now >= next_look and self.network.has_gone()):
+                self.network.set_up()
                 next_check = time.monotonic() + self.flags.interval
             if now >= next_look:
                 if self.update_corefile() and self.flags.reloadwithsignal:
@@ -187,46 +184,6 @@ class NodeCache:
         except OSError:
             # A file that is mounted by itself cannot be replaced.
             path.write_text(text, "utf-8")
-
-    # ---- network ----
-
-    def set_up(self) -> None:
-        """Add what is missing of interface and rules."""
-        if self.flags.setupinterface:
-            self._ensure_interface()
-        if rules := self.rules:
-            for rule in rules.rules:
-                try:
-                    if not rules.ensure(rule):
-                        log.info(f"Added back nodelocaldns rule - {' '.join([*rule[:2], *rule[2]])}")
-                except RulesError as error:
-                    log.error(f"Error checking/adding iptables rule: {error}")
-                    self._count("iptables_lock" if error.locked else "iptables")
-
-    def _ensure_interface(self) -> None:
-        name = self.flags.interfacename
-        there = name in [known for _, known in socket.if_nameindex()]
-        try:
-            if not link.ensure(name, self.flags.addresses):
-                log.info(f"Added interface - {name}")
-        except OSError as error:
-            log.error(f"Failed to {'check' if there else 'add non-existent'} interface {name}: {error}")
-            self._count("interface_check" if there else "interface_add")
-
-    def tear_down(self) -> None:
-        """Remove rules and interface: queries to the addresses reach the cluster's Service again."""
-        log.info("Tearing down")
-        if rules := self.rules:
-            for rule in rules.rules:
-                try:
-                    rules.remove(rule)
-                except RulesError as error:
-                    log.error(f"Failed deleting iptables rule: {error}")
-        if self.flags.setupinterface:
-            try:
-                link.remove(self.flags.interfacename)
-            except OSError as error:
-                log.error(f"Failed to remove interface {self.flags.interfacename}: {error}")
 
     # ---- metrics ----
 

@@ -8,9 +8,10 @@ import os
 import socket
 import struct
 
+from fastdns.system import interfaces
 from fastdns.system.interfaces import ADDRESS, ATTRIBUTE, HEADER, NETLINK_ROUTE, NLMSG_ERROR
 
-__all__ = ["ensure", "remove"]
+__all__ = ["ensure", "is_there", "remove"]
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -18,6 +19,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 RTM_NEWLINK = 16
 RTM_DELLINK = 17
 RTM_NEWADDR = 20
+RTM_DELADDR = 21
 NLM_F_REQUEST = 0x1
 NLM_F_ACK = 0x4
 NLM_F_EXCL = 0x200
@@ -33,6 +35,9 @@ IFF_UP = 0x1
 
 #: Where the kernel has no dummy interfaces, a bridge without ports does the same.
 KINDS = (b"dummy", b"bridge")
+
+#: The interface that every network has. It gets the addresses and stays, so that no other one is needed.
+LOOPBACK = "lo"
 
 LINK = struct.Struct("=BxHiII")  # ifinfomsg: family, type, index, flags, change
 
@@ -50,15 +55,25 @@ def ensure(name: str, addresses: list[Address]) -> bool:
         # An IPv4 address works on an interface that is down. node-cache leaves it down, so that it is not taken for an address of the node.
         _request(RTM_NEWLINK, 0, LINK.pack(0, 0, index, IFF_UP, IFF_UP))
     for address in addresses:
-        family, length = (socket.AF_INET, 32) if address.version == 4 else (socket.AF_INET6, 128)
-        body = ADDRESS.pack(family, length, 0, 0, index) + _attribute(IFA_LOCAL, address.packed) + _attribute(IFA_ADDRESS, address.packed)
-        if family == socket.AF_INET6:
+        body = _address(index, address)
+        if address.version == 6:
             body += _attribute(IFA_FLAGS, struct.pack("=I", IFA_F_NODAD))
         try:
             _request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, body)
         except FileExistsError:
             continue
     return there
+
+
+def is_there(name: str, addresses: list[Address]) -> bool:
+    """Whether the interface has all these addresses. Raises OSError."""
+    found = [text.partition("%")[0] for text in interfaces.addresses().get(name, [])]
+    return all(str(address) in found for address in addresses)
+
+
+def _address(index: int, address: Address) -> bytes:
+    family, length = (socket.AF_INET, 32) if address.version == 4 else (socket.AF_INET6, 128)
+    return ADDRESS.pack(family, length, 0, 0, index) + _attribute(IFA_LOCAL, address.packed) + _attribute(IFA_ADDRESS, address.packed)
 
 
 def _create(name: str) -> None:
@@ -72,9 +87,20 @@ def _create(name: str) -> None:
                 raise
 
 
-def remove(name: str) -> None:
-    """Delete the interface. Raises OSError, also when it does not exist."""
-    _request(RTM_DELLINK, 0, LINK.pack(0, 0, socket.if_nametoindex(name), 0, 0))
+def remove(name: str, addresses: list[Address]) -> None:
+    """Delete the interface, or from `LOOPBACK` the addresses, if they are there. Raises OSError."""
+    there = {known: index for index, known in socket.if_nameindex()}
+    if name not in there:
+        return
+    if name != LOOPBACK:
+        _request(RTM_DELLINK, 0, LINK.pack(0, 0, there[name], 0, 0))
+        return
+    for address in addresses:
+        try:
+            _request(RTM_DELADDR, 0, _address(there[name], address))
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
 
 
 def _attribute(kind: int, value: bytes) -> bytes:

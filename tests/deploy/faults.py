@@ -22,7 +22,7 @@ import pytest
 
 from fastdns.testing import Upstream
 from tests.deploy.conftest import ManifestServer
-from tests.node.test_node import LOCAL, METRICS, Namespace, Node
+from tests.node.nodes import LOCAL, METRICS, Namespace, Node
 from tests.programs import need, program
 from tests.server import STARTED, Server
 from tests.waiting import LIMIT, REPLY, until

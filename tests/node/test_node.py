@@ -2,174 +2,16 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import json
 import os
 import re
 import signal
-import socket
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
-import dns.message
-import dns.query
-import dns.rdatatype
 import pytest
 
-from tests.networks import enter_network
-from tests.programs import need
+from tests.node.nodes import LOCAL, TEMPLATE, UPSTREAM, Node, expected
 from tests.waiting import LIMIT, REPLY, until
-
-LOCAL = ["169.254.20.10", "10.96.0.10"]
-UPSTREAM = "10.96.0.99"
-METRICS = "127.0.0.1:9353"
-
-TEMPLATE = """
-cluster.local:53 {
-    errors
-    cache {
-        success 9984 30
-        denial 9984 5
-    }
-    bind __PILLAR__LOCAL__DNS__ __PILLAR__DNS__SERVER__
-    forward . __PILLAR__CLUSTER__DNS__ {
-        force_tcp
-    }
-    health 169.254.20.10:8080
-}
-.:53 {
-    errors
-    bind __PILLAR__LOCAL__DNS__
-    template IN A {
-        answer "{{ .Name }} 5 IN A 192.0.2.200"
-    }
-}
-"""
-CLUSTER = """.:53 {
-    bind 10.96.0.99
-    hosts {
-        192.0.2.1 web.cluster.local
-        192.0.2.2 www.acme.local
-    }
-}
-"""
-
-
-class Namespace:
-    """A network namespace, entered by one thread; all that it does and starts is inside."""
-
-    def __init__(self) -> None:
-        self.thread = concurrent.futures.ThreadPoolExecutor(1)
-        try:
-            self.do(enter_network)
-        except PermissionError:
-            pytest.skip("needs root to make a network namespace")
-        self.run("ip", "addr", "add", UPSTREAM, "dev", "lo")
-
-    def do(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        return self.thread.submit(function, *arguments, **options).result()
-
-    def run(self, *command: str, check: bool = True) -> str:
-        done = self.do(subprocess.run, command, capture_output=True, text=True, timeout=LIMIT)
-        assert done.returncode == 0 or not check, done.stderr
-        return str(done.stdout)
-
-    def ask(self, name: str, address: str) -> list[str]:
-        """The answer's data; empty where none comes soon: nobody may be listening yet, so who calls asks again."""
-        try:
-            reply = self.do(dns.query.udp, dns.message.make_query(name, "A"), address, timeout=1.0)
-        except (OSError, dns.exception.DNSException):
-            return []
-        return [str(record) for rrset in reply.answer for record in rrset]
-
-    def links(self) -> list[str]:
-        return [name for _, name in self.do(socket.if_nameindex)]
-
-    def rules(self, command: str = "iptables") -> list[str]:
-        found = [f"{table} {line}" for table in ("raw", "filter") for line in self.run(command, "-w", "-t", table, "-S").splitlines()]
-        return sorted(line for line in found if "NodeLocal DNS Cache" in line)
-
-    def errors(self) -> dict[str, int]:
-        try:
-            page = self.do(lambda: urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=REPLY).read().decode())
-        except OSError:
-            return {}
-        return {kind: int(count) for kind, count in re.findall(r'coredns_nodecache_setup_errors_total{errortype="(\w+)"} (\d+)', page)}
-
-
-class Node:
-    """The command under test and the cluster's DNS server, in a namespace."""
-
-    def __init__(self, space: Namespace, folder: Path) -> None:
-        self.space, self.folder = space, folder
-        self.corefile, self.pidfile = folder / "Corefile", folder / "node-cache.pid"
-        self.template = folder / "base" / "Corefile.base"
-        self.template.parent.mkdir()
-        self.template.write_text(TEMPLATE)
-        self.kube_dns = folder / "kube-dns"
-        self.kube_dns.mkdir()
-        self.output = folder / "output"
-        self.started: list[subprocess.Popen[bytes]] = []
-
-    def start_cluster(self) -> None:
-        corefile = self.folder / "Cluster"
-        corefile.write_text(CLUSTER)
-        self.start([sys.executable, "-m", "fastdns", "-conf", str(corefile)], self.folder / "cluster.log")
-        until(lambda: self.space.ask("web.cluster.local", UPSTREAM), "the cluster's answer")
-
-    def start(self, command: list[str], output: Path, **environment: str) -> subprocess.Popen[bytes]:
-        with output.open("ab") as out:
-            started: subprocess.Popen[bytes] = self.space.do(
-                subprocess.Popen, command, stdout=out, stderr=out, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
-            )
-        self.started.append(started)
-        return started
-
-    def run(self, *flags: str, local: str = ",".join(LOCAL), **environment: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "fastdns.node", "-localip", local, "-conf", str(self.corefile), "-upstreamsvc", "kube-dns-upstream"]
-        command += ["-pidfile", str(self.pidfile), "-basecorefile", str(self.template), "-kubednscm", str(self.kube_dns)]
-        command += ["-metrics-listen-address", METRICS, *flags]
-        return self.start(command, self.output, **{"KUBE_DNS_UPSTREAM_SERVICE_HOST": UPSTREAM, **environment})
-
-    def log(self) -> str:
-        return self.output.read_text()
-
-    def stop(self) -> None:
-        for process in reversed(self.started):
-            if process.poll() is None:
-                process.terminate()
-                process.wait(LIMIT)
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    need("ip", "iptables", "ip6tables")
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make a network namespace")
-    space = Namespace()
-    node = Node(space, tmp_path)
-    yield node
-    node.stop()
-    space.thread.shutdown()
-
-
-def expected(addresses: list[str]) -> list[str]:
-    """The rules as `iptables -S` tells them."""
-    skip = '-m comment --comment "NodeLocal DNS Cache: skip conntrack" -j NOTRACK'
-    allow = '-m comment --comment "NodeLocal DNS Cache: allow DNS traffic" -j ACCEPT'
-    rules = []
-    for address in addresses:
-        prefix = f"{address}/128" if ":" in address else f"{address}/32"
-        for kind in ("tcp", "udp"):
-            towards, back = f"-d {prefix} -p {kind} -m {kind} --dport 53", f"-s {prefix} -p {kind} -m {kind} --sport 53"
-            rules += [f"raw -A PREROUTING {towards} {skip}", f"raw -A OUTPUT {towards} {skip}", f"raw -A OUTPUT {back} {skip}"]
-            rules += [f"filter -A INPUT {towards} {allow}", f"filter -A OUTPUT {back} {allow}"]
-        rules += [f"raw -A OUTPUT -d {prefix} -p tcp -m tcp --dport 8080 {skip}", f"raw -A OUTPUT -s {prefix} -p tcp -m tcp --sport 8080 {skip}"]
-    return sorted(rules)
 
 
 def test_whole_life(node: Node) -> None:
@@ -277,3 +119,24 @@ def test_errors_are_counted(node: Node) -> None:
 def test_rules_without_a_pidfile_come_after_the_interval(node: Node) -> None:
     node.run("-pidfile", "", "-syncinterval", "1")
     until(lambda: node.space.rules() == expected(LOCAL), "the rules")
+
+
+@pytest.mark.parametrize("local", [LOCAL, ["fd00::10", "fd00::11"]], ids=["ipv4", "ipv6"])
+def test_no_interface_but_the_loopback(node: Node, local: list[str]) -> None:
+    """`lo` gets the addresses, keeps its own, and stays."""
+    if ":" in local[0]:
+        node.template.write_text(TEMPLATE.replace("169.254.20.10:8080", "[fd00::10]:8080"))
+    process = node.run("-interfacename", "lo", "-syncinterval", "1", local=",".join(local))
+    for address in local:
+        until(lambda address=address: node.space.ask("some.example", address) == ["192.0.2.200"], f"an answer of {address}")
+    assert node.space.links() == ["lo"]
+    node.space.run("ip", "addr", "del", local[0], "dev", "lo")
+    until(lambda: local[0] in addresses_of(node), "the address again")
+    process.terminate()
+    assert process.wait(LIMIT) == 0
+    assert {"127.0.0.1", "::1", UPSTREAM} <= set(addresses_of(node))
+    assert not set(local) & set(addresses_of(node))
+
+
+def addresses_of(node: Node) -> list[str]:
+    return [entry["local"] for link in json.loads(node.space.run("ip", "-j", "addr", "show", "dev", "lo")) for entry in link["addr_info"]]
