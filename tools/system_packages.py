@@ -92,6 +92,7 @@ TEST = [
     Need("ip", "iproute2", "iproute", "iproute2"),
     Need("iptables", "iptables", "iptables-nft", "iptables"),
     Need("ip6tables", "iptables", "iptables-nft", "iptables"),
+    Need("nft", "nftables", "nftables", "nftables"),
     Need("delv", "bind9-dnsutils", "bind-utils", "bind-tools"),
     Need("named", "bind9", "bind", "bind"),
     Need("kdig", "knot-dnsutils", "knot-utils", "knot-utils"),

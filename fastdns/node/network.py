@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fastdns.node import link
 from fastdns.node.flags import Flags
-from fastdns.node.rules import Rules, RulesError
+from fastdns.node.rules import RulesError, find_rules
 from fastdns.telemetry.log import Log
 
 __all__ = ["Network"]
@@ -20,7 +20,7 @@ class Network:
 
     def __init__(self, flags: Flags, count: Callable[[str], None]) -> None:
         self.flags, self._count = flags, count
-        self.rules = Rules(flags.addresses, flags.port, flags.health_port) if flags.setupiptables else None
+        self.rules = find_rules(flags.addresses, flags.port, flags.health_port) if flags.setupiptables else None
         #: Whether the interface was there at the last check.
         self._was_there = False
 

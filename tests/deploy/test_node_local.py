@@ -95,6 +95,7 @@ def test_image() -> None:
     (node,) = [stage for stage in stages if stage.startswith("${NODE_IMAGE} AS node")]
     assert 'ENTRYPOINT ["/node-cache"]' in node
     assert "iptables" in node
+    assert "nftables" in node
     assert "libssl3" in node
     assert stages[-1].strip() == "server"
     assert "launcher node-cache fastdns.node" in (DEPLOY / "root.sh").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import re
@@ -10,7 +11,9 @@ import urllib.request
 
 import pytest
 
+from fastdns.node.rules import NftRules
 from tests.node.nodes import LOCAL, TEMPLATE, UPSTREAM, Node, expected
+from tests.programs import need, program
 from tests.waiting import LIMIT, REPLY, until
 
 
@@ -140,3 +143,41 @@ def test_no_interface_but_the_loopback(node: Node, local: list[str]) -> None:
 
 def addresses_of(node: Node) -> list[str]:
     return [entry["local"] for link in json.loads(node.space.run("ip", "-j", "addr", "show", "dev", "lo")) for entry in link["addr_info"]]
+
+
+@pytest.mark.parametrize("local", [LOCAL, ["fd00::10", "fd00::11"]], ids=["ipv4", "ipv6"])
+def test_nft_without_iptables(node: Node, local: list[str]) -> None:
+    """A node on which no iptables command works: connection tracking passes the queries over by a table of nftables, which is put back and removed."""
+    need("nft")
+    space, family = node.space, "ip6" if ":" in local[0] else "ip"
+    if family == "ip6":
+        node.template.write_text(TEMPLATE.replace("169.254.20.10:8080", "[fd00::10]:8080"))
+    programs = node.folder / "programs"
+    programs.mkdir()
+    for name in ("iptables", "ip6tables"):
+        (programs / name).write_text("#!/bin/sh\necho 'missing kernel module?' >&2\nexit 3\n")
+        (programs / name).chmod(0o755)
+    (programs / "nft").symlink_to(program("nft"))
+    process = node.run("-syncinterval", "1", local=",".join(local), PATH=str(programs))
+
+    def count() -> int:
+        return space.run("nft", "-nn", "list", "table", family, "nodelocaldns", check=False).count(" notrack comment ")
+
+    # For each address and protocol one on the way in and two on the way out; and for each address the kubelet's probes in both directions.
+    until(lambda: count() == len(local) * (2 * 3 + 2), "the table")
+    until(lambda: space.ask("some.example", local[0]) == ["192.0.2.200"], "an answer")
+    # The packets do go through the rules.
+    table = space.run("nft", "-nn", "list", "table", family, "nodelocaldns")
+    space.run("nft", "add", "table", family, "seen", "{ chain c { type filter hook input priority 0; ct state untracked udp dport 53 counter; }; }")
+    until(lambda: space.ask("some.example", local[0]) == ["192.0.2.200"], "an answer")
+    seen = re.search(r"counter packets (\d+)", space.run("nft", "list", "table", family, "seen"))
+    assert seen
+    assert int(seen[1]) >= 1
+    space.run("nft", "flush", "table", family, "nodelocaldns")
+    until(lambda: space.run("nft", "-nn", "list", "table", family, "nodelocaldns") == table, "the rules again")
+    rules = NftRules([ipaddress.ip_address(address) for address in local], "53", "8080")
+    assert space.do(rules.ensure, rules.rules[0]), "nothing is missing"
+    process.terminate()
+    assert process.wait(LIMIT) == 0
+    assert count() == 0
+    assert space.errors() == {}
