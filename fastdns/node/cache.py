@@ -1,20 +1,20 @@
-"""The supervisor of a node's cache: sets up Corefile, interface, server and rules, and removes them at the end."""
+"""The supervisor of a node's cache: sets up Corefile, interface, server and rules, keeps the server's sockets, and removes all of it at the end."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 from fastdns.httpd import endpoint
 from fastdns.httpd.message import Reply, Request
+from fastdns.node.child import Child
 from fastdns.node.flags import Flags
 from fastdns.node.network import Network
 from fastdns.node.signals import Signals
+from fastdns.node.store import Notices, Store
 from fastdns.node.template import KubeDNS, TemplateError, read_kube_dns, render
 from fastdns.telemetry.log import Log, flush
 
@@ -22,19 +22,21 @@ __all__ = ["NodeCache"]
 
 log = Log()
 
-#: linux/prctl.h
-PR_SET_PDEATHSIG = 1
-LIBC = ctypes.CDLL(None)
-
-#: Seconds between two checks of the ConfigMaps, and of the server and its pidfile.
+#: Seconds between two checks of the ConfigMaps, and of the server.
 LOOK_INTERVAL = 1.0
 #: Seconds from SIGTERM to SIGKILL of the server; the pod's grace period is shorter as a rule.
 STOP_LIMIT = 60.0
+#: A server that has crashed is started again, while queries wait in its sockets; not when it has crashed so often within so many seconds,
+CRASHES_MAX = 3
+CRASHES_SECONDS = 10.0
+#: and not when it does not serve after so many: clients have given up by then.
+RESTART_SECONDS = 10.0
 KUBE_DNS = "/etc/kube-dns"
 #: The server of the container image, where there is no interpreter to run.
 IMAGE_SERVER = "/coredns"
 METRIC = "coredns_nodecache_setup_errors_total"
 ERRORS = ("configmap", "interface_add", "interface_check", "iptables", "iptables_lock")
+RESTARTS = "fastdns_node_restarts_total"
 
 
 class NodeCache:
@@ -50,7 +52,14 @@ class NodeCache:
         self.kube_dns = KubeDNS()
         #: Contents of the ConfigMaps at the last check.
         self.seen: object = None
-        self.server: subprocess.Popen[bytes] | None = None
+        self.store = Store()
+        self.notices = Notices()
+        self.server: Child | None = None
+        #: Whether a server has served, and until when the one that runs has to.
+        self.served, self.deadline = False, float("inf")
+        #: When servers have crashed lately, and how many were started again in all.
+        self.crashes: list[float] = []
+        self.restarts = 0
 
     # ---- life ----
 
@@ -61,43 +70,46 @@ class NodeCache:
             log.warning(f"Unable to lookup IP address of Upstream service {self.flags.upstreamsvc}")
         if self.flags.setupebtables:
             log.warning("-setupebtables has no effect")
-        self._remove_pidfile()
         self.update_corefile()
         self.network.ensure_interface()
         try:
-            self.server = self._start_server()
-            return self._watch(self.server)
+            server = self._start_server()
+            return self._watch(server)
         finally:
             if not self.flags.skipteardown:
                 self.network.tear_down()
             if self.server is not None:
-                self._stop_server(self.server)
+                self.server.end(self._end_signal, STOP_LIMIT)
+            self.notices.close()
             flush()
 
-    def _watch(self, server: subprocess.Popen[bytes]) -> int:
-        """The main loop: handles signals, and checks ConfigMaps, server, interface and rules at their intervals."""
+    def _watch(self, server: Child) -> int:
+        """The main loop: handles signals and the server, and checks ConfigMaps, interface and rules at their intervals."""
         next_look = time.monotonic()
-        # With a pidfile the rules are added as soon as it exists, since the server then serves; otherwise after the first interval.
         next_check = next_look + self.flags.interval
-        awaited = bool(self.flags.pidfile)
         while True:
+            numbers, _ = self.signals.wait(min(next_look, next_check) - time.monotonic(), [self.notices.socket.fileno()])
             now = time.monotonic()
-            number = self.signals.wait(min(next_look, next_check) - now)
-            if number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-                log.info(f"{signal.Signals(number).name}: tearing down, then ending")
-                self._end_signal = signal.Signals(number)
+            if stopped := set(numbers) & set(Signals.ENDS):
+                self._end_signal = signal.Signals(stopped.pop())
+                log.info(f"{self._end_signal.name}: tearing down, then ending")
                 return 0
-            if number == signal.SIGUSR1:
+            if signal.SIGUSR1 in numbers:
                 server.send_signal(signal.SIGUSR1)
-            if (status := server.poll()) is not None:
-                status = status if status >= 0 else 128 - status
-                log.error(f"The server has ended with status {status}")
-                return status or 1
-            now = time.monotonic()
-            if awaited and os.path.isfile(self.flags.pidfile):
-                awaited, next_check = False, now
-            if now >= next_check or (now >= next_look and self.network.has_gone()):
+            if self.notices.read(self.store, server.pid):
+                self.served, self.deadline = True, float("inf")
                 self.network.set_up()
+                next_check = time.monotonic() + self.flags.interval
+            if (status := server.poll()) is not None:
+                if not self._may_restart(status, now):
+                    return status if status > 0 else 128 - status if status else 1
+                server = self._start_server()
+            elif now >= self.deadline:
+                log.error(f"The server does not serve after {RESTART_SECONDS:g} s")
+                self._end_signal = signal.SIGKILL
+                return 1
+            if now >= next_check or (now >= next_look and self.network.has_gone()):
+                self._check_network()
                 next_check = time.monotonic() + self.flags.interval
             if now >= next_look:
                 if self.update_corefile() and self.flags.reloadwithsignal:
@@ -108,7 +120,15 @@ class NodeCache:
 
     # ---- the server ----
 
-    def _start_server(self) -> subprocess.Popen[bytes]:
+    def _check_network(self) -> None:
+        """Put back what others have removed. There are no rules before the server serves."""
+        if self.served:
+            self.network.set_up()
+        else:
+            self.network.ensure_interface()
+
+    def _start_server(self) -> Child:
+        self._remove_pidfile()
         command = [sys.executable, "-P", "-m", "fastdns"] if os.access(sys.executable or "", os.X_OK) else [IMAGE_SERVER]
         command += ["-conf", self.flags.conf, "-dns.port", self.flags.port]
         for flag, value in (("-pidfile", self.flags.pidfile), ("-workers", self.flags.workers), ("-log-format", self.flags.log_format)):
@@ -117,16 +137,20 @@ class NodeCache:
         if self.flags.quiet:
             command.append("-quiet")
         flush()
-        return subprocess.Popen(command, preexec_fn=_child)
+        self.store.begin()
+        self.server = Child(command, {**os.environ, "NOTIFY_SOCKET": self.notices.path}, self.store.sockets)
+        return self.server
 
-    def _stop_server(self, server: subprocess.Popen[bytes]) -> None:
-        if server.poll() is None:
-            server.send_signal(self._end_signal)
-            try:
-                server.wait(STOP_LIMIT)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+    def _may_restart(self, status: int, now: float) -> bool:
+        """Whether a server is started in the place of one that has ended. One that ends by itself has a reason, as *loop* has; a crash is a signal."""
+        log.error(f"The server has ended with status {status if status >= 0 else 128 - status}")
+        self.crashes = [crash for crash in self.crashes if now - crash < CRASHES_SECONDS] + [now]
+        if status >= 0 or not self.served or not self.store.sockets or len(self.crashes) >= CRASHES_MAX:
+            return False
+        log.info("Starting the server again; queries wait in its sockets")
+        self.deadline = now + RESTART_SECONDS
+        self.restarts += 1
+        return True
 
     def _remove_pidfile(self) -> None:
         """Remove the pidfile of an earlier server."""
@@ -199,10 +223,5 @@ class NodeCache:
     def _page(self, request: Request) -> Reply:
         lines = [f"# HELP {METRIC} Errors while the network and the Corefile of the node were set up.", f"# TYPE {METRIC} counter"]
         lines += [f'{METRIC}{{errortype="{kind}"}} {count}' for kind, count in self.errors.items()]
+        lines += [f"# HELP {RESTARTS} Servers that were started again after a crash.", f"# TYPE {RESTARTS} counter", f"{RESTARTS} {self.restarts}"]
         return Reply(200, ("\n".join(lines) + "\n").encode(), "text/plain; version=0.0.4; charset=utf-8")
-
-
-def _child() -> None:
-    """Runs in the child before exec: the server gets SIGTERM when its parent dies, and has the parent's former signal mask."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    Signals.forget()

@@ -63,7 +63,9 @@ class Child:
 
 
 def _become(command: list[str], environment: dict[str, str], descriptors: list[int], parent: int) -> None:
-    # The server gets SIGTERM when its parent dies.
+    # The server gets SIGTERM when its parent dies, also before exec: the parent's handler is not for it.
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         return

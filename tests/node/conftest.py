@@ -1,4 +1,4 @@
-"""A network of its own for each test of ``fastdns-node``."""
+"""A network of its own for each test of ``fastdns-node``, and a pod that serves there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.node.nodes import Namespace, Node
+from tests.node.pods import Pod, whole
 from tests.programs import need
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -22,3 +24,11 @@ def node(tmp_path: Path) -> Iterator[Node]:
     yield node
     node.stop()
     space.thread.shutdown()
+
+
+@pytest.fixture
+def first(node: Node) -> Pod:
+    pod = Pod(node, "first")
+    pod.serves()
+    until(lambda: whole(node), "interface and rules")
+    return pod

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
 import re
-import signal
 import urllib.request
 
 import pytest
@@ -52,15 +50,6 @@ def test_whole_life(node: Node) -> None:
     assert space.rules() == []
     assert "nodelocaldns" not in space.links()
     assert not node.pidfile.exists()
-
-
-def test_dead_server_gives_the_addresses_back(node: Node) -> None:
-    process = node.run()
-    until(lambda: len(node.space.rules()) == 24, "all rules")
-    os.kill(int(node.pidfile.read_text()), signal.SIGKILL)
-    assert process.wait(LIMIT) == 128 + signal.SIGKILL
-    assert node.space.rules() == []
-    assert "nodelocaldns" not in node.space.links()
 
 
 def test_broken_corefile_ends_it(node: Node) -> None:
@@ -119,8 +108,8 @@ def test_errors_are_counted(node: Node) -> None:
     until(lambda: node.space.ask("elsewhere.example", LOCAL[0]) == ["192.0.2.200"], "an answer")
 
 
-def test_rules_without_a_pidfile_come_after_the_interval(node: Node) -> None:
-    node.run("-pidfile", "", "-syncinterval", "1")
+def test_rules_come_without_a_pidfile(node: Node) -> None:
+    node.run("-pidfile", "")
     until(lambda: node.space.rules() == expected(LOCAL), "the rules")
 
 
