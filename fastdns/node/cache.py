@@ -12,7 +12,8 @@ from fastdns.httpd import endpoint
 from fastdns.httpd.message import Reply, Request
 from fastdns.node.child import Child
 from fastdns.node.flags import Flags
-from fastdns.node.network import Network
+from fastdns.node.handover import Handover
+from fastdns.node.network import Network, described
 from fastdns.node.signals import Signals
 from fastdns.node.store import Notices, Store
 from fastdns.node.template import KubeDNS, TemplateError, read_kube_dns, render
@@ -31,6 +32,8 @@ CRASHES_MAX = 3
 CRASHES_SECONDS = 10.0
 #: and not when it does not serve after so many: clients have given up by then.
 RESTART_SECONDS = 10.0
+#: Seconds that the end waits for a pod that has taken the sockets and does not serve yet.
+HANDOVER_SECONDS = 10.0
 KUBE_DNS = "/etc/kube-dns"
 #: The server of the container image, where there is no interpreter to run.
 IMAGE_SERVER = "/coredns"
@@ -54,6 +57,7 @@ class NodeCache:
         self.seen: object = None
         self.store = Store()
         self.notices = Notices()
+        self.handover: Handover | None = None
         self.server: Child | None = None
         #: Whether a server has served, and until when the one that runs has to.
         self.served, self.deadline = False, float("inf")
@@ -71,34 +75,38 @@ class NodeCache:
         if self.flags.setupebtables:
             log.warning("-setupebtables has no effect")
         self.update_corefile()
+        self._take_over()
         self.network.ensure_interface()
         try:
             server = self._start_server()
             return self._watch(server)
         finally:
-            if not self.flags.skipteardown:
-                self.network.tear_down()
+            self._leave_network()
             if self.server is not None:
                 self.server.end(self._end_signal, STOP_LIMIT)
             self.notices.close()
             flush()
 
     def _watch(self, server: Child) -> int:
-        """The main loop: handles signals and the server, and checks ConfigMaps, interface and rules at their intervals."""
+        """The main loop: handles signals, the server and other pods, and checks ConfigMaps, interface and rules at their intervals."""
         next_look = time.monotonic()
-        next_check = next_look + self.flags.interval
+        next_check, end = next_look + self.flags.interval, float("inf")
         while True:
-            numbers, _ = self.signals.wait(min(next_look, next_check) - time.monotonic(), [self.notices.socket.fileno()])
+            files = [self.notices.socket.fileno(), *(self.handover.files() if self.handover else ())]
+            numbers, ready = self.signals.wait(min(next_look, next_check, end) - time.monotonic(), files)
             now = time.monotonic()
+            if self.handover is not None and self.handover.act(ready):
+                next_check = now
             if stopped := set(numbers) & set(Signals.ENDS):
                 self._end_signal = signal.Signals(stopped.pop())
-                log.info(f"{self._end_signal.name}: tearing down, then ending")
+                log.info(f"{self._end_signal.name}: ending")
+                end = min(end, now + HANDOVER_SECONDS)
+            if end < float("inf") and (now >= end or self.handover is None or not self.handover.is_awaited):
                 return 0
             if signal.SIGUSR1 in numbers:
                 server.send_signal(signal.SIGUSR1)
             if self.notices.read(self.store, server.pid):
-                self.served, self.deadline = True, float("inf")
-                self.network.set_up()
+                self._serve()
                 next_check = time.monotonic() + self.flags.interval
             if (status := server.poll()) is not None:
                 if not self._may_restart(status, now):
@@ -114,11 +122,33 @@ class NodeCache:
             if now >= next_look:
                 if self.update_corefile() and self.flags.reloadwithsignal:
                     server.send_signal(signal.SIGUSR1)
+                if self.handover is not None:
+                    self.handover.look()
                 next_look = time.monotonic() + LOOK_INTERVAL
 
     _end_signal = signal.SIGTERM
 
     # ---- the server ----
+
+    def _take_over(self) -> None:
+        """Have the sockets of another pod, if there is one."""
+        if not self.flags.handover:
+            return
+        try:
+            self.handover = Handover(self.flags.handover, described(self.flags), self.store)
+        except OSError as error:
+            log.error(f"Sockets are not handed over: {error}")
+        else:
+            self.handover.take()
+
+    def _serve(self) -> None:
+        """The server serves: lead queries to it."""
+        self.served, self.deadline = True, float("inf")
+        if self.handover is not None:
+            self.handover.ownership.join()
+        self.network.set_up()
+        if self.handover is not None:
+            self.handover.serves()
 
     def _check_network(self) -> None:
         """Put back what others have removed. There are no rules before the server serves."""
@@ -126,6 +156,15 @@ class NodeCache:
             self.network.set_up()
         else:
             self.network.ensure_interface()
+
+    def _leave_network(self) -> None:
+        """Remove interface and rules, unless another pod serves."""
+        if self.handover is not None and not self.handover.ownership.leave():
+            log.info("Interface and rules are left to another pod")
+        elif not self.flags.skipteardown:
+            self.network.tear_down()
+        if self.handover is not None:
+            self.handover.ownership.release()
 
     def _start_server(self) -> Child:
         self._remove_pidfile()

@@ -1,4 +1,6 @@
-"""The command line of ``fastdns-node``: that of node-cache (kubernetes/dns `cmd/node-cache/main.go`), and the server's ``-workers`` and ``-log-format``."""
+"""The command line of ``fastdns-node``: that of node-cache (kubernetes/dns `cmd/node-cache/main.go`), the server's ``-workers`` and
+``-log-format``, and ``-handover``.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,14 @@ TEXTS = (
     ("basecorefile", "basecorefile", "/etc/coredns/Corefile.base", "template of the Corefile"),
     ("kubednscm", "kubednscm", "", "folder of the ConfigMap kube-dns: stubDomains, upstreamNameservers (default /etc/kube-dns if it exists)"),
     ("upstreamsvc", "upstreamsvc", "kube-dns", "Service whose cluster address is __PILLAR__CLUSTER__DNS__"),
-    ("interfacename", "interfacename", "nodelocaldns", "name of the dummy interface"),
+    ("interfacename", "interfacename", "nodelocaldns", "name of the dummy interface, or lo"),
+    ("handover", "handover", "", "folder of the node in which pods hand over their sockets"),
     ("metrics-listen-address", "metrics", "0.0.0.0:9353", "address of the page with errors of the set-up"),
     ("health-port", "health_port", "8080", "port of the health plugin, which needs no connection tracking either"),
     ("syncinterval", "syncinterval", "60", "seconds, or a duration, between two looks at interface and rules"),
     ("dns.port", "port", "53", "port of DNS"),
     ("p", "port", "53", "the same"),
-    ("pidfile", "pidfile", "", "file for the server's process id; the rules are made as soon as it is there"),
+    ("pidfile", "pidfile", "", "file for the server's process id, which is there as long as it serves"),
     ("workers", "workers", "", "threads that serve"),
     ("log-format", "log_format", "text", "lines of the log: text or json"),
 )
@@ -71,6 +74,7 @@ class Flags:
     setupebtables: bool
     skipteardown: bool
     reloadwithsignal: bool
+    handover: str
     quiet: bool
 
     def __init__(self) -> None:

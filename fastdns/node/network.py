@@ -10,7 +10,7 @@ from fastdns.node.flags import Flags
 from fastdns.node.rules import RulesError, find_rules
 from fastdns.telemetry.log import Log
 
-__all__ = ["Network"]
+__all__ = ["Network", "described"]
 
 log = Log()
 
@@ -37,7 +37,7 @@ class Network:
                     self._count("iptables_lock" if error.locked else "iptables")
 
     def has_gone(self) -> bool:
-        """Whether interface or addresses have been removed since they were made."""
+        """Whether interface or addresses have been removed since they were made, as a pod does at its end that knows of no other one."""
         try:
             return self._was_there and not link.is_there(self.flags.interfacename, self.flags.addresses)
         except OSError:
@@ -72,3 +72,9 @@ class Network:
                 link.remove(self.flags.interfacename, self.flags.addresses)
             except OSError as error:
                 log.error(f"Failed to remove interface {self.flags.interfacename}: {error}")
+
+
+def described(flags: Flags) -> str:
+    """What `Network.set_up` makes by these flags: two pods with the same text make the same."""
+    interface = flags.interfacename if flags.setupinterface else ""
+    return " ".join([interface, *map(str, flags.addresses), *([flags.port, flags.health_port] if flags.setupiptables else [])])

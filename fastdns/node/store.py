@@ -72,6 +72,11 @@ class Store:
                 socket.send_fds(sock, [f"FDSTORE=1\nFDNAME={name}".encode()], descriptors[at : at + MESSAGE_MAX])
         sock.send(b"READY=1")
 
+    def adopt(self, other: Store) -> None:
+        """Have the sockets of another store in the place of these."""
+        former, self.sockets, other.sockets = self.sockets, other.sockets, {}
+        _close(former)
+
     def close(self) -> None:
         """Keep nothing any more."""
         self.begin()

@@ -52,7 +52,9 @@ ROWS: list[tuple[str, str, Any]] = [
     (DAEMONSET, POD + "containers/0/name", "node-cache"),
     (DAEMONSET, POD + "containers/0/securityContext/capabilities/add", ["NET_ADMIN"]),
     (DAEMONSET, POD + "containers/0/livenessProbe/httpGet", {"host": "169.254.20.10", "path": "/health", "port": 8080}),
-    (DAEMONSET, POD + "volumes/2/configMap", {"name": "node-local-dns", "items": [{"key": "Corefile", "path": "Corefile.base"}]}),
+    (DAEMONSET, "spec/updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "10%", "maxUnavailable": 0}}),
+    (DAEMONSET, POD + "volumes/0", {"name": "handover", "hostPath": {"path": "/run/fastdns-node", "type": "DirectoryOrCreate"}}),
+    (DAEMONSET, POD + "volumes/3/configMap", {"name": "node-local-dns", "items": [{"key": "Corefile", "path": "Corefile.base"}]}),
     ("Service/kube-dns-upstream", "spec/selector", {"k8s-app": "kube-dns"}),
     ("Service/node-local-dns", "spec/clusterIP", "None"),
     ("Service/node-local-dns", "spec/ports/0/port", 9253),
@@ -74,6 +76,15 @@ def test_arguments(objects: dict[str, dict[str, Any]]) -> None:
     assert flags.basecorefile == f"{mounts['config-volume']}/Corefile.base"
     assert mounts["kube-dns-config"] == "/etc/kube-dns"
     assert container["image"] == "fastdns-node:v" + fastdns.COREDNS_VERSION
+
+
+def test_two_pods_fit_on_a_node(objects: dict[str, dict[str, Any]]) -> None:
+    """Ports of a pod in the host's network are host ports, and the scheduler gives each to one pod. What says that the new pod serves is its own file."""
+    containers = pick(objects[DAEMONSET], POD + "containers")
+    assert all("ports" not in container for container in containers)
+    probe = containers[0]["readinessProbe"]
+    assert probe["exec"]["command"] == ["test", "-f", parse(containers[0]["args"]).pidfile]
+    assert not any(mount["mountPath"] in ("/tmp", "/") for mount in containers[0]["volumeMounts"])
 
 
 def test_corefile(objects: dict[str, dict[str, Any]], tmp_path: Path) -> None:

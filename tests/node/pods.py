@@ -1,4 +1,4 @@
-"""Pods of ``fastdns-node``, and a load that is there while something happens to them."""
+"""Pods of ``fastdns-node`` on one node, and a load that is there while something happens to them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Pod:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "fastdns.node", "-localip", ",".join(self.local), "-workers", "1"]
+        command = [sys.executable, "-m", "fastdns.node", "-localip", ",".join(self.local), "-handover", str(self.node.folder / "run"), "-workers", "1"]
         command += ["-conf", str(self.folder / "Corefile"), "-pidfile", str(self.pidfile), "-basecorefile", str(self.template)]
         command += ["-upstreamsvc", "kube-dns-upstream", "-metrics-listen-address", "127.0.0.1:9353", "-reloadwithsignal"]
         command += ["-syncinterval", "1h"]
