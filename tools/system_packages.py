@@ -111,6 +111,7 @@ TEST = [
     Need("readelf", "binutils", "binutils", "binutils"),
     Need("systemd-analyze", "systemd", "systemd"),
     Need("systemd-socket-activate", "systemd", "systemd"),
+    Need("setpriv", "util-linux", "util-linux", "setpriv"),
 ]
 
 #: Of coverage-guided fuzzing: the compiler with its sanitizers and libFuzzer, and what names the lines of their reports.

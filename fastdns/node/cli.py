@@ -35,6 +35,15 @@ def main() -> None:
     log.set_json(flags.log_format == "json")
 
     signals = Signals()
+    if flags.hold:
+        from fastdns.node.holder import hold
+
+        try:
+            status = hold(flags, signals)
+        except OSError as error:
+            _end(1, f"[FATAL] Keeping sockets - {error}\n")
+        log.flush()
+        _end(status, "")
     from fastdns.node.cache import NodeCache
 
     _end(NodeCache(flags, signals).run(), "")

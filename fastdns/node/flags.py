@@ -1,5 +1,5 @@
 """The command line of ``fastdns-node``: that of node-cache (kubernetes/dns `cmd/node-cache/main.go`), the server's ``-workers`` and
-``-log-format``, and ``-handover``.
+``-log-format``, ``-handover`` and ``-hold``.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ BOOLEANS = (
     ("setupebtables", "setupebtables", False, "has no effect, as in node-cache today"),
     ("skipteardown", "skipteardown", False, "leave interface and rules behind"),
     ("reloadwithsignal", "reloadwithsignal", False, "SIGUSR1 to the server when its Corefile changed; else its plugin reload sees it"),
+    ("hold", "hold", False, "only keep the sockets of the folder -handover; with -localip remove interface and rules when nobody serves"),
     ("quiet", "quiet", False, "the server prints neither zones nor version"),
 )
 
@@ -75,6 +76,7 @@ class Flags:
     skipteardown: bool
     reloadwithsignal: bool
     handover: str
+    hold: bool
     quiet: bool
 
     def __init__(self) -> None:
@@ -89,6 +91,12 @@ class Flags:
 
     def validate(self) -> None:
         """Check the values. Raises ValueError with node-cache's text."""
+        if self.log_format not in ("text", "json"):
+            raise ValueError(f'unknown log format "{self.log_format}": expected text or json')
+        if self.hold and not self.handover:
+            raise ValueError("-hold needs -handover")
+        if self.hold and not self.localip:
+            return
         for text in self.localip.split(","):
             try:
                 self.addresses.append(ipaddress.ip_address(text))
@@ -101,8 +109,6 @@ class Flags:
         for what, port in (("port", self.port), ("healthcheck port", self.health_port)):
             if not port.isdecimal() or not 0 < int(port) < 65536:
                 raise ValueError(f'invalid {what} specified - "{port}"')
-        if self.log_format not in ("text", "json"):
-            raise ValueError(f'unknown log format "{self.log_format}": expected text or json')
         self.conf = self.conf or self.corefile
         self.interval = seconds(self.syncinterval)
 

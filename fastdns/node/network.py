@@ -18,7 +18,7 @@ log = Log()
 class Network:
     """What the flags ask for. ``count`` is called with the kind of each error."""
 
-    def __init__(self, flags: Flags, count: Callable[[str], None]) -> None:
+    def __init__(self, flags: Flags, count: Callable[[str], None] = lambda kind: None) -> None:
         self.flags, self._count = flags, count
         self.rules = find_rules(flags.addresses, flags.port, flags.health_port) if flags.setupiptables else None
         #: Whether the interface was there at the last check.

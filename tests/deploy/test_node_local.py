@@ -14,6 +14,7 @@ import pytest
 
 import fastdns
 from fastdns.node.flags import parse
+from fastdns.node.network import described
 from fastdns.node.template import KubeDNS, render
 from tests.deploy.conftest import DEPLOY
 
@@ -85,6 +86,23 @@ def test_two_pods_fit_on_a_node(objects: dict[str, dict[str, Any]]) -> None:
     probe = containers[0]["readinessProbe"]
     assert probe["exec"]["command"] == ["test", "-f", parse(containers[0]["args"]).pidfile]
     assert not any(mount["mountPath"] in ("/tmp", "/") for mount in containers[0]["volumeMounts"])
+
+
+def test_the_container_that_keeps_sockets(objects: dict[str, dict[str, Any]]) -> None:
+    """It has the same folder, makes and removes the same interface and rules, and has no rights but for these."""
+    cache, keeper = pick(objects[DAEMONSET], POD + "containers")
+    flags, kept = parse(cache["args"]), parse(keeper["args"])
+    for parsed in (flags, kept):
+        parsed.validate()
+    assert (flags.hold, kept.hold) == (False, True)
+    assert kept.handover == flags.handover
+    assert described(kept) == described(flags)
+    for container in (cache, keeper):
+        assert {"name": "handover", "mountPath": flags.handover} in container["volumeMounts"]
+        assert {"name": "xtables-lock", "mountPath": "/run/xtables.lock", "readOnly": False} in container["volumeMounts"]
+        assert container["image"] == "fastdns-node:v" + fastdns.COREDNS_VERSION
+    rights = {"drop": ["ALL"], "add": ["NET_ADMIN", "NET_RAW"]}
+    assert keeper["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": rights}
 
 
 def test_corefile(objects: dict[str, dict[str, Any]], tmp_path: Path) -> None:

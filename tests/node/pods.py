@@ -11,6 +11,7 @@ from functools import partial
 
 from tests import load
 from tests.node import nodes
+from tests.node.memory import Memory
 from tests.node.nodes import LOCAL, Node, expected
 from tests.waiting import LIMIT, until
 
@@ -48,8 +49,8 @@ class Load:
 class Pod:
     """A container of `fastdns-node`, which may be started again in its files."""
 
-    def __init__(self, node: Node, name: str, template: str = TEMPLATE, local: Sequence[str] = LOCAL) -> None:
-        self.node, self.name, self.local = node, name, local
+    def __init__(self, node: Node, name: str, template: str = TEMPLATE, local: Sequence[str] = LOCAL, memory: Memory | None = None) -> None:
+        self.node, self.name, self.local, self.memory = node, name, local, memory
         self.folder = node.folder / name
         self.folder.mkdir()
         self.template = self.folder / "Corefile.base"
@@ -62,6 +63,8 @@ class Pod:
         command += ["-conf", str(self.folder / "Corefile"), "-pidfile", str(self.pidfile), "-basecorefile", str(self.template)]
         command += ["-upstreamsvc", "kube-dns-upstream", "-metrics-listen-address", "127.0.0.1:9353", "-reloadwithsignal"]
         command += ["-syncinterval", "1h"]
+        if self.memory is not None:
+            command = self.memory.command(command)
         self.process = self.node.start(command, self.folder / "log", KUBE_DNS_UPSTREAM_SERVICE_HOST="10.96.0.99")
 
     def serves(self, former: int = 0) -> int:

@@ -66,9 +66,17 @@ def test_flag(words: list[str], attribute: str, wanted: object) -> None:
         (["-localip", "192.0.2.1", "-health-port", "65536"], 'invalid healthcheck port specified - "65536"'),
         (["-localip", "192.0.2.1", "-syncinterval", "0"], 'invalid syncinterval specified - "0"'),
         (["-localip", "192.0.2.1", "-syncinterval", "soon"], "soon"),
+        (["-hold"], "-hold needs -handover"),
+        (["-hold", "-handover", "/run/x", "-localip", "x"], 'invalid localip specified - "x"'),
+        (["-hold", "-handover", "/run/x", "-log-format", "xml"], 'unknown log format "xml": expected text or json'),
     ],
 )
 def test_refused(words: list[str], said: str) -> None:
     with pytest.raises((FlagError, ValueError)) as refused:
         flags(*words)
     assert said in str(refused.value)
+
+
+def test_who_only_keeps_sockets_needs_no_addresses() -> None:
+    assert flags("-hold", "-handover", "/run/x").addresses == []
+    assert [str(address) for address in flags("-hold", "-handover", "/run/x", "-localip", "192.0.2.1").addresses] == ["192.0.2.1"]
