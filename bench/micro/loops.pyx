@@ -308,7 +308,7 @@ cdef class CacheStore:
             for _turn in range(times):
                 for i in range(names.count):
                     key_set(&key, &names.names[i], TYPE_A, CLASS_IN, 0)
-                    outcome = store_put(&self.store, &key, SUCCESS, &self.reply, 300, True, 0, 1, 0, False, False)
+                    outcome = store_put(&self.store, &key, SUCCESS, &self.reply, 300, True, 0, 1, 0, False, False, NULL)
                     stored += outcome.stored
         return stored
 
@@ -320,7 +320,7 @@ cdef class CacheStore:
             for _turn in range(times):
                 for i in range(names.count):
                     key_set(&key, &names.names[i], TYPE_A, CLASS_IN, 0)
-                    store_find(&self.store, &key, found)
+                    store_find(&self.store.buckets, &key, found)
                     hits += found[SUCCESS] != NULL
         return hits
 

@@ -5,7 +5,7 @@ thread and back through an offload queue (`OffloadQueue`).
 """
 # A list that any thread pushes to and one takes whole.
 from fastdns.system.mailbox cimport (Mailbox, MailboxItem, mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open,
-                                     mailbox_post, mailbox_take)
+                                     mailbox_post, mailbox_push, mailbox_take)
 from fastdns.walk.query cimport WORKERS_MAX, Flush, Mail, Source, Timer, Worker, WorkerOps, worker_flush
 # All workers that run, by id.
 from fastdns._mux cimport mux_worker_count, mux_workers

@@ -3,7 +3,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns.api.query cimport NativeHandler, Query
 from fastdns.api.worker cimport Timer
 from fastdns.api.names cimport Name, Zones
-from fastdns.plugins.cache._store cimport Store
+from fastdns.plugins.cache._contents cimport Contents, SharedContents
+from fastdns.plugins.cache._store cimport Asked, Buckets, Store
 from fastdns.plugins.cache._worth cimport Limits
 
 cdef enum Mode:                 # what a query means to the cache
@@ -23,6 +24,7 @@ cdef struct Work:               # in each query's scratch
     const Name *placed          # the name whose place is known: a handler above may have changed it since; NULL: none
     Place place
     uint64_t hash               # of the key
+    Asked asked                 # of the question that goes down; where names are removed
     Timer timer                 # MODE_WAIT: when the stale reply goes out
     Query *waiter               # MODE_REFRESH: the query in MODE_WAIT, or NULL
     uint32_t waiter_generation
@@ -47,7 +49,9 @@ cdef struct Cells:              # metric cells of one server
     uint32_t evictions[2]
 
 cdef struct Cache:
-    Store store
+    Buckets buckets             # of the store
+    Store *store                # of the contents
+    Contents *contents          # owned by CacheHandler.shared
     Limits limits
     const Zones *zones          # borrowed from the handler's lists
     const Zones *excepted[2]    # by kind
@@ -69,7 +73,10 @@ cdef struct Cache:
 cdef class CacheHandler(NativeHandler):
     cdef Cache *cache
     cdef object settings
+    cdef SharedContents shared
     cdef list below             # handlers of the server block
+    cdef list observers         # of those whose names are removed when they change
     cdef tuple lists            # ZoneList objects that cache points into
     cdef str view
     cdef list watched
+    cdef int _observe(self, str zones, str view) except -1

@@ -15,8 +15,9 @@ from fastdns.api.names cimport Name, ZoneList, zones_hold
 from fastdns.api.wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL, flags_opcode
 from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.memory cimport atomic_peek_count, atomic_peek_ns, atomic_poke_ns, atomic_swap_ns, fetch_line, sieve_hit
+from fastdns.plugins.cache._contents cimport SharedContents, contents_ask
 from fastdns.plugins.cache._store cimport (Key, Entry, CacheStoreResult, SUCCESS, DENIAL, KEY_DO, KEY_CD, KEY_SUBNET, key_add_subnet, key_set, entry_left,
-                                           entry_records, store_find, store_open, store_close, store_put, store_remove, store_load)
+                                           entry_records, store_find, store_put, store_remove, store_load)
 from fastdns.plugins.cache._subnet cimport SUBNET_MAX, subnet_is_shared, subnet_write
 from fastdns.plugins.cache._worth cimport Worth, reply_ttl, reply_worth
 
@@ -38,14 +39,14 @@ cdef Prefetch on_prefetch(Handler *self, Query *q) noexcept nogil:
         return PREFETCH_PASS
     key_set(&key, q.name, q.qtype, q.qclass, key_bits(q))
     work.hash = key.hash
-    fetch_line(&cache.store.heads[key.hash & cache.store.mask])
+    fetch_line(&cache.buckets.heads[key.hash & cache.buckets.mask])
     return PREFETCH_NEXT
 
 
 cdef Prefetch on_prefetch_next(Handler *self, Query *q, uint32_t step) noexcept nogil:
     cdef Cache *cache = <Cache *>self.state
     cdef Work *work = <Work *>query_scratch(self, q)
-    cdef Entry *entry = store_load(&cache.store.heads[work.hash & cache.store.mask])
+    cdef Entry *entry = store_load(&cache.buckets.heads[work.hash & cache.buckets.mask])
     if entry == NULL:
         return PREFETCH_PASS
     fetch_line(entry)
@@ -92,7 +93,7 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
     work.secure = work.bits & KEY_DO or q.flags & FLAG_AD != 0
     work_key(&key, q, work)
     work.hash = key.hash
-    store_find(&cache.store, &key, found)
+    store_find(&cache.buckets, &key, found)
     entry = choose(cache, found, now)
     if entry == NULL and work.bits & KEY_SUBNET:
         entry = find_shared(cache, q, work, now)
@@ -104,6 +105,7 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
     if entry == NULL:
         metric_add(cells.misses, q.worker.id, 1)
         work.mode = MODE_MISS
+        contents_ask(cache.contents, q.name, &work.asked)
         work.flags = q.flags
         q.flags |= FLAG_AD
         return NEXT
@@ -142,7 +144,7 @@ cdef Entry *find_shared(Cache *cache, const Query *q, const Work *work, int64_t 
     cdef Entry *found[2]
     cdef Entry *entry
     key_set(&key, q.name, q.qtype, q.qclass, work.bits & ~KEY_SUBNET)
-    store_find(&cache.store, &key, found)
+    store_find(&cache.buckets, &key, found)
     entry = choose(cache, found, now)
     return entry if entry != NULL and entry.shared and entry_left(entry, now) > 0 else NULL
 
@@ -216,7 +218,7 @@ cdef void end_refresh(Cache *cache, Query *q, const Work *work, bint refreshed) 
     cdef Key key
     cdef Entry *found[2]
     work_key(&key, q, work)
-    store_find(&cache.store, &key, found)
+    store_find(&cache.buckets, &key, found)
     if found[work.kind] != NULL:
         atomic_poke_ns(&found[work.kind].quiet, q.worker.now + cache.recheck if work.stale and not refreshed and cache.recheck > 0 else 0)
 
@@ -246,6 +248,7 @@ cdef Query *detach_child(Handler *self, Query *q, const Work *work, const Entry 
     its = <Work *>query_scratch(self, child)
     its.mode = MODE_REFRESH
     its.hash = work.hash
+    contents_ask((<Cache *>self.state).contents, q.name, &its.asked)
     its.flags = child.flags
     its.bits = work.bits
     if work.bits & KEY_SUBNET:
@@ -294,6 +297,7 @@ cdef bint ask_first(Handler *self, Query *q, Work *work, const Entry *holder) no
         if query_park(q, now + <int64_t>VERIFY_LIMIT * SECOND) < 0:
             return False
         q.deadline = deadline
+        contents_ask(cache.contents, q.name, &work.asked)
         if query_child(self, q, CHILD_CHAIN, NULL, 0) < 0:
             return False
         ask_secure(q.child)
@@ -412,12 +416,12 @@ cdef bint keep(Cache *cache, Query *q, const Work *work, const Reply *reply, con
     if work.bits & KEY_SUBNET and subnet_is_shared(q, reply):
         shared = True
         key_set(&key, q.name, q.qtype, q.qclass, work.bits & ~KEY_SUBNET)
-    outcome = store_put(&cache.store, &key, worth.kind, reply, worth.ttl, worth.answering, q.wildcard, q.worker.now, cache.stale,
-                        cache.positive, shared)
+    outcome = store_put(cache.store, &key, worth.kind, reply, worth.ttl, worth.answering, q.wildcard, q.worker.now, cache.stale,
+                        cache.positive, shared, &work.asked)
     if outcome.evicted:
         metric_add(cells.evictions[worth.kind], q.worker.id, 1)
     if worth.kind == SUCCESS and (worth.answering if cache.positive else refreshed):
-        store_remove(&cache.store, &key, DENIAL)
+        store_remove(cache.store, &key, DENIAL)
     return outcome.stored
 
 
@@ -450,7 +454,7 @@ cdef void finish_refresh(Handler *self, Query *q, Work *work) noexcept nogil:
     if accepted and cache.prefetch > 0:
         # The new entry is as popular as the former one was.
         work_key(&key, q, work)
-        store_find(&cache.store, &key, found)
+        store_find(&cache.buckets, &key, found)
         entry = found[DENIAL] if found[DENIAL] != NULL else found[SUCCESS]
         if entry != NULL:
             atomic_poke_ns(&entry.hits, work.hits)
@@ -488,6 +492,8 @@ cdef Metric MISSES = Metric("coredns_cache_misses_total", "The count of cache mi
 cdef Metric PREFETCHES = Metric("coredns_cache_prefetch_total", "The number of times the cache has prefetched a cached item.", "counter", PLAIN)
 cdef Metric DROPS = Metric("coredns_cache_drops_total", "The number responses that are not cached, because the reply is malformed.", "counter", PLAIN)
 cdef Metric STALE = Metric("coredns_cache_served_stale_total", "The number of requests served from stale cache entries.", "counter", PLAIN)
+cdef Metric REMOVALS = Metric("fastdns_cache_removals_total", "Counter of entries that were removed because their names have changed.", "counter",
+                              ("type", "zones", "view"))
 cdef Metric EVICTIONS = Metric("coredns_cache_evictions_total", "The count of cache evictions.", "counter", TYPED)
 
 
@@ -508,12 +514,17 @@ cdef class CacheHandler(NativeHandler):
         self.handler.scratch_size = sizeof(Work)
         self.cache = NULL
         self.watched = []
+        self.observers = []
 
     def __init__(self, settings, handlers):
         NativeHandler.__init__(self, "cache")
         self.cache = <Cache *>calloc(1, sizeof(Cache))
-        if self.cache == NULL or store_open(&self.cache.store, settings.success_capacity, settings.denial_capacity) < 0:
+        if self.cache == NULL:
             raise MemoryError
+        self.shared = SharedContents(settings.success_capacity, settings.denial_capacity)
+        self.cache.contents = self.shared.contents
+        self.cache.store = &self.shared.contents.store
+        self.cache.buckets = self.shared.contents.store.buckets
         self.settings = settings
         self.below = handlers
         success, denial = ZoneList(settings.disable_success), ZoneList(settings.disable_denial)
@@ -542,7 +553,6 @@ cdef class CacheHandler(NativeHandler):
 
     def __dealloc__(self):
         if self.cache != NULL:
-            store_close(&self.cache.store)
             free(self.cache.cells)
             free(self.cache)
 
@@ -575,21 +585,43 @@ cdef class CacheHandler(NativeHandler):
                 count = Count(self, kind)
                 self.watched.append((typed, count))
                 ENTRIES.watch(typed, count)
+        self._observe(zones, view)
+
+    cdef int _observe(self, str zones, str view) except -1:
+        """Has the handlers below say which names change."""
+        found = [handler.name_observer(self.lists[3]) for handler in self.below if hasattr(handler, "name_observer")]
+        observers = [observer for observer in found if observer is not None]
+        if not observers:
+            return 0
+        for kind, name in enumerate(TYPES):
+            self.cache.contents.cells[<int>kind] = REMOVALS.cell((name, zones, view))
+        self.shared.open_subtrees([cut for observer in observers for cut in observer.cuts])
+        for observer in observers:
+            self.observers.append(observer)
+            observer.begin(self.shared)
+        return 0
 
     cpdef close(self):
         for typed, count in self.watched:
             if ENTRIES._watched.get(typed) is count:
                 ENTRIES.forget(typed)
         self.watched.clear()
-        store_close(&self.cache.store)
+        for observer in self.observers:
+            observer.end()
+        self.observers.clear()
+        self.cache.contents = NULL
+        self.cache.store = NULL
+        self.shared = None
 
     def entries(self) -> tuple:
         """How many entries there are: success, denial."""
+        if self.cache.store == NULL:
+            return 0, 0
         return atomic_peek_count(&self.cache.store.counts[SUCCESS]), atomic_peek_count(&self.cache.store.counts[DENIAL])
 
     def octets(self) -> int:
         """Memory mapped for entries."""
-        return self.cache.store.pool.mapped
+        return self.cache.store.pool.mapped if self.cache.store != NULL else 0
 
 
 class Count:

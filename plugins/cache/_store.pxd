@@ -4,8 +4,14 @@ Entries never change once published, but for the few fields that readers write w
 lock of a shard, or give up soon and do not insert. What is unlinked is freed when every worker has passed a quiescent state. Eviction is SIEVE
 (_eviction), for each shard and kind.
 
-Memory order. The head of a bucket, `next` and `good` release an entry; readers acquire them. The locks order writers. A push onto `leaving` releases what
-its worker unlinked to the one that takes the list and the mark (fastdns/system/epoch.pyx). Marks and times of hits are relaxed: a lost one does no harm.
+A store from which names are removed (_contents.pxd) also has its entries in chains by subtree, which no hit walks. They stand there before they stand in
+a bucket, until what was unlinked is made ready to be freed. A subtree's chain changes under the pool's lock, and is walked without it.
+
+Memory order. The head of a bucket, `next` and `good` release an entry; readers acquire them. So do the head of a subtree and `subtree_next`. The locks
+order writers. A push onto `leaving` releases what its worker unlinked to the one that takes the list and the mark (fastdns/system/epoch.pyx). Marks and
+times of hits are relaxed: a lost one does no harm. So is `state`: who acts on it holds the shard's lock. A number of `changes` is raised before the chain
+of its subtree is looked at, and read after an entry was put into that chain, with a full fence between the two on each side: one of the two sees the
+other, so no entry whose question went down before the change stays.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcmp
@@ -23,6 +29,9 @@ cdef enum:
     STORE_OCTETS = 33554432     # what a cache of the default capacities may take: 32 MiB
     ENTRY_OCTETS = 1680         # the same for one entry: larger capacities may take more
 
+cdef enum:
+    CHANGES = 4096              # numbers of changes; subtrees that share one cost each other a miss at most
+
 cdef enum:                      # kinds
     SUCCESS = 0
     DENIAL = 1
@@ -31,6 +40,11 @@ cdef enum:                      # Key.bits
     KEY_DO = 1
     KEY_CD = 2
     KEY_SUBNET = 4              # the key has a subnet
+
+cdef enum:                      # Entry.state
+    ENTRY_NEW = 0               # in no bucket yet
+    ENTRY_LINKED = 1
+    ENTRY_UNLINKED = 2
 
 cdef struct Key:
     uint64_t hash
@@ -60,10 +74,13 @@ cdef struct Entry:              # what a hit reads comes first, in one cache lin
     uint8_t visited             # atomic: mark of SIEVE
     uint8_t subnet_length       # of the key; 0 without KEY_SUBNET
     uint8_t shared              # the upstream said that it is for all clients
+    uint8_t state               # atomic; written under the shard's lock
     int64_t quiet               # atomic: until then (ns) no refresh is started: one is under way, or failed
     Entry *good                 # the last answer of this key that answered the question, owned, or NULL (prefer_positive)
     int64_t hit                 # atomic: ns of the last hit (prefetch)
     int64_t hits                # atomic (prefetch)
+    Entry *subtree_next         # of its subtree; who removes follows it, also after the entry was taken out
+    Entry **subtree_link        # the pointer that points to it
     # Behind it: Record[count], then the key's name in lower case, its subnet, owners and rdata.
 
 cdef inline Entry *store_load(Entry **at) noexcept nogil:
@@ -87,9 +104,22 @@ cdef struct Shard:
     uint32_t lock
     Sieve queues[2]             # entries by kind
 
-cdef struct Store:
-    Entry **heads               # buckets; the low 8 bits of an index are those of its shard
+cdef struct Buckets:            # constant
+    Entry **heads               # the low 8 bits of an index are those of its shard
     uint64_t mask
+
+cdef struct Subtrees:
+    Entry **heads               # atomic; by hash of the subtree's name
+    uint32_t *changes           # atomic; CHANGES numbers, likewise: how often a name of the subtree was to be removed
+    uint64_t mask               # of heads
+
+cdef struct Asked:              # when a question went down
+    uint32_t subtree            # hash of its name's subtree
+    uint32_t change             # the subtree's number at that time
+
+cdef struct Store:
+    Buckets buckets
+    Subtrees *subtrees          # NULL: no names are removed
     int64_t counts[2]           # atomic: entries, by kind
     int64_t limits[2]           # of them
     Pool pool
@@ -147,9 +177,15 @@ cdef inline bint entry_is(Entry *entry, const Key *key) noexcept nogil:
             and (not key.bits & KEY_SUBNET or (entry.subnet_length == key.subnet_length
                                                and memcmp(entry_subnet(entry), key.subnet, key.subnet_length) == 0)))
 
-cdef inline void store_find(Store *store, const Key *key, Entry **found) noexcept nogil:
+cdef inline uint32_t *subtree_change(const Subtrees *subtrees, uint32_t subtree) noexcept nogil:
+    return &subtrees.changes[subtree & (CHANGES - 1)]
+
+cdef inline Entry **subtree_head(const Subtrees *subtrees, uint32_t subtree) noexcept nogil:
+    return &subtrees.heads[subtree & subtrees.mask]
+
+cdef inline void store_find(const Buckets *buckets, const Key *key, Entry **found) noexcept nogil:
     """Fills found[SUCCESS] and found[DENIAL]; what it gives is borrowed until the worker's batch ends."""
-    cdef Entry *entry = store_load(&store.heads[key.hash & store.mask])
+    cdef Entry *entry = store_load(&buckets.heads[key.hash & buckets.mask])
     found[SUCCESS] = NULL
     found[DENIAL] = NULL
     while entry != NULL:
@@ -159,10 +195,20 @@ cdef inline void store_find(Store *store, const Key *key, Entry **found) noexcep
 
 # Readies a zeroed store for these capacities, in CoreDNS's counting. -1: no memory.
 cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogil
+# Has its entries in chains by subtree from now on; before anything is put. -1: no memory.
+cdef int store_open_subtrees(Store *store) noexcept nogil
 # Frees everything; no worker may be in it any more.
 cdef void store_close(Store *store) noexcept nogil
-# Puts a copy of the reply under the key, in place of what is there. stale: seconds for which an expired entry is still worth keeping.
-# keep_good: an entry that does not answer its question keeps the last one that did. shared: the upstream said that it is for all clients.
+# Puts a copy of the reply under the key, in place of what is there, unless a name of its subtree was to be removed since it was asked for (looked at
+# where the store has subtrees). stale: seconds for which an expired entry is still worth keeping. keep_good: an entry that does not answer its question
+# keeps the last one that did. shared: the upstream said that it is for all clients.
 cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, uint8_t wildcard, int64_t now,
-                                int64_t stale, bint keep_good, bint shared) noexcept nogil
+                                int64_t stale, bint keep_good, bint shared, const Asked *asked) noexcept nogil
 cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil
+# Removes what has a name at or below this one, which is in lower case and whose hash is `subtree`; in a worker's batch. Adds to `removed`, by kind.
+# False: a lock was not free, and some may be left.
+cdef bint store_remove_below(Store *store, const uint8_t *name, uint32_t length, uint32_t subtree, uint32_t *removed) noexcept nogil
+# Removes everything that is in a subtree, likewise.
+cdef bint store_remove_all(Store *store, uint32_t *removed) noexcept nogil
+# Frees what no worker can read any more, if the lock for that is free.
+cdef void store_reclaim(Store *store) noexcept nogil

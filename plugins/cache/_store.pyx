@@ -4,8 +4,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memcmp, memset
 from fastdns.api.reply cimport Record, Reply
 from fastdns.api.wire cimport FLAG_AD, FLAG_RA
-from fastdns.api.memory cimport (Sieve, SieveLink, atomic_add_count, atomic_peek8, atomic_peek_count, atomic_peek_ns, epoch_passed, epoch_mark,
-                                 sieve_add, sieve_advance, sieve_hand, sieve_passes, sieve_remove, spin_free, spin_try)
+from fastdns.api.memory cimport (Sieve, SieveLink, atomic_add_count, atomic_fence, atomic_load32, atomic_peek8, atomic_peek_count, atomic_peek_ns,
+                                 atomic_poke8, epoch_passed, epoch_mark, sieve_add, sieve_advance, sieve_hand, sieve_passes, sieve_remove, spin_free,
+                                 spin_try)
+from fastdns.api.names cimport wire_is_below
 from fastdns.plugins.cache._pool cimport pool_give, pool_init, pool_take, pool_trim
 
 cdef enum:
@@ -22,17 +24,38 @@ cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogi
     entries = store.limits[SUCCESS] + store.limits[DENIAL]
     while <int64_t>buckets < entries and buckets < BUCKETS_MOST:
         buckets *= 2
-    store.heads = <Entry **>calloc(buckets, sizeof(Entry *))
-    if store.heads == NULL:
+    store.buckets.heads = <Entry **>calloc(buckets, sizeof(Entry *))
+    if store.buckets.heads == NULL:
         return -1
-    store.mask = buckets - 1
+    store.buckets.mask = buckets - 1
     pool_init(&store.pool, <uint64_t>max(<int64_t>STORE_OCTETS, entries * ENTRY_OCTETS))
     return 0
 
 
+cdef int store_open_subtrees(Store *store) noexcept nogil:
+    cdef Subtrees *subtrees = <Subtrees *>calloc(1, sizeof(Subtrees))
+    if subtrees == NULL:
+        return -1
+    subtrees.mask = store.buckets.mask
+    subtrees.heads = <Entry **>calloc(subtrees.mask + 1, sizeof(Entry *))
+    subtrees.changes = <uint32_t *>calloc(CHANGES, sizeof(uint32_t))
+    if subtrees.heads == NULL or subtrees.changes == NULL:
+        free_subtrees(subtrees)
+        return -1
+    store.subtrees = subtrees
+    return 0
+
+
+cdef void free_subtrees(Subtrees *subtrees) noexcept nogil:
+    if subtrees != NULL:
+        free(subtrees.heads)
+        free(subtrees.changes)
+        free(subtrees)
+
+
 cdef void store_close(Store *store) noexcept nogil:
     cdef int i, kind
-    if store.heads == NULL:             # it was never opened
+    if store.buckets.heads == NULL:             # it was never opened
         return
     for i in range(SHARDS):
         for kind in range(2):
@@ -40,7 +63,8 @@ cdef void store_close(Store *store) noexcept nogil:
     free_list(store, store_take(&store.leaving))
     free_list(store, store.waiting)
     pool_trim(&store.pool)
-    free(store.heads)
+    free_subtrees(store.subtrees)
+    free(store.buckets.heads)
     memset(store, 0, sizeof(Store))
 
 
@@ -67,13 +91,49 @@ cdef void reclaim(Store *store) noexcept nogil:
     if store.waiting == NULL:
         store.waiting = store_take(&store.leaving)
         if store.waiting != NULL:
+            if store.subtrees != NULL:
+                leave_subtrees(store.waiting)
             epoch_mark(&store.mark)
+
+
+cdef void store_reclaim(Store *store) noexcept nogil:
+    if spin_try(&store.pool.lock):
+        reclaim(store)
+        spin_free(&store.pool.lock)
+
+
+# ---- subtrees; under the pool's lock ----
+
+cdef void join_subtree(Store *store, Entry *entry, uint32_t subtree) noexcept nogil:
+    cdef Entry **head = subtree_head(store.subtrees, subtree)
+    entry.subtree_next = head[0]
+    entry.subtree_link = head
+    if head[0] != NULL:
+        head[0].subtree_link = &entry.subtree_next
+    store_publish(head, entry)
+
+
+cdef void leave_subtree(Entry *entry) noexcept nogil:
+    store_publish(entry.subtree_link, entry.subtree_next)
+    if entry.subtree_next != NULL:
+        entry.subtree_next.subtree_link = entry.subtree_link
+
+
+cdef void leave_subtrees(SieveLink *link) noexcept nogil:
+    """A chain of entries through `older`, with the good ones that they own."""
+    cdef Entry *entry
+    while link != NULL:
+        entry = <Entry *>link
+        leave_subtree(entry)
+        if entry.good != NULL:
+            leave_subtree(entry.good)
+        link = link.older
 
 
 # ---- putting ----
 
 cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, uint8_t wildcard, int64_t now,
-                                int64_t stale, bint keep_good, bint shared) noexcept nogil:
+                                int64_t stale, bint keep_good, bint shared, const Asked *asked) noexcept nogil:
     cdef CacheStoreResult outcome
     cdef Shard *shard = &store.shards[key.hash & (SHARDS - 1)]
     cdef Entry *entry
@@ -83,9 +143,13 @@ cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Re
         return outcome
     reclaim(store)
     entry = <Entry *>pool_take(&store.pool, entry_size(key, reply))
+    if entry != NULL and store.subtrees != NULL:
+        write_entry(entry, key, kind, reply)    # who removes reads its name
+        join_subtree(store, entry, asked.subtree)
     spin_free(&store.pool.lock)
     if entry != NULL:
-        write_entry(entry, key, kind, reply)
+        if store.subtrees == NULL:
+            write_entry(entry, key, kind, reply)
         entry.stored = now
         entry.ttl = ttl
         entry.answering = answering
@@ -93,9 +157,11 @@ cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Re
         entry.shared = shared
     if not spin_try(&shard.lock):
         if entry != NULL:
-            store_push(&store.leaving, &entry.link)
+            discard(store, entry)
         return outcome
-    if entry != NULL:
+    if entry != NULL and store.subtrees != NULL and has_changed(store.subtrees, asked):
+        discard(store, entry)
+    elif entry != NULL:
         outcome.evicted = publish(store, shard, key, entry, now, stale, keep_good)
         outcome.stored = True
     else:
@@ -103,6 +169,18 @@ cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Re
         outcome.evicted = evict(store, shard, kind, now, stale) or evict(store, shard, 1 - kind, now, stale)
     spin_free(&shard.lock)
     return outcome
+
+
+cdef inline bint has_changed(const Subtrees *subtrees, const Asked *asked) noexcept nogil:
+    """The entry is in its subtree's chain, and its shard is locked."""
+    atomic_fence()
+    return atomic_load32(subtree_change(subtrees, asked.subtree)) != asked.change
+
+
+cdef void discard(Store *store, Entry *entry) noexcept nogil:
+    """An entry that was in no bucket."""
+    atomic_poke8(&entry.state, ENTRY_UNLINKED)
+    store_push(&store.leaving, &entry.link)
 
 
 cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil:
@@ -120,7 +198,7 @@ cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil:
 cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int64_t now, int64_t stale, bint keep_good) noexcept nogil:
     """Links a new entry, in place of the former one of its key; True when another had to be evicted. The shard's lock is held."""
     cdef Entry *former = find_kind(store, key, entry.kind)
-    cdef Entry **head = &store.heads[entry.hash & store.mask]
+    cdef Entry **head = &store.buckets.heads[entry.hash & store.buckets.mask]
     cdef bint evicted = False
     cdef bint kept = False
     if former == NULL:
@@ -136,6 +214,7 @@ cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int6
             if not kept:
                 store_publish(&former.good, NULL)
     entry.next = head[0]
+    atomic_poke8(&entry.state, ENTRY_LINKED)
     store_publish(head, entry)
     sieve_add(&shard.queues[entry.kind], &entry.link)
     atomic_add_count(&store.counts[entry.kind], 1)
@@ -148,16 +227,17 @@ cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int6
 
 cdef Entry *find_kind(Store *store, const Key *key, int kind) noexcept nogil:
     cdef Entry *found[2]
-    store_find(store, key, found)
+    store_find(&store.buckets, key, found)
     return found[kind]
 
 
 cdef void unlink(Store *store, Shard *shard, Entry *entry) noexcept nogil:
     """Out of its bucket and its queue; readers that stand on it go on through its `next`."""
-    cdef Entry **at = &store.heads[entry.hash & store.mask]
+    cdef Entry **at = &store.buckets.heads[entry.hash & store.buckets.mask]
     while at[0] != entry:
         at = &at[0].next
     store_publish(at, entry.next)
+    atomic_poke8(&entry.state, ENTRY_UNLINKED)
     sieve_remove(&shard.queues[entry.kind], &entry.link)
     atomic_add_count(&store.counts[entry.kind], -1)
 
@@ -189,6 +269,43 @@ cdef bint make_room(Store *store, Shard *shard, uint64_t hash, int kind, int64_t
                 if evicted:
                     return True
     return evict(store, shard, kind, now, stale)
+
+
+# ---- removing names ----
+
+cdef bint store_remove_below(Store *store, const uint8_t *name, uint32_t length, uint32_t subtree, uint32_t *removed) noexcept nogil:
+    cdef Entry *entry = store_load(subtree_head(store.subtrees, subtree))
+    while entry != NULL:
+        if atomic_peek8(&entry.state) != ENTRY_UNLINKED and wire_is_below(entry_name(entry), entry.name_length, name, length):
+            if not remove(store, entry, removed):
+                return False
+        entry = store_load(&entry.subtree_next)
+    return True
+
+
+cdef bint store_remove_all(Store *store, uint32_t *removed) noexcept nogil:
+    cdef Entry *entry
+    cdef uint64_t i
+    for i in range(store.subtrees.mask + 1):
+        entry = store_load(&store.subtrees.heads[i])
+        while entry != NULL:
+            if atomic_peek8(&entry.state) != ENTRY_UNLINKED and not remove(store, entry, removed):
+                return False
+            entry = store_load(&entry.subtree_next)
+    return True
+
+
+cdef bint remove(Store *store, Entry *entry, uint32_t *removed) noexcept nogil:
+    """Unlinks an entry if it is in its bucket. One that is yet to be put there is newer than the change, or will see it (has_changed). False: locked."""
+    cdef Shard *shard = &store.shards[entry.hash & (SHARDS - 1)]
+    if not spin_try(&shard.lock):
+        return False
+    if atomic_peek8(&entry.state) == ENTRY_LINKED:
+        unlink(store, shard, entry)
+        store_push(&store.leaving, &entry.link)
+        removed[entry.kind] += 1
+    spin_free(&shard.lock)
+    return True
 
 
 # ---- the octets of an entry ----

@@ -5,6 +5,7 @@ from libc.string cimport memcpy
 from fastdns.api.query cimport handler_init
 from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport store32
+from fastdns.plugins.kubernetes.store.records cimport LOCAL
 from fastdns._wire import name_wire
 
 cdef enum:
@@ -69,6 +70,14 @@ cdef class ExternalZones(NativeHandler):
     def use(self, Kubernetes kubernetes not None):
         self.kubernetes = kubernetes
         self.external.view = &kubernetes.view
+
+    def name_observer(self, unkept):
+        from fastdns.plugins.kubernetes.name_observer import NameObserver
+
+        zones = [zone for zone in self.zones.names if unkept.match(zone) is None]
+        endings = [(LOCAL, zone) for zone in zones]
+        reverse = any(zone in (".", "arpa.") or zone.endswith(".arpa.") for zone in zones)
+        return NameObserver(self.kubernetes.store, endings, endings, [(zone, 2) for zone in zones], reverse) if zones else None
 
     def __dealloc__(self):
         free(self.external.apexes)

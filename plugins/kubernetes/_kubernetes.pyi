@@ -1,8 +1,10 @@
 """The native handler of kubernetes."""
 
+from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.autopath._autopath import SearchPathHandle
 from fastdns.plugins.kubernetes._cluster import ClusterView
 from fastdns.plugins.kubernetes._handler import ViewHandler
+from fastdns.plugins.kubernetes.name_observer import NameObserver
 from fastdns.plugins.kubernetes.zone.journal import ZoneJournal
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.walk.metadata import LabelHandle
@@ -28,6 +30,9 @@ class Kubernetes(ViewHandler):
 
     def cluster_view(self) -> ClusterView:
         """What plugins in Python may look up in the store."""
+
+    def name_observer(self, unkept: ZoneList) -> NameObserver | None:
+        """Who tells a cache above which names change; None where it keeps nothing of the zones (``unkept``)."""
 
     def search_path(self) -> SearchPathHandle:
         """The search path of each client that is a pod, for plugin autopath."""

@@ -264,6 +264,11 @@ cdef class Kubernetes(ViewHandler):
 
         return ClusterView(self)
 
+    def name_observer(self, unkept):
+        from fastdns.plugins.kubernetes.name_observer import of_cluster
+
+        return of_cluster(self, unkept)
+
     def search_path(self):
         return self._search_path(False)
 

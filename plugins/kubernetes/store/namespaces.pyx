@@ -4,11 +4,12 @@ from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.plugins.kubernetes.store.build cimport build_import, build_key, build_label, build_service, external_alike, service_alike
 from fastdns.plugins.kubernetes.store.find cimport address_hash, find_namespace, find_service, service_has_external
-from fastdns.plugins.kubernetes.store.memory cimport (Slots, Table, lines, memory_alloc, memory_free, memory_retire, slots_new, slots_put,
+from fastdns.plugins.kubernetes.store.memory cimport (Slots, Table, lines, load_count, memory_alloc, memory_free, memory_retire, slots_new, slots_put,
                                                       store_count, store_pointer, table_insert, table_next, table_publish, table_remove, table_room)
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_IMPORT, KIND_NAMESPACE, KIND_SERVICE, Import, Namespace, Object, Service, Span
-from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, AddressRecord, Cluster, NamespaceNode, ServiceNode, ServiceRecord,
-                                                       service_externals, service_ip4, service_ip6, tell_observers)
+from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, AddressRecord, Cluster, NamespaceNode, Observer, ServiceNode, ServiceRecord,
+                                                       SliceRecord, node_slices, service_externals, service_ip4, service_ip6, slice_endpoints,
+                                                       slice_next, tell_address_changed, tell_before, tell_changed, tell_namespace_changed)
 
 
 cdef uint64_t namespace_hash(const void *entry) noexcept nogil:
@@ -77,30 +78,68 @@ cdef EventResult namespace_upsert(Cluster *cluster, const Namespace *object) noe
     node.mark = cluster.generation[<int>KIND_NAMESPACE]
     if node.present:
         return UNCHANGED
-    tell_of_services(cluster, node)
+    tell_of_services(cluster, node, True)
     store_count(&node.present, 1)
+    tell_namespace_changed(cluster, node)
+    tell_of_services(cluster, node, False)
     return ADDED
 
 
-cdef void tell_of_services(const Cluster *cluster, const NamespaceNode *namespace) noexcept nogil:
+cdef void tell_of_services(const Cluster *cluster, const NamespaceNode *namespace, bint before) noexcept nogil:
     """Services come and go with their namespace."""
     cdef const ServiceNode *node
     cdef uint32_t place
     cdef int world
-    if cluster.observers == NULL or namespace.references == 0:
+    if namespace.references == 0 or not is_wanted(cluster, before):
         return
     for world in range(2):
         place = 0
         node = <const ServiceNode *>table_next(&cluster.services[world], &place)
         while node != NULL:
-            if node.namespace == namespace:
-                tell_observers(cluster, node)
+            if node.namespace == namespace and before:
+                tell_before(cluster, node)
+            elif node.namespace == namespace:
+                tell_changed(cluster, node)
+                if world == LOCAL:
+                    tell_addresses(cluster, node)
             node = <const ServiceNode *>table_next(&cluster.services[world], &place)
 
 
+cdef bint is_wanted(const Cluster *cluster, bint before) noexcept nogil:
+    """Whether an observer hears of services. What came with the first list of namespaces has not been answered from yet."""
+    cdef const Observer *observer = cluster.observers
+    cdef bint listed = load_count(&cluster.synced) & (1 << <int>KIND_NAMESPACE) != 0
+    while observer != NULL:
+        if before and observer.changes != NULL or not before and listed and observer.changed != NULL:
+            return True
+        observer = observer.next
+    return False
+
+
+cdef void tell_addresses(const Cluster *cluster, const ServiceNode *node) noexcept nogil:
+    cdef const SliceRecord *slice = node_slices(node)
+    cdef const uint8_t *ip
+    cdef uint8_t family
+    cdef uint32_t i
+    cdef int side
+    if node.record != NULL:
+        for side in range(2):
+            for i in range(address_count(node.record, <Side>side)):
+                ip = address_at(node.record, <Side>side, i, &family)
+                if ip != NULL:
+                    tell_address_changed(cluster, ip, family)
+    while slice != NULL:
+        for i in range(slice.endpoint_count):
+            if slice_endpoints(slice)[i].family:
+                tell_address_changed(cluster, slice_endpoints(slice)[i].ip, slice_endpoints(slice)[i].family)
+        slice = slice_next(slice)
+
+
 cdef void namespace_drop(Cluster *cluster, NamespaceNode *node) noexcept nogil:
-    tell_of_services(cluster, node)
+    tell_of_services(cluster, node, True)
     store_count(&node.present, 0)
+    tell_namespace_changed(cluster, node)
+    tell_of_services(cluster, node, False)
     namespace_release(cluster, node)
 
 
@@ -257,6 +296,7 @@ cdef void list_side(Cluster *cluster, Side side, ServiceNode *node, const Servic
             table_remove(addresses_of(cluster, side), address_hash(ip, family), node)
         else:
             table_insert(addresses_of(cluster, side), &cluster.memory, address_hash(ip, family), node)
+        tell_address_changed(cluster, ip, family)
 
 
 cdef void list_addresses(Cluster *cluster, ServiceNode *node, const ServiceRecord *record, const ServiceRecord *other, bint remove) noexcept nogil:
@@ -295,14 +335,16 @@ cdef EventResult put(Cluster *cluster, int world, const Object *object, ServiceR
     memcpy(record, made, size)
     record.version = object.version
     record.mark = cluster.generation[<int>kind]
-    tell_observers(cluster, node)
+    tell_before(cluster, node)
     store_pointer(<void **>&node.record, record)
     if world == LOCAL:
         list_addresses(cluster, node, record, old, False)
+    if old != NULL and world == LOCAL:
+        list_addresses(cluster, node, old, record, True)
+    tell_changed(cluster, node)
     if old == NULL:
         return ADDED
     if world == LOCAL:
-        list_addresses(cluster, node, old, record, True)
         moves[0] = (0 if service_alike(old, record) else MOVES_INTERNAL) | (0 if external_alike(old, record) else MOVES_EXTERNAL)
     memory_retire(&cluster.memory, old, lines(old.size))
     return CHANGED
@@ -336,10 +378,11 @@ cdef EventResult import_upsert(Cluster *cluster, const Import *object) noexcept 
 
 cdef void drop(Cluster *cluster, ServiceNode *node) noexcept nogil:
     cdef ServiceRecord *old = node.record
-    tell_observers(cluster, node)
+    tell_before(cluster, node)
     store_pointer(<void **>&node.record, NULL)
     if node.world == LOCAL:
         list_addresses(cluster, node, old, NULL, True)
+    tell_changed(cluster, node)
     service_release(cluster, node)
     memory_retire(&cluster.memory, old, lines(old.size))
 

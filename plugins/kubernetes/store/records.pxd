@@ -89,10 +89,16 @@ cdef struct PodRecord:
     uint8_t host_network            # its address is its node's
     uint8_t data[4]                 # address (4 or 16 octets), then name, then labels: see pod_label_next
 
-cdef struct Observer:               # of the services of a store
+cdef struct Observer:               # of the services of a store. Functions are called under the store's lock, maybe more than once; NULL: not wanted
     Observer *next
-    # Called under the store's lock, before a record or slice of the service, or whether its namespace is there, changes. May be called more than once.
+    # Before a record or slice of the service, or whether its namespace is there, changes.
     void (*changes)(Observer *self, const ServiceNode *node) noexcept nogil
+    # When readers find it changed.
+    void (*changed)(Observer *self, const ServiceNode *node) noexcept nogil
+    # When readers find a namespace that was not there, or no longer find it.
+    void (*namespace_changed)(Observer *self, const NamespaceNode *namespace) noexcept nogil
+    # When readers find other services or endpoints at an address.
+    void (*address_changed)(Observer *self, const uint8_t *ip, uint8_t family) noexcept nogil
 
 cdef struct Cluster:                # the store's state; pointers to it are valid as long as the Store lives
     void *lock                      # a pthread mutex: see cluster_lock
@@ -121,10 +127,32 @@ cdef struct Cluster:                # the store's state; pointers to it are vali
     uint32_t scratch_size
 
 
-cdef inline void tell_observers(const Cluster *cluster, const ServiceNode *node) noexcept nogil:
+cdef inline void tell_before(const Cluster *cluster, const ServiceNode *node) noexcept nogil:
     cdef Observer *observer = cluster.observers
     while observer != NULL:
-        observer.changes(observer, node)
+        if observer.changes != NULL:
+            observer.changes(observer, node)
+        observer = observer.next
+
+cdef inline void tell_changed(const Cluster *cluster, const ServiceNode *node) noexcept nogil:
+    cdef Observer *observer = cluster.observers
+    while observer != NULL:
+        if observer.changed != NULL:
+            observer.changed(observer, node)
+        observer = observer.next
+
+cdef inline void tell_namespace_changed(const Cluster *cluster, const NamespaceNode *namespace) noexcept nogil:
+    cdef Observer *observer = cluster.observers
+    while observer != NULL:
+        if observer.namespace_changed != NULL:
+            observer.namespace_changed(observer, namespace)
+        observer = observer.next
+
+cdef inline void tell_address_changed(const Cluster *cluster, const uint8_t *ip, uint8_t family) noexcept nogil:
+    cdef Observer *observer = cluster.observers
+    while observer != NULL:
+        if observer.address_changed != NULL:
+            observer.address_changed(observer, ip, family)
         observer = observer.next
 
 

@@ -10,7 +10,7 @@ from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, NO_MEM
                                                           service_node, service_release)
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_IMPORT_SLICE, KIND_POD, KIND_SLICE, Span
 from fastdns.plugins.kubernetes.store.records cimport (LOCAL, EndpointRecord, NamespaceNode, PodRecord, ServiceNode, SliceRecord, pod_address_length,
-                                                       slice_endpoints, slice_text, tell_observers)
+                                                       endpoint_hostname, slice_endpoints, slice_text, tell_address_changed, tell_before, tell_changed)
 
 cdef PodRecord blank_pod
 cdef uint32_t POD_HEAD = <uint32_t>(<uint8_t *>&blank_pod.data - <uint8_t *>&blank_pod)
@@ -109,6 +109,45 @@ cdef void list_addresses(Cluster *cluster, const SliceRecord *record, bint remov
             table_insert(&cluster.endpoint_addresses, &cluster.memory, address_hash(endpoint.ip, endpoint.family), record)
 
 
+# ---- what observers hear ----
+
+cdef bint same_endpoint(const SliceRecord *a, const EndpointRecord *one, const SliceRecord *b, const EndpointRecord *other) noexcept nogil:
+    """Whether both have the address and the names that a PTR record is made of."""
+    cdef uint32_t size = 4 if one.family == 4 else 16
+    return (one.family == other.family and one.hostname_length == other.hostname_length and one.pod_length == other.pod_length
+            and memcmp(one.ip, other.ip, size) == 0
+            and memcmp(slice_text(a) + endpoint_hostname(one), slice_text(b) + endpoint_hostname(other),
+                       one.hostname_length + one.pod_length) == 0)
+
+
+cdef void tell_addresses(Cluster *cluster, const SliceRecord *record, uint32_t first, uint32_t end) noexcept nogil:
+    cdef const EndpointRecord *endpoint
+    cdef uint32_t i
+    for i in range(first, end):
+        endpoint = &slice_endpoints(record)[i]
+        if endpoint.family:
+            tell_address_changed(cluster, endpoint.ip, endpoint.family)
+
+
+cdef void tell_published(Cluster *cluster, int world, const SliceRecord *record, const SliceRecord *old) noexcept nogil:
+    """A record came, in the place of an old one of the service if there is one, or went. Endpoints that both begin or end with are as they were."""
+    cdef uint32_t first = 0, behind = 0
+    if cluster.observers == NULL:
+        return
+    tell_changed(cluster, record.service)
+    if world != LOCAL:
+        return
+    if old != NULL:
+        while first < min(record.endpoint_count, old.endpoint_count) and same_endpoint(
+                record, &slice_endpoints(record)[first], old, &slice_endpoints(old)[first]):
+            first += 1
+        while behind < min(record.endpoint_count, old.endpoint_count) - first and same_endpoint(
+                record, &slice_endpoints(record)[record.endpoint_count - 1 - behind], old, &slice_endpoints(old)[old.endpoint_count - 1 - behind]):
+            behind += 1
+        tell_addresses(cluster, old, first, old.endpoint_count - behind)
+    tell_addresses(cluster, record, first, record.endpoint_count - behind)
+
+
 # ---- the chain of a service ----
 
 cdef SliceRecord **link_of(ServiceNode *node, const SliceRecord *record) noexcept nogil:
@@ -121,10 +160,11 @@ cdef SliceRecord **link_of(ServiceNode *node, const SliceRecord *record) noexcep
 
 cdef void unlink(Cluster *cluster, int world, SliceRecord *record) noexcept nogil:
     """Takes a record out of its chain and its addresses out of the reverse table; it stays in the table of slices."""
-    tell_observers(cluster, record.service)
+    tell_before(cluster, record.service)
     store_pointer(<void **>link_of(record.service, record), record.next)
     if world == LOCAL:
         list_addresses(cluster, record, True)
+    tell_published(cluster, world, record, NULL)
     service_release(cluster, record.service)
     memory_retire(&cluster.memory, record, record.size)
 
@@ -181,7 +221,7 @@ cdef EventResult put(Cluster *cluster, int world, int kind, uint64_t version, Se
         memory_free(&cluster.memory, record, size)
         service_release(cluster, node)
         return NO_MEMORY
-    tell_observers(cluster, node)
+    tell_before(cluster, node)
     # New addresses first, so that an address in both records is never missing from the reverse table.
     if world == LOCAL:
         list_addresses(cluster, record, False)
@@ -192,13 +232,16 @@ cdef EventResult put(Cluster *cluster, int world, int kind, uint64_t version, Se
         record.next = node.slices
         store_pointer(<void **>&node.slices, record)
     if old == NULL:
+        tell_published(cluster, world, record, NULL)
         return ADDED
     table_replace(&cluster.slices[world], hash, old, record)
     if old.service != node:
+        tell_published(cluster, world, record, NULL)
         unlink(cluster, world, old)
         return CHANGED
     if world == LOCAL:
         list_addresses(cluster, old, True)
+    tell_published(cluster, world, record, old)
     memory_retire(&cluster.memory, old, old.size)
     return CHANGED
 
