@@ -7,6 +7,7 @@ from fastdns.plugins.file._sections cimport ANSWER_PLAIN_REFERRALS
 from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.file._file cimport pass_on
 from fastdns.plugins.transfer.journal import give, size
+from fastdns.plugins.transfer.name_observer import ZoneObserver
 
 cdef struct AutoState:
     void **zones                # of the ZoneSet
@@ -68,3 +69,6 @@ cdef class AutoHandler(NativeHandler):
             if found.wire == zone:
                 return size(found, serial)
         return 0
+
+    def name_observer(self, unkept):
+        return ZoneObserver([self.zones], unkept)

@@ -13,6 +13,7 @@ from fastdns.index.zone import Zone, ZoneSet
 from fastdns.plugins.file import conflicts
 from fastdns.plugins.file.source import Notify, ZoneFile, notifier
 from fastdns.plugins.prometheus import Recorder
+from fastdns.plugins.transfer.name_observer import replace
 from fastdns.setup import Config, Controller
 from fastdns.telemetry.log import Log
 
@@ -103,7 +104,7 @@ class Directory:
         for origin in gone:
             conflicts.withdraw(self.files.pop(origin).zone)
         if gone or len(self.files) != before:
-            self.zones.replace(file.zone for file in self.files.values())
+            replace(self.zones, (file.zone for file in self.files.values()))
         for origin in gone:
             log.info(f"Deleting zone `{origin}'")
         self.zones.collect()

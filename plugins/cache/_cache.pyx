@@ -17,7 +17,7 @@ from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.memory cimport atomic_peek_count, atomic_peek_ns, atomic_poke_ns, atomic_swap_ns, fetch_line, sieve_hit
 from fastdns.plugins.cache._contents cimport SharedContents, contents_ask
 from fastdns.plugins.cache._store cimport (Key, Entry, CacheStoreResult, SUCCESS, DENIAL, KEY_DO, KEY_CD, KEY_SUBNET, key_add_subnet, key_set, entry_left,
-                                           entry_records, store_find, store_put, store_remove, store_load)
+                                           entry_records, store_find, store_drop, store_put, store_load)
 from fastdns.plugins.cache._subnet cimport SUBNET_MAX, subnet_is_shared, subnet_write
 from fastdns.plugins.cache._worth cimport Worth, reply_ttl, reply_worth
 
@@ -421,7 +421,7 @@ cdef bint keep(Cache *cache, Query *q, const Work *work, const Reply *reply, con
     if outcome.evicted:
         metric_add(cells.evictions[worth.kind], q.worker.id, 1)
     if worth.kind == SUCCESS and (worth.answering if cache.positive else refreshed):
-        store_remove(cache.store, &key, DENIAL)
+        store_drop(cache.store, &key, DENIAL)
     return outcome.stored
 
 

@@ -128,6 +128,12 @@ cdef struct Store:
     EpochMark mark
     Shard shards[SHARDS]
 
+cdef struct StoreName:          # that is to be removed
+    const StoreName *next       # of several
+    const uint8_t *wire         # lower case
+    uint8_t length
+    uint8_t below               # with all names below it
+
 cdef struct CacheStoreResult:            # of store_put
     bint stored
     bint evicted                # another key's entry had to go
@@ -204,11 +210,11 @@ cdef void store_close(Store *store) noexcept nogil
 # keeps the last one that did. shared: the upstream said that it is for all clients.
 cdef CacheStoreResult store_put(Store *store, const Key *key, int kind, const Reply *reply, uint32_t ttl, bint answering, uint8_t wildcard, int64_t now,
                                 int64_t stale, bint keep_good, bint shared, const Asked *asked) noexcept nogil
-cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil
-# Removes what has a name at or below this one, which is in lower case and whose hash is `subtree`; in a worker's batch. Adds to `removed`, by kind.
-# False: a lock was not free, and some may be left.
-cdef bint store_remove_below(Store *store, const uint8_t *name, uint32_t length, uint32_t subtree, uint32_t *removed) noexcept nogil
-# Removes everything that is in a subtree, likewise.
-cdef bint store_remove_all(Store *store, uint32_t *removed) noexcept nogil
+cdef void store_drop(Store *store, const Key *key, int kind) noexcept nogil
+# Removes what has a name of this subtree, in a worker's batch; adds to `removed`, by kind, and takes what it looks at from `budget`.
+# False: some may be left, since a lock was not free or the budget is spent.
+cdef bint store_remove(Store *store, const StoreName *name, uint32_t subtree, uint32_t *removed, int64_t *budget) noexcept nogil
+# Removes what has one of these names, whatever its subtree, likewise. Begins at head `at[0]`, and leaves there where to go on.
+cdef bint store_sweep(Store *store, const StoreName *names, uint64_t *at, uint32_t *removed, int64_t *budget) noexcept nogil
 # Frees what no worker can read any more, if the lock for that is free.
 cdef void store_reclaim(Store *store) noexcept nogil

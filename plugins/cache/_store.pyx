@@ -183,7 +183,7 @@ cdef void discard(Store *store, Entry *entry) noexcept nogil:
     store_push(&store.leaving, &entry.link)
 
 
-cdef void store_remove(Store *store, const Key *key, int kind) noexcept nogil:
+cdef void store_drop(Store *store, const Key *key, int kind) noexcept nogil:
     cdef Shard *shard = &store.shards[key.hash & (SHARDS - 1)]
     cdef Entry *entry
     if not spin_try(&shard.lock):
@@ -273,25 +273,42 @@ cdef bint make_room(Store *store, Shard *shard, uint64_t hash, int kind, int64_t
 
 # ---- removing names ----
 
-cdef bint store_remove_below(Store *store, const uint8_t *name, uint32_t length, uint32_t subtree, uint32_t *removed) noexcept nogil:
-    cdef Entry *entry = store_load(subtree_head(store.subtrees, subtree))
-    while entry != NULL:
-        if atomic_peek8(&entry.state) != ENTRY_UNLINKED and wire_is_below(entry_name(entry), entry.name_length, name, length):
-            if not remove(store, entry, removed):
-                return False
-        entry = store_load(&entry.subtree_next)
+cdef inline bint is_meant(const Entry *entry, const StoreName *name) noexcept nogil:
+    cdef const uint8_t *its = entry_name(<Entry *>entry)
+    if name.below:
+        return wire_is_below(its, entry.name_length, name.wire, name.length)
+    return entry.name_length == name.length and memcmp(its, name.wire, name.length) == 0
+
+
+cdef bint store_remove(Store *store, const StoreName *name, uint32_t subtree, uint32_t *removed, int64_t *budget) noexcept nogil:
+    return remove_in_chain(store, subtree_head(store.subtrees, subtree), name, removed, budget)
+
+
+cdef bint store_sweep(Store *store, const StoreName *names, uint64_t *at, uint32_t *removed, int64_t *budget) noexcept nogil:
+    while at[0] <= store.subtrees.mask:
+        budget[0] -= 1
+        if budget[0] <= 0 or not remove_in_chain(store, &store.subtrees.heads[at[0]], names, removed, budget):
+            return False
+        at[0] += 1
     return True
 
 
-cdef bint store_remove_all(Store *store, uint32_t *removed) noexcept nogil:
-    cdef Entry *entry
-    cdef uint64_t i
-    for i in range(store.subtrees.mask + 1):
-        entry = store_load(&store.subtrees.heads[i])
-        while entry != NULL:
-            if atomic_peek8(&entry.state) != ENTRY_UNLINKED and not remove(store, entry, removed):
+cdef bint remove_in_chain(Store *store, Entry **head, const StoreName *names, uint32_t *removed, int64_t *budget) noexcept nogil:
+    cdef Entry *entry = store_load(head)
+    cdef const StoreName *name
+    cdef bint some = False
+    while entry != NULL:
+        budget[0] -= 1
+        name = names if atomic_peek8(&entry.state) != ENTRY_UNLINKED else NULL
+        while name != NULL and not is_meant(entry, name):
+            budget[0] -= 1
+            name = name.next
+        if name != NULL:
+            # The next turn begins with this chain again, so it must find it shorter.
+            if budget[0] <= 0 and some or not remove(store, entry, removed):
                 return False
-            entry = store_load(&entry.subtree_next)
+            some = True
+        entry = store_load(&entry.subtree_next)
     return True
 
 

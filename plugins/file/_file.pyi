@@ -2,7 +2,9 @@ from collections.abc import Iterable
 
 from fastdns._mux import NativeHandler
 from fastdns.index.zone import ZoneSet
+from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.transfer import Transfer
+from fastdns.plugins.transfer.name_observer import ZoneObserver
 
 class FileHandler(NativeHandler):
     """Answers from the zones of a set, and gives them away. Names in ``fall`` that are not there go on down the chain."""
@@ -15,3 +17,6 @@ class FileHandler(NativeHandler):
 
     def transfer_size(self, zone: bytes, serial: int | None) -> int:
         """See `fastdns.plugins.transfer.Provider`."""
+
+    def name_observer(self, unkept: ZoneList) -> ZoneObserver:
+        """Who tells a cache above which names change; ``unkept`` are zones of which it keeps nothing."""

@@ -8,6 +8,7 @@ from fastdns.api.log cimport LOG_INFO, LOG_LINE_MAX, log_put
 from fastdns.api.text cimport Text, text_address, text_name, text_put
 from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.transfer.journal import give, size
+from fastdns.plugins.transfer.name_observer import ZoneObserver
 
 
 cdef Verdict pass_on(Handler *self, Query *q) noexcept nogil:
@@ -81,3 +82,6 @@ cdef class FileHandler(NativeHandler):
             if found.wire == zone:
                 return size(found, serial)
         return 0
+
+    def name_observer(self, unkept):
+        return ZoneObserver([self.zones], unkept)

@@ -10,6 +10,7 @@ from fastdns.api.records cimport ZoneSet, ZoneState, zone_match, zone_slots
 from fastdns.plugins.file._answer cimport ZoneLook, zone_prefetch_next, zone_prefetch, zone_query, zone_resume
 from fastdns.plugins.file._file cimport FileHandler, FileState, pass_on
 from fastdns.plugins.file._sections cimport ANSWER_PASS_REFERRALS, ANSWER_PLAIN_REFERRALS
+from fastdns.plugins.transfer.name_observer import ZoneObserver
 
 cdef struct HostedState:
     FileState *sets             # owned by the handler: in each the zone that comes next of its name. A name that a set lacks is in none after it
@@ -86,6 +87,9 @@ cdef class HostedHandler(FileHandler):
 
     def __init__(self, name, zones, fall=(), *, others=()):
         super().__init__(name, zones, fall)
+
+    def name_observer(self, unkept):
+        return ZoneObserver([self.zones, *self.others], unkept)
 
     def __dealloc__(self):
         free(self.hosted.sets)

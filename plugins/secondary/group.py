@@ -14,6 +14,7 @@ from fastdns.plugins.file.storage import Storage
 from fastdns.plugins.secondary.catalog import Catalog, Member, parse_catalog
 from fastdns.plugins.secondary.keeper import Keeper, log
 from fastdns.plugins.secondary.settings import Block, Settings
+from fastdns.plugins.transfer.name_observer import replace
 
 __all__ = ["Group"]
 
@@ -141,7 +142,7 @@ class Group:
             for zone in [zone for zone, dynamic in self.dynamic.items() if dynamic.catalog == origin and zone not in listed]:
                 self._let_go(self.dynamic.pop(zone).keeper)
                 log.info(f"Removed catalog member zone {zone} from catalog {origin}")
-            self.zones.replace([keeper.zone for keeper in self.static.values()] + [one.keeper.zone for one in self.dynamic.values()])
+            replace(self.zones, [keeper.zone for keeper in self.static.values()] + [one.keeper.zone for one in self.dynamic.values()])
         if rejected:
             log.warning(f"Skipped {rejected} member zones from catalog {origin}: outside configured member zones")
         for keeper in starts:

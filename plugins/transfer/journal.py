@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from fastdns.index.change import ZoneChange
 from fastdns.index.index import Index
 from fastdns.index.zone import Zone, ZoneDraft
+from fastdns.plugins.transfer import name_observer
 from fastdns.plugins.transfer._difference import Version, difference
 from fastdns.plugins.transfer._transfer import Transfer
+from fastdns.plugins.transfer.name_observer import Row
 from fastdns.protocol.parameters import TYPE_SOA
 
-__all__ = ["give", "publish", "size"]
-
-#: Owner, type, TTL, rdata in wire form.
-Row = tuple[bytes, int, int, bytes]
+__all__ = ["Row", "give", "publish", "size"]
 
 #: Records of all differences of a zone; the oldest go first. A change of more than that is none that IXFR would make smaller.
 RECORDS_MOST = 50_000
@@ -77,21 +76,34 @@ class Journal:
 
 
 def publish(zone: Zone, version: ZoneDraft | ZoneChange) -> None:
-    """Serve a new version of a zone, with the difference noted where somebody may ask for it. Raises ZoneError as `ZoneChange.publish`."""
+    """Serve a new version of a zone, with the difference noted where somebody may ask for it, and told to caches. Raises ZoneError as `ZoneChange.publish`."""
     with _lock:
         journal = _journals.get(zone.index)
-    if journal is None or zone.serial is None:
+    if zone.serial is None:
         _serve(zone, version)
-    elif isinstance(version, ZoneChange):
+        return
+    if journal is None and not name_observer.observers(zone):
+        _serve(zone, version)
+        name_observer.tell(zone, None)  # a cache that has come meanwhile
+        return
+    old: Row | None
+    found: tuple[list[Row], list[Row]] | None = None
+    if isinstance(version, ZoneChange):
         old = _soa(zone)
         version.publish()
-        journal.note(old, _soa(zone), (version.deleted, version.added) if len(version) <= RECORDS_MOST else None)
+        new = _soa(zone)
+        if len(version) <= RECORDS_MOST:
+            found = version.deleted, version.added
     else:
         before = Version(zone.index)
         zone.publish(version)
         after = Version(zone.index)
-        known = before.soa is not None and after.soa is not None
-        journal.note(before.soa, after.soa, difference(before, after, RECORDS_MOST) if known else None)
+        old, new = before.soa, after.soa
+        if old is not None and new is not None:
+            found = difference(before, after, RECORDS_MOST)
+    if journal is not None:
+        journal.note(old, new, found)
+    name_observer.tell(zone, found)
 
 
 def _serve(zone: Zone, version: ZoneDraft | ZoneChange) -> None:
