@@ -14,7 +14,7 @@ from fastdns.corefile.lexer import Token, same_line
 from fastdns.corefile.zone import parse_key
 from fastdns.server.servers import Server, group, validate
 from fastdns.server.source import Source, built_in
-from fastdns.setup import Config, Controller, Hooks, registry
+from fastdns.setup import Config, Controller, Hooks, files, registry
 from fastdns.setup.config import Hook
 from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
@@ -45,6 +45,7 @@ class Configuration:
         try:
             self._set_up(blocks)
             self._group()
+            self._find_predecessors(blocks)
         except BaseException:
             self.discard()
             raise
@@ -58,6 +59,17 @@ class Configuration:
         validate(self.configs)
         self.servers = group(self.configs)
 
+    def _find_predecessors(self, blocks: list[ServerBlock]) -> None:
+        """For each block the same one of the configuration that serves. A reload for which nothing has changed (SIGUSR1) begins anew, so it has none."""
+        for block, config in zip(blocks, self.configs, strict=True):
+            config.identity = _identity(block, config)
+        serving: Configuration | None = getattr(getattr(self.process, "instance", None), "configuration", None)
+        if serving is None or serving.checksum == self.checksum:
+            return
+        former = {config.identity: config for config in serving.configs if config.identity}
+        for config in self.configs:
+            config.predecessor = former.pop(config.identity, None)
+
     def start(self, first: bool) -> None:
         """Run the start-up hooks; at the start of the process also those of `on_first_startup`. An exception rejects the configuration."""
         for kind in ("first_startup", "startup") if first else ("startup",):
@@ -65,6 +77,8 @@ class Configuration:
                 for hook in getattr(directive, kind):
                     hook()
                     directive.has_started = True
+        for config in self.configs:
+            config.predecessor = None
 
     def not_ready(self) -> list[str]:
         """Names of the plugins that say so, sorted."""
@@ -77,18 +91,18 @@ class Configuration:
 
     def _set_up(self, blocks: list[ServerBlock]) -> None:
         """Each directive in turn, for all blocks in the order of the file."""
-        files = [_files(block) for block in blocks]
+        loaded = [_files(block) for block in blocks]
         names = {name for block in blocks for name in block.tokens}
         try:
             order = registry.in_order()
-            order = registry.anchored(order, [(plugin.key, plugin.before, plugin.after) for some in files for plugin in some])
+            order = registry.anchored(order, [(plugin.key, plugin.before, plugin.after) for some in loaded for plugin in some])
         except ValueError as error:
             raise CorefileError(str(error)) from None
-        by_key = {plugin.key: plugin for some in files for plugin in some}
+        by_key = {plugin.key: plugin for some in loaded for plugin in some}
         for name in order:
             if name in by_key:
                 plugin = by_key[name]
-                index = next(index for index, some in enumerate(files) if plugin in some)
+                index = next(index for index, some in enumerate(loaded) if plugin in some)
                 self._run(plugin.setup, plugin.name, plugin.words, self.configs[index], plugin.traits)
             elif name in names:
                 for block, config in zip(blocks, self.configs, strict=True):
@@ -198,17 +212,15 @@ def checksum(blocks: list[ServerBlock]) -> str:
     for block in blocks:
         for words in _occurrences(block):
             if len(words) > 1:
-                digest.update(_octets(os.path.join(_root(block), words[1].text)))
+                digest.update(files.digest(os.path.join(_root(block), words[1].text)))
     return digest.hexdigest()
 
 
-def _octets(path: str) -> bytes:
-    """A digest of a file's octets; b"" for a file that cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.sha512(file.read()).digest()
-    except OSError:
-        return b""
+def _identity(block: ServerBlock, config: Config) -> str:
+    """See `Config.identity`: plugins of ours say what they read."""
+    if any(name not in registry.in_tree() for name in block.tokens):
+        return ""
+    return hashlib.sha512(repr((block.meaning(), sorted(config.files.items()))).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def config_of(block: ServerBlock, dns_port: str) -> Config:

@@ -12,6 +12,7 @@ from fastdns.corefile.errors import CorefileError
 from fastdns.corefile.lexer import Token, tokens
 from fastdns.corefile.zone import origins, parse_key
 from fastdns.setup.config import Config, Hook, Hooks
+from fastdns.setup.files import digest
 
 __all__ = ["Controller"]
 
@@ -72,9 +73,17 @@ class Controller(Dispenser):
         """What `root` gave in this block, or ""."""
         return self.config.root
 
-    def path(self, name: str) -> str:
-        """A path argument: a relative one starts at `root`."""
-        return os.path.join(self.config.root, name) if self.config.root and not os.path.isabs(name) else name
+    def path(self, name: str, *, reads: bool = True) -> str:
+        """A path argument: a relative one starts at `root`. ``reads``: it is of what the plugin reads (`reads`), not of what it writes."""
+        path = os.path.join(self.config.root, name) if self.config.root and not os.path.isabs(name) else name
+        if reads:
+            self.reads(path)
+        return path
+
+    def reads(self, path: str) -> None:
+        """Say that the plugin reads a file or directory, before it does: *cache* outlasts a reload only if all of them are as they were."""
+        if path not in self.config.files:
+            self.config.files[path] = digest(path)
 
     def zones(self, arguments: list[str]) -> list[str]:
         """The zones of a zone list: normalised, networks expanded, unusable ones dropped; without arguments those of the block."""

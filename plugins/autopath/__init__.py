@@ -51,6 +51,7 @@ def parse(controller: Controller) -> Settings:
         if source.startswith("@"):
             settings.provider = source[1:]
         else:
+            controller.reads(source)
             try:
                 settings.search = [*read_search(source), "."]
             except OSError as error:

@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple
 
 from fastdns.corefile.errors import quoted
-from fastdns.plugins.azure.environments import PUBLIC, environment
+from fastdns.plugins.azure.environments import FILE, PUBLIC, environment
 from fastdns.plugins.file.hosted_options import HostedOptions
 from fastdns.setup import Controller
 
@@ -70,6 +70,7 @@ def _property(controller: Controller, settings: Settings, first: int) -> None:
             settings.subscription = controller.arg()
         case "environment":
             name = controller.arg()
+            controller.reads(os.environ.get(FILE, ""))
             try:
                 settings.environment = environment(name)
             except ValueError as error:

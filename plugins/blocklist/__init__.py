@@ -84,7 +84,7 @@ def _option(controller: Controller, settings: Settings) -> None:
         case "refresh":
             settings.refresh = refresh_seconds(controller, controller.one_arg())
         case "snapshot":
-            settings.snapshot = check_folder(controller.path(controller.one_arg()))
+            settings.snapshot = check_folder(controller.path(controller.one_arg(), reads=False))
         case word:
             raise controller.err(f"unknown property '{word}'")
 

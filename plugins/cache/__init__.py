@@ -57,11 +57,20 @@ class Settings:
 
 
 def setup(controller: Controller) -> None:
-    """Add the block's cache."""
+    """Add the block's cache; what the cache of the same block has goes on in it at a reload."""
     settings = parse(controller)
     from fastdns.plugins.cache._cache import CacheHandler
 
-    controller.config.add_handler(CacheHandler(settings, controller.config.handlers))
+    config = controller.config
+    handler = CacheHandler(settings, config.handlers)
+    config.add_handler(handler)
+
+    def take_over() -> None:
+        former = config.predecessor.handler("cache") if config.predecessor is not None else None
+        if isinstance(former, CacheHandler):
+            handler.take_over(former)
+
+    controller.on_startup(take_over)
 
 
 def parse(controller: Controller) -> Settings:

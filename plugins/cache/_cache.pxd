@@ -74,9 +74,11 @@ cdef class CacheHandler(NativeHandler):
     cdef Cache *cache
     cdef object settings
     cdef SharedContents shared
+    cdef bint inherited         # `shared` is a former handler's, too
     cdef list below             # handlers of the server block
     cdef list observers         # of those whose names are removed when they change
     cdef tuple lists            # ZoneList objects that cache points into
     cdef str view
     cdef list watched
+    cdef int _hold(self, SharedContents shared) except -1
     cdef int _observe(self, str zones, str view) except -1

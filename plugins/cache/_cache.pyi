@@ -8,6 +8,9 @@ class CacheHandler(NativeHandler):
     attached: their ``subnet_bits`` are how many bits of the client's IPv4 and IPv6 address they tell upstreams. MemoryError when there is none."""
 
     def __init__(self, settings: Settings, handlers: list[NativeHandler]) -> None: ...
+    def take_over(self, former: CacheHandler) -> None:
+        """Share the entries of a handler with the same settings, which may serve still. Before it is attached; no effect when that one is closed."""
+
     def entries(self) -> tuple[int, int]:
         """How many entries there are: success, denial."""
 

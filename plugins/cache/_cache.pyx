@@ -485,6 +485,8 @@ cdef tuple PLAIN = ("server", "zones", "view")
 cdef tuple TYPED = ("server", "type", "zones", "view")
 cdef tuple TYPES = ("success", "denial")
 cdef Metric ENTRIES = Metric("coredns_cache_entries", "The number of elements in the cache.", "gauge", TYPED)
+# By labels: of the handlers that have them, while a reload goes on several. The last one is shown, and the one before if that is refused.
+cdef dict counts = {}
 cdef Metric REQUESTS = Metric("coredns_cache_requests_total", "The count of cache requests.", "counter", PLAIN)
 cdef Metric HITS = Metric("coredns_cache_hits_total", "The count of cache hits.", "counter", TYPED)
 cdef Metric MISSES = Metric("coredns_cache_misses_total", "The count of cache misses. Deprecated, derive misses from cache hits/requests counters.",
@@ -521,11 +523,8 @@ cdef class CacheHandler(NativeHandler):
         self.cache = <Cache *>calloc(1, sizeof(Cache))
         if self.cache == NULL:
             raise MemoryError
-        self.shared = SharedContents(settings.success_capacity, settings.denial_capacity)
-        self.cache.contents = self.shared.contents
-        self.cache.store = &self.shared.contents.store
-        self.cache.buckets = self.shared.contents.store.buckets
         self.settings = settings
+        self._hold(SharedContents(settings.success_capacity, settings.denial_capacity))
         self.below = handlers
         success, denial = ZoneList(settings.disable_success), ZoneList(settings.disable_denial)
         both = [zone for zone in success.names if denial.match(zone)] + [zone for zone in denial.names if success.match(zone)]
@@ -556,6 +555,18 @@ cdef class CacheHandler(NativeHandler):
             free(self.cache.cells)
             free(self.cache)
 
+    cdef int _hold(self, SharedContents shared) except -1:
+        self.shared = shared
+        self.cache.contents = shared.contents
+        self.cache.store = &shared.contents.store
+        self.cache.buckets = shared.contents.store.buckets
+        return 0
+
+    def take_over(self, CacheHandler former not None):
+        if former.shared is not None:
+            self._hold(former.shared)
+            self.inherited = True
+
     cpdef attach(self, list servers, str view):
         cdef Cells *cells
         cdef uint32_t most = 0
@@ -584,6 +595,7 @@ cdef class CacheHandler(NativeHandler):
                 cells.evictions[<int>kind] = EVICTIONS.cell(typed)
                 count = Count(self, kind)
                 self.watched.append((typed, count))
+                counts.setdefault(typed, []).append(count)
                 ENTRIES.watch(typed, count)
         self._observe(zones, view)
 
@@ -593,6 +605,8 @@ cdef class CacheHandler(NativeHandler):
         observers = [observer for observer in found if observer is not None]
         if not observers:
             return 0
+        if self.inherited and self.cache.contents.cuts == NULL:    # its entries are in no subtrees
+            self._hold(SharedContents(self.settings.success_capacity, self.settings.denial_capacity))
         for kind, name in enumerate(TYPES):
             self.cache.contents.cells[<int>kind] = REMOVALS.cell((name, zones, view))
         self.shared.open_subtrees([cut for observer in observers for cut in observer.cuts])
@@ -603,8 +617,13 @@ cdef class CacheHandler(NativeHandler):
 
     cpdef close(self):
         for typed, count in self.watched:
-            if ENTRIES._watched.get(typed) is count:
+            others = counts[typed]
+            others.remove(count)
+            if others:
+                ENTRIES.watch(typed, others[len(others) - 1])
+            else:
                 ENTRIES.forget(typed)
+                del counts[typed]
         self.watched.clear()
         for observer in self.observers:
             observer.end()

@@ -11,7 +11,7 @@ from fastdns.plugins.cache._store cimport (CHANGES, DENIAL, SUCCESS, store_close
 from fastdns._wire import name_wire
 
 cdef enum:
-    TURN = 16384                # entries and chains that a worker looks at in one turn, some tenths of a millisecond
+    TURN = 4096                 # entries and chains that a worker looks at in one turn, about a tenth of a millisecond
 
 cdef uint8_t[1] ROOT = [0]
 cdef ChangedName blank_name

@@ -41,6 +41,7 @@ def _property(controller: Controller, settings: Settings) -> None:
     match controller.val():
         case "credentials":
             settings.file = controller.arg()
+            controller.reads(settings.file)
             try:
                 _check(settings.file)
             except ValueError as error:

@@ -6,7 +6,7 @@ from fastdns._wire import name_wire
 from fastdns.corefile import CorefileError
 from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.dnssec._dnssec import DnssecHandler
-from fastdns.plugins.dnssec.keys import Key, base_name, key_of_texts, read_key
+from fastdns.plugins.dnssec.keys import Key, key_of_texts, key_path, read_key
 from fastdns.plugins.dnssec.signing import Signing, start_thread
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
@@ -86,7 +86,7 @@ def _keys(controller: Controller) -> list[Key]:
     """Of a line ``key file NAME...`` or ``key aws_secretsmanager ID...``; CoreDNS takes no notice of any other."""
     match controller.arg():
         case "file":
-            return [read_key(controller.path(base_name(name))) for name in controller.args(1)]
+            return [read_key(key_path(controller, name)) for name in controller.args(1)]
         case "aws_secretsmanager":
             return [_from_aws(secret) for secret in controller.args(1)]
     return []

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastdns.plugins.dnssec._private_key import PrivateKey
+    from fastdns.setup import Controller
 
     Signer = Callable[[bytes], bytes]
 
-__all__ = ["Key", "base_name", "key_of_texts", "read_key", "rrsig"]
+__all__ = ["Key", "key_of_texts", "key_path", "read_key", "rrsig"]
 
 #: Flags of a DNSKEY record (RFC 4034 2.1.1).
 ZONE = 0x0100
@@ -85,6 +86,14 @@ def rrsig(key: Key, signer: bytes, body: bytes, inception: int, expiration: int,
 def base_name(path: str) -> str:
     """Path of a key without ``.key`` or ``.private``."""
     return path.removesuffix(".key") if path.endswith(".key") else path.removesuffix(".private")
+
+
+def key_path(controller: Controller, name: str) -> str:
+    """Path of a key's files without their endings, both of which are read."""
+    base = controller.path(base_name(name), reads=False)
+    controller.reads(base + ".key")
+    controller.reads(base + ".private")
+    return base
 
 
 def read_key(base: str) -> Key:

@@ -29,7 +29,7 @@ class HostedOptions:
             case "refresh":
                 self.refresh = refresh_seconds(controller, controller.arg())
             case "snapshot":
-                self.snapshot = check_folder(controller.path(controller.one_arg()))
+                self.snapshot = check_folder(controller.path(controller.one_arg(), reads=False))
             case _:
                 return False
         return True

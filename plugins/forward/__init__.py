@@ -5,8 +5,10 @@ The workers ask the upstreams themselves (the native modules of this folder), ov
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
+from fastdns.corefile.zone import split_transport
 from fastdns.plugins.forward._forward import ForwardHandler
 from fastdns.plugins.forward.options import Options, parse
 from fastdns.plugins.forward.renewal import keep_renewed
@@ -33,6 +35,10 @@ def setup(controller: Controller) -> None:
         place = controller.place()
         options = parse(controller)
         suspect_unreachable(controller, options, place.line)
+        for text in options.targets:
+            _, path = split_transport(text)
+            if os.path.isfile(path):  # name servers
+                controller.reads(path)
         found = targets(options)
         if options.source_address:
             options.source = pack_address(options.source_address, 0)

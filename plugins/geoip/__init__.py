@@ -75,6 +75,7 @@ def parse(controller: Controller) -> Settings:
         if settings.path:
             raise controller.err("configuring multiple databases is not supported")
         settings.path = controller.val()
+        controller.reads(settings.path)
         if controller.remaining_args():
             raise controller.arg_err()
         while controller.next_block():

@@ -76,6 +76,10 @@ def parse(controller: Controller) -> Options:
         raise ValueError(f"unable to normalize '{zone}'")
     if not texts:
         raise controller.arg_err()
+    for text in texts:
+        _, path = split_transport(text)
+        if os.path.isfile(path):  # name servers
+            controller.reads(path)
     found = host_port_or_file(*texts)
     options = Options(normalized[0], [target(text) for text in found])
     while controller.next_block():

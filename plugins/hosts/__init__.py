@@ -62,6 +62,7 @@ def parse(controller: Controller) -> Settings:
         if arguments:
             settings.path = controller.path(arguments.pop(0))
             _look_at(controller, settings.path)
+        controller.reads(settings.path)
         settings.zones = controller.zones(arguments)
         while controller.next_block():
             _property(controller, settings)

@@ -64,12 +64,15 @@ def read_endpoint(controller: Controller, options: ApiServerOptions) -> None:
 
 def read_tls(controller: Controller, options: ApiServerOptions) -> None:
     cert, key, ca = controller.args(3, 3)
+    for path in (cert, key, ca):
+        controller.reads(path)
     options.tls = (cert, key, ca)
 
 
 def read_kubeconfig(controller: Controller, options: ApiServerOptions) -> None:
     arguments = controller.args(1, 2)
     options.kubeconfig = arguments[0]
+    controller.reads(arguments[0])
     options.context = arguments[1] if len(arguments) == 2 else ""
 
 

@@ -163,7 +163,7 @@ def read_journal(controller: Controller, settings: Settings) -> None:
 
 
 def read_snapshot(controller: Controller, settings: Settings) -> None:
-    settings.snapshot = controller.path(controller.one_arg())
+    settings.snapshot = controller.path(controller.one_arg(), reads=False)
 
 
 PROPERTIES: dict[str, Callable[[Controller, Settings], None]] = {

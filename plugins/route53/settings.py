@@ -52,6 +52,7 @@ def _property(controller: Controller, settings: Settings) -> None:
             settings.profile = controller.arg()
             if controller.next_arg():
                 settings.file = os.path.abspath(controller.val())
+                controller.reads(settings.file)
         case "upstream":  # of former versions
             controller.remaining_args()
         case word:

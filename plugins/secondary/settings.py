@@ -73,7 +73,7 @@ def _property(controller: Controller, block: Block, settings: Settings, zones: l
         case "key":
             settings.key = Key(*controller.args(2, 3))
         case "store":
-            settings.store = check_folder(controller.path(controller.one_arg()))
+            settings.store = check_folder(controller.path(controller.one_arg(), reads=False))
         case "stale":
             settings.stale = _stale(controller)
         case "max_records":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastdns import control
 from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted, system_error
-from fastdns.plugins.dnssec.keys import Key, base_name, read_key
+from fastdns.plugins.dnssec.keys import Key, key_path, read_key
 from fastdns.plugins.sign.signer import REFRESH, Signer
 from fastdns.protocol.parameters import TYPE_DNSKEY
 from fastdns.setup import Controller
@@ -62,7 +62,7 @@ def parse(controller: Controller) -> list[Signer]:
                     if len(words) != 1:
                         raise CorefileError('can only be one argument after "directory"')
                     for signer in zones:
-                        signer.directory = controller.path(words[0])
+                        signer.directory = controller.path(words[0], reads=False)
                 case other:
                     raise controller.err(f"unknown property '{other}'")
         signers += zones
@@ -72,7 +72,7 @@ def parse(controller: Controller) -> list[Signer]:
 def _keys(controller: Controller) -> list[Key]:
     match controller.arg():
         case "file":
-            return [_key(controller.path(base_name(name))) for name in controller.args(1)]
+            return [_key(key_path(controller, name)) for name in controller.args(1)]
         case "directory":
             raise CorefileError("directory: not implemented")
     return []

@@ -37,7 +37,7 @@ def setup(controller: Controller) -> None:
                 if client_auth not in CLIENT_AUTH:
                     raise controller.err(f"unknown authentication type '{client_auth}'")
             elif option == "keylog":
-                keylog = controller.path(controller.one_arg())
+                keylog = controller.path(controller.one_arg(), reads=False)
             else:
                 raise controller.err(f"unknown option '{option}'")
         controller.config.tls = _credentials(controller, [controller.path(name) for name in arguments], client_auth, keylog)

@@ -61,7 +61,7 @@ def parse(controller: Controller) -> AcmeOptions:
         domains,
         given.get("email", [""])[0],
         _directory(given.get("ca", [LETS_ENCRYPT])[0]),
-        os.path.abspath(controller.path(given.get("storage", [STORAGE])[0])),
+        os.path.abspath(controller.path(given.get("storage", [STORAGE])[0], reads=False)),
         os.path.abspath(controller.path(given["ca_root"][0])) if "ca_root" in given else "",
         _resolver(given.get("resolver", [""])[0]),
     )

@@ -79,12 +79,9 @@ def publish(zone: Zone, version: ZoneDraft | ZoneChange) -> None:
     """Serve a new version of a zone, with the difference noted where somebody may ask for it, and told to caches. Raises ZoneError as `ZoneChange.publish`."""
     with _lock:
         journal = _journals.get(zone.index)
-    if zone.serial is None:
+    if zone.serial is None or (journal is None and not name_observer.observers(zone)):
         _serve(zone, version)
-        return
-    if journal is None and not name_observer.observers(zone):
-        _serve(zone, version)
-        name_observer.tell(zone, None)  # a cache that has come meanwhile
+        name_observer.tell(zone, None)  # a cache that has come meanwhile, or that has outlasted a reload
         return
     old: Row | None
     found: tuple[list[Row], list[Row]] | None = None

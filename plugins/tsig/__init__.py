@@ -74,7 +74,9 @@ def _property(controller: Controller, settings: Settings) -> None:
             name, secret = controller.args(2, 2)
             _add(settings, {normal(name): secret})
         case "secrets":
-            _add(settings, _from_file(controller.one_arg()))
+            path = controller.one_arg()
+            controller.reads(path)
+            _add(settings, _from_file(path))
         case "require":
             everything, settings.types = _numbers(controller, {name: number for number, name in TYPES.items()}, "query type")
             settings.all_types |= everything

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastdns.corefile.errors import CorefileError
+from fastdns.corefile.lexer import Token
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 
@@ -34,7 +35,7 @@ def setup(controller: Controller) -> None:
         raise at(place.file, place.line, "unbound is not in this build: install libunbound-dev, then make") from None
     except ImportError as error:  # the library itself
         raise at(place.file, place.line, f"unbound needs libunbound: {error}") from None
-    context = open_context(options, place.file, place.line)
+    context = open_context(controller, options, place)
     handler = UnboundHandler(context, options.zones, options.excepted)
     controller.on_startup(context.native.start)
     controller.config.add_handler(handler)
@@ -61,14 +62,17 @@ def parse(controller: Controller) -> Options:
     return options
 
 
-def open_context(options: Options, file: str, line: int) -> SharedContext:
+def open_context(controller: Controller, options: Options, place: Token) -> SharedContext:
     """Raises CorefileError with the line of the setting that libunbound refuses."""
-    from fastdns.plugins.unbound.shared import Setting, SettingError, acquire
+    from fastdns.plugins.unbound.shared import Setting, SettingError, acquire, files_of
 
+    settings = [Setting(*setting) for setting in options.settings]
+    for path in files_of(settings):
+        controller.reads(path)
     try:
-        return acquire([Setting(*setting) for setting in options.settings])
+        return acquire(settings)
     except SettingError as error:
-        raise at(file, error.line or line, str(error)) from None
+        raise at(place.file, error.line or place.line, str(error)) from None
 
 
 def at(file: str, line: int, text: str) -> CorefileError:

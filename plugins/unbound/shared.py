@@ -114,12 +114,17 @@ def descriptors() -> int:
 
 def key_of(settings: list[Setting]) -> tuple[object, ...]:
     """What two contexts have in common that answer alike: the settings, and the state of the files that these name, be it in a file of `config`."""
+    states = {path: state(path) for path in files_of(settings)}
+    return (*((setting.name, setting.value) for setting in settings), *sorted(states.items()))
+
+
+def files_of(settings: list[Setting]) -> list[str]:
+    """The files that these settings name, be it in a file of `config`, but for what libunbound writes."""
     named = [setting.value for setting in settings if setting.name != WRITTEN]
     for setting in settings:
         if not setting.name:
             named += words(setting.value)
-    states = {path: state(path) for path in named if os.path.isfile(path)}
-    return (*((setting.name, setting.value) for setting in settings), *sorted(states.items()))
+    return [path for path in named if os.path.isfile(path)]
 
 
 def words(path: str) -> list[str]:

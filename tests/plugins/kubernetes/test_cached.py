@@ -202,6 +202,19 @@ def test_all_variants_of_a_name_go_and_are_counted(serve: Serve, fakekube: FakeK
     assert (removed(server), removed(server, "denial")) == (len(variants), len(variants))
 
 
+def test_a_name_with_many_below_it(serve: Serve, fakekube: FakeKube) -> None:
+    """The removal takes more than one turn of the worker."""
+    api = fakekube(OBJECTS)
+    server = start(serve, api)
+    names = [f"10-0-{number // 100}-{number % 100}.shop.pod.cluster.local." for number in range(6000)]
+    for name in names:
+        assert ask(server, name) == [name.partition(".")[0].replace("-", ".")]
+    api.delete("ns shop")
+    until(lambda: removed(server) >= len(names))
+    for name in names:
+        assert ask(server, name) == ["NXDOMAIN"]
+
+
 def test_blocks_that_share_the_cluster(serve: Serve, fakekube: FakeKube) -> None:
     api = fakekube(OBJECTS)
     block = BLOCK.format(cache="cache 3600", between="", url=api.url, ttl=3600)
@@ -222,6 +235,31 @@ def test_after_a_reload(serve: Serve, fakekube: FakeKube) -> None:
         ask(server, "web.shop")
         api.apply(f"svc shop/web {address}")
         until(lambda address=address: ask(server, "web.shop") == [address])  # type: ignore[misc]
+
+
+def test_after_reloads_that_keep_the_cache(serve: Serve, fakekube: FakeKube) -> None:
+    """Another block changes. Both handlers of the cache hear of changes then, until the former one has gone; no change of that time is lost."""
+    api = fakekube(OBJECTS)
+    other = "other.test:{{port3}} {{\n bind 127.0.0.1\n {plugin}\n}}\n"
+    block = BLOCK.format(cache="cache 3600", between="", url=api.url, ttl=3600)
+    server = serve(block + other.format(plugin="whoami"))
+    until(lambda: ask(server, "web.shop") == ["10.0.0.1"])
+    labels = f'server="dns://127.0.0.1:{server.port}",type="success",view="",zones="cluster.local.,in-addr.arpa.,ip6.arpa."'
+    for number in range(1, 9):
+        api.apply(f"svc shop/web 10.0.1.{number}")
+        until(lambda number=number: ask(server, "web.shop") == [f"10.0.1.{number}"])  # type: ignore[misc]
+        changes = threading.Thread(target=lambda number=number: [api.apply(f"svc shop/web 10.{number}.2.{last}") for last in range(100)])  # type: ignore[misc]
+        changes.start()
+        server.reload(block + other.format(plugin="erratic" if number % 2 else "whoami"))
+        changes.join()
+        until(lambda number=number: ask(server, "web.shop") == [f"10.{number}.2.99"])  # type: ignore[misc]
+        ask(server, "web.other")
+        kept = server.metric(server.ports["port2"], f"coredns_cache_hits_total{{{labels}}}")
+        server.reload(block + other.format(plugin="whoami" if number % 2 else "erratic"))
+        assert ask(server, "web.other") == ["10.0.0.2"]
+        assert server.metric(server.ports["port2"], f"coredns_cache_hits_total{{{labels}}}") == kept + 1
+        api.apply(f"svc other/web 10.0.0.2 ports=p{number}:TCP:80")
+        until(lambda number=number: ask(server, f"_p{number}._tcp.web.other", "SRV") != ["NXDOMAIN"])  # type: ignore[misc]
 
 
 def test_external_names(serve: Serve, fakekube: FakeKube) -> None:
