@@ -26,15 +26,27 @@ cdef struct ZoneName:
     uint8_t labels              # without the root
     uint8_t wire[255]           # lower case
 
+cdef enum:
+    ZONES_FEW = 8               # so many are compared one by one; a longer list has a table
+
 cdef struct Zones:              # owned by a ZoneList; constant
     uint32_t count
     uint32_t all                # the list contains the root: every name matches
     ZoneName *names             # most labels first
+    uint32_t *slots             # of more than ZONES_FEW, by hash: position in `names` + 1, or 0; open addressing
+    uint32_t mask               # slots - 1
+    uint8_t labels_least        # of all zones: other suffixes of a name are not looked up
+    uint8_t labels_most
+
+# zones_match of a list with a table.
+cdef const ZoneName *zones_look_up(const Zones *zones, const Name *name) noexcept nogil
 
 cdef inline const ZoneName *zones_match(const Zones *zones, const Name *name) noexcept nogil:
     """The longest zone at or above the name, or NULL."""
     cdef uint32_t i, label
     cdef const ZoneName *zone
+    if zones.slots != NULL:
+        return zones_look_up(zones, name)
     for i in range(zones.count):
         zone = &zones.names[i]
         if zone.labels > name.labels:
@@ -52,3 +64,4 @@ cdef inline bint zones_hold(const Zones *zones, const Name *name) noexcept nogil
 cdef class ZoneList:            # ZoneList(texts); a handler that uses `zones` holds a reference
     cdef Zones zones
     cdef readonly tuple names
+    cdef int hash_zones(self) except -1

@@ -1,9 +1,25 @@
 """Zone lists. The contract is in index/zone_list.pxd."""
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastdns._wire cimport Name, wire_name_copy
+from fastdns._wire cimport Name, octets_equal, wire_name_copy
 from fastdns._wire import name_wire
+
+
+cdef const ZoneName *zones_look_up(const Zones *zones, const Name *name) noexcept nogil:
+    cdef uint32_t label = name.labels - zones.labels_most if name.labels > zones.labels_most else 0
+    cdef uint32_t i, length
+    cdef const ZoneName *zone
+    while label + zones.labels_least <= name.labels:
+        length = name.length - name.offset[label]
+        i = name.hash[label]
+        while zones.slots[i & zones.mask]:
+            zone = &zones.names[zones.slots[i & zones.mask] - 1]
+            if zone.hash == name.hash[label] and zone.length == length and octets_equal(name.lower + name.offset[label], zone.wire, length):
+                return zone
+            i += 1
+        label += 1
+    return NULL
 
 
 cdef class ZoneList:
@@ -26,9 +42,31 @@ cdef class ZoneList:
             memcpy(zone.wire, name.lower, name.length)
             if name.labels == 0:
                 self.zones.all = 1
+        if self.zones.count > ZONES_FEW:
+            self.hash_zones()
+
+    cdef int hash_zones(self) except -1:
+        """At most half of the slots are used."""
+        cdef Zones *zones = &self.zones
+        cdef uint32_t i, at, size = 4 * ZONES_FEW
+        while size < 2 * zones.count:
+            size *= 2
+        zones.slots = <uint32_t *>calloc(size, sizeof(uint32_t))
+        if zones.slots == NULL:
+            raise MemoryError
+        zones.mask = size - 1
+        zones.labels_most = zones.names[0].labels
+        zones.labels_least = zones.names[zones.count - 1].labels
+        for i in range(zones.count):
+            at = zones.names[i].hash
+            while zones.slots[at & zones.mask]:
+                at += 1
+            zones.slots[at & zones.mask] = i + 1
+        return 0
 
     def __dealloc__(self):
         free(self.zones.names)
+        free(self.zones.slots)
 
     def match(self, str text not None):
         cdef Name name

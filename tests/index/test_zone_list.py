@@ -34,3 +34,22 @@ def test_the_root_holds_every_name() -> None:
 
 def test_an_empty_list_holds_none() -> None:
     assert ZoneList([]).match("a.test.") is None
+
+
+@pytest.mark.parametrize("count", [8, 9, 1000])
+def test_long_lists(count: int) -> None:
+    """Those of more than a few zones have a table."""
+    zones = ["test.", "b.a.test.", *(f"z{number}.test." for number in range(count - 2))]
+    found = ZoneList(zones)
+    for name, zone in (
+        ("test.", "test."),
+        ("a.test.", "test."),
+        ("x.B.a.test.", "b.a.test."),
+        (f"x.y.z{count - 3}.test.", f"z{count - 3}.test."),
+        (f"z{count - 2}.test.", "test."),
+        ("test.other.", None),
+        (".", None),
+    ):
+        assert found.match(name) == (name_wire(zone) if zone else None), name
+    assert ZoneList([".", *zones]).match("other.") == b"\0"
+    assert ZoneList([*zones, "."]).match("z0.TEST.") == name_wire("z0.test.")
