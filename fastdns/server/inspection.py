@@ -26,6 +26,7 @@ PLACE = re.compile(r"(?:plugin/\w+: )*(\S+):(\d+) - (?:Error during parsing|Synt
 #: What to do about an error, by a part of its text.
 HINTS = (
     (r"which pod asks", "add 'pods verified' to kubernetes in this block; it watches all pods"),
+    (r"whose names these are", "target is for names that kubernetes answers in this block"),
     (r"unable to load in-cluster configuration|serviceaccount", "run this in the pod, or give kubernetes an `endpoint`, a `kubeconfig` or `manifests`"),
     (r"already defined", "two server blocks have the same zone and port: merge them, give one another port, or part them by `view` or `bind`"),
     (r"zone overlap listener capacity", "one block binds all addresses and the other one only some: `bind` both"),
@@ -196,6 +197,8 @@ class Inspection(Configuration):
             super()._check(config, name, check)
         except CorefileError as error:
             self._note(error, Token(error.file, error.line, name))
+        for suspicion in config.suspicions:
+            self._add("warning", *suspicion)
 
     def _look(self, block: ServerBlock, config: Config) -> None:
         """Warnings for a configuration that is valid but probably a mistake."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from fastdns._mux import NativeHandler
+from fastdns.plugins.acl._cluster import ClusterNamesHandle
 from fastdns.plugins.acl.rules import Rule
 from fastdns.walk.metadata import LabelHandle
 
@@ -15,3 +16,6 @@ class AclHandler(NativeHandler):
     def __init__(self, name: str, rules: Sequence[Rule]) -> None: ...
     def use(self, name: str, label: LabelHandle) -> None:
         """Where one of `names_of` the rules is read, before the handler serves. Without it a client has none."""
+
+    def use_cluster(self, cluster: ClusterNamesHandle) -> None:
+        """Which namespaces questions are for, before the handler serves. Without it they are for none."""

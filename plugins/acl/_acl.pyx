@@ -1,134 +1,83 @@
-"""The native handler of acl: each rule's networks are one radix tree, whose nodes name the policies that mention them."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy
-from fastdns.api.query cimport ANSWERED, DROPPED, NEXT, Handler, NativeHandler, Query, Verdict, handler_init, query_answer
+"""The native handler of acl: what the first policy that matches a query says, is done; what audits would do, is counted and logged."""
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
+from libc.stdio cimport snprintf
+from fastdns.api.query cimport (ANSWERED, DROPPED, NEXT, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_scratch)
+from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
 from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_match
-from fastdns.api.wire cimport EDNS_DO, RCODE_NOERROR, RCODE_REFUSED
+from fastdns.api.wire cimport EDNS_DO, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED
 from fastdns.api.metrics cimport Metric, metric_add
-from fastdns.api.metadata cimport Label, LabelHandle, label_read
-from fastdns.api.text cimport Text
-from fastdns.api.network cimport PrefixKey, PrefixNode, PrefixTree, Prefixes, prefixes_first, prefixes_next
+from fastdns.api.metadata cimport LabelHandle
+from fastdns.plugins.acl._audit cimport AuditLog, audit_log
+from fastdns.plugins.acl._cluster cimport ClusterNamesHandle
+from fastdns.plugins.acl._facts cimport NO_NAME, Facts, Sources, facts_begin
+from fastdns.plugins.acl._table cimport TABLE_MAX, Candidates, Line, PolicyTable, Table, candidates_begin, candidates_next
 from fastdns._wire import name_text
-from fastdns.plugins.acl.rules import ACTIONS, NAMES_MAX, VALUE_MAX, names_of
+from fastdns.plugins.acl.rules import NAMESPACE, names_of
 
 cdef enum:
     EDNS_SIZE = 4096            # of the OPT where the client sent none
     OPTION_SIZE = 6
+    REFUSALS = 4                # actions other than ALLOW
+    PLACE_MAX = 128             # octets of a policy's file and line, with the final zero
 
 cdef enum Action:               # ACTIONS' order
     ALLOW
     BLOCK
     FILTER
     DROP
-    NO_ACTION
+    NXDOMAIN
 
-cdef enum:
-    NAMES = 32                  # NAMES_MAX and VALUE_MAX as set-up has them
-    VALUE = 63
-
-cdef struct Alternative:        # a value that the client's may be
-    uint8_t name                # number in Acl.labels
-    uint8_t last                # of its condition
-    uint8_t length
-    char text[VALUE]
-
-cdef struct Policy:
-    uint16_t *types             # in the rule's `types`
-    uint32_t type_count         # 0: every type
-    uint32_t alternative_count
-    Alternative *alternatives   # in the rule's; of all conditions, which must hold, one after another
-    uint8_t action
-
-cdef struct Mention:            # the policies that name one network: positions in ascending order
-    uint32_t *policies
-    uint32_t count
-
-cdef struct Rule:               # all that it points to belongs to the handler
+cdef struct Rule:               # a directive
     const Zones *zones
-    const Prefixes *prefixes    # a node's value is the number of its mention
-    Mention *mentions           # mentions[0] is nobody's
-    Policy *policies
-    uint32_t policy_count
-    uint32_t *cells             # of metrics: by server label, zone, and block, filter or drop
+    uint32_t *cells             # of metrics: by server label, zone and refusal
 
-cdef struct Acl:
+cdef struct Place:              # of a policy
+    char text[PLACE_MAX]        # file and line
+    uint32_t *audits            # metric cells of an audit, by server label and zone of its rule; NULL: it is none
+
+cdef struct Acl:                # all that it points to belongs to the handler
+    const Zones *zones          # of all rules
+    const Table **tables
+    uint32_t table_count
     Rule *rules
     uint32_t rule_count
-    const Label *labels[NAMES]  # what conditions read; each borrowed from its handle
+    Place *places               # by Line.place
+    uint32_t place_count
+    Sources sources
+    AuditLog *log               # NULL: there is no audit
     uint32_t *allowed           # metric cells by server label
 
-cdef struct Client:             # what was read of the client so far
-    uint32_t read               # a bit for each of Acl.labels
-    uint32_t known              # likewise: it has one
-    uint8_t length[NAMES]
-    char text[NAMES][VALUE]
+cdef struct Decision:           # in the query's scratch, for `fastdns explain`: place + 1 of
+    uint32_t decided            # the policy that decided; 0: none did
+    uint32_t audited            # the audit that would have
+    uint8_t action              # of the former
+    uint8_t audited_action
 
 # Extended DNS errors without a text (RFC 8914): code 15, two octets, Blocked or Filtered.
 cdef const uint8_t *BLOCKED = b"\x00\x0f\x00\x02\x00\x0f"
 cdef const uint8_t *FILTERED = b"\x00\x0f\x00\x02\x00\x11"
 
-
-cdef inline bint has_type(const Policy *policy, uint16_t qtype) noexcept nogil:
-    cdef uint32_t i
-    if policy.type_count == 0:
-        return True
-    for i in range(policy.type_count):
-        if policy.types[i] == qtype:
-            return True
-    return False
-
-
-cdef void read_name(Client *client, const Label *label, uint32_t name, Query *q) noexcept nogil:
-    cdef Text text
-    text.out, text.used, text.capacity, text.full = client.text[name], 0, VALUE, 0
-    client.read |= 1u << name
-    if label != NULL and label_read(label, q, &text) and not text.full:
-        client.known |= 1u << name
-        client.length[name] = <uint8_t>text.used
+cdef inline const char *word_of(uint8_t action) noexcept nogil:
+    """For explain and the log."""
+    if action == BLOCK:
+        return b"block"
+    if action == FILTER:
+        return b"filter"
+    if action == DROP:
+        return b"drop"
+    return b"nxdomain" if action == NXDOMAIN else b"allow"
 
 
-cdef bint hold(const Acl *acl, const Policy *policy, Client *client, Query *q) noexcept nogil:
-    """Whether all conditions do."""
-    cdef const Alternative *wanted
-    cdef bint found = False
-    cdef uint32_t i
-    for i in range(policy.alternative_count):
-        wanted = &policy.alternatives[i]
-        if not found:
-            if not client.read >> wanted.name & 1:
-                read_name(client, acl.labels[wanted.name], wanted.name, q)
-            found = (client.known >> wanted.name & 1 and client.length[wanted.name] == wanted.length
-                     and memcmp(client.text[wanted.name], wanted.text, wanted.length) == 0)
-        if wanted.last:
-            if not found:
-                return False
-            found = False
-    return True
-
-
-cdef inline Action decide(const Acl *acl, const Rule *rule, Query *q, Client *client) noexcept nogil:
-    """What the first policy says that has the query's type and source, and whose conditions hold; client is NULL where no policy has any."""
-    cdef PrefixKey key
-    cdef const Mention *mention
-    cdef const PrefixNode *node = prefixes_first(rule.prefixes, &q.client, &key)
-    cdef uint32_t i, policy, best = rule.policy_count
-    while node != NULL:
-        mention = &rule.mentions[node.value]
-        for i in range(mention.count):
-            policy = mention.policies[i]
-            if policy >= best:
-                break
-            if has_type(&rule.policies[policy], q.qtype) and (client == NULL or hold(acl, &rule.policies[policy], client, q)):
-                best = policy
-                break
-        node = prefixes_next(rule.prefixes, node, &key)
-    return <Action>rule.policies[best].action if best < rule.policy_count else NO_ACTION
-
+# ---- what is done ----
 
 cdef Verdict answer_empty(Query *q, uint16_t rcode, const uint8_t *option) noexcept nogil:
     """No records, and an OPT that says why, even to who sent none."""
     query_answer(q, rcode, 0)
+    set_error(q, option)
+    return ANSWERED
+
+
+cdef void set_error(Query *q, const uint8_t *option) noexcept nogil:
     q.reply.edns.present = 1
     q.reply.edns.version = 0
     q.reply.edns.extended_rcode = 0
@@ -136,186 +85,255 @@ cdef Verdict answer_empty(Query *q, uint16_t rcode, const uint8_t *option) noexc
     q.reply.edns.flags = EDNS_DO
     q.reply.edns.options = option
     q.reply.edns.options_length = OPTION_SIZE
+
+
+cdef Verdict answer_nxdomain(const Acl *acl, Query *q) noexcept nogil:
+    """As the zone itself would (RFC 2308), where it is one of the cluster. The extended error is for clients with EDNS alone (RFC 6891 7)."""
+    query_answer(q, RCODE_NXDOMAIN, 0)
+    if acl.sources.cluster != NULL:
+        acl.sources.cluster.soa(acl.sources.cluster, q)
+        if q.reply.count:
+            q.reply.flags |= FLAG_AA
+    if q.edns.present:
+        set_error(q, BLOCKED)
     return ANSWERED
 
 
-cdef inline Verdict apply(Handler *self, Query *q, Client *client) noexcept nogil:
+cdef Verdict refuse(const Acl *acl, Query *q, const Line *line) noexcept nogil:
+    cdef const Rule *rule = &acl.rules[line.rule]
+    metric_add(rule.cells[REFUSALS * zone_of(rule, q) + line.action - BLOCK], q.worker.id, 1)
+    if line.action == BLOCK:
+        return answer_empty(q, RCODE_REFUSED, BLOCKED)
+    if line.action == FILTER:
+        return answer_empty(q, RCODE_NOERROR, FILTERED)
+    if line.action == NXDOMAIN:
+        return answer_nxdomain(acl, q)
+    return DROPPED
+
+
+cdef inline uint32_t zone_of(const Rule *rule, const Query *q) noexcept nogil:
+    """The row of cells of this server and of the rule's zone that has the name."""
+    return q.server.label * rule.zones.count + <uint32_t>(zones_match(rule.zones, q.name) - rule.zones.names)
+
+
+# ---- hooks ----
+
+cdef Verdict acl_query(Handler *self, Query *q) noexcept nogil:
     cdef const Acl *acl = <const Acl *>self.state
-    cdef const Rule *rule
-    cdef const ZoneName *zone
-    cdef Action action
+    cdef Decision *decision = <Decision *>query_scratch(self, q)
+    cdef const ZoneName *zone = zones_match(acl.zones, q.name)
+    cdef const Line *line
+    cdef Facts facts
     cdef uint32_t i
-    for i in range(acl.rule_count):
-        rule = &acl.rules[i]
-        zone = zones_match(rule.zones, q.name)
-        if zone == NULL:
-            continue
-        action = decide(acl, rule, q, client)
-        if action == NO_ACTION:
-            continue
-        if action == ALLOW:
-            break
-        metric_add(rule.cells[3 * (q.server.label * rule.zones.count + <uint32_t>(zone - rule.zones.names)) + <uint32_t>action - BLOCK],
-                   q.worker.id, 1)
-        if action == BLOCK:
-            return answer_empty(q, RCODE_REFUSED, BLOCKED)
-        if action == FILTER:
-            return answer_empty(q, RCODE_NOERROR, FILTERED)
-        return DROPPED
+    decision.decided = decision.audited = 0
+    if zone != NULL:
+        facts_begin(&facts, q, &acl.sources)
+        for i in range(acl.table_count):
+            line = decide(acl, acl.tables[i], <uint32_t>(zone - acl.zones.names), &facts, decision)
+            if line != NULL:
+                decision.decided = line.place + 1
+                decision.action = line.action
+                if line.action == ALLOW:
+                    break
+                return refuse(acl, q, line)
     metric_add(acl.allowed[q.server.label], q.worker.id, 1)
     return NEXT
 
 
-cdef Verdict acl_query(Handler *self, Query *q) noexcept nogil:
-    return apply(self, q, NULL)
+cdef const Line *decide(const Acl *acl, const Table *table, uint32_t zone, Facts *facts, Decision *decision) noexcept nogil:
+    """The first policy that matches, or NULL. An audit before it is what would decide, were it none: only the first one counts."""
+    cdef Candidates found
+    cdef int32_t place = -1
+    if not candidates_begin(table, facts.q, zone, &found):
+        return NULL
+    while True:
+        place = candidates_next(table, &found, facts, <uint32_t>(place + 1), decision.audited != 0)
+        if place < 0:
+            return NULL
+        if not table.lines[place].audit:
+            return &table.lines[place]
+        decision.audited = table.lines[place].place + 1
+        decision.audited_action = table.lines[place].action
+        metric_add(acl.places[table.lines[place].place].audits[zone_of(&acl.rules[table.lines[place].rule], facts.q)], facts.q.worker.id, 1)
 
 
-cdef Verdict acl_query_clients(Handler *self, Query *q) noexcept nogil:
-    """Where policies have conditions."""
-    cdef Client client
-    client.read = client.known = 0
-    return apply(self, q, &client)
+cdef void acl_done(Handler *self, Query *q) noexcept nogil:
+    """Where there are audits. What is explained is not logged."""
+    cdef const Acl *acl = <const Acl *>self.state
+    cdef const Decision *decision = <const Decision *>query_scratch(self, q)
+    cdef Facts facts
+    if decision.audited:
+        facts_begin(&facts, q, &acl.sources)
+        audit_log(acl.log, &facts, decision.audited, word_of(decision.audited_action), acl.places[decision.audited - 1].text)
 
 
-cdef Metric BLOCKS = Metric("coredns_acl_blocked_requests_total", "Counter of DNS requests being blocked.", "counter", ("server", "zone", "view"))
-cdef Metric FILTERS = Metric("coredns_acl_filtered_requests_total", "Counter of DNS requests being filtered.", "counter", ("server", "zone", "view"))
-cdef Metric DROPS = Metric("coredns_acl_dropped_requests_total", "Counter of DNS requests being dropped.", "counter", ("server", "zone", "view"))
+cdef void acl_explain(Handler *self, Query *q, Explanation *out) noexcept nogil:
+    cdef const Acl *acl = <const Acl *>self.state
+    cdef const Decision *decision = <const Decision *>query_scratch(self, q)
+    cdef int used = 0
+    if decision.audited:
+        used = snprintf(out.note, sizeof(out.note), b"audit: %s by %s", word_of(decision.audited_action), acl.places[decision.audited - 1].text)
+    if decision.decided:
+        snprintf(out.note + used, sizeof(out.note) - used, b"%s%s by %s", <const char *>b"; " if used else <const char *>b"",
+                 word_of(decision.action), acl.places[decision.decided - 1].text)
+
+
+# ---- metrics ----
+
 cdef Metric ALLOWS = Metric("coredns_acl_allowed_requests_total", "Counter of DNS requests being allowed.", "counter", ("server", "view"))
+cdef Metric AUDITS = Metric(
+    "fastdns_acl_audited_requests_total", "Counter of DNS requests that passed an audit which would have stopped them.", "counter",
+    ("server", "zone", "view", "action", "rule"),
+)
+
+#: Of each action but allow, in their order.
+STOPPED = [
+    Metric("coredns_acl_blocked_requests_total", "Counter of DNS requests being blocked.", "counter", ("server", "zone", "view")),
+    Metric("coredns_acl_filtered_requests_total", "Counter of DNS requests being filtered.", "counter", ("server", "zone", "view")),
+    Metric("coredns_acl_dropped_requests_total", "Counter of DNS requests being dropped.", "counter", ("server", "zone", "view")),
+    Metric("fastdns_acl_nxdomain_requests_total", "Counter of DNS requests answered with NXDOMAIN.", "counter", ("server", "zone", "view")),
+]
 
 
-cdef void *zeroed(size_t count, size_t size) except NULL:
-    cdef void *memory = calloc(count + 1, size)
-    if memory == NULL:
-        raise MemoryError
-    return memory
-
-
-cdef int set_alternative(Alternative *made, name, bytes octets) except -1:
-    if name >= NAMES or len(octets) > VALUE:
-        raise ValueError(f"{NAMES_MAX} names and {VALUE_MAX} octets at most")
-    made.name = <uint8_t>name
-    made.length = <uint8_t>len(octets)
-    memcpy(made.text, <const char *>octets, len(octets))
-    return 0
-
+# ---- set-up ----
 
 cdef class AclHandler(NativeHandler):
     cdef Acl acl
-    cdef list zones             # ZoneList of each rule
-    cdef list trees             # PrefixTree of each rule
-    cdef list names             # of what conditions read
-    cdef list labels            # LabelHandles
+    cdef Blocks blocks          # what the acl points to
+    cdef Blocks cells           # likewise, of the present servers
+    cdef ZoneList zones         # of all rules
+    cdef list zone_lists        # of each rule
+    cdef list tables            # PolicyTables
+    cdef list policies          # (number of the rule, policy), by place
+    cdef list names             # of what policies look at
+    cdef list handles           # LabelHandles and a ClusterNamesHandle
 
     def __init__(self, str name, rules):
         handler_init(self)
         NativeHandler.__init__(self, name)
-        self.zones = []
-        self.trees = []
-        self.labels = []
+        self.handles = []
         self.names = names_of(rules)
+        self.policies = [(number, policy) for number, rule in enumerate(rules) for policy in rule.policies]
         self.handler.state = &self.acl
-        self.handler.query = acl_query_clients if self.names else acl_query
-        self.acl.rules = <Rule *>zeroed(len(rules), sizeof(Rule))
-        for rule in rules:
-            self.acl.rule_count += 1
-            self.add(&self.acl.rules[self.acl.rule_count - 1], rule)
+        self.handler.query = acl_query
+        self.handler.explain = acl_explain
+        self.handler.scratch_size = sizeof(Decision)
+        self.acl.sources.namespace = <uint8_t>(self.names.index(NAMESPACE) if NAMESPACE in self.names else NO_NAME)
+        self.add_rules(rules)
+        self.add_places()
+        self.add_tables(rules)
 
     def __dealloc__(self):
-        cdef uint32_t i
-        cdef Rule *rule
-        for i in range(self.acl.rule_count):
-            rule = &self.acl.rules[i]
-            free(rule.cells)
-            if rule.mentions != NULL:
-                free(rule.mentions[0].policies)
-            if rule.policies != NULL:
-                free(rule.policies[rule.policy_count].types)
-                free(rule.policies[rule.policy_count].alternatives)
-            free(rule.mentions)
-            free(rule.policies)
-        free(self.acl.rules)
-        free(self.acl.allowed)
+        blocks_free(&self.blocks)
+        blocks_free(&self.cells)
 
-    cdef int add(self, Rule *rule, given) except -1:
-        """Takes over one rule of the Corefile. All mentions share a block of numbers, all policies one of types and one of values; the spare ones own them."""
-        cdef ZoneList zones = ZoneList(given.zones)
-        cdef PrefixTree tree
-        cdef Policy *policy
-        cdef uint32_t *number
-        cdef uint16_t *types
-        cdef Alternative *alternatives
-        mentions = {}
-        for position, wanted in enumerate(given.policies):
-            for network in dict.fromkeys(wanted.networks):
-                mentions.setdefault(masked(network), {})[position] = None
-        tree = PrefixTree({network: place for place, network in enumerate(mentions, 1)})
-        self.zones.append(zones)
-        self.trees.append(tree)
-        rule.zones = &zones.zones
-        rule.prefixes = &tree.prefixes
-        rule.policies = <Policy *>zeroed(len(given.policies), sizeof(Policy))
-        rule.policy_count = <uint32_t>len(given.policies)
-        types = <uint16_t *>zeroed(sum(len(wanted.types) for wanted in given.policies), sizeof(uint16_t))
-        rule.policies[rule.policy_count].types = types
-        alternatives = <Alternative *>zeroed(sum(len(condition) for wanted in given.policies for condition in wanted.conditions), sizeof(Alternative))
-        rule.policies[rule.policy_count].alternatives = alternatives
-        for position, wanted in enumerate(given.policies):
-            policy = &rule.policies[<uint32_t>position]
-            policy.action = <uint8_t>ACTIONS.index(wanted.action)
-            policy.types = types
-            for qtype in wanted.types:
-                types[0] = qtype
-                types += 1
-            policy.type_count = <uint32_t>len(wanted.types)
-            policy.alternatives = alternatives
-            for condition in wanted.conditions:
-                for name, value in condition:
-                    octets = value.encode("utf-8", "surrogateescape")
-                    set_alternative(alternatives, self.names.index(name), octets)
-                    alternatives += 1
-                (alternatives - 1).last = 1
-            policy.alternative_count = <uint32_t>(alternatives - policy.alternatives)
-        rule.mentions = <Mention *>zeroed(len(mentions), sizeof(Mention))
-        number = <uint32_t *>zeroed(sum(map(len, mentions.values())), sizeof(uint32_t))
-        rule.mentions[0].policies = number
-        for place, positions in enumerate(mentions.values(), 1):
-            rule.mentions[<uint32_t>place].policies = number
-            rule.mentions[<uint32_t>place].count = <uint32_t>len(positions)
-            for position in positions:
-                number[0] = position
-                number += 1
+    cdef int add_rules(self, rules) except -1:
+        cdef ZoneList zones
+        self.zone_lists = []
+        self.acl.rules = <Rule *>take(&self.blocks, len(rules), sizeof(Rule))
+        for rule in rules:
+            zones = ZoneList(rule.zones)
+            self.zone_lists.append(zones)
+            self.acl.rules[self.acl.rule_count].zones = &zones.zones
+            self.acl.rule_count += 1
+        self.zones = ZoneList([zone for rule in rules for zone in rule.zones])
+        self.acl.zones = &self.zones.zones
         return 0
 
+    cdef int add_places(self) except -1:
+        self.acl.places = <Place *>take(&self.blocks, len(self.policies), sizeof(Place))
+        for _, policy in self.policies:
+            text = place_text(policy).encode("utf-8", "surrogateescape")
+            snprintf(self.acl.places[self.acl.place_count].text, PLACE_MAX, b"%s", <const char *><bytes>text)
+            self.acl.place_count += 1
+        if any([policy.audit for _, policy in self.policies]):
+            self.acl.log = <AuditLog *>take(&self.blocks, 1, sizeof(AuditLog))
+            self.handler.done = acl_done
+        return 0
+
+    cdef int add_tables(self, rules) except -1:
+        cdef PolicyTable table
+        zones = self.rules_of_zones(rules)
+        lines = [(place, number, policy) for place, (number, policy) in enumerate(self.policies)]
+        self.tables = [PolicyTable(lines[first:first + TABLE_MAX], zones, self.names) for first in range(0, len(lines), TABLE_MAX)]
+        self.acl.tables = <const Table **>take(&self.blocks, len(self.tables), sizeof(Table *))
+        for made in self.tables:
+            table = made
+            self.acl.tables[self.acl.table_count] = &table.table
+            self.acl.table_count += 1
+        return 0
+
+    cdef list rules_of_zones(self, rules):
+        """For each zone of any rule, the numbers of those that apply to names in it: they have the zone, or one above."""
+        cdef list found = []
+        cdef uint32_t i
+        having = {}
+        for number in range(self.acl.rule_count):
+            for i in range(self.acl.rules[<uint32_t>number].zones.count):
+                having.setdefault(wire_of(&self.acl.rules[<uint32_t>number].zones.names[i]), []).append(number)
+        for i in range(self.zones.zones.count):
+            wire = wire_of(&self.zones.zones.names[i])
+            numbers = set(having[wire])
+            while wire != b"\0":
+                wire = wire[wire[0] + 1:]
+                numbers.update(having.get(wire, ()))
+            found.append(numbers)
+        return found
+
     def use(self, str name not None, LabelHandle label not None):
-        self.labels.append(label)
-        self.acl.labels[<uint32_t>self.names.index(name)] = &label.label
+        self.handles.append(label)
+        self.acl.sources.labels[<uint32_t>self.names.index(name)] = &label.label
+
+    def use_cluster(self, ClusterNamesHandle cluster not None):
+        self.handles.append(cluster)
+        self.acl.sources.cluster = &cluster.names
+
+    cpdef set_traits(self, traits):
+        """Its `done` hook alone has side effects: the plugin itself runs in check."""
+        NativeHandler.set_traits(self, traits)
+        self.handler.side_effects = 1
 
     cpdef attach(self, list servers, str view):
-        cdef uint32_t most = 0, i, j, at
+        cdef uint32_t most = 0, i, j
         cdef Rule *rule
+        cdef Place *place
         for label, _ in servers:
             most = max(most, <uint32_t>label)
-        free(self.acl.allowed)
-        self.acl.allowed = <uint32_t *>zeroed(most + 1, sizeof(uint32_t))
+        blocks_free(&self.cells)
+        self.acl.allowed = <uint32_t *>take(&self.cells, most + 1, sizeof(uint32_t))
         for i in range(self.acl.rule_count):
             rule = &self.acl.rules[i]
-            free(rule.cells)
-            rule.cells = NULL
-            rule.cells = <uint32_t *>zeroed((most + 1) * rule.zones.count * 3, sizeof(uint32_t))
+            rule.cells = <uint32_t *>take(&self.cells, (most + 1) * rule.zones.count * REFUSALS, sizeof(uint32_t))
+            for label, server in servers:
+                for j in range(rule.zones.count):
+                    zone = name_text(wire_of(&rule.zones.names[j]))
+                    for refusal in range(REFUSALS):
+                        rule.cells[REFUSALS * (<uint32_t>label * rule.zones.count + j) + <uint32_t>refusal] = (
+                            (<Metric>STOPPED[refusal]).cell((server, zone, view)))
         for label, server in servers:
             self.acl.allowed[<uint32_t>label] = ALLOWS.cell((server, view))
-            for i in range(self.acl.rule_count):
-                rule = &self.acl.rules[i]
-                for j in range(rule.zones.count):
-                    zone = name_text(rule.zones.names[j].wire[:rule.zones.names[j].length])
-                    at = 3 * (<uint32_t>label * rule.zones.count + j)
-                    rule.cells[at] = BLOCKS.cell((server, zone, view))
-                    rule.cells[at + 1] = FILTERS.cell((server, zone, view))
-                    rule.cells[at + 2] = DROPS.cell((server, zone, view))
+        for i in range(self.acl.place_count):
+            number, policy = self.policies[i]
+            if policy.audit:
+                rule = &self.acl.rules[<uint32_t>number]
+                place = &self.acl.places[i]
+                place.audits = <uint32_t *>take(&self.cells, (most + 1) * rule.zones.count, sizeof(uint32_t))
+                for label, server in servers:
+                    for j in range(rule.zones.count):
+                        zone = name_text(wire_of(&rule.zones.names[j]))
+                        place.audits[<uint32_t>label * rule.zones.count + j] = AUDITS.cell((server, zone, view, policy.action, place_text(policy)))
 
 
-def masked(network):
-    """The network without bits behind its prefix, so that two spellings of it are one."""
-    octets, bits = network
-    rest = 8 * len(octets) - bits
-    return (int.from_bytes(octets, "big") >> rest << rest).to_bytes(len(octets), "big"), bits
+cdef bytes wire_of(const ZoneName *zone):
+    return zone.wire[:zone.length]
+
+
+cdef str place_text(policy):
+    return "" if policy.place is None else f"{policy.place.file}:{policy.place.line}"
+
+
+cdef void *take(Blocks *blocks, size_t count, size_t size) except NULL:
+    cdef void *memory = blocks_take(blocks, count * size)
+    if memory == NULL:
+        raise MemoryError
+    return memory

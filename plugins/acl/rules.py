@@ -11,10 +11,25 @@ from fastdns.corefile.lexer import Token
 from fastdns.protocol.parameters import TYPES
 from fastdns.setup import Controller
 
-__all__ = ["ACTIONS", "EVERYWHERE", "LABEL", "NAMESPACE", "NAMES_MAX", "VALUE_MAX", "Policy", "Rule", "names_of", "parse"]
+__all__ = [
+    "ACTIONS",
+    "ANY_TARGET",
+    "EVERYWHERE",
+    "KIND",
+    "LABEL",
+    "NAMESPACE",
+    "NAMES_MAX",
+    "OWN",
+    "TABLE_MAX",
+    "VALUE_MAX",
+    "Policy",
+    "Rule",
+    "names_of",
+    "parse",
+]
 
 #: In the order of the numbers that the native handler knows them by.
-ACTIONS = ("allow", "block", "filter", "drop")
+ACTIONS = ("allow", "block", "filter", "drop", "nxdomain")
 
 #: Octets and length of a prefix.
 Network = tuple[bytes, int]
@@ -22,11 +37,24 @@ Network = tuple[bytes, int]
 #: Both families as a whole.
 EVERYWHERE: tuple[Network, ...] = ((bytes(4), 0), (bytes(16), 0))
 
-SECTIONS = ("type", "net", "namespace", "label")
+#: Before an action: queries pass, and are counted and logged.
+AUDIT = "audit"
 
-#: What a client may be known by, as publishers name it (`NativeHandler.client_label`): its namespace, and each label.
+SECTIONS = ("type", "net", "client", "namespace", "label", "target")
+
+#: What a client may be known by, as publishers name it (`NativeHandler.client_label`): what it is, its namespace, and each label.
+KIND = "client-kind"
 NAMESPACE = "client-namespace"
 LABEL = "client-label/"
+
+KINDS = ("pod", "node", "unknown")
+
+#: Targets that are no names: the client's own namespace, and any.
+OWN = "own"
+ANY_TARGET = "*"
+
+#: Policies of a table, of which the native handler makes as many as it needs.
+TABLE_MAX = 4096
 
 #: Most of these that the rules of a block may look at, and octets of a value: Kubernetes has no longer ones.
 NAMES_MAX = 32
@@ -39,15 +67,25 @@ NUMBERS = {name: number for number, name in TYPES.items()}
 
 
 class Policy(NamedTuple):
-    """One line: what to do with queries of these types from these networks, and from pods for which all conditions hold."""
+    """One line: what to do with queries of these types from these networks, from pods for which all conditions hold, for these namespaces."""
 
     action: str
     #: Sorted; empty: all.
     types: tuple[int, ...] = ()
     networks: tuple[Network, ...] = EVERYWHERE
     conditions: tuple[Condition, ...] = ()
-    #: Where it stands, if it has conditions.
+    #: Namespaces that the question is for, `OWN` and `ANY_TARGET` among them; empty: all names, also those of no namespace.
+    targets: tuple[str, ...] = ()
+    audit: bool = False
+    #: Where it stands.
     place: Token | None = None
+
+    @property
+    def names(self) -> Iterable[str]:
+        """What it looks at of the client."""
+        yield from (name for condition in self.conditions for name, _ in condition)
+        if OWN in self.targets:
+            yield NAMESPACE
 
 
 class Rule(NamedTuple):
@@ -58,10 +96,8 @@ class Rule(NamedTuple):
 
 
 def names_of(rules: Iterable[Rule]) -> list[str]:
-    """What the conditions look at, each once."""
-    return list(
-        dict.fromkeys(name for rule in rules for policy in rule.policies for condition in policy.conditions for name, _ in condition),
-    )
+    """What the policies look at of a client, each once."""
+    return list(dict.fromkeys(name for rule in rules for policy in rule.policies for name in policy.names))
 
 
 def parse(controller: Controller) -> list[Rule]:
@@ -77,18 +113,27 @@ def parse(controller: Controller) -> list[Rule]:
 
 
 def _policy(controller: Controller) -> Policy:
-    action = controller.val().lower()
-    if action not in ACTIONS:
-        raise controller.err(f"unexpected token {quoted(controller.val())}; expect 'allow', 'block', 'filter' or 'drop'")
-    words = controller.remaining_args()
+    words = [controller.val(), *controller.remaining_args()]
+    audit = words[0].lower() == AUDIT
+    if audit:
+        words.pop(0)
+        if not words:
+            raise controller.err("no action after 'audit'; expect 'block', 'filter', 'drop' or 'nxdomain'")
+    action = words[0].lower()
+    if action not in ACTIONS or (audit and action == "allow"):
+        wanted = "'block', 'filter', 'drop' or 'nxdomain'" if audit else "'allow', 'block', 'filter' or 'drop', or 'nxdomain'"
+        raise controller.err(f"unexpected token {quoted(words[0])}; expect {wanted}")
+    words.pop(0)
     types: set[int] | None = None
     networks: list[Network] | None = None
     namespaces: list[tuple[str, str]] = []
+    kinds: list[tuple[str, str]] = []
     labels: list[Condition] = []
+    targets: list[str] = []
     while words:
         section = words.pop(0)
         if section.lower() not in SECTIONS:
-            raise controller.err(f"unexpected token {quoted(section)}; expect 'type | net', or 'namespace | label'")
+            raise controller.err(f"unexpected token {quoted(section)}; expect 'type | net', or 'client | namespace | label | target'")
         values = []
         while words and words[0].lower() not in SECTIONS:
             values.append(words.pop(0))
@@ -100,9 +145,13 @@ def _policy(controller: Controller) -> Policy:
             networks = _networks(controller, values, networks or [])
         elif section.lower() == "namespace":
             namespaces += [(NAMESPACE, _value(controller, name)) for name in values]
+        elif section.lower() == "client":
+            kinds += [(KIND, _kind(controller, kind)) for kind in values]
+        elif section.lower() == "target":
+            targets += [_value(controller, name.lower()) for name in values]
         else:
             labels.append(tuple(_label(controller, text) for text in values))
-    conditions = ((tuple(namespaces),) if namespaces else ()) + tuple(labels)
+    conditions = ((tuple(kinds),) if kinds else ()) + ((tuple(namespaces),) if namespaces else ()) + tuple(labels)
     # 0 stands for every type.
     every = types is None or 0 in types
     return Policy(
@@ -110,7 +159,9 @@ def _policy(controller: Controller) -> Policy:
         () if types is None or every else tuple(sorted(types)),
         EVERYWHERE if networks is None else tuple(networks),
         conditions,
-        controller.place() if conditions else None,
+        tuple(targets),
+        audit,
+        controller.place(),
     )
 
 
@@ -135,6 +186,12 @@ def _networks(controller: Controller, texts: list[str], networks: list[Network])
             raise controller.err(f"illegal CIDR notation {quoted(whole)}")
         networks.append(network)
     return networks
+
+
+def _kind(controller: Controller, text: str) -> str:
+    if text not in KINDS:
+        raise controller.err(f"unexpected token {quoted(text)}; expect 'pod', 'node' or 'unknown'")
+    return text
 
 
 def _label(controller: Controller, text: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """The native handler of kubernetes."""
 
 from fastdns.index.zone_list import ZoneList
+from fastdns.plugins.acl._cluster import ClusterNamesHandle
 from fastdns.plugins.autopath._autopath import SearchPathHandle
 from fastdns.plugins.kubernetes._cluster import ClusterView
 from fastdns.plugins.kubernetes._handler import ViewHandler
@@ -25,8 +26,12 @@ class Kubernetes(ViewHandler):
         """Publishes metadata ``kubernetes/NAME``."""
 
     def client_label(self, name: str) -> LabelHandle | None:
-        """``client-namespace``, ``client-pod-name`` or ``client-label/KEY`` of the pod that asks, where it is certain, for policy; None where
-        pods are not verified."""
+        """``client-namespace``, ``client-pod-name`` or ``client-label/KEY`` of the pod that asks, where it is certain, for policy, and ``client-kind``:
+        whether it is a pod, the node of one (`hostNetwork`) or ``unknown``. None where pods are not verified."""
+
+    def cluster_names(self) -> ClusterNamesHandle:
+        """Which namespaces a question is for, for policy. From then on the alias of an ExternalName Service into another namespace is a question
+        of its own, which passes the server's chain."""
 
     def cluster_view(self) -> ClusterView:
         """What plugins in Python may look up in the store."""

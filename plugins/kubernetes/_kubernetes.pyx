@@ -259,6 +259,11 @@ cdef class Kubernetes(ViewHandler):
 
         return certain(self, name)
 
+    def cluster_names(self):
+        from fastdns.plugins.kubernetes._cluster_names import cluster_names
+
+        return cluster_names(self)
+
     def cluster_view(self):
         from fastdns.plugins.kubernetes._cluster import ClusterView
 

@@ -7,10 +7,11 @@ from fastdns.api.metadata cimport Label as MetadataLabel, LabelHandle
 from fastdns.api.text cimport Text, text_put
 from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_pod, next_pod, probe_begin
 from fastdns.plugins.kubernetes._handler cimport ViewHandler
-from fastdns.plugins.kubernetes.answer.name cimport (FORM_APEX, FORM_NAMESPACE, FORM_NONE, FORM_POD, FORM_SERVICE, GRAMMAR_IMPORTED, GRAMMAR_ZONAL,
-                                                     Wanted, name_parse)
+from fastdns.plugins.kubernetes.answer.name cimport (FORM_APEX, FORM_NAMESPACE, FORM_NONE, FORM_POD, FORM_SERVICE, GRAMMAR_IMPORTED, Wanted,
+                                                     name_parse)
 from fastdns.plugins.kubernetes.store.records cimport PodLabel, PodRecord, pod_address_length, pod_label_next
-from fastdns.plugins.kubernetes.answer.view cimport PODS_VERIFIED, View, ZONE_IMPORTED
+from fastdns.plugins.kubernetes.answer.owners cimport owners_write
+from fastdns.plugins.kubernetes.answer.view cimport PODS_VERIFIED, View, view_grammar
 
 cdef enum Part:
     PART_NAMESPACE
@@ -29,6 +30,7 @@ CLIENT_LABEL = "client-label/"
 
 cdef enum:
     POD_NAME = 0xFFFFFFFF       # for `read_label`, in place of a key's length
+    OWNERS_MAX = 512            # octets of the labels of namespaces that a question may be for
 
 PARTS = {
     "namespace": PART_NAMESPACE, "service": PART_SERVICE, "endpoint": PART_ENDPOINT, "port-name": PART_PORT, "protocol": PART_PROTOCOL, "kind": PART_KIND,
@@ -49,13 +51,10 @@ cdef bint write_part(const MetadataLabel *label, Query *q, Text *out) noexcept n
     cdef const ZoneName *zone = zones_match(view.zones, &q.first_name)
     cdef Wanted wanted
     cdef uint32_t part = label.key
-    cdef int grammar = 0
+    cdef int grammar
     if zone == NULL:
         return False
-    if view.zone_flags[zone - view.zones.names] & ZONE_IMPORTED:
-        grammar |= GRAMMAR_IMPORTED
-    if view.zonal:
-        grammar |= GRAMMAR_ZONAL
+    grammar = view_grammar(view, view.zone_flags[zone - view.zones.names])
     name_parse(&q.first_name, q.first_name.labels - zone.labels, grammar, &wanted)
     if part == PART_ERROR:
         return wanted.form == FORM_NONE and put(out, <const uint8_t *>b"invalid query name", 18)
@@ -145,6 +144,43 @@ cdef bint write_certain(const MetadataLabel *label, Query *q, Text *out) noexcep
             return False
 
 
+cdef bint write_kind(const MetadataLabel *label, Query *q, Text *out) noexcept nogil:
+    """Whether the client has the address of a pod, or of a node with a pod that uses its network, or of none that is known."""
+    cdef const View *view = <const View *>label.handler.state
+    cdef const PodRecord *pod
+    cdef Probe probe
+    cdef bint any = False
+    probe_begin(&probe, &view.cluster.pod_addresses, address_hash(q.client.octets, q.client.family))
+    while True:
+        pod = next_pod(&probe, q.client.octets, q.client.family)
+        if pod == NULL:
+            return put(out, <const uint8_t *>b"pod", 3) if any else put(out, <const uint8_t *>b"unknown", 7)
+        if pod.host_network:
+            return put(out, <const uint8_t *>b"node", 4)
+        any = True
+
+
+cdef bint write_own(const MetadataLabel *label, Query *q, Text *out) noexcept nogil:
+    """Whether all namespaces that the question is for are the client's; unset where it is for none."""
+    cdef const View *view = <const View *>label.handler.state
+    cdef char names[OWNERS_MAX]
+    cdef char client[64]
+    cdef Text owners, own
+    cdef uint32_t at = 0
+    owners.out, owners.used, owners.capacity, owners.full = names, 0, OWNERS_MAX, 0
+    own.out, own.used, own.capacity, own.full = client, 0, sizeof(client), 0
+    owners_write(view, &q.first_name, q.qtype, &owners)
+    if owners.used == 0 and not owners.full:
+        return False
+    if owners.full or view.pods != PODS_VERIFIED or not write_certain(label, q, &own):
+        return put(out, <const uint8_t *>b"false", 5)
+    while at < owners.used:
+        if <uint8_t>names[at] != own.used or memcmp(names + at + 1, client, own.used) != 0:
+            return put(out, <const uint8_t *>b"false", 5)
+        at += <uint8_t>names[at] + 1u
+    return put(out, <const uint8_t *>b"true", 4)
+
+
 cdef LabelHandle keyed(ViewHandler handler, str key):
     cdef LabelHandle handle = LabelHandle()
     cdef bytes octets = key.encode("utf-8", "surrogateescape")
@@ -159,12 +195,12 @@ def certain(ViewHandler handler not None, str name not None):
     """See kubernetes/_labels.pyi."""
     cdef LabelHandle handle
     kind, _, key = name.partition("/")
-    if handler.view.pods != PODS_VERIFIED or kind not in (("client-label",) if key else ("client-namespace", "client-pod-name")):
+    if handler.view.pods != PODS_VERIFIED or kind not in (("client-label",) if key else ("client-namespace", "client-pod-name", "client-kind")):
         return None
     handle = keyed(handler, key)
     if kind == "client-pod-name":
         handle.label.key = POD_NAME
-    handle.label.value = write_certain
+    handle.label.value = write_kind if kind == "client-kind" else write_certain
     return handle
 
 
@@ -174,6 +210,10 @@ def publish(ViewHandler handler not None, str name not None):
     if name.startswith(CLIENT_LABEL):
         handle = keyed(handler, name[len(CLIENT_LABEL):])
         handle.label.value = write_client_label
+        return handle
+    if name == "own-namespace":
+        handle = keyed(handler, "")     # without a key `write_certain` reads the client's namespace
+        handle.label.value = write_own
         return handle
     part = PARTS.get(name)
     if part is None:

@@ -4,12 +4,13 @@ A frame is a name with the targets of its aliases; frames form a stack, deepest 
 taken away again if nothing was found there. Everything a frame points to lies in the query's arena, so it survives parking.
 """
 from libc.stdint cimport uint8_t, uint32_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 from fastdns.api.query cimport ANSWERED, CHILD_MUX, PARKED, Query, query_child, query_fail, query_park, query_scratch
 from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add, reply_alloc, reply_append
 from fastdns.api.names cimport NAME_MAX, Name, wire_is_below, wire_name_copy, wire_name_equal
 from fastdns.api.wire cimport CLASS_IN, FLAG_TC, RCODE_SERVFAIL, TYPE_CNAME
-from fastdns.plugins.kubernetes.answer.records cimport answer_addresses, ask_resolve
+from fastdns.plugins.kubernetes.answer.name cimport Wanted, name_parse
+from fastdns.plugins.kubernetes.answer.records cimport answer_addresses, ask_grammar, ask_resolve
 
 # ---- names ----
 
@@ -109,6 +110,7 @@ cdef Verdict go(Handler *self, Ask *ask, Chase *chase) noexcept nogil:
     cdef Frame *frame
     cdef Target *target
     cdef Name name
+    cdef bint inside
     while chase.top != NULL:
         frame = chase.top
         if frame.next == frame.count:
@@ -122,7 +124,14 @@ cdef Verdict go(Handler *self, Ask *ask, Chase *chase) noexcept nogil:
         frame.mark = q.reply.count
         if not add_alias(ask, frame, target):
             continue
-        if wire_is_below(target.wire, target.length, ask.zone, ask.zone_length):
+        inside = wire_is_below(target.wire, target.length, ask.zone, ask.zone_length)
+        if inside and ask.view.guarded and leaves_namespace(ask, &name):
+            if frame.count > 1 and q.depth:
+                # Each of up to CANDIDATES_MAX host names may lead to as many: only those of the client's own question are asked for.
+                q.reply.count = frame.mark
+                continue
+            inside = False
+        if inside:
             if not descend(ask, chase, &name, target):
                 q.reply.count = frame.mark
         elif query_park(q, 0) < 0 or query_child(self, q, CHILD_MUX, &name, q.qtype) < 0:
@@ -130,6 +139,16 @@ cdef Verdict go(Handler *self, Ask *ask, Chase *chase) noexcept nogil:
         else:
             return PARKED
     return ANSWERED
+
+
+cdef bint leaves_namespace(const Ask *ask, const Name *target) noexcept nogil:
+    """Does a target of this zone belong to another namespace than the question?"""
+    cdef Wanted wanted
+    name_parse(target, target.labels - zone_labels(ask), ask_grammar(ask), &wanted)
+    if wanted.namespace == NULL:
+        return False
+    return (ask.wanted.namespace == NULL or wanted.namespace[0] != ask.wanted.namespace[0]
+            or memcmp(wanted.namespace, ask.wanted.namespace, wanted.namespace[0] + 1u) != 0)
 
 
 cdef bint descend(Ask *ask, Chase *chase, const Name *name, const Target *target) noexcept nogil:

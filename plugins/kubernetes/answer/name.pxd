@@ -30,7 +30,7 @@ cdef struct Wanted:                 # what a name asks for
     Form form
     uint32_t zone                   # index of the zone's first label in the name
     uint8_t pods                    # of FORM_NAMESPACE: NAMESPACE.pod
-    const uint8_t *namespace        # its label in wire form, lower case
+    const uint8_t *namespace        # its label in wire form, lower case; NULL: the name is below none. Set for FORM_NONE too, where it is below one
     const uint8_t *service          # likewise; the namespace's label follows. Of FORM_POD the dashed address
     uint32_t key_length             # octets of both labels
     Label port

@@ -58,6 +58,7 @@ cdef bint name_port(const Wanted *wanted, const char *text, uint32_t name_length
 cdef void begin(Wanted *wanted, uint32_t zone) noexcept nogil:
     wanted.zone = zone
     wanted.form = FORM_NONE
+    wanted.namespace = NULL
     wanted.pods = 0
     wanted.by_endpoint = 0
     wanted.by_port = 0

@@ -9,7 +9,6 @@ from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.name cimport name_parse, name_port, name_write
 from fastdns.plugins.kubernetes.store.records cimport (PortRecord, ServiceRecord, cluster_age, service_alias, service_ip4, service_ip6, service_ports,
                                                        service_text, slice_ports, slice_text)
-from fastdns.plugins.kubernetes.answer.name cimport GRAMMAR_IMPORTED, GRAMMAR_ZONAL
 from fastdns.plugins.kubernetes.answer.servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
 from fastdns.plugins.kubernetes.answer.view cimport (FOUND_ALIAS, FOUND_CLUSTER_IP, FOUND_ENDPOINTS, FOUND_NOTHING, FOUND_POD, FOUND_SERVERS, Walk,
                                                      ZONE_IMPORTED, endpoint_write, view_resolve, walk_begin, walk_count, walk_next)
@@ -24,10 +23,7 @@ cdef enum:
 
 
 cdef void ask_resolve(Ask *ask, uint32_t zone_label, uint64_t key_hash) noexcept nogil:
-    cdef int grammar = GRAMMAR_IMPORTED if ask.zone_flags & ZONE_IMPORTED else 0
-    if ask.view.zonal:
-        grammar |= GRAMMAR_ZONAL
-    name_parse(ask.name, zone_label, grammar, &ask.wanted)
+    name_parse(ask.name, zone_label, ask_grammar(ask), &ask.wanted)
     view_resolve(ask.view, ask.zone_flags, ask.name, &ask.wanted, key_hash, &ask.result)
 
 

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns.api.names cimport Name, Zones
 from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, Cluster, EndpointRecord, NamespaceNode, ServiceNode, ServiceRecord, SliceRecord,
                                                        slice_cluster)
-from fastdns.plugins.kubernetes.answer.name cimport Wanted, name_write
+from fastdns.plugins.kubernetes.answer.name cimport GRAMMAR_IMPORTED, GRAMMAR_ZONAL, Wanted, name_write
 
 cdef enum PodsMode:
     PODS_DISABLED
@@ -35,6 +35,7 @@ cdef struct View:
     uint8_t no_endpoints
     uint8_t ignore_empty
     uint8_t zonal
+    uint8_t guarded                 # a policy looks at the namespace of questions, so an alias into another one is a question of its own
     uint8_t primary_length
     uint8_t primary[255]            # first zone that is no reverse zone, wire form
 
@@ -65,6 +66,10 @@ cdef struct Walk:                   # over the endpoints that a name asks for
     const EndpointRecord *endpoint
     uint32_t next
     uint32_t ports                  # matching ports of this slice
+
+cdef inline int view_grammar(const View *view, int zone_flags) noexcept nogil:
+    """What names of a zone with these flags may have, for name_parse."""
+    return (GRAMMAR_IMPORTED if zone_flags & ZONE_IMPORTED else 0) | (GRAMMAR_ZONAL if view.zonal else 0)
 
 cdef bint view_exposes(const View *view, const NamespaceNode *node) noexcept nogil
 # What a parsed name stands for.

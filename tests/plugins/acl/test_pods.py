@@ -168,7 +168,7 @@ def test_before_pods_are_known_nobody_is_one(serve: Callable[..., Server]) -> No
 
 
 ALONE = ".:{port} {\n whoami\n acl {\n  block type TXT\n  allow namespace shop\n  block\n }\n}\n"
-NEEDED = "namespace and label need a plugin in the server block that knows which pod asks: kubernetes with 'pods verified'"
+NEEDED = "client, namespace, label and 'target own' need a plugin in the server block that knows which pod asks: kubernetes with 'pods verified'"
 
 
 @pytest.mark.parametrize(

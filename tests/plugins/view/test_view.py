@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dns.flags
+import dns.rcode
 import pytest
 
 from fastdns.corefile import CorefileError
 from fastdns.plugins.view import parse
 from fastdns.setup import Controller
+from tests.plugins.acl.test_tenants import NOBODY, NODE, A, B, prepare
 from tests.server import Server
+from tests.waiting import until
 
 BLOCK = """{keys} {{
     bind 127.0.0.1
@@ -121,6 +125,48 @@ def test_a_view_reads_its_own_name_where_metadata_is_on(serve) -> None:
     expression = "metadata('view/name') == 'v'"
     server = serve(blocks(one(expression), "metadata\n    " + one(expression), ""))
     assert server.answers("a.test.", "A") == ["192.0.2.2"]
+
+
+def test_own_namespace(serve) -> None:
+    """By name and by address; what is no name of a namespace has no value, and clients that are no pods have no namespace."""
+    block = """.:{port} {
+    bind 127.0.0.1
+    metadata
+    VIEW
+    kubernetes cluster.local in-addr.arpa {
+        manifests {dir}/objects.yaml
+        pods verified
+    }
+}
+"""
+    server = serve(
+        block.replace("VIEW", one("metadata('kubernetes/own-namespace') == 'true'"))
+        + ".:{port} {\n bind 127.0.0.1\n metadata\n"
+        + one("metadata('kubernetes/own-namespace') == 'false'").replace("view v", "view w")
+        + "\n kubernetes cluster.local in-addr.arpa {\n manifests {dir}/objects.yaml\n pods verified\n}\n acl {\n block\n }\n}\n"
+        + ".:{port} {\n bind 127.0.0.1\n acl {\n filter\n }\n}\n",
+        prepare=prepare,
+    )
+    own, other, none = "NOERROR aa", "REFUSED", "NOERROR"
+    until(lambda: said(server, "db.a.svc.cluster.local.", "A", A) == own)
+    for name, rdtype, client, wanted in (
+        ("db.a.svc.cluster.local.", "A", B, other),
+        ("db.a.svc.cluster.local.", "A", NODE, other),
+        ("db.a.svc.cluster.local.", "A", NOBODY, other),
+        ("1.0.96.10.in-addr.arpa.", "PTR", A, own),
+        ("1.0.96.10.in-addr.arpa.", "PTR", B, other),
+        ("9.0.1.10.in-addr.arpa.", "PTR", A, other),
+        ("cluster.local.", "AXFR", A, other),
+        ("svc.cluster.local.", "A", A, none),
+        ("77.0.1.10.in-addr.arpa.", "PTR", A, none),
+        ("www.elsewhere.test.", "A", A, none),
+    ):
+        assert said(server, name, rdtype, client) == wanted, (name, client)
+
+
+def said(server: Server, name: str, rdtype: str, client: str) -> str:
+    reply = server.query(name, rdtype, source=client, tcp=rdtype == "AXFR")
+    return dns.rcode.to_text(reply.rcode()) + (" aa" if reply.flags & dns.flags.AA else "")
 
 
 def test_metrics_tell_the_view(serve) -> None:

@@ -1,0 +1,16 @@
+"""What a handler that knows the names of a cluster gives to acl."""
+from fastdns.api.query cimport Query
+from fastdns.api.text cimport Text
+
+cdef struct ClusterNames:       # it and its state live as long as the handler that gives it
+    # Writes the label of each namespace that the answer to q's question may name, in wire form and lower case, each once. `out.full`: these are more than
+    # fit, or all. Writes nothing for a name that belongs to none. Called on q's worker.
+    void (*namespaces)(const ClusterNames *names, const Query *q, Text *out) noexcept nogil
+    # Adds the SOA of the zone that q's name is in to the authority section, where it is a zone of the cluster.
+    void (*soa)(const ClusterNames *names, Query *q) noexcept nogil
+    const void *state
+
+cdef class ClusterNamesHandle:  # what `cluster_names()` of a handler returns
+    cdef ClusterNames names
+    cdef public object kept     # what the names borrow from
+    cdef public tuple zones     # of the cluster, as text
