@@ -61,6 +61,9 @@ loop
 loadbalance
 """
 
+#: The same where pods are watched, of which there are none.
+VERIFIED = KUBEADM.replace("pods insecure", "pods verified")
+
 ZONE = "file {folder}/zone example.org"
 
 #: Ten rules in front of it: four of acl and six of rewrite, of which the last one fits names below corp.example.
@@ -78,6 +81,22 @@ rewrite name substring .internal. .local.
 rewrite name regex (.*)-v1[.]example[.]org[.]$ {1}.example.org
 rewrite name suffix .corp.example. .cluster.local. answer auto
 """
+
+
+def tenants(teams: int) -> str:
+    """What the pods of each of so many teams may ask for: the client's is the last one."""
+    shared = "".join(f"    allow namespace team-{i} target team-{i} shared-{i % 10}\n" for i in range(teams - 1))
+    return f"acl cluster.local {{\n{shared}    allow net 127.0.0.0/8 target TARGETS\n    nxdomain target *\n}}\n".replace(
+        "TARGETS", " ".join(f"team-{i}" for i in range(NAMESPACES))
+    )
+
+
+def networks(count: int) -> str:
+    """Rules for zones of their own, policies for networks and types; the last one of the last rule is the client's."""
+    rules = "".join(f"acl zone-{i}.example {{\n    block type TXT\n}}\n" for i in range(count - 1))
+    lines = "".join(f"    block type {('A', 'AAAA', 'TXT')[i % 3]} net 10.{i // 256}.{i % 256}.0/24\n" for i in range(count - 1))
+    return f"{rules}acl {{\n{lines}    allow net 127.0.0.0/8\n    block\n}}\n"
+
 
 Names = Callable[[random.Random], str]
 
@@ -187,6 +206,8 @@ CASES = (
     Case("zone nxdomain", ZONE, absent_name, rcode=NXDOMAIN, answers=0),
     *(Case(f"without {name}", without(name), cluster_name) for name in ADDITIONS),
     *(Case(f"with {name}", KUBEADM + text + "\n", cluster_name) for name, text in OTHERS.items()),
+    *(Case(f"with {count} acl", KUBEADM + networks(count), cluster_name) for count in (1, 1000)),
+    *(Case(f"with {count} tenants", VERIFIED + tenants(count), cluster_name) for count in (1, 1000)),
     Case("with ten rules", KUBEADM + RULES, cluster_name),
     Case("with ten rules that rewrite", KUBEADM + RULES, corporate_name),
 )

@@ -33,6 +33,7 @@ cdef struct Zones:              # owned by a ZoneList; constant
     uint32_t count
     uint32_t all                # the list contains the root: every name matches
     ZoneName *names             # most labels first
+    uint32_t few                # zones that are compared one by one: all, or none where there is a table
     uint32_t *slots             # of more than ZONES_FEW, by hash: position in `names` + 1, or 0; open addressing
     uint32_t mask               # slots - 1
     uint8_t labels_least        # of all zones: other suffixes of a name are not looked up
@@ -45,9 +46,7 @@ cdef inline const ZoneName *zones_match(const Zones *zones, const Name *name) no
     """The longest zone at or above the name, or NULL."""
     cdef uint32_t i, label
     cdef const ZoneName *zone
-    if zones.slots != NULL:
-        return zones_look_up(zones, name)
-    for i in range(zones.count):
+    for i in range(zones.few):
         zone = &zones.names[i]
         if zone.labels > name.labels:
             continue
@@ -55,7 +54,7 @@ cdef inline const ZoneName *zones_match(const Zones *zones, const Name *name) no
         if name.hash[label] == zone.hash and name.length - name.offset[label] == zone.length and (
                 octets_equal(name.lower + name.offset[label], zone.wire, zone.length)):
             return zone
-    return NULL
+    return NULL if zones.slots == NULL else zones_look_up(zones, name)
 
 cdef inline bint zones_hold(const Zones *zones, const Name *name) noexcept nogil:
     """Whether the name is at or below one of the zones."""

@@ -44,6 +44,8 @@ cdef class ZoneList:
                 self.zones.all = 1
         if self.zones.count > ZONES_FEW:
             self.hash_zones()
+        else:
+            self.zones.few = self.zones.count
 
     cdef int hash_zones(self) except -1:
         """At most half of the slots are used."""
