@@ -11,7 +11,7 @@ from fastdns.message.reply cimport reply_begin, reply_clear, reply_end, reply_ow
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, CHILD_DONE, CHILD_MADE, CHILD_MUX, CHILD_NONE, CHILD_RUNS, CHILD_WAITS,
                                  ERROR_MAX, FAILED, NEXT, PARKED, PHASE_DONE, PHASE_DOWN, PHASE_FREE, PHASE_UP, QUERY_DEADLINE, STREAM,
-                                 TRANSPORT_NONE, UP, Chain, Timer)
+                                 TAILORED_REPLY, TRANSPORT_NONE, UP, Chain, Timer)
 from fastdns.walk.prefetch cimport prefetch_batch
 from fastdns.walk.match cimport match_zone
 from fastdns.walk.waiting cimport waiting_begin, waiting_choose, waiting_end, waiting_relax
@@ -61,6 +61,7 @@ cdef Query *take_free(Worker *worker) noexcept nogil:
     q.parked_up = 0
     q.wildcard = 0
     q.options_made = 0
+    q.tailored = 0
     q.packet_owned = 0
     q.cookie = 0
     q.position = 0
@@ -624,6 +625,8 @@ cdef void finish_child(Query *child) noexcept nogil:
     if parent.generation != child.parent_generation or parent.child != child:
         query_release(child)
         return
+    if child.tailored:
+        parent.tailored |= TAILORED_REPLY
     if parent.in_child == CHILD_RUNS:
         parent.in_child = CHILD_DONE
         return

@@ -25,6 +25,8 @@ from fastdns.walk.query cimport (Explanation, Handler, filter_func, handler_aban
 from fastdns.walk.query cimport AGAIN, ANSWERED, DROPPED, FAILED, NEXT, PARKED, STREAM, UP, Verdict
 from fastdns.walk.query cimport PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Prefetch
 
+# Whether a reply is for its client alone.
+from fastdns.walk.query cimport TAILORED_REPLY, TAILORED_WALK, QueryTailored
 # The query, and the transport that it came by.
 from fastdns.walk.query cimport (TRANSPORT_GRPC, TRANSPORT_HTTPS, TRANSPORT_HTTPS3, TRANSPORT_NONE, TRANSPORT_QUIC, TRANSPORT_TCP, TRANSPORT_TLS,
                                  TRANSPORT_UDP, Query, ServerTable, Stream, Transport, Zone)

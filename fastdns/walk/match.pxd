@@ -1,6 +1,6 @@
 """From a question to the block that takes it (spec/server.md 3)."""
 from libc.stdint cimport uint32_t
-from fastdns.walk.query cimport Query, ServerTable, Zone
+from fastdns.walk.query cimport TAILORED_WALK, Query, ServerTable, Zone
 from fastdns._wire cimport TYPE_DS, Name, octets_equal
 
 cdef inline Zone *match_find(const ServerTable *server, const Name *name, uint32_t label) noexcept nogil:
@@ -17,6 +17,8 @@ cdef inline Zone *match_find(const ServerTable *server, const Name *name, uint32
 
 cdef inline bint match_filters(Zone *zone, Query *q) noexcept nogil:
     cdef uint32_t i
+    if zone.filter_count:
+        q.tailored |= TAILORED_WALK
     for i in range(zone.filter_count):
         if not zone.filters[i](zone.filter_handlers[i], q):
             return False

@@ -52,6 +52,10 @@ cdef enum Phase:
     PHASE_UP
     PHASE_DONE
 
+cdef enum QueryTailored:        # Query.tailored (RFC 7871 2 calls such a response tailored)
+    TAILORED_REPLY = 1          # the reply depends on the client: another one must not get it out of a cache
+    TAILORED_WALK = 2           # a block or a policy was chosen by the client: so the reply of a parent, which has it in its own, depends on the client
+
 cdef enum QueryCookie:          # Query.cookie (RFC 7873)
     COOKIE_IN_REPLY = 1         # the reply has cookie_option, where it fits
     COOKIE_VALID = 2            # the query has a server cookie of this server: it comes from its source address
@@ -268,6 +272,7 @@ cdef struct Query:
     uint8_t evicted             # while `abandon` runs: the wait ends because all slots were taken, not at its deadline
     uint8_t wildcard            # a record "*" answered, below the last wildcard - 1 labels of wildcard_name (metadata zone/wildcard); 0: none did
     uint8_t options_made        # edns is not as it came: a handler has added an OPT or options
+    uint8_t tailored            # of QueryTailored
     const Name *wildcard_name   # first_name or second_name
     # ---- parking ----
     ListNode node               # of Worker.waiting, while `parked`

@@ -29,7 +29,7 @@ def setup(controller: Controller) -> None:
     config.add_handler(handler)
     if any(name.startswith(LABEL) for name in names):
         config.values["client labels"] = True
-    if names or any(policy.targets for policy in policies):
+    if names or any(policy.targets or policy.action == "nxdomain" for policy in policies):
         controller.on_complete(lambda: _connect(handler, names, controller, rules))
 
 
@@ -47,12 +47,13 @@ def _connect(handler: AclHandler, names: list[str], controller: Controller, rule
             )
         handler.use(name, label)
     targeted = next((policy.place for policy in policies if policy.targets), None)
-    if targeted is not None:
-        cluster = next((other.cluster_names() for other in config.handlers if hasattr(other, "cluster_names")), None)
-        if cluster is None:
-            raise _error(targeted, "target needs a plugin in the server block that knows whose names these are: kubernetes")
+    knowing = next((other for other in config.handlers if hasattr(other, "cluster_names")), None)
+    if knowing is not None:
+        cluster = knowing.cluster_names(guarded=targeted is not None)
         handler.use_cluster(cluster)
         _suspect(controller, rules, cluster.zones)
+    elif targeted is not None:
+        raise _error(targeted, "target needs a plugin in the server block that knows whose names these are: kubernetes")
 
 
 def _suspect(controller: Controller, rules: list[Rule], zones: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """The native handler of acl: what the first policy that matches a query says, is done; what audits would do, is counted and logged."""
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
-from fastdns.api.query cimport (ANSWERED, DROPPED, NEXT, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_scratch)
+from fastdns.api.query cimport (ANSWERED, DROPPED, NEXT, TAILORED_WALK, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_scratch)
 from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
 from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_match
 from fastdns.api.wire cimport EDNS_DO, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED
@@ -45,6 +45,7 @@ cdef struct Acl:                # all that it points to belongs to the handler
     uint32_t place_count
     Sources sources
     AuditLog *log               # NULL: there is no audit
+    uint8_t by_client           # some policy looks at the client
     uint32_t *allowed           # metric cells by server label
 
 cdef struct Decision:           # in the query's scratch, for `fastdns explain`: place + 1 of
@@ -127,6 +128,8 @@ cdef Verdict acl_query(Handler *self, Query *q) noexcept nogil:
     cdef uint32_t i
     decision.decided = decision.audited = 0
     if zone != NULL:
+        if acl.by_client:
+            q.tailored |= TAILORED_WALK
         facts_begin(&facts, q, &acl.sources)
         for i in range(acl.table_count):
             line = decide(acl, acl.tables[i], <uint32_t>(zone - acl.zones.names), &facts, decision)
@@ -218,6 +221,7 @@ cdef class AclHandler(NativeHandler):
         self.handler.query = acl_query
         self.handler.explain = acl_explain
         self.handler.scratch_size = sizeof(Decision)
+        self.acl.by_client = any([policy.by_client for _, policy in self.policies])
         self.acl.sources.namespace = <uint8_t>(self.names.index(NAMESPACE) if NAMESPACE in self.names else NO_NAME)
         self.add_rules(rules)
         self.add_places()

@@ -10,7 +10,7 @@ cdef struct ClusterNames:       # it and its state live as long as the handler t
     void (*soa)(const ClusterNames *names, Query *q) noexcept nogil
     const void *state
 
-cdef class ClusterNamesHandle:  # what `cluster_names()` of a handler returns
+cdef class ClusterNamesHandle:  # what `cluster_names(guarded=...)` of a handler returns
     cdef ClusterNames names
     cdef public object kept     # what the names borrow from
     cdef public tuple zones     # of the cluster, as text

@@ -196,8 +196,11 @@ cdef class PolicyTable:
         self.numbers = {(): 0}
         rest = keyed(policies, list(names), keys)
         numbers = <uint32_t *>self.take(len(zones), sizeof(uint32_t))
+        of_rule = {}
+        for place, (_, rule, _) in enumerate(lines):
+            of_rule.setdefault(rule, []).append(place)
         for place, rules in enumerate(zones):
-            numbers[<uint32_t>place] = self.number(place for place, (_, rule, _) in enumerate(lines) if rule in rules)
+            numbers[<uint32_t>place] = self.number([line for rule in rules if rule in of_rule for line in of_rule[rule]])
         self.table.zones = numbers
         self.table.allow = self.number(place for place, policy in enumerate(policies) if policy.action == "allow")
         self.table.audit = self.number(place for place, policy in enumerate(policies) if policy.audit)

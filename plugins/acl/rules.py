@@ -81,6 +81,11 @@ class Policy(NamedTuple):
     place: Token | None = None
 
     @property
+    def by_client(self) -> bool:
+        """Whether it looks at the client at all."""
+        return bool(self.conditions) or OWN in self.targets or self.networks != EVERYWHERE
+
+    @property
     def names(self) -> Iterable[str]:
         """What it looks at of the client."""
         yield from (name for condition in self.conditions for name, _ in condition)

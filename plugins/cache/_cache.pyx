@@ -6,7 +6,7 @@ most. Names in the CoreDNS sense: denial before success, but a SERVFAIL yields t
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from fastdns.api.query cimport (ANSWERED, CHILD_CHAIN, NEXT, PARKED, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, UP, Handler, NativeHandler, Prefetch,
+from fastdns.api.query cimport (ANSWERED, CHILD_CHAIN, NEXT, PARKED, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, TAILORED_REPLY, UP, Handler, NativeHandler, Prefetch,
                                 Query, Verdict, handler_init, query_answer, query_child, query_detached, query_do, query_park, query_resume,
                                 query_scratch)
 from fastdns.api.worker cimport Timer, Worker
@@ -410,6 +410,8 @@ cdef bint keep(Cache *cache, Query *q, const Work *work, const Reply *reply, con
     if key.hash != work.hash:
         # Some handler below has left another question behind: this is no reply to what the client asked.
         metric_add(cells.drops, q.worker.id, 1)
+        return False
+    if q.tailored & TAILORED_REPLY:
         return False
     if cache.excepted[worth.kind].count and zones_hold(cache.excepted[worth.kind], q.name):
         return False

@@ -3,5 +3,5 @@
 from fastdns.plugins.acl._cluster import ClusterNamesHandle
 from fastdns.plugins.kubernetes._handler import ViewHandler
 
-def cluster_names(handler: ViewHandler) -> ClusterNamesHandle:
+def cluster_names(handler: ViewHandler, guarded: bool) -> ClusterNamesHandle:
     """See `fastdns.plugins.kubernetes._kubernetes.Kubernetes.cluster_names`."""

@@ -29,10 +29,10 @@ cdef void add_soa(const ClusterNames *names, Query *q) noexcept nogil:
     answer_soa(&ask, SECTION_AUTHORITY)
 
 
-def cluster_names(ViewHandler handler not None):
+def cluster_names(ViewHandler handler not None, bint guarded):
     """See _kubernetes.pyi."""
     cdef ClusterNamesHandle handle = ClusterNamesHandle()
-    handler.view.guarded = 1
+    handler.view.guarded |= guarded
     handle.names.namespaces = write_namespaces
     handle.names.soa = add_soa
     handle.names.state = &handler.view

@@ -29,7 +29,7 @@ class Kubernetes(ViewHandler):
         """``client-namespace``, ``client-pod-name`` or ``client-label/KEY`` of the pod that asks, where it is certain, for policy, and ``client-kind``:
         whether it is a pod, the node of one (`hostNetwork`) or ``unknown``. None where pods are not verified."""
 
-    def cluster_names(self) -> ClusterNamesHandle:
+    def cluster_names(self, *, guarded: bool) -> ClusterNamesHandle:
         """Which namespaces a question is for, for policy. From then on the alias of an ExternalName Service into another namespace is a question
         of its own, which passes the server's chain."""
 

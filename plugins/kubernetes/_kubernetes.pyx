@@ -259,10 +259,10 @@ cdef class Kubernetes(ViewHandler):
 
         return certain(self, name)
 
-    def cluster_names(self):
+    def cluster_names(self, *, bint guarded):
         from fastdns.plugins.kubernetes._cluster_names import cluster_names
 
-        return cluster_names(self)
+        return cluster_names(self, guarded)
 
     def cluster_view(self):
         from fastdns.plugins.kubernetes._cluster import ClusterView

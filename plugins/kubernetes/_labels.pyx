@@ -212,6 +212,7 @@ def publish(ViewHandler handler not None, str name not None):
         handle.label.value = write_client_label
         return handle
     if name == "own-namespace":
+        handler.view.guarded = 1
         handle = keyed(handler, "")     # without a key `write_certain` reads the client's namespace
         handle.label.value = write_own
         return handle

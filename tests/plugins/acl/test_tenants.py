@@ -261,6 +261,15 @@ def test_without_a_zone_there_is_no_soa(serve: Callable[..., Server]) -> None:
     assert server.query("www.a.test.").rcode() == dns.rcode.NOERROR
 
 
+def test_denials_by_client_are_those_of_the_zone(serve: Callable[..., Server]) -> None:
+    """Without a target, too."""
+    server = serve(corefile(f"    acl {{\n        nxdomain net {NOBODY}\n    }}\n", pods="disabled"), prepare=prepare)
+    until(lambda: server.answers("db.a.svc.cluster.local.") == ["10.96.0.1"])
+    reply = server.query("db.a.svc.cluster.local.", source=NOBODY)
+    assert (outcome(reply), [rrset.name.to_text() for rrset in reply.authority]) == (NX, ["cluster.local."])
+    assert server.query("www.elsewhere.test.", source=NOBODY).authority == []
+
+
 @pytest.mark.parametrize(
     ("name", "rdtype", "source", "wanted"),
     [
@@ -302,6 +311,17 @@ def test_caches_do_not_pass_on(serve: Callable[..., Server]) -> None:
     for _ in range(2):
         assert outcome(server.query("db.b.svc.cluster.local.", source=A)) == NX
         assert outcome(server.query("db.b.svc.cluster.local.", source=B)) == "NOERROR 10.96.0.2"
+
+
+@pytest.mark.parametrize("first", [A, NODE])
+def test_caches_do_not_pass_on_what_is_behind_an_alias(serve: Callable[..., Server], first: str) -> None:
+    """The alias is the client's own; whether it gets the addresses is for acl to say each time."""
+    rules = "    acl cluster.local {\n        allow target own\n        allow client node\n        nxdomain target *\n    }\n"
+    server = serve(corefile(rules, more="cache 30"), prepare=prepare)
+    until(lambda: server.answers("db.b.svc.cluster.local.", source=B) == ["10.96.0.2"])
+    wanted = {A: "NOERROR db.b.svc.cluster.local.", NODE: "NOERROR 10.96.0.2 db.b.svc.cluster.local."}
+    for client in (first, *wanted, *wanted):
+        assert outcome(server.query("theirs.a.svc.cluster.local.", source=client)) == wanted[client], client
 
 
 def test_clients_behind_a_proxy_are_who_they_are(serve: Callable[..., Server]) -> None:

@@ -164,6 +164,21 @@ def test_own_namespace(serve) -> None:
         assert said(server, name, rdtype, client) == wanted, (name, client)
 
 
+def test_aliases_lead_to_the_view_of_their_target(serve) -> None:
+    """Also out of a cache: what is behind an alias into another namespace depends on the client."""
+    server = serve(
+        ".:{port} {\n    bind 127.0.0.1\n    metadata\n"
+        + one("metadata('kubernetes/own-namespace') != 'false' or metadata('kubernetes/client-namespace') == 'kube-system'")
+        + "\n    cache 30\n    kubernetes cluster.local {\n        manifests {dir}/objects.yaml\n        pods verified\n    }\n}\n"
+        + ".:{port} {\n    bind 127.0.0.1\n    acl {\n        block\n    }\n}\n",
+        prepare=prepare,
+    )
+    until(lambda: server.answers("db.a.svc.cluster.local.", "A", source=A) == ["10.96.0.1"])
+    for client in (NODE, A, NODE, A):
+        found = [record.to_text() for rrset in server.query("theirs.a.svc.cluster.local.", "A", source=client).answer for record in rrset]
+        assert found == ["db.b.svc.cluster.local.", "10.96.0.2"][: 2 if client == NODE else 1], client
+
+
 def said(server: Server, name: str, rdtype: str, client: str) -> str:
     reply = server.query(name, rdtype, source=client, tcp=rdtype == "AXFR")
     return dns.rcode.to_text(reply.rcode()) + (" aa" if reply.flags & dns.flags.AA else "")
