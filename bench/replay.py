@@ -33,6 +33,9 @@ COUNTED = 16
 
 SERVICES = 1000
 NAMESPACES = 40
+#: Headless services, and their endpoints, all of the client's zone.
+SETS = 100
+SET_ENDPOINTS = 3
 #: A look-up takes as many instructions in a zone of a million names, and that takes minutes to read under valgrind.
 ZONE_NAMES = 10_000
 BLOCKED_NAMES = 10_000
@@ -64,6 +67,9 @@ loadbalance
 #: The same where pods are watched, of which there are none.
 VERIFIED = KUBEADM.replace("pods insecure", "pods verified")
 
+#: The same with headless services, and a pod that is the client.
+HEADLESS = VERIFIED.replace("cluster.json", "cluster.json {folder}/sets.json")
+
 ZONE = "file {folder}/zone example.org"
 
 #: Ten rules in front of it: four of acl and six of rewrite, of which the last one fits names below corp.example.
@@ -84,8 +90,8 @@ rewrite name suffix .corp.example. .cluster.local. answer auto
 
 
 def tenants(teams: int) -> str:
-    """What the pods of each of so many teams may ask for: the client's is the last one."""
-    shared = "".join(f"    allow namespace team-{i} target team-{i} shared-{i % 10}\n" for i in range(teams - 1))
+    """What the pods of each of so many teams may ask for. The client is no pod: a network behind them all is its."""
+    shared = "".join(f"    allow namespace team-{i} target team-{i} shared-{i % 10}\n" for i in range(teams))
     return f"acl cluster.local {{\n{shared}    allow net 127.0.0.0/8 target TARGETS\n    nxdomain target *\n}}\n".replace(
         "TARGETS", " ".join(f"team-{i}" for i in range(NAMESPACES))
     )
@@ -126,6 +132,10 @@ def service(i: int) -> str:
 
 def cluster_name(choice: random.Random) -> str:
     return f"{service(choice.randrange(SERVICES))}.svc.cluster.local."
+
+
+def set_name(choice: random.Random) -> str:
+    return f"set-{choice.randrange(SETS)}.team-0.svc.cluster.local."
 
 
 def searched_name(choice: random.Random) -> str:
@@ -195,6 +205,8 @@ CASES = (
     Case("kubernetes edns", KUBEADM, cluster_name, edns=True),
     Case("kubernetes srv", KUBEADM, port_name, qtype=SRV),
     Case("kubernetes ptr", KUBEADM, reverse_name, qtype=PTR),
+    Case("headless", HEADLESS, set_name, answers=SET_ENDPOINTS),
+    Case("headless by zone", HEADLESS.replace("ttl 30", "ttl 30\n    topology zone"), set_name, answers=SET_ENDPOINTS),
     Case("nxdomain", KUBEADM, searched_name, rcode=NXDOMAIN, answers=0),
     Case("cache", KUBEADM, outside_name),
     Case("forward", KUBEADM, outside_name, distinct=0),
@@ -278,6 +290,8 @@ def write_parts(folder: Path, names: Sequence[str] = ()) -> None:
             meta = {"name": name, "namespace": namespace, "resourceVersion": "1"}
             items.append({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"clusterIP": address, "clusterIPs": [address], "ports": ports}})
         json.dump({"apiVersion": "v1", "kind": "List", "items": items}, file)
+    with open(folder / "sets.json", "w", encoding="ascii") as file:
+        json.dump({"apiVersion": "v1", "kind": "List", "items": list(sets())}, file)
     with open(folder / "hosts", "w", encoding="ascii") as file:
         file.writelines(f"192.0.2.{i % 250 + 1} host-{i}.example.org\n" for i in range(SERVICES))
     with open(folder / "blocklist", "w", encoding="ascii") as file:
@@ -285,6 +299,22 @@ def write_parts(folder: Path, names: Sequence[str] = ()) -> None:
     if any(case.block == ZONE for case in CASES if not names or case.name in names):
         with open(folder / "zone", "w", encoding="ascii") as file:
             file.writelines(Zone("example.org", ZONE_NAMES).lines())
+
+
+def sets() -> Iterator[dict[str, Any]]:
+    """Headless services, and a pod with the client's address in the zone of their endpoints."""
+    ports = [{"name": "http", "protocol": "TCP", "port": 80}]
+
+    def meta(name: str, **labels: str) -> dict[str, Any]:
+        return {"name": name, "namespace": "team-0", "resourceVersion": "1", "labels": {key.replace("_", "/"): value for key, value in labels.items()}}
+
+    yield {"apiVersion": "v1", "kind": "Pod", "metadata": meta("client"), "spec": {"nodeName": "pool-a-worker-0"}, "status": {"podIP": "127.0.0.1"}}
+    for i in range(SETS):
+        spec = {"clusterIP": "None", "clusterIPs": ["None"], "ports": ports}
+        yield {"apiVersion": "v1", "kind": "Service", "metadata": meta(f"set-{i}"), "spec": spec}
+        endpoints = [{"addresses": [f"10.0.{i}.{k}"], "nodeName": f"pool-a-worker-{k}", "zone": "eu-central-1a"} for k in range(SET_ENDPOINTS)]
+        labels = {"kubernetes.io_service-name": f"set-{i}"}
+        yield {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": meta(f"set-{i}-1", **labels), "endpoints": endpoints, "ports": ports}
 
 
 def serve(block: str) -> Replay:

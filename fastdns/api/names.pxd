@@ -9,7 +9,7 @@ from fastdns.message.text cimport text_read_name
 # Is a name at or below a zone?
 from fastdns.index.zone_list cimport name_is_below, wire_is_below
 # A plugin's list of zones: the longest one that holds a name.
-from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_hold, zones_match
+from fastdns.index.zone_list cimport ZoneList, ZoneName, Zones, zones_find, zones_hold, zones_match
 
 # Seeds of the hash; benchmarks that count instructions set them.
 from fastdns._wire cimport wire_multiplier, wire_seed

@@ -27,26 +27,25 @@ cdef struct ZoneName:
     uint8_t wire[255]           # lower case
 
 cdef enum:
-    ZONES_FEW = 8               # so many are compared one by one; a longer list has a table
+    ZONES_FEW = 8               # a longer list has a table
 
 cdef struct Zones:              # owned by a ZoneList; constant
     uint32_t count
     uint32_t all                # the list contains the root: every name matches
     ZoneName *names             # most labels first
-    uint32_t few                # zones that are compared one by one: all, or none where there is a table
     uint32_t *slots             # of more than ZONES_FEW, by hash: position in `names` + 1, or 0; open addressing
     uint32_t mask               # slots - 1
     uint8_t labels_least        # of all zones: other suffixes of a name are not looked up
     uint8_t labels_most
 
-# zones_match of a list with a table.
-cdef const ZoneName *zones_look_up(const Zones *zones, const Name *name) noexcept nogil
+# zones_match for lists that may be long, where it takes no more time than for short ones. A call: most lists are short, and are compared inline.
+cdef const ZoneName *zones_find(const Zones *zones, const Name *name) noexcept nogil
 
 cdef inline const ZoneName *zones_match(const Zones *zones, const Name *name) noexcept nogil:
     """The longest zone at or above the name, or NULL."""
     cdef uint32_t i, label
     cdef const ZoneName *zone
-    for i in range(zones.few):
+    for i in range(zones.count):
         zone = &zones.names[i]
         if zone.labels > name.labels:
             continue
@@ -54,7 +53,7 @@ cdef inline const ZoneName *zones_match(const Zones *zones, const Name *name) no
         if name.hash[label] == zone.hash and name.length - name.offset[label] == zone.length and (
                 octets_equal(name.lower + name.offset[label], zone.wire, zone.length)):
             return zone
-    return NULL if zones.slots == NULL else zones_look_up(zones, name)
+    return NULL
 
 cdef inline bint zones_hold(const Zones *zones, const Name *name) noexcept nogil:
     """Whether the name is at or below one of the zones."""

@@ -6,10 +6,12 @@ from fastdns._wire cimport Name, octets_equal, wire_name_copy
 from fastdns._wire import name_wire
 
 
-cdef const ZoneName *zones_look_up(const Zones *zones, const Name *name) noexcept nogil:
-    cdef uint32_t label = name.labels - zones.labels_most if name.labels > zones.labels_most else 0
-    cdef uint32_t i, length
+cdef const ZoneName *zones_find(const Zones *zones, const Name *name) noexcept nogil:
+    cdef uint32_t label, i, length
     cdef const ZoneName *zone
+    if zones.slots == NULL:
+        return zones_match(zones, name)
+    label = name.labels - zones.labels_most if name.labels > zones.labels_most else 0
     while label + zones.labels_least <= name.labels:
         length = name.length - name.offset[label]
         i = name.hash[label]
@@ -44,8 +46,6 @@ cdef class ZoneList:
                 self.zones.all = 1
         if self.zones.count > ZONES_FEW:
             self.hash_zones()
-        else:
-            self.zones.few = self.zones.count
 
     cdef int hash_zones(self) except -1:
         """At most half of the slots are used."""
@@ -75,7 +75,7 @@ cdef class ZoneList:
         cdef const ZoneName *zone
         wire = name_wire(text)
         wire_name_copy(&name, wire, <int>len(wire))
-        zone = zones_match(&self.zones, &name)
+        zone = zones_find(&self.zones, &name)
         return None if zone == NULL else zone.wire[:zone.length]
 
 

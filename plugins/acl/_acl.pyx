@@ -1,9 +1,10 @@
 """The native handler of acl: what the first policy that matches a query says, is done; what audits would do, is counted and logged."""
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
-from fastdns.api.query cimport (ANSWERED, DROPPED, NEXT, TAILORED_WALK, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_scratch)
+from fastdns.api.query cimport (ANSWERED, DROPPED, NEXT, TAILORED_WALK, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_answer,
+                                query_scratch)
 from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
-from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_match
+from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_find
 from fastdns.api.wire cimport EDNS_DO, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED
 from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.metadata cimport LabelHandle
@@ -114,7 +115,7 @@ cdef Verdict refuse(const Acl *acl, Query *q, const Line *line) noexcept nogil:
 
 cdef inline uint32_t zone_of(const Rule *rule, const Query *q) noexcept nogil:
     """The row of cells of this server and of the rule's zone that has the name."""
-    return q.server.label * rule.zones.count + <uint32_t>(zones_match(rule.zones, q.name) - rule.zones.names)
+    return q.server.label * rule.zones.count + <uint32_t>(zones_find(rule.zones, q.name) - rule.zones.names)
 
 
 # ---- hooks ----
@@ -122,7 +123,7 @@ cdef inline uint32_t zone_of(const Rule *rule, const Query *q) noexcept nogil:
 cdef Verdict acl_query(Handler *self, Query *q) noexcept nogil:
     cdef const Acl *acl = <const Acl *>self.state
     cdef Decision *decision = <Decision *>query_scratch(self, q)
-    cdef const ZoneName *zone = zones_match(acl.zones, q.name)
+    cdef const ZoneName *zone = zones_find(acl.zones, q.name)
     cdef const Line *line
     cdef Facts facts
     cdef uint32_t i

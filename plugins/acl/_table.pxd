@@ -64,7 +64,7 @@ cdef struct Table:              # owned by a PolicyTable; constant
     uint32_t own                # with the client's namespace as a target
 
 cdef struct Candidates:         # the sets of one query; their union for networks and conditions
-    uint64_t summary
+    uint64_t summary            # of the words where a policy may match, as far as is known
     const PolicySet *zone
     const PolicySet *type
     const PolicySet *networks[NETWORKS]

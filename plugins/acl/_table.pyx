@@ -1,7 +1,7 @@
 """Policies as sets; see _table.pxd."""
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
-from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
+from fastdns.api.memory cimport blocks_free, blocks_take
 from fastdns.api.network cimport PrefixKey, PrefixNode, PrefixTree, prefixes_first, prefixes_next
 from fastdns.api.query cimport Query
 from fastdns.api.random cimport hash_octets, hash_seed
@@ -97,9 +97,11 @@ cdef int32_t candidates_next(const Table *table, Candidates *found, Facts *facts
             if lowest & conditional:
                 bits &= condition_bits(table, found, facts, word)
                 conditional = 0
+                summary &= found.summary
             elif lowest & targeted:
                 bits &= target_bits(table, found, facts, word)
                 targeted = 0
+                summary &= found.summary
             else:
                 place = 64 * word + <uint32_t>__builtin_ctzll(bits)
                 if hold(&table.lines[place], facts):
@@ -110,17 +112,21 @@ cdef int32_t candidates_next(const Table *table, Candidates *found, Facts *facts
 
 cdef uint64_t condition_bits(const Table *table, Candidates *found, Facts *facts, uint32_t word) noexcept nogil:
     cdef uint64_t bits = word_of(&table.sets[table.unconditional], word)
+    cdef uint64_t summary
     cdef const PolicySet *policies
     cdef uint32_t i
     if not found.conditions_read:
         found.conditions_read = 1
         found.condition_count = 0
+        summary = table.sets[table.unconditional].summary
         for i in range(<uint32_t>NAMES):
             if table.names >> i & 1 and facts_has(facts, i):
                 policies = key_set(table, <uint8_t>i, facts.text[i], facts.length[i])
                 if policies != NULL:
                     found.conditions[found.condition_count] = policies
                     found.condition_count += 1
+                    summary |= policies.summary
+        found.summary &= summary
     for i in range(found.condition_count):
         bits |= word_of(found.conditions[i], word)
     return bits
@@ -153,6 +159,7 @@ cdef uint64_t target_bits(const Table *table, Candidates *found, Facts *facts, u
 
 cdef void read_targets(const Table *table, Candidates *found, Facts *facts) noexcept nogil:
     cdef const uint8_t *label
+    cdef uint64_t summary = table.sets[table.untargeted].summary
     cdef uint32_t i, name = facts.sources.namespace
     cdef bint own = table.own != 0 and facts_has(facts, name)
     found.targets_read = 1
@@ -164,6 +171,13 @@ cdef void read_targets(const Table *table, Candidates *found, Facts *facts) noex
         found.targets[i][1] = NULL
         if own and facts.length[name] == label[0] and memcmp(facts.text[name], label + 1, label[0]) == 0:
             found.targets[i][1] = &table.sets[table.own]
+            summary |= found.targets[i][1].summary
+        if found.targets[i][0] != NULL:
+            summary |= found.targets[i][0].summary
+    if facts.target_count:
+        summary |= table.sets[table.any_target].summary
+    if not facts.all_targets:
+        found.summary &= summary
 
 
 cdef bint hold(const Line *line, Facts *facts) noexcept nogil:

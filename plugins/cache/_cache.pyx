@@ -6,9 +6,9 @@ most. Names in the CoreDNS sense: denial before success, but a SERVFAIL yields t
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from fastdns.api.query cimport (ANSWERED, CHILD_CHAIN, NEXT, PARKED, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, TAILORED_REPLY, UP, Handler, NativeHandler, Prefetch,
-                                Query, Verdict, handler_init, query_answer, query_child, query_detached, query_do, query_park, query_resume,
-                                query_scratch)
+from fastdns.api.query cimport (ANSWERED, CHILD_CHAIN, NEXT, PARKED, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, TAILORED_REPLY, UP, Handler,
+                                NativeHandler, Prefetch, Query, Verdict, handler_init, query_answer, query_child, query_detached, query_do, query_park,
+                                query_resume, query_scratch)
 from fastdns.api.worker cimport Timer, Worker
 from fastdns.api.reply cimport Record, Reply, reply_add, reply_append, reply_copy
 from fastdns.api.names cimport Name, ZoneList, zones_hold

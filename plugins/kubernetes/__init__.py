@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from ipaddress import ip_address
 
 from fastdns._wire import name_wire
@@ -34,7 +35,9 @@ def setup(controller: Controller) -> None:
     wanted = kinds(settings)
     pod_labels = Kind.POD in wanted and any(key in controller.config.values for key in ("metadata", "client labels"))
     try:
-        lease = cluster.acquire(origin(settings), options(settings, pod_labels=pod_labels), wanted, make_store, settings.namespaces)
+        lease = cluster.acquire(
+            origin(settings), options(settings, pod_labels=pod_labels), wanted, partial(make_store, places=settings.topology != 0), settings.namespaces
+        )
     except ApiConfigError as error:
         raise CorefileError(str(error)) from None
     store = lease.sink
@@ -55,6 +58,7 @@ def setup(controller: Controller) -> None:
         ignore_empty=settings.ignore_empty,
         zonal=settings.zonal,
         addresses=own_addresses(controller),
+        near=settings.topology,
     )
     journaled = [name_wire(zone).lower() for zone in settings.zones if settings.journal and not is_reverse(zone)]
     # Also a configuration that never comes to serve gives its share back.
@@ -106,7 +110,7 @@ def options(settings: Settings, *, pod_labels: bool) -> Options:
     """What tells this use of the API server apart from others. Labels of pods are kept where somebody may read them as metadata."""
     everything = Selector()
     selectors = Selectors(settings.labels or everything, settings.namespace_labels or everything)
-    return Options(selectors, settings.limits, pod_labels, settings.snapshot)
+    return Options(selectors, settings.limits, pod_labels, settings.snapshot, settings.topology != 0)
 
 
 def own_addresses(controller: Controller) -> list[str]:

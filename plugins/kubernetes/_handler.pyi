@@ -10,7 +10,8 @@ class ViewHandler(NativeHandler):
 
     ``zones`` have their final dot; ``primary`` is the one that PTR records point into; ``multicluster`` are those of ``zones`` that show service
     imports; ``fallthrough`` None means never, ``kinds`` are the bits of the kinds that must have been listed before a name can be denied,
-    ``pods`` is ``disabled``, ``insecure`` or ``verified``; ``addresses`` are this machine's. Raises ValueError for what is no name or address.
+    ``pods`` is ``disabled``, ``insecure`` or ``verified``; ``addresses`` are this machine's; ``near`` has
+    bit 1 for endpoints of the client's node, 2 for its zone, 4 for no others. Raises ValueError for what is no name or address.
     """
 
     store: Store
@@ -33,6 +34,7 @@ class ViewHandler(NativeHandler):
         ignore_empty: bool = False,
         zonal: bool = False,
         addresses: Iterable[str] = (),
+        near: int = 0,
     ) -> None: ...
     def ready(self) -> bool:
         """Whether every kind that this handler needs has been listed."""

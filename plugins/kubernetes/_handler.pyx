@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from fastdns.api.query cimport handler_init
 from fastdns.plugins.kubernetes.store.memory cimport load_count
+from fastdns.plugins.kubernetes.answer.name cimport GRAMMAR_ZONAL
 from fastdns.plugins.kubernetes.answer.view cimport LocalAddress, PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED, ZONE_IMPORTED, ZONE_REVERSE
 
 from ipaddress import ip_address
@@ -23,7 +24,7 @@ cdef class ViewHandler(NativeHandler):
 
     def __init__(self, str name, Store store not None, zones, str primary, *, multicluster=(), namespaces=(), fallthrough=None, uint32_t ttl=5,
                  uint32_t kinds=0, str pods="disabled", bint pod_names=False, bint no_endpoints=False, bint ignore_empty=False, bint zonal=False,
-                 addresses=()):
+                 addresses=(), int near=0):
         cdef ZoneList listed = ZoneList(zones)
         cdef ZoneList fall
         cdef View *view = &self.view
@@ -44,6 +45,7 @@ cdef class ViewHandler(NativeHandler):
         view.no_endpoints = no_endpoints
         view.ignore_empty = ignore_empty
         view.zonal = zonal
+        view.near = <uint8_t>near
         octets = wire(primary)
         view.primary_length = <uint8_t>len(octets)
         memcpy(view.primary, <const uint8_t *>octets, len(octets))
@@ -59,6 +61,8 @@ cdef class ViewHandler(NativeHandler):
             raise MemoryError
         for i in range(listed.zones.count):
             octets = <bytes>listed.zones.names[i].wire[: listed.zones.names[i].length]
+            if self.view.zonal:
+                self.view.zone_flags[i] |= GRAMMAR_ZONAL
             if octets in imported:
                 self.view.zone_flags[i] |= ZONE_IMPORTED
             if octets == b"\0" or octets.endswith(b"\x04arpa\0"):

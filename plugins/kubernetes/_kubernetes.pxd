@@ -1,6 +1,8 @@
 """The native handler of kubernetes."""
+from fastdns.api.memory cimport Blocks
 from fastdns.plugins.kubernetes._handler cimport ViewHandler
 
 cdef class Kubernetes(ViewHandler):
     cdef readonly dict journals     # by zone in lower-case wire form
+    cdef Blocks cells               # of the view's metrics
     cdef _search_path(self, bint by_question)

@@ -7,7 +7,8 @@ from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, 
 from fastdns.api.names cimport Name, ZoneName, zones_hold, zones_match
 from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR,
                                TYPE_CNAME, TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT)
-from fastdns.api.memory cimport fetch_line
+from fastdns.api.memory cimport blocks_free, blocks_take, fetch_line
+from fastdns.api.metrics cimport Metric
 from fastdns.plugins.kubernetes.answer.records cimport (Ask, Candidates, answer_addresses, answer_exists, answer_expire, answer_servers, answer_soa,
                                                         answer_srv, ask_resolve)
 from fastdns.plugins.kubernetes.answer.chase cimport Chase, chase_begin, chase_resume
@@ -16,7 +17,7 @@ from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.name cimport EVERYWHERE, FORM_SERVERS, FORM_VERSION, name_reverse
 from fastdns.plugins.kubernetes.store.records cimport IMPORTED, LOCAL, ServiceNode, node_service, service_alias
 from fastdns.plugins.kubernetes.answer.reverse cimport answer_reverse
-from fastdns.plugins.kubernetes.answer.view cimport FOUND_ALIAS, View, ZONE_IMPORTED
+from fastdns.plugins.kubernetes.answer.view cimport FOUND_ALIAS, NEAR_OUTCOMES, View, ZONE_IMPORTED
 
 cdef enum:
     VERSION_TTL = 28800
@@ -225,6 +226,11 @@ cdef Verdict kubernetes_resume(Handler *self, Query *q) noexcept nogil:
 
 # ---- set-up ----
 
+cdef Metric LOOKUPS = Metric("fastdns_kubernetes_topology_lookups_total", "Counter of look-ups of headless services by what was near the client.",
+                             "counter", ("server", "view", "result"))
+cdef tuple RESULTS = ("unknown", "node", "zone", "elsewhere", "none")     # by NearOutcome
+
+
 cdef class Kubernetes(ViewHandler):
 
     def __cinit__(self, *args, **options):
@@ -235,6 +241,23 @@ cdef class Kubernetes(ViewHandler):
         self.handler.resume = kubernetes_resume
         self.handler.scratch_size = sizeof(Scratch)
         self.journals = {}
+
+    def __dealloc__(self):
+        blocks_free(&self.cells)
+
+    cpdef attach(self, list servers, str view):
+        cdef uint32_t most = 0, outcome
+        if self.view.near == 0:
+            return
+        for label, _ in servers:
+            most = max(most, <uint32_t>label)
+        blocks_free(&self.cells)
+        self.view.near_cells = <uint32_t *>blocks_take(&self.cells, (most + 1) * <size_t>NEAR_OUTCOMES * sizeof(uint32_t))
+        if self.view.near_cells == NULL:
+            raise MemoryError
+        for label, server in servers:
+            for outcome in range(<uint32_t>NEAR_OUTCOMES):
+                self.view.near_cells[<uint32_t>label * <uint32_t>NEAR_OUTCOMES + outcome] = LOOKUPS.cell((server, view, RESULTS[outcome]))
 
     def transfer(self, bytes zone, serial):
         from fastdns.plugins.kubernetes.zone.transfer import zone_transfer

@@ -11,7 +11,7 @@ from fastdns.plugins.kubernetes.answer.name cimport (FORM_APEX, FORM_NAMESPACE, 
                                                      name_parse)
 from fastdns.plugins.kubernetes.store.records cimport PodLabel, PodRecord, pod_address_length, pod_label_next
 from fastdns.plugins.kubernetes.answer.owners cimport owners_write
-from fastdns.plugins.kubernetes.answer.view cimport PODS_VERIFIED, View, view_grammar
+from fastdns.plugins.kubernetes.answer.view cimport PODS_VERIFIED, View
 
 cdef enum Part:
     PART_NAMESPACE
@@ -54,7 +54,7 @@ cdef bint write_part(const MetadataLabel *label, Query *q, Text *out) noexcept n
     cdef int grammar
     if zone == NULL:
         return False
-    grammar = view_grammar(view, view.zone_flags[zone - view.zones.names])
+    grammar = view.zone_flags[zone - view.zones.names]
     name_parse(&q.first_name, q.first_name.labels - zone.labels, grammar, &wanted)
     if part == PART_ERROR:
         return wanted.form == FORM_NONE and put(out, <const uint8_t *>b"invalid query name", 18)

@@ -16,6 +16,10 @@ __all__ = ["Settings", "parse"]
 PODS = ("disabled", "insecure", "verified")
 TTL_MAX = 3600
 
+#: What `topology` may name, and its bits for the native handler.
+TOPOLOGIES = {("node",): 1, ("zone",): 2, ("node", "zone"): 3}
+ONLY = 4
+
 
 @dataclass
 class Settings(ApiServerOptions):
@@ -42,6 +46,8 @@ class Settings(ApiServerOptions):
     snapshot: str = ""
     #: Versions of the zones are kept, for IXFR.
     journal: bool = False
+    #: Bits of TOPOLOGIES and ONLY; 0: endpoints are the same for all clients.
+    topology: int = 0
 
 
 def parse(controller: Controller) -> Settings:
@@ -80,6 +86,10 @@ def check(controller: Controller, settings: Settings) -> None:
             raise CorefileError(f"is not authoritative for the multicluster zone {zone} (authoritative zones: [{listed}])")
     if settings.zonal and settings.no_endpoints:
         raise controller.err("zonal requires the endpoint cache; remove noendpoints")
+    if settings.topology and settings.no_endpoints:
+        raise controller.err("topology requires the endpoint cache; remove noendpoints")
+    if settings.topology and settings.pods != "verified":
+        raise controller.err("topology requires pods verified, which finds the node of a client")
     if settings.manifests and (settings.endpoint or settings.kubeconfig):
         raise controller.err("manifests takes the place of endpoint and kubeconfig; remove them")
     if settings.manifests and settings.snapshot:
@@ -153,6 +163,15 @@ def read_zonal(controller: Controller, settings: Settings) -> None:
     settings.zonal = True
 
 
+def read_topology(controller: Controller, settings: Settings) -> None:
+    arguments = controller.args(1)
+    only = arguments[-1] == "only"
+    bits = TOPOLOGIES.get(tuple(arguments[:-1] if only else arguments))
+    if bits is None:
+        raise controller.err(f"wrong value for topology: {' '.join(arguments)}, must be one of: zone, node, node zone, and may end in: only")
+    settings.topology = bits | (ONLY if only else 0)
+
+
 def read_manifests(controller: Controller, settings: Settings) -> None:
     settings.manifests += [controller.path(path) for path in controller.args(1)]
 
@@ -178,6 +197,7 @@ PROPERTIES: dict[str, Callable[[Controller, Settings], None]] = {
     "ignore": read_ignore,
     "multicluster": read_multicluster,
     "zonal": read_zonal,
+    "topology": read_topology,
     "manifests": read_manifests,
     "snapshot": read_snapshot,
     "journal": read_journal,

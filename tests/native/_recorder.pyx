@@ -13,6 +13,10 @@ cdef str text(Span span):
     return span.data[:span.length].decode("utf-8", "replace") if span.length else ""
 
 
+cdef bytes octets(Span span):
+    return <bytes>span.data[:span.length] if span.length else b""
+
+
 cdef list addresses(const Address *array, unsigned int count):
     return [(text(array[i].text), array[i].family, bytes(array[i].ip[:16])[:array[i].family and (4 if array[i].family == 4 else 16)])
             for i in range(count)]
@@ -44,10 +48,12 @@ cdef dict view(Kind kind, const Object *object):
                 (addresses(&slice.endpoints[i].address, 1)[0], text(slice.endpoints[i].hostname), text(slice.endpoints[i].pod),
                  text(slice.endpoints[i].zone)) for i in range(slice.endpoint_count)
             ],
+            "places": [(text(slice.endpoints[i].node), octets(slice.endpoints[i].hints)) for i in range(slice.endpoint_count)],
         }
     elif kind == KIND_POD:
         seen |= {
             "ip": addresses(&pod.ip, 1)[0], "terminating": bool(pod.terminating), "host_network": bool(pod.host_network),
+            "place": (text(pod.node), text(pod.zone)),
             "labels": {text(pod.labels[i].key): text(pod.labels[i].value) for i in range(pod.label_count)},
         }
     elif kind == KIND_IMPORT:

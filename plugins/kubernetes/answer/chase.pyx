@@ -10,7 +10,7 @@ from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, reply_add, 
 from fastdns.api.names cimport NAME_MAX, Name, wire_is_below, wire_name_copy, wire_name_equal
 from fastdns.api.wire cimport CLASS_IN, FLAG_TC, RCODE_SERVFAIL, TYPE_CNAME
 from fastdns.plugins.kubernetes.answer.name cimport Wanted, name_parse
-from fastdns.plugins.kubernetes.answer.records cimport answer_addresses, ask_grammar, ask_resolve
+from fastdns.plugins.kubernetes.answer.records cimport answer_addresses, ask_resolve
 
 # ---- names ----
 
@@ -144,7 +144,7 @@ cdef Verdict go(Handler *self, Ask *ask, Chase *chase) noexcept nogil:
 cdef bint leaves_namespace(const Ask *ask, const Name *target) noexcept nogil:
     """Does a target of this zone belong to another namespace than the question?"""
     cdef Wanted wanted
-    name_parse(target, target.labels - zone_labels(ask), ask_grammar(ask), &wanted)
+    name_parse(target, target.labels - zone_labels(ask), ask.zone_flags, &wanted)
     if wanted.namespace == NULL:
         return False
     return (ask.wanted.namespace == NULL or wanted.namespace[0] != ask.wanted.namespace[0]

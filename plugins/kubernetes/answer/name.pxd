@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy
 from fastdns.api.names cimport NAME_MAX, Name
+from fastdns.plugins.kubernetes.store.records cimport NodeRecord
 
 cdef enum Form:
     FORM_NONE                       # no name of the grammar
@@ -13,23 +14,30 @@ cdef enum Form:
     FORM_SERVERS                    # ns.dns
     FORM_VERSION                    # dns-version
 
-cdef enum Direction:                # of a zone-scoped name (property zonal)
+cdef enum Direction:
     EVERYWHERE
-    PIN                             # only endpoints of that topology zone
-    PREFER                          # these if there are any, else all
+    PIN                             # of a zone-scoped name (property zonal): only endpoints of that topology zone
+    PREFER                          # likewise: these if there are any, else all
+    NEAR                            # only endpoints of the client's node or zone (property topology)
 
-cdef enum:                          # what the zone and the view allow
+cdef enum:                          # what the zone and the view allow: bits of View.zone_flags
     GRAMMAR_IMPORTED = 1            # a multicluster zone
-    GRAMMAR_ZONAL = 2
+    GRAMMAR_ZONAL = 4
 
 cdef struct Label:                  # borrowed from the name, lower case, without its length octet; length 0: any
     const uint8_t *text
     uint32_t length
 
+cdef struct Near:                   # where a client is; borrowed from the store
+    const NodeRecord *node
+    const char *zone
+    uint8_t zone_length             # 0: not known
+    uint8_t by_node                 # NEAR is the node, else the zone
+    uint8_t outcome                 # NearOutcome so far
+
 cdef struct Wanted:                 # what a name asks for
     Form form
     uint32_t zone                   # index of the zone's first label in the name
-    uint8_t pods                    # of FORM_NAMESPACE: NAMESPACE.pod
     const uint8_t *namespace        # its label in wire form, lower case; NULL: the name is below none. Set for FORM_NONE too, where it is below one
     const uint8_t *service          # likewise; the namespace's label follows. Of FORM_POD the dashed address
     uint32_t key_length             # octets of both labels
@@ -37,11 +45,13 @@ cdef struct Wanted:                 # what a name asks for
     Label protocol
     Label endpoint
     Label cluster
+    uint8_t pods                    # of FORM_NAMESPACE: NAMESPACE.pod
     uint8_t by_endpoint             # an endpoint's label was given
     uint8_t by_port                 # labels of port and protocol were given; each may still be empty
+    uint8_t endpoint_family         # of endpoint_ip; 0: none
     uint8_t endpoint_ip[16]         # the address that the endpoint's label spells, if it does
-    uint8_t endpoint_family         # of it; 0: none
     Direction direction
+    const Near *near                # of NEAR
     uint8_t topology_length
     char topology[256]              # the topology zone's name
 

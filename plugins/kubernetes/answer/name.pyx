@@ -62,11 +62,11 @@ cdef void begin(Wanted *wanted, uint32_t zone) noexcept nogil:
     wanted.pods = 0
     wanted.by_endpoint = 0
     wanted.by_port = 0
+    wanted.endpoint_family = 0
     wanted.port.length = 0
     wanted.protocol.length = 0
     wanted.endpoint.length = 0
     wanted.cluster.length = 0
-    wanted.endpoint_family = 0
     wanted.direction = EVERYWHERE
     wanted.topology_length = 0
 
@@ -78,11 +78,9 @@ cdef void name_parse(const Name *name, uint32_t zone, int grammar, Wanted *wante
         wanted.form = FORM_APEX
         return
     last = label_at(name, zone - 1)
-    if is_text(last, b"\x03svc", 4):
-        wanted.pods = 0
-    elif is_text(last, b"\x03pod", 4):
+    if is_text(last, b"\x03pod", 4):
         wanted.pods = 1
-    else:
+    elif not is_text(last, b"\x03svc", 4):
         if zone == 2 and is_text(label_at(name, 0), b"\x02ns\x03dns", 7) and memcmp(
                 name.wire + name.offset[2], name.lower + name.offset[2], name.length - name.offset[2]) == 0:
             wanted.form = FORM_SERVERS      # only where the zone is asked for in lower case: CoreDNS compares it with the lower-cased name

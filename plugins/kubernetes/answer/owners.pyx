@@ -6,7 +6,7 @@ from fastdns.api.text cimport text_put
 from fastdns.api.wire cimport TYPE_AXFR, TYPE_IXFR
 from fastdns.plugins.kubernetes.answer.name cimport Wanted, name_is_reverse, name_parse, name_reverse
 from fastdns.plugins.kubernetes.answer.reverse cimport accepts
-from fastdns.plugins.kubernetes.answer.view cimport ZONE_REVERSE, view_grammar
+from fastdns.plugins.kubernetes.answer.view cimport ZONE_REVERSE
 from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_service_by_address, next_slice, probe_begin
 from fastdns.plugins.kubernetes.store.records cimport EndpointRecord, NamespaceNode, ServiceNode, SliceRecord, slice_endpoints
 
@@ -28,7 +28,7 @@ cdef void owners_write(const View *view, const Name *name, uint16_t qtype, Text 
         if family:
             write_reverse(view, ip, family, out)
         return
-    name_parse(name, name.labels - zone.labels, view_grammar(view, flags), &wanted)
+    name_parse(name, name.labels - zone.labels, flags, &wanted)
     if wanted.namespace != NULL:
         text_put(out, <const char *>wanted.namespace, wanted.namespace[0] + 1u)
 

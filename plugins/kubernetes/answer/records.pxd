@@ -3,8 +3,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.api.query cimport Query
 from fastdns.api.reply cimport Reply
 from fastdns.api.names cimport NAME_MAX, Name, ZoneName
-from fastdns.plugins.kubernetes.answer.name cimport Wanted
-from fastdns.plugins.kubernetes.answer.view cimport Result, View, view_grammar
+from fastdns.plugins.kubernetes.answer.name cimport Near, Wanted
+from fastdns.plugins.kubernetes.answer.view cimport Result, View
 
 cdef enum:
     CANDIDATES_MAX = 16             # host names among the addresses of one name (slices of type FQDN)
@@ -22,6 +22,7 @@ cdef struct Ask:                    # a name that is looked up for a query
     const ZoneName *zone_name       # of the view
     Wanted wanted
     Result result
+    Near near                       # of wanted
 
 cdef struct Candidates:             # targets of aliases met; borrowed from the store
     uint32_t count
@@ -33,9 +34,6 @@ cdef struct Candidates:             # targets of aliases met; borrowed from the 
 cdef uint16_t weight_of(uint32_t entries) noexcept nogil
 # A target in the rdata of the SRV records [first, end), looked for from *at on; or a copy of it. NULL when the reply is full.
 cdef const uint8_t *target_of(Reply *reply, uint32_t first, uint32_t end, uint32_t *at, const uint8_t *name, uint32_t length) noexcept nogil
-cdef inline int ask_grammar(const Ask *ask) noexcept nogil:
-    return view_grammar(ask.view, ask.zone_flags)
-
 # Parses and resolves ask.name. key_hash: service_key_hash of the two labels in front of "svc", or 0 where it is not known.
 cdef void ask_resolve(Ask *ask, uint32_t zone_label, uint64_t key_hash) noexcept nogil
 # Adds the addresses of a family. False is a name error; candidates (may be NULL) get the targets of aliases.

@@ -3,15 +3,17 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, Record, Dedup, reply_alloc, reply_copy, reply_put, dedup_add, dedup_begin
 from fastdns.api.names cimport NAME_MAX
-from fastdns.api.query cimport query_expire
+from fastdns.api.metrics cimport metric_add
+from fastdns.api.query cimport TAILORED_REPLY, query_expire
 from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_NS, TYPE_SOA, TYPE_SRV, store16, store32
 from fastdns.plugins.kubernetes.store.memory cimport load_count
-from fastdns.plugins.kubernetes.answer.name cimport name_parse, name_port, name_write
-from fastdns.plugins.kubernetes.store.records cimport (PortRecord, ServiceRecord, cluster_age, service_alias, service_ip4, service_ip6, service_ports,
+from fastdns.plugins.kubernetes.answer.name cimport EVERYWHERE, name_parse, name_port, name_write
+from fastdns.plugins.kubernetes.store.records cimport (LOCAL, PortRecord, ServiceRecord, cluster_age, service_alias, service_ip4, service_ip6, service_ports,
                                                        service_text, slice_ports, slice_text)
 from fastdns.plugins.kubernetes.answer.servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
-from fastdns.plugins.kubernetes.answer.view cimport (FOUND_ALIAS, FOUND_CLUSTER_IP, FOUND_ENDPOINTS, FOUND_NOTHING, FOUND_POD, FOUND_SERVERS, Walk,
-                                                     ZONE_IMPORTED, endpoint_write, view_resolve, walk_begin, walk_count, walk_next)
+from fastdns.plugins.kubernetes.answer.view cimport (FOUND_ALIAS, FOUND_CLUSTER_IP, FOUND_ENDPOINTS, FOUND_NOTHING, FOUND_POD, FOUND_SERVERS,
+                                                     NEAR_OUTCOMES, Walk, ZONE_IMPORTED, endpoint_write, near_begin, near_widen, view_resolve,
+                                                     walk_begin, walk_count, walk_next)
 
 cdef enum:
     TRIED_MAX = 32                  # records that are looked at for a target that one of them may have
@@ -23,7 +25,7 @@ cdef enum:
 
 
 cdef void ask_resolve(Ask *ask, uint32_t zone_label, uint64_t key_hash) noexcept nogil:
-    name_parse(ask.name, zone_label, ask_grammar(ask), &ask.wanted)
+    name_parse(ask.name, zone_label, ask.zone_flags, &ask.wanted)
     view_resolve(ask.view, ask.zone_flags, ask.name, &ask.wanted, key_hash, &ask.result)
 
 
@@ -48,7 +50,33 @@ cdef void add_candidate(Candidates *candidates, const uint8_t *target, uint8_t l
         candidates.count += 1
 
 
+cdef bint begin_near(Ask *ask) noexcept nogil:
+    """Whether the endpoints of a headless service depend on where the client is: the reply is for it alone then."""
+    if ask.wanted.by_endpoint or ask.wanted.direction != EVERYWHERE or ask.result.node.world != LOCAL:
+        return False
+    ask.q.tailored |= TAILORED_REPLY
+    near_begin(ask.view, &ask.q.client, &ask.wanted, &ask.near)
+    return True
+
+
+cdef void count_near(const Ask *ask) noexcept nogil:
+    metric_add(ask.view.near_cells[ask.q.server.label * <uint32_t>NEAR_OUTCOMES + ask.near.outcome], ask.q.worker.id, 1)
+
+
 cdef bint add_endpoints(Ask *ask, uint16_t qtype, Candidates *candidates) noexcept nogil:
+    cdef bint any
+    if not ask.view.near or not begin_near(ask):
+        return add_walked(ask, qtype, candidates) or ask.result.pinned
+    any = add_walked(ask, qtype, candidates)
+    while not any and near_widen(ask.view, &ask.wanted, &ask.result, &ask.near):
+        any = add_walked(ask, qtype, candidates)
+    any |= ask.result.pinned
+    if any:
+        count_near(ask)
+    return any
+
+
+cdef bint add_walked(Ask *ask, uint16_t qtype, Candidates *candidates) noexcept nogil:
     cdef Walk walk
     cdef Dedup dedup
     cdef uint8_t family = 4 if qtype == TYPE_A else 6
@@ -62,7 +90,7 @@ cdef bint add_endpoints(Ask *ask, uint16_t qtype, Candidates *candidates) noexce
                 break
         elif walk.endpoint.family == 0:
             add_candidate(candidates, <const uint8_t *>slice_text(walk.slice) + walk.endpoint.text, walk.endpoint.ip[0], True)
-    return any or ask.result.pinned
+    return any
 
 
 cdef void add_pod(Ask *ask, uint16_t qtype) noexcept nogil:
@@ -251,10 +279,16 @@ cdef void srv_pod(Ask *ask) noexcept nogil:
 
 cdef bint answer_srv(Ask *ask) noexcept nogil:
     cdef uint32_t entries
+    cdef bint near
     if ask.result.found == FOUND_CLUSTER_IP:
         srv_cluster_ip(ask)
     elif ask.result.found == FOUND_ENDPOINTS:
+        near = ask.view.near != 0 and begin_near(ask)
         entries = walk_count(ask.view, &ask.wanted, &ask.result, NO_LIMIT, False)
+        while near and entries == 0 and near_widen(ask.view, &ask.wanted, &ask.result, &ask.near):
+            entries = walk_count(ask.view, &ask.wanted, &ask.result, NO_LIMIT, False)
+        if near and (entries or ask.result.pinned):
+            count_near(ask)
         if entries == 0:
             return ask.result.pinned or walk_count(ask.view, &ask.wanted, &ask.result, 1, True) > 0
         srv_endpoints(ask, entries)

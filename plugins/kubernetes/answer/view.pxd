@@ -1,18 +1,32 @@
 """How one server block sees a store: its zones and properties. Never changed once the handler is in a chain."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns.api.names cimport Name, Zones
+from fastdns.api.network cimport Address
 from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, Cluster, EndpointRecord, NamespaceNode, ServiceNode, ServiceRecord, SliceRecord,
                                                        slice_cluster)
-from fastdns.plugins.kubernetes.answer.name cimport GRAMMAR_IMPORTED, GRAMMAR_ZONAL, Wanted, name_write
+from fastdns.plugins.kubernetes.answer.name cimport GRAMMAR_IMPORTED, Near, Wanted, name_write
 
 cdef enum PodsMode:
     PODS_DISABLED
     PODS_INSECURE
     PODS_VERIFIED
 
-cdef enum:                          # View.zone_flags
-    ZONE_IMPORTED = 1               # multicluster
+cdef enum:                          # View.zone_flags, besides GRAMMAR_ZONAL
+    ZONE_IMPORTED = GRAMMAR_IMPORTED    # multicluster
     ZONE_REVERSE = 2                # reverse names may lie in it
+
+cdef enum:                          # View.near, the property topology
+    NEAR_NODE = 1                   # endpoints of the client's node come before others
+    NEAR_ZONE = 2                   # those of its zone
+    NEAR_ONLY = 4                   # others do not come at all
+
+cdef enum NearOutcome:
+    NEAR_UNKNOWN                    # nobody knows where the client is: all endpoints
+    NEAR_ON_NODE
+    NEAR_IN_ZONE
+    NEAR_ELSEWHERE                  # none is near: all endpoints
+    NEAR_NOWHERE                    # none is near: no endpoints
+    NEAR_OUTCOMES
 
 cdef struct LocalAddress:           # of this machine
     uint8_t family
@@ -35,6 +49,8 @@ cdef struct View:
     uint8_t no_endpoints
     uint8_t ignore_empty
     uint8_t zonal
+    uint8_t near                    # bits of NEAR_NODE and others; 0: it does not matter where clients are
+    uint32_t *near_cells            # of metrics, by server label and NearOutcome; the handler's
     uint8_t guarded                 # a policy looks at the namespace of questions, so an alias into another one is a question of its own
     uint8_t primary_length
     uint8_t primary[255]            # first zone that is no reverse zone, wire form
@@ -66,14 +82,15 @@ cdef struct Walk:                   # over the endpoints that a name asks for
     const EndpointRecord *endpoint
     uint32_t next
     uint32_t ports                  # matching ports of this slice
-
-cdef inline int view_grammar(const View *view, int zone_flags) noexcept nogil:
-    """What names of a zone with these flags may have, for name_parse."""
-    return (GRAMMAR_IMPORTED if zone_flags & ZONE_IMPORTED else 0) | (GRAMMAR_ZONAL if view.zonal else 0)
+    const char *text                # of this slice
 
 cdef bint view_exposes(const View *view, const NamespaceNode *node) noexcept nogil
 # What a parsed name stands for.
 cdef void view_resolve(const View *view, int zone_flags, const Name *name, const Wanted *wanted, uint64_t key_hash, Result *result) noexcept nogil
+# Of a headless service: sets wanted.direction so that a walk finds only what is nearest to the client. `near` has to live as long as `wanted`.
+cdef void near_begin(const View *view, const Address *client, Wanted *wanted, Near *near) noexcept nogil
+# After a walk that found nothing: sets what comes next. False: no other walk finds anything.
+cdef bint near_widen(const View *view, Wanted *wanted, Result *result, Near *near) noexcept nogil
 cdef void walk_begin(Walk *walk, const View *view, const Wanted *wanted, const Result *result) noexcept nogil
 # The next endpoint of slices with a matching port; False at the end.
 cdef bint walk_next(Walk *walk) noexcept nogil

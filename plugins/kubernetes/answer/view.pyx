@@ -1,12 +1,15 @@
 """How one server block sees a store; see _view.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
-from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_namespace, find_service_hashed, probe_begin, probe_next, service_key_hash
-from fastdns.plugins.kubernetes.store.memory cimport load_count
-from fastdns.plugins.kubernetes.answer.name cimport (EVERYWHERE, FORM_APEX, FORM_EMPTY, FORM_NAMESPACE, FORM_POD, FORM_SERVERS, FORM_SERVICE, PIN,
+from fastdns.api.wire cimport octets_equal
+from fastdns.plugins.kubernetes.store.find cimport (Probe, address_hash, find_namespace, find_service_hashed, next_pod, probe_begin,
+                                                    probe_next, service_key_hash)
+from fastdns.plugins.kubernetes.store.memory cimport load_count, load_pointer
+from fastdns.plugins.kubernetes.answer.name cimport (EVERYWHERE, FORM_APEX, FORM_EMPTY, FORM_NAMESPACE, FORM_POD, FORM_SERVERS, FORM_SERVICE, NEAR, PIN,
                                                      Label, label_is, name_address, name_is_reverse, name_pod, name_port)
-from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, PodRecord, PortRecord, SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS,
-                                                       endpoint_hostname, node_service, node_slices, service_ports, service_text, slice_cluster,
+from fastdns.plugins.kubernetes.store.records cimport (HINT_NODE, HINT_ZONE, IMPORTED, LOCAL, EndpointPlace, NodeRecord, NodeZone, PodRecord, PortRecord,
+                                                       SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS, endpoint_hostname, endpoint_place,
+                                                       node_service, node_slices, pod_node, pod_zone, service_ports, service_text, slice_cluster,
                                                        slice_endpoints, slice_next, slice_ports, slice_text)
 
 
@@ -159,6 +162,7 @@ cdef bint walk_next(Walk *walk) noexcept nogil:
     while walk.slice != NULL:
         if walk.next == 0:
             walk.ports = slice_matches(walk.wanted, walk.slice)
+            walk.text = slice_text(walk.slice)
         while walk.ports and walk.next < walk.slice.endpoint_count:
             endpoint = &slice_endpoints(walk.slice)[walk.next]
             walk.next += 1
@@ -175,7 +179,7 @@ cdef bint endpoint_matches(const Walk *walk, const EndpointRecord *endpoint) noe
     cdef const char *text
     cdef Label label
     if wanted.by_endpoint:
-        text = slice_text(walk.slice) + endpoint_hostname(endpoint)
+        text = walk.text + endpoint_hostname(endpoint)
         if endpoint.hostname_length:
             return label_is(&wanted.endpoint, text, endpoint.hostname_length)
         if walk.view.pod_names and endpoint.pod_length:
@@ -183,8 +187,10 @@ cdef bint endpoint_matches(const Walk *walk, const EndpointRecord *endpoint) noe
         if endpoint.family:
             return wanted.endpoint_family == endpoint.family and memcmp(wanted.endpoint_ip, endpoint.ip, 4 if endpoint.family == 4 else 16) == 0
         return False
+    if wanted.direction == NEAR:
+        return is_near(walk, wanted.near, endpoint)
     if wanted.direction != EVERYWHERE and not walk.result.anywhere:
-        text = slice_text(walk.slice) + endpoint_hostname(endpoint) + endpoint.hostname_length + endpoint.pod_length
+        text = walk.text + endpoint_hostname(endpoint) + endpoint.hostname_length + endpoint.pod_length
         label.text = <const uint8_t *>wanted.topology
         label.length = wanted.topology_length
         return endpoint.zone_length > 0 and label_is(&label, text, endpoint.zone_length)
@@ -222,3 +228,92 @@ cdef void dash(char *text, uint32_t length) noexcept nogil:
     for i in range(length):
         if text[i] == c'.':
             text[i] = c'-'
+
+
+# ---- endpoints near a client ----
+
+cdef void near_begin(const View *view, const Address *client, Wanted *wanted, Near *near) noexcept nogil:
+    near.outcome = NEAR_UNKNOWN
+    if not locate(view, client, near):
+        return
+    near.by_node = view.near & NEAR_NODE
+    if near.by_node or near.zone_length:
+        near.outcome = NEAR_ON_NODE if near.by_node else NEAR_IN_ZONE
+        wanted.near = near
+        wanted.direction = NEAR
+
+
+cdef bint near_widen(const View *view, Wanted *wanted, Result *result, Near *near) noexcept nogil:
+    if wanted.direction != NEAR:
+        return False
+    if near.by_node and view.near & NEAR_ZONE and near.zone_length:
+        near.by_node = 0
+        near.outcome = NEAR_IN_ZONE
+        return True
+    wanted.direction = EVERYWHERE
+    near.outcome = NEAR_UNKNOWN if view.near & NEAR_ZONE and near.zone_length == 0 else NEAR_ELSEWHERE
+    if near.outcome == NEAR_ELSEWHERE and view.near & NEAR_ONLY and walk_count(view, wanted, result, 1, True):
+        near.outcome = NEAR_NOWHERE
+        result.pinned = 1
+        return False
+    return True
+
+
+cdef bint locate(const View *view, const Address *client, Near *near) noexcept nogil:
+    """The node of all pods that have the client's address: two nodes' while an address goes from one to another, and then nobody knows."""
+    cdef const PodRecord *pod
+    cdef const PodRecord *other
+    cdef const NodeRecord *node
+    cdef const NodeZone *zone
+    cdef Probe probe
+    probe_begin(&probe, &view.cluster.pod_addresses, address_hash(client.octets, client.family))
+    pod = next_pod(&probe, client.octets, client.family)
+    if pod == NULL or not pod.placed:
+        return False
+    node = pod_node(pod)
+    while True:
+        other = next_pod(&probe, client.octets, client.family)
+        if other == NULL:
+            break
+        if not other.placed or pod_node(other) != node:
+            return False
+    near.node = node
+    near.zone_length = pod.zone_length
+    if pod.zone_length:
+        near.zone = pod_zone(pod)
+        return True
+    zone = <const NodeZone *>load_pointer(<void **>&node.zone)
+    if zone != NULL:
+        near.zone = zone.text
+        near.zone_length = zone.length
+    return True
+
+
+cdef bint is_near(const Walk *walk, const Near *near, const EndpointRecord *endpoint) noexcept nogil:
+    """By its hints, where it has some of the kind (they are for whom it is), else by where it is."""
+    if walk.slice.hinted or near.by_node:
+        return walk.slice.placed and is_placed(near, walk.slice, endpoint)
+    return endpoint.zone_length == near.zone_length and octets_equal(
+        <const uint8_t *>walk.text + endpoint_hostname(endpoint) + endpoint.hostname_length + endpoint.pod_length, <const uint8_t *>near.zone, near.zone_length)
+
+
+cdef bint is_placed(const Near *near, const SliceRecord *slice, const EndpointRecord *endpoint) noexcept nogil:
+    cdef const uint8_t *wanted = <const uint8_t *>near.node.name if near.by_node else <const uint8_t *>near.zone
+    cdef uint32_t length = near.node.length if near.by_node else near.zone_length
+    cdef uint8_t tag = HINT_NODE if near.by_node else HINT_ZONE
+    cdef const uint8_t *hint
+    cdef EndpointPlace place
+    cdef bint hinted = False
+    endpoint_place(slice, endpoint, &place)
+    hint = place.hints
+    while hint < place.hints + place.hints_length:
+        if hint[0] == tag:
+            hinted = True
+            if hint[3] == length and octets_equal(hint + 4, wanted, length):
+                return True
+        hint += hint[1] + 2
+    if hinted:
+        return False
+    if near.by_node:
+        return place.node_length == length and octets_equal(<const uint8_t *>place.node, wanted, length)
+    return place.zone_length == length and octets_equal(<const uint8_t *>place.zone, wanted, length)

@@ -24,6 +24,17 @@ cdef Span looked_up(object mapping, str key) except *:
     return text(mapping.get(key) if mapping is not None else None)
 
 
+cdef bytes hints_of(object hints):
+    """EndpointHints in protobuf; names that are too long for lengths of one octet are left out."""
+    cdef bytes made = b""
+    for tag, named in ((b"\n", hints.for_zones), (b"\x12", hints.for_nodes)):
+        for hint in named or ():
+            name = (hint.name or "").encode()
+            if len(name) <= 125:
+                made += tag + bytes((len(name) + 2, 10, len(name))) + name
+    return made
+
+
 cdef int fill_meta(object meta, Object *object) except -1:
     object.namespace = text(meta.namespace)
     object.name = text(meta.name)
@@ -85,7 +96,7 @@ cdef int fill_service(object model, Scratch *scratch) except -3:
 
 cdef int fill_slice(object model, bint imported, Scratch *scratch) except -3:
     cdef Endpoint *endpoint
-    cdef Span hostname, pod, zone
+    cdef Span hostname, pod, zone, node, hints
     cdef int status
     memset(&scratch.slice, 0, sizeof(scratch.slice))
     meta = model.metadata
@@ -97,6 +108,13 @@ cdef int fill_slice(object model, bint imported, Scratch *scratch) except -3:
             continue
         hostname = text(point.hostname)
         zone = text(point.zone)
+        node = text(point.node)
+        hints = text(None)
+        if point.hints is not None:
+            if not isinstance(point.hints, bytes):
+                point.hints = hints_of(point.hints)     # it lives as long as the model
+            hints.data = <const char *><bytes>point.hints
+            hints.length = <unsigned int>len(point.hints)
         pod = text(point.target_ref.name if point.target_ref is not None else None)
         if pod.length >= POD_NAME_MAX:
             pod.length = 0
@@ -108,6 +126,8 @@ cdef int fill_slice(object model, bint imported, Scratch *scratch) except -3:
             endpoint.hostname = hostname
             endpoint.pod = pod
             endpoint.zone = zone
+            endpoint.node = node
+            endpoint.hints = hints
     status = fill_ports(model.ports, -1, scratch)
     if status != DECODED:
         return status
@@ -120,6 +140,8 @@ cdef int fill_pod(object model, bint labels, Scratch *scratch) except -3:
     fill_meta(model.metadata, &scratch.pod.object)
     scratch.pod.terminating = model.metadata.deletion_timestamp is not None
     scratch.pod.host_network = model.spec is not None and model.spec.host_network is True
+    scratch.pod.node = text(model.spec.node if model.spec is not None else None)
+    scratch.pod.zone = looked_up(model.metadata.labels, "topology.kubernetes.io/zone")
     address_set(&scratch.pod.ip, text(model.status.pod_ip if model.status is not None else None))
     if labels and model.metadata.labels is not None:
         for key, value in model.metadata.labels.items():

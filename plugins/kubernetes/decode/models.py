@@ -66,12 +66,23 @@ class TargetRef(Struct, gc=False):
     name: str | None = None
 
 
+class Hint(Struct, gc=False):
+    name: str | None = None
+
+
+class Hints(Struct, gc=False):
+    for_zones: list[Hint] | None = field(name="forZones", default=None)
+    for_nodes: list[Hint] | None = field(name="forNodes", default=None)
+
+
 class Endpoint(Struct, gc=False):
     addresses: list[str] | None = None
     conditions: Conditions | None = None
     hostname: str | None = None
     target_ref: TargetRef | None = field(name="targetRef", default=None)
     zone: str | None = None
+    node: str | None = field(name="nodeName", default=None)
+    hints: Hints | bytes | None = None
 
 
 class EndpointSlice(Struct, gc=False):
@@ -86,6 +97,7 @@ class PodStatus(Struct, gc=False):
 
 
 class PodSpec(Struct, gc=False):
+    node: str | None = field(name="nodeName", default=None)
     host_network: bool | None = field(name="hostNetwork", default=None)
 
 

@@ -64,6 +64,8 @@ cdef struct Endpoint:               # one address of a ready endpoint (an endpoi
     Span hostname                   # empty when absent
     Span pod                        # targetRef.name where shorter than 64 octets, else empty
     Span zone                       # as in the API (zonal compares in lower case)
+    Span node                       # nodeName, likewise
+    Span hints                      # EndpointHints in protobuf; empty when absent
 
 cdef struct Slice:                  # KIND_SLICE and KIND_IMPORT_SLICE
     Object object
@@ -80,6 +82,8 @@ cdef struct Pod:                    # KIND_POD
     Address ip                      # status.podIP; length 0 for none yet
     uint8_t terminating             # has a deletionTimestamp: never added or updated, but a standing entry stays until its delete event
     uint8_t host_network            # spec.hostNetwork: the address is its node's
+    Span node                       # spec.nodeName
+    Span zone                       # label topology.kubernetes.io/zone
     uint16_t label_count            # 0 unless the informer was started with pod labels wanted (see Options.pod_labels)
     const Label *labels
 

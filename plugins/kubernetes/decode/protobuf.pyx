@@ -13,6 +13,7 @@ cdef struct Meta:                   # what objects need of metav1.ObjectMeta
     Span service                    # label kubernetes.io/service-name
     Span import_service             # label multicluster.kubernetes.io/service-name
     Span cluster                    # label multicluster.kubernetes.io/source-cluster
+    Span zone                       # label topology.kubernetes.io/zone
     Span trigger                    # annotation endpoints.kubernetes.io/last-change-trigger-time
     uint8_t terminating
     uint8_t initial_end
@@ -252,6 +253,8 @@ cdef int skim_meta(Span body, Meta *meta, Scratch *labels) noexcept nogil:
                 meta.import_service = value
             elif span_is(key, "multicluster.kubernetes.io/source-cluster", 41):
                 meta.cluster = value
+            elif span_is(key, "topology.kubernetes.io/zone", 27):
+                meta.zone = value
         elif field.number == 12:
             if not entry(field.span, &key, &value):
                 return MALFORMED
@@ -402,8 +405,12 @@ cdef int skim_endpoint(Span body, Scratch *scratch) noexcept nogil:
                 if field.number == 3 and field.wire == 2 and field.span.length < POD_NAME_MAX:
                     shared.pod = field.span
             r.bad |= inner.bad
+        elif field.number == 6:
+            shared.node = field.span
         elif field.number == 7:
             shared.zone = field.span
+        elif field.number == 8:
+            shared.hints = field.span
     if r.bad:
         return MALFORMED
     if not ready:
@@ -414,6 +421,8 @@ cdef int skim_endpoint(Span body, Scratch *scratch) noexcept nogil:
         endpoint.hostname = shared.hostname
         endpoint.pod = shared.pod
         endpoint.zone = shared.zone
+        endpoint.node = shared.node
+        endpoint.hints = shared.hints
     return DECODED
 
 
@@ -453,7 +462,9 @@ cdef int skim_pod(Span body, Meta *meta, bint labels, Scratch *scratch) noexcept
         elif field.number == 2:     # spec
             inner = reader(field.span)
             while next_field(&inner, &field):
-                if field.number == 11 and field.wire == 0:
+                if field.number == 10 and field.wire == 2:
+                    scratch.pod.node = field.span
+                elif field.number == 11 and field.wire == 0:
                     scratch.pod.host_network = field.value != 0
             r.bad |= inner.bad
         elif field.number == 3:     # status
@@ -465,6 +476,7 @@ cdef int skim_pod(Span body, Meta *meta, bint labels, Scratch *scratch) noexcept
     if r.bad or status != DECODED:
         return MALFORMED if r.bad else status
     scratch.pod.object = meta.object
+    scratch.pod.zone = meta.zone
     scratch.pod.terminating = meta.terminating
     finish_pod(scratch)
     return DECODED

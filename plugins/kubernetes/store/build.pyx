@@ -4,13 +4,17 @@ from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.plugins.kubernetes.store.find cimport address_parse
 from fastdns.plugins.kubernetes.decode.objects cimport Address, Endpoint, Import, Label, Pod, Port, Service, Slice, Span
-from fastdns.plugins.kubernetes.store.records cimport (AddressRecord, Cluster, EndpointRecord, PodRecord, PortRecord, SERVICE_ALIAS, SERVICE_EXTERNAL,
-                                                       SERVICE_HEADLESS, ServiceRecord, SliceRecord, service_alias, service_externals, service_ip4,
-                                                       pod_labels, service_ip6, service_ports, service_text, slice_endpoints, slice_ports, slice_text)
+from fastdns.plugins.kubernetes.decode.protobuf cimport Field, Reader, next_field, reader
+from fastdns.plugins.kubernetes.store.records cimport (HINT_MAX, HINT_NODE, HINT_ZONE, AddressRecord, Cluster, EndpointRecord, PodRecord,
+                                                       PortRecord, SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS, ServiceRecord, SliceRecord,
+                                                       pod_labels, service_alias, service_externals, service_ip4, service_ip6, service_ports,
+                                                       service_text, slice_endpoints, slice_ports, slice_text)
 
 cdef enum:
     TEXT_MAX = 65535                # octets of a service's text: its offsets have 16 bits
     COUNT_MAX = 4096                # ports or addresses of one service
+    NODE_MAX = 253                  # octets of a node's name
+    HINTS_MAX = 16384               # octets of an endpoint's hints; eight of each kind are what the API takes
 
 
 cdef struct Text:                   # grows at the end of a record in the scratch area
@@ -239,6 +243,8 @@ cdef SliceRecord *build_slice(Cluster *cluster, const Slice *slice, uint32_t *si
     for i in range(slice.endpoint_count):
         source = &slice.endpoints[i]
         texts += source.address.text.length + source.hostname.length + source.pod.length + source.zone.length
+        if cluster.places:
+            texts += source.node.length + source.hints.length + 3
     record = <SliceRecord *>scratch(cluster, sizeof(SliceRecord) + slice.endpoint_count * <uint64_t>sizeof(EndpointRecord) + texts)
     if record == NULL:
         size[0] = 1
@@ -248,6 +254,7 @@ cdef SliceRecord *build_slice(Cluster *cluster, const Slice *slice, uint32_t *si
     record.port_count = slice.port_count
     record.name_length = <uint8_t>slice.object.name.length
     record.cluster_length = <uint8_t>slice.cluster.length
+    record.placed = cluster.places
     text.start = slice_text(record)
     text.used = 0
     text_put(&text, slice.object.name.data, slice.object.name.length)
@@ -268,6 +275,8 @@ cdef SliceRecord *build_slice(Cluster *cluster, const Slice *slice, uint32_t *si
         endpoint.hostname_length = put_label(&text, source.hostname)
         endpoint.pod_length = put_label(&text, source.pod)
         endpoint.zone_length = put_label(&text, source.zone)
+        if cluster.places:
+            record.hinted |= put_place(&text, source)
     size[0] = <uint32_t>(<uint8_t *>text.start + text.used - <uint8_t *>record)
     record.size = size[0]
     return record
@@ -279,6 +288,44 @@ cdef uint8_t put_label(Text *text, Span label) noexcept nogil:
         return 0
     text_put(text, label.data, label.length)
     return <uint8_t>label.length
+
+
+cdef bint put_place(Text *text, const Endpoint *source) noexcept nogil:
+    """See endpoint_place. It takes no more octets than the object has, and three. Whether there are hints."""
+    cdef char *node = text.start + text.used
+    cdef uint8_t *hints
+    cdef uint32_t length = source.node.length if source.node.length <= NODE_MAX else 0
+    node[0] = <char>length
+    text.used += 1
+    text_put(text, source.node.data, length)
+    hints = <uint8_t *>text.start + text.used
+    text.used += 2
+    if source.hints.length <= HINTS_MAX:
+        put_hints(text, source.hints)
+    length = <uint32_t>(<uint8_t *>text.start + text.used - hints - 2)
+    hints[0] = <uint8_t>(length >> 8)
+    hints[1] = <uint8_t>length
+    return length > 0
+
+
+cdef void put_hints(Text *text, Span hints) noexcept nogil:
+    cdef Reader all = reader(hints)
+    cdef Reader one
+    cdef Field hint, name
+    cdef char head[4]
+    while next_field(&all, &hint):
+        if hint.wire != 2 or (hint.number != 1 and hint.number != 2):
+            continue
+        one = reader(hint.span)
+        while next_field(&one, &name):
+            if name.number == 1 and name.wire == 2 and 0 < name.span.length <= HINT_MAX:
+                head[0] = HINT_ZONE if hint.number == 1 else HINT_NODE
+                head[1] = <char>(name.span.length + 2)
+                head[2] = HINT_ZONE
+                head[3] = <char>name.span.length
+                text_put(text, head, 4)
+                text_put(text, name.span.data, name.span.length)
+                break
 
 
 # ---- pods ----
@@ -295,7 +342,7 @@ cdef PodRecord *build_pod(Cluster *cluster, const Pod *pod, uint32_t *size) noex
         labels += label_size(&pod.labels[i])
     if labels > 65535:              # of a pod that no API server takes
         labels = 0
-    record = <PodRecord *>scratch(cluster, sizeof(PodRecord) + 16 + 256 + labels)
+    record = <PodRecord *>scratch(cluster, sizeof(PodRecord) + 16 + 256 + labels + sizeof(void *) + 63)
     if record == NULL:
         size[0] = 1
         return NULL
@@ -309,6 +356,14 @@ cdef PodRecord *build_pod(Cluster *cluster, const Pod *pod, uint32_t *size) noex
     out = pod_labels(record)
     for i in range(pod.label_count if labels else 0):
         out = put_pod_label(out, &pod.labels[i])
+    if cluster.places and 0 < pod.node.length <= NODE_MAX:
+        record.placed = 1           # whoever publishes it puts the pointer in
+        memset(out, 0, sizeof(void *))
+        out += sizeof(void *)
+        if 0 < pod.zone.length <= 63:
+            record.zone_length = <uint8_t>pod.zone.length
+            memcpy(out, pod.zone.data, pod.zone.length)
+            out += pod.zone.length
     size[0] = <uint32_t>(out - <uint8_t *>record)
     return record
 

@@ -161,7 +161,9 @@ cdef void encode_slice(Output *out, const Slice *slice, bint imported) noexcept 
             inner = open_message(out, 4)
             put_span(out, 3, endpoint.pod)
             close_message(out, inner)
+        put_span(out, 6, endpoint.node)
         put_span(out, 7, endpoint.zone)
+        put_span(out, 8, endpoint.hints)
         close_message(out, start)
     put_ports(out, 3, slice.ports, slice.port_count)
 
@@ -175,10 +177,14 @@ cdef void encode_pod(Output *out, const Pod *pod) noexcept nogil:
     for i in range(pod.label_count):
         label = &pod.labels[i]
         put_label(out, label.key.data, label.key.length, label.value)
+    if pod.label_count == 0 and pod.zone.length:
+        put_label(out, "topology.kubernetes.io/zone", 27, pod.zone)
     close_message(out, start)
-    if pod.host_network:
+    if pod.host_network or pod.node.length:
         start = open_message(out, 2)
-        put_number(out, 11, 1)
+        put_span(out, 10, pod.node)
+        if pod.host_network:
+            put_number(out, 11, 1)
         close_message(out, start)
     start = open_message(out, 3)
     put_span(out, 6, pod.ip.text)

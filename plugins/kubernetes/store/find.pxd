@@ -1,9 +1,10 @@
 """Reading the store: what workers call between two announcements of theirs (fastdns.system.epoch). Results are valid until the batch ends."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp
 from fastdns.api.wire cimport octets_equal
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.plugins.kubernetes.store.memory cimport Slots, Table, load_word, slot_agrees, slot_entry, table_slots
-from fastdns.plugins.kubernetes.store.records cimport Cluster, NamespaceNode, PodRecord, ServiceNode, ServiceRecord, SliceRecord
+from fastdns.plugins.kubernetes.store.records cimport Cluster, NamespaceNode, NodeRecord, PodRecord, ServiceNode, ServiceRecord, SliceRecord
 
 cdef struct Probe:                  # walks the entries of a table whose hash may be the wanted one
     const Slots *slots
@@ -60,9 +61,26 @@ cdef inline uint64_t address_hash(const uint8_t *ip, uint8_t family) noexcept no
     return hash_octets(ip, 4 if family == 4 else 16, hash_seed)
 
 # The next pod that has the address of a probe begun on cluster.pod_addresses, or NULL.
-cdef PodRecord *next_pod(Probe *probe, const uint8_t *ip, uint8_t family) noexcept nogil
+cdef inline PodRecord *next_pod(Probe *probe, const uint8_t *ip, uint8_t family) noexcept nogil:
+    cdef PodRecord *pod
+    while True:
+        pod = <PodRecord *>probe_next(probe)
+        if pod == NULL:
+            return NULL
+        if pod.family == family:
+            if family == 4:         # compared at once: the size is known
+                if memcmp(pod.data, ip, 4) == 0:
+                    return pod
+            elif memcmp(pod.data, ip, 16) == 0:
+                return pod
+
 # The first one.
 cdef PodRecord *find_pod(const Cluster *cluster, const uint8_t *ip, uint8_t family) noexcept nogil
+cdef inline uint64_t node_hash(const char *name, uint32_t length) noexcept nogil:
+    return hash_octets(<const uint8_t *>name, length, hash_seed)
+
+# NULL: no pod and no endpoint with a zone is on it.
+cdef NodeRecord *find_node(const Cluster *cluster, const char *name, uint32_t length) noexcept nogil
 # The first service with this cluster IP that `accept` takes (NULL: any).
 ctypedef bint (*accept_func)(const void *context, const NamespaceNode *namespace) noexcept nogil
 cdef ServiceNode *find_service_by_address(const Cluster *cluster, const uint8_t *ip, uint8_t family, accept_func accept,

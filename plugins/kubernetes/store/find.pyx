@@ -1,8 +1,9 @@
 """Reading the store; see _find.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset, strlen
-from fastdns.plugins.kubernetes.store.records cimport (AddressRecord, Cluster, PodRecord, ServiceNode, ServiceRecord, node_service, service_externals,
-                                                       service_ip4, service_ip6)
+from fastdns.api.wire cimport octets_equal
+from fastdns.plugins.kubernetes.store.records cimport (AddressRecord, Cluster, NodeRecord, PodRecord, ServiceNode, ServiceRecord, node_service,
+                                                       service_externals, service_ip4, service_ip6)
 
 cdef extern from "<arpa/inet.h>" nogil:
     int AF_INET
@@ -17,12 +18,14 @@ cdef PodRecord *find_pod(const Cluster *cluster, const uint8_t *ip, uint8_t fami
     return next_pod(&probe, ip, family)
 
 
-cdef PodRecord *next_pod(Probe *probe, const uint8_t *ip, uint8_t family) noexcept nogil:
-    cdef PodRecord *pod
+cdef NodeRecord *find_node(const Cluster *cluster, const char *name, uint32_t length) noexcept nogil:
+    cdef NodeRecord *node
+    cdef Probe probe
+    probe_begin(&probe, &cluster.nodes, node_hash(name, length))
     while True:
-        pod = <PodRecord *>probe_next(probe)
-        if pod == NULL or (pod.family == family and memcmp(pod.data, ip, 4 if family == 4 else 16) == 0):
-            return pod
+        node = <NodeRecord *>probe_next(&probe)
+        if node == NULL or (node.length == length and octets_equal(<const uint8_t *>node.name, <const uint8_t *>name, length)):
+            return node
 
 
 cdef bint has_address(const ServiceNode *node, const uint8_t *ip, uint8_t family) noexcept nogil:

@@ -16,14 +16,14 @@ octets = Metric("coredns_kubernetes_store_bytes", "Memory of the records of all 
 stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
-def make_store() -> Store:
+def make_store(*, places: bool = False) -> Store:
     """A store whose content the metrics show."""
     if not stores:
         for kind in KINDS:
             objects.watch((kind,), count(kind))
         for index, state in enumerate(("held", "used")):
             octets.watch((state,), size(index))
-    store = Store()
+    store = Store(places=places)
     stores.add(store)
     return store
 

@@ -4,6 +4,7 @@ A record is one block and does not change once it is published, except for the f
 marked "atomic". Its variable parts follow the struct, in the order given there; the functions below find them.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 from fastdns.api.memory cimport atomic_peek_ns
 from fastdns.plugins.kubernetes.store.memory cimport Memory, Table, load_count, load_pointer
 
@@ -69,6 +70,8 @@ cdef struct SliceRecord:            # an EndpointSlice: one chunk of its service
     uint16_t port_count
     uint8_t name_length             # of the slice's own name, first in the text
     uint8_t cluster_length          # of the cluster's name, behind it
+    uint8_t placed                  # node and hints stand behind each endpoint's zone: see endpoint_place
+    uint8_t hinted                  # some endpoint has hints
     # PortRecord[port_count], EndpointRecord[endpoint_count], text
 
 cdef struct ServiceNode:            # a (namespace, name) that has a service, slices, or both
@@ -87,7 +90,20 @@ cdef struct PodRecord:
     uint8_t name_length
     uint16_t labels_length          # octets of its labels; 0 where nobody wants them
     uint8_t host_network            # its address is its node's
-    uint8_t data[4]                 # address (4 or 16 octets), then name, then labels: see pod_label_next
+    uint8_t placed                  # a pointer to its NodeRecord stands behind the labels; 0 where nobody wants it
+    uint8_t zone_length             # of its label, behind that pointer
+    uint8_t data[4]                 # address (4 or 16 octets), name, labels (see pod_label_next), pointer, zone
+
+cdef struct NodeZone:
+    uint8_t length
+    char text[7]
+
+cdef struct NodeRecord:             # a node that pods or endpoints name
+    NodeZone *zone                  # atomic; what endpoints say, NULL: nothing
+    uint32_t references             # writer's: pods and endpoints
+    uint32_t zoned                  # writer's: endpoints with a zone
+    uint8_t length
+    char name[7]
 
 cdef struct Observer:               # of the services of a store. Functions are called under the store's lock, maybe more than once; NULL: not wanted
     Observer *next
@@ -111,6 +127,8 @@ cdef struct Cluster:                # the store's state; pointers to it are vali
     Table pod_addresses             # PodRecord by address
     Table slices[2]                 # SliceRecord by namespace and slice name; writer's
     Table pods                      # PodRecord by namespace and name; writer's
+    Table nodes                     # NodeRecord by name
+    uint8_t places                  # constant: nodes, zones and hints are kept
     uint32_t serial                 # atomic; Unix time of the last relevant change, by kind of zone
     uint32_t import_serial          # atomic
     uint32_t external_serial        # atomic
@@ -237,3 +255,39 @@ cdef inline bint pod_label_next(const PodRecord *pod, uint32_t *place, PodLabel 
     label.value = label.key + label.key_length
     place[0] += 3u + label.key_length + label.value_length
     return place[0] <= pod.labels_length
+
+# ---- places ----
+
+cdef enum:                          # tags of EndpointHints
+    HINT_ZONE = 0x0A
+    HINT_NODE = 0x12
+    HINT_MAX = 125                  # octets of a name: lengths are varints of one octet
+
+cdef struct EndpointPlace:          # borrowed from the record
+    const char *zone
+    const char *node
+    const uint8_t *hints            # EndpointHints: for each one a tag, an octet of length, 0x0A, the length of a name and the name
+    uint8_t zone_length
+    uint8_t node_length
+    uint32_t hints_length
+
+cdef inline void endpoint_place(const SliceRecord *slice, const EndpointRecord *endpoint, EndpointPlace *place) noexcept nogil:
+    """Where an endpoint of a `placed` slice is, and for whom."""
+    cdef const uint8_t *at = <const uint8_t *>slice_text(slice) + endpoint_hostname(endpoint) + endpoint.hostname_length + endpoint.pod_length
+    place.zone = <const char *>at
+    place.zone_length = endpoint.zone_length
+    at += endpoint.zone_length
+    place.node_length = at[0]
+    place.node = <const char *>at + 1
+    at += at[0] + 1
+    place.hints_length = at[0] << 8 | at[1]
+    place.hints = at + 2
+
+cdef inline NodeRecord *pod_node(const PodRecord *pod) noexcept nogil:
+    """Of a `placed` pod."""
+    cdef NodeRecord *node
+    memcpy(&node, pod_labels(pod) + pod.labels_length, sizeof(node))
+    return node
+
+cdef inline const char *pod_zone(const PodRecord *pod) noexcept nogil:
+    return <const char *>pod_labels(pod) + pod.labels_length + sizeof(NodeRecord *)

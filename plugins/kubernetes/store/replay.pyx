@@ -6,11 +6,11 @@ from fastdns.plugins.kubernetes.store.find cimport address_text
 from fastdns.plugins.kubernetes.store.memory cimport Table, table_next
 from fastdns.plugins.kubernetes.decode.objects cimport (KIND_IMPORT, KIND_NAMESPACE, KIND_POD, KIND_SERVICE, KIND_SLICE, Address, Endpoint, Import,
                                                         Label, Namespace, Object, Pod, Port, Service, Slice, Span)
-from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, SERVICE_EXTERNAL, SERVICE_HEADLESS, AddressRecord, EndpointRecord,
-                                                       NamespaceNode, PodLabel, PodRecord, PortRecord, ServiceNode, ServiceRecord, SliceRecord,
-                                                       endpoint_hostname, pod_address_length, pod_label_next, service_externals, service_ip4,
-                                                       service_ip6, service_ports, service_text, slice_cluster, slice_endpoints, slice_ports,
-                                                       slice_text)
+from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, SERVICE_EXTERNAL, SERVICE_HEADLESS, AddressRecord, EndpointPlace,
+                                                       EndpointRecord, NamespaceNode, PodLabel, PodRecord, PortRecord, ServiceNode, ServiceRecord,
+                                                       SliceRecord, endpoint_hostname, endpoint_place, pod_address_length, pod_label_next,
+                                                       pod_node, pod_zone, service_externals, service_ip4, service_ip6, service_ports, service_text,
+                                                       slice_cluster, slice_endpoints, slice_ports, slice_text)
 
 cdef enum:
     TEXT = 40                       # octets for the text of an address
@@ -105,6 +105,7 @@ cdef int replay_slice(const SliceRecord *record, Kind kind, const ObjectSink *in
     cdef Endpoint *endpoints = <Endpoint *>(block + ports_size)
     cdef char *texts = <char *>block + ports_size + endpoints_size
     cdef const EndpointRecord *endpoint
+    cdef EndpointPlace place
     cdef const char *text
     cdef Slice slice
     cdef uint32_t i
@@ -123,6 +124,10 @@ cdef int replay_slice(const SliceRecord *record, Kind kind, const ObjectSink *in
         endpoints[i].hostname = span(text, endpoint.hostname_length)
         endpoints[i].pod = span(text + endpoint.hostname_length, endpoint.pod_length)
         endpoints[i].zone = span(text + endpoint.hostname_length + endpoint.pod_length, endpoint.zone_length)
+        if record.placed:
+            endpoint_place(record, endpoint, &place)
+            endpoints[i].node = span(place.node, place.node_length)
+            endpoints[i].hints = span(place.hints, place.hints_length)
     memset(&slice, 0, sizeof(slice))
     slice.object.namespace = span(record.service.namespace.label + 1, record.service.namespace.label[0])
     slice.object.name = span(slice_text(record), record.name_length)
@@ -151,6 +156,9 @@ cdef int replay_pod(const PodRecord *record, const ObjectSink *into, void *into_
     if record.family:
         set_address(&pod.ip, record.data, record.family, text)
     pod.host_network = record.host_network
+    if record.placed:
+        pod.node = span(pod_node(record).name, pod_node(record).length)
+        pod.zone = span(pod_zone(record), record.zone_length)
     pod.labels = labels
     while pod.label_count < LABELS and pod_label_next(record, &place, &label):
         labels[pod.label_count].key = span(label.key, label.key_length)

@@ -1,4 +1,4 @@
-"""Writing the store: endpoint slices, and pods."""
+"""Writing the store: endpoint slices, pods, and the nodes that both name."""
 from libc.stdint cimport uint32_t
 from fastdns.plugins.kubernetes.store.namespaces cimport EventResult
 from fastdns.plugins.kubernetes.decode.objects cimport Object, Pod, Slice

@@ -1,19 +1,22 @@
-"""Writing the store: endpoint slices, and pods; see _slices.pxd."""
+"""Writing the store: endpoint slices, pods, and the nodes that both name; see _slices.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.plugins.kubernetes.store.build cimport build_key, build_label, build_pod, build_slice
-from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, probe_begin, probe_next
+from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_node, node_hash, probe_begin, probe_next
 from fastdns.plugins.kubernetes.store.memory cimport (Slots, Table, memory_alloc, memory_free, memory_retire, slots_new, slots_put, store_pointer,
                                                       table_insert, table_next, table_publish, table_remove, table_replace, table_room)
 from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, NO_MEMORY, REMOVED, UNCHANGED, is_late, namespace_node, namespace_release,
                                                           service_node, service_release)
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_IMPORT_SLICE, KIND_POD, KIND_SLICE, Span
-from fastdns.plugins.kubernetes.store.records cimport (LOCAL, EndpointRecord, NamespaceNode, PodRecord, ServiceNode, SliceRecord, pod_address_length,
-                                                       endpoint_hostname, slice_endpoints, slice_text, tell_address_changed, tell_before, tell_changed)
+from fastdns.plugins.kubernetes.store.records cimport (LOCAL, EndpointPlace, EndpointRecord, NamespaceNode, NodeRecord, NodeZone, PodRecord, ServiceNode,
+                                                       SliceRecord, endpoint_hostname, endpoint_place, pod_address_length, pod_labels, pod_node,
+                                                       slice_endpoints, slice_text, tell_address_changed, tell_before, tell_changed)
 
 cdef PodRecord blank_pod
+cdef NodeRecord blank_node
 cdef uint32_t POD_HEAD = <uint32_t>(<uint8_t *>&blank_pod.data - <uint8_t *>&blank_pod)
+cdef uint32_t NODE_HEAD = <uint32_t>(<uint8_t *>&blank_node.name - <uint8_t *>&blank_node)
 
 
 # ---- names of slices and pods ----
@@ -44,11 +47,17 @@ cdef uint64_t pod_address_hash(const void *entry) noexcept nogil:
     return address_hash(pod.data, pod.family)
 
 
+cdef uint64_t node_record_hash(const void *entry) noexcept nogil:
+    cdef const NodeRecord *node = <const NodeRecord *>entry
+    return node_hash(node.name, node.length)
+
+
 cdef void slices_begin(Cluster *cluster) noexcept nogil:
     cluster.slices[0].hash = slice_hash
     cluster.slices[1].hash = slice_hash
     cluster.pods.hash = pod_hash
     cluster.pod_addresses.hash = pod_address_hash
+    cluster.nodes.hash = node_record_hash
 
 
 cdef SliceRecord *find_slice(Cluster *cluster, int world, Span namespace, Span name) noexcept nogil:
@@ -148,6 +157,89 @@ cdef void tell_published(Cluster *cluster, int world, const SliceRecord *record,
     tell_addresses(cluster, record, first, record.endpoint_count - behind)
 
 
+# ---- nodes ----
+
+cdef uint32_t node_size(uint32_t length) noexcept nogil:
+    return NODE_HEAD + length
+
+
+cdef NodeRecord *hold_node(Cluster *cluster, const char *name, uint32_t length) noexcept nogil:
+    """A reference to a node, which is made if it is not there; NULL when memory ran out."""
+    cdef NodeRecord *node = find_node(cluster, name, length)
+    if node == NULL:
+        node = <NodeRecord *>memory_alloc(&cluster.memory, node_size(length))
+        if node == NULL:
+            return NULL
+        memset(node, 0, NODE_HEAD)
+        node.length = <uint8_t>length
+        memcpy(node.name, name, length)
+        if table_insert(&cluster.nodes, &cluster.memory, node_record_hash(node), node) < 0:
+            memory_free(&cluster.memory, node, node_size(length))
+            return NULL
+    node.references += 1
+    return node
+
+
+cdef void release_node(Cluster *cluster, NodeRecord *node) noexcept nogil:
+    node.references -= 1
+    if node.references == 0:
+        table_remove(&cluster.nodes, node_record_hash(node), node)
+        memory_retire(&cluster.memory, node, node_size(node.length))
+
+
+cdef int hold_nodes(Cluster *cluster, const SliceRecord *record) noexcept nogil:
+    """A node's zone is what endpoints on it say: so nobody has to watch nodes. -1 when memory ran out."""
+    cdef EndpointPlace place
+    cdef NodeRecord *node
+    cdef uint32_t i
+    for i in range(record.endpoint_count if record.placed else 0):
+        endpoint_place(record, &slice_endpoints(record)[i], &place)
+        if place.node_length == 0 or place.zone_length == 0:
+            continue
+        node = hold_node(cluster, place.node, place.node_length)
+        if node == NULL:
+            release_nodes(cluster, record, i)
+            return -1
+        node.zoned += 1
+        set_zone(cluster, node, &place)
+    return 0
+
+
+cdef void set_zone(Cluster *cluster, NodeRecord *node, const EndpointPlace *place) noexcept nogil:
+    """Without memory the zone stays as it is."""
+    cdef NodeZone *zone
+    cdef NodeZone *old = node.zone
+    if old != NULL and old.length == place.zone_length and memcmp(old.text, place.zone, old.length) == 0:
+        return
+    zone = <NodeZone *>memory_alloc(&cluster.memory, place.zone_length + 1u)
+    if zone == NULL:
+        return
+    zone.length = place.zone_length
+    memcpy(zone.text, place.zone, place.zone_length)
+    store_pointer(<void **>&node.zone, zone)
+    if old != NULL:
+        memory_retire(&cluster.memory, old, old.length + 1u)
+
+
+cdef void release_nodes(Cluster *cluster, const SliceRecord *record, uint32_t endpoints) noexcept nogil:
+    """Of the first so many endpoints."""
+    cdef EndpointPlace place
+    cdef NodeRecord *node
+    cdef NodeZone *zone
+    cdef uint32_t i
+    for i in range(endpoints if record.placed else 0):
+        endpoint_place(record, &slice_endpoints(record)[i], &place)
+        if place.node_length == 0 or place.zone_length == 0:
+            continue
+        node = find_node(cluster, place.node, place.node_length)
+        node.zoned -= 1
+        zone = node.zone
+        if node.zoned == 0 and zone != NULL:
+            store_pointer(<void **>&node.zone, NULL)
+            memory_retire(&cluster.memory, zone, zone.length + 1u)
+        release_node(cluster, node)
+
+
 # ---- the chain of a service ----
 
 cdef SliceRecord **link_of(ServiceNode *node, const SliceRecord *record) noexcept nogil:
@@ -164,6 +256,7 @@ cdef void unlink(Cluster *cluster, int world, SliceRecord *record) noexcept nogi
     store_pointer(<void **>link_of(record.service, record), record.next)
     if world == LOCAL:
         list_addresses(cluster, record, True)
+        release_nodes(cluster, record, record.endpoint_count)
     tell_published(cluster, world, record, NULL)
     service_release(cluster, record.service)
     memory_retire(&cluster.memory, record, record.size)
@@ -216,8 +309,14 @@ cdef EventResult put(Cluster *cluster, int world, int kind, uint64_t version, Se
     record.mark = cluster.generation[<int>kind]
     record.next = NULL
     hash = slice_hash(record)
+    if world == LOCAL and hold_nodes(cluster, record) < 0:
+        memory_free(&cluster.memory, record, size)
+        service_release(cluster, node)
+        return NO_MEMORY
     if (world == LOCAL and make_room(cluster, record.endpoint_count) < 0) or (
             old == NULL and table_insert(&cluster.slices[world], &cluster.memory, hash, record) < 0):
+        if world == LOCAL:
+            release_nodes(cluster, record, record.endpoint_count)
         memory_free(&cluster.memory, record, size)
         service_release(cluster, node)
         return NO_MEMORY
@@ -241,6 +340,7 @@ cdef EventResult put(Cluster *cluster, int world, int kind, uint64_t version, Se
         return CHANGED
     if world == LOCAL:
         list_addresses(cluster, old, True)
+        release_nodes(cluster, old, old.endpoint_count)
     tell_published(cluster, world, record, old)
     memory_retire(&cluster.memory, old, old.size)
     return CHANGED
@@ -272,7 +372,7 @@ cdef uint32_t slice_sweep(Cluster *cluster, int world) noexcept nogil:
 # ---- pods ----
 
 cdef uint32_t pod_size(const PodRecord *pod) noexcept nogil:
-    return POD_HEAD + pod_address_length(pod) + pod.name_length + pod.labels_length
+    return POD_HEAD + pod_address_length(pod) + pod.name_length + pod.labels_length + pod.placed * <uint32_t>sizeof(NodeRecord *) + pod.zone_length
 
 
 cdef PodRecord *find_named_pod(Cluster *cluster, Span namespace, Span name) noexcept nogil:
@@ -294,6 +394,7 @@ cdef EventResult pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
     cdef PodRecord *made
     cdef PodRecord *pod
     cdef NamespaceNode *owner
+    cdef NodeRecord *node = NULL
     cdef uint8_t label[64]
     cdef uint32_t size
     if old != NULL and is_late(cluster, KIND_POD, object.object.version, old.version):
@@ -305,17 +406,26 @@ cdef EventResult pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
     made = build_pod(cluster, object, &size)
     if made == NULL:
         return NO_MEMORY if size else UNCHANGED
-    if old != NULL and old.family == made.family and old.labels_length == made.labels_length and old.host_network == made.host_network and memcmp(
-            old.data, made.data, pod_size(made) - POD_HEAD) == 0:
+    if made.placed:
+        node = hold_node(cluster, object.node.data, object.node.length)
+        if node == NULL:
+            return NO_MEMORY
+        memcpy(pod_labels(made) + made.labels_length, &node, sizeof(node))
+    if (old != NULL and old.family == made.family and old.labels_length == made.labels_length and old.host_network == made.host_network
+            and old.placed == made.placed and old.zone_length == made.zone_length
+            and memcmp(old.data, made.data, pod_size(made) - POD_HEAD) == 0):
+        if made.placed:
+            release_node(cluster, node)
         old.version = object.object.version
         old.mark = cluster.generation[<int>KIND_POD]
         return UNCHANGED
     owner = namespace_node(cluster, object.object.namespace, True)
-    if owner == NULL:
-        return NO_MEMORY
-    pod = <PodRecord *>memory_alloc(&cluster.memory, size)
+    pod = <PodRecord *>memory_alloc(&cluster.memory, size) if owner != NULL else NULL
     if pod == NULL:
-        namespace_release(cluster, owner)
+        if owner != NULL:
+            namespace_release(cluster, owner)
+        if made.placed:
+            release_node(cluster, node)
         return NO_MEMORY
     memcpy(pod, made, size)
     pod.namespace = owner
@@ -328,6 +438,8 @@ cdef EventResult pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
         else:
             memory_free(&cluster.memory, pod, size)
         namespace_release(cluster, owner)
+        if made.placed:
+            release_node(cluster, node)
         return NO_MEMORY
     owner.references += 1
     if old == NULL:
@@ -343,6 +455,8 @@ cdef void forget(Cluster *cluster, PodRecord *pod) noexcept nogil:
         table_remove(&cluster.pod_addresses, pod_address_hash(pod), pod)
     pod.namespace.references -= 1
     namespace_release(cluster, pod.namespace)
+    if pod.placed:
+        release_node(cluster, pod_node(pod))
     memory_retire(&cluster.memory, pod, pod_size(pod))
 
 
@@ -370,6 +484,7 @@ cdef uint32_t pod_sweep(Cluster *cluster) noexcept nogil:
 cdef void slices_end(Cluster *cluster) noexcept nogil:
     cdef SliceRecord *record
     cdef PodRecord *pod
+    cdef NodeRecord *node
     cdef int world
     cdef uint32_t place
     for world in range(2):
@@ -383,3 +498,10 @@ cdef void slices_end(Cluster *cluster) noexcept nogil:
     while pod != NULL:
         memory_free(&cluster.memory, pod, pod_size(pod))
         pod = <PodRecord *>table_next(&cluster.pods, &place)
+    place = 0
+    node = <NodeRecord *>table_next(&cluster.nodes, &place)
+    while node != NULL:
+        if node.zone != NULL:
+            memory_free(&cluster.memory, node.zone, node.zone.length + 1u)
+        memory_free(&cluster.memory, node, node_size(node.length))
+        node = <NodeRecord *>table_next(&cluster.nodes, &place)

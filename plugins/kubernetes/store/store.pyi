@@ -15,7 +15,9 @@ class Store(Sink):
     Fed by one thread at a time through the calls of `Sink`. Memory that is replaced is given back once no worker can read it any more.
     """
 
-    def __init__(self) -> None: ...
+    def __init__(self, *, places: bool = False) -> None:
+        """``places``: nodes, zones and hints of endpoints and pods are kept, which takes memory."""
+
     @property
     def synced(self) -> int:
         """Bit ``1 << kind`` for each kind that had a whole list."""

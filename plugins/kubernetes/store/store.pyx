@@ -215,7 +215,7 @@ cdef void sink_flush(void *self) noexcept nogil:
 
 
 cdef class Store(Sink):
-    def __cinit__(self, *args):
+    def __cinit__(self, *args, **options):
         memset(&self.cluster, 0, sizeof(Cluster))
         self.cluster.lock = malloc(sizeof(pthread_mutex_t))
         if self.cluster.lock == NULL or pthread_mutex_init(<pthread_mutex_t *>self.cluster.lock, NULL) != 0:
@@ -229,6 +229,9 @@ cdef class Store(Sink):
         self.calls.commit = sink_commit
         self.calls.drop = sink_drop
         self.calls.flush = sink_flush
+
+    def __init__(self, *, bint places=False):
+        self.cluster.places = places
 
     def __dealloc__(self):
         cdef Cluster *cluster = &self.cluster
@@ -281,6 +284,7 @@ cdef void end_tables(Cluster *cluster) noexcept nogil:
     end_table(cluster, &cluster.slices[0])
     end_table(cluster, &cluster.slices[1])
     end_table(cluster, &cluster.pods)
+    end_table(cluster, &cluster.nodes)
 
 
 cdef void end_table(Cluster *cluster, Table *table) noexcept nogil:

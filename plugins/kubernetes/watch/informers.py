@@ -31,6 +31,8 @@ class Options:
     pod_labels: bool = False
     #: File of the snapshot, "" for none.
     snapshot: str = ""
+    #: Whether the store keeps nodes, zones and hints of endpoints and pods.
+    places: bool = False
 
 
 class Origin(Protocol):

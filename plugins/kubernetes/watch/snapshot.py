@@ -43,6 +43,7 @@ class Snapshot:
             "labels": str(selectors.labels),
             "namespace_labels": str(selectors.namespace_labels),
             "pod_labels": cluster.options.pod_labels,
+            "places": cluster.options.places,
         }
         self.wanted: frozenset[Kind] = frozenset()
         self.complete = Signal()

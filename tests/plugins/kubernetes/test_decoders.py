@@ -73,7 +73,13 @@ def endpoint_message(point: dict[str, Any]) -> bytes:
         pairs.append((3, point["hostname"]))
     if "targetRef" in point:
         pairs.append((4, message((1, "Pod"), (3, point["targetRef"]["name"]))))
-    return message(*pairs, (6, "node-1"), *([(7, point["zone"])] if "zone" in point else []), (8, b""))
+    pairs += [(number, point[key]) for key, number in (("nodeName", 6), ("zone", 7)) if key in point]
+    return message(*pairs, (8, hints_message(point.get("hints") or {})))
+
+
+def hints_message(hints: dict[str, Any]) -> bytes:
+    names = {"forZones": 1, "forNodes": 2}
+    return message(*((number, message((1, one["name"]))) for key, number in names.items() for one in hints.get(key, ())))
 
 
 def slice_message(thing: dict[str, Any]) -> bytes:
@@ -83,7 +89,8 @@ def slice_message(thing: dict[str, Any]) -> bytes:
 
 def pod_message(thing: dict[str, Any]) -> bytes:
     status = [(1, "Running"), (5, "172.16.0.1")] + ([(6, thing["status"]["podIP"])] if thing["status"] else [])
-    spec = [(1, b"\x0a\x00"), (5, 30)] + ([(11, int(thing["spec"]["hostNetwork"]))] if thing.get("spec") else [])
+    asked = thing.get("spec") or {}
+    spec = [(1, b"\x0a\x00"), (5, 30)] + [(number, asked[key]) for key, number in (("nodeName", 10), ("hostNetwork", 11)) if key in asked]
     return message((1, meta(thing)), (2, message(*spec)), (3, message(*status)))
 
 
@@ -179,10 +186,33 @@ OBJECTS: list[tuple[Kind, dict[str, Any], dict[str, Any]]] = [
         thing("fqdn", endpoints=[{"addresses": ["target.example.org"]}], ports=None),
         {"service": "", "endpoints": [(("target.example.org", 0, b""), "", "", "")], "ports": [("", "", -1)]},
     ),
+    (
+        Kind.SLICE,
+        thing(
+            "placed",
+            endpoints=[
+                {
+                    "addresses": ["10.0.0.1"],
+                    "nodeName": "node-1",
+                    "zone": "a",
+                    "hints": {"forZones": [{"name": "a"}, {"name": "b"}], "forNodes": [{"name": "n"}]},
+                },
+                {"addresses": ["10.0.0.2"], "nodeName": "node-2", "hints": {}},
+                {"addresses": ["10.0.0.3"], "hints": None},
+            ],
+            ports=None,
+        ),
+        {"places": [("node-1", b"\n\3\n\1a\n\3\n\1b\x12\3\n\1n"), ("node-2", b""), ("", b"")]},
+    ),
     (Kind.SLICE, thing("empty", endpoints=None, ports=None), {"endpoints": [], "ports": [("", "", -1)]}),
     (Kind.POD, thing("p", status={"podIP": "fd00::1"}, labels={"app": "a", "b": ""}), {"ip": V6, "labels": {"app": "a", "b": ""}}),
     (Kind.POD, thing("q", status={}), {"ip": ("", 0, b""), "host_network": False}),
     (Kind.POD, thing("agent", spec={"hostNetwork": True}, status={"podIP": "10.0.0.1"}), {"ip": V4, "host_network": True}),
+    (
+        Kind.POD,
+        thing("placed", spec={"nodeName": "node-1"}, status={"podIP": "10.0.0.1"}, labels={"topology.kubernetes.io/zone": "a"}),
+        {"place": ("node-1", "a"), "host_network": False},
+    ),
     (Kind.POD, thing("apart", spec={"hostNetwork": False}, status={"podIP": "10.0.0.1"}), {"ip": V4, "host_network": False}),
     (Kind.POD, thing("mapped", status={"podIP": "::ffff:10.0.0.1"}), {"ip": ("::ffff:10.0.0.1", 4, V4[2])}),
     (Kind.POD, thing("zeros", status={"podIP": "010.0.0.1"}), {"ip": ("010.0.0.1", 0, b"")}),

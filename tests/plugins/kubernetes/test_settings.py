@@ -50,6 +50,10 @@ def read(text: str) -> Settings:
         ("kubernetes x.test y.test {\n multicluster y.test\n}", {"multicluster": ["y.test."]}),
         ("kubernetes {\n multicluster\n}", {"multicluster": []}),
         ("kubernetes {\n zonal\n}", {"zonal": True}),
+        ("kubernetes", {"topology": 0}),
+        ("kubernetes {\n pods verified\n topology zone\n}", {"topology": 2}),
+        ("kubernetes {\n topology node\n pods verified\n}", {"topology": 1}),
+        ("kubernetes {\n pods verified\n topology node zone only\n}", {"topology": 7}),
         ("kubernetes {\n startup_timeout 1m1s\n}", {"startup_timeout": 61.0}),
         ("kubernetes {\n startup_timeout 0s\n}", {"startup_timeout": 0.0}),
         ("kubernetes {\n manifests a b\n manifests c\n}", {"manifests": ["a", "b", "c"]}),
@@ -118,6 +122,16 @@ def test_selectors() -> None:
             "is not authoritative for the multicluster zone z.test. (authoritative zones: [x.test. y.test.])",
         ),
         ("kubernetes {\n zonal x\n}", "Wrong argument count"),
+        ("kubernetes {\n topology\n}", "Testfile:2 - Error during parsing: Wrong argument count or unexpected line ending after 'topology'"),
+        ("kubernetes {\n topology zone\n}", "topology requires pods verified, which finds the node of a client"),
+        ("kubernetes {\n pods verified\n topology zone\n noendpoints\n}", "topology requires the endpoint cache; remove noendpoints"),
+        *(
+            (
+                f"kubernetes {{\n pods verified\n topology {words}\n}}",
+                f"wrong value for topology: {words}, must be one of: zone, node, node zone, and may end in: only",
+            )
+            for words in ("only", "region", "zone node", "zone zone", "only zone", "Zone")
+        ),
         ("kubernetes {\n zonal\n noendpoints\n}", "zonal requires the endpoint cache; remove noendpoints"),
         ("kubernetes {\n startup_timeout\n}", "Wrong argument count"),
         ("kubernetes {\n startup_timeout 5\n}", 'failed to parse startup_timeout: 5, time: missing unit in duration "5"'),
