@@ -58,7 +58,7 @@ def check(form: str, octets: bytes) -> str:
         return "octets that come in pieces are decoded to something else"
     for view in whole[0].values():
         other = PROTOBUF if form == JSON else JSON
-        if "\ufffd" in repr(view):  # not UTF-8
+        if "\ufffd" in repr(view) or any(named_by(hints) is None for _, hints in view.get("places", ())):  # not UTF-8, and what JSON cannot say
             continue
         body = protobuf_event(Kind(kind), view) if other == PROTOBUF else json_event(Kind(kind), view)
         again, _, _, failure = decoded(kind, other, WATCH, body, 0)
@@ -82,6 +82,23 @@ def addresses(listed: list[tuple[Any, ...]]) -> list[str]:
     return [text for text, _, _ in listed]
 
 
+def named_by(hints: bytes) -> dict[str, Any] | None:
+    """EndpointHints by names of fields; None where they are not in the form that JSON is brought into."""
+    zones: list[dict[str, str]] = []
+    nodes: list[dict[str, str]] = []
+    at = 0
+    while at < len(hints):
+        tag, size, inner, length = [*hints[at : at + 4], 0, 0, 0, 0][:4]
+        name = hints[at + 4 : at + 2 + size]
+        if (tag, inner) not in ((10, 10), (18, 10)) or not 2 <= size <= 127 or length != size - 2 or len(name) != length or not name.isascii():
+            return None
+        if tag == 10 and nodes:
+            return None
+        (zones if tag == 10 else nodes).append({"name": name.decode()})
+        at += 2 + size
+    return {"forZones": zones, "forNodes": nodes}
+
+
 def thing(kind: Kind, view: View) -> dict[str, Any]:
     """An object as the API shows it, by names of fields."""
     labels: dict[str, str] = {}
@@ -101,12 +118,13 @@ def thing(kind: Kind, view: View) -> dict[str, Any]:
             moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
             annotations = {TRIGGER: f"{moment.isoformat()}.{fraction:09d}Z"}
         found["endpoints"] = [
-            {"addresses": [address[0]], "hostname": host, "targetRef": {"name": pod}, "zone": zone} for address, host, pod, zone in view["endpoints"]
+            {"addresses": [address[0]], "hostname": host, "targetRef": {"name": pod}, "zone": zone, "nodeName": node, "hints": named_by(hints)}
+            for (address, host, pod, zone), (node, hints) in zip(view["endpoints"], view["places"], strict=True)
         ]
         found.setdefault("ports", [])
     elif kind is Kind.POD:
         labels = view["labels"]
-        found = {"spec": {"hostNetwork": view["host_network"]}, "status": {"podIP": view["ip"][0]}}
+        found = {"spec": {"hostNetwork": view["host_network"], "nodeName": view["place"][0]}, "status": {"podIP": view["ip"][0]}}
     elif kind is Kind.IMPORT:
         found = {"spec": found | {"type": "Headless" if view["headless"] else "ClusterSetIP", "ips": addresses(view["ips"])}}
     named = {"name": view["name"], "namespace": view["namespace"], "resourceVersion": str(view["version"])}
