@@ -13,7 +13,7 @@ from fastdns._mux cimport mux_workers
 from fastdns.executor.request cimport REQUEST_ABANDONED, PluginQuery
 from fastdns.message.text cimport Text
 from fastdns.system.atomic cimport atomic_load32
-from fastdns.system.socket cimport EFD_CLOEXEC, POLLIN, close, eventfd, poll, pollfd, write
+from fastdns.system.socket cimport EFD_CLOEXEC, POLLIN, close, eventfd, poll, pollfd, read, write
 from fastdns.walk.metadata cimport Label, LabelHandle, label_read
 from fastdns.walk.query cimport Mail, Query, Worker
 
@@ -59,6 +59,7 @@ def read_label(PluginQuery query not None, str text not None):
     cdef LabelAsk *ask
     cdef Worker *worker
     cdef pollfd watched
+    cdef uint64_t count
     cdef int status
     query._check()
     handle = query.handler.metadata_label(text)
@@ -84,6 +85,8 @@ def read_label(PluginQuery query not None, str text not None):
         status = -1
         while status < 0:           # a signal
             status = poll(&watched, 1, WORKER_TIME)
+        if status:
+            read(ask.done, &count, 8)       # orders what the worker wrote before what is read here: poll alone promises nothing
     if status == 0:
         Py_INCREF(handle)           # kept for good, like the ask: a worker that still runs would use them
         raise TimeoutError("the query's worker does not run")

@@ -12,13 +12,14 @@ import pytest
 from fastdns.system import watchdog
 from tests.waiting import LIMIT
 
-# PyDLL keeps the GIL during the call, and a mutex that is locked twice is never got.
+# PyDLL keeps the GIL during the call, and nobody signals the condition. TSan defers the handlers of signals while a thread waits for a mutex, but not here.
 HELD = """
 import ctypes
-libc, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(128)
+libc, mutex, condition = ctypes.PyDLL(None), ctypes.create_string_buffer(128), ctypes.create_string_buffer(128)
 libc.pthread_mutex_lock(mutex)
 print("held", file=sys.stderr, flush=True)
-libc.pthread_mutex_lock(mutex)
+while True:
+    libc.pthread_cond_wait(condition, mutex)
 """
 FULL = """
 import os
