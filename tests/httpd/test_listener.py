@@ -209,7 +209,8 @@ def test_health_needs_no_python(port: int) -> None:
 import ctypes
 from fastdns.httpd.endpoint import HEALTH, Endpoint
 Endpoint("127.0.0.1:{port}", "/health", HEALTH).open()
-ctypes.PyDLL(None).system(b"echo held; read line")  # PyDLL keeps the lock during the call
+print("held", flush=True)
+ctypes.PyDLL(None).read(0, ctypes.create_string_buffer(1), 1)  # PyDLL keeps the lock during the call
 print("released", flush=True)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
