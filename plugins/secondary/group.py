@@ -12,11 +12,11 @@ from fastdns.index.zone import Zone, ZoneSet
 from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.file.storage import Storage
 from fastdns.plugins.secondary.catalog import Catalog, Member, parse_catalog
-from fastdns.plugins.secondary.keeper import Keeper, log
+from fastdns.plugins.secondary.keeper import Follower, Keeper, log
 from fastdns.plugins.secondary.settings import Block, Settings
 from fastdns.plugins.transfer.name_observer import replace
 
-__all__ = ["Group"]
+__all__ = ["Group", "follow", "keeper_of", "unfollow"]
 
 #: Called with a zone's name when a new version of it serves.
 Changed = Callable[[str], object]
@@ -77,8 +77,7 @@ class Group:
         keeper.listeners.pop(id(self), None)
         with _lock:
             keeper.users -= 1
-            if keeper.users == 0:
-                keeper.stop()
+            _end_unused(keeper)
 
     def _take_over(self) -> None:
         """Catalogs that a former configuration had transferred are followed at once."""
@@ -199,6 +198,37 @@ def _standing(identity: tuple[object, ...]) -> Keeper | None:
     with _lock:
         keeper = _kept.get(identity)
     return keeper if keeper is not None and not keeper.stopped else None
+
+
+def _end_unused(keeper: Keeper) -> None:
+    """Under the lock."""
+    if keeper.users == 0 and not keeper.followers:
+        keeper.stop()
+
+
+# ---- for plugins that read secondary zones ----
+
+
+def keeper_of(origin: str) -> Keeper | None:
+    """The keeper of a zone, given in lower case: of a configuration that serves, or else of one that is about to."""
+    with _lock:
+        standing = [keeper for keeper in _kept.values() if not keeper.stopped and keeper.zone.origin.lower() == origin]
+    held = [keeper for keeper in standing if keeper.users] or standing
+    return held[-1] if held else None
+
+
+def follow(keeper: Keeper, follower: Follower) -> None:
+    """Have a follower called with each new version, and the zone kept as long as that, also where no server block has it any more."""
+    with _lock:
+        keeper.followers.append(follower)
+    keeper.start()
+
+
+def unfollow(keeper: Keeper, follower: Follower) -> None:
+    """Undo `follow`."""
+    with _lock:
+        keeper.followers.remove(follower)
+        _end_unused(keeper)
 
 
 def _make(zone: Zone, settings: Settings, identity: tuple[object, ...]) -> Keeper:

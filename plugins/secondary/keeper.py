@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from fastdns import control
@@ -27,17 +27,21 @@ from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, Setup
 from fastdns.plugins.secondary.receivers import Receivers
 from fastdns.plugins.secondary.signing import Key
 from fastdns.plugins.secondary.soa import Soa, soa_of
+from fastdns.plugins.transfer import journal
 from fastdns.plugins.transfer.journal import publish
 from fastdns.plugins.transfer.serial import serial_after
 from fastdns.plugins.transfer.version import digest_of
 from fastdns.protocol.parameters import TYPE_SOA, TYPE_ZONEMD
 from fastdns.telemetry.log import Log
 
-__all__ = ["Keeper", "receivers"]
+__all__ = ["Difference", "Follower", "Keeper", "receivers"]
 
 log = Log("plugin/secondary")
 #: Lines that CoreDNS has in its file plugin.
 file_log = Log("plugin/file")
+
+#: What a version has not any more, and what it has that the one before had not.
+Difference = tuple[Sequence[journal.Row], Sequence[journal.Row]]
 
 #: Seconds before a first transfer that failed is tried again: doubled up to the second.
 FIRST_DELAY = 0.25
@@ -49,6 +53,9 @@ RETRY_JITTER = 2.0
 STORED_PAUSE = 30.0
 #: Answers to IXFR after which AXFR is asked for on the same primary: FORMERR, SERVFAIL, NOTIMP, REFUSED.
 NO_DIFFERENCES = (1, 2, 4, 5)
+
+#: Gets a keeper, and how the version that serves differs from the one before; None: not known.
+Follower = Callable[["Keeper", Difference | None], object]
 
 #: Of the process.
 receivers = Receivers()
@@ -68,6 +75,8 @@ class Keeper:
         zone.stale_fails = stale is not None and stale.fails
         #: Called with the zone's name when a new version serves; by whoever put them here.
         self.listeners: dict[int, Callable[[str], object]] = {}
+        #: Called when a new version serves; see `group.follow`.
+        self.followers: list[Follower] = []
         #: Called with the records of a new version before it serves (always whole then); a ValueError refuses it.
         self.validate: Callable[[list[Row]], object] | None = None
         #: The SOA of the version that serves.
@@ -333,6 +342,7 @@ class Keeper:
             else:
                 self.source = address
                 file_log.info(f"Transferred: {self.zone.origin} from {address}")
+                self._tell((version.deleted, version.added) if isinstance(version, ZoneChange) else None)
                 self._published(octets)
                 return
         raise failure or ExchangeError("no primaries")
@@ -386,6 +396,10 @@ class Keeper:
             self.accepted = self.validate(rows)
         return draft, received.octets, received.receiver.checked
 
+    def _tell(self, difference: Difference | None) -> None:
+        for follower in list(self.followers):
+            follower(self, difference)
+
     def _published(self, octets: int) -> None:
         if self.storage is not None:
             try:
@@ -406,6 +420,7 @@ class Keeper:
         draft, confirmed = found
         self.zone.publish(draft)
         self._tell_conflicts()
+        self._tell(None)
         serial, _, _, expire = self._timers()
         left = confirmed + expire - time.time()
         self._expires = time.monotonic() + left
