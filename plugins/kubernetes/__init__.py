@@ -20,6 +20,8 @@ from fastdns.plugins.kubernetes.watch.informers import Options, Origin
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
 from fastdns.plugins.kubernetes.watch.selectors import Selector
 from fastdns.plugins.kubernetes.zone.journal import ZoneJournal
+from fastdns.plugins.kubernetes.zone.objects import EXTRA_LABELS, EXTRA_PLACES
+from fastdns.plugins.secondary.keeper import receivers
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 from fastdns.system import interfaces
@@ -33,11 +35,10 @@ def setup(controller: Controller) -> None:
     """``kubernetes [ZONES...] { ... }``, see README.md."""
     settings = parse(controller)
     wanted = kinds(settings)
-    pod_labels = Kind.POD in wanted and any(key in controller.config.values for key in ("metadata", "client labels"))
+    pod_labels = Kind.POD in wanted and ("labels" in settings.extras or any(key in controller.config.values for key in ("metadata", "client labels")))
+    needs = options(settings, pod_labels=pod_labels)
     try:
-        lease = cluster.acquire(
-            origin(settings), options(settings, pod_labels=pod_labels), wanted, partial(make_store, places=settings.topology != 0), settings.namespaces
-        )
+        lease = cluster.acquire(origin(settings), needs, wanted, partial(make_store, places=needs.places), settings.namespaces)
     except ApiConfigError as error:
         raise CorefileError(str(error)) from None
     store = lease.sink
@@ -45,9 +46,12 @@ def setup(controller: Controller) -> None:
     handler = Kubernetes(
         controller.directive or "kubernetes",
         store,
-        settings.zones,
+        [*settings.zones, *[settings.objects] * bool(settings.objects)],
         settings.primary,
         multicluster=settings.multicluster,
+        objects=settings.objects,
+        extras=EXTRA_LABELS * needs.pod_labels | EXTRA_PLACES * needs.places,
+        replica=bool(settings.replica),
         namespaces=settings.namespaces,
         fallthrough=settings.fallthrough,
         ttl=settings.ttl,
@@ -61,11 +65,16 @@ def setup(controller: Controller) -> None:
         near=settings.topology,
     )
     journaled = [name_wire(zone).lower() for zone in settings.zones if settings.journal and not is_reverse(zone)]
+    if settings.objects:
+        journaled.append(name_wire(settings.objects).lower())
     # Also a configuration that never comes to serve gives its share back.
     weakref.finalize(handler, lease.release)
     controller.config.add_handler(handler)
 
     def start() -> None:
+        if settings.replica:
+            # Its threads have the niceness of the one that starts them.
+            receivers.start()
         lease.start()
         if settings.startup_timeout > 0:
             lease.wait(settings.startup_timeout)
@@ -103,6 +112,10 @@ def origin(settings: Settings) -> Origin:
         manifests = Manifests(tuple(settings.manifests))
         manifests.check()
         return manifests
+    if settings.replica:
+        from fastdns.plugins.kubernetes.watch.replica import Replica
+
+        return Replica(settings.replica)
     return settings.api()
 
 
@@ -110,7 +123,7 @@ def options(settings: Settings, *, pod_labels: bool) -> Options:
     """What tells this use of the API server apart from others. Labels of pods are kept where somebody may read them as metadata."""
     everything = Selector()
     selectors = Selectors(settings.labels or everything, settings.namespace_labels or everything)
-    return Options(selectors, settings.limits, pod_labels, settings.snapshot, settings.topology != 0)
+    return Options(selectors, settings.limits, pod_labels, settings.snapshot, settings.topology != 0 or "topology" in settings.extras)
 
 
 def own_addresses(controller: Controller) -> list[str]:

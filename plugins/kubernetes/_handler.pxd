@@ -11,6 +11,6 @@ cdef class ViewHandler(NativeHandler):
     cdef object zones               # ZoneLists that the view borrows from
     cdef object fall
     cdef object __weakref__         # the lease on the store ends with the handler
-    cdef _set_zones(self, ZoneList listed, list imported)
+    cdef _set_zones(self, ZoneList listed, list imported, bytes objects)
     cdef _set_namespaces(self, list labels)
     cdef _set_addresses(self, list packed)

@@ -10,6 +10,8 @@ class ViewHandler(NativeHandler):
 
     ``zones`` have their final dot; ``primary`` is the one that PTR records point into; ``multicluster`` are those of ``zones`` that show service
     imports; ``fallthrough`` None means never, ``kinds`` are the bits of the kinds that must have been listed before a name can be denied,
+    ``objects`` is the one of ``zones`` in which replicas find the objects, or "", with what ``extras`` has of EXTRA_LABELS and EXTRA_PLACES (zone/objects),
+    and ``replica`` says that the store has them from there.
     ``pods`` is ``disabled``, ``insecure`` or ``verified``; ``addresses`` are this machine's; ``near`` has
     bit 1 for endpoints of the client's node, 2 for its zone, 4 for no others. Raises ValueError for what is no name or address.
     """
@@ -24,6 +26,8 @@ class ViewHandler(NativeHandler):
         primary: str,
         *,
         multicluster: Iterable[str] = (),
+        objects: str = "",
+        extras: int = 0,
         namespaces: Iterable[str] = (),
         fallthrough: Iterable[str] | None = None,
         ttl: int = 5,
@@ -33,6 +37,7 @@ class ViewHandler(NativeHandler):
         no_endpoints: bool = False,
         ignore_empty: bool = False,
         zonal: bool = False,
+        replica: bool = False,
         addresses: Iterable[str] = (),
         near: int = 0,
     ) -> None: ...

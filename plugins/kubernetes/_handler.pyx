@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 from fastdns.api.query cimport handler_init
 from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.name cimport GRAMMAR_ZONAL
-from fastdns.plugins.kubernetes.answer.view cimport LocalAddress, PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED, ZONE_IMPORTED, ZONE_REVERSE
+from fastdns.plugins.kubernetes.answer.view cimport LocalAddress, PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED, ZONE_IMPORTED, ZONE_OBJECTS, ZONE_REVERSE
 
 from ipaddress import ip_address
 
@@ -22,9 +22,9 @@ cdef class ViewHandler(NativeHandler):
         handler_init(self)
         self.handler.state = &self.view
 
-    def __init__(self, str name, Store store not None, zones, str primary, *, multicluster=(), namespaces=(), fallthrough=None, uint32_t ttl=5,
-                 uint32_t kinds=0, str pods="disabled", bint pod_names=False, bint no_endpoints=False, bint ignore_empty=False, bint zonal=False,
-                 addresses=(), int near=0):
+    def __init__(self, str name, Store store not None, zones, str primary, *, multicluster=(), str objects="", int extras=0, namespaces=(),
+                 fallthrough=None, uint32_t ttl=5, uint32_t kinds=0, str pods="disabled", bint pod_names=False, bint no_endpoints=False,
+                 bint ignore_empty=False, bint zonal=False, bint replica=False, addresses=(), int near=0):
         cdef ZoneList listed = ZoneList(zones)
         cdef ZoneList fall
         cdef View *view = &self.view
@@ -40,6 +40,7 @@ cdef class ViewHandler(NativeHandler):
             view.fallthrough = &fall.zones
         view.ttl = ttl
         view.kinds = kinds
+        view.extras = <uint8_t>extras
         view.pods = {"disabled": PODS_DISABLED, "insecure": PODS_INSECURE, "verified": PODS_VERIFIED}[pods]
         view.pod_names = pod_names
         view.no_endpoints = no_endpoints
@@ -49,11 +50,11 @@ cdef class ViewHandler(NativeHandler):
         octets = wire(primary)
         view.primary_length = <uint8_t>len(octets)
         memcpy(view.primary, <const uint8_t *>octets, len(octets))
-        self._set_zones(listed, [wire(zone) for zone in multicluster])
+        self._set_zones(listed, [wire(zone) for zone in multicluster], wire(objects) if objects else None)
         self._set_namespaces([wire(namespace + ".") for namespace in namespaces])
         self._set_addresses([ip_address(text.partition("%")[0]).packed for text in addresses])
 
-    cdef _set_zones(self, ZoneList listed, list imported):
+    cdef _set_zones(self, ZoneList listed, list imported, bytes objects):
         cdef uint32_t i
         self.view.zone_flags = <uint8_t *>calloc(listed.zones.count + 1, 1)
         self.view.serials = <uint32_t *>calloc(listed.zones.count + 1, sizeof(uint32_t))
@@ -67,6 +68,8 @@ cdef class ViewHandler(NativeHandler):
                 self.view.zone_flags[i] |= ZONE_IMPORTED
             if octets == b"\0" or octets.endswith(b"\x04arpa\0"):
                 self.view.zone_flags[i] |= ZONE_REVERSE
+            if octets == objects:
+                self.view.zone_flags[i] = ZONE_OBJECTS
 
     cdef _set_namespaces(self, list labels):
         cdef uint32_t i = 0

@@ -2,12 +2,12 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 from fastdns.api.query cimport (handler_init, ANSWERED, FAILED, NEXT, PARKED, PREFETCH_END, PREFETCH_NEXT, PREFETCH_PASS, Handler, Prefetch, Query,
-                                Verdict, query_answer, query_fail, query_scratch)
+                                Verdict, query_answer, query_error, query_fail, query_scratch)
 from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_add, reply_clear
 from fastdns.api.names cimport Name, ZoneName, zones_hold, zones_match
 from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR,
                                TYPE_CNAME, TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT)
-from fastdns.api.memory cimport blocks_free, blocks_take, fetch_line
+from fastdns.api.memory cimport atomic_peek8, blocks_free, blocks_take, fetch_line
 from fastdns.api.metrics cimport Metric
 from fastdns.plugins.kubernetes.answer.records cimport (Ask, Candidates, answer_addresses, answer_exists, answer_expire, answer_servers, answer_soa,
                                                         answer_srv, ask_resolve)
@@ -15,12 +15,13 @@ from fastdns.plugins.kubernetes.answer.chase cimport Chase, chase_begin, chase_r
 from fastdns.plugins.kubernetes.store.find cimport Probe, probe_begin, probe_next, service_key_hash
 from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.name cimport EVERYWHERE, FORM_SERVERS, FORM_VERSION, name_reverse
-from fastdns.plugins.kubernetes.store.records cimport IMPORTED, LOCAL, ServiceNode, node_service, service_alias
+from fastdns.plugins.kubernetes.store.records cimport IMPORTED, LOCAL, ServiceNode, cluster_is_stale, node_service, service_alias
 from fastdns.plugins.kubernetes.answer.reverse cimport answer_reverse
 from fastdns.plugins.kubernetes.answer.view cimport FOUND_ALIAS, NEAR_OUTCOMES, View, ZONE_IMPORTED
 
 cdef enum:
     VERSION_TTL = 28800
+    STALE_ANSWER = 3                # extended error (RFC 8914 4.4)
 
 cdef enum Step:                     # how far an answer came
     NAME_ERROR
@@ -224,6 +225,26 @@ cdef Verdict kubernetes_resume(Handler *self, Query *q) noexcept nogil:
     return apply_step(self, &ask, READY) if verdict == ANSWERED else verdict
 
 
+# ---- a replica ----
+
+cdef Verdict replica_query(Handler *self, Query *q) noexcept nogil:
+    return aged(<const View *>self.state, q, kubernetes_query(self, q))
+
+
+cdef Verdict replica_resume(Handler *self, Query *q) noexcept nogil:
+    return aged(<const View *>self.state, q, kubernetes_resume(self, q))
+
+
+cdef Verdict aged(const View *view, Query *q, Verdict verdict) noexcept nogil:
+    """The verdict where what is known may be stale."""
+    if verdict != ANSWERED or not cluster_is_stale(view.cluster, view.kinds, q.worker.now):
+        return verdict
+    if atomic_peek8(&view.cluster.stale_fails):
+        return query_fail(q, RCODE_SERVFAIL, b"plugin/kubernetes: no primary has confirmed the replica in time")
+    query_error(q, STALE_ANSWER, b"")
+    return ANSWERED
+
+
 # ---- set-up ----
 
 cdef Metric LOOKUPS = Metric("fastdns_kubernetes_topology_lookups_total", "Counter of look-ups of headless services by what was near the client.",
@@ -241,6 +262,9 @@ cdef class Kubernetes(ViewHandler):
         self.handler.resume = kubernetes_resume
         self.handler.scratch_size = sizeof(Scratch)
         self.journals = {}
+        if options.get("replica"):
+            self.handler.query = replica_query
+            self.handler.resume = replica_resume
 
     def __dealloc__(self):
         blocks_free(&self.cells)

@@ -9,7 +9,7 @@ from fastdns.plugins.autopath._autopath cimport SearchPath, SearchPathHandle
 from fastdns.plugins.kubernetes.store.find cimport find_namespace, find_pod, find_service
 from fastdns.plugins.kubernetes._handler cimport ViewHandler
 from fastdns.plugins.kubernetes.store.records cimport LOCAL, NamespaceNode, PodRecord, ServiceNode, node_service
-from fastdns.plugins.kubernetes.answer.view cimport PODS_VERIFIED, View, ZONE_IMPORTED, ZONE_REVERSE, view_exposes
+from fastdns.plugins.kubernetes.answer.view cimport PODS_VERIFIED, View, ZONE_IMPORTED, ZONE_OBJECTS, ZONE_REVERSE, view_exposes
 
 cdef struct Search:
     SearchPath path                 # first: what `element` gets is the whole
@@ -45,7 +45,7 @@ cdef int element_of_question(SearchPath *path, Query *q, uint32_t index, uint8_t
     cdef const ServiceNode *service
     cdef const uint8_t *label
     cdef uint32_t front
-    if zone == NULL or view.zone_flags[zone - view.zones.names] & (ZONE_IMPORTED | ZONE_REVERSE):
+    if zone == NULL or view.zone_flags[zone - view.zones.names] & (ZONE_IMPORTED | ZONE_OBJECTS | ZONE_REVERSE):
         return 0
     front = name.labels - zone.labels
     if front < 4 or memcmp(name.lower + name.offset[front - 1], <const char *>b"\x03svc", 4) != 0:

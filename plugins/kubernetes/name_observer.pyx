@@ -4,7 +4,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from fastdns.plugins.cache._contents cimport SharedContents, contents_change
 from fastdns.plugins.kubernetes._handler cimport ViewHandler
-from fastdns.plugins.kubernetes.answer.view cimport ZONE_IMPORTED, ZONE_REVERSE
+from fastdns.plugins.kubernetes.answer.view cimport ZONE_IMPORTED, ZONE_OBJECTS, ZONE_REVERSE
 from fastdns.plugins.kubernetes.store.records cimport IMPORTED, LOCAL, NamespaceNode, Observer, ServiceNode
 from fastdns.plugins.kubernetes.store.store cimport Store, cluster_lock, cluster_observe, cluster_unlock, cluster_unobserve
 from fastdns._wire import name_text, name_wire
@@ -127,7 +127,7 @@ def of_cluster(ViewHandler handler not None, unkept):
     reverse = False
     for i in range(handler.view.zones.count):
         zone = name_text(<bytes>handler.view.zones.names[i].wire[: handler.view.zones.names[i].length])
-        if unkept.match(zone) is not None:
+        if unkept.match(zone) is not None or handler.view.zone_flags[i] & ZONE_OBJECTS:
             continue
         world = IMPORTED if handler.view.zone_flags[i] & ZONE_IMPORTED else LOCAL
         if handler.view.zone_flags[i] & ZONE_REVERSE:

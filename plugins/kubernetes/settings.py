@@ -20,6 +20,9 @@ TTL_MAX = 3600
 TOPOLOGIES = {("node",): 1, ("zone",): 2, ("node", "zone"): 3}
 ONLY = 4
 
+#: What `objects` may name beside the zone.
+EXTRAS = {"labels", "topology"}
+
 
 @dataclass
 class Settings(ApiServerOptions):
@@ -48,6 +51,12 @@ class Settings(ApiServerOptions):
     journal: bool = False
     #: Bits of TOPOLOGIES and ONLY; 0: endpoints are the same for all clients.
     topology: int = 0
+    #: Zone in which replicas find the objects, "" for none.
+    objects: str = ""
+    #: Which of EXTRAS pods and endpoints have there.
+    extras: frozenset[str] = frozenset()
+    #: Zone of *secondary* that the objects come from, "" for none.
+    replica: str = ""
 
 
 def parse(controller: Controller) -> Settings:
@@ -94,6 +103,22 @@ def check(controller: Controller, settings: Settings) -> None:
         raise controller.err("manifests takes the place of endpoint and kubeconfig; remove them")
     if settings.manifests and settings.snapshot:
         raise controller.err("manifests needs no snapshot; remove it")
+    if "labels" in settings.extras and settings.pods != "verified":
+        raise controller.err("objects with labels requires pods verified")
+    if settings.objects in settings.zones:
+        raise controller.err(f"objects must be a zone of its own: {settings.objects}")
+    if settings.replica:
+        check_replica(controller, settings)
+
+
+def check_replica(controller: Controller, settings: Settings) -> None:
+    """What says where objects come from, or which, has been said by the server that the replica is of."""
+    if settings.manifests or settings.endpoint or settings.kubeconfig:
+        raise controller.err("replica takes the place of endpoint, kubeconfig and manifests; remove them")
+    if settings.snapshot:
+        raise controller.err("replica needs no snapshot: secondary has the property store; remove it")
+    if settings.labels is not None or settings.namespace_labels is not None:
+        raise controller.err("replica has the objects that were selected by the server it is of; remove labels and namespace_labels")
 
 
 # ---- properties ----
@@ -181,6 +206,25 @@ def read_journal(controller: Controller, settings: Settings) -> None:
     settings.journal = True
 
 
+def read_objects(controller: Controller, settings: Settings) -> None:
+    zone, *extras = controller.args(1)
+    settings.objects = one_zone(controller, "objects", zone)
+    if not EXTRAS.issuperset(extras):
+        raise controller.err(f"wrong value for objects: {' '.join(extras)}, must be of: {' '.join(sorted(EXTRAS))}")
+    settings.extras = frozenset(extras)
+
+
+def read_replica(controller: Controller, settings: Settings) -> None:
+    settings.replica = one_zone(controller, "replica", controller.one_arg())
+
+
+def one_zone(controller: Controller, name: str, text: str) -> str:
+    (zone, *others) = controller.zones([text])
+    if others or is_reverse(zone):
+        raise controller.err(f"{name} must be one zone, and no reverse zone")
+    return zone
+
+
 def read_snapshot(controller: Controller, settings: Settings) -> None:
     settings.snapshot = controller.path(controller.one_arg(), reads=False)
 
@@ -201,4 +245,6 @@ PROPERTIES: dict[str, Callable[[Controller, Settings], None]] = {
     "manifests": read_manifests,
     "snapshot": read_snapshot,
     "journal": read_journal,
+    "objects": read_objects,
+    "replica": read_replica,
 }

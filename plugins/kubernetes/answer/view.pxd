@@ -14,6 +14,7 @@ cdef enum PodsMode:
 cdef enum:                          # View.zone_flags, besides GRAMMAR_ZONAL
     ZONE_IMPORTED = GRAMMAR_IMPORTED    # multicluster
     ZONE_REVERSE = 2                # reverse names may lie in it
+    ZONE_OBJECTS = 8                # of objects, for replicas: transferred, and not asked
 
 cdef enum:                          # View.near, the property topology
     NEAR_NODE = 1                   # endpoints of the client's node come before others
@@ -44,6 +45,7 @@ cdef struct View:
     uint32_t local_count
     uint32_t ttl
     uint32_t kinds                  # bits of the kinds that must have been listed
+    uint8_t extras                  # Extra of zone/objects.pxd, which a zone of objects has
     uint8_t pods                    # PodsMode
     uint8_t pod_names               # endpoint_pod_names
     uint8_t no_endpoints
@@ -85,6 +87,8 @@ cdef struct Walk:                   # over the endpoints that a name asks for
     const char *text                # of this slice
 
 cdef bint view_exposes(const View *view, const NamespaceNode *node) noexcept nogil
+# Whether the property `namespaces` names it, or is not there.
+cdef bint view_names(const View *view, const NamespaceNode *node) noexcept nogil
 # What a parsed name stands for.
 cdef void view_resolve(const View *view, int zone_flags, const Name *name, const Wanted *wanted, uint64_t key_hash, Result *result) noexcept nogil
 # Of a headless service: sets wanted.direction so that a walk finds only what is nearest to the client. `near` has to live as long as `wanted`.

@@ -14,9 +14,11 @@ from fastdns.plugins.kubernetes.store.records cimport (HINT_NODE, HINT_ZONE, IMP
 
 
 cdef bint view_exposes(const View *view, const NamespaceNode *node) noexcept nogil:
+    return node != NULL and load_count(&node.present) and view_names(view, node)
+
+
+cdef bint view_names(const View *view, const NamespaceNode *node) noexcept nogil:
     cdef uint32_t i
-    if node == NULL or not load_count(&node.present):
-        return False
     if view.namespace_count == 0:
         return True
     for i in range(view.namespace_count):
@@ -33,13 +35,13 @@ cdef void view_resolve(const View *view, int zone_flags, const Name *name, const
     result.anywhere = 0
     result.pinned = 0
     if wanted.form == FORM_SERVICE:
-        if not (zone_flags & ZONE_REVERSE and name_is_reverse(name)):
+        if not (zone_flags & (ZONE_REVERSE | ZONE_OBJECTS) and (zone_flags & ZONE_OBJECTS or name_is_reverse(name))):
             resolve_service(view, IMPORTED if zone_flags & ZONE_IMPORTED else LOCAL, wanted, key_hash, result)
     elif wanted.form == FORM_APEX or wanted.form == FORM_EMPTY:
         result.found = FOUND_EMPTY
     elif wanted.form == FORM_SERVERS:
         result.found = FOUND_SERVERS
-    elif zone_flags & ZONE_REVERSE and name_is_reverse(name):
+    elif zone_flags & ZONE_OBJECTS or (zone_flags & ZONE_REVERSE and name_is_reverse(name)):
         return
     elif wanted.form == FORM_NAMESPACE:
         if view_exposes(view, find_namespace(view.cluster, wanted.namespace)) and not (wanted.pods and view.pods == PODS_DISABLED):

@@ -40,3 +40,6 @@ cdef class Sink:
 
     def lose(self, int kind, since):
         pass
+
+    def limit_age(self, seconds, bint fails):
+        pass

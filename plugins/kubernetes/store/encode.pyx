@@ -140,10 +140,22 @@ cdef void encode_service(Output *out, const Service *service) noexcept nogil:
     close_message(out, start)
 
 
+cdef void encode_endpoint(Output *out, const Endpoint *endpoint) noexcept nogil:
+    cdef uint64_t start = open_message(out, 2), inner
+    put_span(out, 1, endpoint.address.text)
+    put_span(out, 3, endpoint.hostname)
+    if endpoint.pod.length:
+        inner = open_message(out, 4)
+        put_span(out, 3, endpoint.pod)
+        close_message(out, inner)
+    put_span(out, 6, endpoint.node)
+    put_span(out, 7, endpoint.zone)
+    put_span(out, 8, endpoint.hints)
+    close_message(out, start)
+
+
 cdef void encode_slice(Output *out, const Slice *slice, bint imported) noexcept nogil:
     cdef uint64_t start = open_meta(out, &slice.object)
-    cdef uint64_t inner
-    cdef const Endpoint *endpoint
     cdef unsigned int i
     if imported:
         put_label(out, "multicluster.kubernetes.io/service-name", 39, slice.service)
@@ -153,18 +165,7 @@ cdef void encode_slice(Output *out, const Slice *slice, bint imported) noexcept 
         put_label(out, "multicluster.kubernetes.io/source-cluster", 41, slice.cluster)
     close_message(out, start)
     for i in range(slice.endpoint_count):
-        endpoint = &slice.endpoints[i]
-        start = open_message(out, 2)
-        put_span(out, 1, endpoint.address.text)
-        put_span(out, 3, endpoint.hostname)
-        if endpoint.pod.length:
-            inner = open_message(out, 4)
-            put_span(out, 3, endpoint.pod)
-            close_message(out, inner)
-        put_span(out, 6, endpoint.node)
-        put_span(out, 7, endpoint.zone)
-        put_span(out, 8, endpoint.hints)
-        close_message(out, start)
+        encode_endpoint(out, &slice.endpoints[i])
     put_ports(out, 3, slice.ports, slice.port_count)
 
 

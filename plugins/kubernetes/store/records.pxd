@@ -105,7 +105,7 @@ cdef struct NodeRecord:             # a node that pods or endpoints name
     uint8_t length
     char name[7]
 
-cdef struct Observer:               # of the services of a store. Functions are called under the store's lock, maybe more than once; NULL: not wanted
+cdef struct Observer:               # of the objects of a store. Functions are called under the store's lock, maybe more than once; NULL: not wanted
     Observer *next
     # Before a record or slice of the service, or whether its namespace is there, changes.
     void (*changes)(Observer *self, const ServiceNode *node) noexcept nogil
@@ -113,6 +113,8 @@ cdef struct Observer:               # of the services of a store. Functions are 
     void (*changed)(Observer *self, const ServiceNode *node) noexcept nogil
     # When readers find a namespace that was not there, or no longer find it.
     void (*namespace_changed)(Observer *self, const NamespaceNode *namespace) noexcept nogil
+    # When a record of a pod has come, or goes.
+    void (*pod_changed)(Observer *self, const PodRecord *pod, bint gone) noexcept nogil
     # When readers find other services or endpoints at an address.
     void (*address_changed)(Observer *self, const uint8_t *ip, uint8_t family) noexcept nogil
 
@@ -135,6 +137,8 @@ cdef struct Cluster:                # the store's state; pointers to it are vali
     uint32_t synced                 # atomic; bit (1 << Kind) for each kind that had a whole list
     uint32_t stale                  # atomic; the same bits: what is there is from an earlier process's snapshot
     int64_t lost[6]                 # atomic; by Kind. ns, monotonic: since when the API server's changes do not come. 0: they do
+    int64_t stale_after             # atomic; ns from then on after which what a replica has is stale. 0: never
+    uint8_t stale_fails             # atomic; then queries get SERVFAIL
     uint16_t generation[6]          # writer's; by Kind
     uint8_t listing[6]              # writer's: between begin and commit
     uint8_t source[6]               # writer's: Source of the list under way or last seen
@@ -166,6 +170,13 @@ cdef inline void tell_namespace_changed(const Cluster *cluster, const NamespaceN
             observer.namespace_changed(observer, namespace)
         observer = observer.next
 
+cdef inline void tell_pod_changed(const Cluster *cluster, const PodRecord *pod, bint gone) noexcept nogil:
+    cdef Observer *observer = cluster.observers
+    while observer != NULL:
+        if observer.pod_changed != NULL:
+            observer.pod_changed(observer, pod, gone)
+        observer = observer.next
+
 cdef inline void tell_address_changed(const Cluster *cluster, const uint8_t *ip, uint8_t family) noexcept nogil:
     cdef Observer *observer = cluster.observers
     while observer != NULL:
@@ -185,6 +196,12 @@ cdef inline int64_t cluster_age(const Cluster *cluster, uint32_t kinds, int64_t 
         if lost:
             age = max(age, now - lost)
     return age
+
+
+cdef inline bint cluster_is_stale(const Cluster *cluster, uint32_t kinds, int64_t now) noexcept nogil:
+    """Whether a replica's objects, which are all there, may lack changes that are older than is allowed."""
+    cdef int64_t after = atomic_peek_ns(&cluster.stale_after)
+    return after > 0 and load_count(&cluster.synced) & kinds == kinds and cluster_age(cluster, kinds, now) > after
 
 
 # ---- variable parts ----

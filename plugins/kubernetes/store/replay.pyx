@@ -1,4 +1,4 @@
-"""From the store's records back to objects; see _replay.pxd."""
+"""From the store's records back to objects; see replay.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset

@@ -11,7 +11,8 @@ from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, NO_MEM
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_IMPORT_SLICE, KIND_POD, KIND_SLICE, Span
 from fastdns.plugins.kubernetes.store.records cimport (LOCAL, EndpointPlace, EndpointRecord, NamespaceNode, NodeRecord, NodeZone, PodRecord, ServiceNode,
                                                        SliceRecord, endpoint_hostname, endpoint_place, pod_address_length, pod_labels, pod_node,
-                                                       slice_endpoints, slice_text, tell_address_changed, tell_before, tell_changed)
+                                                       slice_endpoints, slice_text, tell_address_changed, tell_before, tell_changed,
+                                                       tell_pod_changed)
 
 cdef PodRecord blank_pod
 cdef NodeRecord blank_node
@@ -442,15 +443,16 @@ cdef EventResult pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
             release_node(cluster, node)
         return NO_MEMORY
     owner.references += 1
-    if old == NULL:
-        return ADDED
-    table_replace(&cluster.pods, pod_hash(pod), old, pod)
-    forget(cluster, old)
-    return CHANGED
+    if old != NULL:
+        table_replace(&cluster.pods, pod_hash(pod), old, pod)
+        forget(cluster, old)
+    tell_pod_changed(cluster, pod, False)
+    return ADDED if old == NULL else CHANGED
 
 
 cdef void forget(Cluster *cluster, PodRecord *pod) noexcept nogil:
     """A pod that is no longer in the table of pods."""
+    tell_pod_changed(cluster, pod, True)
     if pod.family:
         table_remove(&cluster.pod_addresses, pod_address_hash(pod), pod)
     pod.namespace.references -= 1

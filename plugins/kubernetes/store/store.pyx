@@ -5,7 +5,7 @@ from libc.string cimport memset
 from libc.time cimport time
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 from fastdns.api.metrics cimport METRIC_CONTROL, Buckets, Metric, metric_observe
-from fastdns.api.memory cimport atomic_poke_ns, epoch_wait
+from fastdns.api.memory cimport atomic_poke8, atomic_poke_ns, epoch_wait
 from fastdns.plugins.kubernetes.store.memory cimport Table, load_count, memory_end, memory_free, memory_reclaim, store_count
 from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, MOVES_EXTERNAL, MOVES_INTERNAL, NO_MEMORY, REMOVED, UNCHANGED, EventResult,
                                                           import_upsert, namespace_remove, namespace_sweep, namespace_upsert, nodes_begin, nodes_end,
@@ -249,6 +249,10 @@ cdef class Store(Sink):
 
     def lose(self, int kind, since):
         atomic_poke_ns(&self.cluster.lost[kind], 0 if since is None else <int64_t>(<double>since * 1e9))
+
+    def limit_age(self, seconds, bint fails):
+        atomic_poke_ns(&self.cluster.stale_after, 0 if seconds is None else <int64_t>(<double>seconds * 1e9))
+        atomic_poke8(&self.cluster.stale_fails, fails)
 
     @property
     def synced(self) -> int:

@@ -125,9 +125,13 @@ def make_feed(cluster: Cluster[Kind], tasks: TaskGroup) -> Feed[Kind]:
 
     if isinstance(cluster.origin, Api):
         return ApiFeed(cluster, cluster.origin, tasks)
+    from fastdns.plugins.kubernetes.watch.replica import Replica, ReplicaFeed
+
+    if isinstance(cluster.origin, Replica):
+        return ReplicaFeed(cluster, cluster.origin, tasks)
     from fastdns.plugins.kubernetes.watch.manifests import ManifestFeed, Manifests
 
-    assert isinstance(cluster.origin, Manifests)  # noqa: S101 - there is no third kind
+    assert isinstance(cluster.origin, Manifests)  # noqa: S101 - there is no fourth kind
     return ManifestFeed(cluster, cluster.origin, tasks)
 
 

@@ -36,7 +36,7 @@ class Options:
 
 
 class Origin(Protocol):
-    """Where objects come from: an API server or manifests."""
+    """Where objects come from: an API server, manifests, or a zone of objects."""
 
     @property
     def key(self) -> tuple[object, ...]: ...

@@ -7,6 +7,7 @@ from fastdns.plugins.kubernetes.zone.rows cimport RowSet
 from fastdns.plugins.transfer._digest cimport ContentDigest
 
 cdef struct Touched:                # a service that has changed since the last version
+    uint8_t world
     uint8_t length
     uint8_t key[128]                # as ServiceNode.key
     RowSet before                   # its records in the last version; sorted
@@ -22,6 +23,10 @@ cdef struct Tracker:
     uint32_t *slots                 # numbers in touched, plus 1, by hash of the key; 0: free
     uint32_t mask
     RowSet servers                  # NS records and their addresses in the last version; sorted
+    RowSet namespaces               # of a zone of objects: the records of namespaces in the last version; sorted
+    uint8_t spaces_changed          # ... and whether they have changed since
+    RowSet pods_deleted             # of a zone of objects: those of pods that came and went since, each as often as it did
+    RowSet pods_added
     ContentDigest digest            # of the last version
     uint32_t records                # of the last version
     uint32_t serial

@@ -7,12 +7,14 @@ from fastdns.api.memory cimport atomic_store32
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.api.wire cimport TYPE_SOA, TYPE_ZONEMD
 from fastdns.plugins.kubernetes._handler cimport ViewHandler
+from fastdns.plugins.kubernetes.answer.view cimport ZONE_OBJECTS
 from fastdns.plugins.kubernetes.answer.records cimport SOA_OCTETS_MAX, soa_ttl, soa_write
 from fastdns.plugins.kubernetes.store.find cimport find_service
-from fastdns.plugins.kubernetes.store.memory cimport Table, load_count, table_next
-from fastdns.plugins.kubernetes.store.records cimport Cluster, Observer, ServiceNode
+from fastdns.plugins.kubernetes.store.memory cimport load_count, table_next
+from fastdns.plugins.kubernetes.store.records cimport WORLDS, Cluster, NamespaceNode, Observer, PodRecord, ServiceNode
 from fastdns.plugins.kubernetes.store.store cimport cluster_lock, cluster_observe, cluster_unlock, cluster_unobserve
 from fastdns.plugins.kubernetes.zone.content cimport content_give, content_servers, content_service, content_world
+from fastdns.plugins.kubernetes.zone.objects cimport has_pods, objects_give, objects_namespaces, objects_pod, objects_service
 from fastdns.plugins.kubernetes.zone.rows cimport (RowSet, rowset_at, rowset_clear, rowset_compare, rowset_free, rowset_give,
                                                    rowset_sort)
 from fastdns.plugins.transfer._digest cimport ZONEMD_OCTETS, ContentDigest, digest_add, digest_remove, zonemd_write
@@ -26,36 +28,77 @@ cdef enum:
     PARTS = 16                      # of a second, which serials count
 
 
+# ---- what the zone has of the cluster ----
+
+cdef inline bint is_of_objects(const Tracker *tracker) noexcept nogil:
+    return tracker.content.zone_flags & ZONE_OBJECTS != 0
+
+
+cdef inline bint has_world(const Tracker *tracker, int world) noexcept nogil:
+    return is_of_objects(tracker) or world == content_world(&tracker.content)
+
+
+cdef void read_service(const Tracker *tracker, const ServiceNode *node, RowSet *rows) noexcept nogil:
+    if is_of_objects(tracker):
+        objects_service(&tracker.content, node, rows)
+    else:
+        content_service(&tracker.content, node, rows)
+    rowset_sort(rows, True)
+
+
+cdef void read_servers(const Tracker *tracker, RowSet *servers) noexcept nogil:
+    content_servers(&tracker.content, is_of_objects(tracker), servers)
+    rowset_sort(servers, True)
+
+
+cdef void read_namespaces(const Tracker *tracker, RowSet *namespaces) noexcept nogil:
+    if is_of_objects(tracker):
+        objects_namespaces(&tracker.content, namespaces)
+        rowset_sort(namespaces, True)
+
+
 # ---- what the store's writer tells; under the cluster's lock ----
 
 cdef void note(Observer *observer, const ServiceNode *node) noexcept nogil:
     """The service is about to change."""
     cdef Tracker *tracker = <Tracker *>observer
     cdef Touched *one
-    if node.world != content_world(&tracker.content) or tracker.failed or (
-            tracker.slots != NULL and tracker.slots[find_slot(tracker, node.key, node.length)]):
+    if not has_world(tracker, node.world) or tracker.failed or (
+            tracker.slots != NULL and tracker.slots[find_slot(tracker, node.world, node.key, node.length)]):
         return
     if not grow(tracker):
         tracker.failed = 1
         return
     one = &tracker.touched[tracker.count]
     memset(one, 0, sizeof(Touched))
+    one.world = node.world
     one.length = node.length
     memcpy(one.key, node.key, node.length)
-    content_service(&tracker.content, node, &one.before)
-    rowset_sort(&one.before)
+    read_service(tracker, node, &one.before)
     tracker.failed = one.before.failed
     tracker.count += 1
-    tracker.slots[find_slot(tracker, node.key, node.length)] = tracker.count
+    tracker.slots[find_slot(tracker, node.world, node.key, node.length)] = tracker.count
 
 
-cdef uint32_t find_slot(const Tracker *tracker, const uint8_t *key, uint32_t length) noexcept nogil:
-    """The key's slot, or the free one where it belongs."""
+cdef void note_namespace(Observer *observer, const NamespaceNode *namespace) noexcept nogil:
+    (<Tracker *>observer).spaces_changed = 1
+
+
+cdef void note_pod(Observer *observer, const PodRecord *pod, bint gone) noexcept nogil:
+    cdef Tracker *tracker = <Tracker *>observer
+    cdef RowSet *rows = &tracker.pods_deleted if gone else &tracker.pods_added
+    if is_of_objects(tracker) and has_pods(&tracker.content) and not tracker.failed:
+        objects_pod(&tracker.content, pod, rows)
+        tracker.failed = rows.failed
+
+
+cdef uint32_t find_slot(const Tracker *tracker, uint8_t world, const uint8_t *key, uint32_t length) noexcept nogil:
+    """The service's slot, or the free one where it belongs."""
     cdef uint32_t place = <uint32_t>hash_octets(key, length, hash_seed) & tracker.mask
     cdef const Touched *one
     while tracker.slots[place]:
         one = &tracker.touched[tracker.slots[place] - 1]
-        if one.length == length and memcmp(one.key, key, length) == 0:
+        if one.world == world and one.length == length and memcmp(one.key, key, length) == 0:
             return place
         place = (place + 1) & tracker.mask
     return place
@@ -80,7 +123,7 @@ cdef bint grow(Tracker *tracker) noexcept nogil:
     tracker.mask = 2 * room - 1
     tracker.room = room
     for i in range(tracker.count):
-        slots[find_slot(tracker, touched[i].key, touched[i].length)] = i + 1
+        slots[find_slot(tracker, touched[i].world, touched[i].key, touched[i].length)] = i + 1
     return True
 
 
@@ -96,6 +139,9 @@ cdef void forget(Tracker *tracker) noexcept nogil:
     tracker.count = 0
     tracker.room = 0
     tracker.mask = 0
+    tracker.spaces_changed = 0
+    rowset_free(&tracker.pods_deleted)
+    rowset_free(&tracker.pods_added)
     tracker.failed = 0
 
 
@@ -112,11 +158,6 @@ cdef uint32_t next_serial(const Tracker *tracker) noexcept nogil:
     return serial if serial else 1      # 0 is no serial of a version
 
 
-cdef void read_servers(const Tracker *tracker, RowSet *servers) noexcept nogil:
-    content_servers(&tracker.content, False, servers)
-    rowset_sort(servers)
-
-
 cdef void digest_rows(Tracker *tracker, const RowSet *rows, bint remove) noexcept nogil:
     cdef TransferRecord record
     cdef uint32_t i
@@ -131,27 +172,42 @@ cdef void digest_rows(Tracker *tracker, const RowSet *rows, bint remove) noexcep
 
 cdef bint begin(Tracker *tracker) noexcept nogil:
     """The first version, or one of which is not known how it came about. False: memory ran out."""
-    cdef Table *table = &tracker.cluster.services[content_world(&tracker.content)]
     cdef const ServiceNode *node
+    cdef const PodRecord *pod
     cdef RowSet rows
-    cdef uint32_t place = 0
+    cdef uint32_t place
+    cdef int world
     memset(&rows, 0, sizeof(RowSet))
     forget(tracker)
     memset(&tracker.digest, 0, sizeof(ContentDigest))
     tracker.records = 0
-    node = <const ServiceNode *>table_next(table, &place)
-    while node != NULL:
+    for world in range(<int>WORLDS):
+        if not has_world(tracker, world):
+            continue
+        place = 0
+        node = <const ServiceNode *>table_next(&tracker.cluster.services[world], &place)
+        while node != NULL:
+            rowset_clear(&rows)
+            read_service(tracker, node, &rows)
+            digest_rows(tracker, &rows, False)
+            tracker.failed |= rows.failed
+            node = <const ServiceNode *>table_next(&tracker.cluster.services[world], &place)
+    place = 0
+    pod = <const PodRecord *>table_next(&tracker.cluster.pods, &place) if is_of_objects(tracker) and has_pods(&tracker.content) else NULL
+    while pod != NULL:
         rowset_clear(&rows)
-        content_service(&tracker.content, node, &rows)
-        rowset_sort(&rows)
+        objects_pod(&tracker.content, pod, &rows)
         digest_rows(tracker, &rows, False)
         tracker.failed |= rows.failed
-        node = <const ServiceNode *>table_next(table, &place)
+        pod = <const PodRecord *>table_next(&tracker.cluster.pods, &place)
     rowset_free(&rows)
     rowset_clear(&tracker.servers)
     read_servers(tracker, &tracker.servers)
     digest_rows(tracker, &tracker.servers, False)
-    tracker.failed |= tracker.servers.failed | tracker.digest.failed
+    rowset_clear(&tracker.namespaces)
+    read_namespaces(tracker, &tracker.namespaces)
+    digest_rows(tracker, &tracker.namespaces, False)
+    tracker.failed |= tracker.servers.failed | tracker.namespaces.failed | tracker.digest.failed
     tracker.serial = next_serial(tracker)
     atomic_store32(tracker.serials, tracker.serial)
     return not tracker.failed
@@ -159,33 +215,44 @@ cdef bint begin(Tracker *tracker) noexcept nogil:
 
 cdef bint advance(Tracker *tracker, RowSet *deleted, RowSet *added) noexcept nogil:
     """The next version, if anything has changed. False: it is not known what, or memory ran out; then `begin` anew."""
-    cdef RowSet after
+    cdef RowSet after, spaces
     cdef const Touched *one
     cdef const ServiceNode *node
     cdef uint32_t i
+    cdef bint spaces_changed = tracker.spaces_changed
     if tracker.failed:
         return False
-    if tracker.count == 0:
+    if tracker.count == 0 and tracker.pods_deleted.count == 0 and tracker.pods_added.count == 0 and not (spaces_changed and is_of_objects(tracker)):
         return True
     memset(&after, 0, sizeof(RowSet))
+    memset(&spaces, 0, sizeof(RowSet))
     for i in range(tracker.count):
         one = &tracker.touched[i]
         rowset_clear(&after)
-        node = find_service(tracker.cluster, content_world(&tracker.content), one.key, one.length)
+        node = find_service(tracker.cluster, one.world, one.key, one.length)
         if node != NULL:
-            content_service(&tracker.content, node, &after)
-        rowset_sort(&after)
+            read_service(tracker, node, &after)
         tracker.failed |= after.failed
         rowset_compare(&one.before, &after, deleted, added)
     rowset_clear(&after)
     read_servers(tracker, &after)
     rowset_compare(&tracker.servers, &after, deleted, added)
-    tracker.failed |= after.failed | deleted.failed | added.failed
+    if spaces_changed:
+        read_namespaces(tracker, &spaces)
+        rowset_compare(&tracker.namespaces, &spaces, deleted, added)
+    rowset_sort(&tracker.pods_deleted, False)
+    rowset_sort(&tracker.pods_added, False)
+    rowset_compare(&tracker.pods_deleted, &tracker.pods_added, deleted, added)
+    tracker.failed |= tracker.pods_deleted.failed | tracker.pods_added.failed | after.failed | spaces.failed | deleted.failed | added.failed
     if tracker.failed:
         rowset_free(&after)
+        rowset_free(&spaces)
         return False
     rowset_free(&tracker.servers)
     tracker.servers = after
+    if spaces_changed:
+        rowset_free(&tracker.namespaces)
+        tracker.namespaces = spaces
     forget(tracker)
     if deleted.count or added.count:
         digest_rows(tracker, deleted, True)
@@ -210,7 +277,7 @@ cdef bint give(const Tracker *tracker, Rows *into) noexcept nogil:
     put_soa(tracker, into)
     rows_put(into, TYPE_ZONEMD, soa_ttl(tracker.content.view), tracker.content.zone, tracker.content.zone_length, zonemd, ZONEMD_OCTETS)
     rowset_give(&tracker.servers, into)
-    given = content_give(&tracker.content, True, into)
+    given = objects_give(&tracker.content, into) if is_of_objects(tracker) else content_give(&tracker.content, True, into)
     put_soa(tracker, into)
     return given
 
@@ -239,6 +306,8 @@ cdef class Changes:
         self.handler = handler
         self.zone = zone
         self.tracker.observer.changes = note
+        self.tracker.observer.namespace_changed = note_namespace
+        self.tracker.observer.pod_changed = note_pod
         self.tracker.cluster = &handler.store.cluster
         self.tracker.serials = &handler.view.serials[number]
         self.tracker.content.view = &handler.view
@@ -264,6 +333,7 @@ cdef class Changes:
             cluster_unlock(tracker.cluster)
             forget(tracker)
             rowset_free(&tracker.servers)
+            rowset_free(&tracker.namespaces)
 
     def known(self):
         cdef uint32_t kinds = self.tracker.content.view.kinds

@@ -184,7 +184,7 @@ cdef bint content_give(const Content *content, bint once, Rows *into) noexcept n
         rowset_clear(&rows)
         content_service(content, nodes[i], &rows)
         if once:
-            rowset_sort(&rows)
+            rowset_sort(&rows, True)
         failed |= rows.failed
         rowset_give(&rows, into)
     rowset_free(&rows)

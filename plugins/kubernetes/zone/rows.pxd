@@ -18,9 +18,9 @@ cdef void rowset_free(RowSet *rows) noexcept nogil
 cdef void rowset_put(RowSet *rows, const TransferRecord *record) noexcept nogil
 # The record of a place; borrowed until the set is changed.
 cdef void rowset_at(const RowSet *rows, uint32_t i, TransferRecord *record) noexcept nogil
-# Sorts the rows, and drops what is there twice.
-cdef void rowset_sort(RowSet *rows) noexcept nogil
-# Of two sorted sets: what is only in the first goes into deleted, what is only in the second into added.
+# Sorts the rows, and with `once` drops what is there twice.
+cdef void rowset_sort(RowSet *rows, bint once) noexcept nogil
+# Of two sorted sets: what is only in the first, or oftener there, goes into deleted, what is only in the second into added.
 cdef void rowset_compare(const RowSet *before, const RowSet *after, RowSet *deleted, RowSet *added) noexcept nogil
 # Copies all rows to those of a transfer.
 cdef void rowset_give(const RowSet *rows, Rows *into) noexcept nogil

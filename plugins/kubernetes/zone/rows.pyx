@@ -89,7 +89,7 @@ cdef void rowset_at(const RowSet *rows, uint32_t i, TransferRecord *record) noex
     row_read(rows.octets + rows.places[i], record)
 
 
-cdef void rowset_sort(RowSet *rows) noexcept nogil:
+cdef void rowset_sort(RowSet *rows, bint once) noexcept nogil:
     cdef const uint8_t **sorted
     cdef uint32_t i, count = 0
     if rows.count < 2:
@@ -102,7 +102,7 @@ cdef void rowset_sort(RowSet *rows) noexcept nogil:
         sorted[i] = rows.octets + rows.places[i]
     qsort(sorted, rows.count, sizeof(void *), by_content)
     for i in range(rows.count):
-        if i == 0 or row_compare(sorted[i - 1], sorted[i]) != 0:
+        if i == 0 or not once or row_compare(sorted[i - 1], sorted[i]) != 0:
             rows.places[count] = <uint32_t>(sorted[i] - rows.octets)
             count += 1
     rows.count = count

@@ -5,7 +5,7 @@ from fastdns.api.names cimport Name, ZoneName, wire_name_copy, zones_match
 from fastdns.api.wire cimport TYPE_SOA
 from fastdns.plugins.kubernetes._handler cimport ViewHandler
 from fastdns.plugins.kubernetes.answer.records cimport SOA_OCTETS_MAX, soa_ttl, soa_write, store_serial
-from fastdns.plugins.kubernetes.answer.view cimport View
+from fastdns.plugins.kubernetes.answer.view cimport View, ZONE_OBJECTS
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_SERVICE, KIND_SLICE
 from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.store.records cimport Cluster
@@ -64,6 +64,8 @@ def zone_transfer(ViewHandler handler not None, bytes zone not None, serial):
     cdef uint32_t number = serial if serial is not None else 0
     if found == NULL:
         return None
+    if view.zone_flags[found - view.zones.names] & ZONE_OBJECTS:
+        raise ValueError("not everything has been listed yet")  # it has a journal from the start on
     content.view = view
     content.zone = wire
     content.zone_length = length

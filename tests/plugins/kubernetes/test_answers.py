@@ -1,4 +1,4 @@
-"""Names and their answers, asked through the socket of a server that serves from manifests."""
+"""Names and their answers, asked through the socket of a server that serves from manifests, and of a replica of such a one."""
 
 from __future__ import annotations
 
@@ -92,14 +92,47 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
+CENTRE = """
+cluster.local:{port} objects.test:{port} {
+    bind 127.0.0.1
+    transfer objects.test {
+        to *
+    }
+    kubernetes cluster.local all.test {
+        manifests {dir}/cluster.jsonl
+        multicluster all.test
+        pods verified
+        objects objects.test
+    }
+}
+"""
+COPY = """
+objects.test:{{port}} {{
+    bind 127.0.0.1
+    secondary {{
+        transfer from 127.0.0.1:{port}
+    }}
+}}
+"""
+
+
+@pytest.fixture(scope="module", params=["manifests", "replica"])
+def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
     made: dict[str, Server] = {}
-    for name, properties in SETTINGS.items():
+
+    def start(name: str, corefile: str) -> Server:
         folder: Path = tmp_path_factory.mktemp(name)
         (folder / "cluster.jsonl").write_text(CLUSTER)
-        corefile = COREFILE.format(properties=properties).replace(". {", ".:{port} {", 1)
         made[name] = Server(folder, corefile)
+        return made[name]
+
+    if request.param == "replica":
+        start("centre", CENTRE).wait_started()
+    for name, properties in SETTINGS.items():
+        corefile = COREFILE.format(properties=properties).replace(". {", ".:{port} {", 1)
+        if request.param == "replica":
+            corefile = corefile.replace("manifests {dir}/cluster.jsonl", "replica objects.test") + COPY.format(port=made["centre"].port)
+        start(name, corefile)
     for server in made.values():
         server.wait_started()
     yield made
