@@ -16,7 +16,7 @@ from fastdns.node.handover import Handover
 from fastdns.node.network import Network, described
 from fastdns.node.signals import Signals
 from fastdns.node.store import Notices, Store
-from fastdns.node.template import KubeDNS, TemplateError, read_kube_dns, render
+from fastdns.node.template import KubeDNS, TemplateError, read_kube_dns, render, template_of
 from fastdns.telemetry.log import Log, flush
 
 __all__ = ["NodeCache"]
@@ -203,10 +203,12 @@ class NodeCache:
 
     def update_corefile(self) -> bool:
         """Write the Corefile when a ConfigMap has changed. Returns whether it was written. Errors are logged and counted; the next check tries again."""
+        path = Path(self.flags.basecorefile)
         try:
-            template = Path(self.flags.basecorefile).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            return self._config_error(f"Failed to read node-cache coreFile {self.flags.basecorefile} - {error}")
+            path = template_of(path)
+            template = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError, TemplateError) as error:
+            return self._config_error(f"Failed to read node-cache coreFile {path} - {error}")
         if self.kube_dns_folder:
             try:
                 self.kube_dns = read_kube_dns(Path(self.kube_dns_folder))

@@ -12,12 +12,16 @@ from typing import Any, NamedTuple
 
 from fastdns.corefile.address import split_address
 
-__all__ = ["KubeDNS", "TemplateError", "read_kube_dns", "render"]
+__all__ = ["MODE", "REPLICA", "KubeDNS", "TemplateError", "read_kube_dns", "render", "template_of"]
 
 UPSTREAM = "__PILLAR__UPSTREAM__SERVERS__"
 CLUSTER = "__PILLAR__CLUSTER__DNS__"
 LOCAL = "__PILLAR__LOCAL__DNS__"
 SERVER = "__PILLAR__DNS__SERVER__"
+
+#: Beside the template: which one is used, and the template of replicas.
+MODE = "kubernetes-mode"
+REPLICA = "Corefile.replica"
 
 #: Custom upstream servers are queried over UDP, so a line `force_tcp` is removed from such a block.
 TCP_BLOCK = re.compile(rf"(forward[ \t]+\.[ \t]+{UPSTREAM})[ \t]*\{{\s*force_tcp\s*\}}")
@@ -54,6 +58,17 @@ def read_kube_dns(folder: Path) -> KubeDNS:
         _validate(servers, f"the stub domain {domain}")
     _validate(upstreams, "upstreamNameservers")
     return KubeDNS(stubs, upstreams)
+
+
+def template_of(base: Path) -> Path:
+    """The template that `kubernetes-mode` beside ``base`` asks for: ``base`` with `cache`, or where there is no such file. Raises OSError, TemplateError."""
+    try:
+        mode = base.with_name(MODE).read_text("utf-8").strip()
+    except FileNotFoundError:
+        return base
+    if mode not in ("cache", "replica"):
+        raise TemplateError(f'{MODE}: "{mode}" is neither cache nor replica')
+    return base if mode == "cache" else base.with_name(REPLICA)
 
 
 def _json(path: Path, default: object) -> Any:

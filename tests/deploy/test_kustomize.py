@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import subprocess
@@ -41,6 +42,7 @@ ROWS = [
     ("overlays/multicluster", [*BASE, "ClusterRole/system:coredns-multicluster", "ClusterRoleBinding/system:coredns-multicluster"], ["ConfigMap/coredns"]),
     ("overlays/k8s-gateway", [*BASE, "ClusterRole/system:coredns-k8s-gateway", "ClusterRoleBinding/system:coredns-k8s-gateway"], ["ConfigMap/coredns"]),
     ("overlays/minimal-rbac", BASE, ["ClusterRole/system:coredns"]),
+    ("overlays/replicas", BASE, ["ConfigMap/coredns", "Deployment/coredns"]),
     ("overlays/k3s", BASE, ["ConfigMap/coredns", "Deployment/coredns", "Service/kube-dns"]),
 ]
 
@@ -101,9 +103,9 @@ def test_kubeadm_overlay_exchanges_the_image_only(kustomize: Render, apiserver: 
 
 
 @pytest.mark.parametrize(
-    "folder", ["base", "overlays/coredns-custom", "overlays/multicluster", "overlays/k8s-gateway", "overlays/minimal-rbac", "overlays/k3s"]
+    "folder", ["base", "overlays/coredns-custom", "overlays/multicluster", "overlays/k8s-gateway", "overlays/minimal-rbac", "overlays/replicas", "overlays/k3s"]
 )
-def test_corefile_is_served(kustomize: Render, tmp_path: Path, folder: str) -> None:
+def test_corefile_is_served(kustomize: Render, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
     """With every file of the ConfigMaps where the Deployment mounts it."""
     objects = keyed(kustomize(KUSTOMIZE / folder))
     pod = objects["Deployment/coredns"]["spec"]["template"]["spec"]
@@ -115,6 +117,8 @@ def test_corefile_is_served(kustomize: Render, tmp_path: Path, folder: str) -> N
             path = tmp_path / mounts[volume["name"]].lstrip("/") / key
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(data[key].replace("/etc/coredns", str(tmp_path / "etc/coredns")))
+    for variable in pod["containers"][0].get("env", ()):
+        monkeypatch.setenv(variable["name"], base64.b64encode(bytes(32)).decode())
     corefile = tmp_path / "etc/coredns/Corefile"
     checked = subprocess.run([*command(), "check", "--json", str(corefile)], capture_output=True, text=True, timeout=120)
     assert checked.returncode == 0, checked.stdout

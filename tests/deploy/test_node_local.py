@@ -15,7 +15,7 @@ import pytest
 import fastdns
 from fastdns.node.flags import parse
 from fastdns.node.network import described
-from fastdns.node.template import KubeDNS, render
+from fastdns.node.template import MODE, REPLICA, KubeDNS, render
 from tests.deploy.conftest import DEPLOY
 
 Render = Callable[[Path], list[dict[str, Any]]]
@@ -115,6 +115,33 @@ def test_corefile(objects: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     planned = subprocess.run([sys.executable, "-m", "fastdns", "plan", "-json", str(path)], capture_output=True, text=True, timeout=120, env={**os.environ})
     (server,) = json.loads(planned.stdout)["servers"]
     assert sorted(zone["zone"] for zone in server["zones"]) == [".", "acme.local.", "cluster.local.", "in-addr.arpa.", "ip6.arpa."]
+
+
+def test_replica(kustomize: Render) -> None:
+    """A mode and a template beside the other, a folder for the copy, the key, and the affinity."""
+    plain, objects = filled(kustomize(DEPLOY / "node-local")), filled(kustomize(DEPLOY / "node-replica"))
+    assert sorted(name for name, document in objects.items() if document != plain.get(name)) == [
+        "ConfigMap/node-local-dns",
+        DAEMONSET,
+        "Service/kube-dns-upstream",
+    ]
+    data = objects["ConfigMap/node-local-dns"]["data"]
+    assert data["Corefile"] == plain["ConfigMap/node-local-dns"]["data"]["Corefile"]
+    assert data["kubernetes-mode"] == "replica"
+    volumes = {volume["name"]: volume for volume in pick(objects[DAEMONSET], POD + "volumes")}
+    assert {item["key"]: item["path"] for item in volumes["config-volume"]["configMap"]["items"]} == {
+        "Corefile": "Corefile.base",
+        "Corefile.replica": REPLICA,
+        "kubernetes-mode": MODE,
+    }
+    container = pick(objects[DAEMONSET], POD + "containers/0")
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    text = render(data["Corefile.replica"], ["169.254.20.10", "10.96.0.10"], "53", "10.96.7.7", KubeDNS())
+    assert "__PILLAR__" not in text
+    assert f"store {mounts['objects']}\n" in text
+    assert f"{{${container['env'][0]['name']}}}" in text
+    assert volumes["objects"]["hostPath"]["type"] == "DirectoryOrCreate"
+    assert objects["Service/kube-dns-upstream"]["spec"]["sessionAffinity"] == "ClientIP"
 
 
 def test_image() -> None:

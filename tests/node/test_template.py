@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fastdns.node.template import KubeDNS, TemplateError, read_kube_dns, render
+from fastdns.node.template import KubeDNS, TemplateError, read_kube_dns, render, template_of
 
 LOCAL = ["169.254.20.10", "10.96.0.10"]
 TCP = "    forward . __PILLAR__UPSTREAM__SERVERS__ {\n            force_tcp\n    }\n"
@@ -82,3 +82,16 @@ def test_kube_dns(tmp_path: Path, keys: dict[str, object], wanted: KubeDNS) -> N
 def test_kube_dns_refused(tmp_path: Path, keys: dict[str, object], said: str) -> None:
     with pytest.raises(TemplateError, match=said):
         read_kube_dns(config_map(tmp_path, **keys))
+
+
+@pytest.mark.parametrize(("mode", "name"), [(None, "Corefile.base"), ("cache\n", "Corefile.base"), ("replica", "Corefile.replica")])
+def test_the_template_of_a_mode(tmp_path: Path, mode: str | None, name: str) -> None:
+    if mode is not None:
+        (tmp_path / "kubernetes-mode").write_text(mode)
+    assert template_of(tmp_path / "Corefile.base") == tmp_path / name
+
+
+def test_a_mode_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "kubernetes-mode").write_text("both")
+    with pytest.raises(TemplateError, match='kubernetes-mode: "both" is neither cache nor replica'):
+        template_of(tmp_path / "Corefile.base")
