@@ -20,6 +20,20 @@ from fastdns.bench.report.table import table
 
 VOID = {"meta", "br"}
 
+#: The heading of a figure that is drawn.
+DIAGRAM = re.compile(r"<figure><h3>([^<]*)</h3><svg")
+
+#: Of the page of `document`, with a load at a fixed rate and one that saturates.
+DIAGRAMS = [
+    "Latency over load, median",
+    "Latency over load, 99th percentile",
+    "Latency by percentile at 5,000 queries per second",
+    "Latency by percentile, saturated",
+    "CPU for an answer at 5,000 queries per second",
+    "CPU for an answer, saturated",
+    "Memory over time, all loads in turn",
+]
+
 
 def run(subject: str, rate: float, cpu_us: float, floor: float, **more: Any) -> dict[str, Any]:
     answers = rate or 1e6 / cpu_us
@@ -149,6 +163,10 @@ def test_page_stands_alone_and_says_everything() -> None:
         assert wanted in text, wanted
 
 
+def test_page_has_a_diagram_of_each_kind() -> None:
+    assert DIAGRAM.findall(page([document()])) == DIAGRAMS
+
+
 @pytest.mark.parametrize("more", [{}, {"changes": 2, "propagation_s": [0.001, 0.004]}, {"changes": 1, "propagation_s": []}, {"memory": []}])
 def test_page_of_a_single_load(more: dict[str, Any]) -> None:
     text = checked(page([document(runs=[run("fastdns", 5000, 5, 4, **more)])]))
@@ -228,7 +246,7 @@ def test_a_browser_draws_the_page(tmp_path: Path) -> None:
     subprocess.run([browser, *flags, f"--screenshot={picture}", html.as_uri()], check=True, capture_output=True, timeout=120)
     assert picture.stat().st_size > 10_000
     dumped = subprocess.run([browser, *flags, "--dump-dom", html.as_uri()], check=True, capture_output=True, text=True, timeout=120)
-    assert dumped.stdout.count("<svg") == 5
+    assert DIAGRAM.findall(dumped.stdout) == DIAGRAMS
 
 
 def shaped(server: str, transport: str, shape: str, cpu_us: float, **more: Any) -> dict[str, Any]:
