@@ -38,8 +38,8 @@ cdef struct Zones:              # owned by a ZoneList; constant
     uint8_t labels_least        # of all zones: other suffixes of a name are not looked up
     uint8_t labels_most
 
-# zones_match for lists that may be long, where it takes no more time than for short ones. A call: most lists are short, and are compared inline.
-cdef const ZoneName *zones_find(const Zones *zones, const Name *name) noexcept nogil
+# zones_find in a list with a table.
+cdef const ZoneName *zones_look_up(const Zones *zones, const Name *name) noexcept nogil
 
 cdef inline const ZoneName *zones_match(const Zones *zones, const Name *name) noexcept nogil:
     """The longest zone at or above the name, or NULL."""
@@ -54,6 +54,10 @@ cdef inline const ZoneName *zones_match(const Zones *zones, const Name *name) no
                 octets_equal(name.lower + name.offset[label], zone.wire, zone.length)):
             return zone
     return NULL
+
+cdef inline const ZoneName *zones_find(const Zones *zones, const Name *name) noexcept nogil:
+    """zones_match for lists that may be long, where it takes no more time than for short ones."""
+    return zones_match(zones, name) if zones.slots == NULL else zones_look_up(zones, name)
 
 cdef inline bint zones_hold(const Zones *zones, const Name *name) noexcept nogil:
     """Whether the name is at or below one of the zones."""

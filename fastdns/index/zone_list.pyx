@@ -6,11 +6,9 @@ from fastdns._wire cimport Name, octets_equal, wire_name_copy
 from fastdns._wire import name_wire
 
 
-cdef const ZoneName *zones_find(const Zones *zones, const Name *name) noexcept nogil:
+cdef const ZoneName *zones_look_up(const Zones *zones, const Name *name) noexcept nogil:
     cdef uint32_t label, i, length
     cdef const ZoneName *zone
-    if zones.slots == NULL:
-        return zones_match(zones, name)
     label = name.labels - zones.labels_most if name.labels > zones.labels_most else 0
     while label + zones.labels_least <= name.labels:
         length = name.length - name.offset[label]

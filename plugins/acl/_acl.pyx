@@ -1,5 +1,5 @@
 """The native handler of acl: what the first policy that matches a query says, is done; what audits would do, is counted and logged."""
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from fastdns.api.query cimport (ANSWERED, DROPPED, NEXT, TAILORED_WALK, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_answer,
                                 query_scratch)
@@ -11,7 +11,7 @@ from fastdns.api.metadata cimport LabelHandle
 from fastdns.plugins.acl._audit cimport AuditLog, audit_log
 from fastdns.plugins.acl._cluster cimport ClusterNamesHandle
 from fastdns.plugins.acl._facts cimport NO_NAME, Facts, Sources, facts_begin
-from fastdns.plugins.acl._table cimport TABLE_MAX, Candidates, Line, PolicyTable, Table, candidates_begin, candidates_next
+from fastdns.plugins.acl._table cimport TABLE_MAX, Candidates, Line, PolicyTable, Table, candidates_begin, candidates_enforce, candidates_next
 from fastdns._wire import name_text
 from fastdns.plugins.acl.rules import NAMESPACE, names_of
 
@@ -38,6 +38,7 @@ cdef struct Place:              # of a policy
 
 cdef struct Acl:                # all that it points to belongs to the handler
     const Zones *zones          # of all rules
+    const ZoneName *only        # the root, where it is the only one
     const Table **tables
     uint32_t table_count
     Rule *rules
@@ -123,7 +124,7 @@ cdef inline uint32_t zone_of(const Rule *rule, const Query *q) noexcept nogil:
 cdef Verdict acl_query(Handler *self, Query *q) noexcept nogil:
     cdef const Acl *acl = <const Acl *>self.state
     cdef Decision *decision = <Decision *>query_scratch(self, q)
-    cdef const ZoneName *zone = zones_find(acl.zones, q.name)
+    cdef const ZoneName *zone = acl.only if acl.only != NULL else zones_find(acl.zones, q.name)
     cdef const Line *line
     cdef Facts facts
     cdef uint32_t i
@@ -144,21 +145,22 @@ cdef Verdict acl_query(Handler *self, Query *q) noexcept nogil:
     return NEXT
 
 
-cdef const Line *decide(const Acl *acl, const Table *table, uint32_t zone, Facts *facts, Decision *decision) noexcept nogil:
+cdef inline const Line *decide(const Acl *acl, const Table *table, uint32_t zone, Facts *facts, Decision *decision) noexcept nogil:
     """The first policy that matches, or NULL. An audit before it is what would decide, were it none: only the first one counts."""
     cdef Candidates found
-    cdef int32_t place = -1
+    cdef const Line *line
     if not candidates_begin(table, facts.q, zone, &found):
         return NULL
+    if decision.audited:
+        candidates_enforce(table, &found)
     while True:
-        place = candidates_next(table, &found, facts, <uint32_t>(place + 1), decision.audited != 0)
-        if place < 0:
-            return NULL
-        if not table.lines[place].audit:
-            return &table.lines[place]
-        decision.audited = table.lines[place].place + 1
-        decision.audited_action = table.lines[place].action
-        metric_add(acl.places[table.lines[place].place].audits[zone_of(&acl.rules[table.lines[place].rule], facts.q)], facts.q.worker.id, 1)
+        line = candidates_next(table, &found, facts)
+        if line == NULL or not line.audit:
+            return line
+        decision.audited = line.place + 1
+        decision.audited_action = line.action
+        metric_add(acl.places[line.place].audits[zone_of(&acl.rules[line.rule], facts.q)], facts.q.worker.id, 1)
+        candidates_enforce(table, &found)
 
 
 cdef void acl_done(Handler *self, Query *q) noexcept nogil:
@@ -243,6 +245,8 @@ cdef class AclHandler(NativeHandler):
             self.acl.rule_count += 1
         self.zones = ZoneList([zone for rule in rules for zone in rule.zones])
         self.acl.zones = &self.zones.zones
+        if self.acl.zones.count == 1 and self.acl.zones.all:
+            self.acl.only = self.acl.zones.names
         return 0
 
     cdef int add_places(self) except -1:

@@ -1,5 +1,5 @@
 """Policies as sets; see _table.pxd."""
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 from fastdns.api.memory cimport blocks_free, blocks_take
 from fastdns.api.network cimport PrefixKey, PrefixNode, PrefixTree, prefixes_first, prefixes_next
@@ -40,14 +40,15 @@ cdef inline uint64_t key_hash(uint8_t name, const char *text, uint8_t length) no
 
 # ---- which policies match ----
 
-cdef bint candidates_begin(const Table *table, const Query *q, uint32_t zone, Candidates *found) noexcept nogil:
+cdef bint candidates_read(const Table *table, const Query *q, const PolicySet *zone, const PolicySet *type, Candidates *found) noexcept nogil:
     cdef PrefixKey key
     cdef const PrefixNode *node
     cdef const PolicySet *policies
-    cdef uint64_t networks = 0
-    found.zone = &table.sets[table.zones[zone]]
-    found.type = &table.sets[type_set(table, q.qtype)]
-    found.summary = found.zone.summary & found.type.summary
+    cdef uint64_t summary = 0
+    found.bits = 0
+    found.zone = zone
+    found.type = type
+    found.summary = zone.summary & type.summary
     if found.summary == 0:
         return False
     found.network_count = 0
@@ -55,72 +56,68 @@ cdef bint candidates_begin(const Table *table, const Query *q, uint32_t zone, Ca
     while node != NULL:
         if node.value:
             policies = &table.sets[node.value]
-            networks |= policies.summary
+            summary |= policies.summary
             found.networks[found.network_count] = policies
             found.network_count += 1
         node = prefixes_next(table.prefixes, node, &key)
-    found.summary &= networks
-    found.conditions_read = found.targets_read = 0
+    found.summary &= summary
     return found.summary != 0
 
 
-cdef inline uint32_t type_set(const Table *table, uint16_t qtype) noexcept nogil:
-    cdef uint32_t i
-    if qtype < RRTYPES_DENSE:
-        return table.types[qtype]
-    for i in range(table.sparse_count):
-        if table.sparse[2 * i] == qtype:
-            return table.sparse[2 * i + 1]
-    return table.other_types
-
-
-cdef int32_t candidates_next(const Table *table, Candidates *found, Facts *facts, uint32_t least, bint enforced) noexcept nogil:
+cdef const Line *candidates_next(const Table *table, Candidates *found, Facts *facts) noexcept nogil:
     """Conditions and targets are looked at when the first policy that is left has some."""
-    cdef uint64_t summary = found.summary & ~<uint64_t>0 << (least >> 6) if least < TABLE_MAX else 0
-    cdef uint64_t bits, lowest, conditional, targeted
-    cdef uint32_t word, i, place
-    while summary:
-        word = <uint32_t>__builtin_ctzll(summary)
-        summary &= summary - 1
-        bits = 0
-        for i in range(found.network_count):
-            bits |= word_of(found.networks[i], word)
-        bits &= word_of(found.zone, word) & word_of(found.type, word)
-        if word == least >> 6:
-            bits &= ~<uint64_t>0 << (least & 63)
-        if enforced:
-            bits &= ~word_of(&table.sets[table.audit], word)
-        conditional = word_of(&table.sets[table.conditional], word)
-        targeted = word_of(&table.sets[table.targeted], word)
-        while bits:
-            lowest = bits & -bits
-            if lowest & conditional:
-                bits &= condition_bits(table, found, facts, word)
-                conditional = 0
-                summary &= found.summary
-            elif lowest & targeted:
-                bits &= target_bits(table, found, facts, word)
-                targeted = 0
-                summary &= found.summary
-            else:
-                place = 64 * word + <uint32_t>__builtin_ctzll(bits)
-                if hold(&table.lines[place], facts):
-                    return <int32_t>place
-                bits ^= lowest
-    return -1
+    cdef const Line *line
+    while True:
+        while found.bits == 0:
+            if found.summary == 0:
+                return NULL
+            read_word(table, found)
+        line = &table.lines[64 * found.word + <uint32_t>__builtin_ctzll(found.bits)]
+        if line.conditional and not found.conditions_applied:
+            found.bits &= condition_bits(table, found, facts, found.word)
+            found.conditions_applied = 1
+        elif line.targeted and not found.targets_applied:
+            found.bits &= target_bits(table, found, facts, found.word)
+            found.targets_applied = 1
+        else:
+            found.bits &= found.bits - 1
+            if line.alternative_count == 0 or hold(line, facts):
+                return line
+
+
+cdef void read_word(const Table *table, Candidates *found) noexcept nogil:
+    """The next word's intersection of the sets that are known at once."""
+    cdef uint32_t word = <uint32_t>__builtin_ctzll(found.summary), i
+    found.summary &= found.summary - 1
+    found.word = word
+    found.bits = 0
+    for i in range(found.network_count):
+        found.bits |= word_of(found.networks[i], word)
+    found.bits &= word_of(found.zone, word) & word_of(found.type, word)
+    if found.enforced:
+        candidates_enforce(table, found)
+    found.conditions_applied = found.targets_applied = 0
+
+
+cdef void candidates_enforce(const Table *table, Candidates *found) noexcept nogil:
+    found.enforced = 1
+    found.bits &= ~word_of(&table.sets[table.audit], found.word)
 
 
 cdef uint64_t condition_bits(const Table *table, Candidates *found, Facts *facts, uint32_t word) noexcept nogil:
     cdef uint64_t bits = word_of(&table.sets[table.unconditional], word)
     cdef uint64_t summary
     cdef const PolicySet *policies
-    cdef uint32_t i
+    cdef uint32_t i, names
     if not found.conditions_read:
         found.conditions_read = 1
         found.condition_count = 0
         summary = table.sets[table.unconditional].summary
-        for i in range(<uint32_t>NAMES):
-            if table.names >> i & 1 and facts_has(facts, i):
+        names = table.names
+        while names:
+            i = <uint32_t>__builtin_ctzll(names)
+            names &= names - 1
+            if facts_has(facts, i):
                 policies = key_set(table, <uint8_t>i, facts.text[i], facts.length[i])
                 if policies != NULL:
                     found.conditions[found.condition_count] = policies
@@ -219,13 +216,12 @@ cdef class PolicyTable:
         self.table.allow = self.number(place for place, policy in enumerate(policies) if policy.action == "allow")
         self.table.audit = self.number(place for place, policy in enumerate(policies) if policy.audit)
         self.table.unconditional = self.number(place for place, policy in enumerate(policies) if not policy.conditions)
-        self.table.conditional = self.number(place for place, policy in enumerate(policies) if policy.conditions)
         self.put_lines(lines, rest, names)
         self.put_types(policies)
         self.put_networks(policies)
         self.put_targets(policies, keys)
         self.put_keys(keys)
-        self.put_sets()
+        self.put_sets(len(lines))
 
     def __dealloc__(self):
         blocks_free(&self.blocks)
@@ -248,6 +244,8 @@ cdef class PolicyTable:
         for (place, rule, policy), conditions in zip(lines, rest):
             made.action = <uint8_t>ACTIONS.index(policy.action)
             made.audit = policy.audit
+            made.conditional = bool(policy.conditions)
+            made.targeted = bool(policy.targets)
             made.rule = rule
             made.place = place
             made.alternatives = alternatives
@@ -295,7 +293,6 @@ cdef class PolicyTable:
                 if target not in (OWN, ANY_TARGET):
                     keys.setdefault((<int>KEY_TARGET, octets_of(target)), []).append(place)
         self.table.untargeted = self.number([place for place, policy in enumerate(policies) if not policy.targets])
-        self.table.targeted = self.number([place for place, policy in enumerate(policies) if policy.targets])
         self.table.any_target = self.number([place for place, policy in enumerate(policies) if ANY_TARGET in policy.targets])
         self.table.own = self.number([place for place, policy in enumerate(policies) if OWN in policy.targets])
         return 0
@@ -329,11 +326,15 @@ cdef class PolicyTable:
                 self.table.names |= 1u << <uint32_t>name
         return 0
 
-    cdef int put_sets(self) except -1:
+    cdef int put_sets(self, size_t policy_count) except -1:
         cdef PolicySet *sets = <PolicySet *>self.take(len(self.numbers), sizeof(PolicySet))
         cdef PolicySet *made = sets
+        cdef uint64_t *single = NULL
         cdef uint64_t *words
         cdef uint32_t place, last
+        if policy_count <= WORD:
+            single = <uint64_t *>self.take(len(self.numbers), sizeof(uint64_t))
+            self.table.words = single
         for policies in self.numbers:       # in the order of their numbers
             if policies:
                 made.first = <uint32_t>policies[0] // 64
@@ -344,6 +345,8 @@ cdef class PolicyTable:
                     place = position
                     made.summary |= <uint64_t>1 << (place // 64)
                     words[place // 64 - made.first] |= <uint64_t>1 << (place % 64)
+                if single != NULL:
+                    single[made - sets] = words[0]
             made += 1
         self.table.sets = sets
         self.numbers = {}

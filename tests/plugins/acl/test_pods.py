@@ -101,17 +101,21 @@ def corefile(rules: str, pods: str = "verified") -> str:
     return f".:{{port}} {{\n bind 127.0.0.1 ::1\n{rules} kubernetes cluster.local {{\n  manifests {{dir}}/pods.yaml\n  pods {pods}\n }}\n whoami\n}}\n"
 
 
+#: Policies in front of others, for none of the clients: with many of them a table has several words.
+FILLERS = {few: " acl {\n" + "".join(f"  block type A TXT net 203.0.113.{i}\n" for i in range(few)) + " }\n" for few in (1, 150)}
+
+
 def write(folder: Path, pods: list[dict[str, Any]]) -> None:
     new = folder / ".pods.yaml"
     new.write_text(yaml.safe_dump_all(pods))
     new.rename(folder / "pods.yaml")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@pytest.fixture(scope="module", params=FILLERS.values(), ids=[str(count) for count in FILLERS])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("acl")
     write(folder, PODS)
-    with Server(folder, corefile("".join(f" acl {zone}.test {{\n {rules}\n }}\n" for zone, rules in RULES.items()))) as running:
+    with Server(folder, corefile(request.param + "".join(f" acl {zone}.test {{\n {rules}\n }}\n" for zone, rules in RULES.items()))) as running:
         yield running
 
 

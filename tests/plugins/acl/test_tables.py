@@ -52,7 +52,7 @@ def outcome(reply: dns.message.Message) -> str:
     return {"REFUSED": "block", "NXDOMAIN": "nxdomain"}[dns.rcode.to_text(reply.rcode())]
 
 
-@pytest.mark.parametrize(("seed", "directives", "each"), [(1, 1, 40), (2, 60, 3), (3, 4, 1500), (4, 200, 30)])
+@pytest.mark.parametrize(("seed", "directives", "each"), [(1, 1, 40), (2, 60, 3), (3, 4, 1500), (4, 200, 30), (5, 4, 16), (6, 5, 13)])
 def test_the_first_policy_decides(serve: Callable[..., Server], seed: int, directives: int, each: int) -> None:
     choice = random.Random(seed)
     rules: Rules = [(choice.sample(ZONES, choice.choice((1, 1, 2))), [policy(choice) for _ in range(each)]) for _ in range(directives)]

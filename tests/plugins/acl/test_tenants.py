@@ -22,7 +22,7 @@ from fastdns.corefile import CorefileError
 from fastdns.plugins.acl.rules import KIND, Policy, parse
 from fastdns.setup import Controller
 from tests.plugins.acl.test_acl import ZONE
-from tests.plugins.acl.test_pods import pod
+from tests.plugins.acl.test_pods import FILLERS, pod
 from tests.server import Server, command
 from tests.waiting import LIMIT, until
 
@@ -156,20 +156,20 @@ NAMED = """
 """
 
 
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@pytest.fixture(scope="module", params=FILLERS.values(), ids=[str(count) for count in FILLERS])
+def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("own")
     prepare(folder)
-    with Server(folder, corefile(OWN)) as running:
+    with Server(folder, corefile(request.param + OWN)) as running:
         until(lambda: running.answers("db.a.svc.cluster.local.", source=A) == ["10.96.0.1"])
         yield running
 
 
-@pytest.fixture(scope="module")
-def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@pytest.fixture(scope="module", params=FILLERS.values(), ids=[str(count) for count in FILLERS])
+def named(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("named")
     prepare(folder)
-    with Server(folder, corefile(NAMED, pods="disabled", more="transfer cluster.local {\n        to 127.0.0.50 127.0.0.51\n    }")) as running:
+    with Server(folder, corefile(request.param + NAMED, pods="disabled", more="transfer cluster.local {\n        to 127.0.0.50 127.0.0.51\n    }")) as running:
         until(lambda: running.answers("db.a.svc.cluster.local.") == ["10.96.0.1"])
         yield running
 
@@ -357,8 +357,9 @@ AUDITED = """
 """
 
 
-def test_audits_count_log_and_let_pass(serve: Callable[..., Server]) -> None:
-    server = serve(corefile(AUDITED), prepare=prepare)
+@pytest.mark.parametrize("filler", FILLERS.values(), ids=[str(count) for count in FILLERS])
+def test_audits_count_log_and_let_pass(serve: Callable[..., Server], filler: str) -> None:
+    server = serve(corefile(filler + AUDITED), prepare=prepare)
     metrics = server.ports["port2"]
     until(lambda: server.answers("db.a.svc.cluster.local.", source=A) == ["10.96.0.1"])
     for _ in range(5):
