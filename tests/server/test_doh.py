@@ -22,7 +22,7 @@ from tests.server import Server
 from tests.waiting import REPLY
 
 TIMES = "timeouts {\n read 1s\n idle 2s\n write 1s\n }\n"
-HOSTS = "hosts {\n 192.0.2.1 a.test\n ttl 77\n }\n"
+HOSTS = "acl own.test {\n allow net 127.0.0.0/8\n block\n }\nhosts {\n 192.0.2.1 a.test www.own.test\n ttl 77\n }\n"
 QUERY = dns.message.make_query("a.test.", "A", id=0).to_wire()
 
 
@@ -94,6 +94,20 @@ def test_statuses(client: httpx.Client, method: str, target: str, body: bytes, s
     else:
         assert reply.text == {400: "invalid request\n", 404: "\n"}[status]
         assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+@pytest.mark.parametrize(("name", "kept"), [("www.own.test.", "private, max-age=77"), ("no.own.test.", "private, max-age=5"), ("a.test.", "max-age=77")])
+def test_what_depends_on_the_client_is_not_for_shared_caches(client: httpx.Client, name: str, kept: str) -> None:
+    query = dns.message.make_query(name, "A", id=0).to_wire()
+    assert client.post("/dns-query", content=query).headers["cache-control"] == kept
+    assert client.get(f"/dns-query?dns={encoded(query)}").headers["cache-control"] == kept
+
+
+def test_what_a_view_gives_is_not_for_shared_caches(serve: Callable[..., Server]) -> None:
+    view = "https://.:{port} {\n view near {\n expr incidr(client_ip(), '127.0.0.1/32')\n }\n" + HOSTS + "}\n"
+    server = serve(view + "https://.:{port} {\n whoami\n}")
+    with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=REPLY) as client:
+        assert client.post("/dns-query", content=QUERY).headers["cache-control"] == "private, max-age=77"
 
 
 def test_head_has_no_body(client: httpx.Client) -> None:

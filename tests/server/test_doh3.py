@@ -39,7 +39,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         + TLS
         + "\n file zone\n}\nhttps3://drop.test:{port} {\n bind 127.0.0.1\n "
         + TLS
-        + "\n acl {\n drop\n }\n whoami\n}"
+        + "\n acl {\n drop\n }\n whoami\n}\nhttps3://own.test:{port} {\n bind 127.0.0.1\n "
+        + TLS
+        + "\n acl {\n allow net 127.0.0.1\n block\n }\n hosts {\n 192.0.2.2 www.own.test\n ttl 78\n }\n}"
     )
     with Server(folder, corefile) as started:
         started.wait_started()
@@ -63,6 +65,11 @@ def test_get_and_post(server: Server, early: bool) -> None:
     assert posted.fields["content-length"] == str(len(posted.body))
     assert posted.fields["date"].endswith(" GMT")
     assert other_id.body[:2] == b"\x12\x34"
+
+
+def test_what_depends_on_the_client_is_not_for_shared_caches(server: Server) -> None:
+    with WebClient(server.port) as client:
+        assert client.fetch(body=query("www.own.test.")).fields["cache-control"] == "private, max-age=78"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from libc.string cimport memset
 from fastdns.engine.http.carrier cimport http_query
 from fastdns.engine.http.head cimport http_split_target
 from fastdns.engine.http.memory cimport http_alloc, http_free
-from fastdns.engine.http.message cimport doh_decode_message, doh_find_message, doh_is_path, doh_max_age
+from fastdns.engine.http.message cimport doh_decode_message, doh_find_message, doh_is_path, doh_is_private, doh_max_age
 from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_TEXT, HEAD_MAX, METHOD_GET, METHOD_POST, HttpConnection,
                                           HttpRequest, HttpResponse, http_reply_alloc)
 from fastdns.telemetry.log_line cimport LOG_DEBUG, log_put
@@ -115,6 +115,7 @@ cdef void reply(HttpRequest *request, Query *q, bint replied) noexcept nogil:
     response.status = 200
     response.content = CONTENT_DNS
     response.max_age = doh_max_age(q)
+    response.is_private = doh_is_private(q)
     response.grpc_status = -1
     response.body = http_reply_alloc(request, q.reply.message_size)
     if response.body != NULL:

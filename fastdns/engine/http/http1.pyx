@@ -267,7 +267,8 @@ cdef int write_head(char *out, const HttpConnection *connection, const HttpRespo
     at = put_text(put_text(at, b" "), http_reason(response.status))
     at = put_text(put_text(at, b"\r\ndate: "), http_date(connection.base.tcp.base.worker.id))
     if response.content == CONTENT_DNS:
-        at = put_number(put_text(at, b"\r\ncontent-type: application/dns-message\r\ncache-control: max-age="), response.max_age)
+        at = put_text(at, b"\r\ncontent-type: application/dns-message\r\ncache-control: ")
+        at = put_number(put_text(at, b"private, max-age=" if response.is_private else b"max-age="), response.max_age)
     elif response.content == CONTENT_TEXT:
         at = put_text(at, b"\r\ncontent-type: text/plain; charset=utf-8\r\nx-content-type-options: nosniff")
     elif response.content == CONTENT_PLAIN:

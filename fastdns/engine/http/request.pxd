@@ -42,7 +42,8 @@ cdef struct HttpConnection
 cdef struct HttpResponse:
     uint16_t status
     HttpContent content
-    uint32_t max_age                # seconds; of CONTENT_DNS
+    uint32_t max_age                # seconds; of CONTENT_DNS, as the next one
+    uint8_t is_private              # not for caches between client and server
     const uint8_t *body             # of the request's `reply`, or constant
     uint32_t length
     int grpc_status                 # -1: none. With a body it follows in trailers

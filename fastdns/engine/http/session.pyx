@@ -7,6 +7,7 @@ from fastdns.engine.http.date cimport http_date
 from fastdns.engine.http.doh cimport doh_service
 from fastdns.engine.http.grpc cimport grpc_service
 from fastdns.engine.http.memory cimport http_alloc, http_free, http_realloc
+from fastdns.engine.http.message cimport CACHE_CONTROL_MAX, doh_cache_control
 from fastdns.engine.http.nghttp2 cimport *
 from fastdns.engine.http.request cimport (CONTENT_DNS, CONTENT_GRPC, CONTENT_TEXT, FIELDS_MAX, METHOD_GET, METHOD_HEAD,
                                           METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
@@ -359,7 +360,7 @@ cdef void respond(HttpRequest *request, const HttpResponse *response) noexcept n
     cdef nghttp2_data_provider provider
     cdef char status[8]
     cdef char length[16]
-    cdef char age[24]
+    cdef char kept[CACHE_CONTROL_MAX]
     cdef char code[8]
     cdef size_t count = 0
     if request.answered or base.broken:
@@ -375,7 +376,7 @@ cdef void respond(HttpRequest *request, const HttpResponse *response) noexcept n
         add(fields, &count, b"date", 4, http_date(connection.base.tcp.base.worker.id), 29, False)
         if response.content == CONTENT_DNS:
             add(fields, &count, b"content-type", 12, b"application/dns-message", 23, True)
-            add(fields, &count, b"cache-control", 13, age, snprintf(age, sizeof(age), b"max-age=%u", response.max_age), False)
+            add(fields, &count, b"cache-control", 13, kept, doh_cache_control(kept, response.is_private, response.max_age), False)
         elif response.content == CONTENT_TEXT:
             add(fields, &count, b"content-type", 12, b"text/plain; charset=utf-8", 25, True)
             add(fields, &count, b"x-content-type-options", 22, b"nosniff", 7, True)

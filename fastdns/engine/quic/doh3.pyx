@@ -5,7 +5,8 @@ from libc.string cimport memchr, memcmp, memset, strlen
 from fastdns._mux cimport query_write
 from fastdns._wire cimport MESSAGE_MAX
 from fastdns.engine.http.date cimport http_date
-from fastdns.engine.http.message cimport BODY_MAX, doh_decode_message, doh_find_message, doh_is_path, doh_max_age
+from fastdns.engine.http.message cimport (BODY_MAX, CACHE_CONTROL_MAX, doh_cache_control, doh_decode_message, doh_find_message, doh_is_path,
+                                          doh_is_private, doh_max_age)
 from fastdns.engine.http.trace cimport trace_field, trace_may_be
 from fastdns.engine.quic.connection cimport connection_close, connection_count, connection_reads_traces
 from fastdns.engine.quic.quiche cimport (ERROR_DONE, ERROR_H3_BLOCKED, H3_DATA, H3_FINISHED, H3_HEADERS, H3_RESET, SHUTDOWN_READ, SHUTDOWN_WRITE, quic_field,
@@ -337,14 +338,14 @@ cdef int send_head(QuicStream *stream, uint32_t length, bint end) noexcept nogil
     cdef quic_field fields[6]
     cdef char status[8]
     cdef char size[16]
-    cdef char age[24]
+    cdef char kept[CACHE_CONTROL_MAX]
     snprintf(status, sizeof(status), b"%u", <unsigned int>stream.status)
     snprintf(size, sizeof(size), b"%u", <unsigned int>length)
     put(&fields[0], b":status", status)
     if stream.status == 200:
-        snprintf(age, sizeof(age), b"max-age=%u", <unsigned int>stream.max_age)
+        doh_cache_control(kept, stream.is_private, stream.max_age)
         put(&fields[1], b"content-type", b"application/dns-message")
-        put(&fields[2], b"cache-control", age)
+        put(&fields[2], b"cache-control", kept)
     else:
         put(&fields[1], b"content-type", b"text/plain; charset=utf-8")
         put(&fields[2], b"x-content-type-options", b"nosniff")
@@ -417,6 +418,7 @@ cdef void output(QuicStream *stream) noexcept nogil:
 cdef void send(QuicStream *stream, Query *q) noexcept nogil:
     cdef uint8_t *out = stream.connection.owner.reply
     stream.max_age = doh_max_age(q)
+    stream.is_private = doh_is_private(q)
     respond(stream, 200, DOH_200, out, query_write(q, out))
 
 

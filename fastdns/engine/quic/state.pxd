@@ -153,7 +153,8 @@ cdef struct QuicStream:
     uint32_t output_size
     uint32_t output_sent
     uint16_t status                 # of HTTP: headers of such a response are to be sent before `output`, 0: none
-    uint32_t max_age
+    uint32_t max_age                # seconds; of HTTP, as the next one
+    uint8_t is_private              # not for caches between client and server
     TraceContext trace              # of HTTP: zeroed where nobody wants it
 
 cdef struct QuicConnection:
