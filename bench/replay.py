@@ -191,6 +191,7 @@ OTHERS = {
     "any": "any",
     "blocklist": "blocklist {folder}/blocklist",
     "bufsize": "bufsize 1232",
+    "filter_aaaa": "filter_aaaa {\n    family 4\n}",
     "header": "header {\n    response set ra\n}",
     "hosts": "hosts {folder}/hosts {\n    fallthrough\n}",
     "local": "local",
@@ -202,6 +203,7 @@ OTHERS = {
 CASES = (
     Case("kubernetes", KUBEADM, cluster_name),
     Case("kubernetes nodata", KUBEADM, cluster_name, qtype=AAAA, answers=0),
+    Case("kubernetes withheld", f"filter_aaaa\n{KUBEADM}", cluster_name, qtype=AAAA, answers=0),
     Case("kubernetes edns", KUBEADM, cluster_name, edns=True),
     Case("kubernetes srv", KUBEADM, port_name, qtype=SRV),
     Case("kubernetes ptr", KUBEADM, reverse_name, qtype=PTR),

@@ -25,7 +25,9 @@ __all__ = [
     "Policy",
     "Rule",
     "names_of",
+    "networks_of",
     "parse",
+    "value_of",
 ]
 
 #: In the order of the numbers that the native handler knows them by.
@@ -147,13 +149,13 @@ def _policy(controller: Controller) -> Policy:
         if section.lower() == "type":
             types = _types(controller, values, types or set())
         elif section.lower() == "net":
-            networks = _networks(controller, values, networks or [])
+            networks = networks_of(controller, values, networks or [])
         elif section.lower() == "namespace":
-            namespaces += [(NAMESPACE, _value(controller, name)) for name in values]
+            namespaces += [(NAMESPACE, value_of(controller, name)) for name in values]
         elif section.lower() == "client":
             kinds += [(KIND, _kind(controller, kind)) for kind in values]
         elif section.lower() == "target":
-            targets += [_value(controller, name.lower()) for name in values]
+            targets += [value_of(controller, name.lower()) for name in values]
         else:
             labels.append(tuple(_label(controller, text) for text in values))
     conditions = ((tuple(kinds),) if kinds else ()) + ((tuple(namespaces),) if namespaces else ()) + tuple(labels)
@@ -181,7 +183,8 @@ def _types(controller: Controller, names: list[str], types: set[int]) -> set[int
     return types
 
 
-def _networks(controller: Controller, texts: list[str], networks: list[Network]) -> list[Network]:
+def networks_of(controller: Controller, texts: list[str], networks: list[Network]) -> list[Network]:
+    """These networks, and those that texts name: prefixes, addresses or ``*``. Raises CorefileError."""
     for text in texts:
         if text == "*":
             return list(EVERYWHERE)
@@ -203,10 +206,11 @@ def _label(controller: Controller, text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not key or not separator:
         raise controller.err(f"unexpected token {quoted(text)}; expect KEY=VALUE")
-    return LABEL + key, _value(controller, value)
+    return LABEL + key, value_of(controller, value)
 
 
-def _value(controller: Controller, text: str) -> str:
+def value_of(controller: Controller, text: str) -> str:
+    """A namespace or the value of a label. Raises CorefileError for one that is too long."""
     if len(text.encode("utf-8", "surrogateescape")) > VALUE_MAX:
         raise controller.err(f"{quoted(text)} is longer than {VALUE_MAX} octets")
     return text
