@@ -355,6 +355,18 @@ def test_zones_and_networks(serve: Serve, upstream: Upstream) -> None:
     assert server.answers("signed.test.", "AAAA", host="::1") == []
 
 
+@pytest.mark.parametrize("filtered", ["z.test", "."])
+def test_aliases_into_another_block(serve: Serve, upstream: Upstream, filtered: str) -> None:
+    """The block of the question filters its reply, and the block of the target what it adds to this."""
+    zone = "$ORIGIN z.test.\n@ 60 SOA ns h 1 2 3 4 60\n@ 60 NS ns\nalias 60 CNAME both.test.\nalias6 60 CNAME six.test.\n"
+    blocks = {"z.test": "file db z.test", ".": f"forward . {upstream.address}"}
+    corefile = "".join(f"{name}:{{port}} {{\n {'filter_aaaa' * (name == filtered)}\n {lines}\n}}\n" for name, lines in blocks.items())
+    server = serve(corefile, prepare=lambda folder: (folder / "db").write_text(zone))
+    assert texts(server.query("alias.z.test.", "AAAA").answer) == ["alias.z.test. 60 IN CNAME both.test."]
+    assert texts(server.query("alias6.z.test.", "AAAA").answer) == ["alias6.z.test. 60 IN CNAME six.test.", "six.test. 300 IN AAAA 2001:db8::6"]
+    assert server.answers("alias.z.test.", "A") == ["192.0.2.1", "192.0.2.2", "both.test."]
+
+
 # ---- caches ----
 
 
