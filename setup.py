@@ -50,6 +50,7 @@ FUZZED = (
     "fastdns.engine.io.framing",
     "fastdns.index",
     "fastdns.message",
+    "fastdns.plugins.filter_aaaa._strip",
     "fastdns.plugins.forward.transport.http1",
     "fastdns.plugins.kubernetes.decode",
     "fastdns.plugins.secondary._receive",

@@ -120,7 +120,7 @@ TARGETS = {
     "http-response": Target("http1_read", ("engine.http.head", "plugins.forward.transport.http1"), words=words(HTTP_WORDS)),
     "proxy": Target("proxy_parse", ("proxy.header",)),
     "zone-file": Target("zonefile_parse", ("zonefile",), words=tuple(WORDS)),
-    "svcb": Target("rdata_parse, rdata_valid", ("zonefile.svcb",), words=tuple(WORDS)),
+    "svcb": Target("rdata_parse, rdata_valid, strip_hint", ("zonefile.svcb", "plugins.filter_aaaa._strip"), words=tuple(WORDS)),
     "transfer": Target("Receiver.feed", ("plugins.secondary._receive", "index"), transfers.check, tuple(RECORDS)),
     "corefile": Target("corefile.parser.parse", ("corefile",), corefiles.check, words(COREFILE_WORDS)),
     "watch-protobuf": Target("Stream.feed", (f"{DECODE}.body", f"{DECODE}.frames", f"{DECODE}.protobuf", f"{DECODE}.fields"), watches.check_protobuf),

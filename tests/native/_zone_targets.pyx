@@ -5,6 +5,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from fastdns._wire cimport TYPE_HTTPS, Name, wire_name_copy, wire_name_text
+from fastdns.plugins.filter_aaaa._strip cimport strip_hint
 from fastdns.zonefile.fields cimport BITMAP_OCTETS, RDATA_MAX, RdataText
 from fastdns.zonefile.lexer cimport LEX_END, Lexer, lexer_begin, lexer_next
 from fastdns.zonefile.parser cimport ZONEFILE_OK, ZoneParser, ZoneRecord, zonefile_begin, zonefile_end, zonefile_parse
@@ -15,6 +16,7 @@ cdef extern from "<strings.h>" nogil:
 
 cdef enum:
     TEXT_MAX = 1100             # octets of a name's presentation form
+    IPV6HINT = 6                # RFC 9460 14.3.2
     RECORDS = 2000              # of a zone file that are looked at: $GENERATE makes more
 
 cdef uint8_t rdata_buffer[RDATA_MAX + BITMAP_OCTETS]
@@ -162,8 +164,32 @@ cdef const char *check_svcb(const uint8_t *octets, size_t size) noexcept nogil:
         rdata_lower(TYPE_HTTPS, rdata, length)
         if not rdata_valid(TYPE_HTTPS, rdata, length):
             failure = b"rdata in lower case is not valid"
+    if failure == NULL:
+        failure = check_hint(rdata, length, valid)
     free(printed.text)
     free(rdata)
+    return failure
+
+
+cdef const char *check_hint(const uint8_t *rdata, uint32_t length, bint valid) noexcept nogil:
+    """What filter_aaaa makes of it: as many octets as it has said, rdata as valid as before, and no hint any more."""
+    cdef int left = strip_hint(rdata, length, IPV6HINT, NULL)
+    cdef uint8_t *made
+    cdef const char *failure = NULL
+    if left < 0:
+        return NULL
+    if <uint32_t>left >= length:
+        return b"a hint was removed, and the rdata is as long as before"
+    made = <uint8_t *>malloc(left)
+    if made == NULL:
+        return NULL
+    if strip_hint(rdata, length, IPV6HINT, made) != left:
+        failure = b"rdata without its hint has another length than was said"
+    elif valid and not rdata_valid(TYPE_HTTPS, made, left):
+        failure = b"rdata without its hint is not valid"
+    elif strip_hint(made, left, IPV6HINT, NULL) >= 0:
+        failure = b"a hint was left"
+    free(made)
     return failure
 
 
