@@ -32,10 +32,10 @@ class ZoneSpec:
 
 
 class ServerSpec:
-    """A listening address, its sockets and its zones in Corefile order; times in seconds, max_tcp_queries 0 for no limit."""
+    """A listening address, its sockets and its zones in Corefile order; times in seconds, max_tcp_queries 0 for no limit; latency in nanoseconds."""
 
     def __init__(self, address, listeners, zones, debug=False, stacktrace=False, read_timeout=3.0, write_timeout=5.0, idle_timeout=10.0, max_tcp_queries=0,
-                 proxy=None):
+                 latency=0, proxy=None):
         self.address = address
         self.listeners = listeners
         self.zones = zones
@@ -45,6 +45,7 @@ class ServerSpec:
         self.write_timeout = write_timeout
         self.idle_timeout = idle_timeout
         self.max_tcp_queries = max_tcp_queries
+        self.latency = latency
         self.proxy = proxy
 
 
@@ -153,6 +154,7 @@ cdef class Chains:
         table.read_timeout = <uint32_t>(server.read_timeout * 1000)
         table.write_timeout = <uint32_t>(server.write_timeout * 1000)
         table.idle_timeout = <uint32_t>(server.idle_timeout * 1000)
+        table.latency = server.latency
         if server.proxy is not None:
             self.proxies[server.address] = server.proxy
             table.proxy = &(<ProxyProtocol?>server.proxy).policy

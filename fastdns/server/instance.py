@@ -186,6 +186,7 @@ class Instance:
             write_timeout=_or(server.last("write_timeout"), WRITE_TIMEOUT),
             idle_timeout=_or(server.last("idle_timeout"), IDLE_TIMEOUT),
             max_tcp_queries=server.last("max_tcp_queries") or 0,
+            latency=server.last("latency") or 0,
             proxy=self._proxy(server, engine.chains.proxies.get(server.address)),
         )
 

@@ -61,6 +61,8 @@ class Config:
         self.max_tcp_queries: int | None = None
         #: Sockets of each kind for each address, from `multisocket`; None: one for each worker.
         self.sockets: int | None = None
+        #: Nanoseconds that a worker may gather UDP queries for, from `latency`; None: not at all.
+        self.latency: int | None = None
         #: What is done with PROXY headers, from `proxyproto`; None: they are not looked for.
         self.proxy: ProxySettings | None = None
         #: Context of the encrypted transports, from `tls`.

@@ -160,6 +160,7 @@ cdef struct ServerTable:        # the zones of one listening address
     uint32_t read_timeout       # milliseconds
     uint32_t idle_timeout
     uint32_t write_timeout
+    int64_t latency             # ns that a worker may gather UDP queries for; 0: not at all
     const ProxyPolicy *proxy    # clients come through proxies that send PROXY headers; NULL: they do not. Owned by the Chains
 
 cdef struct ChainSet:           # one configuration

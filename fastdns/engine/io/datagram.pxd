@@ -2,7 +2,7 @@
 
 A received datagram lies in those buffers until its batch ends.
 """
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
 from fastdns.system.address cimport Address, address_from_octets, address_from_socket, address_to_octets, address_to_socket
@@ -76,7 +76,7 @@ cdef struct UdpBatch:               # a worker's buffers, for all its sockets
     uint8_t *sent_control
     uint8_t *sent_octets            # replies, one behind the other: few pages
     uint8_t *big                    # a reply over SEND_SIZE, before it leaves
-    UdpSocket *polled               # sockets that are read in each turn of the loop
+    UdpSocket *polled               # sockets that are read in each turn of the loop, or when their time has come
     UdpSocket *held                 # sockets with replies in their backlog
 
 cdef struct Held:                   # a reply that the kernel would not take yet
@@ -105,8 +105,10 @@ cdef struct UdpSocket:              # a worker's own, of one listener; a transpo
     UdpBatch *batch                 # of the worker; it lives as long as the process
     uint8_t family                  # 4 or 6, of the socket
     uint8_t wildcard                # replies name the address that the query came to
-    uint8_t polled                  # out of epoll, because it is never empty
-    uint8_t steady                  # full or nearly empty batches in a row
+    uint8_t polled                  # out of epoll: it is never empty, or queries are gathered
+    uint8_t steady                  # full, soon following or nearly empty batches in a row
+    int64_t read                    # ns of Worker.now: when it was read last, where queries may be gathered
+    int64_t due                     # ns of Worker.now: when a socket out of epoll is to be read; 0: in each turn of the loop
     uint8_t fragments               # a reply was too large for its path: the kernel may cut them
     UdpSocket *next_polled
     Address local

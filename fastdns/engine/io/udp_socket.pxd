@@ -1,4 +1,5 @@
-"""Opening, reading and closing the UDP sockets of a worker, for DNS and QUIC: from epoll, or, with enough to do, in each turn of the loop."""
+"""Opening, reading and closing the UDP sockets of a worker, for DNS and QUIC: from epoll, or, with enough to do, in each turn of the loop,
+or, with a budget for latency, when it is used up."""
 from libc.stdint cimport uint8_t, uint32_t
 from fastdns.engine.io.datagram cimport UdpBatch, UdpSocket, udp_take_func
 from fastdns.engine.io.transport cimport ListenSocket, TransportOps, TransportWorker
@@ -9,7 +10,7 @@ cdef int udp_options(object sock, bint wildcard) except -1
 cdef void udp_describe(UdpSocket *sock, UdpBatch *batch, uint8_t family, bint wildcard, udp_take_func take) noexcept nogil
 cdef int udp_listen_begin(ListenSocket *listening) noexcept nogil
 cdef void udp_listen_end(ListenSocket *listening) noexcept nogil
-# Takes a batch off each socket that is polled.
+# Takes a batch off each socket out of epoll whose time has come.
 cdef void udp_poll(TransportWorker *transport) noexcept nogil
 # Reads a batch and has it run by `take`; how many datagrams there were.
 cdef int udp_read(UdpSocket *sock, Worker *worker) noexcept nogil

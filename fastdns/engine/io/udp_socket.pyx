@@ -1,7 +1,7 @@
 """UDP sockets of workers. The contract is in engine/io/udp_socket.pxd."""
 import socket
 
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, malloc
 from fastdns._wire cimport MESSAGE_MAX
 from fastdns.engine.io.backlog cimport backlog_end
@@ -9,7 +9,7 @@ from fastdns.engine.io.datagram cimport BATCH, CONTROL_SIZE, IP_PKTINFO, RECEIVE
 from fastdns.engine.io.transport cimport POLL_ALWAYS
 from fastdns.system.address cimport address_from_socket
 from fastdns.system.socket cimport EPOLLIN, MSG_DONTWAIT, getsockname, recvmmsg, sockaddr, sockaddr_in6, socklen_t
-from fastdns.walk.query cimport WORKERS_MAX, Source
+from fastdns.walk.query cimport WORKERS_MAX, ServerTable, Source
 
 cdef extern from "<netinet/in.h>" nogil:
     enum: IP_MTU_DISCOVER
@@ -22,6 +22,11 @@ cdef enum:
     POLLED_FROM = 16                # queries in a batch,
     POLLED_BELOW = 4                # and when to go back,
     POLLED_AFTER = 8                # after so many such batches in a row
+    # A socket with a budget for latency: reads within half of it after the last one, so many in a row, begin to gather queries; so many that find
+    # at most one query end it.
+    GATHER_AFTER = 8
+    GATHER_BELOW = 2
+    GATHER_END = 4
 
 cdef UdpBatch *batches[WORKERS_MAX]     # by Worker.id
 
@@ -31,37 +36,71 @@ cdef UdpBatch *batches[WORKERS_MAX]     # by Worker.id
 cdef void on_datagrams(Source *source, Worker *worker, uint32_t events) noexcept nogil:
     """One recvmmsg, no draining: what is left makes the socket ready again."""
     cdef UdpSocket *sock = <UdpSocket *>source
-    if receive(sock, worker) < POLLED_FROM:
+    cdef int64_t budget = latency_budget(sock, worker)
+    cdef bint soon = worker.now - sock.read < budget // 2
+    cdef int n = receive(sock, worker)
+    sock.read = worker.now
+    if n < POLLED_FROM and not soon:
         sock.steady = 0
         return
     sock.steady += 1
-    if sock.steady == POLLED_AFTER:
-        worker.ops.unwatch(worker, source)
-        sock.steady = 0
-        sock.polled = 1
-        sock.next_polled = sock.batch.polled
-        sock.batch.polled = sock
-        sock.batch.base.poll_at = POLL_ALWAYS
+    if sock.steady < (<int>POLLED_AFTER if budget == 0 else <int>GATHER_AFTER):
+        return
+    worker.ops.unwatch(worker, source)
+    sock.steady = 0
+    sock.polled = 1
+    sock.due = worker.now + budget if budget and n < POLLED_FROM else 0
+    sock.next_polled = sock.batch.polled
+    sock.batch.polled = sock
+    sock.batch.base.poll_at = next_read(sock.batch)
+
+
+cdef inline int64_t latency_budget(const UdpSocket *sock, const Worker *worker) noexcept nogil:
+    """For how long queries may be gathered; 0: not at all."""
+    cdef const ServerTable *server = worker.set.servers[sock.base.listener]
+    return server.latency if server != NULL else 0
+
+
+cdef int64_t next_read(const UdpBatch *batch) noexcept nogil:
+    """As TransportWorker.poll_at."""
+    cdef const UdpSocket *sock = batch.polled
+    cdef int64_t first = 0
+    while sock != NULL:
+        if sock.due == 0:
+            return POLL_ALWAYS
+        if first == 0 or sock.due < first:
+            first = sock.due
+        sock = sock.next_polled
+    return first
 
 
 cdef void udp_poll(TransportWorker *transport) noexcept nogil:
-    """Takes a batch off each polled socket."""
+    """Takes a batch off each socket out of epoll whose time has come."""
     cdef UdpBatch *batch = <UdpBatch *>transport
     cdef Worker *worker = transport.worker
     cdef UdpSocket **at = &batch.polled
     cdef UdpSocket *sock
-    cdef int n
     while at[0] != NULL:
         sock = at[0]
-        n = receive(sock, worker)
-        sock.steady = sock.steady + 1 if n < POLLED_BELOW else 0
-        if (n > 0 and sock.steady < POLLED_AFTER) or worker.ops.watch(worker, &sock.base.source, EPOLLIN) < 0:
+        if sock.due > worker.now or not is_over(sock, worker, receive(sock, worker)) or worker.ops.watch(worker, &sock.base.source, EPOLLIN) < 0:
             at = &sock.next_polled
             continue
         at[0] = sock.next_polled
         sock.steady = 0
         sock.polled = 0
-    transport.poll_at = POLL_ALWAYS if batch.polled != NULL else 0
+    transport.poll_at = next_read(batch)
+
+
+cdef inline bint is_over(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
+    """Whether epoll does better, now that n queries were there; if not, when to read again."""
+    cdef int64_t budget = latency_budget(sock, worker)
+    if budget == 0:
+        sock.due = 0
+        sock.steady = sock.steady + 1 if n < POLLED_BELOW else 0
+        return n <= 0 or sock.steady >= POLLED_AFTER
+    sock.due = worker.now + budget if n < POLLED_FROM else 0        # one with enough to do waits for nothing
+    sock.steady = sock.steady + 1 if n < GATHER_BELOW else 0
+    return sock.steady >= GATHER_END
 
 
 cdef void udp_listen_end(ListenSocket *listening) noexcept nogil:
@@ -77,7 +116,7 @@ cdef void udp_listen_end(ListenSocket *listening) noexcept nogil:
     at[0] = sock.next_polled
     sock.steady = 0
     sock.polled = 0
-    sock.batch.base.poll_at = POLL_ALWAYS if sock.batch.polled != NULL else 0
+    sock.batch.base.poll_at = next_read(sock.batch)
 
 
 cdef inline int receive(UdpSocket *sock, Worker *worker) noexcept nogil:
