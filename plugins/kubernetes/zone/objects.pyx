@@ -40,7 +40,8 @@ cdef uint32_t owner_write(uint8_t *out, const Content *content, Kind kind, const
     if DIGITS + 1 + content.zone_length > NAME_MAX or 2u + object.namespace.length + object.name.length > NAMED:
         return 0
     named[0] = <uint8_t>kind
-    memcpy(named + used, object.namespace.data, object.namespace.length)
+    if object.namespace.length:     # none has no octets either
+        memcpy(named + used, object.namespace.data, object.namespace.length)
     used += object.namespace.length
     named[used] = c'/'
     memcpy(named + used + 1, object.name.data, object.name.length)
