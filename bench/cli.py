@@ -12,7 +12,19 @@ from fastdns.bench.workload import WorkloadError
 __all__ = ["main", "parser"]
 
 #: Modules with ``add_arguments(subparsers)``, which sets the default ``run``: a function of the parsed arguments that gives the exit status.
-MODULES = ("loadtest", "worker", "merge", "run", "compare", "report", "instructions", "micro.command", "workloads.synthetic", "workloads.zonefile")
+MODULES = (
+    "loadtest",
+    "worker",
+    "merge",
+    "run",
+    "compare",
+    "secondaries",
+    "report",
+    "instructions",
+    "micro.command",
+    "workloads.synthetic",
+    "workloads.zonefile",
+)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,6 +1,6 @@
 """What drives a server from one thread, and the seam between pacing and transports: `Carriage` is all that pacing knows of a transport."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from fastdns.system.socket cimport iovec, mmsghdr, pollfd, sockaddr_in6, socklen_t
+from fastdns.system.socket cimport iovec, mmsghdr, pollfd, sockaddr_in, sockaddr_in6, socklen_t
 from fastdns.bench.generator.flight cimport Check, Flight, Counters, flight_reply, flight_complete
 from fastdns.bench.generator.queries cimport PackedQuery
 
@@ -14,6 +14,7 @@ cdef struct Client:                 # one socket or connection
     int fd                          # -1: none
     short events                    # to wait for beside replies
     Driver *driver                  # borrowed
+    sockaddr_in local               # that its connections come from; zeroed: any
     Flight flight
     void *stream                    # owned by the carriage
     uint32_t opened                 # how much of the window is used, in a closed loop

@@ -3,7 +3,7 @@ from libc.errno cimport EAGAIN, EINPROGRESS, EINTR, ENOMEM, errno
 from libc.stdint cimport INT64_MAX, uint32_t
 from libc.string cimport memmove
 from fastdns.system.socket cimport (IPPROTO_TCP, MSG_DONTWAIT, MSG_NOSIGNAL, POLLOUT, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET,
-                                    TCP_NODELAY, close, connect, recv, send, setsockopt, sockaddr, socket, socket_clock, socklen_t)
+                                    TCP_NODELAY, bind, close, connect, recv, send, setsockopt, sockaddr, sockaddr_in, socket, socket_clock, socklen_t)
 from fastdns.bench.generator.client cimport Client, Driver
 from fastdns.bench.generator.flight cimport flight_expire
 
@@ -141,6 +141,8 @@ cdef int connection_open(Client *client) noexcept nogil:
     if client.fd < 0:
         return errno
     setsockopt(client.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
+    if client.local.sin_family and bind(client.fd, <const sockaddr *>&client.local, sizeof(sockaddr_in)) < 0:
+        return errno
     if driver.tls != NULL:
         connection.ssl = tls_connection(driver.tls, client.fd, driver.server_name, driver.protocols)
         if connection.ssl == NULL:

@@ -120,6 +120,8 @@ class Store:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    #: Or each reply, and each event of a watch, would wait for the acknowledgement of the one before.
+    disable_nagle_algorithm = True
     store: Store
 
     def log_message(self, *_: object) -> None:

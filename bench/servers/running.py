@@ -51,20 +51,38 @@ class Running:
         self.folder = Path(self._folder.name)
         self._log = self.folder / "output.log"
         try:
-            command = adapter.command(work, Listen(self.port, wildcard, max(1, len(cpus)), self.secure_port), self.folder)
+            self._command = adapter.command(work, Listen(self.port, wildcard, max(1, len(cpus)), self.secure_port), self.folder)
+            self._cpus = cpus
+            self._limit = limit
             began = time.monotonic()
-            with self._log.open("wb") as log, pinned(cpus):
-                self.process = subprocess.Popen(
-                    command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **adapter.environment()}
-                )
+            self._start()
         except BaseException:
             self._folder.cleanup()
             raise
         try:
-            self._wait(began, limit)
+            self._wait(began)
         except BaseException:
             self.stop()
             raise
+
+    def _start(self) -> None:
+        with self._log.open("ab") as log, pinned(self._cpus):
+            self.process = subprocess.Popen(
+                self._command,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self.adapter.environment()},
+            )
+
+    def restart(self) -> float:
+        """Ends the server and starts it again, with the same ports; returns once it answers. Seconds that it did not. Raises StartError."""
+        self._end()
+        began = time.monotonic()
+        self._start()
+        self._wait(began)
+        return self.ready
 
     @property
     def pid(self) -> int:
@@ -110,13 +128,16 @@ class Running:
         return True
 
     def stop(self) -> None:
+        self._end()
+        self._folder.cleanup()
+
+    def _end(self) -> None:
         self.process.terminate()
         try:
             self.process.wait(TO_END)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self._folder.cleanup()
 
     def __enter__(self) -> Running:
         return self
@@ -124,11 +145,11 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _wait(self, began: float, limit: float) -> None:
+    def _wait(self, began: float) -> None:
         while not self.answering():
             self.check()
-            if time.monotonic() - began > limit:
-                raise StartError(f"{self.label} did not answer {self.work.probe[0]} within {limit:g} s:\n{self.output()}")
+            if time.monotonic() - began > self._limit:
+                raise StartError(f"{self.label} did not answer {self.work.probe[0]} within {self._limit:g} s:\n{self.output()}")
             time.sleep(PAUSE)
         self.ready = time.monotonic() - began
 
