@@ -33,7 +33,7 @@ cdef struct Answer:                 # of one secondary
 
 # A transfer is asked for: what comes next is its first message.
 cdef void answer_begin(Answer *answer) noexcept nogil
-# One message of a transfer of a zone (wire form). After another outcome than MORE the transfer is over; but for APPLIED the version stays.
-cdef Outcome answer_take(Answer *answer, const uint8_t *message, uint32_t length, const uint8_t *zone, uint32_t zone_length) noexcept nogil
+# One message of a transfer. After another outcome than MORE the transfer is over; but for APPLIED the version stays.
+cdef Outcome answer_take(Answer *answer, const uint8_t *message, uint32_t length) noexcept nogil
 # The serial of the first SOA of an answer section; False where there is none.
 cdef bint answer_serial(const uint8_t *message, uint32_t length, uint32_t *serial) noexcept nogil

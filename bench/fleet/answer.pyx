@@ -1,7 +1,7 @@
 """Transfers as a secondary takes them up. The contract is in answer.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
-from fastdns._wire cimport load16, load32
+from fastdns._wire cimport NAME_MAX, load16, load32
 from fastdns.plugins.transfer._digest cimport (DIGEST_OCTETS, HASH_PRIVATE, SCHEME_PRIVATE, ZONEMD_OCTETS, ContentDigest, digest_add, digest_remove,
                                                zonemd_read, same_content)
 from fastdns.plugins.transfer._source cimport TransferRecord
@@ -52,18 +52,30 @@ cdef bint skip_questions(const uint8_t *message, uint32_t length, uint32_t *at) 
     return at[0] <= length
 
 
-cdef bint read_record(const uint8_t *message, uint32_t length, uint32_t *at, const uint8_t *zone, uint32_t zone_length, TransferRecord *record) noexcept nogil:
-    """A record whose owner is uncompressed, or a pointer to the question, which is the zone."""
-    cdef uint32_t begin = at[0]
+cdef uint32_t expand(const uint8_t *message, uint32_t length, uint32_t at, uint8_t *out) noexcept nogil:
+    """A name without pointers, into NAME_MAX octets: its length. 0: it is none. Pointers go backwards (RFC 1035 4.1.4)."""
+    cdef uint32_t used = 0, size, limit = at
+    while at < length:
+        if message[at] >= 0xC0:
+            if at + 2 > length or (load16(message + at) & 0x3FFF) >= limit:
+                return 0
+            at = limit = load16(message + at) & 0x3FFF
+            continue
+        size = 1u + message[at]
+        if at + size > length or used + size > NAME_MAX:
+            return 0
+        memcpy(out + used, message + at, size)
+        used += size
+        at += size
+        if size == 1:
+            return used
+    return 0
+
+
+cdef bint read_record(const uint8_t *message, uint32_t length, uint32_t *at, TransferRecord *record) noexcept nogil:
+    """But for its owner."""
     if not skip_name(message, length, at) or length - at[0] < 10:
         return False
-    record.owner = message + begin
-    record.owner_length = <uint8_t>(at[0] - begin)
-    if message[begin] >= 0xC0:
-        if load16(message + begin) != 0xC000 | HEADER:
-            return False
-        record.owner = zone
-        record.owner_length = <uint8_t>zone_length
     record.type = load16(message + at[0])
     record.ttl = load32(message + at[0] + 4)
     record.rdlength = load16(message + at[0] + 8)
@@ -75,7 +87,7 @@ cdef bint read_record(const uint8_t *message, uint32_t length, uint32_t *at, con
 cdef bint answer_serial(const uint8_t *message, uint32_t length, uint32_t *serial) noexcept nogil:
     cdef uint32_t at = 0
     cdef TransferRecord record
-    if not skip_questions(message, length, &at) or load16(message + 6) == 0 or not read_record(message, length, &at, message + HEADER, 1, &record):
+    if not skip_questions(message, length, &at) or load16(message + 6) == 0 or not read_record(message, length, &at, &record):
         return False
     if record.type != SOA or record.rdlength < 22:
         return False
@@ -83,8 +95,9 @@ cdef bint answer_serial(const uint8_t *message, uint32_t length, uint32_t *seria
     return True
 
 
-cdef Outcome answer_take(Answer *answer, const uint8_t *message, uint32_t length, const uint8_t *zone, uint32_t zone_length) noexcept nogil:
-    cdef uint32_t at = 0, i, count
+cdef Outcome answer_take(Answer *answer, const uint8_t *message, uint32_t length) noexcept nogil:
+    cdef uint8_t owner[NAME_MAX]
+    cdef uint32_t at = 0, begin, i, count
     cdef TransferRecord record
     cdef Outcome outcome = MORE
     if not skip_questions(message, length, &at):
@@ -93,9 +106,13 @@ cdef Outcome answer_take(Answer *answer, const uint8_t *message, uint32_t length
         outcome = REFUSED
     count = load16(message + 6) if outcome == MORE else 0
     for i in range(count):
-        if outcome != MORE or not read_record(message, length, &at, zone, zone_length, &record):
+        begin = at
+        if outcome != MORE or not read_record(message, length, &at, &record):
             outcome = MALFORMED         # nothing follows the last SOA
             break
+        if answer.checked:
+            record.owner = owner
+            record.owner_length = <uint8_t>expand(message, length, begin, owner)
         answer.records += 1
         outcome = take_record(answer, &record)
         if outcome > APPLIED:

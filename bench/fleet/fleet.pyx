@@ -2,15 +2,14 @@
 import errno
 import os
 
-from libc.errno cimport EAGAIN
 from libc.errno cimport errno as last_error
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 from fastdns._wire cimport load16, load32, store16, store32
-from fastdns.bench.fleet.answer cimport (APPLIED, CURRENT, GAP, MALFORMED, MORE, OTHER_CONTENT, REFUSED, Answer, Outcome, answer_begin, answer_serial,
+from fastdns.bench.fleet.answer cimport (APPLIED, CURRENT, GAP, MORE, OTHER_CONTENT, REFUSED, Answer, Outcome, answer_begin, answer_serial,
                                          answer_take)
-from fastdns.bench.fleet.notified cimport NOTIFIED_BATCH, Notified, notified_close, notified_open, notified_take
+from fastdns.bench.fleet.notified cimport Notified, notified_close, notified_open, notified_take
 from fastdns.bench.generator.client cimport Client, Driver
 from fastdns.bench.generator.connection cimport (BROKEN, CLOSED, OPEN, Connection, connection_advance, connection_close, connection_consume,
                                                  connection_flush, connection_open, connection_read, tls_close, tls_open)
@@ -19,7 +18,7 @@ from fastdns.bench.generator.histogram cimport Histogram, Latencies, latencies_a
 from fastdns.plugins.transfer._digest cimport DIGEST_OCTETS, OPTION_ZONE_DIGEST
 from fastdns.system.atomic cimport atomic_load32, atomic_store32
 from fastdns.system.socket cimport (AF_INET, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLLIN, EPOLLOUT, POLLOUT, close, epoll_create1, epoll_ctl,
-                                    epoll_event, epoll_wait, htons, sockaddr_in, socket_clock)
+                                    epoll_event, epoll_wait, sockaddr_in, socket_clock)
 
 cdef extern from * nogil:
     """
@@ -42,6 +41,7 @@ cdef enum:
     BASE = 0x7F010001               # 127.1.0.1
     CHANGED = 0xC6120000            # 198.18.0.0
     QUERY_MAX = 512
+    WAITING = 1                     # Secondary.asking: until it asks again
     T_SOA = 6
     T_IXFR = 251
     T_AXFR = 252
@@ -68,7 +68,7 @@ cdef struct Secondary:
     Client client                   # first; stream: a Connection
     Answer answer
     Members *fleet
-    uint16_t asking                 # a type, or 0
+    uint16_t asking                 # a type, WAITING or 0
     uint16_t id
     uint8_t told                    # that there is something newer
     uint8_t watched                 # epoll's events
@@ -281,25 +281,24 @@ cdef void take(Secondary *self, const uint8_t *message, uint32_t length) noexcep
             self.told = 1
         self.pause = SECOND
         return
-    outcome = answer_take(&self.answer, message, length, fleet.zone, fleet.zone_length)
+    outcome = answer_take(&self.answer, message, length)
     if outcome == MORE:
         return
     if outcome == APPLIED:
         apply(self, socket_clock())
     elif outcome == CURRENT:
         fleet.counters[<int>UNCHANGED] += 1
-    elif outcome == REFUSED:
-        fleet.counters[<int>REFUSALS] += 1
+    else:
+        fleet.counters[<int>(REFUSALS if outcome == REFUSED else GAPS if outcome == GAP else CONTENTS if outcome == OTHER_CONTENT else FAULTS)] += 1
+        if outcome != REFUSED:
+            self.answer.version.held = 0
+            fleet.holding -= self.since != 0
+            self.since = 0
         self.again = socket_clock() + <int64_t>(draw(fleet) % <uint64_t>self.pause)      # on the same connection
         self.pause = min(2 * self.pause, <int64_t>PAUSE_MAX * SECOND)
         self.told = 1
-        self.asking = 1
+        self.asking = WAITING
         return
-    else:
-        fleet.counters[<int>(GAPS if outcome == GAP else CONTENTS if outcome == OTHER_CONTENT else FAULTS)] += 1
-        self.answer.version.held = 0
-        fleet.holding -= self.since != 0
-        self.since = 0
     self.pause = SECOND
     self.asking = 0
 
@@ -360,10 +359,10 @@ cdef void do_due(Members *fleet, int64_t now) noexcept nogil:
             if opened < OPENED and now >= one.again:
                 opened += 1
                 open_connection(one, now)
-        elif one.asking == 1 and now >= one.again:
+        elif one.asking == WAITING and now >= one.again:
             one.asking = 0
             ask_next(one, now)
-        elif one.asking > 1 and now - one.asked > <int64_t>PATIENCE * SECOND:
+        elif one.asking > WAITING and now - one.asked > <int64_t>PATIENCE * SECOND:
             fleet.counters[<int>TIMEOUTS] += 1
             give_up(one, now)
 
