@@ -454,6 +454,7 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
                 return
             if connection.output_used:
                 continue
+            release_buffer(connection, &connection.output, &connection.output_size)
         if connection.input_used - connection.input_done >= 2 and connection_may_read(connection):
             parse(tcp, connection)
             if connection.broken:

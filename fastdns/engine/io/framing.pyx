@@ -1,5 +1,6 @@
 """DNS over TCP. The contract is in engine/io/framing.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, int64_t
+from libc.string cimport memcpy
 from fastdns.walk.query cimport Carrier, Query, ServerTable
 from fastdns._mux cimport query_accept, query_run, query_streamed, query_write
 from fastdns.engine.io.connection cimport (BUFFER_SIZE, TcpConnection, connection_answered, connection_end, connection_end_transfer,
@@ -99,13 +100,16 @@ TCP.stream = begin_stream
 
 
 cdef bint pull_stream(TcpConnection *connection) noexcept nogil:
-    cdef uint8_t *out = connection_reserve(connection, 2 + MESSAGE_MAX)
-    cdef int64_t size
-    if out == NULL:
-        return False
-    size = connection.transfer.stream.pull(connection.transfer.stream, out + 2, MESSAGE_MAX)
+    """By way of the worker's buffer: thousands of connections with a small message each do not reserve the longest one."""
+    cdef uint8_t *message = connection.tcp.base.worker.message
+    cdef int64_t size = connection.transfer.stream.pull(connection.transfer.stream, message, MESSAGE_MAX)
+    cdef uint8_t *out
     if size > 0:
+        out = connection_reserve(connection, 2 + <uint32_t>size)
+        if out == NULL:
+            return False
         store16(out, <uint32_t>size)
+        memcpy(out + 2, message, <size_t>size)
         connection.output_used += 2 + <uint32_t>size
         connection.transferred += <uint32_t>size
         connection.idle_since = connection.tcp.base.worker.now
