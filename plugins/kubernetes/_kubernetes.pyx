@@ -287,8 +287,14 @@ cdef class Kubernetes(ViewHandler):
         from fastdns.plugins.kubernetes.zone.transfer import zone_transfer
 
         if zone in self.journals:
-            return self.journals[zone].transfer(serial)
+            return self.journals[zone].transfer()
         return zone_transfer(self, zone, serial)
+
+    def transfer_told(self, bytes zone):
+        return zone in self.journals
+
+    def transfer_changes(self, bytes zone, version):
+        return self.journals[zone].transfer_changes(version)
 
     def transfer_size(self, bytes zone, serial):
         from fastdns.plugins.kubernetes.zone.transfer import zone_size

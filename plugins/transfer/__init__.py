@@ -17,10 +17,11 @@ from fastdns.corefile.address import host_port, packed, split_address
 from fastdns.plugins.transfer._handler import Job, TransferHandler, open_queue, serve_jobs
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.plugins.transfer.notify import Notifier
+from fastdns.plugins.transfer.version import Version
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 
-__all__ = ["Provider", "Stanza", "Transfer", "parse", "setup"]
+__all__ = ["Provider", "Stanza", "Told", "Transfer", "parse", "setup"]
 
 TRAITS = Traits(answers=False, side_effects=True)
 
@@ -39,7 +40,19 @@ class Provider(Protocol):
 
         A provider may have ``transfer_size(zone, serial)`` with the number of records, 0 if the zone is not its own. Small transfers are prepared
         first, and `transfer` may be called by several threads at once then.
+
+        A provider that has the methods of `Told` encodes a transfer once for all clients that ask the same.
         """
+
+
+class Told(Provider, Protocol):
+    """A provider that calls `TransferHandler.notify` for each new version of some of its zones, once it serves."""
+
+    def transfer_told(self, zone: bytes) -> bool:
+        """Whether it does so for this zone."""
+
+    def transfer_changes(self, zone: bytes, version: Version) -> Transfer | None:
+        """What has changed since the version that a client has, the SOA alone for the last one; None: that is not known, or more than the zone."""
 
 
 class Stanza:
@@ -140,10 +153,15 @@ def _peer(text: str) -> tuple[bytes | None, int]:
 #: Records from which a transfer is a large one. Others do not wait until all large ones are prepared.
 LARGE = 20_000
 
+Key = tuple[int, int, bytes, bytes]
+
 _numbers = itertools.count(1)
 #: By handler; with a lock those that are called by one thread at a time.
 _providers: dict[int, list[tuple[Provider, threading.Lock | None]]] = {}
 _thread: threading.Thread | None = None
+#: Jobs that wait for one with the same key.
+_followers: dict[Key, list[Job]] = {}
+_lock = threading.Lock()
 _preparers = SizedPool("transfer", max(2, min(4, os.cpu_count() or 1)), large=LARGE)
 
 
@@ -166,7 +184,55 @@ def _start_thread() -> None:
 
 
 def _submit(job: Job) -> None:
-    _preparers.submit(size(job.handler, job.zone, job.serial), partial(job.prepare, find))
+    told = find_told(job.handler, job.zone)
+    if told is None:
+        _preparers.submit(size(job.handler, job.zone, job.serial), partial(job.prepare, find))
+        return
+    if job.find_shared():
+        return
+    key = job.key
+    with _lock:
+        followers = _followers.get(key)
+        if followers is not None:
+            followers.append(job)
+            return
+        _followers[key] = []
+    _preparers.submit(size(job.handler, job.zone, job.serial), partial(_encode_first, job, key, told))
+
+
+def _encode_first(job: Job, key: Key, told: Told) -> None:
+    """Those who ask the same meanwhile get the same."""
+    try:
+        _encode(job, told)
+    finally:
+        with _lock:
+            followers = _followers.pop(key)
+        for other in followers:
+            if not other.follow(job):
+                _encode(other, told)
+
+
+def _encode(job: Job, told: Told) -> None:
+    zone, version = job.zone, job.serial
+
+    def changes() -> Transfer | None:
+        return told.transfer_changes(zone, version) if isinstance(version, Version) else None
+
+    def whole() -> Transfer:
+        found = told.transfer(zone, None)
+        if found is None:
+            raise ValueError(f"{name_text(zone)}: no such zone any more")
+        return found
+
+    job.encode(changes, whole)
+
+
+def find_told(number: int, zone: bytes) -> Told | None:
+    """The provider of a block that has this zone and tells of its versions."""
+    for candidate, _ in _providers.get(number, ()):
+        if hasattr(candidate, "transfer_told") and candidate.transfer_told(zone):
+            return candidate  # type: ignore[return-value]
+    return None
 
 
 def size(number: int, zone: bytes, serial: int | None) -> int:

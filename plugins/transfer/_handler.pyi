@@ -9,20 +9,37 @@ class TransferHandler(NativeHandler):
 
     def __init__(self, name: str, zones: dict[str, list[tuple[bytes | None, int]]], number: int, notifier: Notifier) -> None: ...
     def notify(self, zone: str, plugin: str = "file") -> None:
-        """Tell the zone's peers that it has changed; returns at once. What fails is logged as a warning of ``plugin``."""
+        """Tell the zone's peers that it has changed; returns at once. What fails is logged as a warning of ``plugin``.
+
+        What clients shared of former versions is given to nobody any more.
+        """
 
 def open_queue() -> None:
     """Once, before any handler serves. Raises OSError."""
 
 class Job:
-    """A transfer that is asked for. Its client gets SERVFAIL when the job ends without `prepare`."""
+    """A transfer that is asked for. Its client gets SERVFAIL when the job ends without an answer.
+
+    One of `prepare`, `encode`, and `find_shared` or `follow` where these say so, answers it; from any thread, once.
+    """
 
     handler: int
     zone: bytes
     serial: int | None
+    #: Jobs with the same one get the same answer, where their provider tells of each version of the zone.
+    key: tuple[int, int, bytes, bytes]
+
+    def find_shared(self) -> bool:
+        """Answer with what others got that asked the same since the zone has changed; False: there is nothing."""
+
+    def follow(self, other: Job) -> bool:
+        """Answer with what another job with the same key has encoded; False: it has nothing."""
 
     def prepare(self, find: Callable[[int, bytes, int | None], Transfer | None]) -> None:
-        """Ask for the records: ``find(handler number, zone, serial)``; from any thread, once."""
+        """Ask for the records: ``find(handler number, zone, serial)``."""
+
+    def encode(self, changes: Callable[[], Transfer | None], whole: Callable[[], Transfer]) -> None:
+        """Encode what has changed since the client's version, or the whole zone where that is None, for all who ask the same."""
 
 def serve_jobs(submit: Callable[[Job], object]) -> None:
-    """The transfer thread's work, without an end: ``submit`` has `Job.prepare` called, and must not block."""
+    """The transfer thread's work, without an end: ``submit`` has the job answered, and must not block."""

@@ -1,5 +1,10 @@
 """Where the records of one transfer come from."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from fastdns.api.names cimport NAME_MAX
+
+cdef enum:
+    SOA_OCTETS = NAME_MAX + 2 * NAME_MAX + 20   # owner and rdata at most
+    RECORDS_OCTETS = 63000      # of one message, unless a single record takes more
 
 cdef struct TransferRecord:     # class IN; spans are borrowed until the next call of next
     const uint8_t *owner        # uncompressed wire form

@@ -6,10 +6,11 @@ from libc.string cimport memcmp, memcpy
 from fastdns.api.query cimport Query, Stream
 from fastdns.api.names cimport NAME_MAX, wire_name_text
 from fastdns.api.wire cimport CLASS_IN, EDNS_DO, FLAG_AA, FLAG_CD, FLAG_QR, FLAG_RD, HEADER_SIZE, TYPE_OPT, load32, store16, store32
-from fastdns.api.log cimport LOG_INFO, LOG_LINE_MAX, log_put
+from fastdns.api.log cimport LOG_DEBUG, LOG_INFO, LOG_LINE_MAX, LogLevel, log_put, log_wants_debug
 from fastdns.api.network cimport Address
-from fastdns.plugins.transfer._places cimport place_give
-from fastdns.plugins.transfer._source cimport TransferRecord, TransferSource
+from fastdns.plugins.transfer._encoded cimport Encoded, EncodedMessage, encoded_unref
+from fastdns.plugins.transfer._places cimport place_give, streams, transfers
+from fastdns.plugins.transfer._source cimport RECORDS_OCTETS, SOA_OCTETS, TransferRecord, TransferSource
 
 cdef extern from "<arpa/inet.h>" nogil:
     enum: AF_INET
@@ -17,14 +18,15 @@ cdef extern from "<arpa/inet.h>" nogil:
     const char *inet_ntop(int family, const void *octets, char *out, unsigned int size)
 
 cdef enum:
-    RECORDS_OCTETS = 63000      # of one message, unless a single record takes more
     OPT_OCTETS = 11
 
 cdef struct TransferStream:
     Stream base
-    TransferSource *source
+    TransferSource *source      # NULL: `encoded`
     TransferRecord soa          # in soa_octets
     TransferRecord pending      # the one that was read after it, or any later one
+    Encoded *encoded            # a reference; NULL: `source`
+    const EncodedMessage *message   # of it: the next one
     uint8_t queued              # read and not yet written: 2 soa and pending, 1 pending
     uint8_t ended
     uint8_t edns                # the request had an OPT: every message has one
@@ -42,22 +44,15 @@ cdef struct TransferStream:
     uint8_t soa_octets[SOA_OCTETS]
 
 
-cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord *soa, const TransferRecord *second, int place) noexcept nogil:
+cdef TransferStream *begin(Query *q, const TransferRecord *soa, int place) noexcept nogil:
+    """Without its records. NULL: no memory."""
     cdef TransferStream *self = <TransferStream *>malloc(sizeof(TransferStream))
     if self == NULL:
-        source.close(source)
         return NULL
-    self.base.pull = stream_pull
     self.base.close = stream_close
     self.base.state = self
-    self.source = source
-    self.soa = soa[0]
-    memcpy(self.soa_octets, soa.owner, soa.owner_length)
-    memcpy(self.soa_octets + soa.owner_length, soa.rdata, soa.rdlength)
-    self.soa.owner = self.soa_octets
-    self.soa.rdata = self.soa_octets + soa.owner_length
-    self.pending = second[0]
-    self.queued = 2
+    self.source = NULL
+    self.encoded = NULL
     self.ended = 0
     self.edns = q.message.edns.present
     self.edns_size = q.message.edns.udp_size
@@ -73,7 +68,51 @@ cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord 
     store16(self.question + q.first_name.length + 2, q.message.qclass)
     self.question_length = q.first_name.length + 4
     self.place = place
+    return self
+
+
+cdef Stream *stream_make(Query *q, TransferSource *source, const TransferRecord *soa, const TransferRecord *second, int place) noexcept nogil:
+    cdef TransferStream *self = begin(q, soa, place)
+    if self == NULL:
+        source.close(source)
+        return NULL
+    self.base.pull = pull_source
+    self.source = source
+    self.soa = soa[0]
+    memcpy(self.soa_octets, soa.owner, soa.owner_length)
+    memcpy(self.soa_octets + soa.owner_length, soa.rdata, soa.rdlength)
+    self.soa.owner = self.soa_octets
+    self.soa.rdata = self.soa_octets + soa.owner_length
+    self.pending = second[0]
+    self.queued = 2
     return &self.base
+
+
+cdef Stream *stream_encoded(Query *q, Encoded *encoded, int place) noexcept nogil:
+    cdef TransferStream *self = begin(q, &encoded.soa, place)
+    if self == NULL:
+        place_give(&streams, place)
+        encoded_unref(encoded)
+        return NULL
+    self.base.pull = pull_encoded
+    self.encoded = encoded
+    self.message = encoded.first
+    return &self.base
+
+
+cdef int64_t pull_encoded(Stream *stream, uint8_t *out, uint32_t capacity) noexcept nogil:
+    cdef TransferStream *self = <TransferStream *>stream.state
+    cdef const EncodedMessage *message = self.message
+    cdef uint32_t used = HEADER_SIZE + self.question_length
+    if message == NULL:
+        self.ended = 1
+        return 0
+    if used + message.length + OPT_OCTETS > capacity:
+        return -1
+    memcpy(out + used, message.octets, message.length)
+    self.message = message.next
+    self.records += message.records
+    return finish_message(self, out, used + message.length, message.records)
 
 
 cdef uint32_t write_record(TransferStream *self, const TransferRecord *record, uint8_t *out) noexcept nogil:
@@ -93,7 +132,7 @@ cdef uint32_t write_record(TransferStream *self, const TransferRecord *record, u
     return used + 10 + record.rdlength
 
 
-cdef int64_t stream_pull(Stream *stream, uint8_t *out, uint32_t capacity) noexcept nogil:
+cdef int64_t pull_source(Stream *stream, uint8_t *out, uint32_t capacity) noexcept nogil:
     cdef TransferStream *self = <TransferStream *>stream.state
     cdef uint32_t used = HEADER_SIZE + self.question_length, size, count = 0
     cdef uint32_t tail = OPT_OCTETS if self.edns else 0
@@ -102,7 +141,6 @@ cdef int64_t stream_pull(Stream *stream, uint8_t *out, uint32_t capacity) noexce
     cdef int status
     if self.ended:
         return 0
-    memcpy(out + HEADER_SIZE, self.question, self.question_length)
     while True:
         if self.queued == 0:
             status = self.source.next(self.source, &self.pending)
@@ -124,6 +162,12 @@ cdef int64_t stream_pull(Stream *stream, uint8_t *out, uint32_t capacity) noexce
         count += 1
     if count == 0:
         return 0
+    return finish_message(self, out, used, count)
+
+
+cdef uint32_t finish_message(const TransferStream *self, uint8_t *out, uint32_t used, uint32_t count) noexcept nogil:
+    """Header, question and OPT, around so many records. Its length."""
+    memcpy(out + HEADER_SIZE, self.question, self.question_length)
     if self.edns:
         used += write_opt(self, out + used)
     store16(out, self.id)
@@ -146,24 +190,31 @@ cdef uint32_t write_opt(const TransferStream *self, uint8_t *out) noexcept nogil
 
 cdef void stream_close(Stream *stream) noexcept nogil:
     cdef TransferStream *self = <TransferStream *>stream.state
-    self.source.close(self.source)
+    if self.source != NULL:
+        self.source.close(self.source)
     if self.ended:
         log_end(self)
-    place_give(self.place)
+    place_give(&transfers if self.encoded == NULL else &streams, self.place)
+    if self.encoded != NULL:
+        encoded_unref(self.encoded)
     free(self)
 
 
 cdef void log_end(const TransferStream *self) noexcept nogil:
+    """Differences that thousands of clients get several times a second are for those who look for them."""
     cdef char what[64]
+    cdef bint minor = self.encoded != NULL and not self.encoded.whole
+    if minor and not log_wants_debug():
+        return
     snprintf(what, sizeof(what), b"transfer of %u records of", self.records)
-    log_line(self.worker, what, self.question, &self.client, self.serial)
+    log_line(LOG_DEBUG if minor else LOG_INFO, self.worker, what, self.question, &self.client, self.serial)
 
 
 cdef void stream_log_current(Query *q, uint32_t serial) noexcept nogil:
-    log_line(q.worker.id, b"noop, incremental transfer for up to date", q.first_name.wire, &q.client, serial)
+    log_line(LOG_INFO, q.worker.id, b"noop, incremental transfer for up to date", q.first_name.wire, &q.client, serial)
 
 
-cdef void log_line(uint32_t worker, const char *what, const uint8_t *name, const Address *client, uint32_t serial) noexcept nogil:
+cdef void log_line(LogLevel level, uint32_t worker, const char *what, const uint8_t *name, const Address *client, uint32_t serial) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef char zone[1100]
     cdef char address[64]
@@ -172,4 +223,4 @@ cdef void log_line(uint32_t worker, const char *what, const uint8_t *name, const
     if inet_ntop(AF_INET if client.family == 4 else AF_INET6, client.octets, address, sizeof(address)) == NULL:
         address[0] = 0
     length = snprintf(line, LOG_LINE_MAX, b'Outgoing %s zone "%s" to %s for %u SOA serial', what, zone, address, serial)
-    log_put(worker, LOG_INFO, b"transfer", line, <uint32_t>length if length < LOG_LINE_MAX else LOG_LINE_MAX - 1)
+    log_put(worker, level, b"transfer", line, <uint32_t>length if length < LOG_LINE_MAX else LOG_LINE_MAX - 1)

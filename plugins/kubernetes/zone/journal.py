@@ -32,12 +32,6 @@ WINDOW = 0.25
 
 RECORDS = Metric("fastdns_kubernetes_journal_records", "Records of all differences that IXFR can be answered from.", "gauge", ("zone",))
 VERSIONS = Metric("fastdns_kubernetes_zone_versions_total", "Counter of versions of a zone with a journal.", "counter", ("zone",))
-TRANSFERS = Metric(
-    "fastdns_kubernetes_zone_transfers_total",
-    "Counter of transfers of a zone with a journal: the whole zone, differences, or the SOA alone for who has the last version.",
-    "counter",
-    ("zone", "kind"),
-)
 
 #: By zone: a reload goes on with the journals of the configuration before.
 _newest: weakref.WeakValueDictionary[bytes, ZoneJournal] = weakref.WeakValueDictionary()
@@ -55,6 +49,8 @@ class ZoneJournal:
         self._journal = Journal()
         #: SOA and ZONEMD of the last version; None before the first.
         self._last: tuple[Row, Row] | None = None
+        #: A version came of a whole transfer, and nobody was told of it.
+        self._untold = False
         self._lock = threading.Lock()
         self._timer: control.Timer | None = None
         #: That of the configuration before, until the first version.
@@ -83,28 +79,34 @@ class ZoneJournal:
                 return
             if self._before is not None:
                 self._before.advance()
-            new = self._follow(self.changes.advance()[0])
+            new = self._follow(self.changes.advance()[0]) or self._untold
+            self._untold = False
         if new:
             self._tell()
 
-    def transfer(self, serial: int | None) -> Transfer:
-        """What has changed since the version that a client has where that is known and less than the whole zone. Raises ValueError before all is listed."""
+    def transfer_changes(self, version: Version) -> Transfer | None:
+        """What has changed since the version that a client has; None: not known, or more than the whole zone. Raises ValueError before all is listed."""
         if self._last is None:
             self.advance()
         with self._lock:
-            if self._last is None or self._timer is None:
-                raise ValueError("not everything has been listed yet")
-            rows = self.since(serial) if isinstance(serial, Version) else None
-            if rows is not None and len(rows) <= self.changes.records + 4:
-                TRANSFERS.add((self.zone, "current" if len(rows) == 1 else "difference"))
-                return Transfer.of_records(rows)
+            self._check()
+            rows = self.since(version)
+            return Transfer.of_records(rows) if rows is not None and len(rows) <= self.changes.records + 4 else None
+
+    def transfer(self) -> Transfer:
+        """The whole zone as it is now; `advance` tells of it, if it is a new version. Raises ValueError before all is listed."""
+        if self._last is None:
+            self.advance()
+        with self._lock:
+            self._check()
             version, transfer = self.changes.advance(whole=True)
-            new = self._follow(version)
+            self._untold |= self._follow(version)
             assert transfer is not None  # noqa: S101 - that is what was asked for
-        TRANSFERS.add((self.zone, "whole"))
-        if new:
-            self._tell()
         return transfer
+
+    def _check(self) -> None:
+        if self._last is None or self._timer is None:
+            raise ValueError("not everything has been listed yet")
 
     def size(self, serial: int | None) -> int:
         """The number of records that `transfer` would give, roughly."""

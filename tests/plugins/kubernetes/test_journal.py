@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import random
 import socket
@@ -193,7 +194,7 @@ def version(server: Server) -> tuple[int, bytes]:
 
 
 def kinds(server: Server) -> dict[str, float]:
-    sample = 'fastdns_kubernetes_zone_transfers_total{{kind="{}",zone="cluster.local."}}'
+    sample = 'fastdns_transfer_transfers_total{{kind="{}",zone="cluster.local."}}'
     return {kind: server.metric(server.ports["port2"], sample.format(kind)) for kind in ("whole", "difference", "current")}
 
 
@@ -237,6 +238,69 @@ def test_ixfr(centre: Server) -> None:
         assert whole[0] == whole[-1] == difference[0]
         assert len(whole) > 60
     assert kinds(centre) == {**before, "whole": before["whole"] + 3}
+
+
+def octets_of(server: Server, zone: str, kind: str, ident: int, serial: int | None = None, shown: bytes = b"") -> bytes:
+    """One message, as it comes."""
+    query = dns.message.make_query(zone, kind, id=ident)
+    if serial is not None:
+        query.authority.append(dns.rrset.from_text(zone, 0, "IN", "SOA", f". . {serial} 0 0 0 0"))
+        query.use_edns(0, 0, 1232, options=[dns.edns.GenericOption(OPTION_ZONE_DIGEST, shown)])
+    with socket.create_connection(("127.0.0.1", server.port), LIMIT) as sock:
+        dns.query.send_tcp(sock, query)
+        return receive(sock)
+
+
+def test_who_asks_the_same_gets_the_same_octets(centre: Server) -> None:
+    cluster = cluster_of(centre)
+    serial, content = version(centre)
+    first = octets_of(centre, "cluster.local.", "AXFR", 1)
+    second = octets_of(centre, "CLUSTER.local.", "AXFR", 2)
+    assert (first[:2], second[:2]) == (b"\0\x01", b"\0\x02")
+    assert first[12:31].lower() == second[12:31].lower() != second[12:31]
+    assert first[31:] == second[31:]
+    assert dns.message.from_wire(second).answer[0].name.to_text() == "CLUSTER.local."  # the names point at the question
+    whole = dns.message.from_wire(first, one_rr_per_rrset=True)
+    owners = len(first) - 31 - sum(10 + len(rrset[0].to_digestable()) for rrset in whole.answer)
+    assert owners < sum(len(rrset.name.to_wire()) for rrset in whole.answer) / 2
+    cluster.put("new", "10.0.1.1")
+    until(lambda: len(ask(centre, "IXFR", serial, content)) > 1)
+    differences = [octets_of(centre, "cluster.local.", "IXFR", ident, serial, content) for ident in (3, 4)]
+    assert differences[0][2:] == differences[1][2:]
+    before = kinds(centre)
+    replies = [octets_of(centre, "cluster.local.", "IXFR", ident, serial, content) for ident in range(100)]
+    assert {reply[2:] for reply in replies} == {differences[0][2:]}
+    assert kinds(centre)["difference"] == before["difference"] + 100
+    assert octets_of(centre, "cluster.local.", "AXFR", 5)[31:] != first[31:]
+
+
+def test_what_was_shared_ends_with_the_version(centre: Server) -> None:
+    cluster = cluster_of(centre)
+    serial, content = version(centre)
+    for number in range(1, 20):
+        cluster.put("new", f"10.0.1.{number}")
+        wanted = f"new.ns.svc.cluster.local. 5 IN A 10.0.1.{number}"
+        until(lambda wanted=wanted: wanted in ask(centre, "IXFR", serial, content))  # type: ignore[misc]
+        assert wanted in ask(centre, "AXFR")
+    difference = ask(centre, "IXFR", serial, content)
+    assert [line for line in difference if line.startswith("new.") and " A " in line] == ["new.ns.svc.cluster.local. 5 IN A 10.0.1.19"]
+
+
+def test_many_clients_get_a_zone_at_once(serve: Serve) -> None:
+    """More than have places for records of their own, none of which reads; small messages reserve no large buffers."""
+    server = serve(CENTRE.replace(" PEER", ""), prepare=some)
+    version(server)
+    query = dns.message.make_query("cluster.local.", "AXFR")
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for number in range(900):
+            clients.append(stack.enter_context(socket.create_connection(("127.0.0.1", server.port), LIMIT, (f"127.0.{number // 200}.{number % 200 + 1}", 0))))
+            dns.query.send_tcp(clients[-1], query)
+        replies = [receive(sock) for sock in clients]
+        assert {(reply[3] & 15, reply[-1]) for reply in replies} == {(0, replies[0][-1])}
+        for sock in clients:  # all connections are still there
+            dns.query.send_tcp(sock, query)
+        assert len([receive(sock) for sock in clients]) == 900
 
 
 def test_what_comes_and_goes_again_is_no_difference(centre: Server) -> None:

@@ -371,6 +371,17 @@ def test_ixfr_needs_one_soa(server: Server) -> None:
         assert not reply.answer
 
 
+def test_each_of_many_addresses_may_transfer(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "provider.py").write_text(PROVIDER)
+    allowed = [f"127.{number % 7 + 1}.{number // 200}.{number % 200 + 1}" for number in range(2000)]
+    listed = " ".join(["2001:db8::1", *allowed, "2001:db8::2"])
+    server = serve(COREFILE.replace("{dir}", str(tmp_path)).replace("to 127.0.0.50 127.0.0.51:5353", f"to {listed}"))
+    for source in (min(allowed), max(allowed), *allowed[::400]):
+        assert len(lines(transfer(server, "sub.example.org.", source=source))) == 5
+    for source in ("127.0.0.1", "127.1.0.250", "127.200.0.1"):
+        assert transfer(server, "sub.example.org.", source=source)[0].rcode() == dns.rcode.REFUSED
+
+
 @pytest.mark.parametrize(("zone", "text"), [("broken.test.", "no such luck"), ("headless.test.", "plugin/transfer: the zone does not begin with its SOA")])
 def test_a_provider_that_fails(server: Server, zone: str, text: str) -> None:
     (message,) = transfer(server, zone)
