@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import errno
 import os
-import secrets
 import socket
-import struct
 import threading
-import time
+from dataclasses import dataclass
 
 from fastdns import control
 from fastdns._wire import name_wire
@@ -17,112 +17,92 @@ from fastdns.control.eventloop import TaskGroup
 from fastdns.corefile.address import join_host_port, split_address
 from fastdns.corefile.errors import quoted
 from fastdns.index.zone_list import ZoneList
-from fastdns.protocol.header import FLAG_AA, FLAG_QR, OPCODE_NOTIFY, flags_opcode, flags_rcode
-from fastdns.protocol.parameters import TYPE_SOA, rcode_text
+from fastdns.plugins.transfer._notifies import Notifies
+from fastdns.protocol.parameters import rcode_text
 from fastdns.telemetry.log import Log
 
 __all__ = ["Notifier"]
 
-TRIES = 3
-#: Seconds that a peer has for an answer: the first time, and each further time so much more.
-PATIENCE = 2.0
-#: Notifies under way at once; others wait for their turn.
+#: Zones and families of addresses that are told of at once; others wait for their turn. Each has a socket.
 UNDER_WAY = 128
+#: Seconds after which a round looks whether the zone has changed, while peers are silent.
+PAUSE = 0.05
+#: Octets of a socket's buffer, if the system allows as many: the answers of thousands of peers come at once.
+RECEIVE_BUFFER = 4 << 20
 
-#: NOTIFY, AA (RFC 1996 3.6 ff.).
-NOTIFY = OPCODE_NOTIFY << 11 | FLAG_AA
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A peer with an IP address."""
+
+    text: str
+    family: int
+    octets: bytes
+    port: int
+    scope: int
 
 
-class Batch:
-    """One change of one zone: the peers that have not answered, and what went wrong with others."""
+def target(address: str) -> Target:
+    """Raises OSError and ValueError."""
+    host, port = split_address(address)
+    family, _, _, _, place = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)[0]
+    return Target(address, family, socket.inet_pton(family, str(place[0]).partition("%")[0]), int(place[1]), int(place[3]) if len(place) > 2 else 0)
 
-    def __init__(self, zone: str, peers: int, log: Log) -> None:
+
+class Round:
+    """A zone, and its peers of one family of addresses that are being told."""
+
+    def __init__(self, zone: str, targets: list[Target], source: str, log: Log) -> None:
         self.zone = zone
-        self.left = peers
-        self.errors: list[str] = []
-        self.log = log
-
-
-class Try:
-    """A NOTIFY to one peer."""
-
-    def __init__(self, batch: Batch, address: str, source: str) -> None:
-        self.batch = batch
-        self.address = address
+        self.targets = targets
         self.source = source
-        self.tries = 0
-        self.socket: socket.socket | None = None
-        self.question = name_wire(batch.zone) + struct.pack(">HH", TYPE_SOA, 1)
-        self.id = 0
-        self.error = ""
+        self.log = log
+        #: While it is under way.
+        self.notifies: Notifies | None = None
 
-    async def ask(self) -> bool:
-        """Ask (once more), and wait for the answer. Whether the peer accepts; else `error` says why not."""
-        self.tries += 1
-        deadline = time.monotonic() + PATIENCE * self.tries
+    def begin(self) -> None:
+        """The zone has changed again."""
+        if self.notifies is not None:
+            self.notifies.begin()
+            self.notifies.step()
+
+    async def run(self) -> None:
+        """Until all have answered or were asked often enough. What fails is logged."""
         try:
-            if not self.send() or self.socket is None:
-                return False
-            while await readable(self.socket.fileno(), deadline - time.monotonic()):
-                accepted = self.receive()
-                if accepted is not None:
-                    return accepted
-            return self.fail(TimeoutError("i/o timeout"))
-        finally:
-            self.close()
-
-    def send(self) -> bool:
-        """From a port and with an id of its own. False, with `error`, when that cannot be."""
-        self.id = secrets.randbits(16)
-        host, port = split_address(self.address)
-        try:
-            family, kind, _, _, place = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)[0]
-            self.socket = socket.socket(family, kind)
-            self.socket.setblocking(False)
-            if self.source:
-                self.socket.bind((self.source, 0))
-            self.socket.connect(place)
-            self.socket.send(struct.pack(">HHHHHH", self.id, NOTIFY, 1, 0, 0, 0) + self.question)
-        except (OSError, ValueError) as error:
-            return self.fail(error)
-        return True
-
-    def fail(self, error: Exception) -> bool:
-        reason = os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else str(error)
-        self.error = f"notify for zone {quoted(self.batch.zone)} was not accepted by {quoted(self.address)}: {quoted(self.route(reason))}"
-        return False
-
-    def route(self, reason: str) -> str:
-        try:
-            local = join_host_port(*self.socket.getsockname()[:2]) if self.socket is not None else ""
-        except OSError:
-            local = ""
-        return f"read udp {local}->{self.address}: {reason}"
-
-    def receive(self) -> bool | None:
-        """Whether the peer accepts; None: what came is no answer."""
-        try:
-            packet = self.socket.recv(65535) if self.socket is not None else b""
-        except BlockingIOError:
-            return None
+            with socket.socket(self.targets[0].family, socket.SOCK_DGRAM) as sock:
+                sock.setblocking(False)
+                with contextlib.suppress(OSError):
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+                sock.bind((self.source, 0))
+                await self._send(sock)
         except OSError as error:
-            return self.fail(error)
-        if len(packet) < 12:
-            return None
-        ident, flags, questions = struct.unpack_from(">HHH", packet)
-        if ident != self.id or not flags & FLAG_QR or flags_opcode(flags) != OPCODE_NOTIFY:
-            return None
-        if questions and packet[12 : 12 + len(self.question)].lower() != self.question.lower():
-            return None
-        if flags_rcode(flags):
-            self.error = f'notify for zone {quoted(self.batch.zone)} was not accepted by {quoted(self.address)}: rcode was "{rcode_text(flags_rcode(flags))}"'
-            return False
-        return True
+            reason = os.strerror(error.errno).lower() if error.errno else str(error)
+            self.log.warning("Failed sending notifies: " + "\n".join(self._error(one, f"read udp ->{one.text}: {reason}") for one in self.targets))
+        finally:
+            self.notifies = None
 
-    def close(self) -> None:
-        if self.socket is not None:
-            self.socket.close()
-            self.socket = None
+    async def _send(self, sock: socket.socket) -> None:
+        self.notifies = Notifies(sock.fileno(), name_wire(self.zone), [(one.octets, one.port, one.scope) for one in self.targets])
+        self.notifies.begin()
+        while True:
+            wait = self.notifies.step()
+            failures = self.notifies.failures()
+            if failures:
+                self.log.warning("Failed sending notifies: " + "\n".join(self._failure(sock, *one) for one in failures))
+            if wait is None:
+                break
+            await readable(sock.fileno(), min(wait, PAUSE))
+        Log("plugin/transfer").debug(f"Sent notifies for zone {quoted(self.zone)}")
+
+    def _failure(self, sock: socket.socket, number: int, reason: int, rcode: int) -> str:
+        one = self.targets[number]
+        if rcode:
+            return f'notify for zone {quoted(self.zone)} was not accepted by {quoted(one.text)}: rcode was "{rcode_text(rcode)}"'
+        why = "i/o timeout" if reason == errno.ETIMEDOUT else os.strerror(reason).lower()
+        return self._error(one, f"read udp {join_host_port(*sock.getsockname()[:2])}->{one.text}: {why}")
+
+    def _error(self, one: Target, why: str) -> str:
+        return f"notify for zone {quoted(self.zone)} was not accepted by {quoted(one.text)}: {quoted(why)}"
 
 
 class Notifier:
@@ -136,8 +116,10 @@ class Notifier:
         self._waiting: dict[str, str] = {}
         self._tasks: TaskGroup | None = None
         self._stopped = False
-        #: Of the loop's thread, as all below. Not asked yet, or not for the last time.
-        self._queue: collections.deque[Try] = collections.deque()
+        self._targets: dict[bytes, list[Target]] = {}
+        #: Of the loop's thread, as all below. Not begun yet, or not over.
+        self._queue: collections.deque[Round] = collections.deque()
+        self._rounds: dict[tuple[str, int], Round] = {}
         self._under_way = 0
 
     def notify(self, zone: str, plugin: str = "file") -> None:
@@ -166,38 +148,47 @@ class Notifier:
     def _addresses(self, zone: bytes) -> list[str]:
         return [address for address in self.peers[zone][0] if address != "*"]
 
+    def _find_targets(self, zone: bytes, log: Log) -> list[Target]:
+        """Of one of `zones`. What is no address of this system is logged, once."""
+        if zone not in self._targets:
+            found: dict[tuple[bytes, int], Target] = {}
+            for address in self._addresses(zone):
+                try:
+                    one = target(address)
+                except (OSError, ValueError) as error:
+                    log.warning(f"Failed sending notifies: {quoted(address)}: {error}")
+                    continue
+                found.setdefault((one.octets, one.port), one)
+            self._targets[zone] = list(found.values())
+        return self._targets[zone]
+
     def _begin(self) -> None:
         with self._lock:
             waiting, self._waiting, tasks = self._waiting, {}, self._tasks
         for zone, plugin in waiting.items():
             match = self.zones.match(zone) or b""
-            addresses, source = self._addresses(match), self.peers[match][1]
-            batch = Batch(zone, len(addresses), Log(f"plugin/{plugin}"))
-            self._queue += [Try(batch, address, source) for address in addresses]
+            log = Log(f"plugin/{plugin}")
+            targets = self._find_targets(match, log)
+            for family in {one.family for one in targets}:
+                standing = self._rounds.get((zone, family))
+                if standing is not None:
+                    standing.begin()
+                    continue
+                new = Round(zone, [one for one in targets if one.family == family], self.peers[match][1], log)
+                self._rounds[zone, family] = new
+                self._queue.append(new)
         for _ in range(min(len(self._queue), UNDER_WAY - self._under_way)):
             if tasks is not None and tasks.spawn(self._run(), "notify") is not None:
                 self._under_way += 1
 
     async def _run(self) -> None:
-        """Ask one peer after the other, until all have answered or were asked often enough."""
+        """One round after the other, until none waits."""
         try:
             while self._queue:
                 one = self._queue.popleft()
-                accepted = await one.ask()
-                if accepted or one.tries == TRIES:
-                    self._finish_try(one, accepted)
-                else:
-                    self._queue.append(one)
+                try:
+                    await one.run()
+                finally:
+                    del self._rounds[one.zone, one.targets[0].family]
         finally:
             self._under_way -= 1
-
-    def _finish_try(self, one: Try, accepted: bool) -> None:
-        """Be done with this peer, and with the batch when it was the last."""
-        batch = one.batch
-        batch.left -= 1
-        if not accepted:
-            batch.errors.append(one.error)
-        if batch.left == 0:
-            if batch.errors:
-                batch.log.warning("Failed sending notifies: " + "\n".join(batch.errors))
-            Log("plugin/transfer").debug(f"Sent notifies for zone {quoted(batch.zone)}")
