@@ -134,3 +134,5 @@ class Writer(threading.Thread):
                 self.last = max(self.last, write.number)
         except Exception as error:  # the thread that waits for it raises it
             self.error = error
+        finally:
+            self.connection.close()
