@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import http.client
 import json
+import os
 import socket
 import struct
 import sys
@@ -32,7 +33,7 @@ from fastdns.bench.workloads import synthetic
 
 #: Seconds that a fleet may take to have the zone, and to have the last change.
 FILL, SETTLE = 900.0, 30.0
-#: Shares of a CPU at which the load's thread is a limit: at work, and waiting for a CPU.
+#: Shares of the time at which a thread is a limit: the load's at work, and the load's or one of the server's waiting for a CPU.
 BUSY, WAITED = 0.85, 0.25
 #: Seconds that a write may be late.
 LATE = 0.25
@@ -143,6 +144,10 @@ class Scene:
         self.thread_id = threading.get_native_id()
         self.fleet.run()
 
+    def waited(self) -> int:
+        """ns that the secondaries' thread had no CPU."""
+        return waited_ns(os.getpid())[self.thread_id]
+
     def end(self) -> None:
         self.fleet.stop()
         self.thread.join()
@@ -198,7 +203,7 @@ def pin(cpus: list[int]) -> Iterator[None]:
 def steady(scene: Scene) -> dict[str, Any]:
     filled = scene.fill()
     time.sleep(1)
-    waited = waited_ns(scene.thread_id)
+    waited = scene.waited()
     scene.fleet.begin()
     with Watched(scene.running.pid) as watched:
         with scene.changing() as writer:
@@ -208,7 +213,7 @@ def steady(scene: Scene) -> dict[str, Any]:
 
 
 def fill(scene: Scene) -> dict[str, Any]:
-    waited = waited_ns(scene.thread_id)
+    waited = scene.waited()
     with Watched(scene.running.pid) as watched, scene.changing() as writer:
         filled = scene.fill()
         settled = scene.settled(writer) if not writer.is_alive() else 0.0
@@ -220,7 +225,7 @@ def restart(scene: Scene) -> dict[str, Any]:
     """In the middle of the changes."""
     scene.fill()
     time.sleep(1)
-    waited = waited_ns(scene.thread_id)
+    waited = scene.waited()
     scene.fleet.begin()
     with scene.changing() as writer:
         time.sleep(min(5.0, scene.given.seconds / 4))
@@ -247,7 +252,8 @@ def figures(scene: Scene, watched: Watched, writer: Writer, waited: int, times: 
     latency, first = scene.fleet.latency, scene.fleet.filled
     load = {
         "cpu": counters.pop("cpu") * 1e-9 / watched.seconds,
-        "waited": (waited_ns(scene.thread_id) - waited) * 1e-9 / watched.seconds,
+        "waited": (scene.waited() - waited) * 1e-9 / watched.seconds,
+        "server_waited": watched.waited / watched.seconds,
         "longest_round_s": counters.pop("longest") * 1e-9,
         "notify_dropped": measure.queue_drops(scene.notify_port),
         "write_late_s": writer.late,
@@ -286,11 +292,13 @@ FAULTS = {
 
 
 def limits(load: dict[str, float]) -> Iterator[str]:
-    """Why the load, and not the server, may have set the figures."""
+    """Why the load, or others on the machine, and not the server, may have set the figures."""
     if load["cpu"] > BUSY:
         yield f"the thread of the secondaries took {load['cpu']:.0%} of a CPU"
     if load["waited"] > WAITED:
         yield f"the thread of the secondaries waited for a CPU for {load['waited']:.0%} of the time"
+    if load["server_waited"] > WAITED:
+        yield f"a thread of the server waited for a CPU for {load['server_waited']:.0%} of the time"
     if load["write_late_s"] > LATE:
         yield f"a write was sent {load['write_late_s']:.2f} s late"
     if load["notify_dropped"]:
@@ -306,5 +314,5 @@ def show(found: dict[str, Any]) -> None:
     print(f"  server    {found['cpu']:.2f} CPU for {found['seconds']:.1f} s, {found['rss_mb']:.0f} MB (peak {found['peak_mb']:.0f}), ", end="")
     print(f"kernel {found['kernel_mb']:.1f} MB (before {found['kernel_before_mb']:.1f}), {found['connections']:,} connections")
     print(f"  counted   {', '.join(f'{name} {value:,}' for name, value in counters.items() if value)}")
-    print(f"  load      {load['cpu']:.2f} CPU, waited {load['waited']:.2f}, longest round {load['longest_round_s'] * 1e3:.0f} ms, ", end="")
-    print(f"writes up to {load['write_late_s'] * 1e3:.0f} ms late")
+    print(f"  load      {load['cpu']:.2f} CPU, waited {load['waited']:.2f} (the server {load['server_waited']:.2f}), ", end="")
+    print(f"longest round {load['longest_round_s'] * 1e3:.0f} ms, writes up to {load['write_late_s'] * 1e3:.0f} ms late", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from pathlib import Path
@@ -24,23 +25,31 @@ def kernel_mb() -> float:
     return 0.0
 
 
-def waited_ns(thread: int) -> int:
-    """Nanoseconds that a thread of this process was ready to run and had no CPU (schedstat(5))."""
-    return int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[1])
+def waited_ns(pid: int) -> dict[int, int]:
+    """Nanoseconds that each thread of a process was ready to run and had no CPU (schedstat(5)), by its number."""
+    found = {}
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # it has ended
+            found[int(path.parent.name)] = int(path.read_text().split()[1])
+    return found
 
 
 class Watched:
-    """Of a process, between entering and leaving: `cpu` seconds, `seconds`, and the most that was seen of `rss_mb` and `kernel_mb`."""
+    """Of a process, between entering and leaving: `cpu` seconds, `seconds`, and the most that was seen of `rss_mb` and `kernel_mb`.
+
+    `waited`: seconds for which the thread that did so longest was ready to run and had no CPU.
+    """
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.cpu = self.seconds = self.rss_mb = self.kernel_mb = 0.0
+        self.cpu = self.seconds = self.waited = self.rss_mb = self.kernel_mb = 0.0
         #: MB in the kernel's buffers before.
         self.kernel_before = kernel_mb()
         self._over = threading.Event()
 
     def __enter__(self) -> Watched:
         self._began, self._before = time.monotonic(), measure.cpu_ns(self.pid)
+        self._waited = waited_ns(self.pid)
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
         return self
@@ -49,6 +58,7 @@ class Watched:
         self._over.set()
         self._thread.join()
         self.cpu = (measure.cpu_ns(self.pid) - self._before) * 1e-9
+        self.waited = max(ns - self._waited.get(thread, 0) for thread, ns in waited_ns(self.pid).items()) * 1e-9
         self.seconds = time.monotonic() - self._began
 
     def _sample(self) -> None:
