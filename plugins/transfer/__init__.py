@@ -184,6 +184,7 @@ def _start_thread() -> None:
 
 
 def _submit(job: Job) -> None:
+    """On the transfer thread."""
     told = find_told(job.handler, job.zone)
     if told is None:
         _preparers.submit(size(job.handler, job.zone, job.serial), partial(job.prepare, find))
@@ -196,8 +197,15 @@ def _submit(job: Job) -> None:
         if followers is not None:
             followers.append(job)
             return
-        _followers[key] = []
-    _preparers.submit(size(job.handler, job.zone, job.serial), partial(_encode_first, job, key, told))
+    records = size(job.handler, job.zone, job.serial)
+    with _lock:
+        _followers[key] = []  # nobody else has put it there: only this thread does
+    try:
+        _preparers.submit(records, partial(_encode_first, job, key, told))
+    except BaseException:
+        with _lock:
+            _followers.pop(key)
+        raise
 
 
 def _encode_first(job: Job, key: Key, told: Told) -> None:

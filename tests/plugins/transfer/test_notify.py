@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import select
 import socket
@@ -180,6 +181,23 @@ def test_a_change_before_the_answer_is_told_after_it() -> None:
             notifies.step()
         assert notifies.failures() == [(0, 0, 5)]
         assert notifies.step() is None
+
+
+def test_ipv6() -> None:
+    """An answer belongs to the address and port that it comes from."""
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as peer, socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
+        peer.bind(("::1", 0))
+        peer.settimeout(LIMIT)
+        sock.setblocking(False)
+        octets, port = bytes(15) + b"\1", peer.getsockname()[1]
+        notifies = Notifies(sock.fileno(), b"\0", [(octets, port, 0), (octets, 9, 0)])
+        notifies.begin()
+        notifies.step()
+        packet, sender = peer.recvfrom(512)
+        assert packet[2:] == b"\x24\0\0\1\0\0\0\0\0\0\0\0\6\0\1"
+        peer.sendto(packet[:2] + b"\xa4\0" + packet[4:], sender)
+        until(lambda: notifies.step() is None)  # nobody listens on the other port, which ICMP tells
+        assert notifies.failures() == [(1, errno.ECONNREFUSED, 0)]
 
 
 def readable(sock: socket.socket) -> bool:
