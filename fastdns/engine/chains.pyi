@@ -40,6 +40,8 @@ class ServerSpec:
     idle_timeout: float
     max_tcp_queries: int
     """Of a connection; 0 for no limit."""
+    latency: int
+    """Nanoseconds that a worker may gather UDP queries for; 0 for not at all."""
     proxy: ProxyProtocol | None
     """What is done with PROXY headers; None: they are not looked for."""
 
@@ -54,6 +56,7 @@ class ServerSpec:
         write_timeout: float = 5.0,
         idle_timeout: float = 10.0,
         max_tcp_queries: int = 0,
+        latency: int = 0,
         proxy: ProxyProtocol | None = None,
     ) -> None: ...
 

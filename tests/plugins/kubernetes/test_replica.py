@@ -247,7 +247,7 @@ def test_a_replica_has_each_change(pair: Callable[..., tuple[Server, Server, Fil
     node.until("172-0-0-9.shop.pod.cluster.local.", "A", ["NXDOMAIN"])
     files.remove(Kind.NAMESPACE, "/later")
     node.until("web.later.svc.cluster.local.", "A", ["NXDOMAIN"])
-    sample = 'fastdns_kubernetes_zone_transfers_total{kind="difference",zone="objects.test."}'
+    sample = 'fastdns_transfer_transfers_total{kind="difference",zone="objects.test."}'
     assert centre.metric(centre.ports["port2"], sample) >= 5
     assert whole(centre) == whole(node)
 
