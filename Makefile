@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 STAMPS := $(VENV)/stamps
-JOBS := $(shell nproc)
+# Of tests: most wait for a server more than they compute.
+JOBS := $(shell echo $$(($$(nproc) * 3 / 2)))
 
 export PATH := /usr/lib/ccache:$(PATH)
 # The wheel, made in another folder, is of the same C.
