@@ -39,6 +39,8 @@ copy "$stdlib" "$target$stdlib" './site-packages' './test' './ctypes/test' './id
     './pydoc_data' './distutils' './unittest' './venv' './turtle.py' './pydoc.py' './doctest.py' './curses' './dbm' './sqlite3' './wsgiref' './xmlrpc' \
     './aifc.py' './chunk.py' './cgitb.py' './imghdr.py' './mailcap.py' './nntplib.py' './sndhdr.py' './sunau.py' './telnetlib.py' './xdrlib.py' \
     './asynchat.py' './asyncore.py' './smtpd.py' './msilib' './imaplib.py' './mailbox.py' './poplib.py' './ftplib.py' './cgi.py' './wave.py' \
+    './statistics.py' './cProfile.py' './profile.py' './pstats.py' './optparse.py' './fileinput.py' './shelve.py' './symtable.py' './modulefinder.py' \
+    './sched.py' './filecmp.py' './code.py' './codeop.py' './pty.py' './rlcompleter.py' \
     './pickletools.py' './pdb.py' './bdb.py' './antigravity.py' './this.py' './trace.py' './tabnanny.py' './pyclbr.py' './zipapp.py' \
     './lib-dynload/audioop*' './lib-dynload/ossaudiodev*' './lib-dynload/spwd*' './lib-dynload/_tkinter*' \
     './lib-dynload/*curses*' './lib-dynload/readline*' './lib-dynload/_sqlite3*' './lib-dynload/nis*' './lib-dynload/_*dbm*' './lib-dynload/*test*' \
