@@ -9,8 +9,8 @@ import stat
 
 __all__ = ["digest"]
 
-#: A master file that has others read (RFC 1035 5.1).
-INCLUDES = re.compile(rb"^[ \t]*\$INCLUDE\b", re.I | re.M)
+#: A master file that has others read (RFC 1035 5.1), or a comment that says so: to search for what a line begins with takes ten times as long.
+INCLUDES = re.compile(rb"\$INCLUDE\b", re.I)
 #: Octets that are read at a time, and those of the part before that are looked at again.
 PART = 1 << 20
 LINE = 64
@@ -33,7 +33,7 @@ def digest(path: str) -> bytes:
 
 
 def _file(path: str) -> bytes:
-    found = hashlib.sha512()
+    found = hashlib.sha256()
     seen = b""
     with open(path, "rb") as file:
         while octets := file.read(PART):
@@ -45,10 +45,10 @@ def _file(path: str) -> bytes:
 
 
 def _directory(path: str) -> bytes:
-    found = hashlib.sha512()
+    found = hashlib.sha256()
     for folder, folders, names in os.walk(path):
         folders.sort()
         for name in sorted(names):
             place = os.path.join(folder, name)
-            found.update(os.fsencode(os.path.relpath(place, path)) + b"\0" + hashlib.sha512(digest(place)).digest())
+            found.update(os.fsencode(os.path.relpath(place, path)) + b"\0" + hashlib.sha256(digest(place)).digest())
     return found.digest()
