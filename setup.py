@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import runpy
 import shutil
@@ -214,7 +213,7 @@ def compile_args(cplusplus: bool, optimisation: str) -> list[str]:
         args += ["-O1" if SANITIZE else "-O0", "-g", "-fno-omit-frame-pointer", "-U_FORTIFY_SOURCE"]
     else:
         args += [optimisation, "-g0", *HARDENING]
-        args += [*STACKS, *BRANCHES.get(platform.machine(), [])] if optimisation != "-O3" else []
+        args += [*STACKS, *BRANCHES.get(sysconfig.get_platform().rpartition("-")[2], [])] if optimisation != "-O3" else []
     if DEBUG:
         args += ["-UNDEBUG"]
         if not SANITIZE and not cplusplus:  # the sanitizers watch memory by themselves
