@@ -16,19 +16,17 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import struct
 import time
 from contextlib import suppress
 
 from fastdns.node.store import Store, receive
+from fastdns.system.credentials import peer_credentials
 from fastdns.telemetry.log import Log
 
 __all__ = ["SEND_SECONDS", "Client", "Server", "own_folder"]
 
 log = Log()
 
-#: linux/socket.h: struct ucred
-CREDENTIALS = struct.Struct("=iII")
 #: Seconds for the other side, which may hang: it then counts as absent.
 TAKE_SECONDS = 5.0
 SEND_SECONDS = 1.0
@@ -203,6 +201,6 @@ def own_folder(folder: str) -> None:
 
 def _check(sock: socket.socket) -> None:
     """Raises OSError when the other side is neither root nor this process's user."""
-    _, uid, _ = CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+    uid = peer_credentials(sock).uid
     if uid not in (0, os.geteuid()):
         raise PermissionError(f"user {uid} is not allowed to")

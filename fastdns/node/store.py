@@ -9,11 +9,11 @@ import array
 import os
 import shutil
 import socket
-import struct
 import tempfile
 from contextlib import suppress
 
 from fastdns.server.activation import MESSAGE_MAX, place
+from fastdns.system.credentials import UCRED, Credentials
 
 __all__ = ["Notices", "Sockets", "Store", "fields", "receive"]
 
@@ -25,8 +25,6 @@ DESCRIPTORS_MAX = 253
 TEXT_MAX = 4096
 #: Sockets that are kept at most.
 SOCKETS_MAX = 1024
-#: linux/socket.h: struct ucred, the sender of a message.
-CREDENTIALS = struct.Struct("=iII")
 #: asm-generic/socket.h
 SO_RCVBUFFORCE = 33
 #: Octets that a UDP socket may hold, of which the kernel counts twice as many. 768 for a query: 5,000 a second for the 5 s that clients wait.
@@ -122,14 +120,14 @@ def receive(sock: socket.socket) -> tuple[dict[str, str], list[int], int]:
 
     Without fields: the end, or a message that is none. Raises OSError.
     """
-    space = socket.CMSG_SPACE(DESCRIPTORS_MAX * array.array("i").itemsize) + socket.CMSG_SPACE(CREDENTIALS.size)
+    space = socket.CMSG_SPACE(DESCRIPTORS_MAX * array.array("i").itemsize) + socket.CMSG_SPACE(UCRED.size)
     data, ancillary, flags, _ = sock.recvmsg(TEXT_MAX, space, socket.MSG_CMSG_CLOEXEC)
     descriptors, sender = array.array("i"), 0
     for level, kind, octets in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             descriptors.frombytes(octets[: len(octets) - len(octets) % descriptors.itemsize])
         elif (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
-            sender = CREDENTIALS.unpack(octets)[0]
+            sender = Credentials.from_octets(octets).pid
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
         _close({"": list(descriptors)})
         return {}, [], sender

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import select
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+from fastdns.system.credentials import peer_credentials
 from fastdns.telemetry.log import Log
 
 __all__ = ["ask", "serve"]
@@ -67,20 +67,13 @@ def _accept(listener: socket.socket, answer: Answer) -> None:
 def _serve_one(connection: socket.socket, answer: Answer) -> None:
     import json
 
-    _, user = _peer(connection)
-    if user not in (0, os.getuid()):
+    if peer_credentials(connection).uid not in (0, os.getuid()):
         return
     try:
         result = answer(json.loads(_read(connection)))
     except (ValueError, KeyError, TypeError) as error:
         result = {"problem": str(error)}
     connection.sendall(json.dumps(result).encode())
-
-
-def _peer(connection: socket.socket) -> tuple[int, int]:
-    """Process id and user of who connected, or of who listens."""
-    process, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return process, user
 
 
 def _read(connection: socket.socket) -> bytes:
@@ -105,9 +98,9 @@ def ask(request: dict[str, Any], pid: int = 0) -> dict[str, Any]:
         except ConnectionRefusedError:
             raise ValueError(f"no server with process id {pid} runs here") from None
         # Any process may take a name of the abstract namespace. Of a process in another PID namespace the kernel tells 0.
-        owner, user = _peer(connection)
-        if owner not in (0, pid) or user not in (0, os.getuid()):
-            raise ValueError(f"the control socket of process {pid} is held by process {owner} of user {user}")
+        owner = peer_credentials(connection)
+        if owner.pid not in (0, pid) or owner.uid not in (0, os.getuid()):
+            raise ValueError(f"the control socket of process {pid} is held by process {owner.pid} of user {owner.uid}")
         connection.sendall(json.dumps(request).encode())
         connection.shutdown(socket.SHUT_WR)
         reply = _read(connection)
