@@ -11,6 +11,8 @@ from fastdns.message.dedup cimport Dedup, reply_put, dedup_add, dedup_begin
 # What kind of reply it is (NODATA, delegation ...), as cache and dnssec tell them apart.
 from fastdns.message.typify cimport (KIND_DELEGATION, KIND_META, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, KIND_OTHERERROR, KIND_SERVERERROR,
                                      KIND_UPDATE, ReplyKind, ReplySummary, reply_kind, reply_kind_of, reply_summarize)
+# Whether a section has a record of a type.
+from fastdns.message.reply cimport reply_has
 # TTLs.
 from fastdns.message.reply cimport reply_limit_ttl
 

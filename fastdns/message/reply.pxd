@@ -89,5 +89,7 @@ cdef int reply_own(Reply *reply) noexcept nogil
 cdef int reply_append(Reply *reply, const Reply *other, int section) noexcept nogil
 # Parses a received message into the reply (rcode, flags, records, EDNS); everything is copied. 0, -1: malformed, -2: the reply is full.
 cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexcept nogil
+# Whether a section has a record of a type.
+cdef bint reply_has(const Reply *reply, int section, uint16_t type) noexcept nogil
 # Lowers all TTLs to at most `most` seconds.
 cdef void reply_limit_ttl(Reply *reply, uint32_t most) noexcept nogil

@@ -263,6 +263,14 @@ cdef int reply_parse(Reply *reply, const uint8_t *packet, uint32_t length) noexc
         record.flags = RECORD_OWNED
 
 
+cdef bint reply_has(const Reply *reply, int section, uint16_t type) noexcept nogil:
+    cdef uint32_t i
+    for i in range(reply.count):
+        if reply.records[i].section == section and reply.records[i].type == type:
+            return True
+    return False
+
+
 cdef void reply_limit_ttl(Reply *reply, uint32_t most) noexcept nogil:
     cdef uint32_t i
     for i in range(reply.count):

@@ -7,7 +7,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from fastdns.api.query cimport (CHILD_MUX, NEXT, PARKED, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_answer, query_child,
                                 query_fail, query_park, query_scratch)
-from fastdns.api.reply cimport KIND_NAMEERROR, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_alloc, reply_append, reply_copy, reply_kind
+from fastdns.api.reply cimport (KIND_NAMEERROR, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_alloc, reply_append, reply_copy,
+                                reply_has, reply_kind)
 from fastdns.api.names cimport Name, wire_name_copy
 from fastdns.api.wire cimport CLASS_IN, FLAG_TC, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_SOA, flags_opcode
 from fastdns.api.metrics cimport Metric, metric_add
@@ -34,14 +35,6 @@ cdef Verdict on_query(Handler *self, Query *q) noexcept nogil:
     return NEXT
 
 
-cdef bint has_addresses(const Reply *reply) noexcept nogil:
-    cdef uint32_t i
-    for i in range(reply.count):
-        if reply.records[i].section == SECTION_ANSWER and reply.records[i].type == TYPE_AAAA:
-            return True
-    return False
-
-
 cdef uint32_t ttl_of_absence(const Reply *reply) noexcept nogil:
     cdef uint32_t i, ttl = TTL_MAX
     for i in range(reply.count):
@@ -57,7 +50,7 @@ cdef Verdict on_reply(Handler *self, Query *q) noexcept nogil:
     # A name that does not exist has no A records either; any other failure may well be one of AAAA only (RFC 6147 5.1.2).
     if not work.active or not q.reply.written or reply_kind(&q.reply, q.qtype, flags_opcode(q.flags)) == KIND_NAMEERROR:
         return UP
-    if not dns64.translate_all and has_addresses(&q.reply):
+    if not dns64.translate_all and reply_has(&q.reply, SECTION_ANSWER, TYPE_AAAA):
         return UP
     work.active = 0
     work.ttl = ttl_of_absence(&q.reply)

@@ -16,12 +16,12 @@ from fastdns.api.names cimport ZoneList, Zones, zones_find
 from fastdns.api.network cimport PrefixKey, PrefixNode, PrefixTree, Prefixes, prefixes_first, prefixes_next
 from fastdns.api.query cimport (ANSWERED, CHILD_CHAIN, NEXT, PARKED, TAILORED_WALK, UP, Explanation, Handler, NativeHandler, Query, Verdict,
                                 handler_init, query_answer, query_child, query_do, query_fail, query_park, query_scratch)
-from fastdns.api.reply cimport reply_append, reply_copy
+from fastdns.api.reply cimport SECTION_ANSWER, reply_append, reply_copy, reply_has
 from fastdns.api.text cimport Text
 from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, FLAG_AD, FLAG_TC, OPCODE_QUERY, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR,
                                TYPE_IXFR, flags_opcode)
 from fastdns.plugins.acl._cluster cimport ClusterNames, ClusterNamesHandle
-from fastdns.plugins.filter_aaaa._strip cimport (AddressFamily, Stripped, strip_answers, strip_has, strip_is_signed, strip_reply, strip_to_nodata)
+from fastdns.plugins.filter_aaaa._strip cimport (AddressFamily, Stripped, strip_has, strip_is_signed, strip_reply, strip_to_nodata)
 from fastdns.plugins.acl.rules import EVERYWHERE, VALUE_MAX
 
 cdef enum:
@@ -180,7 +180,7 @@ cdef Verdict filter_resume(Handler *self, Query *q) noexcept nogil:
     cdef Work *work = <Work *>query_scratch(self, q)
     cdef const Query *child = q.child
     cdef bint has_other = (child != NULL and child.reply.written and child.reply.rcode == RCODE_NOERROR
-                           and strip_answers(&child.reply, filter.family.other))
+                           and reply_has(&child.reply, SECTION_ANSWER, filter.family.other))
     if work.step == STEP_CHECKED:
         if has_other:
             remove(filter, q, work, True)
@@ -239,7 +239,7 @@ cdef Verdict filter_reply(Handler *self, Query *q) noexcept nogil:
     if query_do(q) and not work.rule.break_dnssec and strip_is_signed(&q.reply):
         return UP
     if work.step == STEP_VALIDATED and not work.rule.always:
-        if not strip_answers(&q.reply, filter.family.type):
+        if not reply_has(&q.reply, SECTION_ANSWER, filter.family.type):
             return UP
         work.step = STEP_CHECKED
         return ask_other(self, q)

@@ -13,8 +13,6 @@ cdef struct Stripped:
 
 # Whether a reply has something of the family in any section.
 cdef bint strip_has(const Reply *reply, const AddressFamily *family) noexcept nogil
-# Whether the answer section has records of a type.
-cdef bint strip_answers(const Reply *reply, uint16_t type) noexcept nogil
 # Whether a validator would miss what is removed: the answer section has signatures.
 cdef bint strip_is_signed(const Reply *reply) noexcept nogil
 # Removes all hints of the family, and its addresses: all of them, or without `always` those of owners with an address of the other family in the reply.

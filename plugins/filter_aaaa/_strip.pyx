@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 from fastdns.api.names cimport wire_name_equal
-from fastdns.api.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_alloc
+from fastdns.api.reply cimport SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_alloc, reply_has
 from fastdns.api.wire cimport TYPE_HTTPS, TYPE_RRSIG, TYPE_SOA, TYPE_SVCB, load16, store16
 
 cdef enum:
@@ -29,16 +29,8 @@ cdef bint strip_has(const Reply *reply, const AddressFamily *family) noexcept no
     return False
 
 
-cdef bint strip_answers(const Reply *reply, uint16_t type) noexcept nogil:
-    cdef uint32_t i
-    for i in range(reply.count):
-        if reply.records[i].section == SECTION_ANSWER and reply.records[i].type == type:
-            return True
-    return False
-
-
 cdef bint strip_is_signed(const Reply *reply) noexcept nogil:
-    return strip_answers(reply, TYPE_RRSIG)
+    return reply_has(reply, SECTION_ANSWER, TYPE_RRSIG)
 
 
 # ---- what is removed ----
