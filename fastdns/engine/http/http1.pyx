@@ -6,6 +6,7 @@ from fastdns.engine.http.date cimport http_date
 from fastdns.engine.http.doh cimport doh_service
 from fastdns.engine.http.head cimport (HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_join_chunks, http_lacks_end, http_next_field, http_parse_head,
                                        http_scan_chunks)
+from fastdns.engine.http.message cimport doh_cache_control
 from fastdns.engine.http.request cimport (BODY_MAX, CONTENT_DNS, CONTENT_PLAIN, CONTENT_TEXT, FIELDS_MAX, HEAD_MAX, METHOD_GET, METHOD_HEAD,
                                           METHOD_OTHER, METHOD_POST, HttpConnection, HttpRequest, HttpResponse, http_connection_begin,
                                           http_connection_free, http_reads_traces, http_reason, http_request_begin, http_request_body,
@@ -268,7 +269,7 @@ cdef int write_head(char *out, const HttpConnection *connection, const HttpRespo
     at = put_text(put_text(at, b"\r\ndate: "), http_date(connection.base.tcp.base.worker.id))
     if response.content == CONTENT_DNS:
         at = put_text(at, b"\r\ncontent-type: application/dns-message\r\ncache-control: ")
-        at = put_number(put_text(at, b"private, max-age=" if response.is_private else b"max-age="), response.max_age)
+        at += doh_cache_control(at, response.is_private, response.max_age)
     elif response.content == CONTENT_TEXT:
         at = put_text(at, b"\r\ncontent-type: text/plain; charset=utf-8\r\nx-content-type-options: nosniff")
     elif response.content == CONTENT_PLAIN:

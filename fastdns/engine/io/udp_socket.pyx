@@ -22,9 +22,8 @@ cdef enum:
     POLLED_FROM = 16                # queries in a batch,
     POLLED_BELOW = 4                # and when to go back,
     POLLED_AFTER = 8                # after so many such batches in a row
-    # A socket with a budget for latency: reads within half of it after the last one, so many in a row, begin to gather queries; so many that find
+    # A socket with a budget for latency gathers queries after as many reads in a row that follow the last one within half of it; so many that find
     # at most one query end it.
-    GATHER_AFTER = 8
     GATHER_BELOW = 2
     GATHER_END = 4
 
@@ -44,7 +43,7 @@ cdef void on_datagrams(Source *source, Worker *worker, uint32_t events) noexcept
         sock.steady = 0
         return
     sock.steady += 1
-    if sock.steady < (<int>POLLED_AFTER if budget == 0 else <int>GATHER_AFTER):
+    if sock.steady < POLLED_AFTER:
         return
     worker.ops.unwatch(worker, source)
     sock.steady = 0
