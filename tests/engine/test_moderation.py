@@ -48,16 +48,10 @@ def busy(client: Client) -> Iterator[None]:
         thread.join()
 
 
-def waits(server: Server) -> int:
-    """How often its threads have begun to wait."""
-    states = [(folder / "status").read_text() for folder in Path(f"/proc/{server.process.pid}/task").iterdir()]
-    return sum(int(state.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for state in states)
-
-
 def waits_of(server: Server, seconds: float) -> int:
-    before = waits(server)
+    before = server.waits()
     time.sleep(seconds)
-    return waits(server) - before
+    return server.waits() - before
 
 
 def test_others_are_answered_and_the_worker_sleeps_afterwards(server: Server) -> None:

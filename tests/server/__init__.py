@@ -230,6 +230,11 @@ class Server:
     def threads(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/task"))
 
+    def waits(self) -> int:
+        """How often its threads have begun to wait."""
+        states = [(folder / "status").read_text() for folder in Path(f"/proc/{self.pid}/task").iterdir()]
+        return sum(int(state.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for state in states)
+
     def reload(self, corefile: str) -> None:
         """Writes the Corefile and sends USR1; returns when the new one serves."""
         start = len(self.log())

@@ -53,6 +53,13 @@ def test_rules(text: str, wanted: list[Rule]) -> None:
         ("block net 10", 'illegal CIDR notation "10/32"'),
         ("block net fe80::1%eth0", 'illegal CIDR notation "fe80::1%eth0/128"'),
         ("block net 127.0.0.1-127.0.0.2", 'illegal CIDR notation "127.0.0.1-127.0.0.2/32"'),
+        ("block target", 'no token specified in "target" section'),
+        ("block client", 'no token specified in "client" section'),
+        ("block client Pod", "unexpected token \"Pod\"; expect 'pod', 'node' or 'unknown'"),
+        ("block target " + "x" * 64, f'"{"x" * 64}" is longer than 63 octets'),
+        ("audit", "no action after 'audit'; expect 'block', 'filter', 'drop' or 'nxdomain'"),
+        ("audit allow", "unexpected token \"allow\"; expect 'block', 'filter', 'drop' or 'nxdomain'"),
+        ("audit audit block", "unexpected token \"audit\"; expect 'block', 'filter', 'drop' or 'nxdomain'"),
     ],
 )
 def test_errors(line: str, message: str) -> None:

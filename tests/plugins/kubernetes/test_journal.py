@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import random
 import socket
 import struct
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from fastdns.plugins.transfer.journal import Row
 from fastdns.plugins.transfer.version import OPTION_ZONE_DIGEST, digest_of
 from fastdns.protocol.parameters import TYPE_SOA, TYPE_ZONEMD
 from tests.conformance.kube_api import KubeAPI
-from tests.plugins.kubernetes.objects import Object, give_events, give_list, manifest, namespace, service, slice_of
+from tests.plugins.kubernetes.objects import Object, give_list, manifest, namespace, service, slice_of
 from tests.plugins.kubernetes.test_store import Model
 from tests.plugins.secondary.primary import Primary
 from tests.plugins.transfer.test_transfer import receive
@@ -72,48 +71,51 @@ def digest(rows: set[Row]) -> bytes:
     return (sum(int.from_bytes(hashlib.sha256(text).digest(), "big") for text in texts) % 2**256).to_bytes(32, "big")
 
 
+class Replica:
+    """Who takes the first version whole, and of later ones the changes."""
+
+    def __init__(self, changes: Changes) -> None:
+        self.changes = changes
+        found, transfer = changes.advance(whole=True)
+        assert found is None
+        assert transfer is not None
+        self.rows: set[Row] = {row for row in transfer if row[1] not in (TYPE_SOA, TYPE_ZONEMD)}
+        self.serial = changes.serial
+
+    def follow(self) -> None:
+        """Checks that the changes lead to what a whole transfer has."""
+        found, _ = self.changes.advance()
+        assert found is not None
+        deleted, added = found
+        assert set(deleted) <= self.rows
+        assert not set(added) & self.rows
+        self.rows = self.rows - set(deleted) | set(added)
+        assert (0 < (self.changes.serial - self.serial) % 2**32 < 2**31) if deleted or added else self.changes.serial == self.serial
+        self.serial = self.changes.serial
+        again, transfer = self.changes.advance(whole=True)
+        assert again == ([], [])
+        assert transfer is not None
+        rows = list(transfer)
+        assert rows[0] == rows[-1] == self.changes.soa
+        assert rows[1] == self.changes.zonemd
+        assert self.rows == {row for row in rows if row[1] not in (TYPE_SOA, TYPE_ZONEMD)}
+        assert len(rows) == len(self.rows) + 3 == self.changes.records + 3
+
+
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("options", [{}, {"namespaces": ["ns-1", "ns-2"]}, {"no_endpoints": True}, {"pod_names": True, "ttl": 60}])
 def test_changes_lead_from_version_to_version(seed: int, options: dict[str, object]) -> None:
     """A replica that only has the first version and then the changes has the records of a whole transfer, whatever happens."""
-    model, store, chance = Model(seed), Store(), random.Random(seed)
-    for kind in Kind:
-        give_list(store, kind)
-    for _ in range(100):
-        kind = chance.choice(list(Kind))
-        give_events(store, kind, model.event(kind))
+    model, store = Model(seed), Store()
+    model.fill(store)
     handler = Kubernetes("kubernetes", store, ["cluster.local."], "cluster.local.", kinds=KINDS, addresses=["172.0.0.1"], **options)  # type: ignore[arg-type]
     changes = Changes(handler, ZONE)
-    found, transfer = changes.advance(whole=True)
-    assert found is None
-    assert transfer is not None
-    has: set[Row] = {row for row in transfer if row[1] not in (TYPE_SOA, TYPE_ZONEMD)}
-    serial = changes.serial
+    replica = Replica(changes)
     for _ in range(40):
-        for _ in range(chance.randrange(6)):
-            kind = chance.choice(list(Kind))
-            if chance.random() < 0.1:
-                kept = chance.sample(sorted(model.standing[kind].items()), len(model.standing[kind]) // 2)
-                model.standing[kind] = dict(kept)
-                give_list(store, kind, *model.standing[kind].values())
-            give_events(store, kind, model.event(kind))
-        found, _ = changes.advance()
-        assert found is not None
-        deleted, added = found
-        assert set(deleted) <= has
-        assert not set(added) & has
-        has = has - set(deleted) | set(added)
-        assert (0 < (changes.serial - serial) % 2**32 < 2**31) if deleted or added else changes.serial == serial
-        serial = changes.serial
-        again, transfer = changes.advance(whole=True)
-        assert again == ([], [])
-        assert transfer is not None
-        rows = list(transfer)
-        assert rows[0] == rows[-1] == changes.soa
-        assert rows[1] == changes.zonemd
-        assert has == {row for row in rows if row[1] not in (TYPE_SOA, TYPE_ZONEMD)}
-        assert len(rows) == len(has) + 3 == changes.records + 3
-        assert digest_of(changes.zonemd[3]) == digest(has)
+        for _ in range(model.random.randrange(6)):
+            model.change(store, relist=0.1)
+        replica.follow()
+        assert digest_of(changes.zonemd[3]) == digest(replica.rows)
     changes.close()
 
 

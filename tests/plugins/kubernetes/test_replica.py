@@ -20,9 +20,9 @@ from fastdns.plugins.kubernetes.store.store import Store
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.plugins.kubernetes.zone import objects
 from fastdns.plugins.kubernetes.zone.changes import Changes
-from fastdns.protocol.parameters import TYPE_SOA, TYPE_ZONEMD
 from tests.conformance.kube_api import KubeAPI
 from tests.plugins.kubernetes.objects import Object, give_events, give_list, manifest, namespace, pod, service, service_import, slice_of
+from tests.plugins.kubernetes.test_journal import Replica
 from tests.plugins.kubernetes.test_settings import read
 from tests.plugins.kubernetes.test_store import Model, contents
 from tests.plugins.kubernetes.test_topology import client, placed
@@ -80,43 +80,20 @@ objects.test:{port} {
 @pytest.mark.parametrize("seed", range(12))
 def test_the_objects_come_back(seed: int) -> None:
     """Who has the first version and then the changes has the objects, but for their resource versions, whatever happens."""
-    model, store, copy, chance = Model(seed), Store(), Store(), random.Random(seed)
-    for kind in Kind:
-        give_list(store, kind)
-        give_list(copy, kind)
-    for _ in range(100):
-        kind = chance.choice(list(Kind))
-        give_events(store, kind, model.event(kind))
+    model, store, copy = Model(seed), Store(), Store()
+    model.fill(store, copy)
     options: dict[str, object] = {"kinds": EVERYTHING, "pods": "verified", "multicluster": ["cluster.local."], "objects": "objects."}
     handler = Kubernetes("kubernetes", store, ["cluster.local.", "objects."], "cluster.local.", **options)  # type: ignore[arg-type]
     changes = Changes(handler, ZONE)
-    _, transfer = changes.advance(whole=True)
-    assert transfer is not None
-    has = {row for row in transfer if row[1] not in (TYPE_SOA, TYPE_ZONEMD)}
+    replica = Replica(changes)
     for _ in range(30):
-        for _ in range(chance.randrange(8)):
-            kind = chance.choice(list(Kind))
-            if chance.random() < 0.1:
-                kept = chance.sample(sorted(model.standing[kind].items()), len(model.standing[kind]) // 2)
-                model.standing[kind] = dict(kept)
-                give_list(store, kind, *model.standing[kind].values())
-            give_events(store, kind, model.event(kind))
-        found, _ = changes.advance()
-        assert found is not None
-        deleted, added = found
-        assert set(deleted) <= has
-        assert not set(added) & has
-        has = has - set(deleted) | set(added)
-        again, transfer = changes.advance(whole=True)
-        assert again == ([], [])
-        assert transfer is not None
-        rows = list(transfer)
-        assert has == {row for row in rows if row[1] not in (TYPE_SOA, TYPE_ZONEMD)}
-        assert len(rows) == len(has) + 3
+        for _ in range(model.random.randrange(8)):
+            model.change(store, relist=0.1)
+        replica.follow()
         for kind in Kind:
             objects.begin(copy, kind)
-        for owner in {row[0] for row in has if row[0] != ZONE and row[1] == objects.TYPE_OBJECT}:
-            (head, *rest) = sorted((row[3] for row in has if row[0] == owner), key=lambda rdata: rdata[1])
+        for owner in {row[0] for row in replica.rows if row[0] != ZONE and row[1] == objects.TYPE_OBJECT}:
+            (head, *rest) = sorted((row[3] for row in replica.rows if row[0] == owner), key=lambda rdata: rdata[1])
             objects.upsert(copy, head[0], head[2:] + b"".join(part[2:] for part in rest))
         for kind in Kind:
             objects.commit(copy, kind)

@@ -193,6 +193,23 @@ class Model:
         kept[name] = item
         return what, item
 
+    def fill(self, store: Store, *others: Store) -> None:
+        """Lists without objects, also for others, and 100 events for the first."""
+        for kind in Kind:
+            for each in (store, *others):
+                give_list(each, kind)
+        for _ in range(100):
+            self.change(store)
+
+    def change(self, store: Store, relist: float = 0) -> None:
+        """One event; before it, this often, a list that lacks half of the objects."""
+        kind = self.random.choice(list(Kind))
+        if self.random.random() < relist:
+            kept = self.random.sample(sorted(self.standing[kind].items()), len(self.standing[kind]) // 2)
+            self.standing[kind] = dict(kept)
+            give_list(store, kind, *self.standing[kind].values())
+        give_events(store, kind, self.event(kind))
+
 
 @pytest.mark.parametrize("seed", range(6))
 def test_any_sequence_of_events_gives_what_a_dictionary_would(seed: int) -> None:

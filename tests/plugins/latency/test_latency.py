@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import dns.message
 import pytest
@@ -31,12 +30,6 @@ QUERIES = 4000
 
 def text(budget: str) -> str:
     return COREFILE.replace("BUDGET", budget)
-
-
-def waits(server: Server) -> int:
-    """How often its threads have begun to wait."""
-    states = [(folder / "status").read_text() for folder in Path(f"/proc/{server.process.pid}/task").iterdir()]
-    return sum(int(state.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for state in states)
 
 
 def ask(server: Server, queries: int, pause: float) -> int:
@@ -86,14 +79,14 @@ def test_all_are_answered(serve: Serve, pause: float) -> None:
 def test_a_worker_wakes_up_less_often(serve: Serve) -> None:
     """Once for many queries, and no more when none come."""
     server = serve(text("latency 5ms"), "-workers", "1")
-    before = waits(server)
+    before = server.waits()
     assert ask(server, QUERIES, 0.0002) >= QUERIES * 0.99
-    assert waits(server) - before < QUERIES / 5
+    assert server.waits() - before < QUERIES / 5
 
     def idle() -> bool:
-        begun = waits(server)
+        begun = server.waits()
         time.sleep(0.5)
-        return waits(server) - begun < 40  # 100 if it read every 5 ms
+        return server.waits() - begun < 40  # 100 if it read every 5 ms
 
     until(idle, "a worker that sleeps")
 
@@ -109,9 +102,9 @@ def test_reload(serve: Serve) -> None:
 def test_the_last_block_of_an_address_counts(serve: Serve) -> None:
     """Its budget is that of the address."""
     server = serve(text("") + "b.test:{port} {\n bind 127.0.0.1\n latency 5ms\n whoami\n}\n", "-workers", "1")
-    before = waits(server)
+    before = server.waits()
     assert ask(server, QUERIES, 0.0002) >= QUERIES * 0.99
-    assert waits(server) - before < QUERIES / 5
+    assert server.waits() - before < QUERIES / 5
 
 
 @pytest.mark.parametrize(("budget", "wanted"), [("10us", 10_000), ("300us", 300_000), ("1.5ms", 1_500_000), ("10ms", 10_000_000)])
