@@ -19,6 +19,7 @@ MODULES = (
     "run",
     "compare",
     "secondaries",
+    "pods",
     "report",
     "instructions",
     "micro.command",
