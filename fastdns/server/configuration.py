@@ -41,6 +41,8 @@ class Configuration:
         blocks = self._blocks(dns_port)
         self.checksum = checksum(blocks)
         self.configs = [config_of(block, dns_port) for block in blocks]
+        for block, config in zip(blocks, self.configs, strict=True):
+            config.compares_files = any(registry.traits(name).takes_over for name in block.tokens)
         self.servers: list[Server] = []
         try:
             self._set_up(blocks)
@@ -218,7 +220,7 @@ def checksum(blocks: list[ServerBlock]) -> str:
 
 def _identity(block: ServerBlock, config: Config) -> str:
     """See `Config.identity`: plugins of ours say what they read."""
-    if any(name not in registry.in_tree() for name in block.tokens):
+    if not config.compares_files or any(name not in registry.in_tree() for name in block.tokens):
         return ""
     return hashlib.sha512(repr((block.meaning(), sorted(config.files.items()))).encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -83,9 +83,11 @@ class Config:
         self.suspicions: list[tuple[str, int, str, str]] = []
         #: Labels of the servers that serve the block, such as ``dns://:53``; set before the start-up hooks.
         self.servers: list[str] = []
-        #: Digests of the local files that the block's plugins read, by path, from before they were read; see `Controller.reads`.
+        #: Whether a plugin of the block takes over what its predecessor has.
+        self.compares_files = False
+        #: If so, digests of the local files that the block's plugins read, by path, from before they were read; see `Controller.reads`.
         self.files: dict[str, bytes] = {}
-        #: Of the block's keys, directives and files; "" if it has plugins that do not say what they read.
+        #: Of the block's keys, directives and files; "" if they are not compared, or it has plugins that do not say what they read.
         self.identity = ""
         #: During the start-up hooks of a reload: the configuration of the same block that still serves, if its identity is the same.
         self.predecessor: Config | None = None

@@ -82,7 +82,7 @@ class Controller(Dispenser):
 
     def reads(self, path: str) -> None:
         """Say that the plugin reads a file or directory, before it does: *cache* outlasts a reload only if all of them are as they were."""
-        if path not in self.config.files:
+        if self.config.compares_files and path not in self.config.files:
             self.config.files[path] = digest(path)
 
     def zones(self, arguments: list[str]) -> list[str]:

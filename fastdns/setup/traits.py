@@ -11,7 +11,7 @@ class Traits:
     """A module attribute ``TRAITS`` beside ``setup``. Raises ValueError for traits that exclude each other."""
 
     # No dataclass: that module takes a megabyte of others with it.
-    __slots__ = ("answers", "any_class", "explain", "runs_in_check", "side_effects")
+    __slots__ = ("answers", "any_class", "explain", "runs_in_check", "side_effects", "takes_over")
 
     def __init__(
         self,
@@ -20,6 +20,7 @@ class Traits:
         any_class: bool = False,
         side_effects: bool = False,
         runs_in_check: bool = False,
+        takes_over: bool = False,
         explain: Mapping[str, str] | None = None,
     ) -> None:
         if side_effects and runs_in_check:
@@ -33,5 +34,7 @@ class Traits:
         self.side_effects = side_effects
         #: If a Corefile is only checked, its start-up hooks run and it is queried. Otherwise it is imported and set up there, and queries pass it by.
         self.runs_in_check = runs_in_check
+        #: At a reload its handler takes over what that of the same block has (`Config.predecessor`), so the files that the block's plugins read are compared.
+        self.takes_over = takes_over
         #: Words of `fastdns explain` for what its handler did: hook and verdict (``query answered``) to text (``hit``).
         self.explain: Mapping[str, str] = explain or {}

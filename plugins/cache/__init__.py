@@ -10,7 +10,7 @@ from fastdns.setup.traits import Traits
 
 __all__ = ["Settings", "parse", "setup"]
 
-TRAITS = Traits(answers=False, runs_in_check=True, explain={"query answered": "hit", "query next": "miss", "reply up": "saw the reply"})
+TRAITS = Traits(answers=False, runs_in_check=True, takes_over=True, explain={"query answered": "hit", "query next": "miss", "reply up": "saw the reply"})
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND

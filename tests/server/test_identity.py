@@ -11,7 +11,7 @@ import pytest
 import fastdns.plugins
 from fastdns.server.configuration import Configuration
 from fastdns.server.source import Source
-from fastdns.setup.files import PART, digest
+from fastdns.setup.files import FILES_MAX, OCTETS_MAX, PART, digest
 
 ZONE = "@ 3600 IN SOA ns host 1 3600 600 86400 3600\nwww 3600 IN A 192.0.2.1\n"
 #: Plugins that open files which no answer depends on.
@@ -73,6 +73,40 @@ def test_files_are_part_of_the_identity(tmp_path: Path, plugin: str) -> None:
 
     first, second = CONTENTS[plugin]
     assert identity(first) == identity(first) != identity(second)
+
+
+def test_files_are_read_for_who_takes_over_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without such a plugin a directory may have whatever it has."""
+    read: list[str] = []
+
+    def note(path: str) -> bytes:
+        read.append(path)
+        return b""
+
+    monkeypatch.setattr("fastdns.setup.controller.digest", note)
+    for plugin, wanted in (("cache", [str(tmp_path)]), ("loadbalance", [])):
+        read.clear()
+        made = Configuration(Source(f"example.org {{\n {plugin}\n auto {{\n directory {tmp_path}\n }}\n}}\n".encode(), "Corefile", ""), "53")
+        made.discard()
+        assert read == wanted
+        assert bool(made.configs[0].identity) == bool(wanted)
+
+
+def test_what_is_too_much_to_compare(tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(OCTETS_MAX + 1)
+    assert digest(str(large)) != digest(str(large))
+    assert digest(str(tmp_path)) != digest(str(tmp_path))
+    large.unlink()
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(FILES_MAX):
+        (many / str(number)).touch()
+    assert digest(str(many)) != digest(str(many))
+    (many / "0").unlink()
+    assert digest(str(many)) == digest(str(many))
+    assert digest(str(tmp_path)) != digest(str(tmp_path))
 
 
 def test_digests(tmp_path: Path) -> None:
