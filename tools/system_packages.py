@@ -101,6 +101,7 @@ TEST = [
     Need("unbound", "unbound", "unbound", "unbound"),
     Need("ldns-signzone", "ldnsutils", "ldns-utils", "ldns-tools"),
     Need("ldns-verify-zone", "ldnsutils", "ldns-utils", "ldns-tools"),
+    Need("curl", "curl", "curl", "curl"),
     Need("dnsperf", "dnsperf", "dnsperf", "dnsperf"),
     Need("h2load", "nghttp2-client", "nghttp2", "nghttp2"),
     Need("nghttpd", "nghttp2-server", "nghttp2", "nghttp2"),

@@ -18,6 +18,7 @@ import pytest
 
 from tests.certificates import client_context, write_certificates
 from tests.cluster import api_proxy
+from tests.server import free_port
 from tests.waiting import LIMIT, REPLY, until
 
 WATCH = "/api/v1/services?watch=true&resourceVersion=7&timeoutSeconds=500"
@@ -47,18 +48,25 @@ class Proxied:
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.log, self.fault = folder, folder / "log", folder / "fault"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.fault.write_text("none")
         paths = [str(folder / name) for name in ("server.pem", "server.key", "ca.pem")]
         command = [sys.executable, api_proxy.__file__, str(self.port), f"127.0.0.1:{port}", *paths, str(self.fault)]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        until(self.listens, "the proxy's start", LIMIT)
+        try:
+            until(self.listens, "the proxy's start", LIMIT)
+        except AssertionError as error:
+            self.end()
+            raise AssertionError(self.log.read_text()) from error
 
     def listens(self) -> bool:
         with socket.socket() as asked:
             return asked.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.wait(REPLY)
 
     def set(self, fault: str) -> None:
         self.fault.write_text(fault)
@@ -85,12 +93,13 @@ def proxied(tmp_path: Path) -> Iterator[Proxied]:
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    made = Proxied(tmp_path, server.server_address[1])
     try:
-        yield made
+        made = Proxied(tmp_path, server.server_address[1])
+        try:
+            yield made
+        finally:
+            made.end()
     finally:
-        made.process.terminate()
-        made.process.wait(REPLY)
         server.shutdown()
         thread.join()
         server.server_close()

@@ -7,7 +7,9 @@ import threading
 
 import pytest
 
+from fastdns.control import Pool
 from fastdns.control.sized import SizedPool
+from fastdns.system.priority import hold, release
 from tests.waiting import LIMIT, until
 
 
@@ -43,10 +45,24 @@ def test_large_ones_leave_a_thread() -> None:
     assert sorted(running) == [0, 1, 2, 3, 4]
 
 
-def test_niceness_and_exceptions() -> None:
-    def look() -> int:
-        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+def look() -> int:
+    """The calling thread's niceness."""
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
+
+def test_what_a_start_waits_for_is_not_niced() -> None:
+    """On a machine with busy threads, it would wait for minutes."""
+    sized, pool = SizedPool("test", 1, niceness=19), Pool("test", 1)
+    hold("start")
+    try:
+        assert sized.submit(0, look).result(LIMIT) == pool.submit(look).result(LIMIT) == look()
+        assert sized.submit(0, look).result(LIMIT) == pool.submit(look).result(LIMIT) == look()
+    finally:
+        release("start")
+    assert sized.submit(0, look).result(LIMIT) == pool.submit(look).result(LIMIT) == 19
+
+
+def test_niceness_and_exceptions() -> None:
     assert SizedPool("test", 1, niceness=19).submit(0, look).result(LIMIT) == 19
     assert SizedPool("test", 1).submit(0, look).result(LIMIT) == look()
     pool = SizedPool("test", 1)

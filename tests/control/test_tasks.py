@@ -14,6 +14,7 @@ import uvloop
 from fastdns.control import Pool, Signal, Timer, readable, sleep, writable
 from fastdns.control import tasks as control
 from fastdns.control.eventloop import EventLoop, TaskGroup
+from fastdns.system.priority import is_held, lower
 from tests.waiting import LIMIT, until
 
 
@@ -373,7 +374,9 @@ def test_the_thread_is_niced_while_nothing_is_urgent(loop: EventLoop) -> None:
     until(lambda: priority(loop) == before)
     loop.end_urgent(first)
     assert priority(loop) == before
+    assert is_held()
     loop.end_urgent(second)
+    assert not is_held()
     loop.end_urgent(second)
     until(lambda: loop.niced)
     assert priority(loop) == niced
@@ -389,7 +392,9 @@ def test_what_is_urgent_from_the_start_is_never_niced_before() -> None:
     loop.start()
     assert priority(loop) == os.getpriority(os.PRIO_PROCESS, 0)
     assert not loop.niced
+    assert is_held()
     assert loop.stop()
+    assert not is_held()
 
 
 def test_priority_may_change_often(loop: EventLoop) -> None:
@@ -405,8 +410,8 @@ def test_a_process_that_is_nicer_stays_so() -> None:
     found: list[int] = []
 
     def run() -> None:
-        control.lower_priority(control.NICENESS + 5)
-        control.lower_priority(control.NICENESS)
+        lower(control.NICENESS + 5)
+        lower(control.NICENESS)
         found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
 
     thread = threading.Thread(target=run)

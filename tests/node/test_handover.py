@@ -6,8 +6,9 @@ import os
 import signal
 import socket
 
-from fastdns.node.peer import CREDENTIALS, Client
+from fastdns.node.peer import Client
 from fastdns.node.store import Store
+from fastdns.system.credentials import peer_credentials
 from tests.node.nodes import LOCAL, Node, expected
 from tests.node.pods import TEMPLATE, Load, Pod, nothing_is_left, whole
 from tests.waiting import LIMIT, until
@@ -116,7 +117,7 @@ def test_two_new_pods(node: Node, first: Pod) -> None:
 def serving(node: Node) -> int:
     """The process that a new pod finds."""
     client = Client(str(node.folder / "run" / "serving"))
-    pid, _, _ = CREDENTIALS.unpack(client.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+    pid = peer_credentials(client.socket).pid
     client.close()
     return int(pid)
 
