@@ -202,7 +202,9 @@ class _Listener:
         _start_thread()
 
     def page(self, path: str) -> Page | None:
-        return next((endpoint.page for endpoint in self.endpoints if endpoint.path == path), None)
+        # A client that waited since `reserve` is read at once, before its endpoint is in the list.
+        with _lock:
+            return next((endpoint.page for endpoint in self.endpoints if endpoint.path == path), None)
 
     def changed(self) -> None:
         if self.secure is None:
@@ -241,7 +243,8 @@ def _run() -> None:
     while True:
         try:
             request, number, head = native.take()
-            listener = _listeners_by_number.get(number)
+            with _lock:
+                listener = _listeners_by_number.get(number)
             reply = NOT_FOUND if listener is None else listener.answer(parse_head(head))
             native.reply(request, reply.head(), reply.body)
         except Exception as error:  # MemoryError: the connection times out, the thread continues
