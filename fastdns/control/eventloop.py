@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from fastdns.system import priority
 from fastdns.telemetry.log import Log
 
-__all__ = ["AGAIN", "STOP_SECONDS", "EventLoop", "Task", "TaskGroup", "endless", "lower_priority"]
+__all__ = ["AGAIN", "STOP_SECONDS", "EventLoop", "Task", "TaskGroup", "endless"]
 
 Result = TypeVar("Result")
 
@@ -33,7 +33,7 @@ log = Log()
 class EventLoop:
     """A daemon thread that runs an event loop. Methods may be called from any thread.
 
-    With a ``niceness`` the thread is niced, except between `begin_urgent` and `end_urgent`.
+    With a ``niceness`` the thread is niced, except between `begin_urgent` and `end_urgent`, nor are the pools' threads, which its tasks may wait for.
     """
 
     def __init__(self, name: str, factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop, niceness: int | None = None) -> None:
@@ -65,6 +65,7 @@ class EventLoop:
         """Cancel all tasks and end the thread. False when that takes longer than this many seconds. Nothing runs on the loop afterwards."""
         with self._lock:
             first, self._stopping = not self._stopping, True
+            priority.release(self)
         if self.thread is None:
             self.loop.close()
             return True
@@ -105,7 +106,10 @@ class EventLoop:
         """
         with self._lock:
             self._urgent.add(holder)
-            if self.niced and not self._stopping and not self.on_thread:
+            if self._stopping:
+                return
+            priority.hold(self)
+            if self.niced and not self.on_thread:
                 self.niced = False
                 self._start_thread(self.thread)
                 self._post(self.loop.stop)
@@ -114,6 +118,8 @@ class EventLoop:
         """End what `begin_urgent` began for ``holder``. Further calls do nothing."""
         with self._lock:
             self._urgent.discard(holder)
+            if not self._urgent:
+                priority.release(self)
             wanted = not self._urgent and not self.niced and self.niceness is not None
         if wanted:
             self.call_soon(self._lower)
@@ -123,7 +129,7 @@ class EventLoop:
             # A thread that hands the loop over leaves its niceness as it is; the new thread lowers its own.
             mine = threading.current_thread() is self.thread
             if mine and self.niceness is not None and not self._urgent and not self.niced:
-                lower_priority(self.niceness)
+                priority.lower(self.niceness)
                 self.niced = True
 
     # ---- the thread ----
@@ -286,11 +292,3 @@ class TaskGroup:
             ended = self._stopping and not self.tasks
         if ended:
             self._ended.set()
-
-
-def lower_priority(niceness: int) -> None:
-    """Set the niceness of the calling thread only (on Linux it is an attribute of threads), unless its niceness is higher already."""
-    try:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), max(niceness, os.getpriority(os.PRIO_PROCESS, 0)))
-    except OSError:  # a sandbox without the system call
-        pass

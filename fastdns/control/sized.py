@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fastdns.control.eventloop import lower_priority
+from fastdns.system import priority
 
 __all__ = ["SizedPool"]
 
@@ -19,8 +19,8 @@ Result = TypeVar("Result")
 class SizedPool:
     """Daemon threads that run functions, those of the smallest size first, and of one size in their order.
 
-    At most ``most`` threads have the niceness ``niceness``, or (0) that of the thread whose call of `submit` starts them. Functions of at least the
-    size ``large`` leave one thread to smaller ones.
+    At most ``most`` threads have the niceness ``niceness``, from their first function on that no start waits for, or (0) that of the thread whose call of
+    `submit` starts them. Functions of at least the size ``large`` leave one thread to smaller ones.
     """
 
     def __init__(self, name: str, most: int, *, niceness: int = 0, large: int | None = None) -> None:
@@ -64,12 +64,14 @@ class SizedPool:
         return not self._is_large(self._waiting[0][0]) or self._busy_large < self.most - 1
 
     def _serve(self) -> None:
-        if self.niceness:
-            lower_priority(self.niceness)
+        niced = not self.niceness
         while True:
             with self._ready:
                 while not self._may_begin():
                     self._ready.wait()
+                if not niced and not priority.is_held():
+                    priority.lower(self.niceness)
+                    niced = True
                 size, _, function = heapq.heappop(self._waiting)
                 self._busy += 1
                 self._busy_large += self._is_large(size)

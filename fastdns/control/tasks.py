@@ -20,7 +20,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from fastdns.control.eventloop import AGAIN, STOP_SECONDS, EventLoop, Task, endless, lower_priority
+from fastdns.control.eventloop import AGAIN, STOP_SECONDS, EventLoop, Task, endless
+from fastdns.system import priority
 from fastdns.telemetry.log import Log
 
 __all__ = [
@@ -235,7 +236,7 @@ def _name(function: Callable[..., object]) -> str:
 
 
 class Pool(concurrent.futures.Executor):
-    """Niced daemon threads for functions that block: one for each function to run, at most ``most``.
+    """Daemon threads for functions that block: one for each to run, at most ``most``. Each is niced from its first function on that no start waits for.
 
     The standard library's executor joins its threads when the interpreter ends, so a function that hangs would block the end of the process.
     """
@@ -280,9 +281,12 @@ class Pool(concurrent.futures.Executor):
         return await asyncio.wrap_future(future)
 
     def _run(self) -> None:
-        lower_priority(self.niceness)
+        niced = False
         while True:
             future, function = self._queue.get()
+            if not niced and not priority.is_held():
+                priority.lower(self.niceness)
+                niced = True
             try:
                 if future.set_running_or_notify_cancel():
                     future.set_result(function())

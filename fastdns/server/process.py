@@ -15,7 +15,7 @@ from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
-from fastdns.system import debug
+from fastdns.system import debug, priority
 from fastdns.system.host import cpu_count
 from fastdns.telemetry.log import Log, failure, flush, set_debug, write
 
@@ -80,6 +80,7 @@ class Process:
         try:
             self.source = inherited.source if inherited else find(self.flags.conf, self.flags.port)
             signals.install(self)
+            priority.hold(self)
             self._start(self.source, inherited, given)
         except Exception as error:
             foreseen = isinstance(error, (CorefileError, OSError, ValueError, RuntimeError))
@@ -87,6 +88,8 @@ class Process:
             sys.stderr.write(failure([_text(error) if foreseen else defect(error), *_frames(error)]))
             sys.stderr.flush()
             return 1
+        finally:
+            priority.release(self)
         if self.instance is not None:
             signals.wait()
         return 0
