@@ -68,9 +68,13 @@ def test_the_workers_of_a_job_and_the_logs_of_all_pods(
         logs = ""
         for index in range(4):
             monkeypatch.setenv("JOB_COMPLETION_INDEX", str(index))
-            given = command_line(objects["Job"], TARGET=f"127.0.0.1:{server.port}", START=str(time.time() + 0.5), RATE="400", SECONDS="0.1")
-            with contextlib.redirect_stderr(io.StringIO()) as told:
-                assert cli.main([f"--queries={queries}" if "--live" in each or "--mix" in each else each for each in given]) == 0
+            for left in (0.5, 5.0, 50.0):  # a busy machine may not be ready in time: status 2
+                given = command_line(objects["Job"], TARGET=f"127.0.0.1:{server.port}", START=str(time.time() + left), RATE="400", SECONDS="0.1")
+                with contextlib.redirect_stderr(io.StringIO()) as told:
+                    status = cli.main([f"--queries={queries}" if "--live" in each or "--mix" in each else each for each in given])
+                if status != 2:
+                    break
+            assert status == 0, told.getvalue()
             logs += told.getvalue() + capsys.readouterr().out
         assert server.queries == 40
     monkeypatch.setattr(sys, "stdin", io.StringIO(logs))
