@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from fastdns.system import priority
+from fastdns.control import priority
 from fastdns.telemetry.log import Log
 
 __all__ = ["AGAIN", "STOP_SECONDS", "EventLoop", "Task", "TaskGroup", "endless"]

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fastdns.system import priority
+from fastdns.control import priority
 
 __all__ = ["SizedPool"]
 

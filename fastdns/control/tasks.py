@@ -20,8 +20,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from fastdns.control import priority
 from fastdns.control.eventloop import AGAIN, STOP_SECONDS, EventLoop, Task, endless
-from fastdns.system import priority
 from fastdns.telemetry.log import Log
 
 __all__ = [

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fastdns.control import priority
 from fastdns.corefile.errors import CorefileError, defect, system_error
 from fastdns.server import activation, banner, control, upgrade
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
-from fastdns.system import debug, priority
+from fastdns.system import debug
 from fastdns.system.host import cpu_count
 from fastdns.telemetry.log import Log, failure, flush, set_debug, write
 

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from fastdns.control import Pool
+from fastdns.control.priority import hold, release
 from fastdns.control.sized import SizedPool
-from fastdns.system.priority import hold, release
 from tests.waiting import LIMIT, until
 
 

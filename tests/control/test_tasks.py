@@ -14,7 +14,7 @@ import uvloop
 from fastdns.control import Pool, Signal, Timer, readable, sleep, writable
 from fastdns.control import tasks as control
 from fastdns.control.eventloop import EventLoop, TaskGroup
-from fastdns.system.priority import is_held, lower
+from fastdns.control.priority import is_held, lower
 from tests.waiting import LIMIT, until
 
 
