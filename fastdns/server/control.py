@@ -1,4 +1,4 @@
-"""The control socket: how `fastdns explain` reaches the running server.
+"""The control socket: how `fastdns explain` and `fastdns top` reach the running server.
 
 Its name is in the abstract namespace of Unix sockets, so it needs no writable file system. Only the server's own user and root get answers.
 """

@@ -122,7 +122,7 @@ class Process:
         run_hooks(instance.hooks.started, "startup")
         self.first_start = False
         self._print(banner.version())
-        control.serve(self._explain)
+        control.serve(self._answer)
         if given:
             given.close()
         activation.keep(instance.listeners, given.names if given else ())
@@ -135,8 +135,15 @@ class Process:
         self.instance = instance
         signals.limit_end(instance.hooks.final_seconds)
 
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer a request of the control socket: sections of `telemetry.status`, or what becomes of a query. Raises ValueError, KeyError and TypeError."""
+        if "sections" in request:
+            from fastdns.telemetry import status
+
+            return status.report([str(name) for name in request["sections"]], request)
+        return self._explain(request)
+
     def _explain(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer a request of the control socket. Raises ValueError, KeyError and TypeError."""
         from fastdns.server.commands import describe
         from fastdns.server.trial import ask_of
 
