@@ -38,6 +38,7 @@ ORDER = [
     "fastdns.httpd",
     "fastdns.plugin",
     "fastdns.api",
+    "fastdns.top",
     "fastdns.server",
     "fastdns.testing",
     "fastdns.__main__",

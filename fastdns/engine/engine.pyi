@@ -53,4 +53,4 @@ class Engine:
     def stop(self) -> None:
         """Ends the worker threads and closes the sockets."""
     def statistics(self) -> dict[str, int]:
-        """Sums over the workers: parked, evicted, dropped, send_errors, connections, slots, large_refused."""
+        """Sums over the workers: parked, evicted, dropped, send_errors, connections, slots, large_refused, slots_most, connections_most."""

@@ -1,4 +1,4 @@
-"""The commands ``fastdns check``, ``fastdns plan``, ``fastdns explain`` and ``fastdns init``: reports on a Corefile or a query, and a first Corefile."""
+"""The commands ``fastdns check``, ``plan``, ``explain``, ``init`` and ``top``: reports on a Corefile, a query or a server, and a first Corefile."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from fastdns.corefile.errors import CorefileError, defect
 from fastdns.server.source import Source, find
 from fastdns.telemetry import log
+from fastdns.top import command as top
 
 if TYPE_CHECKING:
     from fastdns.server.explain import Explained
     from fastdns.server.inspection import Inspection, Problem
-    from fastdns.setup import Config
 
 __all__ = ["COMMANDS", "run"]
 
-USAGE = """Usage:
+USAGE = f"""Usage:
   fastdns check [-json] [-notests] [-strict] [-dns.port PORT] [COREFILE]
                                                                    all problems of a Corefile; status 1 where it would not be served, with -strict
                                                                    also where there are warnings
@@ -26,7 +26,7 @@ USAGE = """Usage:
   fastdns explain NAME [TYPE] [-client IP] [-tcp] [-address ADDRESS] [-conf COREFILE] [-pid PID] [-json]
                                                                    what becomes of a query: in the running server, or with -conf in a Corefile
   fastdns init [COREFILE]                                          asks three questions, and writes a first Corefile
-COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with two hyphens.
+{top.USAGE}COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with two hyphens.
 """
 
 #: Flags of each command; True: it takes a value.
@@ -35,6 +35,7 @@ FLAGS = {
     "plan": {"json": False, "dns.port": True, "conf": True},
     "init": {},
     "explain": {"json": False, "tcp": False, "client": True, "address": True, "conf": True, "pid": True, "dns.port": True},
+    "top": top.FLAGS,
 }
 COMMANDS = tuple(FLAGS)
 
@@ -54,7 +55,7 @@ def run(words: list[str]) -> int:
         if "help" in flags:
             sys.stdout.write(USAGE)
             return OK
-        return {"check": _check, "plan": _plan, "explain": _explain, "init": _init}[command](flags, rest)
+        return {"check": _check, "plan": _plan, "explain": _explain, "init": _init, "top": _top}[command](flags, rest)
     except UsageError as error:
         sys.stderr.write(f"{error}\n{USAGE}")
         return MISUSED
@@ -107,6 +108,16 @@ def _init(flags: dict[str, str], rest: list[str]) -> int:
     if len(rest) > 1:
         raise UsageError(f"one Corefile at a time, not {' '.join(rest)}")
     return first.write("".join(rest))
+
+
+# ---- top ----
+
+
+def _top(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.server import control
+    from fastdns.setup import registry
+
+    return top.run(flags, rest, control.ask, lambda *words: registry.part("kubernetes", "pods").addresses(*words))
 
 
 # ---- check ----
@@ -173,28 +184,12 @@ def _ask_all(source: Source, port: str) -> tuple[list[str], list[Problem]]:
 
 
 def _plan(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.server import plan
     from fastdns.server.inspection import Inspection
 
     source = _source(flags, rest)
     inspection = Inspection(source, flags.get("dns.port", "53"))
-    servers: list[dict[str, Any]] = [
-        {
-            "address": server.address,
-            "zones": [
-                {
-                    "zone": address.zone,
-                    "block": inspection.configs.index(config) + 1,
-                    "place": _place(inspection, config),
-                    "view": config.view,
-                    "filters": len(config.filters),
-                    "chain": _chain(config),
-                    "beside": _beside(inspection, config),
-                }
-                for address, config in server.members
-            ],
-        }
-        for server in inspection.servers
-    ]
+    servers = plan.describe(inspection)
     if "json" in flags:
         problems = [problem._asdict() for problem in inspection.problems]
         _print_json({"file": source.file, "ok": not inspection.failed, "servers": servers, "problems": problems})
@@ -211,24 +206,6 @@ def _plan(flags: dict[str, str], rest: list[str]) -> int:
             if zone["beside"]:
                 print(f"    beside the chain: {' '.join(zone['beside'])}")
     return FAILED if inspection.failed else OK
-
-
-def _chain(config: Config) -> list[dict[str, str]]:
-    """The handlers in the order of the chain; each runs natively or in a Python executor."""
-    python = getattr(sys.modules.get("fastdns.executor.handler"), "PythonHandler", ())
-    return [{"name": handler.name, "runs": "Python executor" if python and isinstance(handler, python) else "native"} for handler in config.handlers]
-
-
-def _place(inspection: Inspection, config: Config) -> str:
-    """File and line of the block's first key."""
-    word = inspection.places.get(id(config))
-    return f"{word.file}:{word.line}" if word else inspection.source.file
-
-
-def _beside(inspection: Inspection, config: Config) -> list[str]:
-    """Directives of the block that have no handler in its chain."""
-    steps = {handler.name for handler in config.handlers}
-    return [name for name in inspection.names.get(id(config), []) if name not in steps and not (name == "proxy" and "forward" in steps)]
 
 
 # ---- explain ----

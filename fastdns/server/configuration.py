@@ -100,6 +100,8 @@ class Configuration:
             order = registry.anchored(order, [(plugin.key, plugin.before, plugin.after) for some in loaded for plugin in some])
         except ValueError as error:
             raise CorefileError(str(error)) from None
+        for block, config in zip(blocks, self.configs, strict=True):
+            config.directives = [name for name in registry.in_order() if name in block.tokens]
         by_key = {plugin.key: plugin for some in loaded for plugin in some}
         for name in order:
             if name in by_key:

@@ -66,9 +66,7 @@ class Inspection(Configuration):
 
     def __init__(self, source: Source, dns_port: str) -> None:
         self.problems: list[Problem] = []
-        #: Directives of each block, also those that are not of the chain, by the block's Config.
-        self.names: dict[int, list[str]] = {}
-        #: Blocks with directives that failed, likewise.
+        #: Blocks with directives that failed, by their Config.
         self.broken: set[int] = set()
         #: Blocks with a plugin that answers, likewise.
         self.answering: set[int] = set()
@@ -111,9 +109,7 @@ class Inspection(Configuration):
 
     def _set_up(self, blocks: list[ServerBlock]) -> None:
         super()._set_up(blocks)
-        order = registry.in_order()
         for block, config in zip(blocks, self.configs, strict=True):
-            self.names[id(config)] = [name for name in order if name in block.tokens]
             self._look(block, config)
             self.places[id(config)] = block.place
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdns.control import priority
 from fastdns.corefile.errors import CorefileError, defect, system_error
-from fastdns.server import activation, banner, control, upgrade
+from fastdns.server import activation, banner, control, sections, upgrade
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
@@ -122,7 +122,8 @@ class Process:
         run_hooks(instance.hooks.started, "startup")
         self.first_start = False
         self._print(banner.version())
-        control.serve(self._answer)
+        sections.provide(self)
+        control.serve(self.answer)
         if given:
             given.close()
         activation.keep(instance.listeners, given.names if given else ())
@@ -135,7 +136,7 @@ class Process:
         self.instance = instance
         signals.limit_end(instance.hooks.final_seconds)
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of the control socket: sections of `telemetry.status`, or what becomes of a query. Raises ValueError, KeyError and TypeError."""
         if "sections" in request:
             from fastdns.telemetry import status

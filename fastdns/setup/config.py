@@ -41,6 +41,8 @@ class Config:
         self.addresses = addresses
         #: File and line of the first of them; "" and 0 where they are unknown.
         self.place: tuple[str, int] = ("", 0)
+        #: The block's directives, in the order of the chain.
+        self.directives: list[str] = []
         first = addresses[0]
         self.zone = first.zone
         self.port = first.port

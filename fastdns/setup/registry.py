@@ -29,6 +29,7 @@ __all__ = [
     "known",
     "load",
     "load_file",
+    "part",
     "register",
     "traits",
     "unloadable",
@@ -152,6 +153,11 @@ def load(name: str) -> Setup:
         raise
     setup: Setup = module.setup
     return setup
+
+
+def part(name: str, module: str) -> Any:
+    """A module of a plugin of ours, for a command that needs what the plugin knows. Raises ImportError."""
+    return importlib.import_module(f"fastdns.plugins.{in_tree()[name]}.{module}")
 
 
 def traits(name: str) -> Traits:

@@ -6,7 +6,7 @@ import os
 import socket
 from pathlib import Path
 
-__all__ = ["cpu_count", "host_name"]
+__all__ = ["cpu_count", "host_name", "memory_limit"]
 
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
@@ -24,6 +24,31 @@ def cpu_count() -> int:
     """CPUs that the process may use: of its affinity, and of its cgroup's quota, rounded up."""
     count = len(os.sched_getaffinity(0))
     return max(1, min([count, *(-(-quota // period) for quota, period in _quotas())]))
+
+
+def memory_limit() -> int:
+    """Octets that the process's cgroup and those above it allow, the least of them; 0: no limit."""
+    found = []
+    try:
+        lines = OWN_CGROUPS.read_text().splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            found += [_octets(folder / "memory.max") for folder in _upwards(CGROUPS, path)]
+        elif "memory" in controllers.split(","):
+            found += [_octets(folder / "memory.limit_in_bytes") for folder in _upwards(CGROUPS / controllers, path)]
+    return min((limit for limit in found if limit), default=0)
+
+
+def _octets(file: Path) -> int:
+    """A limit of memory; 0: none, or no file. Version 1 writes no limit as the largest number of pages."""
+    try:
+        limit = int(file.read_text())
+    except (OSError, ValueError):  # "max"
+        return 0
+    return limit if limit < 1 << 62 else 0
 
 
 def _quotas() -> list[tuple[int, int]]:

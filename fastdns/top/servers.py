@@ -1,0 +1,101 @@
+"""Several servers read at the same time, and their reports as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from fastdns.telemetry.difference import between, combined
+from fastdns.top.sources import Source, SourceError
+
+__all__ = ["Servers"]
+
+#: Servers that are asked at the same time.
+PARALLEL = 16
+#: Sections that are read each time; those that a server does not have are left out.
+SECTIONS = ["server", "rates", "top", "recorder", "events", "slo", "shadow", "canary"]
+#: Rows of a merged table.
+ROWS_MAX = 100
+
+
+class Servers:
+    """What is known of some servers: the last reports, and the rates since those before."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = sources
+        #: By source, in their order: the last report, or the text of an error.
+        self.reports: list[dict[str, Any] | str] = [""] * len(sources)
+        self._before: list[dict[str, Any] | None] = [None] * len(sources)
+        #: Of the time between the last two reads; None before there are two.
+        self.rates: dict[str, Any] | None = None
+
+    def read(self, request: Mapping[str, Any], sections: Sequence[str] = SECTIONS) -> None:
+        """Read all servers. Those that do not answer have an error in place of a report."""
+        before = self._before
+        with ThreadPoolExecutor(min(PARALLEL, len(self.sources))) as pool:
+            self.reports = list(pool.map(lambda source: _report(source, list(sections), request), self.sources))
+        totals = [report.get("rates") if isinstance(report, dict) else None for report in self.reports]
+        found = [between(old, new) for old, new in zip(before, totals, strict=True) if old is not None and new is not None]
+        self.rates = combined(found) if found else None
+        self._before = [new or old for old, new in zip(before, totals, strict=True)]
+
+    @property
+    def answered(self) -> list[dict[str, Any]]:
+        """The reports that there are."""
+        return [report for report in self.reports if isinstance(report, dict)]
+
+    def document(self) -> dict[str, Any]:
+        """All in one JSON document: what `fastdns top -once -json` prints."""
+        return {
+            "servers": [
+                {"source": source.name, "error": report} if isinstance(report, str) else {"source": source.name, "error": "", **report.get("server", {})}
+                for source, report in zip(self.sources, self.reports, strict=True)
+            ],
+            "rates": self.rates,
+            "totals": {"queries": sum(report["rates"]["queries"] for report in self.answered if "rates" in report)},
+            **{name: merged for name in ("top", "recorder", "events") if (merged := self.merged(name)) is not None},
+            **{name: parts for name in ("slo", "shadow", "canary") if (parts := self._by_source(name))},
+        }
+
+    def merged(self, section: str) -> dict[str, Any] | None:
+        """A section of all servers; None where none has it."""
+        parts = self._by_source(section)
+        if not parts:
+            return None
+        if section == "top":
+            return _merged_tables(list(parts.values()))
+        rows = "queries" if section == "recorder" else "events"
+        several = len(self.sources) > 1
+        found = [{**row, "server": name} if several else row for name, part in parts.items() for row in part[rows]]
+        found.sort(key=lambda row: row["time"])
+        return {rows: found}
+
+    def _by_source(self, section: str) -> dict[str, Any]:
+        return {
+            source.name: report[section] for source, report in zip(self.sources, self.reports, strict=True) if isinstance(report, dict) and report.get(section)
+        }
+
+
+def _report(source: Source, sections: list[str], request: Mapping[str, Any]) -> dict[str, Any] | str:
+    try:
+        return source.report(sections, request)
+    except SourceError as error:
+        return str(error)
+
+
+def _merged_tables(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The tables of `top` of several servers: counts and errors of the same key are added."""
+    tables: dict[str, Any] = {}
+    for name in dict.fromkeys(name for part in parts for name in part["tables"]):
+        some = [part["tables"][name] for part in parts if name in part["tables"]]
+        rows: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
+        for table in some:
+            for row in table["rows"]:
+                key = tuple(sorted(row["key"].items()))
+                standing = rows.setdefault(key, {**row, "count": 0, "error": 0})
+                standing["count"] += row["count"]
+                standing["error"] += row["error"]
+        best = sorted(rows.values(), key=lambda row: -row["count"])[:ROWS_MAX]
+        tables[name] = {"total": sum(table["total"] for table in some), "error": sum(table["error"] for table in some), "rows": best}
+    return {**parts[0], "tables": tables, "sampled": min(part.get("sampled", 1) for part in parts)}
