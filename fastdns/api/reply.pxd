@@ -1,6 +1,8 @@
 """The reply: a table of records, in order of section. See fastdns/message/reply.pxd for what owns the octets that records point to."""
 from fastdns.message.reply cimport RECORDS_MAX, RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply
 
+# A reply that no query owns, such as one to parse into: with the inline records and arena, and large ones of the worker's pool.
+from fastdns.message.reply cimport reply_begin, reply_end
 # Adding records.
 from fastdns.message.reply cimport reply_add, reply_add_record, reply_append, reply_clear, reply_parse
 # Octets that live as long as the query.

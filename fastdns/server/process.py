@@ -244,6 +244,7 @@ class Process:
             engine = self.engine
             if self.instance is None or self.source is None or engine is None:
                 return
+            run_hooks(self.instance.hooks.upgrade, "SIGUSR2 upgrade")
             try:
                 successor = upgrade.hand_over(self.source, self.instance.listeners, engine.threads)
             except OSError as error:

@@ -127,7 +127,19 @@ class Config:
 class Hooks:
     """Functions that plugins registered for the life of a configuration, each list in the order of set-up."""
 
-    __slots__ = ("final_seconds", "final_shutdown", "first_startup", "has_started", "inspection", "restart", "restart_failed", "shutdown", "started", "startup")
+    __slots__ = (
+        "final_seconds",
+        "final_shutdown",
+        "first_startup",
+        "has_started",
+        "inspection",
+        "restart",
+        "restart_failed",
+        "shutdown",
+        "started",
+        "startup",
+        "upgrade",
+    )
 
     def __init__(self, parts: Iterable[Hooks] = ()) -> None:
         """The hooks of ``parts``, concatenated."""
@@ -144,6 +156,7 @@ class Hooks:
         self.restart_failed = gathered("restart_failed")
         self.shutdown = gathered("shutdown")
         self.final_shutdown = gathered("final_shutdown")
+        self.upgrade = gathered("upgrade")
         #: Seconds that the functions of final_shutdown take together.
         self.final_seconds: float = sum(part.final_seconds for part in parts)
         #: A start-up hook has run, so there is something to undo.

@@ -195,6 +195,10 @@ class Controller(Dispenser):
         """Called when another configuration serves, when the process ends, or when this configuration is rejected after a start-up hook has run."""
         self.hooks.shutdown.append(hook)
 
+    def on_upgrade(self, hook: Hook) -> None:
+        """Called before another process is started that takes over from this one (SIGUSR2). This one goes on if that fails, and ends otherwise."""
+        self.hooks.upgrade.append(hook)
+
     def on_final_shutdown(self, hook: Hook, seconds: float = 0.0) -> None:
         """Called when the process ends, after all `on_shutdown` functions, while still serving.
 

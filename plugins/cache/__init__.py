@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+from typing import TYPE_CHECKING
 
 from fastdns.corefile import CorefileError
+from fastdns.corefile.duration import in_seconds
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
+
+if TYPE_CHECKING:
+    from fastdns.plugins.cache._cache import CacheHandler
 
 __all__ = ["Settings", "parse", "setup"]
 
@@ -18,6 +24,7 @@ HOUR = 60 * MINUTE
 #: RFC 2308 section 7: failures are kept for 5 minutes at most.
 FAILURE_MOST = 5 * MINUTE
 TTL_MOST = 2**32 - 1
+UNKEPT = "snapshot keeps nothing: a plugin that is not of this project may read anything, so whether the block is the same after a restart is not known"
 #: A duration, which stands here by mistake.
 TIME = re.compile(r"(\d+(\.\d+)?(ns|us|ms|s|m|h))+")
 
@@ -54,6 +61,10 @@ class Settings:
         self.disable_success: list[str] = []
         self.disable_denial: list[str] = []
         self.keepttl = False
+        #: File that keeps the entries over a restart; "": none.
+        self.snapshot = ""
+        #: Seconds between two writes of it.
+        self.snapshot_seconds = 60.0
 
 
 def setup(controller: Controller) -> None:
@@ -71,6 +82,32 @@ def setup(controller: Controller) -> None:
             handler.take_over(former)
 
     controller.on_startup(take_over)
+    if settings.snapshot:
+        _keep(controller, settings, handler)
+
+
+def _keep(controller: Controller, settings: Settings, handler: CacheHandler) -> None:
+    """Have the cache outlast the process in its file."""
+    from fastdns.plugins.cache.snapshot import Snapshot
+
+    config, process = controller.config, controller.process
+    labels = ",".join(settings.zones), config.view
+    snapshot = Snapshot(settings.snapshot, settings.snapshot_seconds, handler, labels, settings.stale // SECOND, settings.prefer_positive)
+    first = True
+
+    def start() -> None:
+        nonlocal first
+        first = getattr(process, "instance", None) is None
+
+    def begin() -> None:
+        snapshot.begin(config.identity, load=first, remove=not first and not handler.inherited)
+
+    controller.on_inspection(lambda: None if config.identity else controller.suspect(UNKEPT))
+    controller.on_startup(start)
+    controller.on_started(begin)
+    controller.on_upgrade(snapshot.hand_over)
+    controller.on_shutdown(snapshot.stop)
+    controller.on_final_shutdown(snapshot.finish)
 
 
 def parse(controller: Controller) -> Settings:
@@ -215,6 +252,23 @@ def _keepttl(controller: Controller, settings: Settings) -> None:
     settings.keepttl = True
 
 
+def _kept(controller: Controller, settings: Settings) -> None:
+    """The file, and how often it is written."""
+    arguments = controller.args(1, 2)
+    settings.snapshot = controller.path(arguments[0], reads=False)
+    path = os.path.abspath(settings.snapshot)
+    paths: set[str] = controller.values.setdefault("cache/snapshots", set())
+    if path in paths:
+        raise controller.err(f"snapshot {settings.snapshot} is that of another cache")
+    paths.add(path)
+    if not os.path.isdir(os.path.dirname(path)):
+        controller.suspect(f"there is no folder {os.path.dirname(path)} for the snapshot")
+    if len(arguments) > 1:
+        settings.snapshot_seconds = controller.seconds(in_seconds(arguments[1]))
+        if settings.snapshot_seconds < 1:
+            raise controller.err(f"snapshot must be at least a second apart: {arguments[1]}")
+
+
 PROPERTIES = {
     "success": _store,
     "denial": _store,
@@ -224,6 +278,7 @@ PROPERTIES = {
     "servfail": _servfail,
     "disable": _disable,
     "keepttl": _keepttl,
+    "snapshot": _kept,
 }
 
 

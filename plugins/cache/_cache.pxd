@@ -74,7 +74,7 @@ cdef class CacheHandler(NativeHandler):
     cdef Cache *cache
     cdef object settings
     cdef SharedContents shared
-    cdef bint inherited         # `shared` is a former handler's, too
+    cdef readonly bint inherited    # `shared` is a former handler's, too
     cdef list below             # handlers of the server block
     cdef list observers         # of those whose names are removed when they change
     cdef tuple lists            # ZoneList objects that cache points into

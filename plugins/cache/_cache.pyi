@@ -2,14 +2,24 @@
 
 from fastdns._mux import NativeHandler
 from fastdns.plugins.cache import Settings
+from fastdns.plugins.cache._contents import SharedContents
 
 class CacheHandler(NativeHandler):
     """The cache of one server block; ``settings`` are read once, ``handlers``, those of the block, when it is
     attached: their ``subnet_bits`` are how many bits of the client's IPv4 and IPv6 address they tell upstreams. MemoryError when there is none."""
 
+    #: It shares a former handler's entries.
+    inherited: bool
+
     def __init__(self, settings: Settings, handlers: list[NativeHandler]) -> None: ...
     def take_over(self, former: CacheHandler) -> None:
         """Share the entries of a handler with the same settings, which may serve still. Before it is attached; no effect when that one is closed."""
+
+    def contents(self) -> SharedContents | None:
+        """What it has; None once it is closed."""
+
+    def observed(self) -> list[str]:
+        """Zones whose names are removed when they change."""
 
     def entries(self) -> tuple[int, int]:
         """How many entries there are: success, denial."""

@@ -634,6 +634,13 @@ cdef class CacheHandler(NativeHandler):
         self.cache.store = NULL
         self.shared = None
 
+    def contents(self):
+        return self.shared
+
+    def observed(self) -> list:
+        """Zones whose names are removed when they change."""
+        return [zone for observer in self.observers for zone in observer.zones()]
+
     def entries(self) -> tuple:
         """How many entries there are: success, denial."""
         if self.cache.store == NULL:

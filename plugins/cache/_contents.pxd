@@ -1,7 +1,7 @@
 """What a cache holds, and the names that are to be removed from it because their records have changed.
 
 Any thread may say that a name has changed (`contents_change`): it waits for nobody, and a worker removes the entries, since locks of the store are the
-workers'. Contents belong to the handlers that share them, two of them while a reload goes on, and to the mail that is under way to the worker.
+workers'. Contents belong to the handlers that share them, two of them while a reload goes on, and to the mail that is under way to workers.
 
 What is cheap to remove together is a subtree: a name with all below it, such as a service's name with its ports' and endpoints'. Where subtrees begin, the
 plugins below say by zones and a number of labels; elsewhere each name is one of its own. A query takes the number of its subtree's changes before it goes
@@ -64,6 +64,10 @@ cdef inline void contents_ask(const Contents *contents, const Name *name, Asked 
 cdef void contents_change(Contents *contents, const uint8_t *name, uint32_t length) noexcept nogil
 # The records of this name, which is in lower case, have changed, and with `below` those of all names below it. Any thread.
 cdef void contents_change_name(Contents *contents, const Name *name, bint below) noexcept nogil
+
+# Another holder, and one less: the last one frees the contents.
+cdef void contents_hold(Contents *contents) noexcept nogil
+cdef void contents_release(Contents *contents) noexcept nogil
 
 cdef class SharedContents:
     cdef Contents *contents

@@ -67,7 +67,7 @@ cdef void post(Contents *contents) noexcept nogil:
     cdef Worker *worker = mux_workers[contents.number % mux_worker_count]
     if atomic_exchange32(&contents.posted, 1):
         return
-    atomic_add32(&contents.references, 1)
+    contents_hold(contents)
     worker.ops.post(worker, &contents.mail)
 
 
@@ -92,7 +92,7 @@ cdef void run(Mail *mail, Worker *worker) noexcept nogil:
             metric_add(contents.cells[i], worker.id, removed[i])
     if contents.rest != NULL or contents.sweeping or contents.unswept != NULL or contents.incomplete:
         post(contents)          # the budget is spent, or another worker held a lock: on, in the next turn
-    release(contents)
+    contents_release(contents)
 
 
 cdef void receive(Contents *contents) noexcept nogil:
@@ -151,7 +151,11 @@ cdef void begin_sweep(Contents *contents) noexcept nogil:
 
 # ---- life ----
 
-cdef void release(Contents *contents) noexcept nogil:
+cdef void contents_hold(Contents *contents) noexcept nogil:
+    atomic_add32(&contents.references, 1)
+
+
+cdef void contents_release(Contents *contents) noexcept nogil:
     if atomic_add32(&contents.references, <uint32_t>-1) == 0:
         free_names(contents.rest)
         free_names(contents.unswept)
@@ -185,7 +189,7 @@ cdef class SharedContents:
     def __dealloc__(self):
         if self.contents != NULL:
             with nogil:
-                release(self.contents)
+                contents_release(self.contents)
 
     cdef int open_subtrees(self, list cuts) except -1:
         cdef Contents *contents = self.contents

@@ -11,14 +11,15 @@ Memory order. The head of a bucket, `next` and `good` release an entry; readers 
 order writers. A push onto `leaving` releases what its worker unlinked to the one that takes the list and the mark (fastdns/system/epoch.pyx). Marks and
 times of hits are relaxed: a lost one does no harm. So is `state`: who acts on it holds the shard's lock. A number of `changes` is raised before the chain
 of its subtree is looked at, and read after an entry was put into that chain, with a full fence between the two on each side: one of the two sees the
-other, so no entry whose question went down before the change stays.
+other, so no entry whose question went down before the change stays. A thread that is no worker is counted in `readers` while it reads: it counts itself, has a
+full fence, and loads heads; who frees has unlinked, has the full fence of the mark, and loads `readers`. One of the two sees the other.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcmp
 from fastdns.api.reply cimport Record, Reply
 from fastdns.api.names cimport Name
-from fastdns.api.memory cimport (EpochMark, Sieve, SieveLink, atomic_load_pointer, atomic_peek8, atomic_poke8, atomic_store_pointer,
-                                 atomic_swap_pointer, atomic_take_pointer)
+from fastdns.api.memory cimport (EpochMark, Sieve, SieveLink, atomic_add32, atomic_fence, atomic_load_pointer, atomic_peek8, atomic_poke8,
+                                 atomic_store_pointer, atomic_swap_pointer, atomic_take_pointer)
 from fastdns.plugins.cache._pool cimport Pool
 
 cdef struct Entry
@@ -126,6 +127,7 @@ cdef struct Store:
     SieveLink *leaving          # atomic: unlinked since the mark was taken
     SieveLink *waiting          # for the mark; this and the mark under the pool's lock
     EpochMark mark
+    uint32_t readers            # atomic: threads that read and are no workers; nothing is freed meanwhile
     Shard shards[SHARDS]
 
 cdef struct StoreName:          # that is to be removed
@@ -198,6 +200,14 @@ cdef inline void store_find(const Buckets *buckets, const Key *key, Entry **foun
         if entry_is(entry, key) and found[entry.kind] == NULL:
             found[entry.kind] = entry
         entry = store_load(&entry.next)
+
+cdef inline void store_begin_reading(Store *store) noexcept nogil:
+    """A thread that is no worker may follow pointers of the store until store_end_reading; for a short time, since nothing is freed meanwhile."""
+    atomic_add32(&store.readers, 1)
+    atomic_fence()
+
+cdef inline void store_end_reading(Store *store) noexcept nogil:
+    atomic_add32(&store.readers, <uint32_t>-1)
 
 # Readies a zeroed store for these capacities, in CoreDNS's counting. -1: no memory.
 cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogil

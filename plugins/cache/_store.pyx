@@ -85,7 +85,7 @@ cdef void free_list(Store *store, SieveLink *entry) noexcept nogil:
 
 cdef void reclaim(Store *store) noexcept nogil:
     """Frees what no worker can read any more; the pool's lock is held."""
-    if store.waiting != NULL and epoch_passed(&store.mark):
+    if store.waiting != NULL and atomic_load32(&store.readers) == 0 and epoch_passed(&store.mark):
         free_list(store, store.waiting)
         store.waiting = NULL
     if store.waiting == NULL:

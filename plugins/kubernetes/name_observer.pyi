@@ -18,6 +18,9 @@ class NameObserver:
     def __init__(
         self, store: Store, services: list[tuple[int, str]], namespaces: list[tuple[int, str]], cuts: list[tuple[str, int]], reverse: bool
     ) -> None: ...
+    def zones(self) -> list[str]:
+        """Zones that hold the names that it tells of."""
+
     def begin(self, contents: SharedContents) -> None:
         """From now on. The contents have subtrees by the cuts."""
 

@@ -104,6 +104,9 @@ cdef class NameObserver:
         free(self.told.services.endings)
         free(self.told.namespaces.endings)
 
+    def zones(self):
+        return [zone for zone, _ in self.cuts] + (["in-addr.arpa.", "ip6.arpa."] if self.told.reverse else [])
+
     def begin(self, SharedContents contents not None):
         self.contents = contents
         self.told.contents = contents.contents

@@ -50,6 +50,10 @@ class ZoneObserver:
                 _observers.remove(self)
             self._contents = None
 
+    def zones(self) -> list[str]:
+        """The zones whose names it tells of, as of now."""
+        return [zone.origin for one in self._sets for zone in one.zones]
+
     def observes(self, zone: Zone) -> bool:
         """Whether the zone is one of theirs, and the cache keeps something of it."""
         return any(zone in one.zones for one in self._sets) and self._unkept.match(zone.origin) is None
