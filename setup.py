@@ -440,7 +440,7 @@ def scripts() -> list[str]:
     return found
 
 
-SHIPPED = ["py.typed", "*.pyi", "*.pxd", "*.h", "plugin.cfg", "README.md", "*.json", "*.yaml", "Corefile", "*.bpf"]
+SHIPPED = ["py.typed", "*.pyi", "*.pxd", "*.h", "plugin.cfg", "README.md", "*.json", "*.yaml", "Corefile", "*.bpf", "*.html", "*.js", "*.css"]
 
 link_order()
 setup(

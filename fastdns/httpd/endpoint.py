@@ -1,4 +1,4 @@
-"""The HTTP endpoints of health, ready and prometheus.
+"""The HTTP endpoints of health, ready, prometheus and console.
 
 Endpoints with the same address share a listener. While a reload is in progress the former configuration's endpoint answers and the new one waits, so
 that a probe or a scrape never finds a closed port. The life of an endpoint: `open` at start-up, `serve` once the configuration serves, `close`.
@@ -14,7 +14,7 @@ from typing import Any
 
 from fastdns.corefile.address import join_host_port, split_address
 from fastdns.httpd import listener as native
-from fastdns.httpd.message import Reply, Request, parse_head
+from fastdns.httpd.message import Later, Reply, Request, parse_head
 from fastdns.telemetry.log import Log
 
 __all__ = ["HEALTH", "Endpoint", "bind", "page_address"]
@@ -23,7 +23,10 @@ log = Log("http")
 
 BACKLOG = 128
 
-Page = Callable[[Request], Reply]
+#: Replies of `Later` that are made at the same time, of all listeners; further ones are refused.
+LATER_MAX = 8
+
+Page = Callable[[Request], Reply | Later]
 
 
 def HEALTH(request: Request) -> Reply:  # noqa: N802
@@ -31,6 +34,7 @@ def HEALTH(request: Request) -> Reply:  # noqa: N802
     return Reply(body=b"OK")
 
 
+BUSY = Reply(503, b"503 too many at the same time\n")
 NOT_FOUND = Reply(404, b"404 page not found\n", fields=(("X-Content-Type-Options", "nosniff"),))
 
 
@@ -193,7 +197,7 @@ class _Listener:
         if tls is not None:
             from fastdns.httpd.secure import SecureListener
 
-            self.secure: Any = SecureListener(sock, lambda: self.tls.context, self.answer)
+            self.secure: Any = SecureListener(sock, lambda: self.tls.context, self.answer_now)
             return
         self.secure = None
         sock.setblocking(False)
@@ -218,15 +222,26 @@ class _Listener:
             del _listeners_by_number[self.number]
             native.remove_listener(self.number)
 
-    def answer(self, request: Request) -> Reply:
+    def answer(self, request: Request) -> Reply | Later:
         page = self.page(request.path)
         if page is None:
             return NOT_FOUND
-        try:
-            return page(request)
-        except Exception as error:
-            log.error(f"{request.path}: {type(error).__name__}: {error}")
-            return Reply(500, b"500 Internal Server Error\n")
+        return _made(request.path, lambda: page(request))
+
+    def answer_now(self, request: Request) -> Reply:
+        """As `answer`, on a thread that may take its time."""
+        reply = self.answer(request)
+        while isinstance(reply, Later):
+            reply = _made(request.path, reply.make)
+        return reply
+
+
+def _made(path: str, make: Callable[[], Reply | Later]) -> Reply | Later:
+    try:
+        return make()
+    except Exception as error:
+        log.error(f"{path}: {type(error).__name__}: {error}")
+        return Reply(500, b"500 Internal Server Error\n")
 
 
 _listeners_by_number: dict[int, _Listener] = {}
@@ -245,7 +260,35 @@ def _run() -> None:
             request, number, head = native.take()
             with _lock:
                 listener = _listeners_by_number.get(number)
-            reply = NOT_FOUND if listener is None else listener.answer(parse_head(head))
-            native.reply(request, reply.head(), reply.body)
+            asked = parse_head(head)
+            reply = NOT_FOUND if listener is None else listener.answer(asked)
+            if isinstance(reply, Later):
+                _reply_later(request, asked.path, reply)
+            else:
+                native.reply(request, reply.head(), reply.body)
         except Exception as error:  # MemoryError: the connection times out, the thread continues
             log.error(f"HTTP: {type(error).__name__}: {error}")
+
+
+_later = threading.BoundedSemaphore(LATER_MAX)
+
+
+def _reply_later(request: int, path: str, later: Later) -> None:
+    """Reply from another thread."""
+
+    def run() -> None:
+        try:
+            reply = _made(path, later.make)
+            if isinstance(reply, Reply):
+                native.reply(request, reply.head(), reply.body)
+        finally:
+            _later.release()
+
+    if not _later.acquire(blocking=False):
+        native.reply(request, BUSY.head(), BUSY.body)
+        return
+    try:
+        threading.Thread(target=run, name="http-later", daemon=True).start()
+    except RuntimeError:  # no thread can be started
+        _later.release()
+        native.reply(request, BUSY.head(), BUSY.body)

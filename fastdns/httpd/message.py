@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from fastdns.engine.http.date import date
 
-__all__ = ["TIMEOUT", "Reply", "Request", "parse_head"]
+__all__ = ["TIMEOUT", "Later", "Reply", "Request", "parse_head"]
 
 #: Seconds to read a request, to write a reply, and to idle.
 TIMEOUT = 5.0
 
-REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 500: "Internal Server Error", 503: "Service Unavailable"}
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    421: "Misdirected Request",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -22,6 +33,8 @@ class Request(NamedTuple):
     path: str
     #: By name in lower case.
     fields: dict[str, str]
+    #: Of the target, behind its question mark, as it was sent.
+    query: str = ""
 
 
 class Reply(NamedTuple):
@@ -39,6 +52,12 @@ class Reply(NamedTuple):
         return "".join(line + "\r\n" for line in lines).encode("latin-1")
 
 
+class Later(NamedTuple):
+    """In place of a reply that takes time: it is made on a thread of its own, so that other pages do not wait for it."""
+
+    make: Callable[[], Reply]
+
+
 def parse_head(head: bytes) -> Request:
     """A request from its head, whose first line is known to be well formed."""
     first, *lines = head.decode("latin-1").split("\r\n")
@@ -50,4 +69,5 @@ def parse_head(head: bytes) -> Request:
         name, colon, value = line.partition(":")
         if colon:
             fields[name.strip().lower()] = value.strip()
-    return Request(method, target.partition("?")[0], fields)
+    path, _, query = target.partition("?")
+    return Request(method, path, fields, query.partition("#")[0])

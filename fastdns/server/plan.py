@@ -48,7 +48,7 @@ def about(directive: str) -> str:
             found = ABOUT.search(page.read(4096))
     except OSError:
         return ""
-    return " ".join(found[1].split()) if found else ""
+    return " ".join(found[1].replace("`", "").replace("*", "").split()) if found else ""
 
 
 def _chain(config: Config) -> list[dict[str, Any]]:

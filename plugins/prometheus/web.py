@@ -39,9 +39,14 @@ class WebContext:
         """Read the files again. OSError, ValueError: everything stays."""
         self.context = _context(self._fields, self._folder)
 
-    def keep_renewed(self) -> None:
-        """From now on renew whenever the files change."""
-        self._renewal = Renewal(self, self._files, self._states, "plugin/prometheus")
+    def keep_renewed(self, log: str = "plugin/prometheus") -> None:
+        """From now on renew whenever the files change; ``log`` is the source of log lines."""
+        self._renewal = Renewal(self, self._files, self._states, log)
+
+    @property
+    def mutual(self) -> bool:
+        """Whether clients must have a certificate that is verified."""
+        return self.context.verify_mode.name == "CERT_REQUIRED"
 
 
 def load(path: str) -> WebContext | None:

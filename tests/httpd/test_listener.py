@@ -76,7 +76,7 @@ def test_pages(opened: list[Endpoint], port: int) -> None:
     assert head == b"HTTP/1.1 503 Service Unavailable\r\n"
     assert len(date) == len("Mon, 23 Nov 2026 14:13:11 GMT")
     assert rest == b"Content-Type: text/plain; charset=utf-8\r\nX-Mine: 1\r\nContent-Length: 4\r\nConnection: close\r\n\r\ntext"
-    assert seen == [Request("GET", "/page", {"host": "x", "connection": "close"})]
+    assert seen == [Request("GET", "/page", {"host": "x", "connection": "close"}, "query=1")]
     assert status(get(port, "http://other.example/page")) == 503
     assert get(port, "/page", method="HEAD").endswith(b"Content-Length: 4\r\nConnection: close\r\n\r\n")
     assert status(get(port, "/page/")) == 404
