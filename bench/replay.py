@@ -198,6 +198,7 @@ OTHERS = {
     "minimal": "minimal",
     "rrl": "rrl {\n    responses-per-second 1000000\n    requests-per-second 1000000\n}",
     "cookies": "cookies",
+    "top": "top",
 }
 
 CASES = (
@@ -323,7 +324,7 @@ def serve(block: str) -> Replay:
     """An engine that serves one block for all names, not started; everything that its plugins wait for is there."""
     from fastdns.bench.micro.replay import Replay
     from fastdns.engine.engine import Engine
-    from fastdns.server.configuration import Configuration
+    from fastdns.server.configuration import Configuration, run_hooks
     from fastdns.server.instance import Instance
     from fastdns.server.source import Source
 
@@ -334,6 +335,7 @@ def serve(block: str) -> Replay:
     instance = Instance(configuration)
     instance.open(engine, {}, {})
     instance.publish(engine)
+    run_hooks(instance.hooks.started, "startup")
     for config in configuration.configs:
         for handler in config.handlers:
             wait_for(handler)

@@ -110,7 +110,10 @@ class Config:
         self.filters.append(handler)
 
     def client_label(self, name: str) -> LabelHandle | None:
-        """Where ``client-namespace``, ``client-pod-name`` or ``client-label/KEY`` of the pod that asks is read; None if no plugin of the block knows it."""
+        """Where ``client-namespace``, ``client-pod-name``, ``client-node-name`` or ``client-label/KEY`` of the pod that asks is read.
+
+        None if no plugin of the block knows it.
+        """
         published = (publish(name) for publish in (getattr(other, "client_label", None) for other in self.handlers) if publish is not None)
         return next((label for label in published if label is not None), None)
 

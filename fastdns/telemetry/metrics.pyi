@@ -58,5 +58,8 @@ class Metric:
 def prepare(workers: int) -> None:
     """Map the rows of this many workers. ValueError above 64, OSError without address space."""
 
+def workers() -> int:
+    """The workers whose rows are mapped: those of the process, once it has started."""
+
 def cells() -> int:
     """The number of cells in use."""

@@ -202,6 +202,11 @@ def prepare(uint32_t workers) -> None:
     metrics_prepare(workers)
 
 
+def workers() -> int:
+    """The workers whose rows are mapped: those of the process."""
+    return mapped_count - 1
+
+
 def cells() -> int:
     """The number of cells in use."""
     return next_cell

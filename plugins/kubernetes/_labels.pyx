@@ -9,7 +9,7 @@ from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_pod
 from fastdns.plugins.kubernetes._handler cimport ViewHandler
 from fastdns.plugins.kubernetes.answer.name cimport (FORM_APEX, FORM_NAMESPACE, FORM_NONE, FORM_POD, FORM_SERVICE, GRAMMAR_IMPORTED, Wanted,
                                                      name_parse)
-from fastdns.plugins.kubernetes.store.records cimport PodLabel, PodRecord, pod_address_length, pod_label_next
+from fastdns.plugins.kubernetes.store.records cimport NodeRecord, PodLabel, PodRecord, pod_address_length, pod_label_next, pod_node
 from fastdns.plugins.kubernetes.answer.owners cimport owners_write
 from fastdns.plugins.kubernetes.answer.view cimport PODS_VERIFIED, View
 
@@ -27,9 +27,11 @@ cdef enum Part:
     PART_CLIENT_POD
 
 CLIENT_LABEL = "client-label/"
+CERTAIN = ("client-namespace", "client-pod-name", "client-node-name", "client-kind")
 
 cdef enum:
     POD_NAME = 0xFFFFFFFF       # for `read_label`, in place of a key's length
+    NODE_NAME = 0xFFFFFFFE
     OWNERS_MAX = 512            # octets of the labels of namespaces that a question may be for
 
 PARTS = {
@@ -106,8 +108,16 @@ cdef bint write_client_label(const MetadataLabel *label, Query *q, Text *out) no
 
 
 cdef bint read_label(const MetadataLabel *label, const PodRecord *pod, PodLabel *found) noexcept nogil:
-    """label.argument is the key, of label.key octets; that of no octets is the namespace, that of POD_NAME the pod's name."""
+    """label.argument is the key, of label.key octets; that of no octets is the namespace, that of POD_NAME the pod's name, that of NODE_NAME its node's."""
+    cdef const NodeRecord *node
     cdef uint32_t place = 0
+    if label.key == NODE_NAME:
+        if not pod.placed:
+            return False
+        node = pod_node(pod)
+        found.value = <const uint8_t *>node.name
+        found.value_length = node.length
+        return True
     if label.key == POD_NAME:
         found.value = pod.data + pod_address_length(pod)
         found.value_length = <uint8_t>pod.name_length
@@ -195,11 +205,13 @@ def certain(ViewHandler handler not None, str name not None):
     """See kubernetes/_labels.pyi."""
     cdef LabelHandle handle
     kind, _, key = name.partition("/")
-    if handler.view.pods != PODS_VERIFIED or kind not in (("client-label",) if key else ("client-namespace", "client-pod-name", "client-kind")):
+    if handler.view.pods != PODS_VERIFIED or kind not in (("client-label",) if key else CERTAIN):
         return None
     handle = keyed(handler, key)
     if kind == "client-pod-name":
         handle.label.key = POD_NAME
+    elif kind == "client-node-name":
+        handle.label.key = NODE_NAME
     handle.label.value = write_kind if kind == "client-kind" else write_certain
     return handle
 
