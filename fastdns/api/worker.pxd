@@ -14,6 +14,9 @@ from fastdns._mux cimport mux_worker_count, mux_workers
 from fastdns.engine.offload cimport (OffloadQueue, OffloadRequest, offload_abandon, offload_next, offload_open, offload_return,
                                      offload_send, offload_wait, offload_wanted)
 
+# How many queries may wait for something outside; of whom too many wait, one is evicted.
+from fastdns.walk.limit cimport WaitLimit, limit_enter, limit_freed, limit_leave
+
 # For a thread of the plugin's own: its timers (a worker's are in `worker.ops`), and its name.
 from fastdns.engine.timer cimport Wheel, wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
 from fastdns.system.thread cimport thread_name

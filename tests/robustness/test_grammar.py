@@ -89,6 +89,7 @@ class Grammar:
             "blocklist": lambda: "{dir}/ads" + self.random.choice((" {\n  answer refused\n }", " {\n  answer 0.0.0.0 ::\n  allow x.b.a.test\n }", "")),
             "filter_aaaa": lambda: self.pick("", "{\n  family 4\n }", "b.a.test {\n  always\n }", "{\n  always no_lookup\n  break_dnssec\n }"),
             "filter_a": lambda: self.pick("", "{\n  net 127.0.0.2 127.0.1.0/24\n  except a.test\n }"),
+            "fqdn_policy": lambda: "{dir}/none" + self.random.choice((" a.test", " {\n  timeout 5ms\n }", "")),
             "cache": self.cache,
             "dns64": lambda: "{\n  allow_ipv4\n" + self.random.choice(("  translate_all\n", "")) + " }",
             "header": self.header,
