@@ -20,6 +20,7 @@ MODULES = (
     "compare",
     "secondaries",
     "pods",
+    "report.sizes",
     "report",
     "instructions",
     "micro.command",
