@@ -92,6 +92,10 @@ test: programs quic $(STAMPS)/test-requirements ## the tests, but for the slow o
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not timing and not memory"
 	$(BIN)/python -m pytest -m "not slow and (timing or memory)"
 
+.PHONY: pictures
+pictures: build $(STAMPS)/test-requirements ## the pictures of the console and of fastdns top, in docs/pictures
+	FASTDNS_PICTURES=docs/pictures $(BIN)/python -m pytest -q -m slow tests/plugins/console/test_pictures.py
+
 .PHONY: slow
 slow: build $(STAMPS)/test-requirements ## the tests of many seconds: packages built, large clusters
 	$(BIN)/python -m pytest -m slow

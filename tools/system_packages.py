@@ -112,6 +112,7 @@ TEST = [
     Need("readelf", "binutils", "binutils", "binutils"),
     Need("systemd-analyze", "systemd", "systemd"),
     Need("systemd-socket-activate", "systemd", "systemd"),
+    Need("tmux", "tmux", "tmux", "tmux"),
     Need("chromium", "chromium", "chromium", "chromium"),
     Need("chromedriver", "chromium-driver", "chromedriver", "chromium-chromedriver"),
     Need("setpriv", "util-linux", "util-linux", "setpriv"),

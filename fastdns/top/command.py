@@ -51,10 +51,18 @@ def run(flags: Mapping[str, str], rest: list[str], ask: Ask, find_pods: FindPods
     if flags.get("window", "1m") not in WINDOWS:
         raise ValueError(f"the window is one of {', '.join(WINDOWS)}")
     window = WINDOWS[flags.get("window", "1m")]
-    if "json" not in flags or "once" not in flags:
+    if "json" in flags and "once" not in flags:
         raise ValueError("-json goes with -once")
     servers = Servers(find(flags, rest, ask, find_pods))
-    return _once(servers, window)
+    if "json" in flags:
+        return _once(servers, window)
+    try:
+        from fastdns.top import page
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "rich":
+            raise
+        raise ValueError("the page of fastdns top needs the package rich: pip install 'fastdns[top]'; -once -json works without it") from None
+    return page.once(servers, window, ONCE) if "once" in flags else page.run(servers, window, interval)
 
 
 def find(flags: Mapping[str, str], addresses: list[str], ask: Ask, find_pods: FindPods) -> list[Source]:

@@ -32,9 +32,16 @@ class Servers:
 
     def read(self, request: Mapping[str, Any], sections: Sequence[str] = SECTIONS) -> None:
         """Read all servers. Those that do not answer have an error in place of a report."""
-        before = self._before
+        self.take(self.fetch(request, sections))
+
+    def fetch(self, request: Mapping[str, Any], sections: Sequence[str] = SECTIONS) -> list[dict[str, Any] | str]:
+        """The reports of all servers, or errors, for `take`."""
         with ThreadPoolExecutor(min(PARALLEL, len(self.sources))) as pool:
-            self.reports = list(pool.map(lambda source: _report(source, list(sections), request), self.sources))
+            return list(pool.map(lambda source: _report(source, list(sections), request), self.sources))
+
+    def take(self, reports: list[dict[str, Any] | str]) -> None:
+        """Use these reports from now on."""
+        before, self.reports = self._before, reports
         totals = [report.get("rates") if isinstance(report, dict) else None for report in self.reports]
         found = [between(old, new) for old, new in zip(before, totals, strict=True) if old is not None and new is not None]
         self.rates = combined(found) if found else None

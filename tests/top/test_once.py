@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,17 @@ def test_wrong_command_lines(words: tuple[str, ...], text: str) -> None:
     status, out, err = top(*words)
     assert (status, out) == (1, "")
     assert text in err
+
+
+def test_without_the_library_it_says_what_to_install(serve: Callable[..., Server], tmp_path: Path) -> None:
+    server = serve(COREFILE)
+    (tmp_path / "rich").mkdir()
+    (tmp_path / "rich" / "__init__.py").write_text("raise ModuleNotFoundError(\"No module named 'rich'\", name='rich')\n")
+    env = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    status, out, err = top("-once", "-pid", str(server.pid), env=env)
+    assert (status, out) == (1, "")
+    assert err == "the page of fastdns top needs the package rich: pip install 'fastdns[top]'; -once -json works without it\n"
+    assert top("-once", "-json", "-pid", str(server.pid), env=env)[0] == 0
 
 
 # ---- several servers ----

@@ -1,7 +1,7 @@
 // The tables of the plugin top: who asks what, by namespace, client, name.
 
 import { open } from "/console.js";
-import { card, choice, count, el, percent, refresh, table } from "/dom.js";
+import { card, choice, count, el, percent, refresh, seconds as time, table } from "/dom.js";
 
 const WINDOWS = [[60, "1 minute"], [600, "10 minutes"], [3600, "1 hour"]];
 const TITLES = {
@@ -50,10 +50,11 @@ function namespaces(table_, span) {
 
 function ranking(name, table_) {
   const most = table_.rows[0]?.count || 1;
-  const plain = ["slow_upstream_names", "large_answers"].includes(name);
-  return card(TITLES[name] || name.replaceAll("_", " "), `${count(table_.total)} in all${table_.error ? `, error at most ${count(table_.error)}` : ""}`, table([
+  const waited = name === "slow_upstream_names"; // counts are microseconds
+  const shown = (value) => (waited ? time(value / 1e6) : count(value));
+  return card(TITLES[name] || name.replaceAll("_", " "), `${shown(table_.total)} in all${table_.error ? `, error at most ${shown(table_.error)}` : ""}`, table([
     ["", "name", (row) => subject(row.key)],
-    [plain ? "" : "queries", "number", (row) => [count(row.count), row.error ? el("span", { class: "sub" }, `± ${count(row.error)}`) : null]],
+    [waited ? "waited" : "queries", "number", (row) => [shown(row.count), row.error ? el("span", { class: "sub" }, `± ${shown(row.error)}`) : null]],
     ["", "", (row) => bar(row.count, most)],
   ], table_.rows));
 }
