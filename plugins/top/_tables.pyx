@@ -5,7 +5,7 @@ from libc.string cimport memcpy, strlen
 from fastdns.api.memory cimport atomic_exchange32, atomic_peek32, atomic_poke32, atomic_store32
 from fastdns.api.metadata cimport Label, label_read
 from fastdns.api.names cimport LABELS_MAX, Name, ZoneName, zones_match
-from fastdns.api.query cimport CHAIN_MAX, ERROR_MAX, TRANSPORT_NONE, Query, query_was_dropped
+from fastdns.api.query cimport ERROR_MAX, TRANSPORT_NONE, Query, query_was_dropped
 from fastdns.api.random cimport hash_octets, hash_seed, random_below
 from fastdns.api.reply cimport KIND_NODATA, reply_kind
 from fastdns.api.text cimport Text
