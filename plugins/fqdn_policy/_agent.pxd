@@ -16,7 +16,8 @@ A message to the agent, numbers in network order (README.md has it for who write
 
 An acknowledgement has version, MESSAGE_TAKEN, two octets of 0, and the id; one message may have several.
 
-Everything belongs to the worker: no locks, no threads. An id names a place of the link's, and how often it was used: what comes too late finds another one there.
+Everything belongs to the worker: no locks, no threads. An id names a place of the link's, and how often it was used: what comes too late finds
+another number there.
 """
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from fastdns.api.query cimport Handler, Query, query_scratch

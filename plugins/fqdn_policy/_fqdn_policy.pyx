@@ -15,8 +15,8 @@ from fastdns.api.query cimport PARKED, TRANSPORT_NONE, UP, Handler, NativeHandle
 from fastdns.api.reply cimport reply_clear
 from fastdns.api.wire cimport RCODE_NOERROR, RCODE_SERVFAIL
 from fastdns.api.worker cimport Worker
-from fastdns.plugins.fqdn_policy._agent cimport (NOVELTY_NEW, NOVELTY_NONE, OUTCOME_LATE, OUTCOME_TAKEN, Agent, Found, Link, Work, agent_link, link_ask, link_close,
-                                                 link_connect, link_forget, link_learn, link_tell, link_write, work_of)
+from fastdns.plugins.fqdn_policy._agent cimport (NOVELTY_NEW, NOVELTY_NONE, OUTCOME_LATE, OUTCOME_TAKEN, Agent, Found, Link, Work, agent_link, link_ask,
+                                                 link_close, link_connect, link_forget, link_learn, link_tell, link_write, work_of)
 
 cdef enum Result:               # of a reply with addresses
     RESULT_KNOWN
