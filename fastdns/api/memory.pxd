@@ -18,6 +18,8 @@ from fastdns.system.blocks cimport Blocks, blocks_free, blocks_take
 # Doubly linked lists whose nodes lie in what is listed.
 from fastdns.system.list cimport (List, ListNode, list_append, list_container, list_first, list_init, list_is_empty, list_last, list_next, list_prepend,
                                   list_previous, list_remove)
+# Eviction by fairness: who holds most goes first.
+from fastdns.system.fairness cimport (FAIR_LEVELS, FairEntry, FairQueue, fair_add, fair_choose, fair_free, fair_init, fair_remove)
 # Eviction by SIEVE.
 from fastdns.system.eviction cimport Sieve, SieveLink, sieve_add, sieve_advance, sieve_hand, sieve_hit, sieve_passes, sieve_remove
 # Counters of live objects, in debug builds alone.

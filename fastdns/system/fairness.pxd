@@ -50,8 +50,10 @@ cdef struct FairQueue:
     uint32_t ranks_made
     uint32_t mask               # of the table
 
-# For so many entries; for as long as the process lives. The queue never moves. -1: out of memory.
+# For so many entries. The queue never moves. -1: out of memory; fair_free follows all the same.
 cdef int fair_init(FairQueue *queue, uint32_t entries) noexcept nogil
+# What fair_init has allocated; the entries are their owner's.
+cdef void fair_free(FairQueue *queue) noexcept nogil
 # The newest entry, in the groups of FAIR_LEVELS keys.
 cdef void fair_add(FairQueue *queue, FairEntry *entry, const uint64_t *keys) noexcept nogil
 cdef void fair_remove(FairQueue *queue, FairEntry *entry) noexcept nogil

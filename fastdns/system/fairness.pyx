@@ -1,6 +1,6 @@
 """Hierarchical fair queueing. The contract is in system/fairness.pxd."""
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport calloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 from fastdns.system.hash cimport hash_octets, hash_seed
 from fastdns.system.list cimport ListNode, list_append, list_container, list_first, list_init, list_insert, list_is_empty, list_last, list_remove
@@ -19,6 +19,12 @@ cdef int fair_init(FairQueue *queue, uint32_t entries) noexcept nogil:
     list_init(&queue.top.ranks)
     list_init(&queue.top.entries)
     return -1 if queue.groups == NULL or queue.ranks == NULL or queue.table == NULL else 0
+
+
+cdef void fair_free(FairQueue *queue) noexcept nogil:
+    free(queue.groups)
+    free(queue.ranks)
+    free(queue.table)
 
 
 cdef inline FairRank *rank_of(ListNode *node) noexcept nogil:
