@@ -21,8 +21,9 @@ __all__ = ["ask", "serve"]
 log = Log()
 
 NAME = "\0fastdns-control/"
-#: Octets of a request or a reply; seconds for one.
+#: Octets of a request, and of a reply; seconds for one.
 MOST = 1 << 20
+REPLY_MOST = 64 << 20
 TIMEOUT = 15.0
 
 #: What becomes of a request, as its reply. ValueError, KeyError and TypeError are result to the client.
@@ -76,12 +77,12 @@ def _serve_one(connection: socket.socket, answer: Answer) -> None:
     connection.sendall(json.dumps(result).encode())
 
 
-def _read(connection: socket.socket) -> bytes:
-    """The octets up to the end of the stream. Raises ValueError when there are too many."""
+def _read(connection: socket.socket, most: int = MOST) -> bytes:
+    """The octets up to the end of the stream. Raises ValueError when there are more than ``most``."""
     data = bytearray()
     while part := connection.recv(65536):
         data += part
-        if len(data) > MOST:
+        if len(data) > most:
             raise ValueError("too much")
     return bytes(data)
 
@@ -103,7 +104,7 @@ def ask(request: dict[str, Any], pid: int = 0) -> dict[str, Any]:
             raise ValueError(f"the control socket of process {pid} is held by process {owner.pid} of user {owner.uid}")
         connection.sendall(json.dumps(request).encode())
         connection.shutdown(socket.SHUT_WR)
-        reply = _read(connection)
+        reply = _read(connection, REPLY_MOST)
     if not reply:
         raise ValueError("the server answers its own user and root only")
     result: dict[str, Any] = json.loads(reply)

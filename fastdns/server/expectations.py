@@ -29,7 +29,7 @@ from fastdns.zonefile.presentation import rdata_wire
 if TYPE_CHECKING:
     from fastdns.server.explain import Explained
 
-__all__ = ["VALUES", "Expectation", "Question", "answers", "expectations", "parse_question", "verify"]
+__all__ = ["VALUES", "Expectation", "Question", "answers", "expectations", "parse_question", "rdata_text", "verify"]
 
 #: Key of the expectations of a block in `fastdns.setup.config.Config.values`.
 VALUES = "test"
@@ -103,7 +103,7 @@ def answers(explained: Explained, qtype: int) -> list[str]:
     rcode = flags_rcode(message_flags(explained.message))
     if rcode:
         return [rcode_text(rcode)]
-    found = [_rdata(rtype, rdata) for section, _, rtype, _, _, rdata in records(explained.message) if section == 0 and qtype in (rtype, TYPE_ANY)]
+    found = [rdata_text(rtype, rdata) for section, _, rtype, _, _, rdata in records(explained.message) if section == 0 and qtype in (rtype, TYPE_ANY)]
     return sorted(found) or ["NODATA"]
 
 
@@ -135,10 +135,10 @@ def _canonical(qtype: int, text: str) -> str:
     """An expected answer in the form of `answers`. Raises ValueError."""
     if text.upper() in OUTCOMES or text.upper() in RCODES.values():
         return text.upper()
-    return _rdata(qtype, rdata_wire(qtype, text)) if qtype != TYPE_ANY else text
+    return rdata_text(qtype, rdata_wire(qtype, text)) if qtype != TYPE_ANY else text
 
 
-def _rdata(rtype: int, rdata: bytes) -> str:
+def rdata_text(rtype: int, rdata: bytes) -> str:
     """Presentation form of rdata; that of RFC 3597 when the rdata is malformed."""
     if rtype in (TYPE_A, TYPE_AAAA):
         return _address(rdata)

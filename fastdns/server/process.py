@@ -137,10 +137,15 @@ class Process:
         signals.limit_end(instance.hooks.final_seconds)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer a request of the control socket: sections of `telemetry.status`, or what becomes of a query. Raises ValueError, KeyError and TypeError."""
-        if "sections" in request:
+        """Answer a request of the control socket: sections or a command of `telemetry.status`, or what becomes of a query.
+
+        Raises ValueError, KeyError and TypeError.
+        """
+        if "sections" in request or "command" in request:
             from fastdns.telemetry import status
 
+            if "command" in request:
+                return dict(status.perform(str(request["command"]), request))
             return status.report([str(name) for name in request["sections"]], request)
         return self._explain(request)
 

@@ -1,4 +1,7 @@
-"""What the server tells of itself to `fastdns top`, the console and scripts: a document of sections, each provided by a part of the server or a plugin."""
+"""What the server tells of itself to `fastdns top`, the console and scripts: a document of sections, each provided by a part of the server or a plugin.
+
+Commands are apart from sections: they change something, and only the control socket takes them.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["Provider", "provide", "report", "sections", "withdraw"]
+__all__ = ["Provider", "perform", "provide", "report", "sections", "take_commands", "withdraw"]
 
 #: Makes a section, of values that JSON has. Its argument is the request, whose members it may read. ValueError, KeyError and TypeError go to who asks.
 Provider = Callable[[Mapping[str, Any]], Any]
 
 _providers: dict[str, Provider] = {}
+_commands: dict[str, Provider] = {}
 _lock = threading.Lock()
 
 
@@ -39,3 +43,21 @@ def report(names: Sequence[str] = (), request: Mapping[str, Any] | None = None) 
     with _lock:
         chosen = {name: provider for name, provider in sorted(_providers.items()) if not names or name in names}
     return {name: provider(request or {}) for name, provider in chosen.items()}
+
+
+def take_commands(name: str, function: Provider | None) -> None:
+    """Have ``function`` carry out the commands of this name from now on; None: nobody does. Its argument and its result are as those of a `Provider`."""
+    with _lock:
+        if function is None:
+            _commands.pop(name, None)
+        else:
+            _commands[name] = function
+
+
+def perform(name: str, request: Mapping[str, Any]) -> Any:
+    """Carry out a command. Raises ValueError where its plugin is not in the Corefile."""
+    with _lock:
+        function = _commands.get(name)
+    if function is None:
+        raise ValueError(f"the Corefile that is served has no {name}")
+    return function(request)
