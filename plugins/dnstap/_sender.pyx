@@ -3,7 +3,7 @@
 protobuf and Frame Streams: https://dnstap.info, https://farsightsec.github.io/fstrm
 """
 from libc.errno cimport EAGAIN, EINTR, EPIPE, ETIMEDOUT, errno
-from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t, uintptr_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_NORESERVE, MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap, munmap
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
@@ -19,8 +19,8 @@ from fastdns.api.memory cimport (atomic_exchange32, atomic_fence, atomic_load64,
                                  atomic_store32, atomic_store64, atomic_store_pointer)
 from fastdns.api.network cimport (EFD_CLOEXEC, EFD_NONBLOCK, MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, Address, close, eventfd, poll, pollfd, read,
                                   recv, send, socket_clock, write)
-from fastdns.plugins.dnstap._tap cimport (TAP_CLIENT_RESPONSE, TAP_EXTRA_MAX, TAP_FORWARDER_RESPONSE, TAP_HEAD_MAX, TAP_OVERHANG, TAP_RING_LEAST,
-                                          Ring, Tap, Tapped)
+from fastdns.plugins.dnstap._tap cimport (TAP_CLIENT_QUERY, TAP_CLIENT_RESPONSE, TAP_EXTRA_MAX, TAP_FORWARDER_RESPONSE, TAP_HEAD_MAX, TAP_OVERHANG,
+                                          TAP_RING_LEAST, Ring, Tap, Tapped)
 
 cdef enum:
     COMPANY = 5000                  # microseconds that the first message of a batch waits
@@ -389,6 +389,31 @@ cdef class Sender:
     @property
     def dropped(self):
         return next((value for labels, value in self._metric.collect() if labels == (self.endpoint,)), 0)
+
+
+def message(bytes identity not None, bytes version not None, bytes extra not None, bint udp, bytes client not None, int client_port, bytes local not None,
+            int local_port, int64_t asked, int64_t answered, bytes octets not None):
+    cdef Tapped tapped
+    cdef Address addresses[2]
+    cdef uint8_t fields[FIELDS_MAX]
+    if len(client) not in (4, 16) or len(local) not in (4, 16):
+        raise ValueError("not an address")
+    memset(&tapped, 0, sizeof(Tapped))
+    memset(addresses, 0, sizeof(addresses))
+    for i, (given, port) in enumerate(((client, client_port), (local, local_port))):
+        addresses[<int>i].family = 4 if len(given) == 4 else 6
+        addresses[<int>i].port = <uint16_t>port
+        memcpy(addresses[<int>i].octets, <const uint8_t *><bytes>given, len(given))
+    tapped.type = TAP_CLIENT_RESPONSE if answered else TAP_CLIENT_QUERY
+    tapped.udp = udp
+    tapped.query_address = &addresses[0]
+    if len(client) == len(local):       # there is one family for both
+        tapped.response_address = &addresses[1]
+    tapped.query_time = asked
+    tapped.response_time = answered
+    inner = fields[:put_fields(fields, &tapped) - fields] + delimited(0x72 if answered else 0x52, octets)
+    whole = delimited(0x0a, identity) + delimited(0x12, version) + (delimited(0x1a, extra) if extra else b"") + delimited(0x72, inner) + b"\x78\x01"
+    return len(whole).to_bytes(4, "big") + whole
 
 
 cdef bytes delimited(int tag, bytes octets):
