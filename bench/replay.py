@@ -195,6 +195,7 @@ OTHERS = {
     "header": "header {\n    response set ra\n}",
     "hosts": "hosts {folder}/hosts {\n    fallthrough\n}",
     "local": "local",
+    "recorder": "recorder 16MiB",
     "minimal": "minimal",
     "rrl": "rrl {\n    responses-per-second 1000000\n    requests-per-second 1000000\n}",
     "cookies": "cookies",

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport malloc, free
 from libc.string cimport memcpy, memset, strcmp, strncpy
 from libc.stdio cimport snprintf
-from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count
+from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count, atomic_load32, atomic_store32
 from fastdns.system.list cimport list_append, list_init, list_remove
 from fastdns._wire cimport (Message, Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, EDNS_SIZE,
                             OPTION_KEEPALIVE, store16, store32, wire_name_copy, wire_option)
@@ -14,10 +14,14 @@ from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, C
                                  TAILORED_REPLY, TRANSPORT_NONE, UP, Chain, Timer)
 from fastdns.walk.prefetch cimport prefetch_batch
 from fastdns.walk.match cimport match_zone
+from fastdns.walk.observer cimport observe_wait
 from fastdns.walk.waiting cimport waiting_begin, waiting_choose, waiting_end, waiting_relax
 
-cdef void (*mux_dropped)(Query *q) noexcept nogil
-mux_dropped = NULL
+cdef enum:
+    DROPPED_FUNCTIONS = 4
+
+cdef void (*mux_dropped[DROPPED_FUNCTIONS])(Query *q) noexcept nogil
+cdef uint32_t mux_dropped_count = 0     # atomic: a worker may run meanwhile
 cdef Worker *mux_workers[WORKERS_MAX]
 cdef uint32_t mux_worker_count = 0
 
@@ -31,8 +35,14 @@ cdef void mux_register(uint32_t id, Worker *worker) noexcept nogil:
 
 
 cdef void mux_count_dropped(void (*count)(Query *q) noexcept nogil) noexcept nogil:
-    global mux_dropped
-    mux_dropped = count
+    global mux_dropped_count
+    cdef uint32_t i
+    for i in range(mux_dropped_count):
+        if mux_dropped[i] == count:
+            return
+    if mux_dropped_count < DROPPED_FUNCTIONS:
+        mux_dropped[mux_dropped_count] = count
+        atomic_store32(&mux_dropped_count, mux_dropped_count + 1)
 
 
 # ---- slots ----
@@ -156,11 +166,12 @@ cdef bint find_chain(Query *q) noexcept nogil:
 
 
 cdef void refuse(Query *q) noexcept nogil:
+    cdef uint32_t i
     q.reply.rcode = RCODE_REFUSED
     atomic_bump64(&q.worker.dropped, 1)
     finish_fit(q)
-    if mux_dropped != NULL:
-        mux_dropped(q)
+    for i in range(atomic_load32(&mux_dropped_count)):
+        mux_dropped[i](q)
     deliver(q)
 
 
@@ -432,6 +443,7 @@ cdef void query_resume(Query *q) noexcept nogil:
         return
     worker.ops.timer_stop(worker, &q.timer)
     waiting_end(q)
+    observe_wait(q, False)
     q.evicted = 0                           # what it waited for came first
     handler = q.chain.handlers[q.position]
     verdict = handler.resume(handler, q) if handler.resume != NULL else query_fail(q, RCODE_SERVFAIL, b"resumed a handler that cannot be")
@@ -451,6 +463,7 @@ cdef void fail_parked(Query *q, const char *error) noexcept nogil:
     cdef Query *child = q.child
     worker.ops.timer_stop(worker, &q.timer)
     waiting_end(q)
+    observe_wait(q, False)
     if handler.abandon != NULL:
         handler.abandon(handler, q)
     q.evicted = 0
@@ -608,6 +621,7 @@ cdef Verdict run_child(Query *q) noexcept nogil:
         if verdict != PARKED:
             return verdict
     waiting_begin(q)
+    observe_wait(q, True)
     return PARKED
 
 

@@ -94,6 +94,7 @@ TEST = [
     Need("ip6tables", "iptables", "iptables-nft", "iptables"),
     Need("nft", "nftables", "nftables", "nftables"),
     Need("delv", "bind9-dnsutils", "bind-utils", "bind-tools"),
+    Need("dnstap-read", "bind9-dnsutils", "bind-utils", "bind-tools"),
     Need("named", "bind9", "bind", "bind"),
     Need("kdig", "knot-dnsutils", "knot-utils", "knot-utils"),
     Need("knotd", "knot", "knot", "knot"),
@@ -116,6 +117,7 @@ TEST = [
     Need("chromium", "chromium", "chromium", "chromium"),
     Need("chromedriver", "chromium-driver", "chromedriver", "chromium-chromedriver"),
     Need("setpriv", "util-linux", "util-linux", "setpriv"),
+    Need("tshark", "tshark", "wireshark-cli", "tshark"),
 ]
 
 #: Of coverage-guided fuzzing: the compiler with its sanitizers and libFuzzer, and what names the lines of their reports.

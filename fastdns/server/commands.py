@@ -1,4 +1,4 @@
-"""The commands ``fastdns check``, ``plan``, ``explain``, ``init`` and ``top``: reports on a Corefile, a query or a server, and a first Corefile."""
+"""The commands of ``fastdns``: reports on a Corefile, a query or the running server, and a first Corefile."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ USAGE = f"""Usage:
   fastdns plan [-json] [-dns.port PORT] [COREFILE]                 its server blocks, addresses and chains
   fastdns explain NAME [TYPE] [-client IP] [-tcp] [-address ADDRESS] [-conf COREFILE] [-pid PID] [-json]
                                                                    what becomes of a query: in the running server, or with -conf in a Corefile
+  fastdns recorder show|dump|list [-which recent|slow|failed|dropped] [-name NAME] [-client NETWORK] [-most N] [-pid PID] [-json]
+                                                                   the queries that the running server has recorded; writes them to files; lists these
   fastdns init [COREFILE]                                          asks three questions, and writes a first Corefile
 {top.USAGE}COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with two hyphens.
 """
@@ -34,6 +36,7 @@ FLAGS = {
     "check": {"json": False, "notests": False, "strict": False, "dns.port": True, "conf": True},
     "plan": {"json": False, "dns.port": True, "conf": True},
     "init": {},
+    "recorder": {"json": False, "which": True, "name": True, "client": True, "most": True, "pid": True},
     "explain": {"json": False, "tcp": False, "client": True, "address": True, "conf": True, "pid": True, "dns.port": True},
     "top": top.FLAGS,
 }
@@ -55,7 +58,7 @@ def run(words: list[str]) -> int:
         if "help" in flags:
             sys.stdout.write(USAGE)
             return OK
-        return {"check": _check, "plan": _plan, "explain": _explain, "init": _init, "top": _top}[command](flags, rest)
+        return {"check": _check, "plan": _plan, "explain": _explain, "init": _init, "recorder": _recorder, "top": _top}[command](flags, rest)
     except UsageError as error:
         sys.stderr.write(f"{error}\n{USAGE}")
         return MISUSED
@@ -236,6 +239,14 @@ def _explain(flags: dict[str, str], rest: list[str]) -> int:
     else:
         _print_explanation(str(question), result)
     return OK if result["outcome"] == "reply" else FAILED
+
+
+def _recorder(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.server import recordings
+
+    if len(rest) > 1 or not set(rest) <= set(recordings.ACTIONS):
+        raise UsageError(f"recorder does one of {', '.join(recordings.ACTIONS)}")
+    return recordings.run("".join(rest) or "show", flags)
 
 
 def describe(explained: Explained, qtype: int, not_ready: list[str]) -> dict[str, Any]:

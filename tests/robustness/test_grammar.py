@@ -83,6 +83,7 @@ class Grammar:
             "loop": lambda: "",
             "shed": lambda: "",
             "rrl": lambda: "",
+            "recorder": lambda: self.pick("1MiB", "1MiB {\n  slow 1ns\n }", "2M {\n  names hash 1\n  clients 24 56\n }"),
             "cookies": lambda: "",
             "debug": lambda: "",
             "acl": lambda: self.acl()[0],
