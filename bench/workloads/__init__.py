@@ -7,6 +7,7 @@
 `resolver`      what the C library in a pod makes of a name
 `queryfile`     dnsperf's files
 `capture`       pcap and pcapng
+`tapfile`       dnstap, and any of the three
 `synthetic`     made-up clusters: ``fastdns-bench cluster``
 `zonefile`      made-up zones: ``fastdns-bench zone``
 ==============  ===================================================

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from fastdns.bench.workload import Question, Workload, WorkloadError
-from fastdns.bench.workloads import capture, cluster, mix, queryfile, synthetic
+from fastdns.bench.workloads import cluster, mix, queryfile, synthetic, tapfile
 from fastdns.bench.workloads.oracle import PODS, Oracle
 from fastdns.bench.workloads.resolver import LIBCS, Resolver
 from fastdns.bench.workloads.zonefile import Zone
@@ -25,7 +25,7 @@ def add_workload_arguments(parser: argparse.ArgumentParser, services: int | None
     kinds = "; ".join(f"{name}: {kind.what}" for name, kind in mix.KINDS.items())
     asked.add_argument("--mix", metavar="KIND=SHARE,...", help=f"shares of the questions, as in cluster=70,external=20,nx=10. {kinds}".replace("%", "%%"))
     asked.add_argument("--queries", action="append", default=[], metavar="FILE", help="a name and a type on each line, as dnsperf reads; - for standard input")
-    asked.add_argument("--capture", action="append", default=[], metavar="FILE", help="queries to --capture-port in a pcap or pcapng file")
+    asked.add_argument("--capture", action="append", default=[], metavar="FILE", help="queries to --capture-port in a pcap or pcapng file, or of a dnstap file")
     asked.add_argument("--capture-port", type=int, default=53, metavar="PORT", help="(default %(default)s)")
     asked.add_argument(
         "--questions", type=int, default=100_000, metavar="N", help="length of a mixed sequence, which is sent again and again (default %(default)s)"
@@ -97,7 +97,7 @@ def ingredients_from(arguments: argparse.Namespace) -> mix.Ingredients:
     oracle = None if found is None else Oracle(found, arguments.zone, arguments.pods_mode)
     domains = NODE_DOMAINS if arguments.search is None else arguments.search
     queries = [question for file in arguments.queries for question in queryfile.read_queries(file)]
-    queries += [question for file in arguments.capture for question in capture.read_capture(file, arguments.capture_port)]
+    queries += [question for file in arguments.capture for question in tapfile.read_recorded(file, arguments.capture_port)]
     if oracle is not None:
         queries = [oracle.question(question.name, question.type) for question in queries]
     return mix.Ingredients(

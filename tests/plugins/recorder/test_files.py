@@ -117,13 +117,13 @@ def test_several_messages_of_a_connection(serve: Serve) -> None:
 
 
 def test_the_bench_reads_the_questions(serve: Serve) -> None:
-    from fastdns.bench.workloads.capture import read_capture
+    from fastdns.bench.workloads.tapfile import read_recorded
 
     server = serve(corefile(), prepare=prepare)
     server.query("a.test")
     server.query("b.test", "AAAA", tcp=True)
-    capture = next(path for path in dump(server)["files"] if path.endswith("pcapng"))
-    assert [(question.name, question.type) for question in read_capture(capture, server.port)] == [("a.test.", 1), ("b.test.", 28)]
+    for path in dump(server)["files"]:
+        assert [(question.name, question.type) for question in read_recorded(path, server.port)] == [("a.test.", 1), ("b.test.", 28)]
 
 
 def test_permissions_and_bounds(serve: Serve) -> None:
