@@ -10,6 +10,7 @@ from fastdns.system.mailbox cimport mailbox_begin_sleep, mailbox_clear, mailbox_
 from fastdns.system.socket cimport POLLIN, close, poll, pollfd, socket_clock
 from fastdns.system.thread cimport thread_name
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
+from fastdns.telemetry import events
 from fastdns.telemetry.log import Log
 from fastdns.walk.query cimport AGAIN, ERROR_MAX, FAILED
 from fastdns._wire cimport RCODE_SERVFAIL
@@ -260,6 +261,7 @@ cdef class Executor:
         self.problem = (f"{self.stuck} of its threads hang: queries get SERVFAIL until one comes back" if self.resumes else
                         f"hung {HANGS_MAX} times within a minute: queries get SERVFAIL until a reload")
         log.error(self.problem)
+        events.note("plugin_quarantined", self.name, self.problem)
         metric_add(self.refusing_cell, METRIC_CONTROL, 1)
         self.thread = self.loop = self.current = None
         self.since = self.probed = 0

@@ -18,6 +18,7 @@ from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
 from fastdns.system import debug
 from fastdns.system.host import cpu_count
+from fastdns.telemetry import events
 from fastdns.telemetry.log import Log, failure, flush, set_debug, write
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ class Process:
                 run_hooks(old.hooks.restart_failed, "Restart failed callback returned error")
                 set_debug(old.debug)
                 log.error(f"Restart failed: {_text(error)}")
+                events.note("reload_failed", source.file, _text(error))
                 for line in _frames(error):
                     log.error(line)
                 raise RestartError(f"starting with listener file descriptors: {_text(error)}") from error
@@ -190,6 +192,7 @@ class Process:
             run_hooks(new.hooks.started, "startup")
             run_hooks([partial(activation.keep, new.listeners, old.listeners)], "Sockets for the service manager")
             log.info("Reloading complete")
+            events.note("reload", source.file, "the configuration was replaced")
 
     def _take_over(self, source: Source, old: Instance, engine: Engine) -> Instance:
         new = Instance(Configuration(source, self.flags.port, self))

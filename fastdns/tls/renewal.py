@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fastdns import control
+from fastdns.telemetry import events
 from fastdns.telemetry.log import Log
 
 __all__ = ["Renewable", "Renewal", "State", "states_of"]
@@ -58,6 +59,7 @@ class Renewal:
         except (OSError, ValueError) as error:
             self.log.error(f"{', '.join(self.files)} have changed and cannot be used: {error}; what was read before stays in use")
         else:
+            events.note("certificate", ", ".join(self.files), "the files have changed")
             self.log.info(f"Read {', '.join(self.files)} again")
 
 

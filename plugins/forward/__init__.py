@@ -13,6 +13,7 @@ from fastdns.plugins.forward._forward import ForwardHandler
 from fastdns.plugins.forward.options import Options, parse
 from fastdns.plugins.forward.renewal import keep_renewed
 from fastdns.plugins.forward.upstreams import pack_address, targets
+from fastdns.plugins.forward.watch import UpstreamWatch
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 from fastdns.telemetry.log import Log
@@ -45,6 +46,10 @@ def setup(controller: Controller) -> None:
         handler = ForwardHandler(options, found)
         for context in handler.contexts.values():
             keep_renewed(controller, context, "plugin/forward")
+        if options.max_fails:
+            watch = UpstreamWatch(handler)
+            controller.on_started(watch.start)
+            controller.on_shutdown(watch.stop)
         controller.on_startup(partial(tap, controller, handler))
         above = [other for other in controller.config.handlers if isinstance(other, ForwardHandler)]
         if above:

@@ -25,5 +25,8 @@ class ForwardHandler(NativeHandler):
     def label(self, name: str) -> LabelHandle | None:
         """Publishes metadata ``forward/upstream``."""
 
+    def down(self) -> list[str]:
+        """The upstreams to which no queries go at present, as more probes have failed than `max_fails` allows."""
+
     def set_taps(self, senders: list[Any]) -> None:
         """The `Sender` of each *dnstap* of the block, once, before the chain is published."""

@@ -7,6 +7,7 @@ from libc.string cimport memcpy
 from fastdns.api.query cimport NEXT, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_scratch
 from fastdns.api.worker cimport Worker
 from fastdns.api.names cimport Name, name_is_below
+from fastdns.api.memory cimport atomic_peek32
 from fastdns.api.metrics cimport Metric
 from fastdns.api.metadata cimport Label, LabelHandle
 from fastdns.api.quic cimport QuicContext
@@ -294,6 +295,11 @@ cdef class ForwardHandler(NativeHandler):
                 upstream.hits[k] = hits.cell(("forward", to, proto))
                 upstream.misses[k] = misses.cell(("forward", to, proto))
         return 0
+
+    def down(self) -> list:
+        cdef Settings *settings = &self.forward.settings
+        return [self.upstreams[i].text for i in range(settings.count)
+                if settings.max_fails and atomic_peek32(&settings.upstreams[i].fails) > settings.max_fails]
 
     def set_taps(self, list senders not None):
         self.senders = senders

@@ -22,6 +22,7 @@ from fastdns.control.eventloop import Task
 from fastdns.index.index import Index
 from fastdns.plugins.tls.options import AcmeOptions
 from fastdns.plugins.tls.storage import Storage
+from fastdns.telemetry import events
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 from fastdns.tls.context import ServerContext
@@ -224,6 +225,7 @@ class Manager:
         self.storage.save_certificate(text.encode("ascii"))
         ORDERED.add((self._names,))
         _, end = _validity(self.storage.certificate)
+        events.note("certificate", self._names, f"obtained from {self.options.ca}")
         log.info(f"Certificate for {self._names} obtained, valid until {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(end))}")
 
     def _converse(self, order: subprocess.Popen[str]) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.certificates import common_name, write_certificate, write_certificates
 from tests.server import Server
+from tests.telemetry.test_events import told
 from tests.tls.client import connect, framed, read
 from tests.waiting import until
 
@@ -31,6 +32,7 @@ def test_a_renewed_certificate(serve: Callable[..., Server]) -> None:
         write_certificate(server.folder, "server", "renewed.test")
         until(lambda: name(server) == "renewed.test", "the renewal")
         server.wait_log(r"^\[INFO\] plugin/tls: Read server\.pem, server\.key, ca\.pem again$")
+        assert told(server, "certificate") == [("server.pem, server.key, ca.pem", "the files have changed")]
         before.sendall(framed(dns.message.make_query("a.test.", "A")))
         assert read(before).additional  # connections that stand keep the former one
     assert "ERROR" not in server.log()

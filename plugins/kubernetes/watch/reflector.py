@@ -15,6 +15,7 @@ from fastdns.control import Signal, sleep
 from fastdns.control.connection import Unreachable
 from fastdns.plugins.kubernetes.decode.stream import ApiError, StreamError
 from fastdns.plugins.kubernetes.watch.client import STALLED, Reply
+from fastdns.telemetry import events
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
@@ -243,7 +244,9 @@ class Reflector:
 
     def _begin_list(self) -> None:
         self.on_allowed()
-        self.relists += self.synced
+        if self.synced:
+            self.relists += 1
+            events.note("relist", self.resource.path, "the watch could not go on from where it was")
         self.stream.begin_list()
 
     def _listed(self) -> None:

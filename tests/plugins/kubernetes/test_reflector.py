@@ -16,6 +16,7 @@ from fastdns.plugins.kubernetes.watch import reflector
 from fastdns.plugins.kubernetes.watch.connection import Endpoint
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
 from fastdns.plugins.kubernetes.watch.selectors import Selector
+from fastdns.telemetry import events
 from tests.plugins.kubernetes.conftest import STREAM, addresses, chunk, reply, service, service_list, status
 from tests.server import free_port
 from tests.waiting import LIMIT, until
@@ -125,10 +126,12 @@ RELISTS = {
 
 @pytest.mark.parametrize(("watch", "said"), RELISTS.values(), ids=RELISTS.keys())
 def test_a_version_too_old_means_a_new_list(scripted: Any, follow: Any, lines: list[str], watch: list[Any], said: list[str]) -> None:
+    before = max((event.number for event in events.last()), default=0)
     server = scripted(chunked_server([reply(service_list(FIRST, version=5)), AFTER_RELIST], [watch, QUIET]))
     recorder, _ = follow(Endpoint(server.url))
     until(lambda: addresses(recorder) == {"b": "10.0.0.2"})
     assert lines == said
+    assert [(event.kind, event.subject) for event in events.last(before)] == [("relist", "/api/v1/services")]
     removed = recorder.log.index(("remove", "service", "default", "a"))
     assert recorder.log.index(("upsert", "service", "default", "b")) < removed, "nothing goes before the new list is whole"
 
