@@ -26,7 +26,8 @@ CALM = 0.8
 PAUSE = 60.0
 PERIOD = 1.0
 
-DURATIONS, RESPONSES = "coredns_dns_request_duration_seconds", "coredns_dns_responses_total"
+DURATIONS = "coredns_dns_request_duration_seconds"
+RESPONSES = "coredns_dns_responses_total"
 METRIC = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="[^"]*",?)*)\})?')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"]*)"')
 
