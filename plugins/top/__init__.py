@@ -110,7 +110,7 @@ def expose() -> None:
     from fastdns.plugins.top.report import namespaces
 
     try:
-        _, tables = _process_windows().read(60)
+        _, _, tables = _process_windows().read(60)
     except ValueError:  # it has ended meanwhile
         return
     found = namespaces(tables["clients"], NAMESPACES_MAX)

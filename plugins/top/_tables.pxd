@@ -26,6 +26,7 @@ cdef enum:
     EVERY_QUERY_MAX = 10000         # a second and worker; above that a sample of about so many counts
 
 cdef struct TopSet:
+    uint32_t weight                 # the largest that one of its counts stands for; 0: nothing was counted
     Summary tables[TABLES]
 
 cdef struct TopWorker:              # of a worker
@@ -33,7 +34,7 @@ cdef struct TopWorker:              # of a worker
     TopSet *set                     # NULL: nobody counts
     # The worker's alone:
     uint32_t skip                   # queries until the next one that counts, that one included
-    uint32_t weight                 # for how many queries it stands; the control side reads it, atomic
+    uint32_t weight                 # for how many queries it stands
     uint64_t seen                   # queries since `began`
     int64_t began                   # ns, monotonic
 

@@ -17,9 +17,6 @@ class Tables:
     def drain(self, into: TableSet) -> None:
         """Move what the workers have counted into ``into``."""
 
-    def weights(self) -> list[int]:
-        """By worker: for how many queries each one stands that counts at present."""
-
 class TableSet:
     """The tables of a span of time. MemoryError."""
 
@@ -31,6 +28,9 @@ class TableSet:
 
     def read(self) -> tuple[Table, ...]:
         """All tables, in the order of `TopTable`."""
+
+    def weight(self) -> int:
+        """The most queries that one that was counted stands for, at least 1."""
 
     def clear(self) -> None:
         """Remove all rows."""

@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strlen
-from fastdns.api.memory cimport atomic_exchange32, atomic_peek32, atomic_poke32, atomic_store32
+from fastdns.api.memory cimport atomic_exchange32, atomic_store32
 from fastdns.api.metadata cimport Label, label_read
 from fastdns.api.names cimport LABELS_MAX, Name, ZoneName, zones_match
 from fastdns.api.query cimport ERROR_MAX, TRANSPORT_NONE, Query, query_was_dropped
@@ -35,6 +35,8 @@ cdef void top_add(TopWorker *worker, const TopOptions *options, Query *q) noexce
     if not atomic_exchange32(&worker.lock, 1):
         if worker.set != NULL and q.parent == NULL and q.transport != TRANSPORT_NONE:
             add_query(worker.set, options, q, weight)
+            if weight > worker.set.weight:
+                worker.set.weight = weight
         atomic_store32(&worker.lock, 0)
     worker.seen += weight
     if q.worker.now - worker.began >= SPAN:
@@ -48,7 +50,7 @@ cdef void choose_weight(TopWorker *worker, int64_t now) noexcept nogil:
     cdef uint32_t weight = 1
     while rate // weight > EVERY_QUERY_MAX and weight < WEIGHT_MAX:
         weight *= 2
-    atomic_poke32(&worker.weight, weight)
+    worker.weight = weight
     worker.began = now
     worker.seen = 0
 
@@ -181,6 +183,7 @@ cdef void add_cause(Summary *table, const Query *q, uint64_t count) noexcept nog
 
 cdef void clear_set(TopSet *tables) noexcept nogil:
     cdef int i
+    tables.weight = 0
     for i in range(<int>TABLES):
         summary_clear(&tables.tables[i])
 
@@ -244,12 +247,10 @@ cdef class Tables:
                 clear_set(taken)
                 self.spare = taken
 
-    def weights(self) -> list:
-        return [atomic_peek32(&top_workers[i].weight) or 1 for i in range(self.workers)]
-
 
 cdef void merge_set(TopSet *into, const TopSet *other) noexcept nogil:
     cdef int i
+    into.weight = max(into.weight, other.weight)
     for i in range(<int>TABLES):
         summary_merge(&into.tables[i], &other.tables[i])
 
@@ -291,6 +292,9 @@ cdef class TableSet:
                 rows.append((row.hash, row.data[:row.key_length], row.data[row.key_length:row.length], row.count, row.error))
             found.append((table.total, summary_least(table), rows))
         return tuple(found)
+
+    def weight(self) -> int:
+        return max(self.set.weight, 1)
 
     def clear(self):
         clear_set(self.set)

@@ -23,12 +23,12 @@ def report(windows: Windows, request: Mapping[str, Any]) -> dict[str, Any]:
     window, most = int(request.get("window", 60)), min(int(request.get("most", ROWS)), ROWS_MAX)
     if window not in WINDOWS:
         raise ValueError(f"window must be one of {', '.join(map(str, WINDOWS))} seconds, not {window}")
-    seconds, tables = windows.read(window)
+    seconds, sampled, tables = windows.read(window)
     searched = _searched(tables["search_waste"])
     return {
         "window": window,
         "seconds": round(seconds, 1),
-        "sampled": windows.sampled(),
+        "sampled": sampled,
         "tables": {name: _table(table if name != "search_waste" else searched, KEYS[name], most) for name, table in tables.items()},
     }
 

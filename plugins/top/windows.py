@@ -130,8 +130,11 @@ class Windows:
         for listener in listeners:
             listener()
 
-    def read(self, window: int) -> tuple[float, dict[str, Merged]]:
-        """The seconds that the window has at present, and its tables. KeyError for a window that is not of `WINDOWS`, ValueError where nothing counts."""
+    def read(self, window: int) -> tuple[float, float, dict[str, Merged]]:
+        """The seconds that the window has at present, the least share of queries that has counted in it, and its tables.
+
+        KeyError for a window that is not of `WINDOWS`, ValueError where nothing counts.
+        """
         wanted = WINDOWS[window][0]
         with self._lock:
             if not self._spans:
@@ -142,13 +145,8 @@ class Windows:
             sets += [span.open for span in self._spans if span.seconds <= wanted]
             began = longest.ended[0][1] if longest.ended else longest.began
             read = [found.read() for found in sets]
-        return time.monotonic() - began, {name: _merge([tables[at] for tables in read]) for at, name in enumerate(TABLES)}
-
-    def sampled(self) -> float:
-        """The share of queries that count, of the worker where it is least."""
-        with self._lock:
-            return 1 / max(self._tables.weights(), default=1)
-
+            sampled = 1 / max(found.weight() for found in sets)
+        return time.monotonic() - began, sampled, {name: _merge([tables[at] for tables in read]) for at, name in enumerate(TABLES)}
 
 def _merge(tables: list[tuple[int, int, list[Row]]]) -> Merged:
     """A key that one of the tables has not may have been there as often as its least frequent row."""
