@@ -8,7 +8,7 @@ Table = tuple[int, int, list[Row]]
 class Tables:
     """What workers count. The methods are for one thread at a time."""
 
-    def open(self, workers: int) -> None:
+    def begin(self, workers: int) -> None:
         """Have this many workers count from now on. MemoryError."""
 
     def close(self) -> None:

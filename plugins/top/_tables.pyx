@@ -200,7 +200,7 @@ cdef TopSet *exchange_set(TopWorker *worker, TopSet *other) noexcept nogil:
 
 
 cdef class Tables:
-    """Tables(): of all that workers count from `open` on. The methods are for one thread at a time."""
+    """Tables(): of all that workers count from `begin` on. The methods are for one thread at a time."""
     cdef TopSet *spare              # cleared
     cdef uint32_t workers
 
@@ -211,7 +211,7 @@ cdef class Tables:
     def __dealloc__(self):
         self.close()
 
-    def open(self, uint32_t workers):
+    def begin(self, uint32_t workers):
         cdef TopSet *made
         cdef uint32_t i
         self.spare = <TopSet *>calloc(1, sizeof(TopSet))

@@ -94,7 +94,7 @@ class Windows:
         with self._lock:
             if self._spans:
                 return
-            self._tables.open(metrics.workers())
+            self._tables.begin(metrics.workers())
             now = time.monotonic()
             self._spans = [Span(seconds, kept, now) for seconds, kept in WINDOWS.values()]
             self._timer = control.every(SECONDS, self.turn)

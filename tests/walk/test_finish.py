@@ -357,7 +357,7 @@ def test_rdata_of_types_unknown_then_is_not_compressed() -> None:
     lines = [f"0 example.org. 60 IN SRV 1 2 3 target{i}.example.org." for i in range(30)]
     _, octets = sent(query, reply_to(query, *lines))
     assert octets.count(b"\x07example\x03org\0") > 1
-    assert b"\xc0" not in b"".join(octets.split(b"\xc0\x0c"))
+    assert b"\xc0" not in b"".join(octets[12:].split(b"\xc0\x0c"))  # without the id, which may have it
 
 
 #: A type of each form: rdata, and what the name in it is compressed to.
