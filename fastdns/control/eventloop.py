@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from fastdns.control import priority
+from fastdns.system.thread import hold_priority, lower_priority, release_priority
 from fastdns.telemetry.log import Log
 
 __all__ = ["AGAIN", "STOP_SECONDS", "EventLoop", "Task", "TaskGroup", "endless"]
@@ -65,7 +65,7 @@ class EventLoop:
         """Cancel all tasks and end the thread. False when that takes longer than this many seconds. Nothing runs on the loop afterwards."""
         with self._lock:
             first, self._stopping = not self._stopping, True
-            priority.release(self)
+            release_priority(self)
         if self.thread is None:
             self.loop.close()
             return True
@@ -108,7 +108,7 @@ class EventLoop:
             self._urgent.add(holder)
             if self._stopping:
                 return
-            priority.hold(self)
+            hold_priority(self)
             if self.niced and not self.on_thread:
                 self.niced = False
                 self._start_thread(self.thread)
@@ -119,7 +119,7 @@ class EventLoop:
         with self._lock:
             self._urgent.discard(holder)
             if not self._urgent:
-                priority.release(self)
+                release_priority(self)
             wanted = not self._urgent and not self.niced and self.niceness is not None
         if wanted:
             self.call_soon(self._lower)
@@ -129,7 +129,7 @@ class EventLoop:
             # A thread that hands the loop over leaves its niceness as it is; the new thread lowers its own.
             mine = threading.current_thread() is self.thread
             if mine and self.niceness is not None and not self._urgent and not self.niced:
-                priority.lower(self.niceness)
+                lower_priority(self.niceness)
                 self.niced = True
 
     # ---- the thread ----

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fastdns.control import priority
+from fastdns.system.thread import lower_priority, priority_is_held
 
 __all__ = ["SizedPool"]
 
@@ -69,8 +69,8 @@ class SizedPool:
             with self._ready:
                 while not self._may_begin():
                     self._ready.wait()
-                if not niced and not priority.is_held():
-                    priority.lower(self.niceness)
+                if not niced and not priority_is_held():
+                    lower_priority(self.niceness)
                     niced = True
                 size, _, function = heapq.heappop(self._waiting)
                 self._busy += 1

@@ -20,8 +20,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from fastdns.control import priority
 from fastdns.control.eventloop import AGAIN, STOP_SECONDS, EventLoop, Task, endless
+from fastdns.system.thread import lower_priority, priority_is_held
 from fastdns.telemetry.log import Log
 
 __all__ = [
@@ -284,8 +284,8 @@ class Pool(concurrent.futures.Executor):
         niced = False
         while True:
             future, function = self._queue.get()
-            if not niced and not priority.is_held():
-                priority.lower(self.niceness)
+            if not niced and not priority_is_held():
+                lower_priority(self.niceness)
                 niced = True
             try:
                 if future.set_running_or_notify_cancel():

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fastdns.control import priority
 from fastdns.corefile.errors import CorefileError, defect, system_error
 from fastdns.server import activation, banner, control, sections, upgrade
 from fastdns.server.configuration import Configuration, run_hooks
@@ -18,6 +17,7 @@ from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
 from fastdns.system import debug
 from fastdns.system.host import cpu_count
+from fastdns.system.thread import hold_priority, release_priority
 from fastdns.telemetry import events
 from fastdns.telemetry.log import Log, failure, flush, set_debug, write
 
@@ -82,7 +82,7 @@ class Process:
         try:
             self.source = inherited.source if inherited else find(self.flags.conf, self.flags.port)
             signals.install(self)
-            priority.hold(self)
+            hold_priority(self)
             self._start(self.source, inherited, given)
         except Exception as error:
             foreseen = isinstance(error, (CorefileError, OSError, ValueError, RuntimeError))
@@ -91,7 +91,7 @@ class Process:
             sys.stderr.flush()
             return 1
         finally:
-            priority.release(self)
+            release_priority(self)
         if self.instance is not None:
             signals.wait()
         return 0

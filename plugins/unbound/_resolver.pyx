@@ -18,7 +18,7 @@ from fastdns.plugins.unbound._events cimport loop_close, loop_open, loop_turn
 from fastdns.plugins.unbound._library cimport (ub_ctx_config, ub_ctx_create_ub_event, ub_ctx_delete, ub_ctx_set_option, ub_ctx_zone_add,
                                                ub_ctx_zone_remove, ub_resolve_event, ub_strerror)
 from fastdns.plugins.unbound._reason cimport reason_code
-from fastdns.control import priority
+from fastdns.system.thread import lower_priority
 
 cdef enum:
     SPARE_MAX = 64              # requests that a worker keeps for later use
@@ -264,7 +264,7 @@ cdef class Context:
             self.thread = thread
 
     def _run(self):
-        priority.lower(NICENESS)
+        lower_priority(NICENESS)
         with nogil:
             thread_name(b"unbound")
             serve(self.resolver)

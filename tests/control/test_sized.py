@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from fastdns.control import Pool
-from fastdns.control.priority import hold, release
 from fastdns.control.sized import SizedPool
+from fastdns.system.thread import hold_priority, release_priority
 from tests.waiting import LIMIT, until
 
 
@@ -53,12 +53,12 @@ def look() -> int:
 def test_what_a_start_waits_for_is_not_niced() -> None:
     """On a machine with busy threads, it would wait for minutes."""
     sized, pool = SizedPool("test", 1, niceness=19), Pool("test", 1)
-    hold("start")
+    hold_priority("start")
     try:
         assert sized.submit(0, look).result(LIMIT) == pool.submit(look).result(LIMIT) == look()
         assert sized.submit(0, look).result(LIMIT) == pool.submit(look).result(LIMIT) == look()
     finally:
-        release("start")
+        release_priority("start")
     assert sized.submit(0, look).result(LIMIT) == pool.submit(look).result(LIMIT) == 19
 
 

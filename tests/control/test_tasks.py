@@ -14,7 +14,7 @@ import uvloop
 from fastdns.control import Pool, Signal, Timer, readable, sleep, writable
 from fastdns.control import tasks as control
 from fastdns.control.eventloop import EventLoop, TaskGroup
-from fastdns.control.priority import is_held, lower
+from fastdns.system.thread import lower_priority, priority_is_held
 from tests.waiting import LIMIT, until
 
 
@@ -374,9 +374,9 @@ def test_the_thread_is_niced_while_nothing_is_urgent(loop: EventLoop) -> None:
     until(lambda: priority(loop) == before)
     loop.end_urgent(first)
     assert priority(loop) == before
-    assert is_held()
+    assert priority_is_held()
     loop.end_urgent(second)
-    assert not is_held()
+    assert not priority_is_held()
     loop.end_urgent(second)
     until(lambda: loop.niced)
     assert priority(loop) == niced
@@ -392,9 +392,9 @@ def test_what_is_urgent_from_the_start_is_never_niced_before() -> None:
     loop.start()
     assert priority(loop) == os.getpriority(os.PRIO_PROCESS, 0)
     assert not loop.niced
-    assert is_held()
+    assert priority_is_held()
     assert loop.stop()
-    assert not is_held()
+    assert not priority_is_held()
 
 
 def test_priority_may_change_often(loop: EventLoop) -> None:
@@ -410,8 +410,8 @@ def test_a_process_that_is_nicer_stays_so() -> None:
     found: list[int] = []
 
     def run() -> None:
-        lower(control.NICENESS + 5)
-        lower(control.NICENESS)
+        lower_priority(control.NICENESS + 5)
+        lower_priority(control.NICENESS)
         found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
 
     thread = threading.Thread(target=run)
