@@ -46,7 +46,11 @@ copy "$stdlib" "$target$stdlib" './site-packages' './test' './ctypes/test' './id
     './lib-dynload/*curses*' './lib-dynload/readline*' './lib-dynload/_sqlite3*' './lib-dynload/nis*' './lib-dynload/_*dbm*' './lib-dynload/*test*' \
     './lib-dynload/xx*' './_pydecimal.py' './_pyio.py' './crypt.py' './lib-dynload/_crypt*' './lib-dynload/_codecs_*' './lib-dynload/_multibytecodec*' \
     './encodings/big5*' './encodings/cp[5-9]*' './encodings/cp1[01]*' './encodings/euc_*' './encodings/gb*' './encodings/hz.py' './encodings/iso2022*' \
-    './encodings/iso8859_[2-9]*' './encodings/iso8859_1?.py' './encodings/johab.py' './encodings/koi8*' './encodings/mac_*' './encodings/shift_jis*'
+    './encodings/iso8859_[2-9]*' './encodings/iso8859_1?.py' './encodings/johab.py' './encodings/koi8*' './encodings/mac_*' './encodings/shift_jis*' \
+    './encodings/cp[02]*' './encodings/cp12*' './encodings/cp424.py' './encodings/hp_roman8.py' './encodings/kz1048.py' './encodings/palmos.py' \
+    './encodings/ptcp154.py' './encodings/tis_620.py' './tarfile.py' './lib-dynload/_lzma*' './lib-dynload/_bz2*' './smtplib.py' './plistlib.py' \
+    './_osx_support.py' './asyncio/windows_*' './asyncio/proactor_events.py' './ctypes/macholib' './ctypes/wintypes.py' \
+    './multiprocessing/popen_spawn_win32.py' './nturl2path.py' './__phello__'
 copy "$site" "$target$stdlib/site-packages" './pip' './pip-*' './setuptools*' './pkg_resources' './wheel*' './_distutils_hack' \
     './distutils-precedence.pth' './fastdns/bench' './*.dist-info/RECORD' '*.pyx' '*.pxd' '*.pxi' '*.pyi' '*.h' '*.c'
 
