@@ -14,7 +14,8 @@ class CorefileError(Exception):
     """A Corefile, or an argument in it, is invalid. ``str()`` is the whole error text.
 
     ``file`` and ``line`` are the position, also when the text does not have it (lines count from 1; 0: unknown). ``frames`` are the lines of a
-    traceback in the code of a third party's plugin, outermost first; see `plugin_frames`.
+    traceback in the code of a third party's plugin, outermost first; see `plugin_frames`. ``origin`` is the file of ``import … skip_broken`` without
+    which the error would not be; "": there is none.
     """
 
     def __init__(self, message: str, file: str = "", line: int = 0, frames: Sequence[str] = ()) -> None:
@@ -23,6 +24,12 @@ class CorefileError(Exception):
         self.file = file
         self.line = line
         self.frames = list(frames)
+        self.origin = ""
+
+    def of(self, origin: str) -> CorefileError:
+        """The error, with its origin unless it is known already."""
+        self.origin = self.origin or origin
+        return self
 
 
 def system_error(error: OSError, operation: str = "open", path: str | None = None) -> str:

@@ -12,16 +12,18 @@ class Token:
     """A word of a Corefile. Quoted and unquoted words look alike from here on.
 
     ``line`` is where it starts, from 1; ``breaks`` counts the line ends inside it (of the text as written,
-    before environment variables are filled in).
+    before environment variables are filled in). ``origin`` is the file of ``import … skip_broken`` that brought the
+    word, itself or by what it imports; "": the Corefile stands or falls with it.
     """
 
-    __slots__ = ("breaks", "file", "line", "text")
+    __slots__ = ("breaks", "file", "line", "origin", "text")
 
-    def __init__(self, file: str, line: int, text: str, breaks: int = 0) -> None:
+    def __init__(self, file: str, line: int, text: str, breaks: int = 0, origin: str = "") -> None:
         self.file = file
         self.line = line
         self.text = text
         self.breaks = breaks
+        self.origin = origin
 
     def __repr__(self) -> str:
         return f"Token({self.file!r}, {self.line}, {self.text!r})"

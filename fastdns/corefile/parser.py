@@ -19,6 +19,9 @@ MAX_FILES = 100000
 MAX_TOKENS = 4_000_000
 
 
+#: Behind the pattern of an import: its files are left out, each for itself, where they are broken.
+SKIP_BROKEN = "skip_broken"
+
 #: Directives that CoreDNS once had, and what became of them.
 GONE = {"federation": ": gone since CoreDNS 1.7.0, as federation (v1) is from Kubernetes"}
 
@@ -26,10 +29,12 @@ GONE = {"federation": ": gone since CoreDNS 1.7.0, as federation (v1) is from Ku
 class ServerBlock:
     """Keys as written, and for each directive all its tokens in order (every occurrence begins with the directive's name)."""
 
-    __slots__ = ("keys", "place", "tokens")
+    __slots__ = ("keys", "origin", "place", "tokens")
 
-    def __init__(self) -> None:
+    def __init__(self, origin: str = "") -> None:
         self.keys: list[str] = []
+        #: As that of its first key; see `Token`.
+        self.origin = origin
         #: The first key.
         self.place: Token | None = None
         self.tokens: dict[str, list[Token]] = {}
@@ -39,23 +44,40 @@ class ServerBlock:
         return [self.keys, {name: _lines(words) for name, words in sorted(self.tokens.items())}]
 
 
-def parse(data: bytes | str, file: str, known: Callable[[str], bool], warn: Callable[[str, Token], None] | None = None) -> list[ServerBlock]:
+def parse(
+    data: bytes | str,
+    file: str,
+    known: Callable[[str], bool],
+    warn: Callable[[str, Token], None] | None = None,
+    left_out: dict[str, CorefileError] | None = None,
+) -> list[ServerBlock]:
     """The server blocks of a Corefile.
 
     ``file`` is the name in errors and the base of relative imports. ``known`` returns whether a directive exists.
-    ``warn`` gets the text of a warning, such as that a glob pattern matches no file, and the word that it is about. Raises CorefileError.
+    ``warn`` gets the text of a warning, such as that a glob pattern matches no file, and the word that it is about.
+    ``left_out`` are files that an import with `SKIP_BROKEN` passes over, by absolute path; those that do not parse join them. Raises CorefileError.
     """
     text = data if isinstance(data, str) else decode(data)
-    return _Parser(tokens(text, file), file, known, warn).blocks()
+    return _Parser(tokens(text, file), file, known, warn, {} if left_out is None else left_out).blocks()
 
 
 class _Parser:
     """Reads the tokens once. ``pending`` are the tokens that are not yet read, the last one first."""
 
-    def __init__(self, words: list[Token], file: str, known: Callable[[str], bool], warn: Callable[[str, Token], None] | None) -> None:
+    def __init__(
+        self,
+        words: list[Token],
+        file: str,
+        known: Callable[[str], bool],
+        warn: Callable[[str, Token], None] | None,
+        left_out: dict[str, CorefileError],
+        origin: str = "",
+    ) -> None:
         self.file = file
         self.known = known
         self.warn = warn
+        self.left_out = left_out
+        self.origin = origin
         self.pending = words[::-1]
         self.current: Token | None = None
         self.previous: Token | None = None
@@ -64,16 +86,29 @@ class _Parser:
         self.file_count = 0
         self.token_count = len(words)
         self.block = ServerBlock()
+        #: The brace that ended the last list of directives.
+        self.closing: Token | None = None
+        #: Of files that were parsed on their own.
+        self.others: list[ServerBlock] = []
         self.ended = False
 
     def blocks(self) -> list[ServerBlock]:
         found = []
         while self.next():
-            self.block = ServerBlock()
+            self.block = ServerBlock(self.origin)
             self.server_block()
+            found += self.others
+            self.others = []
             if self.block.keys or self.block.tokens:
                 found.append(self.block)
         return found
+
+    def inner(self) -> dict[str, list[Token]]:
+        """The directives of a file that has nothing else."""
+        self.directives()
+        if self.text() == "}" and self.here is self.closing:
+            raise self.error("Unexpected '}' because no matching opening brace")
+        return self.block.tokens
 
     # ---- grammar ----
 
@@ -99,7 +134,7 @@ class _Parser:
         while True:
             key = self.filled()
             if key == "import" and self.at_line_start():
-                self.do_import()
+                self.do_import(_Parser.take_blocks if not self.block.keys else None)
                 if self.at_end(more):
                     return
                 continue
@@ -109,7 +144,7 @@ class _Parser:
                 return
             if key:
                 more = key.endswith(",")
-                self.block.place = self.block.place or self.here
+                self.block.place = self.block.place or self.token(self.text())
                 self.block.keys.append(key[:-1] if more else key)
             if self.at_end(more):
                 return
@@ -128,9 +163,10 @@ class _Parser:
     def directives(self) -> None:
         while self.next():
             if self.text() == "}":
+                self.closing = self.here
                 return
             if self.text() == "import":
-                self.do_import()
+                self.do_import(_Parser.take_directives)
             else:
                 self.directive()
 
@@ -153,7 +189,7 @@ class _Parser:
                     raise self.error("Unexpected '}' because no matching opening brace")
                 depth -= 1
             elif text == "import" and self.at_line_start():
-                self.do_import()
+                self.do_import(None)
                 continue
             words.append(self.token(self.filled()))
         if depth > 0:
@@ -182,16 +218,29 @@ class _Parser:
             raise self.syntax_error("}")
         self.snippets[name] = words
 
-    def do_import(self) -> None:
-        """Replaces ``import`` and its argument by the imported tokens; the token before them becomes the current one."""
+    def do_import(self, take: Callable[[_Parser, _Parser], None] | None) -> None:
+        """Replaces ``import`` and its argument by the imported tokens; the token before them becomes the current one.
+
+        ``take`` has a file of `SKIP_BROKEN` parsed and takes over what is in it; None: there is no such import here.
+        """
         before = self.previous
         if not self.next_argument():
             raise self.argument_error()
         pattern = self.filled()
         if not pattern:
             raise self.error("Import requires a non-empty filepath")
+        apart = False
         if self.next_argument():
-            raise self.error("Import takes only one argument (glob pattern or file)")
+            apart = self.text() == SKIP_BROKEN
+            if not apart or self.next_argument():
+                raise self.error("Import takes only one argument (glob pattern or file)")
+        if apart and (take is None or pattern in self.snippets):
+            raise self.error(f"{SKIP_BROKEN} is for files with whole server blocks or whole directives")
+        if apart and take is not None:
+            for path in self.located(pattern):
+                self.import_apart(path, take)
+            self.current, self.previous = before, None
+            return
         words = self.imported(pattern)
         self.token_count += len(words)
         if self.token_count > MAX_TOKENS:
@@ -205,19 +254,58 @@ class _Parser:
             if self.snippet_count > MAX_SNIPPETS:
                 raise self.error(f"maximum snippet import depth ({MAX_SNIPPETS}) exceeded")
             return self.snippets[pattern]
+        words: list[Token] = []
+        for path in self.located(pattern):
+            words += self.read(path)
+        return words
+
+    def located(self, pattern: str) -> list[str]:
         try:
             paths = imports.locate(pattern, self.here.file)
-            if not paths and self.warn:
-                self.warn(f"No files matching import glob pattern: {pattern}", self.here)
-            words: list[Token] = []
-            for path in paths:
-                self.file_count += 1
-                if self.file_count > MAX_FILES:
-                    raise self.error(f"maximum file import depth ({MAX_SNIPPETS}) exceeded")
-                words += imports.read(path)
         except imports.RefusedImportError as refusal:
             raise self.error(str(refusal)) from None
-        return words
+        if not paths and self.warn:
+            self.warn(f"No files matching import glob pattern: {pattern}", self.here)
+        return paths
+
+    def read(self, path: str) -> list[Token]:
+        self.file_count += 1
+        if self.file_count > MAX_FILES:
+            raise self.error(f"maximum file import depth ({MAX_SNIPPETS}) exceeded")
+        try:
+            return imports.read(path)
+        except imports.RefusedImportError as refusal:
+            raise self.error(str(refusal)) from None
+
+    # ---- files that are left out where they are broken ----
+
+    def import_apart(self, path: str, take: Callable[[_Parser, _Parser], None]) -> None:
+        """Parses a file on its own, with the snippets so far, and takes over what is in it; or leaves it out."""
+        if path in self.left_out:
+            return
+        other = _Parser([], path, self.known, self.warn, self.left_out, path)
+        other.snippets = dict(self.snippets)
+        other.snippet_count, other.file_count, other.token_count = self.snippet_count, self.file_count, self.token_count
+        other.current = self.here
+        try:
+            words = other.read(path)
+            other.current = None
+            other.token_count += len(words)
+            if other.token_count > MAX_TOKENS:
+                raise self.error(f"more than {MAX_TOKENS} words with everything that is imported")
+            other.pending = words[::-1]
+            take(self, other)
+        except CorefileError as error:
+            self.left_out[path] = error.of(path)
+        self.snippet_count, self.file_count, self.token_count = other.snippet_count, other.file_count, other.token_count
+
+    def take_blocks(self, other: _Parser) -> None:
+        self.others += other.blocks()
+        self.snippets = other.snippets
+
+    def take_directives(self, other: _Parser) -> None:
+        for name, words in other.inner().items():
+            self.block.tokens.setdefault(name, []).extend(words)
 
     # ---- tokens ----
 
@@ -256,7 +344,7 @@ class _Parser:
 
     def token(self, text: str) -> Token:
         here = self.here
-        return here if text == here.text else Token(here.file, here.line, text, here.breaks)
+        return here if text == here.text and here.origin == self.origin else Token(here.file, here.line, text, here.breaks, self.origin)
 
     # ---- errors ----
 

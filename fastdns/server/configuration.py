@@ -33,17 +33,33 @@ class Configuration:
     def __init__(self, source: Source, dns_port: str, process: Any = None) -> None:
         """Run all set-ups. ``process`` becomes ``controller.process``. Raises CorefileError."""
         self.source = source
+        self.process = process
+        self.checksum = ""
+        #: Broken files of ``import … skip_broken``, without which this is, and their errors.
+        self.left_out: dict[str, CorefileError] = {}
+        while True:
+            try:
+                self._build(dns_port)
+                break
+            except CorefileError as error:
+                if not error.origin or error.origin in self.left_out:
+                    raise
+                self.left_out[error.origin] = error
+        self.hooks = Hooks(self.directives)
+
+    def _build(self, dns_port: str) -> None:
+        """Without the files that were found broken; an error of another one names it as its origin."""
         #: Of each directive in each block, in the order of set-up.
         self.directives: list[Hooks] = []
         #: See `Controller.values`.
         self.values: dict[str, Any] = {}
-        self.process = process
+        self.servers: list[Server] = []
         blocks = self._blocks(dns_port)
-        self.checksum = checksum(blocks)
+        # Of all that parses: this is what *reload* compares.
+        self.checksum = self.checksum or checksum(blocks)
         self.configs = [config_of(block, dns_port) for block in blocks]
         for block, config in zip(blocks, self.configs, strict=True):
             config.compares_files = any(registry.traits(name).takes_over for name in block.tokens)
-        self.servers: list[Server] = []
         try:
             self._set_up(blocks)
             self._group()
@@ -51,11 +67,10 @@ class Configuration:
         except BaseException:
             self.discard()
             raise
-        self.hooks = Hooks(self.directives)
 
     def _blocks(self, dns_port: str) -> list[ServerBlock]:
         # Nothing but comments or snippets: what is served without any Corefile.
-        return blocks_of(self.source) or blocks_of(built_in(dns_port))
+        return blocks_of(self.source, bool(self.checksum), self.left_out) or blocks_of(built_in(dns_port))
 
     def _group(self) -> None:
         validate(self.configs)
@@ -121,7 +136,7 @@ class Configuration:
         try:
             check()
         except CorefileError as error:
-            raise CorefileError(_prefixed(name, str(error)), error.file, error.line) from None
+            raise CorefileError(_prefixed(name, str(error)), error.file, error.line).of(config.origins.get(name, config.origin)) from None
 
     def _run(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config, traits: Traits) -> None:
         """One directive of one block; ``setup`` None: that of the plugin of this name."""
@@ -130,6 +145,7 @@ class Configuration:
         hooks = Hooks()
         self.directives.append(hooks)
         controller = Controller(name, words, self.source.file, config, hooks, self.values, self.process, self.configs)
+        config.origins[name] = _origin(words)
         standing = set(map(id, config.handlers))
         try:
             handler = setup(controller)
@@ -140,7 +156,7 @@ class Configuration:
                     added.set_traits(traits)
         except CorefileError as error:
             place = Token(error.file, error.line, "") if error.line else controller.place()
-            raise CorefileError(_prefixed(name, str(error)), place.file, place.line) from None
+            raise CorefileError(_prefixed(name, str(error)), place.file, place.line).of(controller.place().origin or _origin(words)) from None
         except Exception as error:
             place = controller.place()
             frames: list[str] = []
@@ -149,7 +165,13 @@ class Configuration:
                 frames = plugin_frames(error)
                 if frames:
                     text = f"{place.file}:{place.line} - Error during parsing: {text}"
-            raise CorefileError(_prefixed(name, text), place.file, place.line, frames) from error
+            raise CorefileError(_prefixed(name, text), place.file, place.line, frames).of(place.origin or _origin(words)) from error
+
+
+def _origin(words: list[Token]) -> str:
+    """The file of ``import … skip_broken`` that has a part in these words; "" for none, and where there are several."""
+    origins = {word.origin for word in words} - {""}
+    return origins.pop() if len(origins) == 1 else ""
 
 
 def _text(error: Exception) -> str:
@@ -193,21 +215,21 @@ class _File:
         place = words[0]
         if len(words) < 2 or not same_line(place, words[1]) or words[1].text == "{":
             text = f"Wrong argument count or unexpected line ending after '{place.text}'"
-            raise CorefileError(f"plugin/plugin: {place.file}:{place.line} - Error during parsing: {text}", place.file, place.line)
+            raise CorefileError(f"plugin/plugin: {place.file}:{place.line} - Error during parsing: {text}", place.file, place.line).of(place.origin)
         path = os.path.join(_root(block), words[1].text)
         self.name = os.path.splitext(os.path.basename(path))[0]
         try:
             self.setup, self.before, self.after, self.traits = registry.load_file(path)
         except CorefileError as error:
             text = f"plugin/plugin: {place.file}:{place.line} - Error during parsing: {error}"
-            raise CorefileError(text, place.file, place.line, error.frames) from None
+            raise CorefileError(text, place.file, place.line, error.frames).of(place.origin) from None
         self.key = f"plugin {path} {place.file}:{place.line} {id(words)}"
-        self.words = [Token(place.file, place.line, self.name), *words[2:]]
+        self.words = [Token(place.file, place.line, self.name, origin=place.origin), *words[2:]]
 
 
-def blocks_of(source: Source, quiet: bool = False) -> list[ServerBlock]:
-    """The server blocks of a Corefile; ``quiet``: without warnings. Raises CorefileError."""
-    return parse(source.data, source.file, registry.known, None if quiet else lambda text, _: log.warning(text))
+def blocks_of(source: Source, quiet: bool = False, left_out: dict[str, CorefileError] | None = None) -> list[ServerBlock]:
+    """The server blocks of a Corefile; ``quiet``: without warnings; ``left_out``: as of `parse`. Raises CorefileError."""
+    return parse(source.data, source.file, registry.known, None if quiet else lambda text, _: log.warning(text), left_out)
 
 
 def checksum(blocks: list[ServerBlock]) -> str:
@@ -233,12 +255,13 @@ def config_of(block: ServerBlock, dns_port: str) -> Config:
         addresses = [address for key in block.keys for address in parse_key(key, dns_port)]
     except ValueError as error:
         place = block.place or Token("", 0, "")
-        raise CorefileError(f"error inspecting server blocks: {error}", place.file, place.line) from None
+        raise CorefileError(f"error inspecting server blocks: {error}", place.file, place.line).of(block.origin) from None
     if not addresses:
         raise CorefileError("error inspecting server blocks: a block without keys")
     config = Config(addresses)
     if block.place is not None:
         config.place = (block.place.file, block.place.line)
+    config.origin = block.origin
     return config
 
 
@@ -247,9 +270,9 @@ def _load(name: str, words: list[Token]) -> registry.Setup:
         return registry.load(name)
     except CorefileError as error:
         place = words[0]
-        raise CorefileError(f"{place.file}:{place.line} - Error during parsing: {error}", place.file, place.line) from None
+        raise CorefileError(f"{place.file}:{place.line} - Error during parsing: {error}", place.file, place.line).of(_origin(words)) from None
     except Exception as error:
-        raise CorefileError(f"plugin/{name}: cannot be loaded: {registry.unloadable(error)}") from error
+        raise CorefileError(f"plugin/{name}: cannot be loaded: {registry.unloadable(error)}").of(_origin(words)) from error
 
 
 def _files(block: ServerBlock) -> list[_File]:

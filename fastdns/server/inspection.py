@@ -78,6 +78,8 @@ class Inspection(Configuration):
             self._note(error)
             if not hasattr(self, "configs"):
                 self.configs: list[Config] = []
+        for left in self.left_out.values():
+            self._note(left)
         self.problems.sort(key=lambda problem: (problem.file, problem.line))
 
     @property
@@ -92,13 +94,13 @@ class Inspection(Configuration):
                 unknown.add(name)
             return True
 
-        blocks = parse(self.source.data, self.source.file, known, self._warn)
+        blocks = parse(self.source.data, self.source.file, known, self._warn, self.left_out)
         standing = []
         for block in blocks:
             for name in unknown & block.tokens.keys():
                 for word in _occurrences(name, block.tokens[name]):
                     message = f"{word.file}:{word.line} - Error during parsing: Unknown directive '{name}'{GONE.get(name, '')}"
-                    self._note(CorefileError(message, word.file, word.line))
+                    self._note(CorefileError(message, word.file, word.line).of(word.origin))
             try:
                 config_of(block, dns_port)
             except CorefileError as error:
@@ -220,9 +222,12 @@ class Inspection(Configuration):
         message = PLACE.sub("", text)
         if word is not None and place and directive:
             message = f"plugin/{word.text}: {message}"
+        hint = _hint(text, word if directive else None) or "; ".join(error.frames)
+        if error.origin:
+            message = f"{message}: {error.origin} would be left out (skip_broken)"
         # Errors that depend on the machine, not on the Corefile: this may not be a pod.
-        severity = "warning" if "in-cluster configuration" in text else "error"
-        self._add(severity, file or self.source.file, line, message, _hint(text, word if directive else None) or "; ".join(error.frames))
+        severity = "warning" if error.origin or "in-cluster configuration" in text else "error"
+        self._add(severity, file or self.source.file, line, message, hint)
 
     def _add(self, *values: Any) -> None:
         problem = Problem(*values)

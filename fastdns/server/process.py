@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile.errors import CorefileError, defect, system_error
-from fastdns.server import activation, banner, control, sections, upgrade
+from fastdns.server import activation, banner, control, left_out, sections, upgrade
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
@@ -136,6 +136,7 @@ class Process:
 
         self.instance = instance
         signals.limit_end(instance.hooks.final_seconds)
+        left_out.report(instance.configuration.left_out)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of the control socket: sections or a command of `telemetry.status`, or what becomes of a query.

@@ -80,9 +80,12 @@ class Server:
 
 
 def validate(configs: list[Config]) -> None:
-    """Raises CorefileError when two blocks serve the same zone on the same address, or one on all addresses and one on a bound address."""
-    taken: set[tuple[str, str, str, str]] = set()
-    last: dict[tuple[str, str, str], tuple[ZoneAddress, str]] = {}  # zone and port -> last key without filters, and its host
+    """Raises CorefileError when two blocks serve the same zone on the same address, or one on all addresses and one on a bound address.
+
+    Of two blocks the one that can be left out is to blame, if any.
+    """
+    taken: dict[tuple[str, str, str, str], str] = {}  # origin of the block
+    last: dict[tuple[str, str, str], tuple[ZoneAddress, str, str]] = {}  # zone and port -> last key without filters, its host and origin
     for config in configs:
         for address in config.addresses:
             for host in config.listen_hosts:
@@ -90,14 +93,16 @@ def validate(configs: list[Config]) -> None:
                 if (*key, host) in taken:
                     if config.filters:
                         continue
-                    raise CorefileError(f"cannot serve {address.on(host)} - it is already defined")
+                    text = f"cannot serve {address.on(host)} - it is already defined"
+                    raise CorefileError(text).of(config.origin or taken[*key, host])
                 other = last.get(key)
                 if other is not None and (not host or (*key, "") in taken):
                     clash = other[0].on(other[1] if not host else "")
-                    raise CorefileError(f"cannot serve {address.on(host)} - zone overlap listener capacity with {clash}")
+                    text = f"cannot serve {address.on(host)} - zone overlap listener capacity with {clash}"
+                    raise CorefileError(text).of(config.origin or other[2])
                 if not config.filters:
-                    taken.add((*key, host))
-                    last[key] = (address, host)
+                    taken[*key, host] = config.origin
+                    last[key] = (address, host, config.origin)
 
 
 def group(configs: list[Config]) -> list[Server]:
@@ -111,7 +116,7 @@ def group(configs: list[Config]) -> list[Server]:
             if address.transport in QUIC:
                 _check_quic(address, config)
             if not address.port.isdigit() or int(address.port) > 65535:
-                raise CorefileError(f"address {address.port}: invalid port")
+                raise CorefileError(f"address {address.port}: invalid port").of(config.origin)
             for host in config.listen_hosts:
                 key = (address.transport, canonical(host), address.port)
                 if key not in servers:
@@ -133,6 +138,6 @@ def _check_quic(address: ZoneAddress, config: Config) -> None:
             f"(server block {address})",
             file,
             line,
-        )
+        ).of(config.origin)
     if config.tls is None:
-        raise CorefileError(QUIC[address.transport])
+        raise CorefileError(QUIC[address.transport]).of(config.origin)

@@ -55,6 +55,7 @@ class Tried(Configuration):
 
     def close_not_asked(self) -> None:
         run_hooks([handler.close for handler, _ in self.not_asked], "Closing plugins")
+        self.not_asked.clear()
 
 
 class Address:

@@ -41,6 +41,10 @@ class Config:
         self.addresses = addresses
         #: File and line of the first of them; "" and 0 where they are unknown.
         self.place: tuple[str, int] = ("", 0)
+        #: The file of ``import … skip_broken`` that the block is of; "" for none.
+        self.origin = ""
+        #: The same of each directive of the block.
+        self.origins: dict[str, str] = {}
         #: The block's directives, in the order of the chain.
         self.directives: list[str] = []
         first = addresses[0]

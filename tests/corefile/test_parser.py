@@ -109,6 +109,59 @@ def test_imported_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         parse(". {\n import conf.d/wrong\n}", "Corefile", known)
 
 
+def test_broken_files_that_are_left_out(tmp_path: Path) -> None:
+    """Each alone, where the import says so; what they hold does not run over into the rest."""
+    folder = tmp_path / "conf.d"
+    folder.mkdir()
+    (folder / "a.conf").write_text("(shared) {\n log\n}\na.org b.org {\n import shared\n}\nc.org {\n import inner* skip_broken\n}\n")
+    (folder / "inner1").write_text("cache 5 {\n success 3\n}\nwhoami\n")
+    (folder / "inner2").write_text("log\n}\nd.org {\n")
+    (folder / "unknown.conf").write_text("e.org {\n nosuch\n}\n")
+    (folder / "open.conf").write_text("f.org {\n whoami\n")
+    (folder / "missing.conf").write_text("g.org {\n import /nowhere/file\n}\n")
+    (folder / "folder.conf").mkdir()
+    left_out: dict[str, CorefileError] = {}
+    corefile = f"import {folder}/*.conf skip_broken\n. {{\n import shared\n import {folder}/inner1 skip_broken\n cache 6\n}}\n"
+    blocks = parse(corefile, "Corefile", known, None, left_out)
+    inner = {"cache": ["cache", "5", "{", "success", "3", "}"], "whoami": ["whoami"]}
+    assert texts(blocks) == [
+        (["a.org", "b.org"], {"log": ["log"]}),
+        (["c.org"], inner),
+        (["."], {"log": ["log"], "cache": [*inner["cache"], "cache", "6"], "whoami": ["whoami"]}),
+    ]
+    assert [block.origin for block in blocks] == [str(folder / "a.conf")] * 2 + [""]
+    assert [word.origin for word in blocks[2].tokens["cache"]] == [str(folder / "inner1")] * 6 + [""] * 2
+    assert {Path(path).name: str(error) for path, error in left_out.items()} == {
+        "folder.conf": f"Corefile:1 - Error during parsing: Could not import {folder}/folder.conf: is a directory",
+        "inner2": f"{folder}/inner2:2 - Error during parsing: Unexpected '}}' because no matching opening brace",
+        "missing.conf": f"{folder}/missing.conf:2 - Error during parsing: File to import not found: /nowhere/file",
+        "open.conf": f"{folder}/open.conf:2 - Syntax error: Unexpected token 'whoami', expecting '}}'",
+        "unknown.conf": f"{folder}/unknown.conf:2 - Error during parsing: Unknown directive 'nosuch'",
+    }
+    # What is named beforehand is not looked at.
+    left_out[str(folder / "inner1")] = CorefileError("no good")
+    assert texts(parse(corefile, "Corefile", known, None, left_out))[1:] == [(["c.org"], {}), (["."], {"log": ["log"], "cache": ["cache", "6"]})]
+    with pytest.raises(CorefileError):
+        parse(corefile.replace(" skip_broken", ""), "Corefile", known)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (". {\n import a skip_broken b\n}", "Import takes only one argument (glob pattern or file)"),
+        (". {\n import /nowhere/file skip_broken\n}", "File to import not found: /nowhere/file"),
+        (". {\n cache {\n  import x* skip_broken\n }\n}", "skip_broken is for files with whole server blocks or whole directives"),
+        ("(s) {\n log\n}\n. {\n import s skip_broken\n}", "skip_broken is for files with whole server blocks or whole directives"),
+        ("a.org,\nimport x* skip_broken\n{\n}", "skip_broken is for files with whole server blocks or whole directives"),
+    ],
+)
+def test_errors_of_the_corefile_itself(text: str, expected: str) -> None:
+    with pytest.raises(CorefileError) as caught:
+        parse(text, "Corefile", known)
+    assert str(caught.value).endswith(expected)
+    assert caught.value.origin == ""
+
+
 ENVIRONMENT = [
     ("{$A}", "one"),
     ("{%A%}", "one"),

@@ -282,6 +282,22 @@ def bad_reload(scene: Scene) -> Pages:
     yield page(server)
 
 
+def broken_import(scene: Scene) -> Pages:
+    """One of the files that a Corefile imports does not parse, and is left out."""
+    folder = scene.folder / "zones"
+    folder.mkdir()
+    (folder / "good.zone").write_text("any\n")
+    server = scene.serve(BLOCK.replace("BODY", f"whoami\n    import {folder}/*.zone skip_broken"))
+    yield page(server)
+    (folder / "other.zone").write_text("bufsize 1232\n")
+    server.wait_log("Reloading complete")
+    yield page(server)
+    (folder / "good.zone").write_text("nosuchplugin\n")
+    server.wait_log(r"Left out .*good\.zone")
+    until(lambda: total(server, "fastdns_corefile_left_out"), "the file")
+    yield page(server)
+
+
 def exception(scene: Scene) -> Pages:
     """A plugin raises an exception."""
     server = runs_python(scene)
@@ -427,6 +443,7 @@ FAULTS: dict[str, Callable[[Scene], Pages]] = {
     "FastDNSSnapshotServed": snapshot,
     "FastDNSReplicaOld": old_replica,
     "FastDNSReloadFailed": bad_reload,
+    "FastDNSFileLeftOut": broken_import,
     "FastDNSPanics": exception,
     "FastDNSPluginRefusesQueries": full_queue,
     "FastDNSPluginHung": hang,
