@@ -36,6 +36,7 @@ ORDER = [
     "fastdns.setup",
     "fastdns.expression",
     "fastdns.httpd",
+    "fastdns.comparison",
     "fastdns.plugin",
     "fastdns.api",
     "fastdns.top",

@@ -6,8 +6,7 @@
 `oracle`        right answers, from the objects of a `cluster`
 `resolver`      what the C library in a pod makes of a name
 `queryfile`     dnsperf's files
-`capture`       pcap and pcapng
-`tapfile`       dnstap, and any of the three
+`recorded`      pcap, pcapng and dnstap
 `synthetic`     made-up clusters: ``fastdns-bench cluster``
 `zonefile`      made-up zones: ``fastdns-bench zone``
 ==============  ===================================================

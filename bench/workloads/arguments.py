@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from fastdns.bench.workload import Question, Workload, WorkloadError
-from fastdns.bench.workloads import cluster, mix, queryfile, synthetic, tapfile
+from fastdns.bench.workloads import cluster, mix, queryfile, recorded, synthetic
 from fastdns.bench.workloads.oracle import PODS, Oracle
 from fastdns.bench.workloads.resolver import LIBCS, Resolver
 from fastdns.bench.workloads.zonefile import Zone
@@ -97,7 +97,7 @@ def ingredients_from(arguments: argparse.Namespace) -> mix.Ingredients:
     oracle = None if found is None else Oracle(found, arguments.zone, arguments.pods_mode)
     domains = NODE_DOMAINS if arguments.search is None else arguments.search
     queries = [question for file in arguments.queries for question in queryfile.read_queries(file)]
-    queries += [question for file in arguments.capture for question in tapfile.read_recorded(file, arguments.capture_port)]
+    queries += [question for file in arguments.capture for question in recorded.read_recorded(file, arguments.capture_port)]
     if oracle is not None:
         queries = [oracle.question(question.name, question.type) for question in queries]
     return mix.Ingredients(

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from fastdns.comparison import command as shadow
 from fastdns.corefile.errors import CorefileError, defect
 from fastdns.server.source import Source, find
 from fastdns.telemetry import log
@@ -28,7 +29,7 @@ USAGE = f"""Usage:
   fastdns recorder show|dump|list [-which recent|slow|failed|dropped] [-name NAME] [-client NETWORK] [-most N] [-pid PID] [-json]
                                                                    the queries that the running server has recorded; writes them to files; lists these
   fastdns init [COREFILE]                                          asks three questions, and writes a first Corefile
-{top.USAGE}COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with two hyphens.
+{top.USAGE}{shadow.USAGE}COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with two hyphens.
 """
 
 #: Flags of each command; True: it takes a value.
@@ -39,6 +40,7 @@ FLAGS = {
     "recorder": {"json": False, "which": True, "name": True, "client": True, "most": True, "pid": True},
     "explain": {"json": False, "tcp": False, "client": True, "address": True, "conf": True, "pid": True, "dns.port": True},
     "top": top.FLAGS,
+    "shadow": shadow.FLAGS,
 }
 COMMANDS = tuple(FLAGS)
 
@@ -58,7 +60,7 @@ def run(words: list[str]) -> int:
         if "help" in flags:
             sys.stdout.write(USAGE)
             return OK
-        return {"check": _check, "plan": _plan, "explain": _explain, "init": _init, "recorder": _recorder, "top": _top}[command](flags, rest)
+        return RUNS[command](flags, rest)
     except UsageError as error:
         sys.stderr.write(f"{error}\n{USAGE}")
         return MISUSED
@@ -121,6 +123,12 @@ def _top(flags: dict[str, str], rest: list[str]) -> int:
     from fastdns.setup import registry
 
     return top.run(flags, rest, control.ask, lambda *words: registry.part("kubernetes", "pods").addresses(*words))
+
+
+def _shadow(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.server import control
+
+    return shadow.run(flags, rest, control.ask)
 
 
 # ---- check ----
@@ -277,6 +285,9 @@ def _print_explanation(question: str, result: dict[str, Any]) -> None:
 def _print_json(value: object) -> None:
     json.dump(value, sys.stdout, indent=2)
     print()
+
+
+RUNS = {"check": _check, "plan": _plan, "explain": _explain, "init": _init, "recorder": _recorder, "top": _top, "shadow": _shadow}
 
 
 def main(words: list[str]) -> int:

@@ -7,29 +7,24 @@ from collections.abc import Callable
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastdns._wire import name_text, name_wire, records
+from fastdns._wire import name_wire, records
 from fastdns.corefile.errors import CorefileError
 from fastdns.protocol.header import FLAG_RD, flags_rcode, message_flags
 from fastdns.protocol.parameters import (
     RCODES,
     TYPE_A,
-    TYPE_AAAA,
     TYPE_ANY,
-    TYPE_CNAME,
-    TYPE_DNAME,
-    TYPE_NS,
     TYPE_OPT,
-    TYPE_PTR,
     rcode_text,
     type_number,
     type_text,
 )
-from fastdns.zonefile.presentation import rdata_wire
+from fastdns.zonefile.presentation import rdata_text, rdata_wire
 
 if TYPE_CHECKING:
     from fastdns.server.explain import Explained
 
-__all__ = ["VALUES", "Expectation", "Question", "answers", "expectations", "parse_question", "rdata_text", "verify"]
+__all__ = ["VALUES", "Expectation", "Question", "answers", "expectations", "parse_question", "verify"]
 
 #: Key of the expectations of a block in `fastdns.setup.config.Config.values`.
 VALUES = "test"
@@ -136,23 +131,6 @@ def _canonical(qtype: int, text: str) -> str:
     if text.upper() in OUTCOMES or text.upper() in RCODES.values():
         return text.upper()
     return rdata_text(qtype, rdata_wire(qtype, text)) if qtype != TYPE_ANY else text
-
-
-def rdata_text(rtype: int, rdata: bytes) -> str:
-    """Presentation form of rdata; that of RFC 3597 when the rdata is malformed."""
-    if rtype in (TYPE_A, TYPE_AAAA):
-        return _address(rdata)
-    if rtype in (TYPE_NS, TYPE_CNAME, TYPE_PTR, TYPE_DNAME):
-        return name_text(rdata).lower()
-    import dns.exception
-    import dns.rdata
-    import dns.rdataclass
-    import dns.rdatatype
-
-    try:
-        return dns.rdata.from_wire(dns.rdataclass.IN, dns.rdatatype.RdataType.make(rtype), rdata, 0, len(rdata)).to_text()
-    except (dns.exception.DNSException, ValueError):
-        return f"\\# {len(rdata)} {rdata.hex()}"
 
 
 def _address(octets: bytes) -> str:

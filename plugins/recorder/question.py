@@ -10,6 +10,7 @@ from fastdns.plugins.recorder import _records
 from fastdns.plugins.recorder._recorder import chain_of, zone_of
 from fastdns.plugins.recorder._records import Recorded
 from fastdns.protocol.parameters import class_text, rcode_text, type_text
+from fastdns.zonefile.presentation import rdata_text
 
 __all__ = ["TRANSPORTS", "describe"]
 
@@ -59,8 +60,6 @@ def flag_words(flags: int, edns: int | None) -> list[str]:
 
 def answer(reply: bytes) -> list[str]:
     """Type and rdata of the records of the answer section."""
-    from fastdns.server.expectations import rdata_text
-
     try:
         return [f"{type_text(rtype)} {rdata_text(rtype, rdata)}" for section, _, rtype, _, _, rdata in records(reply) if section == 0] if reply else []
     except ValueError:

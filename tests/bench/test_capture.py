@@ -10,7 +10,7 @@ import pytest
 
 from fastdns._wire import name_wire
 from fastdns.bench.workload import Question, WorkloadError
-from fastdns.bench.workloads.capture import read_capture
+from fastdns.bench.workloads.recorded import read_recorded
 
 pytest.importorskip("dpkt")
 
@@ -73,7 +73,7 @@ ONE, TWO = ip(udp(query("a.example."))), ip(udp(query("b.example.", 28)), source
 def test_formats(tmp_path: Path, octets: bytes) -> None:
     path = tmp_path / "capture"
     path.write_bytes(octets)
-    assert list(read_capture(path)) == [Question("a.example.", 1), Question("b.example.", 28)]
+    assert list(read_recorded(path)) == [Question("a.example.", 1), Question("b.example.", 28)]
 
 
 def stream(*pieces: tuple[int, bytes], first: int = 1000, flags: int = 2, source: int = 4000) -> list[bytes]:
@@ -110,13 +110,13 @@ BOTH, HALF = MESSAGE + OTHER, len(MESSAGE) // 2
 def test_what_is_taken(tmp_path: Path, packets: list[bytes], names: str) -> None:
     path = tmp_path / "capture"
     path.write_bytes(pcap(packets))
-    assert [question.name for question in read_capture(path)] == names.split()
+    assert [question.name for question in read_recorded(path)] == names.split()
 
 
 def test_another_port(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(pcap([ip(udp(query("a."), port=5353)), ip(udp(query("b.")))]))
-    assert [question.name for question in read_capture(path, 5353)] == ["a."]
+    assert [question.name for question in read_recorded(path, 5353)] == ["a."]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_another_port(tmp_path: Path) -> None:
         (b"nonsense, and more of it than a header has", "neither pcap nor pcapng: "),
         (b"", "neither pcap nor pcapng: "),
         (pcap([], 999), "packets of link type 999 are not known"),
-        (pcap([ip(udp(query("a."), port=5353))]), "no queries to port 53 in 1 packets"),
+        (pcap([ip(udp(query("a."), port=5353))]), "no queries of clients in 0 messages"),
         (pcapng([ONE, TWO])[:-10], "after packet 1: "),
     ],
 )
@@ -133,10 +133,10 @@ def test_complaints(tmp_path: Path, octets: bytes, complaint: str) -> None:
     path = tmp_path / "capture"
     path.write_bytes(octets)
     with pytest.raises(WorkloadError) as raised:
-        list(read_capture(path))
+        list(read_recorded(path))
     assert str(raised.value).startswith(f"{path}: {complaint}")
 
 
 def test_a_missing_file() -> None:
     with pytest.raises(WorkloadError, match=r"^/nowhere/capture: No such file or directory$"):
-        list(read_capture("/nowhere/capture"))
+        list(read_recorded("/nowhere/capture"))

@@ -8,7 +8,7 @@ import dns.message
 import pytest
 
 from fastdns.bench.workload import WorkloadError
-from fastdns.bench.workloads.tapfile import read_tap
+from fastdns.bench.workloads.recorded import read_recorded
 from fastdns.plugins.dnstap import frames
 from fastdns.plugins.dnstap._sender import message
 
@@ -24,7 +24,7 @@ def frame(name: str, answered: int = 0, octets: bytes | None = None) -> bytes:
 
 def read(tmp_path: Path, octets: bytes) -> list[str]:
     (tmp_path / "tap").write_bytes(octets)
-    return [question.name for question in read_tap(tmp_path / "tap")]
+    return [question.name for question in read_recorded(tmp_path / "tap")]
 
 
 def test_queries_of_clients(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_several_messages_of_a_connection(serve: Serve) -> None:
 
 
 def test_the_bench_reads_the_questions(serve: Serve) -> None:
-    from fastdns.bench.workloads.tapfile import read_recorded
+    from fastdns.bench.workloads.recorded import read_recorded
 
     server = serve(corefile(), prepare=prepare)
     server.query("a.test")

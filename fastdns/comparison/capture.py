@@ -1,4 +1,4 @@
-"""Queries out of packet captures (pcap and pcapng): UDP, and TCP streams put together.
+"""Messages of DNS out of packet captures (pcap and pcapng): UDP, and TCP streams put together.
 
 dpkt reads the files and the layers below DNS. It has no requirements of its own, reads both formats, and takes 13 µs for a
 packet, where scapy takes 170 µs and pypcapkit 4 ms: captures that are worth sending again have millions of packets.
@@ -11,52 +11,44 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fastdns._wire import accept
-from fastdns.bench.workload import Question, WorkloadError
+from fastdns.comparison.recorded import Recorded, RecordingError
 
 __all__ = ["read_capture"]
 
-QUERY, IN = 0, 1
 #: Octets of a stream that are kept while they wait for those before them.
 AHEAD = 1 << 20
 
 
-def read_capture(path: str | Path, port: int = 53) -> Iterator[Question]:
-    """The queries that were sent to a port, in their order. Other packets, also cut ones, are passed over. WorkloadError when there is nothing to read."""
+def read_capture(path: str | Path, port: int = 53) -> Iterator[Recorded]:
+    """What was sent to a port, and from it, in its order. Other packets, also cut ones, are passed over. Raises RecordingError."""
     try:
         import dpkt
     except ImportError:
-        raise WorkloadError("captures need more than is installed: pip install 'fastdns[bench]'") from None
+        raise RecordingError("captures need more than is installed: pip install 'fastdns[bench]'") from None
     try:
         with open(path, "rb") as file:
-            yield from _queries(dpkt, file, str(path), port)
+            yield from _all_messages(dpkt, file, str(path), port)
     except OSError as error:
-        raise WorkloadError(f"{path}: {error.strerror}") from error
+        raise RecordingError(f"{path}: {error.strerror}") from error
 
 
-def _queries(dpkt: Any, file: Any, path: str, port: int) -> Iterator[Question]:
+def _all_messages(dpkt: Any, file: Any, path: str, port: int) -> Iterator[Recorded]:
     try:
         reader = dpkt.pcap.UniversalReader(file)
         link = reader.datalink()
     except (ValueError, dpkt.Error) as error:
-        raise WorkloadError(f"{path}: neither pcap nor pcapng: {error}") from error
+        raise RecordingError(f"{path}: neither pcap nor pcapng: {error}") from error
     layer = _layers(dpkt).get(link)
     if layer is None:
-        raise WorkloadError(f"{path}: packets of link type {link} are not known")
+        raise RecordingError(f"{path}: packets of link type {link} are not known")
     streams = Streams()
-    packets = found = 0
+    packets = 0
     try:
         for _, octets in reader:
             packets += 1
-            for message in _messages(dpkt, layer, octets, port, streams):
-                acceptance, _, name, qtype, qclass = accept(message)
-                if acceptance == QUERY and name is not None and qclass == IN:
-                    found += 1
-                    yield Question(name, qtype)
+            yield from _messages(dpkt, layer, octets, port, streams)
     except (ValueError, dpkt.Error, EOFError) as error:
-        raise WorkloadError(f"{path}: after packet {packets}: {error or 'the file is damaged'}") from error
-    if not found:
-        raise WorkloadError(f"{path}: no queries to port {port} in {packets} packets")
+        raise RecordingError(f"{path}: after packet {packets}: {error or 'the file is damaged'}") from error
 
 
 def _layers(dpkt: Any) -> dict[int, Any]:
@@ -91,7 +83,7 @@ def _ip(dpkt: Any, octets: bytes) -> Any:
     return dpkt.ip.IP(octets) if version == 4 else dpkt.ip6.IP6(octets) if version == 6 else None
 
 
-def _messages(dpkt: Any, layer: Any, octets: bytes, port: int, streams: Streams) -> Iterator[bytes]:
+def _messages(dpkt: Any, layer: Any, octets: bytes, port: int, streams: Streams) -> Iterator[Recorded]:
     """DNS messages that a packet completes."""
     import struct
 
@@ -102,24 +94,27 @@ def _messages(dpkt: Any, layer: Any, octets: bytes, port: int, streams: Streams)
     if not isinstance(packet, dpkt.ip.IP | dpkt.ip6.IP6):
         return
     later: int = getattr(packet, "offset", 0)
-    if later:  # a fragment without the head
-        return
     segment = packet.data
-    if isinstance(segment, dpkt.udp.UDP) and segment.dport == port:
+    if later or not isinstance(segment, dpkt.udp.UDP | dpkt.tcp.TCP) or port not in (segment.dport, segment.sport):  # later: a fragment without the head
+        return
+    is_reply = segment.dport != port
+    client = packet.dst if is_reply else packet.src
+    if isinstance(segment, dpkt.udp.UDP):
         if len(segment.data) == segment.ulen - 8:
-            yield bytes(segment.data)
-    elif isinstance(segment, dpkt.tcp.TCP) and segment.dport == port:
-        key = (packet.src, segment.sport, packet.dst)
-        if segment.flags & dpkt.tcp.TH_SYN:
-            streams.open(key, segment.seq + 1)
-        yield from streams.take(key, segment.seq, bytes(segment.data))
-        if segment.flags & (dpkt.tcp.TH_FIN | dpkt.tcp.TH_RST):
-            streams.close(key)
+            yield Recorded(bytes(segment.data), is_reply, client)
+        return
+    key = (packet.src, segment.sport, packet.dst, segment.dport)
+    if segment.flags & dpkt.tcp.TH_SYN:
+        streams.open(key, segment.seq + 1)
+    for message in streams.take(key, segment.seq, bytes(segment.data)):
+        yield Recorded(message, is_reply, client)
+    if segment.flags & (dpkt.tcp.TH_FIN | dpkt.tcp.TH_RST):
+        streams.close(key)
 
 
 # ---- TCP ----
 
-Key = tuple[bytes, int, bytes]
+Key = tuple[bytes, int, bytes, int]
 
 
 @dataclass
@@ -132,7 +127,7 @@ class Stream:
 
 
 class Streams:
-    """What clients send in their connections, in order. One whose beginning is missing is taken to begin with a message."""
+    """What each side sends in its connections, in order. One whose beginning is missing is taken to begin with a message."""
 
     def __init__(self) -> None:
         self.by_key: dict[Key, Stream] = {}

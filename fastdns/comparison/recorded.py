@@ -1,0 +1,20 @@
+"""What is read of files with messages of DNS."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["Recorded", "RecordingError"]
+
+
+class RecordingError(ValueError):
+    """A file that cannot be read; the text begins with its path."""
+
+
+class Recorded(NamedTuple):
+    """A message between a client and a server."""
+
+    octets: bytes
+    is_reply: bool
+    #: Address of the client, 4 or 16 octets; empty where a dnstap message names none.
+    client: bytes
