@@ -1,5 +1,7 @@
 """The next version of a zone from differences to the version that is served (RFC 1995). The native side is in ``index/change.pxd``."""
 
+from collections.abc import Iterable
+
 from fastdns.index.zone import Zone
 
 #: Owner and rdata in uncompressed wire form: owner, type, TTL, rdata.
@@ -28,6 +30,9 @@ class ZoneChange:
 
     def add(self, owner: bytes, kind: int, ttl: int, rdata: bytes) -> None:
         """Add a record; the SOA of the origin replaces the former one, and is required. Raises ValueError for a malformed owner or rdata."""
+
+    def replace(self, owners: list[bytes], deleted: Iterable[tuple[int, int, bytes]], added: Iterable[tuple[int, int, bytes]]) -> None:
+        """Delete and add the same records (type, TTL, rdata; no SOA) at each of many names. Raises ValueError as `delete`."""
 
     def finish(self) -> None:
         """Make the new version for `publish`."""

@@ -384,6 +384,29 @@ cdef class ZoneChange:
     def add(self, bytes owner not None, uint16_t kind, uint32_t ttl, bytes rdata not None):
         self._take(owner, kind, ttl, rdata, True)
 
+    def replace(self, list owners not None, deleted not None, added not None):
+        cdef list rows = [(kind, ttl, rdata, False) for kind, ttl, rdata in deleted] + [(kind, ttl, rdata, True) for kind, ttl, rdata in added]
+        cdef Name name
+        cdef uint32_t at
+        cdef int status
+        cdef bytes owner, octets
+        if self.differences.edits != NULL:
+            raise ValueError("the change is finished")
+        for kind, _, octets, _ in rows:
+            if len(octets) > RDATA_MAX or not rdata_valid(kind, octets, <uint32_t>len(octets)):
+                raise ValueError(f"not a record: {octets!r}")
+        for owner in owners:
+            at = 0
+            if owner is None or wire_read_name(owner, <uint32_t>len(owner), &at, &name) < 0 or at != <uint32_t>len(owner):
+                raise ValueError(f"not a name: {owner!r}")
+            for kind, ttl, octets, new in <list>rows:
+                if new:
+                    status = differences_add(&self.differences, &name, kind, ttl, octets, <uint16_t>len(octets))
+                else:
+                    status = differences_delete(&self.differences, &name, kind, ttl, octets, <uint16_t>len(octets))
+                if status < 0:
+                    raise self._failure(status)
+
     def finish(self):
         cdef int status
         if self.differences.edits != NULL:

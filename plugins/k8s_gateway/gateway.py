@@ -1,21 +1,22 @@
 """From objects to names and addresses.
 
-A route has the addresses of its Gateways, and a Service may have those of its EndpointSlices: objects of which others take addresses are kept by what
-these name, and what names them is looked at anew when they change.
+A route has the addresses of its Gateways, and a Service may have those of its EndpointSlices. Routes of the same Gateways share one claim: a change of a
+Gateway makes the records of its claims anew, and not those of each route. A Service is looked at anew when one of its slices changes.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 
-from fastdns import control
 from fastdns._wire import name_wire
 from fastdns.plugins.k8s_gateway.kinds import DNS_ENDPOINT, GATEWAY, GROUP, INGRESS, NODE, RESOURCES, ROUTES, SERVICE, SLICE, Balancer, Parent
 from fastdns.plugins.k8s_gateway.settings import Settings
 from fastdns.plugins.kubernetes.objects import KubernetesObject, ObjectZones, Watched
-from fastdns.plugins.kubernetes.objects.names import HOSTNAME, TYPE_CNAME, Row, address_row
+from fastdns.plugins.kubernetes.objects.claims import TYPE_CNAME, Row, SharedClaim
+from fastdns.plugins.kubernetes.objects.names import HOSTNAME, address_row, shared_most
 from fastdns.protocol.parameters import TYPE_TXT, type_number
 from fastdns.zonefile.rdata import parse
 
@@ -23,13 +24,13 @@ __all__ = ["Gateway"]
 
 #: The types of records that a DNSEndpoint may have: those of external-dns.
 TYPES = {name: type_number(name) for name in ("A", "AAAA", "CNAME", "TXT", "SRV", "NS", "PTR", "MX", "NAPTR")}
-#: Routes whose records are made anew before other watches have their turn.
-AT_A_TIME = 100
 #: Octets of a TXT record's text.
 TEXT_MOST = 65_000
 
 #: Namespace and name of an object.
 Reference = tuple[str, str]
+#: Routes that share their records: kind, Gateways, and how many records each name may have.
+Alike = tuple[Watched, tuple[Reference, ...], int]
 
 
 class Gateway(ObjectZones):
@@ -51,8 +52,11 @@ class Gateway(ObjectZones):
         #: Gateways, and the EndpointSlices of a service.
         self.gateways: dict[Reference, KubernetesObject] = {}
         self.slices: dict[Reference, dict[Reference, KubernetesObject]] = defaultdict(dict)
-        #: By Gateway or service: the routes or services that take its addresses.
-        self.takers: dict[tuple[Watched, Reference], dict[tuple[Watched, Reference], KubernetesObject]] = defaultdict(dict)
+        #: Claims of routes, and which of them take the addresses of a Gateway.
+        self.claims: dict[Alike, SharedClaim] = {}
+        self.takers: dict[Reference, set[Alike]] = defaultdict(set)
+        #: Services that take the addresses of their slices, by their watches.
+        self.resolved: dict[Reference, dict[Watched, KubernetesObject]] = defaultdict(dict)
         self.gateway, self.slice = Watched(GATEWAY), Watched(SLICE)
         #: EndpointSlices are watched once a service wants them.
         self.watches_slices = False
@@ -68,14 +72,19 @@ class Gateway(ObjectZones):
                 self.gateways.pop(here, None)
             else:
                 self.gateways[here] = after
-            self._look_again(watched, here)
+            for alike in self.takers.get(here, ()):
+                self.renew(self.claims[alike])
         elif watched == self.slice:
             for service in {reference for one in (before, after) if one is not None and (reference := service_of(one)) is not None}:
                 self._keep_slice(service, here, after if after is not None and service_of(after) == service else None)
-                self._look_again(watched, service)
+                for taker, its in self.resolved.get(service, {}).items():
+                    self.claim(taker, *service, its)
+        elif watched.kind in ROUTES:
+            self._claim_route(watched, here, before, after)
         else:
-            self._note(watched, here, before, after)
-            self.claim(watched, found.namespace, found.name, after)
+            if watched.kind == SERVICE:
+                self._note_service(watched, here, after)
+            self.claim(watched, *here, after)
 
     def _keep_slice(self, service: Reference, here: Reference, found: KubernetesObject | None) -> None:
         if found is not None:
@@ -85,59 +94,57 @@ class Gateway(ObjectZones):
         if not self.slices[service]:
             del self.slices[service]
 
-    def _look_again(self, watched: Watched, here: Reference) -> None:
-        self._claim_again((watched, here), list(self.takers.get((watched, here), ())))
-
-    def _claim_again(self, source: tuple[Watched, Reference], takers: list[tuple[Watched, Reference]]) -> None:
-        """Once the zones serve, some at a time: other watches of the loop must not wait for thousands of routes of one Gateway."""
-        count = AT_A_TIME if self.ready() else len(takers)
-        current = self.takers.get(source, {})
-        for taker in takers[:count]:
-            if (found := current.get(taker)) is not None:
-                watched, (namespace, name) = taker
-                self.claim(watched, namespace, name, found)
-        if takers[count:]:
-            control.loop().call_soon(self._go_on, source, takers[count:])
-
-    def _go_on(self, source: tuple[Watched, Reference], takers: list[tuple[Watched, Reference]]) -> None:
-        if not self.ended:
-            self._claim_again(source, takers)
-            self.flush()
-
-    def _note(self, watched: Watched, here: Reference, before: KubernetesObject | None, after: KubernetesObject | None) -> None:
-        """Remember whose addresses the object takes."""
-        if before is not None:
-            for source in self._sources(watched, before):
-                takers = self.takers[source]
-                takers.pop((watched, here), None)
-                if not takers:
-                    del self.takers[source]
-        if after is not None:
-            for source in self._sources(watched, after):
-                self.takers[source][watched, here] = after
-
-    def _sources(self, watched: Watched, found: KubernetesObject) -> set[tuple[Watched, Reference]]:
-        if watched.kind in ROUTES:
-            return {(self.gateway, reference) for reference in gateways_of(found)}
-        if watched.kind == SERVICE and resolves_endpoints(found):
+    def _note_service(self, watched: Watched, here: Reference, found: KubernetesObject | None) -> None:
+        """Remember whether it takes the addresses of its slices."""
+        if found is not None and resolves_endpoints(found):
             if not self.watches_slices:
                 self.watches_slices = True
                 self.watch(self.slice)
-            return {(self.slice, (found.namespace, found.name))}
-        return set()
+            self.resolved[here][watched] = found
+        elif here in self.resolved:
+            self.resolved[here].pop(watched, None)
+            if not self.resolved[here]:
+                del self.resolved[here]
+
+    # ---- routes ----
+
+    def _claim_route(self, watched: Watched, here: Reference, before: KubernetesObject | None, after: KubernetesObject | None) -> None:
+        found = alike_of(watched, after) if after is not None else None
+        if after is None or found is None:
+            self.claim(watched, *here, None)
+        else:
+            claim = self.claims.get(found) or self._begin(found)
+            self.share(watched, *here, claim, after["hostnames"])
+        left = alike_of(watched, before) if before is not None else None
+        for alike in {left, found} - {None}:
+            if alike in self.claims and not self.claims[alike].owners:
+                self._end(alike)
+
+    def _begin(self, alike: Alike) -> SharedClaim:
+        watched, gateways, most = alike
+        claim = self.claims[alike] = self.shared(watched, most, partial(self._gateway_rows, gateways), "routes of " + ", ".join(map("/".join, gateways)))
+        for gateway in gateways:
+            self.takers[gateway].add(alike)
+        return claim
+
+    def _end(self, alike: Alike) -> None:
+        """No route has them any more."""
+        del self.claims[alike]
+        for gateway in alike[1]:
+            self.takers[gateway].discard(alike)
+            if not self.takers[gateway]:
+                del self.takers[gateway]
 
     # ---- names and addresses ----
 
     def rows(self, watched: Watched, found: KubernetesObject) -> Iterator[tuple[str, Row]]:
         kind = watched.kind
-        if found["labels"] is not None and found["labels"].ignore == "true":
+        if is_ignored(found):
             return iter(())
         if kind == DNS_ENDPOINT:
             return self._endpoint_rows(found)
         hostnames: Iterable[str]
-        if kind in ROUTES:
-            hostnames, rows = found["hostnames"] or (), self._route_rows(found)
-        elif kind == SERVICE:
+        if kind == SERVICE:
             hostnames, rows = service_names(found), self._service_rows(found)
         elif kind == INGRESS:
             hostnames, rows = ingress_names(found), self._ingress_rows(found)
@@ -155,7 +162,7 @@ class Gateway(ObjectZones):
         for hostname in hostnames:
             if HOSTNAME.fullmatch(hostname.lower()) and not hostname.startswith("*"):
                 try:
-                    yield TYPE_CNAME, self.ttl, name_wire(hostname.rstrip(".") + ".")
+                    yield TYPE_CNAME, self.ttl, name_wire(hostname.lower().rstrip(".") + ".")
                 except ValueError:
                     continue
 
@@ -179,8 +186,8 @@ class Gateway(ObjectZones):
             return iter(())
         return self._balancer_rows(found["balancers"])
 
-    def _route_rows(self, found: KubernetesObject) -> Iterator[Row]:
-        for reference in gateways_of(found):
+    def _gateway_rows(self, references: Iterable[Reference]) -> Iterator[Row]:
+        for reference in references:
             gateway = self.gateways.get(reference)
             if gateway is None or (self.settings.gateway_classes and gateway["class"] not in self.settings.gateway_classes):
                 continue
@@ -200,6 +207,18 @@ class Gateway(ObjectZones):
                     self.leave_out(f"{found!r}: {record.name}: no {record.type} record: {target[:200]!r}")
                 else:
                     yield record.name, row
+
+
+def is_ignored(found: KubernetesObject) -> bool:
+    return found["labels"] is not None and found["labels"].ignore == "true"
+
+
+def alike_of(watched: Watched, route: KubernetesObject) -> Alike | None:
+    """What a route shares with others; None: it has no names."""
+    hostnames, gateways = route["hostnames"], gateways_of(route)
+    if not hostnames or not gateways or is_ignored(route):
+        return None
+    return watched, tuple(gateways), shared_most(len(hostnames))
 
 
 def gateways_of(route: KubernetesObject) -> list[Reference]:

@@ -102,6 +102,41 @@ def test_what_was_added_may_be_deleted_again(zone: Zone) -> None:
     assert (A, 5, bytes([192, 0, 2, 1])) in zone.index.get("a.example.org.")
 
 
+def test_many_names_at_once(zone: Zone) -> None:
+    first, second = (A, 300, bytes([192, 0, 2, 1])), (TXT, 60, b"\1x")
+    made = ZoneChange(zone, 1)
+    made.replace([name_wire("a.example.org.")], [first], [second])
+    made.replace([name_wire(f"{label}.New.example.org.") for label in "abc"], [], [first, second])
+    made.add(APEX, SOA, 300, soa(2))
+    made.finish()
+    made.publish()
+    assert sorted(zone.index.get("a.example.org.")) == [(A, 300, bytes([192, 0, 2, 2])), second]
+    assert [sorted(zone.index.get(f"{label}.new.example.org.")) for label in "abc"] == [[first, second]] * 3
+
+
+@pytest.mark.parametrize(
+    ("owners", "rows", "text"),
+    [
+        ([b""], [], "not a name"),
+        ([b"\3ab"], [], "not a name"),
+        ([APEX + b"x"], [], "not a name"),
+        ([None], [], "not a name"),
+        ([APEX], [(A, 1, b"abc")], "not a record"),
+        ([APEX], [(TXT, 1, bytes(70_000))], "not a record"),
+        ([name_wire("a.example.org.")], [(SOA, 1, soa(1))], "SOA record of another name"),
+    ],
+)
+def test_what_many_names_may_not_have(zone: Zone, owners: list[bytes], rows: list[tuple[int, int, bytes]], text: str) -> None:
+    made = ZoneChange(zone, 1)
+    for deleted, added in ((rows, []), ([], rows)):
+        with pytest.raises((ValueError, ZoneError), match=text):
+            made.replace(owners, deleted, added)
+    made.add(APEX, SOA, 300, soa(2))
+    made.finish()
+    with pytest.raises(ValueError, match="the change is finished"):
+        made.replace([], [], [])
+
+
 @pytest.mark.parametrize(
     ("deleted", "added", "former", "text"),
     [

@@ -1,33 +1,32 @@
 """Which records a name has, of all objects that want it.
 
-Kinds have ranks. Of the objects that have records for a name those of the lowest rank count, together; records of higher ranks are kept for the time when
-these are gone.
+What objects claim is kept, also where it does not count: it may once others are gone. When the records of a shared claim change, its names are looked at some
+at a time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
+from itertools import chain
 
-from fastdns._wire import name_wire
+from fastdns._wire import name_text, name_wire
+from fastdns.plugins.kubernetes.objects.claims import ALIASES, RECORDS_MOST, Change, Claim, Owner, Row, SharedClaim
 from fastdns.protocol.parameters import TYPE_SOA, type_number
 
-__all__ = ["Names", "Row", "Zones", "address_row"]
+__all__ = ["Names", "Zones", "address_row", "shared_most"]
 
-#: Type, TTL in seconds, rdata in uncompressed wire form.
-Row = tuple[int, int, bytes]
-
-TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS = (type_number(name) for name in ("A", "AAAA", "CNAME", "NS"))
+TYPE_A, TYPE_AAAA = type_number("A"), type_number("AAAA")
 #: Types that are the zone's own, or that no zone has: SOA, those of DNSSEC, and meta types (128 to 255, OPT).
 FORBIDDEN = {TYPE_SOA, 0, 41, *(type_number(name) for name in ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "DS", "DNAME")), *range(128, 256)}
-#: Records of a name, types of a name, and names of an object.
-RECORDS_MOST = 1_000
-TYPES_MOST = 32
+#: Names of an object, and records of an object at all its names.
 NAMES_MOST = 1_000
-#: Records of an object at all its names.
 OBJECT_MOST = 20_000
+#: What it costs to ask the source of a shared claim, in names.
+READ_COST = 16
 
 HOSTNAME = re.compile(r"(?:\*\.)?[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?|\*\.?")
 
@@ -83,14 +82,17 @@ class Names:
         #: Names of zones and of their servers: they can be no aliases, and delegations neither.
         self.protected = frozenset(protected)
         self.refused = refused
-        #: By zone and owner: what each object says, with its rank.
-        self._claims: dict[tuple[int, bytes], dict[Hashable, tuple[int, tuple[Row, ...]]]] = {}
+        #: By zone and owner, those that anybody claims or that serve.
+        self._owners: dict[tuple[int, bytes], Owner] = {}
         #: The names of each object.
-        self._of_object: dict[Hashable, list[tuple[int, bytes]]] = {}
-        #: The records that serve.
-        self.served: dict[tuple[int, bytes], tuple[Row, ...]] = {}
-        #: Names to look at.
-        self._touched: set[tuple[int, bytes]] = set()
+        self._of_object: dict[Hashable, list[Owner]] = {}
+        #: The number of names that have records.
+        self.serving = 0
+        #: Names to look at, and shared claims whose names wait for their turn.
+        self._touched: set[Owner] = set()
+        self._queue: deque[SharedClaim] = deque()
+
+    # ---- what objects say ----
 
     def put(self, key: Hashable, rank: int, records: Iterable[tuple[str, Row]]) -> None:
         """Replace what an object says; nothing: it is gone."""
@@ -112,25 +114,84 @@ class Names:
                 self.refused(f"{key} has more than {OBJECT_MOST} records: the others are left out")
                 break
             for place in places:
-                if row[0] in (TYPE_CNAME, TYPE_NS) and place[1] in self.protected:
+                if row[0] in ALIASES and place[1] in self.protected:
                     self.refused(f"{key}: an alias or delegation at {hostname} is left out")
                 else:
                     found.setdefault(place, []).append(row)
-        for place in self._of_object.pop(key, ()):
-            if place not in found:
-                claims = self._claims[place]
-                del claims[key]
-                if not claims:
-                    del self._claims[place]
-                self._touched.add(place)
-        for place, rows in found.items():
-            claim = (rank, tuple(rows))
-            claims = self._claims.setdefault(place, {})
-            if claims.get(key) != claim:
-                claims[key] = claim
-                self._touched.add(place)
-        if found:
-            self._of_object[key] = list(found)
+        self._claim(key, {place: Claim(rank, tuple(rows)) for place, rows in found.items()})
+
+    def share(self, key: Hashable, claim: SharedClaim, hostnames: Iterable[str]) -> None:
+        """Replace what an object says by a claim that others share, and whose `most` is that of `shared_most`."""
+        found: dict[tuple[int, bytes], Claim] = {}
+        for number, hostname in enumerate(dict.fromkeys(hostnames)):
+            if number == NAMES_MOST:
+                self.refused(f"{key} has more than {NAMES_MOST} names: the others are left out")
+                break
+            for place in self._places(key, hostname):
+                found[place] = claim
+        if not claim.queued:
+            self._read(claim)
+        self._claim(key, found)
+        self._refuse_aliases(str(key), claim, self._of_object.get(key, ()))
+
+    def renew(self, claim: SharedClaim) -> None:
+        """The source of a shared claim may give other records now: it is asked in its turn."""
+        claim.stale = True
+        if not claim.queued:
+            claim.queued = True
+            self._queue.append(claim)
+
+    def _read(self, claim: SharedClaim) -> None:
+        """Ask the source, if need be. Other records than before are for all names."""
+        if not claim.stale:
+            return
+        claim.stale = False
+        kept: list[Row] = []
+        for row in dict.fromkeys(claim.source()):
+            if row[0] in FORBIDDEN:
+                self.refused(f"{claim.about}: a record of type {row[0]} is left out")
+            elif len(kept) == claim.most:
+                self.refused(f"{claim.about}: more than {claim.most} records: the others are left out")
+                break
+            else:
+                kept.append(row)
+        if tuple(kept) != claim.rows:
+            claim.set(tuple(kept))
+            claim.rest = list(claim.owners)
+            self._refuse_aliases(claim.about, claim, claim.rest)
+
+    def _refuse_aliases(self, about: str, claim: SharedClaim, owners: Iterable[Owner]) -> None:
+        if claim.aliases:
+            for owner in owners:
+                if owner.protected:
+                    self.refused(f"{about}: an alias or delegation at {name_text(owner.name)} is left out")
+
+    def _claim(self, key: Hashable, found: Mapping[tuple[int, bytes], Claim]) -> None:
+        for owner in self._of_object.pop(key, ()):
+            if (owner.zone, owner.name) not in found:
+                self._leave(owner, key)
+        owners = []
+        for place, claim in found.items():
+            if place not in self._owners:
+                self._owners[place] = Owner(*place, place[1] in self.protected)
+            owner = self._owners[place]
+            owners.append(owner)
+            before = owner.claims.get(key)
+            if before is None or not before.says(claim):
+                self._leave(owner, key)
+                owner.claim(key, claim)
+                if isinstance(claim, SharedClaim):
+                    claim.claimed(owner, 1)
+        if owners:
+            self._of_object[key] = owners
+
+    def _leave(self, owner: Owner, key: Hashable) -> None:
+        before = owner.claims.get(key)
+        if isinstance(before, SharedClaim):
+            before.claimed(owner, -1)
+        if before is not None:
+            owner.claim(key, None)
+        self._touched.add(owner)
 
     def _places(self, key: Hashable, hostname: str) -> list[tuple[int, bytes]]:
         try:
@@ -139,33 +200,54 @@ class Names:
             self.refused(f"{key}: {error}")
             return []
 
-    def changes(self) -> dict[tuple[int, bytes], tuple[tuple[Row, ...], tuple[Row, ...]]]:
-        """The names whose records are others now, with those before and after; they count as served."""
-        changed = {}
-        for place in self._touched:
-            before, after = self.served.get(place, ()), self._merged(place)
-            if before != after:
-                changed[place] = (before, after)
-                if after:
-                    self.served[place] = after
-                else:
-                    del self.served[place]
-        self._touched.clear()
-        return changed
+    # ---- what serves ----
 
-    def _merged(self, place: tuple[int, bytes]) -> tuple[Row, ...]:
-        """Records of the lowest rank, each once; those of a type with the least TTL of these (RFC 2181 5.2). An alias only where nothing else is."""
-        claims = self._claims.get(place)
-        if not claims:
-            return ()
-        lowest = min([rank for rank, _ in claims.values()])
-        rows = [row for rank, claim in claims.values() if rank == lowest for row in claim]
-        least: dict[int, int] = {}
-        for kind, ttl, _ in rows:
-            if ttl < least.get(kind, ttl + 1):
-                least[kind] = ttl
-        if TYPE_CNAME in least and len(least) == 1:
-            return ((TYPE_CNAME, least[TYPE_CNAME], min(rdata for _, _, rdata in rows)),)
-        kinds = set(sorted(least.keys() - {TYPE_CNAME})[:TYPES_MOST])
-        merged = {(kind, least[kind], rdata) for kind, _, rdata in rows if kind in kinds}
-        return tuple(sorted(merged)[:RECORDS_MOST])
+    def changes(self, most: int | None = None) -> list[Change]:
+        """The names whose records are others now, which count as served. Of shared claims at most so many names are looked at; None: all."""
+        changes: dict[tuple[int, int, int], Change] = {}
+        touched, self._touched = self._touched, set()
+        for owner in chain(touched, self._take(most)):
+            before = owner.served
+            after = owner.records() if owner.alone is None else owner.alone.merged
+            if before is not after and before != after:
+                owner.served = after
+                self.serving += bool(after) - bool(before)
+                change = changes.get((owner.zone, id(before), id(after)))
+                if change is None:  # from now on it holds what the key stands for
+                    change = changes[owner.zone, id(before), id(after)] = Change(owner.zone, before, after, [])
+                change.owners.append(owner.name)
+            if not after and not owner.claims and self._owners.get((owner.zone, owner.name)) is owner:
+                del self._owners[owner.zone, owner.name]
+        return list(changes.values())
+
+    def _take(self, most: int | None) -> list[Owner]:
+        """The next names of shared claims, some of each in turn."""
+        taken: list[Owner] = []
+        cost = 0
+        while self._queue and (most is None or cost < most):
+            claim = self._queue.popleft()
+            if not claim.rest:
+                self._read(claim)
+                cost += READ_COST
+            room = len(claim.rest) if most is None else max(0, most - cost)
+            taken += claim.rest[:room]
+            cost += len(claim.rest[:room])
+            del claim.rest[:room]
+            claim.queued = bool(claim.rest) or claim.stale
+            if claim.queued:
+                self._queue.append(claim)
+        return taken
+
+    @property
+    def pending(self) -> bool:
+        """Whether names of shared claims wait for another call of `changes`."""
+        return bool(self._queue)
+
+    def records(self, zone: int) -> list[tuple[bytes, tuple[Row, ...]]]:
+        """The names of a zone with the records that serve."""
+        return [(owner.name, owner.served) for owner in self._owners.values() if owner.zone == zone and owner.served]
+
+
+def shared_most(names: int) -> int:
+    """Records that a shared claim may have when objects of so many names share it."""
+    return max(1, min(RECORDS_MOST, OBJECT_MOST // max(1, min(names, NAMES_MOST))))

@@ -6,9 +6,10 @@ import struct
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from fastdns import control
 from fastdns._wire import name_wire
 from fastdns.corefile import CorefileError
 from fastdns.executor.query import Record
@@ -16,9 +17,10 @@ from fastdns.index.change import ZoneChange
 from fastdns.index.zone import Zone, ZoneError, ZoneSet
 from fastdns.plugins.kubernetes.api_server import ApiServerOptions
 from fastdns.plugins.kubernetes.objects._handler import ObjectHandler
+from fastdns.plugins.kubernetes.objects.claims import TYPE_NS, Change, Row, SharedClaim
 from fastdns.plugins.kubernetes.objects.informer import Share
 from fastdns.plugins.kubernetes.objects.kind import KubernetesObject, ObjectKind, Reference, Watched
-from fastdns.plugins.kubernetes.objects.names import TYPE_NS, Names, Row, Zones
+from fastdns.plugins.kubernetes.objects.names import Names, Zones
 from fastdns.plugins.kubernetes.watch.address import ApiConfigError
 from fastdns.plugins.transfer.journal import publish
 from fastdns.plugins.transfer.serial import next_serial
@@ -40,6 +42,8 @@ APEX_TTL = 60
 SERVER_MOST = 255 - len(b"\x0ahostmaster")
 #: Seconds that a start waits for the first version of the zones once all objects are there.
 PUBLISHED = 5.0
+#: Names of shared claims that a version changes; other watches of the loop have their turn before the next.
+AT_A_TIME = 2_000
 #: Lines of the log in a minute about what is left out.
 LINES = 10
 
@@ -83,6 +87,8 @@ class ObjectZones:
         #: Zones that the next version replaces whole: those without one, and those whose changes did not fit.
         self._whole = set(range(len(origins)))
         self._published = threading.Event()
+        #: The loop will call `flush`.
+        self._going_on = False
         #: What is watched, once `serve` was called.
         self._shares: list[Share] = []
         self._api: Api
@@ -128,6 +134,18 @@ class ObjectZones:
                 self.leave_out(f"{found!r}: {type(error).__name__}: {error}")
         self._names.put(Reference(watched, namespace, name), self._ranks[watched], rows)
 
+    def shared(self, watched: Watched, most: int, source: Callable[[], Iterable[Row]], about: str) -> SharedClaim:
+        """What many objects of a kind say of their names: at most ``most`` of the records that ``source`` gives, in lower case."""
+        return SharedClaim(self._ranks[watched], most, source, about)
+
+    def share(self, watched: Watched, namespace: str, name: str, claim: SharedClaim, hostnames: Iterable[str]) -> None:
+        """Give an object its names anew, whose records are those of a shared claim, of as many as `shared_most` says."""
+        self._names.share(Reference(watched, namespace, name), claim, hostnames)
+
+    def renew(self, claim: SharedClaim) -> None:
+        """The source of a shared claim may give other records now. Its names are looked at some at a time."""
+        self._names.renew(claim)
+
     def listed(self, watched: Watched) -> None:
         self._missing.discard(watched)
 
@@ -135,45 +153,50 @@ class ObjectZones:
         """Serve what has changed, once all kinds are there."""
         if self._missing:
             return
-        changes: dict[int, list[tuple[bytes, tuple[Row, ...], tuple[Row, ...]]]] = {place: [] for place in self._whole}
-        for (place, owner), (before, after) in self._names.changes().items():
-            changes.setdefault(place, []).append((owner, before, after))
-        for place, names in changes.items():
+        changes: dict[int, list[Change]] = {place: [] for place in self._whole}
+        for change in self._names.changes(None if self._whole else AT_A_TIME):
+            changes.setdefault(change.zone, []).append(change)
+        for place, its in changes.items():
             try:
-                self._serve(place, names)
+                self._serve(place, its)
                 self._whole.discard(place)
             except (ZoneError, ValueError, MemoryError) as error:
                 self._whole.add(place)
                 self.log.error(f"Failed to change {self._zones[place].origin}: {error}")
         if not self._whole:
             self._published.set()
+        if self._names.pending and not self._going_on:
+            self._going_on = True
+            control.loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._going_on = False
+        if not self.ended:
+            self.flush()
 
     # ---- versions of zones ----
 
-    def _serve(self, place: int, names: list[tuple[bytes, tuple[Row, ...], tuple[Row, ...]]]) -> None:
+    def _serve(self, place: int, changes: list[Change]) -> None:
         zone = self._zones[place]
         if place in self._whole:
             draft = zone.draft()
             for kind, ttl, rdata in self._apex(place):
                 draft.add(zone.wire, kind, ttl, rdata)
-            for (other, owner), rows in self._names.served.items():
-                if other == place:
-                    for kind, ttl, rdata in rows:
-                        draft.add(owner, kind, ttl, rdata)
+            for owner, rows in self._names.records(place):
+                for kind, ttl, rdata in rows:
+                    draft.add(owner, kind, ttl, rdata)
             draft.finish()
             publish(zone, draft)
         else:
             assert zone.serial is not None  # noqa: S101 - there is a version
-            change = ZoneChange(zone, zone.serial)
-            for owner, before, after in names:
-                for kind, ttl, rdata in before:
-                    change.delete(owner, kind, ttl, rdata)
-                for kind, ttl, rdata in after:
-                    change.add(owner, kind, ttl, rdata)
+            version = ZoneChange(zone, zone.serial)
+            for _, before, after, owners in changes:
+                kept = set(before).intersection(after)
+                version.replace(owners, [row for row in before if row not in kept], [row for row in after if row not in kept])
             soa, *_ = self._apex(place)
-            change.add(zone.wire, *soa)
-            change.finish()
-            publish(zone, change)
+            version.add(zone.wire, *soa)
+            version.finish()
+            publish(zone, version)
 
     def _apex(self, place: int) -> list[Row]:
         """SOA and NS. The serial is the time in seconds, and greater than the last one (RFC 1982)."""
@@ -243,7 +266,7 @@ class ObjectZones:
 
     def __len__(self) -> int:
         """Names with records."""
-        return len(self._names.served)
+        return self._names.serving
 
 
 def _hosts(servers: Iterable[str], origins: Sequence[str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.error import HTTPError
 
@@ -10,6 +11,11 @@ import dns.query
 import dns.zone
 import pytest
 
+from fastdns.plugins.k8s_gateway.gateway import Gateway
+from fastdns.plugins.k8s_gateway.kinds import GATEWAY, HTTP_ROUTE
+from fastdns.plugins.k8s_gateway.settings import Settings
+from fastdns.plugins.kubernetes.objects import Watched
+from fastdns.plugins.kubernetes.objects.informer import Informer
 from tests.plugins.k8s_gateway.objects import Object, endpoint, gateway, ingress, node, route, service, slice_of
 from tests.waiting import REPLY
 
@@ -209,17 +215,70 @@ def test_objects_come_change_and_go(gateway_of: Any) -> None:
 
 def test_a_gateway_with_many_routes(gateway_of: Any) -> None:
     """They are changed some at a time; a change that comes meanwhile holds, and what is gone stays gone."""
-    routes = [route(f"a/r{number}", f"h{number}.example.org") for number in range(1_000)]
+    routes = [route(f"a/r{number}", f"h{number}.example.org") for number in range(5_000)]
     asked = gateway_of([gateway("a/edge", "203.0.113.1"), *routes], "resources HTTPRoute")
-    asked.becomes("h999.example.org", "A 203.0.113.1")
+    asked.becomes("h4999.example.org", "A 203.0.113.1")
     asked.api.apply(gateway("a/edge", "203.0.113.2"))
     asked.api.delete("httproutes a/r998")
     asked.api.apply(route("a/r997", "other.example.org"))
     asked.api.apply(gateway("a/edge", "203.0.113.3"))
-    for number in (0, 99, 100, 500, 999):
+    for number in (0, 99, 100, 500, 999, 1999, 2000, 3999, 4000, 4999):
         asked.becomes(f"h{number}.example.org", "A 203.0.113.3")
     asked.becomes("other.example.org", "A 203.0.113.3")
     assert asked.answer("h998.example.org") == asked.answer("h997.example.org") == ["NXDOMAIN"]
+
+
+def test_what_changes_no_record_makes_no_version() -> None:
+    zones = Gateway("k8s_gateway", Settings(zones=["example.org."], resources=["HTTPRoute"], gateway_classes=["lab", "other"]))
+    gateways, routes = Informer(Watched(GATEWAY)), Informer(Watched(HTTP_ROUTE))
+    for informer in (gateways, routes):
+        informer.attach(zones)
+        informer.begin()
+        informer.commit()
+    versions: list[int | None] = []
+
+    def told(informer: Informer, item: Object) -> bool:
+        """Whether there is another version of the zone."""
+        informer.take(json.dumps(item).encode(), False)
+        informer.flush()
+        versions.append(zones.handler.zones.zones[0].serial)
+        return versions[-2:-1] != versions[-1:]
+
+    assert told(gateways, gateway("a/edge", "203.0.113.1"))
+    assert told(routes, route("a/web", "web.example.org"))
+    assert not told(gateways, gateway("a/edge", "203.0.113.1", klass="other"))
+    assert not told(gateways, gateway("a/none", "203.0.113.7"))
+    assert not told(routes, route("a/web", "web.example.org", labels={"app": "web"}))
+    assert not told(routes, route("a/again", "web.example.org"))
+    assert told(gateways, gateway("a/edge", "203.0.113.2"))
+    assert told(gateways, gateway("a/edge", "203.0.113.2", klass="foreign"))
+    assert len(zones) == 0
+
+
+def test_routes_that_share_gateways_and_change_them(gateway_of: Any) -> None:
+    """Routes come to the claim of others and leave it; also those that name the same Gateways otherwise."""
+    both = [gateway("a/one", "203.0.113.1"), gateway("a/two", "203.0.113.2")]
+    asked = gateway_of([*both, route("a/x", "x.example.org", parents=("one",)), route("b/y", "y.example.org", parents=("a/one",))], "resources HTTPRoute")
+    asked.becomes("y.example.org", "A 203.0.113.1")
+    asked.api.apply(route("a/x", "x.example.org", parents=("one", "two")))
+    asked.becomes("x.example.org", "A 203.0.113.1", "A 203.0.113.2")
+    assert asked.answer("y.example.org") == ["A 203.0.113.1"]
+    asked.api.apply(gateway("a/one", "203.0.113.3"))
+    asked.becomes("x.example.org", "A 203.0.113.2", "A 203.0.113.3")
+    asked.becomes("y.example.org", "A 203.0.113.3")
+    asked.api.apply(route("b/y", "y.example.org", parents=("a/two",)))
+    asked.becomes("y.example.org", "A 203.0.113.2")
+    asked.api.apply(route("b/y", "x.example.org", parents=("a/two",)))
+    asked.becomes("y.example.org", "NXDOMAIN")
+    asked.api.delete("gateways a/one")
+    asked.becomes("x.example.org", "A 203.0.113.2")
+    asked.api.apply(route("a/x", "x.example.org", parents=("one",)))
+    asked.api.delete("httproutes b/y")
+    asked.becomes("x.example.org", "NXDOMAIN")
+    asked.api.apply(gateway("a/one", "203.0.113.4"))
+    asked.becomes("x.example.org", "A 203.0.113.4")
+    asked.api.apply(route("a/x", "x.example.org", labels=IGNORED, parents=("one",)))
+    asked.becomes("x.example.org", "NXDOMAIN")
 
 
 def test_what_was_missed_is_caught_up(gateway_of: Any) -> None:

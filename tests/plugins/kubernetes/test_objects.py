@@ -14,8 +14,9 @@ import pytest
 
 from fastdns.plugins.kubernetes.decode.stream import ApiError, ObjectStream, StreamError
 from fastdns.plugins.kubernetes.objects import KubernetesObject, ObjectKind, ObjectZones, Watched
+from fastdns.plugins.kubernetes.objects.claims import RECORDS_MOST, TYPE_CNAME, TYPE_NS, Row, SharedClaim
 from fastdns.plugins.kubernetes.objects.informer import Informer
-from fastdns.plugins.kubernetes.objects.names import NAMES_MOST, RECORDS_MOST, TYPE_CNAME, TYPE_NS, Names, Row, Zones, address_row
+from fastdns.plugins.kubernetes.objects.names import NAMES_MOST, Names, Zones, address_row, shared_most
 from fastdns.protocol.parameters import TYPE_SOA
 
 FIELDS = {"hostnames": ("spec.hostnames", list[str]), "addresses": ("status.addresses", list[str]), "note": ("metadata.annotations", dict[str, str])}
@@ -141,6 +142,14 @@ def test_what_is_no_address(text: str) -> None:
     assert address_row(text, 5) is None
 
 
+#: Zone and owner with records before and after.
+Changes = dict[tuple[int, bytes], tuple[tuple[Row, ...], tuple[Row, ...]]]
+
+
+def changes(names: Names, most: int | None = None) -> Changes:
+    return {(zone, owner): (before, after) for zone, before, after, owners in names.changes(most) for owner in owners}
+
+
 def test_the_records_of_a_name() -> None:
     names = Names(Zones(["example.org."]), [wire("example.org.")], bool)
     here = (0, wire("a.example.org."))
@@ -148,18 +157,18 @@ def test_the_records_of_a_name() -> None:
     names.put("late", 1, [("a", row("192.0.2.9"))])
     names.put("x", 0, [("a", row("192.0.2.2", 30)), ("a", row("192.0.2.2")), ("a", alias)])
     names.put("y", 0, [("a", row("192.0.2.1"))])
-    assert names.changes() == {here: ((), (row("192.0.2.1", 30), row("192.0.2.2", 30)))}
+    assert changes(names) == {here: ((), (row("192.0.2.1", 30), row("192.0.2.2", 30)))}
     names.put("x", 0, [("a", alias), ("a", (TYPE_CNAME, 60, wire("a.example.net.")))])
-    assert names.changes()[here][1] == (row("192.0.2.1"),)
+    assert changes(names)[here][1] == (row("192.0.2.1"),)
     names.put("y", 0, [])
-    assert names.changes()[here][1] == ((TYPE_CNAME, 30, wire("a.example.net.")),)
+    assert changes(names)[here][1] == ((TYPE_CNAME, 30, wire("a.example.net.")),)
     names.put("x", 0, [("b", alias)])
-    assert set(names.changes()) == {here, (0, wire("b.example.org."))}
-    assert names.served[here] == (row("192.0.2.9"),)
+    assert set(changes(names)) == {here, (0, wire("b.example.org."))}
+    assert dict(names.records(0))[here[1]] == (row("192.0.2.9"),)
     for key in ("x", "late"):
         names.put(key, 0, [])
     names.changes()
-    assert (names.served, names._claims, names._of_object) == ({}, {}, {})
+    assert (names.serving, names._owners, names._of_object) == (0, {}, {})
 
 
 def test_what_nobody_may_say_of_a_zone() -> None:
@@ -169,20 +178,115 @@ def test_what_nobody_may_say_of_a_zone() -> None:
     target = wire("evil.example.")
     rows: list[tuple[str, Row]] = [("example.org", (TYPE_SOA, 60, target * 2 + bytes(20))), ("example.org", (TYPE_NS, 60, target))]
     names.put("x", 0, [*rows, ("dns1.kube-system", (TYPE_CNAME, 60, target)), ("a", (46, 60, b"")), ("a", (255, 60, b""))])
-    assert (names.changes(), len(refused)) == ({}, 5)
+    assert (changes(names), len(refused)) == ({}, 5)
 
 
 def test_bounds_of_an_object_and_of_a_name() -> None:
     refused: list[str] = []
     names = Names(Zones(["example.org."]), [], refused.append)
     names.put("many names", 0, [(f"n{number}", row("192.0.2.1")) for number in range(3 * NAMES_MOST)])
-    assert (len(names.changes()), len(refused)) == (NAMES_MOST, 1)
+    assert (len(changes(names)), len(refused)) == (NAMES_MOST, 1)
     names.put("many records", 0, [("one", row(f"10.0.{number >> 8}.{number & 255}")) for number in range(3 * RECORDS_MOST)])
-    ((_, after),) = names.changes().values()
+    ((_, after),) = changes(names).values()
     assert len(after) == RECORDS_MOST
     names.put("both", 0, [(f"m{number}", row(f"10.0.{at >> 8}.{at & 255}")) for number in range(500) for at in range(500)])
-    assert sum(len(rows) for _, rows in names.changes().values()) == 20_000
+    assert sum(len(rows) for _, rows in changes(names).values()) == 20_000
     assert len(refused) == 2
+
+
+class Source:
+    """A shared claim of host names `n0`, `n1` and so on, and how often its records were asked for."""
+
+    def __init__(self, names: Names, *hostnames: str) -> None:
+        self.names, self.hostnames = names, hostnames
+        self.rows: list[Row] = []
+        self.asked = 0
+        self.claim = SharedClaim(0, shared_most(1), self.read, "things")
+        for hostname in hostnames:
+            names.share(hostname, self.claim, [hostname])
+
+    def read(self) -> list[Row]:
+        self.asked += 1
+        return self.rows
+
+    def set(self, *rows: Row) -> None:
+        self.rows = list(rows)
+        self.names.renew(self.claim)
+
+
+def test_a_claim_that_objects_share() -> None:
+    names = Names(Zones(["example.org."]), [], bool)
+    source = Source(names, *(f"n{number}" for number in range(100)))
+    assert (changes(names), source.asked) == ({}, 1)
+    source.set(row("192.0.2.2"), row("192.0.2.1"))
+    (change,) = names.changes()
+    assert (change.before, change.after, len(change.owners), source.asked, names.serving) == ((), (row("192.0.2.1"), row("192.0.2.2")), 100, 2, 100)
+    source.set(row("192.0.2.2"), row("192.0.2.1"))
+    assert (changes(names), source.asked) == ({}, 3), "the same records cost nothing"
+    names.put("n1", 0, [("n1", row("192.0.2.9"))])
+    names.put("other", 0, [("n2", row("192.0.2.3"))])
+    names.put("first", -1, [("n3", row("192.0.2.4"))])
+    source.set(row("192.0.2.5"))
+    found = {owner: after for (_, owner), (_, after) in changes(names).items()}
+    assert len(found) == 100
+    alone = [found[wire(f"n{number}.example.org.")] for number in (0, 1, 2, 3)]
+    assert alone == [(row("192.0.2.5"),), (row("192.0.2.9"),), (row("192.0.2.3"), row("192.0.2.5")), (row("192.0.2.4"),)]
+    for key in (*source.hostnames, "other", "first"):
+        names.put(key, 0, [])
+    names.changes()
+    assert (names.serving, names._owners, names._of_object, source.claim.owners) == (0, {}, {}, {})
+
+
+def test_names_of_a_shared_claim_are_changed_some_at_a_time() -> None:
+    """Single changes come at once, and what changes meanwhile reaches all names in the end: no name is changed back."""
+    names = Names(Zones(["example.org."]), [], bool)
+    one, other = Source(names, *(f"n{number}" for number in range(100))), Source(names, *(f"m{number}" for number in range(100)))
+    names.changes()
+    served: dict[bytes, tuple[Row, ...]] = {}
+
+    def turn() -> int:
+        found = changes(names, 50)
+        for (_, owner), (before, after) in found.items():
+            assert served.get(owner, ()) == before
+            served[owner] = after
+        return len(found)
+
+    one.set(row("192.0.2.1"))
+    other.set(row("192.0.2.2"))
+    assert (turn(), names.pending) == (50 - 16, True)
+    names.put("alone", 0, [("a", row("192.0.2.3"))])
+    assert turn() == 50 - 16 + 1, "of the other one"
+    one.set(row("192.0.2.4"))
+    names.put("n7", 0, [])
+    names.share("new", one.claim, ["new"])
+    names.share("n8", other.claim, ["n8"])
+    for last in range(5, 9):
+        one.set(row(f"192.0.2.{last}"))
+        turn()
+    while names.pending:
+        turn()
+    assert served.pop(wire("a.example.org.")) == (row("192.0.2.3"),)
+    assert not served.pop(wire("n7.example.org."), ())
+    assert served.pop(wire("n8.example.org.")) == (row("192.0.2.2"),)
+    assert {after for owner, after in served.items() if owner[1:2] == b"m"} == {(row("192.0.2.2"),)}
+    assert {after for owner, after in served.items() if owner[1:2] == b"n"} == {(row("192.0.2.8"),)}
+    assert len(served) == 98 + 1 + 100
+
+
+def test_bounds_of_a_shared_claim() -> None:
+    refused: list[str] = []
+    names = Names(Zones(["example.org."]), [wire("n1.example.org.")], refused.append)
+    source = Source(names, "n0", "n1", "no name")
+    assert len(refused) == 1
+    source.set(*(row(f"10.0.{number >> 8}.{number & 255}") for number in range(3 * RECORDS_MOST)))
+    assert {len(after) for _, after in changes(names).values()} == {RECORDS_MOST}
+    assert len(refused) == 2
+    source.set((TYPE_CNAME, 60, wire("b.example.net.")), (TYPE_SOA, 60, b""))
+    assert {owner: len(after) for (_, owner), (_, after) in changes(names).items()} == {wire("n0.example.org."): 1, wire("n1.example.org."): 0}
+    assert len(refused) == 4
+    names.share("many", source.claim, (f"m{number}" for number in range(2 * NAMES_MOST)))
+    assert (len(changes(names)), len(refused)) == (NAMES_MOST, 5)
+    assert [shared_most(count) for count in (0, 20, 21, NAMES_MOST, 5 * NAMES_MOST)] == [1000, 1000, 952, 20, 20]
 
 
 # ---- informers and zones ----
