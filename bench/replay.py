@@ -199,6 +199,7 @@ OTHERS = {
     "minimal": "minimal",
     "rrl": "rrl {\n    responses-per-second 1000000\n    requests-per-second 1000000\n}",
     "cookies": "cookies",
+    "slo": "slo 99% 5ms",
     "top": "top",
 }
 

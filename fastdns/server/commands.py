@@ -28,6 +28,7 @@ USAGE = f"""Usage:
                                                                    what becomes of a query: in the running server, or with -conf in a Corefile
   fastdns recorder show|dump|list [-which recent|slow|failed|dropped] [-name NAME] [-client NETWORK] [-most N] [-pid PID] [-json]
                                                                    the queries that the running server has recorded; writes them to files; lists these
+  fastdns slo rules [-job JOB] [-operator] [COREFILE]              rules for Prometheus, with alerts on the objectives of `slo` in a Corefile
   fastdns init [COREFILE]                                          asks three questions, and writes a first Corefile
 {top.USAGE}{shadow.USAGE}COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with two hyphens.
 """
@@ -39,6 +40,7 @@ FLAGS = {
     "init": {},
     "recorder": {"json": False, "which": True, "name": True, "client": True, "most": True, "pid": True},
     "explain": {"json": False, "tcp": False, "client": True, "address": True, "conf": True, "pid": True, "dns.port": True},
+    "slo": {"job": True, "operator": False, "dns.port": True, "conf": True},
     "top": top.FLAGS,
     "shadow": shadow.FLAGS,
 }
@@ -219,6 +221,31 @@ def _plan(flags: dict[str, str], rest: list[str]) -> int:
     return FAILED if inspection.failed else OK
 
 
+# ---- slo ----
+
+
+def _slo(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.server.inspection import Inspection
+    from fastdns.setup import registry
+
+    if rest[:1] != ["rules"]:
+        raise UsageError("slo prints rules")
+    inspection = Inspection(_source(flags, rest[1:]), flags.get("dns.port", "53"))
+    for problem in inspection.problems:
+        print(problem, file=sys.stderr)
+    rules = registry.part("slo", "rules")
+    targets = [
+        rules.Target(server.address, address.zone, config.view, config.values["slo"], "shed" in config.directives)
+        for server in inspection.servers
+        for address, config in server.members
+        if "slo" in config.values
+    ]
+    if not targets:
+        raise ValueError(f"{inspection.source.file} has no slo")
+    sys.stdout.write(rules.document(targets, flags.get("job", "kube-dns"), "operator" in flags))
+    return FAILED if inspection.failed else OK
+
+
 # ---- explain ----
 
 
@@ -287,7 +314,7 @@ def _print_json(value: object) -> None:
     print()
 
 
-RUNS = {"check": _check, "plan": _plan, "explain": _explain, "init": _init, "recorder": _recorder, "top": _top, "shadow": _shadow}
+RUNS = {"check": _check, "plan": _plan, "explain": _explain, "init": _init, "recorder": _recorder, "slo": _slo, "top": _top, "shadow": _shadow}
 
 
 def main(words: list[str]) -> int:
