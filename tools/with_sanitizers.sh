@@ -16,7 +16,9 @@ if [ "${FASTDNS_SANITIZE:-}" = thread ]; then
     preload=$(library tsan)
     PYTHONPATH="$PWD/build/threads"
     TSAN_OPTIONS="log_path=$FASTDNS_REPORTS/race suppressions=$PWD/tools/threads.supp history_size=4 ${TSAN_OPTIONS:-}"
-    export TSAN_OPTIONS
+    # Between fork and exec gRPC, a part of tests, would start threads in the child of a test process that has several.
+    GRPC_ENABLE_FORK_SUPPORT=0
+    export TSAN_OPTIONS GRPC_ENABLE_FORK_SUPPORT
 else
     preload="$(library asan) $(library ubsan)"
     # LeakSanitizer takes a thread's dynamic TLS where glibc no longer has it, and crashes.
