@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
+import json
 import os
 import platform
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,11 @@ def machine() -> dict[str, Any]:
         "kernel": platform.release(),
         "python": platform.python_version(),
     }
+
+
+def write_figures(path: Path, found: Mapping[str, Any]) -> None:
+    """Writes them as JSON, with when and where they were measured. Raises OSError."""
+    path.write_text(json.dumps({"made": datetime.datetime.now(datetime.UTC).isoformat(), "machine": machine(), **found}, indent=1) + "\n")
 
 
 def cpu_sets(server: str, load: str) -> tuple[list[int], list[int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import array
 import contextlib
-import datetime
 import http.client
 import json
 import random
@@ -85,7 +84,7 @@ def run(given: argparse.Namespace) -> int:
         return 1
     show(found)
     if given.json is not None:
-        given.json.write_text(json.dumps({"made": datetime.datetime.now(datetime.UTC).isoformat(), "machine": measure.machine(), **found}, indent=1) + "\n")
+        measure.write_figures(given.json, found)
     for text in found["faults"]:
         print(f"FAILED: {text}", file=sys.stderr)
     return int(bool(found["faults"]))

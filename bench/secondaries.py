@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import http.client
-import json
 import os
 import socket
 import struct
@@ -87,7 +85,7 @@ def run(given: argparse.Namespace) -> int:
         return 1
     show(found)
     if given.json is not None:
-        given.json.write_text(json.dumps({"made": datetime.datetime.now(datetime.UTC).isoformat(), "machine": measure.machine(), **found}, indent=1) + "\n")
+        measure.write_figures(given.json, found)
     for text in found["void"]:
         print(f"VOID: {text}", file=sys.stderr)
     for text in found["faults"]:

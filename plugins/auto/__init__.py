@@ -43,7 +43,7 @@ def setup(controller: Controller) -> None:
     settings = parse(controller)
     zones = ZoneSet()
     directory = Directory(settings.path, settings.pattern, settings.template, zones, settings.refuses_conflicts)
-    controller.config.add_handler(AutoHandler("auto", zones, settings.origins))
+    controller.config.add_handler(AutoHandler("auto", zones, origins=settings.origins))
     controller.on_inspection(lambda: directory.inspect(controller))
     controller.on_startup(lambda: directory.start(controller.config))
     controller.on_started(lambda: directory.watch(settings.reload / SECOND))

@@ -251,17 +251,9 @@ cdef int no_password(char *out, int size, int writing, void *data) noexcept nogi
 # ---- contexts ----
 
 cdef Context *context_new(object credentials, bytes application) except NULL:
-    cdef SSL_CTX *tls = SSL_CTX_new(TLS_method())
-    cdef Context *context = <Context *>calloc(1, sizeof(Context))
+    cdef Context *context = context_of(application)
+    cdef SSL_CTX *tls = <SSL_CTX *>context.context
     cdef bytes keylog = os.fsencode(credentials.keylog)
-    if tls == NULL or context == NULL or SSL_CTX_set_ex_data(tls, context_index, context) != 1:
-        free(context)
-        if tls != NULL:
-            SSL_CTX_free(tls)
-        raise MemoryError
-    context.context = tls
-    context.alpn[0] = <uint8_t>len(application)
-    memcpy(&context.alpn[1], <const char *>application, len(application))
     try:
         load(tls, credentials)
         SSL_CTX_set_alpn_select_cb(tls, select_protocol, context)
@@ -275,6 +267,21 @@ cdef Context *context_new(object credentials, bytes application) except NULL:
     except BaseException:
         SSL_CTX_free(tls)
         raise
+    return context
+
+
+cdef Context *context_of(bytes application) except NULL:
+    """For one protocol, without anything else. It is freed with its SSL_CTX."""
+    cdef SSL_CTX *tls = SSL_CTX_new(TLS_method())
+    cdef Context *context = <Context *>calloc(1, sizeof(Context))
+    if tls == NULL or context == NULL or SSL_CTX_set_ex_data(tls, context_index, context) != 1:
+        free(context)
+        if tls != NULL:
+            SSL_CTX_free(tls)
+        raise MemoryError
+    context.context = tls
+    context.alpn[0] = <uint8_t>len(application)
+    memcpy(&context.alpn[1], <const char *>application, len(application))
     return context
 
 
@@ -410,16 +417,8 @@ cdef void ticket_forget(QuicTicket *ticket) noexcept nogil:
 
 cdef Context *client_context_new(bytes certificate, bytes key, bytes authority, bytes application) except NULL:
     """The files are paths, b"" for none."""
-    cdef SSL_CTX *tls = SSL_CTX_new(TLS_method())
-    cdef Context *context = <Context *>calloc(1, sizeof(Context))
-    if tls == NULL or context == NULL or SSL_CTX_set_ex_data(tls, context_index, context) != 1:
-        free(context)
-        if tls != NULL:
-            SSL_CTX_free(tls)
-        raise MemoryError
-    context.context = tls
-    context.alpn[0] = <uint8_t>len(application)
-    memcpy(&context.alpn[1], <const char *>application, len(application))
+    cdef Context *context = context_of(application)
+    cdef SSL_CTX *tls = <SSL_CTX *>context.context
     try:
         SSL_CTX_set_default_passwd_cb(tls, no_password)
         if certificate:
