@@ -157,6 +157,8 @@ class Upstreams:
         self.servers = [Upstream(lambda query, i=i: self.answer(query, i)) for i in range(2)]  # type: ignore[misc]
 
     def answer(self, query: dns.message.Message, which: int) -> dns.message.Message | None:
+        # A run of days has no room for them, and Python looks through what is kept again and again while everybody waits.
+        self.servers[which].seen.clear()
         if self.silent[which]:
             return None
         question = query.question[0]
