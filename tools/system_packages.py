@@ -165,8 +165,11 @@ class System(NamedTuple):
     typed: str
 
 
+#: A machine that has just been started may be installing updates by itself, which is waited for.
+APT_INSTALL = "apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends"
+
 SYSTEMS = [
-    System("debian", ("debian", "ubuntu"), ("apt-get -qq update", "apt-get -qq install -y --no-install-recommends"), "apt-get install"),
+    System("debian", ("debian", "ubuntu"), ("apt-get -qq update", APT_INSTALL), "apt-get install"),
     System("fedora", ("fedora", "rhel", "centos"), ("dnf -q -y install",), "dnf install"),
     System("alpine", ("alpine",), ("apk add -q --no-cache",), "apk add"),
 ]
