@@ -25,7 +25,8 @@ from fastdns.plugins.rewrite._rules cimport (ACTION_APPEND, ACTION_REPLACE, ACTI
                                              FIELD_NAME, FIELD_RCODE, FIELD_TTL, FIELD_TYPE, MATCH_EXACT, MATCH_PREFIX, MATCH_REGEX, MATCH_SUBSTRING,
                                              MATCH_SUFFIX, SOURCE_CLIENT_IP, SOURCE_CLIENT_PORT, SOURCE_DATA, SOURCE_LABEL, SOURCE_PROTOCOL,
                                              SOURCE_QNAME, SOURCE_QTYPE, SOURCE_SERVER_IP, SOURCE_SERVER_PORT, SOURCE_SUBNET, Answer, Part, Plain,
-                                             Rule, Rules, TEXT_MAX, Template, plain_question, rule_apply, rule_apply_name, rule_matches, rule_matches_name)
+                                             Rule, Rules, TEXT_MAX, Template, plain_question, rule_apply, rule_apply_name, rule_matches, rule_matches_name,
+                                             template_fill_labels)
 
 cdef enum RewriteResult:
     IGNORED
@@ -112,16 +113,26 @@ cdef RewriteResult apply_option(Query *q, Work *work, const Rule *rule, Plain *p
     return DONE if options_apply(q, work, rule, plain) else IGNORED
 
 
-cdef int make_name(const Query *q, const Work *work, const Rule *rule, Plain *plain, const Span *spans, uint8_t *out) noexcept nogil:
-    """The new name in wire form; -1: it is none, and `plain` tells it."""
+cdef enum:
+    UNSET_LABEL = -2            # a label of the rule has no value
+
+
+cdef int make_name(Query *q, const Work *work, const Rule *rule, Plain *plain, const Span *spans, uint8_t *out) noexcept nogil:
+    """The new name in wire form; -1: it is none, and `plain` tells it; or UNSET_LABEL."""
     cdef Plain made
-    cdef int length = -1
+    cdef int length = -1, filled
     if rule.aligned:
         length = rule_apply_name(rule, name_now(q, work), out)
         if length >= 0:
             return length
         fill_plain(q, work, plain)
-    if not rule_apply(rule, plain.text, plain.length, spans, &made):
+    if rule.labelled:
+        filled = template_fill_labels(&rule.template, q, plain.text, spans, &made)
+        if filled < 0:
+            return UNSET_LABEL
+    else:
+        filled = rule_apply(rule, plain.text, plain.length, spans, &made)
+    if not filled:
         made.length = 0
     length = text_read_name(made.text, made.length, out)
     if length < 0:
@@ -139,7 +150,7 @@ cdef RewriteResult rename(Query *q, Work *work, const Rule *rule, Plain *plain, 
     cdef uint32_t i
     cdef int length = make_name(q, work, rule, plain, spans, wire)
     if length < 0:
-        return INVALID
+        return IGNORED if length == UNSET_LABEL else INVALID
     if rule.automatic and rule.match != MATCH_SUFFIX:
         # The name before: the client's stays where it is, one made by a rule is overwritten.
         former = &q.name.lower[0]
@@ -236,7 +247,7 @@ cdef class RewriteHandler(NativeHandler):
     cdef list kept              # bytes, patterns and labels that rules borrow from
     cdef Blocks blocks
     cdef readonly tuple subnet_bits     # of the client's IPv4 and IPv6 address, that rules tell upstreams; *cache* keeps replies apart by them
-    cdef list variables         # (number of the rule, label of metadata)
+    cdef list variables         # (number of the rule, part of its template or None: of its option, label of metadata)
 
     def __cinit__(self, *args):
         handler_init(self)
@@ -264,10 +275,15 @@ cdef class RewriteHandler(NativeHandler):
     def resolve(self, config):
         """Looks the labels of metadata up that rules read; before the chain is published."""
         cdef LabelHandle handle
-        for number, label in self.variables:
+        cdef Rule *rule
+        for number, part, label in self.variables:
             handle = resolve(config, label)
             self.kept.append(handle)
-            self.rules.rules[<uint32_t>number].option.label = &handle.label
+            rule = &self.rules.rules[<uint32_t>number]
+            if part is None:
+                rule.option.label = &handle.label
+            else:
+                rule.template.parts[<uint32_t>part].label = &handle.label
 
     cdef void *take(self, size_t size) except NULL:
         cdef void *block = blocks_take(&self.blocks, size)
@@ -295,7 +311,9 @@ cdef class RewriteHandler(NativeHandler):
         if given.pattern is not None:
             self.kept.append(given.pattern)
             rule.pattern = &(<Regex?>given.pattern).pattern
-            if given.to:
+            if given.parts:
+                self.add_parts(rule, given.parts)
+            elif given.to:
                 self.add_template(&rule.template, given.to, rule.pattern.groups)
         rule.answers = <Answer *>self.take(len(given.answers) * sizeof(Answer))
         for answer in given.answers:
@@ -344,7 +362,23 @@ cdef class RewriteHandler(NativeHandler):
         for at in range(0, len(parts), 2):
             self.put(octets(parts[at]), &template.parts[template.count].literal.text, &template.parts[template.count].literal.length)
             template.parts[template.count].group = int(parts[at + 1]) if at + 1 < len(parts) else -1
+            template.parts[template.count].label = NULL
             template.count += 1
+        return 0
+
+    cdef int add_parts(self, Rule *rule, tuple parts) except -1:
+        """A template with labels, which `resolve` looks up."""
+        cdef Part *part
+        rule.labelled = 1
+        rule.template.parts = <Part *>self.take(len(parts) * sizeof(Part))
+        for given in parts:
+            part = &rule.template.parts[rule.template.count]
+            self.put(octets(given.literal), &part.literal.text, &part.literal.length)
+            part.group = given.group
+            part.label = &UNSET.label if given.label else NULL
+            if given.label:
+                self.variables.append((self.rules.count, rule.template.count, given.label))
+            rule.template.count += 1
         return 0
 
     cdef int add_option(self, Rule *rule, given) except -1:
@@ -357,7 +391,7 @@ cdef class RewriteHandler(NativeHandler):
         self.put(given.data, &rule.option.data.text, &rule.option.data.length)
         rule.option.source = SOURCE_SUBNET if given.kind == "subnet" else SOURCES.get(given.variable, SOURCE_LABEL)
         if rule.option.source == SOURCE_LABEL:
-            self.variables.append((self.rules.count, given.variable))
+            self.variables.append((self.rules.count, None, given.variable))
             self.kept.append(UNSET)
             rule.option.label = &UNSET.label
         if given.kind == "subnet" and given.action != "unset":

@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memchr, memcmp
 from fastdns.api.names cimport NAME_MAX, Name
 from fastdns.api.metadata cimport Label
+from fastdns.api.query cimport Query
 from fastdns.api.expression cimport GROUPS_MAX, Pattern, Span, regex_match
 
 cdef enum:
@@ -46,9 +47,10 @@ cdef struct Words:              # borrowed from the handler's bytes
     const char *text
     uint32_t length
 
-cdef struct Part:               # of what a regular expression puts in place of a name: a literal, then a group
+cdef struct Part:               # of what a regular expression puts in place of a name: a literal, then a group, or the value of a label
     Words literal
     int32_t group               # -1: none
+    const Label *label          # NULL: none; kept by the handler
 
 cdef struct Template:
     uint32_t count
@@ -88,6 +90,7 @@ cdef struct Rule:
     uint8_t from_wire[NAME_MAX]
     uint8_t to_wire[NAME_MAX]
     Template template
+    uint8_t labelled            # its template has labels
     uint32_t answer_count
     Answer *answers             # owned by the handler
     uint32_t first              # numbers: from and to; least and greatest TTL
@@ -153,6 +156,8 @@ cdef int rule_apply_name(const Rule *rule, const Name *name, uint8_t *out) noexc
 cdef bint rule_apply(const Rule *rule, const char *text, uint32_t length, const Span *spans, Plain *out) noexcept nogil
 # Fills a template with the groups of a match.
 cdef bint template_fill(const Template *template, const char *text, const Span *spans, uint32_t groups, Plain *out) noexcept nogil
+# The same with the values of labels for a query, in lower case. 1, 0: the name is longer than any, or -1: a label has no value.
+cdef int template_fill_labels(const Template *template, Query *q, const char *text, const Span *spans, Plain *out) noexcept nogil
 # A name's presentation form, of the octets as given (Name.wire or Name.lower).
 cdef void plain_name(const uint8_t *wire, Plain *out) noexcept nogil
 cdef void plain_question(const Name *name, Plain *out) noexcept nogil

@@ -4,6 +4,8 @@ from libc.string cimport memcpy, memset
 from fastdns.api.names cimport NAME_MAX, Name, wire_name_text
 from fastdns.api.wire cimport copy_octets
 from fastdns.api.expression cimport Span
+from fastdns.api.metadata cimport label_read
+from fastdns.api.text cimport Text
 
 cdef uint8_t escaped[256]       # octets that stand in a name's presentation form with a backslash
 cdef int _octet
@@ -130,3 +132,26 @@ cdef bint template_fill(const Template *template, const char *text, const Span *
             if not put(out, text + spans[group].start, <uint32_t>(spans[group].end - spans[group].start)):
                 return False
     return True
+
+
+cdef int template_fill_labels(const Template *template, Query *q, const char *text, const Span *spans, Plain *out) noexcept nogil:
+    cdef const Part *part = template.parts
+    cdef char value[TEXT_MAX]
+    cdef Text read
+    cdef uint32_t i, _part
+    cdef bint fits = True
+    out.length = 0
+    for _part in range(template.count):
+        fits = fits and put(out, part.literal.text, part.literal.length)
+        if part.label != NULL:
+            read.out, read.used, read.capacity, read.full = value, 0, TEXT_MAX, 0
+            if not label_read(part.label, q, &read) or read.used == 0:
+                return -1
+            for i in range(read.used):
+                if c"A" <= value[i] <= c"Z":
+                    value[i] |= 0x20
+            fits = fits and not read.full and put(out, value, read.used)
+        elif part.group >= 0 and spans[part.group].start >= 0:
+            fits = fits and put(out, text + spans[part.group].start, <uint32_t>(spans[part.group].end - spans[part.group].start))
+        part += 1
+    return fits

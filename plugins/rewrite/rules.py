@@ -18,6 +18,8 @@ from fastdns.walk.metadata import is_label
 __all__ = ["Answer", "Option", "Rule", "parse_rule"]
 
 MATCHES = ("exact", "prefix", "suffix", "substring", "regex")
+#: Groups of an expression that are known, the whole match among them (expression/matcher.pxd).
+GROUPS_MAX = 128
 VARIABLES = ("qname", "qtype", "client_ip", "server_ip", "client_port", "server_port", "protocol")
 
 
@@ -29,6 +31,15 @@ class Answer:
     what: str
     pattern: Regex
     to: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of what a regular expression puts in place of a name: a literal, then a group (-1: none) or the value of a label ("": none)."""
+
+    literal: str
+    group: int = -1
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,8 @@ class Rule:
     source: str = ""
     to: str = ""
     pattern: Regex | None = None
+    #: What `to` is made of, where it has labels of metadata.
+    parts: tuple[Part, ...] = ()
     #: Names and values of the answer go back by themselves.
     auto: bool = False
     answers: tuple[Answer, ...] = ()
@@ -95,7 +108,7 @@ def parse_rule(words: list[str]) -> Rule:
 
 def doubt(rule: Rule) -> str:
     """What is probably a mistake in a rule that is valid, "" for nothing: a group that its expression does not have stays in the name as it is written."""
-    targets = [(rule.to, rule.pattern)] if rule.field in ("name", "cname") else []
+    targets = [(rule.to, rule.pattern)] if rule.field in ("name", "cname") and not rule.parts else []
     for to, pattern in [*targets, *((answer.to, answer.pattern) for answer in rule.answers)]:
         for number in re.findall(r"\{(\d+)\}", to):
             if pattern is None:
@@ -112,17 +125,22 @@ def _name(stop: bool, words: list[str]) -> Rule:
     if len(words) < 2:
         raise CorefileError("too few arguments for a name rule")
     match, source, to = ("exact", *words) if len(words) == 2 else (words[0].lower(), words[1], words[2])
-    auto, answers = _answers(match, words[3:]) if len(words) > 3 else (False, ())
+    labels = words[3:4] == ["metadata"]
+    if labels and match != "regex":
+        raise CorefileError("metadata is only supported for regex name rules")
+    rest = words[4:] if labels else words[3:]
+    auto, answers = _answers(match, rest) if rest else (False, ())
     if match not in MATCHES:
         raise CorefileError(f"name rule supports only exact, prefix, suffix, substring, and regex name matching, received: {match}")
     if match == "regex":
-        pattern = _pattern(source, to)
-        return Rule("name", stop, match, source, normalize(to), pattern, auto, answers)
+        pattern = _pattern(source, "" if labels else to)
+        parts = _parts(to if to.endswith(".") else f"{to}.", pattern.groups) if labels else ()
+        return Rule("name", stop, match, source, normalize(to), pattern, parts, auto, answers)
     source, to = normalize(source), normalize(to)
     if match == "exact":
         _pattern(to, source)  # as CoreDNS does, which refuses a target that is no regular expression
         auto = True
-    return Rule("name", stop, match, source, to, None, auto, answers)
+    return Rule("name", stop, match, source, to, auto=auto, answers=answers)
 
 
 def _answers(match: str, words: list[str]) -> tuple[bool, tuple[Answer, ...]]:
@@ -153,6 +171,29 @@ def _answers(match: str, words: list[str]) -> tuple[bool, tuple[Answer, ...]]:
     if auto and any(answer.what == "name" for answer in found):
         raise CorefileError("auto name answer rule cannot be combined with explicit name anwer rules")
     return auto, tuple(found)
+
+
+def _parts(to: str, groups: int) -> tuple[Part, ...]:
+    """``{N}`` is a group of the expression, ``{PLUGIN/NAME}`` a label."""
+    found: list[Part] = []
+    while to:
+        literal, opened, rest = to.partition("{")
+        if "}" in literal:
+            raise CorefileError("unmatched closing brace in metadata name replacement")
+        word, closed, to = rest.partition("}")
+        if not opened:
+            return (*found, Part(literal.lower()))
+        if not closed:
+            raise CorefileError("unclosed placeholder in metadata name replacement")
+        if re.fullmatch(r"[+-]?[0-9]+", word):
+            if not 0 <= int(word) <= min(groups, GROUPS_MAX - 1):
+                raise CorefileError(f"capture group {word} does not exist in name matching pattern")
+            found.append(Part(literal.lower(), group=int(word)))
+        elif not is_label(word) or "{" in word:
+            raise CorefileError(f"invalid metadata label {quoted(word)} in name replacement")
+        else:
+            found.append(Part(literal.lower(), label=word))
+    return tuple(found)
 
 
 def _pattern(source: str, to: str) -> Regex:

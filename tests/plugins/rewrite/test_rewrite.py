@@ -10,6 +10,7 @@ import pytest
 
 from fastdns.testing import Upstream
 from tests.plugins.cache.scripted import Script, texts
+from tests.plugins.geoip.mmdb import database
 from tests.server import Server
 
 BLOCK = '{zone}:{{port}} {{\n bind 127.0.0.1\n errors\n log . "{{name}} {{type}} {{rcode}}"\n {rules}\n cache\n forward . {upstream}\n}}\n'
@@ -165,6 +166,38 @@ def test_log_tells_the_clients_name_and_the_rewritten_type(running) -> None:
     server = running[0]
     server.query("a.chain.test.", "A")
     server.wait_log(r"a\.chain\.test\. TXT NOERROR")
+
+
+def test_labels_of_metadata_in_names(serve) -> None:
+    """A value is a literal, in lower case. Without one the rule does not match; a name that is none is an error."""
+    values = ["Oxford", "{1}", "two..dots", "a" * 64, ""]
+    networks = {f"192.0.2.{number}/32": {"city": {"names": {"en": value}}} for number, value in enumerate(values)}
+    server = serve(
+        ".:{port} {\n bind 127.0.0.1\n errors\n metadata\n geoip {dir}/db {\n  edns-subnet\n }\n"
+        " rewrite name regex ^([^.]+)\\.example\\.$ {1}.{geoip/City/name}.none metadata\n"
+        " rewrite name regex ^([^.]+)\\.example\\.$ {1}.{geoip/city/name}.TEST metadata answer auto\n"
+        " rewrite name regex ^([^.]+)\\.example\\.$ {1}.otherwise.{city/name}\n"
+        ' template IN MX . {\n  answer "{{ .Name }} 60 IN MX 1 child.{{ .Name }}"\n  answer "child.{{ .Name }} 60 IN TXT {{ .Name }}"\n }\n}\n',
+        prepare=lambda folder: (folder / "db").write_bytes(database(networks)),
+    )
+
+    def asked(number: int, name: str = "Web.example.") -> dns.message.Message:
+        subnet = dns.edns.ECSOption(f"192.0.2.{number}", 32)
+        return server.send(dns.message.make_query(name, "MX", use_edns=0, options=[subnet]))
+
+    reply = asked(0)
+    assert [rrset.to_text() for rrset in reply.answer] == [
+        "web.example. 60 IN MX 1 child.web.example.",
+        'child.web.example. 60 IN TXT "web.oxford.test."',
+    ]
+    assert reply.question[0].to_text() == "Web.example. IN MX"
+    assert asked(1).answer[1].to_text().endswith('TXT "web.{1}.test."')
+    for number in (2, 3):
+        assert asked(number).rcode() == dns.rcode.SERVFAIL
+        server.wait_log(rf"plugin/errors: 2 .*MX: invalid name after rewrite: web\.{values[number]}")
+    for number in (4, 5):
+        assert asked(number).answer[0].to_text() == "web.otherwise.{city/name}. 60 IN MX 1 child.web.otherwise.{city/name}."
+    assert asked(0, "other.test.").answer[0].name.to_text() == "other.test."
 
 
 def test_odd_octets_keep_their_value(running) -> None:
