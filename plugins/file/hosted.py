@@ -93,14 +93,13 @@ class HostedZone:
         if self._storage is None:
             return False
         try:
-            found = self._storage.load(self.zone)
+            confirmed = self._storage.restore(self.zone)
         except (OSError, ValueError) as error:
             self.log.warning(f"What was kept of {self.zone.origin} is not used: {error}")
             return False
-        if found is None:
+        if confirmed is None:
             return False
-        draft, self._confirmed = found
-        self.zone.publish(draft)
+        self._confirmed = confirmed
         self._tell_conflicts()
         self.log.info(f"Serving {self.zone.origin} with {self.zone.serial} SOA serial from {self._storage.path} until it is read")
         return True

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fastdns.corefile.address import packed, split_address
 from fastdns.index.zone import Zone, ZoneSet
 from fastdns.index.zone_list import ZoneList
-from fastdns.plugins.file.storage import Storage
 from fastdns.plugins.secondary.catalog import Catalog, Member, parse_catalog
 from fastdns.plugins.secondary.keeper import Follower, Keeper, log
+from fastdns.plugins.secondary.kept import Kept
 from fastdns.plugins.secondary.settings import Block, Settings
 from fastdns.plugins.transfer.name_observer import replace
 
@@ -66,6 +66,7 @@ class Group:
         self._notify = notify
         for keeper in self.static.values():
             self._hold(keeper)
+            keeper.restore()
         self._take_over()
 
     def _hold(self, keeper: Keeper) -> None:
@@ -80,7 +81,7 @@ class Group:
             _end_unused(keeper)
 
     def _take_over(self) -> None:
-        """Catalogs that a former configuration had transferred are followed at once."""
+        """Catalogs that a former configuration had transferred, or that are on disk, are followed at once."""
         for origin in self.block.catalogs:
             catalog = self.static[origin].accepted
             if isinstance(catalog, Catalog):
@@ -97,8 +98,11 @@ class Group:
         """Let the zones go; who holds them too goes on."""
         with self._lock:
             self._ended = True
-            for keeper in [*self.static.values(), *(one.keeper for one in self.dynamic.values())]:
-                self._let_go(keeper)
+            keepers = [*self.static.values(), *(one.keeper for one in self.dynamic.values())]
+        for keeper in keepers:
+            self._let_go(keeper)
+            if keeper.kept is not None:
+                keeper.kept.write()
 
     # ---- what happens ----
 
@@ -232,8 +236,8 @@ def unfollow(keeper: Keeper, follower: Follower) -> None:
 
 
 def _make(zone: Zone, settings: Settings, identity: tuple[object, ...]) -> Keeper:
-    storage = Storage(settings.store, zone.origin) if settings.store else None
-    keeper = Keeper(zone, settings.primaries, settings.key, settings.limits, storage, settings.stale)
+    kept = Kept(zone, settings.store) if settings.store else None
+    keeper = Keeper(zone, settings.primaries, settings.key, settings.limits, kept, settings.stale)
     with _lock:
         _kept[identity] = keeper
     return keeper

@@ -18,12 +18,12 @@ from fastdns.corefile.errors import defect, quoted
 from fastdns.index.change import ZoneChange
 from fastdns.index.zone import Zone, ZoneDraft
 from fastdns.plugins.file import conflicts
-from fastdns.plugins.file.storage import Storage
 from fastdns.plugins.secondary import age
 from fastdns.plugins.secondary._receive import TransferError
 from fastdns.plugins.secondary.age import Stale
 from fastdns.plugins.secondary.builders import BUILDERS
 from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, Transfer, transfer
+from fastdns.plugins.secondary.kept import Kept
 from fastdns.plugins.secondary.receivers import Receivers
 from fastdns.plugins.secondary.signing import Key
 from fastdns.plugins.secondary.soa import Soa, soa_of
@@ -43,14 +43,13 @@ file_log = Log("plugin/file")
 #: What a version has not any more, and what it has that the one before had not.
 Difference = tuple[Sequence[journal.Row], Sequence[journal.Row]]
 
+CLASS_IN = 1
 #: Seconds before a first transfer that failed is tried again: doubled up to the second.
 FIRST_DELAY = 0.25
 LAST_DELAY = 10.0
 #: Seconds, at most, that are added at random to refresh and retry.
 REFRESH_JITTER = 5.0
 RETRY_JITTER = 2.0
-#: Seconds between two notes on disk that a zone with `stale` was confirmed, at least.
-STORED_PAUSE = 30.0
 #: Answers to IXFR after which AXFR is asked for on the same primary: FORMERR, SERVFAIL, NOTIMP, REFUSED.
 NO_DIFFERENCES = (1, 2, 4, 5)
 
@@ -64,12 +63,12 @@ receivers = Receivers()
 class Keeper:
     """One secondary zone. From any thread."""
 
-    def __init__(self, zone: Zone, primaries: list[str], key: Key | None, limits: Limits, storage: Storage | None, stale: Stale | None = None) -> None:
+    def __init__(self, zone: Zone, primaries: list[str], key: Key | None, limits: Limits, kept: Kept | None, stale: Stale | None = None) -> None:
         self.zone = zone
         self.primaries = primaries
         self.key = key
         self.limits = limits
-        self.storage = storage
+        self.kept = kept
         self.stale = stale
         zone.stale_after = stale.after if stale is not None else None
         zone.stale_fails = stale is not None and stale.fails
@@ -87,6 +86,7 @@ class Keeper:
         self.users = 0
         self._lock = threading.Lock()
         self._started = False
+        self._restored = False
         self._stopped = False
         self._busy = False
         self._delay = FIRST_DELAY
@@ -99,13 +99,18 @@ class Keeper:
         self._chosen = ""
         #: Whether the log has said that the zone is stale.
         self._stale_said = False
-        #: When the file of `storage` was last said to be confirmed.
-        self._stored = 0.0
 
     # ---- life ----
 
+    def restore(self) -> None:
+        """Serve what is kept on disk; only the first call does. Called before the zone's server serves, so that no query comes too early."""
+        with self._lock:
+            first, self._restored = not self._restored, True
+        if first and self.kept is not None and self.zone.serial is None:
+            self._restore(self.kept)
+
     def start(self) -> None:
-        """Serve what is kept on disk, and ask the primaries; only the first call does."""
+        """Ask the primaries; only the first call does."""
         with self._lock:
             if self._started:
                 return
@@ -114,8 +119,7 @@ class Keeper:
                 conflicts.show(self.zone, self.zone.conflicts)
         if self.stale is not None:
             age.show(self.zone)
-        if self.storage is not None and self.zone.serial is None:
-            self._restore(self.storage)
+        self.restore()
         self._schedule(0.0)
 
     def stop(self) -> None:
@@ -226,18 +230,8 @@ class Keeper:
             self._failed()
             return
         self._succeeded()
-        if not newer:
-            self._confirm_storage()
-
-    def _confirm_storage(self) -> None:
-        """The zone that is kept on disk is that of the primary, too."""
-        if self.storage is None or (self.stale is not None and time.monotonic() < self._stored + STORED_PAUSE):
-            return
-        self._stored = time.monotonic()
-        try:
-            self.storage.confirm()
-        except OSError as error:
-            log.warning(f"{self.storage.path}: {error.strerror}")
+        if not newer and self.kept is not None:
+            self.kept.confirm(self._confirmed(), often=self.stale is not None)
 
     def _succeeded(self) -> None:
         _, refresh, _, expire = self._timers()
@@ -352,10 +346,17 @@ class Keeper:
         with self._lock:
             if self._stopped:
                 return False
-            publish(self.zone, version)
+            if self.kept is None:
+                publish(self.zone, version)
+            else:
+                self.kept.publish(partial(publish, self.zone, version), version, self._confirmed())
             self.zone.expired = False
             self._tell_conflicts()
             return True
+
+    def _confirmed(self) -> float:
+        """When a primary last had the version that serves (Unix time)."""
+        return time.time() - (time.monotonic() - self._known)
 
     def _tell_conflicts(self) -> None:
         """Log records of the version that serves that contradict each other, and set their gauge."""
@@ -401,24 +402,18 @@ class Keeper:
             follower(self, difference)
 
     def _published(self, octets: int) -> None:
-        if self.storage is not None:
-            try:
-                BUILDERS.submit(octets, partial(self.storage.save, self.zone)).result()
-            except OSError as error:
-                log.warning(f"Failed to keep {self.zone.origin}: {error}")
+        if self.kept is not None:
+            self.kept.write_soon(octets)
         for listener in list(self.listeners.values()):
             listener(self.zone.origin)
 
-    def _restore(self, storage: Storage) -> None:
-        try:
-            found = storage.load(self.zone)
-        except (OSError, ValueError) as error:
-            log.warning(f"What was kept of {self.zone.origin} is not used: {error}")
+    # ---- from disk ----
+
+    def _restore(self, kept: Kept) -> None:
+        confirmed = kept.restore()
+        if confirmed is None:
             return
-        if found is None:
-            return
-        draft, confirmed = found
-        self.zone.publish(draft)
+        self._accept(kept)
         self._tell_conflicts()
         self._tell(None)
         serial, _, _, expire = self._timers()
@@ -431,7 +426,16 @@ class Keeper:
             self.zone.expired = True
         else:
             control.after(self._expires - time.monotonic(), self._expire)
-        log.info(f"Serving {self.zone.origin} with {serial} SOA serial from {storage.path}" + (", which has expired" if expired else ""))
+        log.info(f"Serving {self.zone.origin} with {serial} SOA serial from {kept.path}" + (", which has expired" if expired else ""))
+
+    def _accept(self, kept: Kept) -> None:
+        """Validate what is restored as what is transferred: so a catalog's members are there again."""
+        if self.validate is None:
+            return
+        try:
+            self.accepted = self.validate([(0, owner, kind, CLASS_IN, ttl, rdata) for owner, kind, ttl, rdata in self.zone.index.snapshot()])
+        except ValueError as error:
+            log.warning(f"{self.zone.origin} from {kept.path} is not followed: {error}")
 
 
 def _finished(received: Transfer) -> ZoneDraft | ZoneChange:

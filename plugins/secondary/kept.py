@@ -1,0 +1,101 @@
+"""A secondary zone on disk: what is written when, and what a restart makes of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from fastdns import control
+from fastdns.index.change import ZoneChange
+from fastdns.index.zone import Zone, ZoneDraft
+from fastdns.plugins.file.storage import Storage
+from fastdns.plugins.secondary.builders import BUILDERS
+from fastdns.telemetry.log import Log
+
+__all__ = ["Kept"]
+
+log = Log("plugin/secondary")
+
+#: Seconds between two notes that a zone with `stale` was confirmed, at least.
+NOTE_PAUSE: Final = 30.0
+#: Seconds between two writes, at least; and how many times as long as the last one took.
+WRITE_PAUSE: Final = 5.0
+WRITE_SHARE: Final = 20.0
+
+
+class Kept:
+    """The file of one zone, written by the builders' threads. From any thread."""
+
+    def __init__(self, zone: Zone, folder: str) -> None:
+        self.zone = zone
+        self.storage = Storage(folder, zone.origin)
+        self._lock = threading.Lock()
+        #: When it was last noted as confirmed, when it may be written next, and whether that is to come.
+        self._noted = 0.0
+        self._write_at = 0.0
+        self._due = False
+
+    @property
+    def path(self) -> str:
+        return self.storage.path
+
+    def restore(self) -> float | None:
+        """Publish what is on disk. Returns when a primary last confirmed it (Unix time); None: there is nothing, or nothing usable, which is logged."""
+        origin, began = self.zone.origin, time.monotonic()
+        try:
+            confirmed = self.storage.restore(self.zone)
+        except (OSError, ValueError) as error:
+            log.warning(f"What was kept of {origin} is not used: {error}")
+            return None
+        if confirmed is not None:
+            log.debug(f"Read {self.zone.index.statistics['records']} records of {origin} in {(time.monotonic() - began) * 1000:.0f} ms")
+            if self.storage.damage:
+                log.warning(f"Of what was kept of {origin} an older version is used: {self.storage.damage}")
+        return confirmed
+
+    def publish(self, publish: Callable[[], object], version: ZoneDraft | ZoneChange, confirmed: float) -> None:
+        """Publish a version, which a primary had at a time (Unix time). Raises what ``publish`` does."""
+        with self.storage.publishing():
+            publish()
+            self.storage.note(version, confirmed)
+
+    def write_soon(self, octets: int) -> None:
+        """Write what is new: at once, if the last time was long ago. ``octets`` is the size of what came."""
+        with self._lock:
+            if self._due:
+                return
+            self._due = True
+            wait = self._write_at - time.monotonic()
+        write = partial(BUILDERS.submit, octets, self.write)
+        if wait <= 0:
+            write()
+        else:
+            control.after(wait, write)
+
+    def write(self) -> None:
+        """Write what is new. Waits for the disk."""
+        began = time.monotonic()
+        with self._lock:
+            self._due = False
+        if self.zone.serial is None or not self.storage.behind:
+            return
+        try:
+            self.storage.write(self.zone)
+        except OSError as error:
+            log.warning(f"Failed to keep {self.zone.origin}: {error}")
+        took = time.monotonic() - began
+        with self._lock:
+            self._write_at = began + took + max(WRITE_PAUSE, WRITE_SHARE * took)
+
+    def confirm(self, confirmed: float, *, often: bool) -> None:
+        """A primary had the version that serves at a time (Unix time). ``often``: it is asked every few seconds."""
+        if often and time.monotonic() < self._noted + NOTE_PAUSE:
+            return
+        self._noted = time.monotonic()
+        try:
+            self.storage.confirm(confirmed)
+        except OSError as error:
+            log.warning(f"{self.path}: {error.strerror}")
