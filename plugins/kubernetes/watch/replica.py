@@ -9,13 +9,12 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from fastdns.control import blocking, sleep
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.plugins.kubernetes.zone import objects
+from fastdns.plugins.kubernetes.zone.intake import upsert_all
 from fastdns.plugins.secondary.group import follow, keeper_of, unfollow
 from fastdns.telemetry.log import Log
 
@@ -133,6 +132,7 @@ class ReplicaFeed:
         """All objects of the version that serves."""
         zone = keeper.zone
         self.taken = False
+        began = time.monotonic()
         kinds, missing = self._kinds_of(keeper)
         if not kinds:
             self._say(missing)
@@ -140,10 +140,7 @@ class ReplicaFeed:
         for kind in kinds:
             objects.begin(self.cluster.sink, kind)
         try:
-            for owner, rows in groupby(zone.index.snapshot(sorted=False), itemgetter(0)):
-                parts = [row[3] for row in rows if row[1] == objects.TYPE_OBJECT]
-                if owner != zone.wire and parts:
-                    self._upsert(*join(parts), kinds)
+            count = upsert_all(self.cluster.sink, zone.index, kinds, self.cluster.options.pod_labels)
         except (ValueError, MemoryError) as error:
             self._say(f"{self.origin.zone}: {str(error) or type(error).__name__}: the objects before stay")
             return
@@ -152,6 +149,7 @@ class ReplicaFeed:
             self.cluster.mark(kind)
         objects.flush(self.cluster.sink)
         self.taken = True
+        log.debug(f"Took {count} objects of {self.origin.zone} in {(time.monotonic() - began) * 1000:.0f} ms")
         self._say(missing)
 
     def _take(self, keeper: Keeper, deleted: Iterable[Row], added: Iterable[Row]) -> bool:
