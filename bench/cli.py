@@ -20,6 +20,7 @@ MODULES = (
     "compare",
     "secondaries",
     "pods",
+    "replica",
     "report.sizes",
     "report",
     "instructions",
