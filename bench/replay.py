@@ -12,6 +12,7 @@ import random
 import socket
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -196,6 +197,7 @@ OTHERS = {
     "hosts": "hosts {folder}/hosts {\n    fallthrough\n}",
     "local": "local",
     "recorder": "recorder 16MiB",
+    "shadow": "shadow {shadowed} {\n    rate 1000000\n    buffer 256MiB\n}",
     "minimal": "minimal",
     "rrl": "rrl {\n    responses-per-second 1000000\n    requests-per-second 1000000\n}",
     "cookies": "cookies",
@@ -278,6 +280,11 @@ class Upstream:
         for _ in range(count):
             question, client = self.sock.recvfrom(4096)
             self.sock.sendto(answer(question), client)
+
+    def reply_always(self) -> None:
+        self.sock.settimeout(None)
+        while True:
+            self.reply(1)
 
 
 def write_parts(folder: Path, names: Sequence[str] = ()) -> None:
@@ -387,6 +394,10 @@ def run(case: Case, fill: dict[str, str], upstream: Upstream) -> int:
     counted = 0
     for turn, batch in enumerate(batches(case)):
         if turn == WARM:
+            for config in kept[-1][0].configuration.configs:
+                if (shadow := config.handler("shadow")) is not None:
+                    while not shadow.target.is_up:  # one question tries the other server out
+                        time.sleep(0.01)
             replay.counting = True
         if turn == WARM + COUNTED:
             break
@@ -410,8 +421,9 @@ def main(arguments: Sequence[str]) -> None:
     fix_cluster_hash(SEED)
     wanted = arguments[1:]
     found: dict[str, int] = {}
-    upstream = Upstream()
-    fill = {"folder": arguments[0], "upstream": upstream.address}
+    upstream, shadowed = Upstream(), Upstream()
+    threading.Thread(target=shadowed.reply_always, daemon=True).start()  # callgrind counts the thread that replays alone
+    fill = {"folder": arguments[0], "upstream": upstream.address, "shadowed": shadowed.address}
     for case in CASES:
         if not wanted or case.name in wanted:
             found[case.name] = run(case, fill, upstream)

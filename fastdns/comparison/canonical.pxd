@@ -12,7 +12,8 @@ cdef enum:
 cdef struct Digest:             # of a reply
     uint16_t rcode              # with the bits of OPT
     uint16_t flags              # FLAG_AA, FLAG_TC
-    uint64_t sections[SECTIONS] # sums of the keyed hashes of canonical records: equal where the records are, in any order
+    # Sums of the keyed hashes of canonical records: equal where the records are, in any order.
+    uint64_t sections[SECTIONS]
 
 # Fills digest, of this process's key. 0, or -1: the message is malformed.
 cdef int digest_reply(const uint8_t *message, uint32_t length, Digest *digest) noexcept nogil

@@ -1,7 +1,7 @@
 """Replies in the form that is compared. The contract is in the .pxd."""
 from typing import NamedTuple
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from fastdns.protocol.header cimport FLAG_AA, FLAG_TC, flags_rcode

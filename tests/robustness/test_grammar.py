@@ -84,6 +84,7 @@ class Grammar:
             "shed": lambda: "",
             "rrl": lambda: "",
             "recorder": lambda: self.pick("1MiB", "1MiB {\n  slow 1ns\n }", "2M {\n  names hash 1\n  clients 24 56\n }"),
+            "shadow": lambda: self.pick(self.upstream, f"{self.upstream} 50%", f"{self.upstream} {{\n  rate 10\n  timeout 50ms\n }}"),
             "cookies": lambda: "",
             "debug": lambda: "",
             "acl": lambda: self.acl()[0],
