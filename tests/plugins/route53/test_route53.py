@@ -207,6 +207,42 @@ def test_what_is_not_there_is_refused(cloud: Route53, serve: Serve) -> None:
     server.wait_log(place + r"\[failed to list resource records for example.org.:ZNONE from route53: .*\(NoSuchHostedZone\)")
 
 
+# ---- what a refresh takes ----
+
+
+def of_threads(server: Server) -> dict[str, int]:
+    """Ticks of CPU that each worker has used."""
+    found = {}
+    for task in Path(f"/proc/{server.pid}/task").iterdir():
+        name = (task / "comm").read_text().strip()
+        if name.startswith("worker"):
+            found[name] = sum(int(word) for word in (task / "stat").read_text().rpartition(")")[2].split()[11:13])
+    return found
+
+
+def kilobytes(server: Server, field: str) -> int:
+    lines = dict(line.split(":", 1) for line in Path(f"/proc/{server.pid}/status").read_text().splitlines())
+    return int(lines[field].split()[0])
+
+
+@pytest.mark.memory
+def test_a_refresh_takes_no_worker_and_little_memory(serve: Serve) -> None:
+    """Of a zone of 10,000 records: at most 1.3 times the memory at its peak, and nothing of those who answer."""
+    with Route53(ZLARGE=LARGE) as cloud:
+        server = serve(f"example.net:{{port}} {{\n route53 example.net:ZLARGE {{\n  aws_endpoint {cloud.url}\n  refresh 1s\n }}\n}}\n", env=ENVIRONMENT)
+        assert server.answers("h9996.example.net") == ["10.0.39.12"]
+        memory, workers, asked = kilobytes(server, "VmRSS"), of_threads(server), len(cloud.requests)
+        assert workers
+        assert asked >= len(LARGE) / cloud.page
+        for refresh in range(1, 4):
+            cloud.zones["ZLARGE"] = [*LARGE[:-1], ("h9996.example.net.", "A", 60, [f"192.0.2.{refresh}"])]
+            server.until("h9996.example.net", "A", [f"192.0.2.{refresh}"])
+        assert len(cloud.requests) >= 4 * len(LARGE) / cloud.page
+        assert kilobytes(server, "VmHWM") <= 1.3 * memory
+        # What they use is that of the questions here: a refresh takes 20 ticks.
+        assert sum(of_threads(server).values()) - sum(workers.values()) <= 10
+
+
 # ---- moto ----
 
 
