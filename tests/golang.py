@@ -67,8 +67,10 @@ def copied(folder: Path, beside: Path) -> Iterator[Path]:
 
 
 def run(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> None:
-    """At low priority, its output to standard error. Raises Unbuildable."""
-    done = subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, preexec_fn=lambda: os.nice(10))
+    """At low priority, its output to standard error, whatever this process preloads. Raises Unbuildable."""
+    # By its number: pytest may have put an object without a descriptor in place of sys.stderr.
+    variables = {name: value for name, value in (os.environ if environment is None else environment).items() if name != "LD_PRELOAD"}
+    done = subprocess.run(command, cwd=folder, env=variables, stdout=2, preexec_fn=lambda: os.nice(10))
     if done.returncode:
         raise Unbuildable(f"{' '.join([*command[:3], command[-1]])} ended with status {done.returncode}; it needs Go's module proxy")
 

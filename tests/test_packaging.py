@@ -29,6 +29,8 @@ SOURCES = (".py", ".pyx", ".pxd", ".pyi", ".h")
 INSTALLED_MOST = 54 << 20
 #: Octets of what the image has beyond its base image, whose share of 90 MB is 25.
 IMAGE_MOST = 65_000_000
+#: Octets of what its tag -clouds has beyond that: the whole is at most 180 MB.
+CLOUDS_MOST = 55_000_000
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -180,6 +182,44 @@ def test_the_root_of_the_image(installed: Path, tmp_path: Path) -> None:
     names = {str(path.relative_to(root)) for path in files}
     assert {"coredns", "node-cache", "usr/share/sbom/fastdns.cdx.json"} <= names
     assert not [name for name in names if re.search(r"site-packages/(pip|setuptools|kubernetes|boto3|fastdns/bench)/|\.p(yx|xd|yi)$|/libssl\.so|^lib/", name)]
+
+
+#: What plugins use of the libraries of the tag -clouds, in an interpreter that has no others.
+CLOUDS_USED = """
+import sys
+sys.path.append(sys.argv[1])
+import fastdns.plugins.azure.api, fastdns.plugins.clouddns.api, fastdns.plugins.route53.api, fastdns.plugins.trace.otlp
+import boto3, botocore.session
+keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "eu-central-1"}
+for service in ("route53", "secretsmanager", "sts", "sso", "sso-oidc"):
+    boto3.Session(**keys).client(service)
+print(boto3.__file__)
+"""
+
+
+def test_the_root_of_the_tag_clouds(installed: Path, tmp_path: Path) -> None:
+    """What the libraries of clouds take, and that what was left out of them is not what plugins use."""
+    target = tmp_path / "clouds"
+    run("sh", ROOT / "deploy/clouds.sh", target, cwd=ROOT, env={"PYTHON": sys.executable, "SOURCE_DATE_EPOCH": "1000000000"})
+    files = [path for path in target.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(path.stat().st_size for path in files) <= CLOUDS_MOST
+    assert {path.lstat().st_mtime for path in target.rglob("*")} == {1e9}
+    names = {str(path.relative_to(target)) for path in files}
+    assert "usr/share/sbom/fastdns-clouds.cdx.json" in names
+    assert not [name for name in names if re.search(r"site-packages/bin/|/tests?/|\.p(xd|yi)$|botocore/data/(ec2|s3)/", name)]
+    (site,) = target.rglob("site-packages")
+    # As in the image: nothing else is installed but what the server needs.
+    lean = tmp_path / "lean"
+    shutil.copytree(installed, lean)
+    (shipped,) = metadata.distributions(name="fastdns", path=[str(installed)])
+    for distribution in (metadata.distribution(name) for name in required(shipped)):
+        for file in distribution.files or ():
+            if ".." not in file.parts and (path := Path(str(file.locate()))).is_file():
+                (lean / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, lean / file)
+    base = Path(sys.base_prefix) / "bin/python3"
+    printed = run(base, "-I", "-S", "-W", "error", "-c", f"import sys; sys.path.append({str(lean)!r})\n{CLOUDS_USED}", site, cwd=tmp_path)
+    assert Path(printed.strip()).is_relative_to(site)
 
 
 def test_the_wheel_says_what_it_was_built_with(installed: Path) -> None:
