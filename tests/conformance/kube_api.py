@@ -155,6 +155,19 @@ class KubeAPI:
             self.cuts += 1
             self.changed.notify_all()
 
+    def copy(self) -> tuple[int, dict[tuple[str, str, str], Object]]:
+        """A backup of etcd: its revision and objects."""
+        with self.changed:
+            return self.version, copy.deepcopy(self.store)
+
+    def restore(self, backup: tuple[int, dict[tuple[str, str, str], Object]]) -> None:
+        """Go back to a backup. Watches end, and who resumes one at a revision that is not yet there gets 504."""
+        with self.changed:
+            self.version, self.store = backup[0], copy.deepcopy(backup[1])
+            self.events, self.compacted = [], 0
+            self.cuts += 1
+            self.changed.notify_all()
+
     def mark(self) -> None:
         """Send a bookmark to all watches."""
         with self.changed:
@@ -260,6 +273,10 @@ class Watch:
         with self.api.changed:
             cuts, marks = self.api.cuts, self.api.marks
             expired = not self.streaming and 0 < self.since < self.api.compacted
+            current = self.api.version
+        if self.since > current:
+            self.handler._fail(504, f"Too large resource version: {self.since}, current: {current}")
+            return
         if expired and self.api.compaction == "status":
             self.handler._fail(410, "too old resource version")
             return
