@@ -111,7 +111,7 @@ def figures(given: argparse.Namespace) -> dict[str, Any]:
         centre = Running(adapter, Work("a large cluster", text, (last, A)), [], limit=LIST)
         try:
             folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="fastdns-bench-replica-")))
-            node = Node(adapter, folder, text_of(zone, objects, pods, centre.port, folder), last)
+            node = Node(adapter, folder, text_of(zone, objects, pods, centre.port, folder), last, zone)
             try:
                 first = node.start()
                 wait_until_written(node)
@@ -143,10 +143,10 @@ def text_of(zone: str, objects: bool, pods: str, port: int, folder: Path) -> str
 class Node:
     """The server of a node."""
 
-    def __init__(self, adapter: Adapter, folder: Path, corefile: str, name: str) -> None:
+    def __init__(self, adapter: Adapter, folder: Path, corefile: str, name: str, zone: str) -> None:
         (folder / "store").mkdir()
         self.folder, self.port, self.environment = folder, free_port(), {**os.environ, **adapter.environment()}
-        self.file = folder / "store" / ("db.objects.cluster.local" if "replica" in corefile else "db.cluster.local")
+        self.file = folder / "store" / f"db.{zone}"
         self.command = adapter.command(Work("a node", corefile, (name, A)), Listen(self.port), folder)
         self.question = struct.pack(">HHHHHH", 7, 0x100, 1, 0, 0, 0) + name_wire(name) + struct.pack(">HH", A, 1)
         self.process: subprocess.Popen[bytes] | None = None
