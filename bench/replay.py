@@ -122,6 +122,8 @@ class Case:
     #: Distinct questions; 0: none is asked twice.
     distinct: int = 256
     edns: bool = False
+    #: Half of the clients have the same block of another configuration.
+    canary: bool = False
 
 
 # ---- the names ----
@@ -229,6 +231,7 @@ CASES = (
     *(Case(f"with {count} tenants", VERIFIED + tenants(count), cluster_name) for count in (1, 1000)),
     Case("with ten rules", KUBEADM + RULES, cluster_name),
     Case("with ten rules that rewrite", KUBEADM + RULES, corporate_name),
+    Case("with canary", KUBEADM, cluster_name, canary=True),
 )
 
 
@@ -329,7 +332,7 @@ def sets() -> Iterator[dict[str, Any]]:
         yield {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": meta(f"set-{i}-1", **labels), "endpoints": endpoints, "ports": ports}
 
 
-def serve(block: str) -> Replay:
+def serve(block: str, canary: bool = False) -> Replay:
     """An engine that serves one block for all names, not started; everything that its plugins wait for is there."""
     from fastdns.bench.micro.replay import Replay
     from fastdns.engine.engine import Engine
@@ -338,19 +341,25 @@ def serve(block: str) -> Replay:
     from fastdns.server.source import Source
 
     text = ".:0 {\nbind 127.0.0.1\n" + block + "\n}\n"
-    configuration = Configuration(Source(text.encode(), "Corefile"), "0")
-    configuration.start(True)
     engine = Engine(1)
-    instance = Instance(configuration)
-    instance.open(engine, {}, {})
-    instance.publish(engine)
-    run_hooks(instance.hooks.started, "startup")
-    for config in configuration.configs:
-        for handler in config.handlers:
-            wait_for(handler)
-    listener: Any = next(iter(instance.listeners.values()))
+    instances: list[Instance] = []
+    for _ in range(2 if canary else 1):
+        configuration = Configuration(Source(text.encode(), "Corefile"), "0")
+        configuration.start(True)
+        instance = Instance(configuration)
+        instance.open(engine, instances[0].listeners if instances else {}, {})
+        if instances:
+            engine.begin_canary(instance.prepare(engine), 0.5, SEED.to_bytes(16, "little"))
+        else:
+            instance.publish(engine)
+        run_hooks(instance.hooks.started, "startup")
+        for config in configuration.configs:
+            for handler in config.handlers:
+                wait_for(handler)
+        instances.append(instance)
+    listener: Any = next(iter(instances[0].listeners.values()))
     replay = Replay(engine, listener, SEED)
-    kept.append((instance, engine, replay))
+    kept.append((instances, engine, replay))
     return replay
 
 
@@ -390,7 +399,7 @@ def run(case: Case, fill: dict[str, str], upstream: Upstream) -> int:
     block = case.block
     for key, value in fill.items():
         block = block.replace("{" + key + "}", value)
-    replay = serve(block)
+    replay = serve(block, case.canary)
     counted = 0
     for turn, batch in enumerate(batches(case)):
         if turn == WARM:

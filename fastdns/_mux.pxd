@@ -14,8 +14,10 @@ handlers; the walk is a loop, so a query parks by remembering its position. Only
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._wire cimport ACCEPT, IGNORE, Acceptance, Message, Name, wire_accept
+from fastdns.system.atomic cimport atomic_load_pointer
+from fastdns.walk.canary cimport canary_choose
 from fastdns.walk.layout cimport FASTDNS_API_FINGERPRINT, FASTDNS_API_VERSION, api_layout
-from fastdns.walk.query cimport TRANSPORT_QUIC, WORKERS_MAX, Carrier, ChildKind, Handler, Query, Transport, Verdict, Worker, Zone, filter_func
+from fastdns.walk.query cimport TRANSPORT_QUIC, WORKERS_MAX, Canary, Carrier, ChildKind, Handler, Query, Transport, Verdict, Worker, Zone, filter_func
 
 cdef Worker *mux_workers[WORKERS_MAX]   # all that run
 cdef uint32_t mux_worker_count
@@ -66,6 +68,7 @@ cdef inline bint query_accept(Query *q, const uint8_t *packet, uint32_t length, 
     `reject` or `unserved` has run, and the query is gone."""
     cdef uint8_t rcode
     cdef Acceptance how
+    cdef const Canary *canary
     q.packet = packet
     q.packet_length = length
     q.transport = <uint8_t>transport
@@ -81,6 +84,9 @@ cdef inline bint query_accept(Query *q, const uint8_t *packet, uint32_t length, 
         query_release(q)
         return False
     q.set = q.worker.set
+    canary = <const Canary *>atomic_load_pointer(<void **>&q.set.canary)
+    if canary != NULL:
+        q.set = canary_choose(q, q.set, canary, listener)
     q.server = q.set.servers[listener]
     if q.server == NULL or q.set.listeners[listener] != generation:
         carrier.unserved(q)

@@ -3,10 +3,10 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport malloc, free
 from libc.string cimport memcpy, memset, strcmp, strncpy
 from libc.stdio cimport snprintf
-from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count, atomic_load32, atomic_store32
+from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count, atomic_load32, atomic_load_pointer, atomic_store32
 from fastdns.system.list cimport list_append, list_init, list_remove
-from fastdns._wire cimport (Message, Name, HEADER_SIZE, CLASS_IN, TYPE_OPT, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, EDNS_SIZE,
-                            OPTION_KEEPALIVE, store16, store32, wire_name_copy, wire_option)
+from fastdns._wire cimport (Message, Name, CLASS_IN, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, EDNS_SIZE, OPTION_KEEPALIVE,
+                            wire_name_copy, wire_option)
 from fastdns.message.reply cimport reply_begin, reply_clear, reply_end, reply_own
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, CHILD_DONE, CHILD_MADE, CHILD_MUX, CHILD_NONE, CHILD_RUNS, CHILD_WAITS,
@@ -15,6 +15,8 @@ from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, C
 from fastdns.walk.prefetch cimport prefetch_batch
 from fastdns.walk.match cimport match_zone
 from fastdns.walk.observer cimport observe_wait
+from fastdns.walk.request cimport request_write
+from fastdns.walk.tally cimport tally_dropped, tally_reply
 from fastdns.walk.waiting cimport waiting_begin, waiting_choose, waiting_end, waiting_relax
 
 cdef enum:
@@ -340,6 +342,7 @@ cdef void drop(Query *q) noexcept nogil:
         finish_child(q)
         return
     if q.carrier != NULL:
+        tally_dropped(q)
         q.carrier.dropped(q)
     query_release(q)
 
@@ -365,6 +368,8 @@ cdef void deliver(Query *q) noexcept nogil:
         finish_child(q)
         return
     if q.carrier != NULL:
+        if atomic_load_pointer(<void **>&q.set.tallies) != NULL:
+            tally_reply(q)
         q.carrier.send(q)
     query_release(q)
 
@@ -521,7 +526,7 @@ cdef Query *make_child(Handler *self, Query *q, ChildKind kind, const Name *name
     memset(child.message.counts, 0, sizeof(child.message.counts))
     child.message.counts[0] = 1
     child.edns = q.edns
-    write_packet(child)
+    request_write(child)
     if kind == CHILD_MUX:
         return child
     child.zone = q.zone
@@ -531,39 +536,6 @@ cdef Query *make_child(Handler *self, Query *q, ChildKind kind, const Name *name
     child.floor = self.index + 1
     memset(child.scratch, 0, q.chain.scratch)
     return child
-
-
-cdef void write_packet(Query *child) noexcept nogil:
-    """A child has a request of its own making, so that whoever forwards it finds octets to forward."""
-    cdef uint8_t *out = child.packet_copy
-    cdef uint32_t used = HEADER_SIZE, n = child.first_name.length
-    memset(out, 0, HEADER_SIZE)
-    store16(out + 2, child.flags)
-    out[5] = 1
-    memcpy(out + used, child.first_name.wire, n)
-    used += n
-    store16(out + used, child.qtype)
-    store16(out + used + 2, child.qclass)
-    used += 4
-    child.message.question_length = <uint16_t>(used - HEADER_SIZE)
-    child.message.records = <uint16_t>used
-    if child.edns.present:
-        if child.edns.options_length > sizeof(child.packet_copy) - used - 11:
-            child.edns.options_length = 0
-        out[11] = 1
-        out[used] = 0
-        store16(out + used + 1, TYPE_OPT)
-        store16(out + used + 3, child.edns.udp_size)
-        store32(out + used + 5, child.edns.flags)
-        store16(out + used + 9, child.edns.options_length)
-        if child.edns.options_length:
-            memcpy(out + used + 11, child.edns.options, child.edns.options_length)
-        child.edns.options = out + used + 11
-        used += 11 + child.edns.options_length
-        child.message.counts[3] = 1
-    child.message.edns = child.edns
-    child.packet = out
-    child.packet_length = used
 
 
 cdef int query_child(Handler *self, Query *q, ChildKind kind, const Name *name, uint16_t qtype) noexcept nogil:

@@ -2,7 +2,7 @@
 from fastdns.system.blocks cimport Blocks
 from libc.stdint cimport uint32_t
 from fastdns.engine.call cimport WorkerCall
-from fastdns.walk.query cimport Chain, ChainSet, Handler, Zone
+from fastdns.walk.query cimport Canary, Chain, ChainSet, Handler, Tally, Zone
 
 cdef struct Detach:                 # a worker runs the `detach` hooks of a retired configuration
     WorkerCall call                 # first
@@ -15,6 +15,9 @@ cdef class Chains:
     cdef readonly list listeners    # of all its servers
     cdef readonly dict proxies      # ProxyProtocol of servers that have one, by address
     cdef bint served                # by an engine, now or before: it may end at any time
+    cdef Canary canary              # while this configuration is tried on some of the clients: what the one that serves points at
+    cdef Tally *tallies             # what was answered while there were two configurations, by worker; NULL: there have not been yet
+    cdef uint32_t tallied           # workers that have some
     cdef Blocks memory
     cdef Detach *detach             # made beforehand: at the end there may be no memory
     cdef dict _chains
@@ -23,6 +26,9 @@ cdef class Chains:
     cdef void _append(self, Zone **first, Zone *zone)
     cdef int _add_filters(self, Zone *zone, filters) except -1
     cdef Chain *_chain(self, handlers) except NULL
+    # Counts answers from now on. They go on from where they were. MemoryError.
+    cdef int begin_tally(self, uint32_t workers) except -1
+    cdef void end_tally(self) noexcept
 
 # The call for the next worker, with all handlers that have the hook.
 cdef Detach *chains_detach(Chains chains) noexcept

@@ -71,3 +71,8 @@ class Chains:
     @property
     def proxies(self) -> dict[str, ProxyProtocol]:
         """Of servers that have one, by address."""
+    def replies(self) -> dict[int | str, int]:
+        """What clients got while there were two configurations, of which this was one: by rcode, ``others`` from 30 on, ``dropped`` without a reply.
+
+        They go on from one canary to the next.
+        """

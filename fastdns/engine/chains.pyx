@@ -1,9 +1,11 @@
 """Zone tables and chains from what a Corefile says; see engine/chains.pyi."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
+from fastdns.system.atomic cimport atomic_peek64, atomic_store_pointer
 from fastdns.system.blocks cimport blocks_free, blocks_take
-from fastdns.walk.query cimport CHAIN_MAX, SCRATCH_MAX, Chain, ChainSet, Handler, ServerTable, Worker, Zone, filter_func
+from fastdns.walk.query cimport (CHAIN_MAX, SCRATCH_MAX, TALLY_DROPPED, TALLY_OTHERS, TALLY_PLACES, Chain, ChainSet, Handler, ServerTable,
+                                 Tally, Worker, Zone, filter_func)
 from fastdns.proxy.policy cimport ProxyProtocol
 from fastdns._mux cimport NativeHandler
 from fastdns._wire cimport Name, wire_name_copy
@@ -128,6 +130,7 @@ cdef class Chains:
     def __dealloc__(self):
         blocks_free(&self.memory)
         free(self.detach)
+        free(self.tallies)
         free(self.set)
 
     cdef void *_new(self, size_t size) except NULL:
@@ -235,3 +238,30 @@ cdef class Chains:
             self.handlers.append(native)
         self._chains[key] = <size_t>chain
         return chain
+
+    # ---- while there are two configurations ----
+
+    cdef int begin_tally(self, uint32_t workers) except -1:
+        if self.tallies == NULL:
+            self.tallies = <Tally *>calloc(workers, sizeof(Tally))
+            if self.tallies == NULL:
+                raise MemoryError
+            self.tallied = workers
+        atomic_store_pointer(<void **>&self.set.tallies, self.tallies)
+        return 0
+
+    cdef void end_tally(self) noexcept:
+        atomic_store_pointer(<void **>&self.set.tallies, NULL)
+
+    def replies(self) -> dict:
+        """See engine/chains.pyi."""
+        cdef uint32_t i, place
+        cdef uint64_t count
+        found = {}
+        for place in range(TALLY_PLACES):
+            count = 0
+            for i in range(self.tallied):
+                count += atomic_peek64(&self.tallies[i].replies[place])
+            if count:
+                found["dropped" if place == TALLY_DROPPED else "others" if place == TALLY_OTHERS else place] = count
+        return found

@@ -8,6 +8,7 @@ cdef class Engine:
     cdef readonly Workers threads
     cdef ChainSet *published        # atomic: releases a configuration to the workers, which acquire it at the start of each turn
     cdef readonly Chains chains     # the same
+    cdef readonly Chains canary     # what a share of the clients gets instead; None: all get the same
     cdef uint32_t bound             # listeners so far
     cdef set listeners
     cdef set indexes

@@ -2,7 +2,8 @@
 import threading
 import time as _time
 
-from libc.stdint cimport uint32_t, int64_t
+from libc.stdint cimport uint8_t, uint32_t, int64_t
+from libc.string cimport memcpy
 from fastdns.system.atomic cimport atomic_load_ns, atomic_store_pointer
 from fastdns.system.epoch cimport epoch_wait
 from fastdns.telemetry.metrics cimport metrics_prepare
@@ -36,14 +37,26 @@ cdef class Engine:
 
     # ---- listeners ----
 
-    def bind(self, str host, int port, reuse=(), int sockets=0, service=None) -> Listener:
-        return self.place(lambda index, generation: Listener(self.threads, self._forget, index, generation, host, port, list(reuse), sockets, service))
+    def bind(self, str host, int port, reuse=(), int sockets=0, service=None, reserved=None) -> Listener:
+        def make(index, generation):
+            return Listener(self.threads, self._forget, index, generation, host, port, list(reuse), sockets, service)
 
-    def place(self, make):
+        return self.place(make, reserved)
+
+    def reserve(self) -> tuple:
         index = next(i for i in range(LISTENERS_MAX) if i not in self.indexes)
         self.bound += 1
-        listener = make(index, self.bound)
         self.indexes.add(index)
+        return index, self.bound
+
+    def place(self, make, reserved=None):
+        index, generation = reserved or self.reserve()
+        try:
+            listener = make(index, generation)
+        except BaseException:
+            if reserved is None:
+                self.indexes.discard(index)
+            raise
         self.listeners.add(listener)
         return listener
 
@@ -83,6 +96,9 @@ cdef class Engine:
             raise
         chains.served = True
         self.chains = chains
+        if self.canary is chains:   # promoted: the former one still points at it, and it serves all that do not know yet
+            self.canary = None
+            chains.end_tally()
         atomic_store_pointer(<void **>&self.published, chains.set)
         for listener in fresh:
             listener._watch()
@@ -91,6 +107,39 @@ cdef class Engine:
         else:
             self._close(former)
         return chains
+
+    def begin_canary(self, Chains chains not None, double share, bytes key not None) -> None:
+        """Gives chains to a share of the clients, by a hash of their addresses with this key of 16 octets.
+
+        The pointer in the set that serves is the only thing that workers see of it: what it leads to is complete."""
+        if self.canary is not None or len(key) != 16 or not 0 < share < 1:
+            raise ValueError("one canary at a time, with a share between 0 and 1 and a key of 16 octets")
+        chains.begin_tally(self.threads.count)
+        self.chains.begin_tally(self.threads.count)
+        chains.canary.set = chains.set
+        memcpy(chains.canary.key, <const uint8_t *>key, 16)
+        chains.canary.threshold = <uint32_t>(share * 4294967296.0)
+        chains.served = True
+        self.canary = chains
+        atomic_store_pointer(<void **>&self.chains.set.canary, &chains.canary)
+
+    def end_canary(self) -> None:
+        """Takes the canary back from its clients, between two batches. On return no worker chooses it any more; it drains in the background."""
+        cdef Chains chains = self.canary
+        if chains is None:
+            return
+        self.canary = None
+        atomic_store_pointer(<void **>&self.chains.set.canary, NULL)
+        self.chains.end_tally()
+        with nogil:
+            epoch_wait()
+        switched = threading.Event()
+        switched.set()
+        try:
+            self._begin_retiring(chains, switched)
+        except RuntimeError:        # no thread can be had
+            self._empty(chains)
+            self._close(chains)
 
     def when_retired(self, function) -> None:
         """Calls a function, on some thread, once no query is in any of the configurations that were replaced so far."""

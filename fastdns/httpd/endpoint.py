@@ -128,7 +128,7 @@ class Endpoint:
         if patience:
             reserve(self.address)
         controller.on_startup(start)
-        controller.on_started(started)
+        controller.on_started(started, whole=True)
         controller.on_restart(restart)
         controller.on_restart_failed(failed)
         # Still pending: the configuration was rejected.

@@ -28,6 +28,7 @@ USAGE = f"""Usage:
                                                                    what becomes of a query: in the running server, or with -conf in a Corefile
   fastdns recorder show|dump|list [-which recent|slow|failed|dropped] [-name NAME] [-client NETWORK] [-most N] [-pid PID] [-json]
                                                                    the queries that the running server has recorded; writes them to files; lists these
+  fastdns canary [status|promote|abort] [-pid PID] [-json]         the configuration that a reload tries on some of the clients: shows it, or ends it
   fastdns slo rules [-job JOB] [-operator] [COREFILE]              rules for Prometheus, with alerts on the objectives of `slo` in a Corefile
   fastdns init [COREFILE]                                          asks three questions, and writes a first Corefile
 {top.USAGE}{shadow.USAGE}COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with two hyphens.
@@ -39,6 +40,7 @@ FLAGS = {
     "plan": {"json": False, "dns.port": True, "conf": True},
     "init": {},
     "recorder": {"json": False, "which": True, "name": True, "client": True, "most": True, "pid": True},
+    "canary": {"json": False, "pid": True},
     "explain": {"json": False, "tcp": False, "client": True, "address": True, "conf": True, "pid": True, "dns.port": True},
     "slo": {"job": True, "operator": False, "dns.port": True, "conf": True},
     "top": top.FLAGS,
@@ -284,6 +286,14 @@ def _recorder(flags: dict[str, str], rest: list[str]) -> int:
     return recordings.run("".join(rest) or "show", flags)
 
 
+def _canary(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.server import canary_control
+
+    if len(rest) > 1 or not set(rest) <= set(canary_control.ACTIONS):
+        raise UsageError(f"canary does one of {', '.join(canary_control.ACTIONS)}")
+    return canary_control.run("".join(rest) or "status", flags)
+
+
 def describe(explained: Explained, qtype: int, not_ready: list[str]) -> dict[str, Any]:
     """The JSON object of ``fastdns explain -json``, without the question. ``not_ready`` names the plugins that are not."""
     from fastdns.server.expectations import answers
@@ -314,7 +324,17 @@ def _print_json(value: object) -> None:
     print()
 
 
-RUNS = {"check": _check, "plan": _plan, "explain": _explain, "init": _init, "recorder": _recorder, "slo": _slo, "top": _top, "shadow": _shadow}
+RUNS = {
+    "check": _check,
+    "plan": _plan,
+    "explain": _explain,
+    "init": _init,
+    "recorder": _recorder,
+    "canary": _canary,
+    "slo": _slo,
+    "top": _top,
+    "shadow": _shadow,
+}
 
 
 def main(words: list[str]) -> int:

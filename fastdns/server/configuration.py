@@ -30,9 +30,10 @@ log = Log()
 class Configuration:
     """The configuration of one Corefile."""
 
-    def __init__(self, source: Source, dns_port: str, process: Any = None) -> None:
-        """Run all set-ups. ``process`` becomes ``controller.process``. Raises CorefileError."""
+    def __init__(self, source: Source, dns_port: str, process: Any = None, share: float = 1.0) -> None:
+        """Run all set-ups. ``process`` and ``share`` become those of the `Controller`. Raises CorefileError."""
         self.source = source
+        self.share = share
         self.process = process
         self.checksum = ""
         #: Broken files of ``import … skip_broken``, without which this is, and their errors.
@@ -144,7 +145,7 @@ class Configuration:
             setup = _load(name, words)
         hooks = Hooks()
         self.directives.append(hooks)
-        controller = Controller(name, words, self.source.file, config, hooks, self.values, self.process, self.configs)
+        controller = Controller(name, words, self.source.file, config, hooks, self.values, self.process, self.configs, self.share)
         config.origins[name] = _origin(words)
         standing = set(map(id, config.handlers))
         try:

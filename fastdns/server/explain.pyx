@@ -302,7 +302,7 @@ HOOKS = ("query", "reply", "resume")
 VERDICTS = ("next", "answered", "failed", "dropped", "parked", "stream", "up", "again")
 OUTCOMES = ("timeout", "reply", "dropped", "refused", "transfer", "unfit")
 
-cdef list kept = []             # (time when it can be freed, the trace, the chains that it points to)
+cdef list kept = []             # (time when it can be freed, the trace, the chains that it may point to)
 
 
 def explain(Engine engine not None, Chains chains not None, uint32_t listener, bytes packet not None, bytes client not None, bytes local not None, int port,
@@ -335,7 +335,7 @@ def explain(Engine engine not None, Chains chains not None, uint32_t listener, b
     now = _time.monotonic()
     while kept and kept[0][0] < now:
         kept.pop(0)
-    kept.append((now + seconds + KEEP_SECONDS, traced, chains))
+    kept.append((now + seconds + KEEP_SECONDS, traced, chains, engine.canary))
     worker.ops.post(worker, &trace.mail)
     while not atomic_load32(&trace.outcome) and _time.monotonic() < now + seconds:
         _time.sleep(0.0005)

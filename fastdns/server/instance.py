@@ -16,7 +16,7 @@ from fastdns.server.streams import QUIC, STREAMS, QuicRenewal, QuicSettings, doh
 
 if TYPE_CHECKING:
     from fastdns.engine.chains import Chains, ServerSpec
-    from fastdns.engine.engine import Engine
+    from fastdns.engine.engine import Engine, Place
     from fastdns.engine.listener import Listener
     from fastdns.engine.quic.listener import QuicListener
     from fastdns.engine.service import Service
@@ -32,6 +32,20 @@ IDLE_TIMEOUT = 10.0
 
 #: UDP sessions of a listening address whose clients the server remembers, where `proxyproto` does not say how many.
 PROXY_SESSIONS = 10_240
+
+
+class Reserved:
+    """The place of an address that is not open yet."""
+
+    watched = True
+
+    def __init__(self, engine: Engine) -> None:
+        self.place: Place = engine.reserve()
+        self.index, self.generation = self.place
+        self._engine = engine
+
+    def close(self) -> None:
+        self._engine._forget(self)
 
 
 class Instance:
@@ -57,10 +71,11 @@ class Instance:
     def debug(self) -> bool:
         return any(config.debug for config in self.configuration.configs)
 
-    def open(self, engine: Engine, standing: dict[str, Listener], inherited: dict[str, list[int]]) -> None:
+    def open(self, engine: Engine, standing: dict[str, Listener], inherited: dict[str, list[int]], later: bool = False) -> None:
         """Open all addresses, except for those that another instance (``standing``) or process (``inherited``: descriptors) has open.
 
-        Raises CorefileError after closing what was opened here.
+        With ``later`` they are closed again, which shows that they can be opened, and have places until `open_reserved`. Raises CorefileError after
+        closing what was opened here.
         """
         opened: list[Listener] = []
         for server in self.servers:
@@ -74,25 +89,48 @@ class Instance:
                 continue
             try:
                 self.listeners[label] = self._bind(engine, server, inherited.get(label, []))
+                if later:
+                    self.listeners[label].close()
+                    self.listeners[label] = Reserved(engine)  # type: ignore[assignment]
             except BaseException as error:
                 for listener in opened:
                     listener.close()
                 self.listeners = {}
-                if not isinstance(error, OSError):
-                    raise
-                reason = (error.strerror or str(error)).lower()
-                network = "udp" if server.transport in UDP_TRANSPORTS else "tcp"
-                raise CorefileError(f"Listen: listen {network} {join_host_port(server.host, server.port)}: bind: {reason}") from error
+                raise _refused(server, error) from error
             opened.append(self.listeners[label])
 
-    def _bind(self, engine: Engine, server: Server, inherited: list[int]) -> Listener:
+    def open_reserved(self, engine: Engine, chains: Chains) -> None:
+        """Open the addresses that have places only, in chains that were prepared with these. Raises CorefileError after closing them again."""
+        opened: dict[str, Listener] = {}
+        for server in self.servers:
+            reserved = self.listeners[server.address]
+            if not isinstance(reserved, Reserved):
+                continue
+            try:
+                opened[server.address] = self._bind(engine, server, [], reserved.place)
+            except BaseException as error:
+                for listener in opened.values():
+                    listener.close()
+                raise _refused(server, error) from error
+        chains.listeners[:] = [next((one for one in opened.values() if one.index == each.index), each) for each in chains.listeners]
+        self.listeners |= opened
+
+    def close_reserved(self) -> None:
+        """Give back the places of addresses that will not be opened. No worker chooses the configuration any more."""
+        for listener in self.listeners.values():
+            if isinstance(listener, Reserved):
+                listener.close()
+
+    def _bind(self, engine: Engine, server: Server, inherited: list[int], reserved: Place | None = None) -> Listener:
         if server.transport in QUIC:
             from fastdns.engine.quic.listener import QuicListener
 
             settings = self.settings[server.address]
             place, sockets = (server.transport, server.host, server.port), server.configs[0].sockets or 0
-            return engine.place(lambda index, generation: QuicListener(engine.threads, engine._forget, index, generation, *place, inherited, sockets, settings))
-        return engine.bind(server.host, server.port, inherited, server.configs[0].sockets or 0, self.services.get(server.address))
+            return engine.place(
+                lambda index, generation: QuicListener(engine.threads, engine._forget, index, generation, *place, inherited, sockets, settings), reserved
+            )
+        return engine.bind(server.host, server.port, inherited, server.configs[0].sockets or 0, self.services.get(server.address), reserved)
 
     def prepare(self, engine: Engine) -> Chains:
         """Build the native chains; no query uses them yet."""
@@ -217,3 +255,12 @@ def _limits(server: Server, directive: str) -> Mapping[str, int]:
 
 def _or(value: Any, default: float) -> float:
     return default if value is None else float(value)
+
+
+def _refused(server: Server, error: BaseException) -> BaseException:
+    """What is raised where an address cannot be opened."""
+    if not isinstance(error, OSError):
+        return error
+    reason = (error.strerror or str(error)).lower()
+    network = "udp" if server.transport in UDP_TRANSPORTS else "tcp"
+    return CorefileError(f"Listen: listen {network} {join_host_port(server.host, server.port)}: bind: {reason}")

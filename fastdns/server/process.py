@@ -10,11 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastdns.corefile.errors import CorefileError, defect, system_error
-from fastdns.server import activation, banner, control, left_out, sections, upgrade
+from fastdns.server import activation, banner, canary_control, control, left_out, sections, upgrade
+from fastdns.server.canary import RULES, Canary, Judged, Rules
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
+from fastdns.setup.config import Hook
 from fastdns.system import debug
 from fastdns.system.host import cpu_count
 from fastdns.system.thread import hold_priority, release_priority
@@ -64,6 +66,8 @@ class Process:
         #: The configuration that serves; None before the start.
         self.instance: Instance | None = None
         self.engine: Engine | None = None
+        #: The configuration that serves a share of the clients beside it; None: there is none.
+        self.canary: Canary | None = None
         #: While the first configuration is set up, unless another process has been serving until now.
         self.first_start = False
         self._restarting = threading.Lock()
@@ -124,6 +128,7 @@ class Process:
         self.first_start = False
         self._print(banner.version())
         sections.provide(self)
+        canary_control.provide(self)
         control.serve(self.answer)
         if given:
             given.close()
@@ -169,16 +174,31 @@ class Process:
     # ---- restart ----
 
     def restart(self, source: Source) -> None:
-        """Replace the configuration while serving. Raises RestartError; the former configuration then continues."""
+        """Replace the configuration while serving, or begin a canary where it says so. Raises RestartError; the former configuration then continues."""
         with self._restarting:
+            replaced = self._roll_back(Judged("replaced", "another configuration is loaded"))
             old, engine = self.instance, self.engine
             if old is None or engine is None or self._stopping.is_set():
                 raise RestartError("the server is stopping" if self._stopping.is_set() else "the server has not started")
             log.info("Reloading")
+            rules: Rules | None = old.configuration.values.get(RULES)
             try:
-                for hook in old.hooks.restart:
-                    hook()
-                new = self._take_over(source, old, engine)
+                if rules is None:
+                    _announce(old)
+                new = Instance(Configuration(source, self.flags.port, self, rules.share if rules is not None else 1.0))
+                if rules is not None and new.checksum == old.checksum:
+                    new.configuration.discard()
+                    if replaced:
+                        log.info("Reloading complete: this configuration has been serving")
+                        return
+                    # Nothing to try: caches are emptied.
+                    rules = None
+                    _announce(old)
+                    new = Instance(Configuration(source, self.flags.port, self))
+                if rules is not None:
+                    self._begin_canary(source, rules, new, old, engine)
+                    return
+                self._take_over(new, old, engine)
             except Exception as error:
                 run_hooks(old.hooks.restart_failed, "Restart failed callback returned error")
                 set_debug(old.debug)
@@ -187,33 +207,39 @@ class Process:
                 for line in _frames(error):
                     log.error(line)
                 raise RestartError(f"starting with listener file descriptors: {_text(error)}") from error
-            self.source = source
-            run_hooks([partial(old.leave, engine, new)], "Leaving addresses of the previous configuration")
-            run_hooks(old.hooks.shutdown, "Stopping the previous configuration")
-            run_hooks(new.hooks.started, "startup")
-            run_hooks([partial(activation.keep, new.listeners, old.listeners)], "Sockets for the service manager")
-            log.info("Reloading complete")
-            events.note("reload", source.file, "the configuration was replaced")
+            self._replaced(source, new, old, engine, new.hooks.started)
 
-    def _take_over(self, source: Source, old: Instance, engine: Engine) -> Instance:
-        new = Instance(Configuration(source, self.flags.port, self))
+    def _take_over(self, new: Instance, old: Instance, engine: Engine) -> None:
         set_debug(new.debug)
         prepared: Chains | None = None
         try:
             new.configuration.start(first=False)
             new.open(engine, old.listeners, {})
             prepared = self._tried(new, engine)
-            with self._ending:
-                if self._stopping.is_set():
-                    raise CorefileError("the server is stopping")
-                new.publish(engine, prepared)
-                self._serves(new)
+            self._publish(new, engine, prepared)
         except BaseException:
             if prepared is not None:
                 engine.dismiss(prepared)
             new.abandon(old.listeners)
             raise
-        return new
+
+    def _publish(self, new: Instance, engine: Engine, prepared: Chains | None) -> None:
+        with self._ending:
+            if self._stopping.is_set():
+                raise CorefileError("the server is stopping")
+            new.publish(engine, prepared)
+            self.canary = None
+            self._serves(new)
+
+    def _replaced(self, source: Source, new: Instance, old: Instance, engine: Engine, started: list[Hook]) -> None:
+        """What follows once another configuration serves."""
+        self.source = source
+        run_hooks([partial(old.leave, engine, new)], "Leaving addresses of the previous configuration")
+        run_hooks(old.hooks.shutdown, "Stopping the previous configuration")
+        run_hooks(started, "startup")
+        run_hooks([partial(activation.keep, new.listeners, old.listeners)], "Sockets for the service manager")
+        log.info("Reloading complete")
+        events.note("reload", source.file, "the configuration was replaced")
 
     def _tried(self, new: Instance, engine: Engine) -> Chains | None:
         """Run the expectations of a configuration before it serves. Raises CorefileError when one fails."""
@@ -228,6 +254,83 @@ class Process:
             engine.dismiss(prepared)
             raise
         return prepared
+
+    # ---- canary ----
+
+    def _begin_canary(self, source: Source, rules: Rules, new: Instance, old: Instance, engine: Engine) -> None:
+        """Have the new configuration serve a share of the clients. Addresses that it has and the old one has not are opened when it is promoted."""
+        prepared: Chains | None = None
+        try:
+            new.configuration.start(first=False)
+            new.open(engine, old.listeners, {}, later=True)
+            prepared = self._tried(new, engine) or new.prepare(engine)
+            canary = Canary(source, rules, engine.chains, new, prepared)
+            with self._ending:
+                if self._stopping.is_set():
+                    raise CorefileError("the server is stopping")
+                engine.begin_canary(prepared, rules.share, os.urandom(16))
+                self.canary = canary
+        except BaseException:
+            if prepared is not None:
+                engine.dismiss(prepared)
+            new.abandon(old.listeners)
+            raise
+        run_hooks([hook for hook in new.hooks.started if hook not in new.hooks.whole], "startup")
+        log.info(f"Canary: {rules}")
+        events.note("canary", source.file, f"begins: {rules}")
+        try:
+            canary.watch(self.decide)
+        except RuntimeError as error:
+            self._roll_back(Judged("failed", f"nobody looks at it: {error}"))
+
+    def decide(self, canary: Canary, judged: Judged) -> bool:
+        """End a canary, unless something else has; whether it was this."""
+        with self._restarting:
+            if self.canary is not canary or self._stopping.is_set():
+                return False
+            if judged.outcome == "promoted":
+                return self._promote(canary, judged)
+            self._roll_back(judged)
+            return True
+
+    def _promote(self, canary: Canary, judged: Judged) -> bool:
+        old, engine, new = self.instance, self.engine, canary.new
+        if old is None or engine is None:
+            return False
+        try:
+            _announce(old)
+            new.open_reserved(engine, canary.chains)
+            self._publish(new, engine, canary.chains)
+        except Exception as error:
+            run_hooks(old.hooks.restart_failed, "Restart failed callback returned error")
+            self._roll_back(Judged("failed", f"it cannot take over: {_text(error)}"))
+            return False
+        set_debug(new.debug)
+        canary.ended(judged)
+        log.info(f"Canary promoted: {judged.cause}")
+        events.note("canary", canary.source.file, f"promoted: {judged.cause}", **canary.section())
+        self._replaced(canary.source, new, old, engine, new.hooks.whole)
+        return True
+
+    def _roll_back(self, judged: Judged) -> bool:
+        """Take the canary back, if there is one."""
+        with self._ending:
+            canary, engine = self.canary, self.engine
+            if canary is None or engine is None or self._stopping.is_set():
+                return False
+            self.canary = None
+        canary.ended(judged)
+        engine.end_canary()
+        run_hooks(canary.new.hooks.shutdown, "Stopping the canary")
+        canary.new.close_reserved()
+        tell = log.error if judged.outcome == "failed" else log.warning
+        tell(f"Canary rolled back: {judged.cause}. {canary.summary()}")
+        events.note("canary", canary.source.file, f"rolled back: {judged.cause}", **canary.section())
+        if judged.outcome == "failed":
+            canary.rules.failed()
+        return True
+
+    # ---- signals ----
 
     def reload(self) -> None:
         """SIGUSR1: read the Corefile again and reload."""
@@ -250,6 +353,7 @@ class Process:
         log.info("SIGUSR2: Upgrading")
         log.info("Upgrading")
         with self._restarting:
+            self._roll_back(Judged("replaced", "the program is started again (SIGUSR2)"))
             engine = self.engine
             if self.instance is None or self.source is None or engine is None:
                 return
@@ -278,10 +382,13 @@ class Process:
                 self._hurried.set()
                 return
             self._stopping.set()
-            instance = self.instance
+            instance, canary = self.instance, self.canary
         if not graceful:
             self.remove_pidfile()
         status = 0
+        if canary is not None:
+            canary.over.set()
+            run_hooks(canary.new.hooks.shutdown, f"{name} shutdown of the canary")
         if instance is not None and run_hooks([*instance.hooks.shutdown, *instance.hooks.final_shutdown], f"{name} shutdown"):
             status = EXIT_CALLBACK_FAILED
         self.remove_pidfile()
@@ -289,8 +396,9 @@ class Process:
             for server in instance.servers:
                 log.error(f"Stopping {server.address}: context deadline exceeded")
             status = EXIT_STOP_FAILED
-        if instance is not None:
-            instance.close_plugins()
+        for served in (instance, canary.new if canary is not None else None):
+            if served is not None:
+                served.close_plugins()
         started = sys.modules.get("fastdns.control")
         if started is not None:
             started.stop(CONTROL_SECONDS)
@@ -323,6 +431,12 @@ class Process:
                 os.unlink(self.flags.pidfile)
             except OSError:
                 pass
+
+
+def _announce(old: Instance) -> None:
+    """Tell the plugins of a configuration that another one is to take over."""
+    for hook in old.hooks.restart:
+        hook()
 
 
 def _text(error: Exception) -> str:

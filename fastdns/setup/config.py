@@ -146,6 +146,7 @@ class Hooks:
         "started",
         "startup",
         "upgrade",
+        "whole",
     )
 
     def __init__(self, parts: Iterable[Hooks] = ()) -> None:
@@ -159,6 +160,8 @@ class Hooks:
         self.first_startup = gathered("first_startup")
         self.startup = gathered("startup")
         self.started = gathered("started")
+        #: Those of them that wait until a canary is promoted.
+        self.whole = gathered("whole")
         self.restart = gathered("restart")
         self.restart_failed = gathered("restart_failed")
         self.shutdown = gathered("shutdown")

@@ -36,6 +36,7 @@ class Controller(Dispenser):
         values: dict[str, Any] | None = None,
         process: Any = None,
         configs: Sequence[Config] = (),
+        share: float = 1.0,
     ) -> None:
         super().__init__(words, file)
         #: The directive's name.
@@ -48,6 +49,8 @@ class Controller(Dispenser):
         self.process = process
         #: The configurations of all blocks of the Corefile, in its order.
         self.configs: Sequence[Config] = configs or [config]
+        #: Of the clients that this configuration serves at first: below 1 for a canary, until the functions of `on_started` with ``whole`` are called.
+        self.share = share
 
     @classmethod
     def of(cls, text: str, keys: list[str] | None = None, file: str = "Testfile") -> Controller:
@@ -179,9 +182,14 @@ class Controller(Dispenser):
         """Called before this configuration serves. An exception rejects the configuration."""
         self.hooks.startup.append(hook)
 
-    def on_started(self, hook: Hook) -> None:
-        """Called once this configuration serves."""
+    def on_started(self, hook: Hook, *, whole: bool = False) -> None:
+        """Called once this configuration serves. ``whole``: once it serves all clients, where a canary serves a share of them first.
+
+        That is for what the process has once, such as the page of an address.
+        """
         self.hooks.started.append(hook)
+        if whole:
+            self.hooks.whole.append(hook)
 
     def on_restart(self, hook: Hook) -> None:
         """Called before another configuration is loaded, to release addresses that it may use. An exception stops the reload."""

@@ -19,7 +19,7 @@ __all__ = ["EVENTS_MAX", "KINDS", "Event", "last", "note", "watch"]
 #: Events that are kept: the oldest go first.
 EVENTS_MAX = 1000
 #: What happens, as label of the metric.
-KINDS = ("upstream_down", "upstream_up", "relist", "reload", "reload_failed", "certificate", "plugin_quarantined", "recording", "file_left_out")
+KINDS = ("upstream_down", "upstream_up", "relist", "reload", "reload_failed", "certificate", "plugin_quarantined", "recording", "file_left_out", "canary")
 
 _counts = Metric("fastdns_events_total", "Counter of events of the server, by kind.", "counter", ("kind",))
 _numbers = itertools.count(1)

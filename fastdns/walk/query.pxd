@@ -79,6 +79,8 @@ cdef struct Query
 cdef struct Handler
 cdef struct Chain
 cdef struct ChainSet
+cdef struct Canary
+cdef struct Tally
 cdef struct Worker
 cdef struct Timer
 cdef struct Source
@@ -167,6 +169,23 @@ cdef struct ChainSet:           # one configuration
     ServerTable *servers[LISTENERS_MAX]   # by Listener index; NULL: not served by this configuration
     uint32_t listeners[LISTENERS_MAX]     # the generations of the listeners that these are for
     int64_t parked[WORKERS_MAX]  # queries of each worker that hold this set; written by that worker only
+    # Both are NULL but while a canary runs: atomic, stored by engine/engine.pyx, which releases what they point at to the workers. A configuration
+    # that has been the canary is freed once an epoch has passed after `canary` was taken back, and no query is counted in its `parked`.
+    Canary *canary              # of the configuration that serves: what a share of the clients gets
+    Tally *tallies              # what was answered, by worker; memory of the Chains
+
+cdef struct Canary:             # a configuration that is tried on some of the clients; constant, memory of its Chains
+    ChainSet *set
+    uint64_t key[2]             # of the hash of a client's address that chooses
+    uint32_t threshold          # clients whose hash's upper half is below it
+
+cdef enum:
+    TALLY_OTHERS = 30           # rcodes from here on
+    TALLY_DROPPED = 31
+    TALLY_PLACES = 32
+
+cdef struct Tally:              # of one worker, which alone writes; relaxed
+    uint64_t replies[TALLY_PLACES]      # by rcode
 
 cdef struct Timer:              # intrusive; belongs to one worker
     ListNode node               # first; of a slot of the wheel

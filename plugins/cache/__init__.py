@@ -82,6 +82,10 @@ def setup(controller: Controller) -> None:
             handler.take_over(former)
 
     controller.on_startup(take_over)
+    if controller.share < 1:
+        # A canary: both configurations' caches together have little more than one.
+        controller.on_startup(lambda: handler.bound(controller.share))
+        controller.on_started(lambda: handler.bound(1.0), whole=True)
     if settings.snapshot:
         _keep(controller, settings, handler)
 
@@ -104,7 +108,7 @@ def _keep(controller: Controller, settings: Settings, handler: CacheHandler) -> 
 
     controller.on_inspection(lambda: None if config.identity else controller.suspect(UNKEPT))
     controller.on_startup(start)
-    controller.on_started(begin)
+    controller.on_started(begin, whole=True)
     controller.on_upgrade(snapshot.hand_over)
     controller.on_shutdown(snapshot.stop)
     controller.on_final_shutdown(snapshot.finish)

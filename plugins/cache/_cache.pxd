@@ -75,10 +75,13 @@ cdef class CacheHandler(NativeHandler):
     cdef object settings
     cdef SharedContents shared
     cdef readonly bint inherited    # `shared` is a former handler's, too
+    cdef double share               # of what `shared` may hold, unless it is a former handler's
+    cdef bint owns                  # `shared` is its own
     cdef list below             # handlers of the server block
     cdef list observers         # of those whose names are removed when they change
     cdef tuple lists            # ZoneList objects that cache points into
     cdef str view
     cdef list watched
     cdef int _hold(self, SharedContents shared) except -1
+    cdef int _begin(self) except -1
     cdef int _observe(self, str zones, str view) except -1

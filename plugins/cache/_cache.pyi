@@ -15,6 +15,9 @@ class CacheHandler(NativeHandler):
     def take_over(self, former: CacheHandler) -> None:
         """Share the entries of a handler with the same settings, which may serve still. Before it is attached; no effect when that one is closed."""
 
+    def bound(self, share: float) -> None:
+        """Hold this share (up to 1) of the capacities from now on; those that are shared with a former handler stay as they are."""
+
     def contents(self) -> SharedContents | None:
         """What it has; None once it is closed."""
 

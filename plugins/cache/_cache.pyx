@@ -17,7 +17,7 @@ from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.memory cimport atomic_peek_count, atomic_peek_ns, atomic_poke_ns, atomic_swap_ns, fetch_line, sieve_hit
 from fastdns.plugins.cache._contents cimport SharedContents, contents_ask
 from fastdns.plugins.cache._store cimport (Key, Entry, CacheStoreResult, SUCCESS, DENIAL, KEY_DO, KEY_CD, KEY_SUBNET, key_add_subnet, key_set, entry_left,
-                                           entry_records, store_find, store_drop, store_put, store_load)
+                                           entry_records, store_bound, store_find, store_drop, store_put, store_load)
 from fastdns.plugins.cache._subnet cimport SUBNET_MAX, subnet_is_shared, subnet_write
 from fastdns.plugins.cache._worth cimport Worth, reply_ttl, reply_worth
 
@@ -526,7 +526,8 @@ cdef class CacheHandler(NativeHandler):
         if self.cache == NULL:
             raise MemoryError
         self.settings = settings
-        self._hold(SharedContents(settings.success_capacity, settings.denial_capacity))
+        self.share = 1
+        self._begin()
         self.below = handlers
         success, denial = ZoneList(settings.disable_success), ZoneList(settings.disable_denial)
         both = [zone for zone in success.names if denial.match(zone)] + [zone for zone in denial.names if success.match(zone)]
@@ -564,10 +565,23 @@ cdef class CacheHandler(NativeHandler):
         self.cache.buckets = shared.contents.store.buckets
         return 0
 
+    cdef int _begin(self) except -1:
+        """With contents of its own."""
+        self._hold(SharedContents(self.settings.success_capacity, self.settings.denial_capacity))
+        self.owns = True
+        self.bound(self.share)
+        return 0
+
     def take_over(self, CacheHandler former not None):
         if former.shared is not None:
             self._hold(former.shared)
             self.inherited = True
+            self.owns = False
+
+    def bound(self, double share):
+        self.share = share
+        if self.owns and self.shared is not None:
+            store_bound(&self.shared.contents.store, self.settings.success_capacity, self.settings.denial_capacity, share)
 
     cpdef attach(self, list servers, str view):
         cdef Cells *cells
@@ -608,7 +622,7 @@ cdef class CacheHandler(NativeHandler):
         if not observers:
             return 0
         if self.inherited and self.cache.contents.cuts == NULL:    # its entries are in no subtrees
-            self._hold(SharedContents(self.settings.success_capacity, self.settings.denial_capacity))
+            self._begin()
         for kind, name in enumerate(TYPES):
             self.cache.contents.cells[<int>kind] = REMOVALS.cell((name, zones, view))
         self.shared.open_subtrees([cut for observer in observers for cut in observer.cuts])

@@ -28,7 +28,7 @@ cdef struct Pool:
     List usable[SIZES]          # slabs with free blocks
     List spare                  # `spares` empty ones
     uint64_t mapped             # octets
-    uint64_t ceiling            # octets
+    uint64_t ceiling            # octets; atomic
 
 cdef void pool_init(Pool *pool, uint64_t ceiling) noexcept nogil
 # A block of at least `size` octets, aligned to 16, or NULL: the ceiling is reached, or memory is out.

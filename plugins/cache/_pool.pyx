@@ -1,6 +1,6 @@
 """Memory of one cache. The contract is in _pool.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
-from fastdns.api.memory cimport debug_freed, debug_made, list_first, list_init, list_is_empty, list_prepend, list_remove
+from fastdns.api.memory cimport atomic_peek64, debug_freed, debug_made, list_first, list_init, list_is_empty, list_prepend, list_remove
 
 cdef extern from "<sys/mman.h>" nogil:
     void *mmap(void *address, size_t length, int protection, int flags, int fd, long offset)
@@ -110,7 +110,7 @@ cdef Slab *map_slab(Pool *pool, uint32_t size) noexcept nogil:
     """Maps `size` octets (whole pages) at a multiple of SLAB."""
     cdef void *memory
     cdef uintptr_t start, slab
-    if pool.mapped + size > pool.ceiling:
+    if pool.mapped + size > atomic_peek64(&pool.ceiling):
         return NULL
     memory = mmap(NULL, <size_t>size + SLAB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
     if memory == MAP_FAILED:

@@ -28,6 +28,7 @@ cdef enum:
     SHARDS = 256                # as in CoreDNS, whose capacities follow from it
     SHARD_LEAST = 4             # entries
     STORE_OCTETS = 33554432     # what a cache of the default capacities may take: 32 MiB
+    STORE_LEAST = 4194304       # octets that each store may take
     ENTRY_OCTETS = 1680         # the same for one entry: larger capacities may take more
 
 cdef enum:
@@ -122,7 +123,7 @@ cdef struct Store:
     Buckets buckets
     Subtrees *subtrees          # NULL: no names are removed
     int64_t counts[2]           # atomic: entries, by kind
-    int64_t limits[2]           # of them
+    int64_t limits[2]           # atomic: of them
     Pool pool
     SieveLink *leaving          # atomic: unlinked since the mark was taken
     SieveLink *waiting          # for the mark; this and the mark under the pool's lock
@@ -211,6 +212,8 @@ cdef inline void store_end_reading(Store *store) noexcept nogil:
 
 # Readies a zeroed store for these capacities, in CoreDNS's counting. -1: no memory.
 cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogil
+# From now on it holds this share (up to 1) of the entries and octets that a store of these capacities may have. Any thread.
+cdef void store_bound(Store *store, int64_t success, int64_t denial, double share) noexcept nogil
 # Has its entries in chains by subtree from now on; before anything is put. -1: no memory.
 cdef int store_open_subtrees(Store *store) noexcept nogil
 # Frees everything; no worker may be in it any more.

@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memcmp, memset
 from fastdns.api.reply cimport Record, Reply
 from fastdns.api.wire cimport FLAG_AD, FLAG_RA
 from fastdns.api.memory cimport (Sieve, SieveLink, atomic_add_count, atomic_fence, atomic_load32, atomic_peek8, atomic_peek_count, atomic_peek_ns,
-                                 atomic_poke8, epoch_passed, epoch_mark, sieve_add, sieve_advance, sieve_hand, sieve_passes, sieve_remove, spin_free,
+                                 atomic_poke64, atomic_poke8, atomic_poke_ns, epoch_passed, epoch_mark, sieve_add, sieve_advance, sieve_hand, sieve_passes, sieve_remove, spin_free,
                                  spin_try)
 from fastdns.api.names cimport wire_is_below
 from fastdns.plugins.cache._pool cimport pool_give, pool_init, pool_take, pool_trim
@@ -17,19 +17,29 @@ cdef enum:
 # ---- life ----
 
 cdef int store_open(Store *store, int64_t success, int64_t denial) noexcept nogil:
-    cdef int64_t entries
+    cdef int64_t entries = limit_of(success) + limit_of(denial)
     cdef uint64_t buckets = SHARDS
-    store.limits[SUCCESS] = SHARDS * min(max(success // SHARDS, SHARD_LEAST), 1 << 24)
-    store.limits[DENIAL] = SHARDS * min(max(denial // SHARDS, SHARD_LEAST), 1 << 24)
-    entries = store.limits[SUCCESS] + store.limits[DENIAL]
     while <int64_t>buckets < entries and buckets < BUCKETS_MOST:
         buckets *= 2
     store.buckets.heads = <Entry **>calloc(buckets, sizeof(Entry *))
     if store.buckets.heads == NULL:
         return -1
     store.buckets.mask = buckets - 1
-    pool_init(&store.pool, <uint64_t>max(<int64_t>STORE_OCTETS, entries * ENTRY_OCTETS))
+    pool_init(&store.pool, 0)
+    store_bound(store, success, denial, 1)
     return 0
+
+
+cdef inline int64_t limit_of(int64_t capacity) noexcept nogil:
+    return SHARDS * min(max(capacity // SHARDS, SHARD_LEAST), 1 << 24)
+
+
+cdef void store_bound(Store *store, int64_t success, int64_t denial, double share) noexcept nogil:
+    cdef int64_t ceiling = max(<int64_t>STORE_OCTETS, (limit_of(success) + limit_of(denial)) * ENTRY_OCTETS)
+    # Relaxed: a worker that has not seen it yet goes by the former bounds.
+    atomic_poke_ns(&store.limits[SUCCESS], limit_of(<int64_t>(success * share)))
+    atomic_poke_ns(&store.limits[DENIAL], limit_of(<int64_t>(denial * share)))
+    atomic_poke64(&store.pool.ceiling, <uint64_t>max(<int64_t>STORE_LEAST, <int64_t>(ceiling * share)))
 
 
 cdef int store_open_subtrees(Store *store) noexcept nogil:
@@ -203,7 +213,7 @@ cdef bint publish(Store *store, Shard *shard, const Key *key, Entry *entry, int6
     cdef bint kept = False
     if former == NULL:
         # Shards count together: with a limit of its own, one that got more than its share of the names would drop some while others are not full.
-        if atomic_peek_count(&store.counts[entry.kind]) >= store.limits[entry.kind]:
+        if atomic_peek_count(&store.counts[entry.kind]) >= atomic_peek_ns(&store.limits[entry.kind]):
             evicted = make_room(store, shard, key.hash, entry.kind, now, stale)
     else:
         entry.visited = atomic_peek8(&former.visited)
@@ -258,7 +268,7 @@ cdef bint evict(Store *store, Shard *shard, int kind, int64_t now, int64_t stale
 cdef bint make_room(Store *store, Shard *shard, uint64_t hash, int kind, int64_t now, int64_t stale) noexcept nogil:
     """Drops an entry of the shard (locked), or of the next one that nobody holds and that has more than its share while this one has less."""
     cdef Shard *other
-    cdef uint32_t i, share = <uint32_t>(store.limits[kind] // SHARDS)
+    cdef uint32_t i, share = <uint32_t>(atomic_peek_ns(&store.limits[kind]) // SHARDS)
     cdef bint evicted = False
     if shard.queues[kind].count < share:
         for i in range(1, SHARDS):

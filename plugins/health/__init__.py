@@ -41,7 +41,7 @@ def setup(controller: Controller) -> None:
     address, lameduck = parse(controller)
     check = Check(address)
     Endpoint(address, "/health", HEALTH).follow(controller)
-    controller.on_started(check.start)
+    controller.on_started(check.start, whole=True)
     controller.on_shutdown(check.stop)
     if lameduck:
         controller.on_final_shutdown(lambda: wait(lameduck), max(0.0, controller.duration(lameduck) / 1e9))

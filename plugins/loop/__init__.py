@@ -40,7 +40,7 @@ def setup(controller: Controller) -> None:
     handler = Loop(name)
     controller.config.add_handler(handler)
     prober = Prober(handler, controller.config, zone, name)
-    controller.on_started(prober.start)
+    controller.on_started(prober.start, whole=True)
     controller.on_shutdown(prober.stop)
 
 

@@ -30,7 +30,7 @@ def setup(controller: Controller) -> None:
     """``on EVENT COMMAND [ARGS...] [&]``"""
     for command in parse(controller):
         if command.event == "startup":
-            controller.on_started(command.run)
+            controller.on_started(command.run, whole=True)
         elif command.event == "shutdown":
             controller.on_final_shutdown(command.run)
 

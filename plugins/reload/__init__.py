@@ -7,6 +7,7 @@ import random
 import threading
 
 from fastdns.corefile import CorefileError
+from fastdns.server.canary import RULES, parse_rules
 from fastdns.server.configuration import blocks_of, checksum
 from fastdns.server.process import Process, RestartError
 from fastdns.setup import Controller
@@ -33,7 +34,7 @@ VERSION = Metric(
 
 
 def setup(controller: Controller) -> None:
-    """``reload [INTERVAL] [JITTER]``. The last one of a Corefile counts for the whole process."""
+    """``reload [INTERVAL] [JITTER] { canary … }``. The last one of a Corefile counts for the whole process."""
     while controller.next():
         arguments = controller.args(0, 2)
         interval = controller.duration(arguments[0]) if arguments else INTERVAL
@@ -43,10 +44,15 @@ def setup(controller: Controller) -> None:
         if jitter < 0 or 0 < jitter < JITTER_LEAST:
             raise CorefileError("jitter value must be 0 or greater or equal to 1s")
         jitter = min(jitter, interval // 2)
+        controller.values.pop(RULES, None)
+        while controller.next_block():
+            if controller.val() != "canary":
+                raise controller.err(f"unknown property '{controller.val()}'")
+            controller.values[RULES] = parse_rules(controller.remaining_args(), lambda: FAILED.add(()))
         watch = controller.values.get("reload")
         if watch is None:
             watch = controller.values["reload"] = Watch(controller.process)
-            controller.on_started(watch.start)
+            controller.on_started(watch.start, whole=True)
             controller.on_shutdown(watch.stop)
         watch.period = (interval + (random.random() - 0.5) * jitter) / SECOND
 
