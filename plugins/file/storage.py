@@ -168,8 +168,7 @@ class Storage:
             return False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            status = os.fstat(descriptor)
-            if (status.st_ino, status.st_size) != (self._inode, self._size):
+            if any((status.st_ino, status.st_size) != (self._inode, self._size) for status in (os.fstat(descriptor), os.stat(self.path))):
                 return False
             blocks = [change_block(content, self._blocks + i) for i, content in enumerate(changes)]
             if self._end < self._size:
@@ -181,6 +180,8 @@ class Storage:
             self._finish(descriptor)
             self._end, self._blocks = self._size, self._blocks + len(blocks)
             return True
+        except FileNotFoundError:  # it has been removed meanwhile
+            return False
         finally:
             os.close(descriptor)
 

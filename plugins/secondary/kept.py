@@ -69,11 +69,18 @@ class Kept:
                 return
             self._due = True
             wait = self._write_at - time.monotonic()
-        write = partial(BUILDERS.submit, octets, self.write)
         if wait <= 0:
-            write()
+            self._submit(octets)
         else:
-            control.after(wait, write)
+            control.after(wait, partial(self._submit, octets))
+
+    def _submit(self, octets: int) -> None:
+        try:
+            BUILDERS.submit(octets, self.write)
+        except RuntimeError as error:  # no thread can be started: the next version tries again
+            log.error(f"{error}")
+            with self._lock:
+                self._due = False
 
     def write(self) -> None:
         """Write what is new. Waits for the disk."""
