@@ -110,6 +110,8 @@ class Endpoint:
 
         def start() -> None:
             nonlocal timer
+            if controller.share < 1 and self.address in _listeners:
+                return  # a canary: until it is promoted, connections are the serving configuration's, whether over TLS or not
             if not patience or self.address not in _reserved:
                 self.open()
                 return

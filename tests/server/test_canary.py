@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import threading
@@ -21,6 +23,7 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 
+from tests.certificates import write_certificates
 from tests.server import Server, command, free_port
 from tests.waiting import LIMIT, REPLY, until
 
@@ -445,3 +448,44 @@ def test_queries_end_where_they_began(serve: Serve) -> None:
     assert run(server, "promote").returncode == 0
     assert set(answers(waiting)) == {"192.0.2.53", "192.0.2.2"}
     assert set(ask_all(server)) == {"192.0.2.2"}
+
+
+def test_all_transports_choose_alike(serve: Serve) -> None:
+    """By the client's address alone, for each query on a connection that was there before."""
+    tls = "tls {dir}/server.pem {dir}/server.key"
+
+    def text(number: int) -> str:
+        return corefile(number).replace(".:{port}", ".:{port} tls://.:{port4} https://.:{port5}").replace("cache 30", f"cache 30\n    {tls}")
+
+    server = serve(text(1), prepare=write_certificates)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    names = [client(number) for number in range(24)]
+
+    def over_https(connection: http.client.HTTPSConnection, request: dns.message.Message) -> str:
+        connection.request("POST", "/dns-query", request.to_wire(), {"Content-Type": "application/dns-message"})
+        return told(dns.message.from_wire(connection.getresponse().read()))
+
+    web = [http.client.HTTPSConnection("127.0.0.1", server.ports["port5"], timeout=REPLY, source_address=(name, 0), context=context) for name in names]
+    encrypted = [context.wrap_socket(socket.create_connection(("127.0.0.1", server.ports["port4"]), REPLY, (name, 0))) for name in names]
+
+    def asked() -> list[set[str]]:
+        found = []
+        for name, connection, stream in zip(names, web, encrypted, strict=True):
+            request = dns.message.make_query("a.example.org.", "A")
+            wire = request.to_wire()
+            stream.sendall(struct.pack("!H", len(wire)) + wire)
+            over_tls = told(dns.message.from_wire(read(stream, struct.unpack("!H", read(stream, 2))[0])))
+            plain = [told(server.query("a.example.org.", tcp=tcp, source=name)) for tcp in (False, True)]
+            found.append({*plain, over_tls, over_https(connection, request)})
+        return found
+
+    assert asked() == [{"192.0.2.1"}] * len(names)
+    begin(server, text(2))
+    found = asked()
+    assert all(len(each) == 1 for each in found), found
+    assert set.union(*found) == {"192.0.2.1", "192.0.2.2"}
+    assert run(server, "promote").returncode == 0
+    assert asked() == [{"192.0.2.2"}] * len(names)
+    for each in (*web, *encrypted):
+        each.close()
