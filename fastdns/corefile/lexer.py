@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Token", "decode", "same_line", "starts_line", "tokens"]
+__all__ = ["Token", "decode", "occurrences_of", "same_line", "starts_line", "tokens"]
 
 #: Unicode's White_Space property; ``str.isspace`` has more (U+001C to U+001F).
 WHITESPACE = frozenset("\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B))))
@@ -63,6 +63,12 @@ def tokens(text: str, file: str) -> list[Token]:
 def same_line(left: Token, right: Token) -> bool:
     """Whether ``right`` is on the line on which ``left`` ends."""
     return left.file == right.file and left.line + left.breaks == right.line
+
+
+def occurrences_of(name: str, words: list[Token]) -> list[list[Token]]:
+    """The words of each occurrence of a directive."""
+    starts = [index for index, word in enumerate(words) if word.text == name and (index == 0 or not same_line(words[index - 1], word))]
+    return [words[start:end] for start, end in zip(starts, [*starts[1:], len(words)], strict=True)]
 
 
 def starts_line(left: Token, right: Token) -> bool:

@@ -26,6 +26,8 @@ USAGE = f"""Usage:
   fastdns plan [-json] [-dns.port PORT] [COREFILE]                 its server blocks, addresses and chains
   fastdns explain NAME [TYPE] [-client IP] [-tcp] [-address ADDRESS] [-conf COREFILE] [-pid PID] [-json]
                                                                    what becomes of a query: in the running server, or with -conf in a Corefile
+  fastdns diff OLD NEW [-queries FILE|recorder] [-port PORT] [-pid PID] [-dns.port PORT] [-json]
+                                                                   which names, zones and clients two Corefiles answer otherwise; status 1 where there are some
   fastdns recorder show|dump|list [-which recent|slow|failed|dropped] [-name NAME] [-client NETWORK] [-most N] [-pid PID] [-json]
                                                                    the queries that the running server has recorded; writes them to files; lists these
   fastdns canary [status|promote|abort] [-pid PID] [-json]         the configuration that a reload tries on some of the clients: shows it, or ends it
@@ -38,6 +40,7 @@ USAGE = f"""Usage:
 FLAGS = {
     "check": {"json": False, "notests": False, "strict": False, "dns.port": True, "conf": True},
     "plan": {"json": False, "dns.port": True, "conf": True},
+    "diff": {"json": False, "queries": True, "port": True, "pid": True, "dns.port": True},
     "init": {},
     "recorder": {"json": False, "which": True, "name": True, "client": True, "most": True, "pid": True},
     "canary": {"json": False, "pid": True},
@@ -248,6 +251,20 @@ def _slo(flags: dict[str, str], rest: list[str]) -> int:
     return FAILED if inspection.failed else OK
 
 
+# ---- diff ----
+
+
+def _diff(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.server import control
+    from fastdns.server.diff import command as diff
+
+    if len(rest) != 2:
+        raise UsageError("diff takes two Corefiles")
+    port = flags.get("dns.port", "53")
+    old, new = (find("stdin" if path == "-" else path, port) for path in rest)
+    return diff.run(old, new, port, flags.get("queries", ""), int(flags.get("port") or 53), int(flags.get("pid") or 0), "json" in flags, control.ask)
+
+
 # ---- explain ----
 
 
@@ -327,6 +344,7 @@ def _print_json(value: object) -> None:
 RUNS = {
     "check": _check,
     "plan": _plan,
+    "diff": _diff,
     "explain": _explain,
     "init": _init,
     "recorder": _recorder,

@@ -32,6 +32,9 @@ class Step(NamedTuple):
 class NotAsked(NativeHandler):
     """Passes queries by, and says that the plugin in whose place it stands is not asked in a trial."""
 
+    def tell(self, number: int) -> None:
+        """Say what it would be asked instead: `upstream` is this number and the type's, `note` the name, or its last octets."""
+
 class Explained(NamedTuple):
     """``outcome`` is ``reply``, ``dropped``, ``refused`` (no block takes the query), ``transfer`` or ``timeout``."""
 
@@ -52,10 +55,12 @@ def explain(
     port: int,
     tcp: bool = False,
     seconds: float = 12.0,
+    asks_nobody: bool = False,
 ) -> Explained:
     """Run one query as if ``client`` had sent it to the listener; its local address is ``local`` and ``port`` (addresses: 4 or 16 octets).
 
-    Waits up to ``seconds`` for the end. The engine must run. ``chains`` are the served ones, or prepared ones that the caller keeps. The plugins
-    that log or count queries do not see it. Raises ValueError for a packet that is not a query, an address that is not served, and a configuration
-    that was replaced meanwhile.
+    Waits up to ``seconds`` for the end. Its memory is kept for a minute more, as what it has started may go on; with ``asks_nobody`` until the next one
+    ends, as no handler waits for anybody. The engine must run. ``chains`` are the served ones, or prepared ones that the caller keeps. The plugins that
+    log or count queries do not see it. Raises ValueError for a packet that is not a query, an address that is not served, and a configuration that was
+    replaced meanwhile.
     """

@@ -8,7 +8,7 @@ import re
 from typing import Any, NamedTuple
 
 from fastdns.corefile import CorefileError, ServerBlock, parse
-from fastdns.corefile.lexer import Token, same_line
+from fastdns.corefile.lexer import Token, occurrences_of
 from fastdns.corefile.parser import GONE
 from fastdns.server.configuration import Configuration, config_of, run_hooks
 from fastdns.server.servers import group, validate
@@ -159,7 +159,7 @@ class Inspection(Configuration):
 
     def _look_further(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config, traits: Traits, error: CorefileError) -> None:
         """Errors behind the first one: in the other lines of its block, and in later occurrences of the directive, each set up alone."""
-        occurrences = _split(name, words)
+        occurrences = occurrences_of(name, words)
         at = next((at for at, some in enumerate(occurrences) if any((word.file, word.line) == (error.file, error.line) for word in some)), None)
         if at is None:
             return
@@ -237,13 +237,7 @@ class Inspection(Configuration):
 
 def _occurrences(name: str, words: list[Token]) -> list[Token]:
     """The first word of each occurrence of a directive."""
-    return [some[0] for some in _split(name, words)]
-
-
-def _split(name: str, words: list[Token]) -> list[list[Token]]:
-    """The words of each occurrence of a directive."""
-    starts = [index for index, word in enumerate(words) if word.text == name and (index == 0 or not same_line(words[index - 1], word))]
-    return [words[start:end] for start, end in zip(starts, [*starts[1:], len(words)], strict=True)]
+    return [some[0] for some in occurrences_of(name, words)]
 
 
 def _inner(occurrence: list[Token]) -> list[Token]:

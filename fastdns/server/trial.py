@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fastdns.server.explain import Explained
     from fastdns.server.source import Source
 
-__all__ = ["Trial", "ask_of", "expected", "failures", "must_hold"]
+__all__ = ["Trial", "Tried", "ask_of", "expected", "failures", "must_hold"]
 
 
 class Tried(Configuration):
@@ -40,7 +40,7 @@ class Tried(Configuration):
             return
         handlers, filters = len(config.handlers), len(config.filters)
         super()._run(setup, name, words, config, traits)
-        if traits.runs_in_check:
+        if self.asks(traits):
             return
         self.directives[-1] = Hooks()  # nothing of it starts, so that there is nothing to end
         del config.filters[filters:]
@@ -48,6 +48,10 @@ class Tried(Configuration):
             self.not_asked.append((handler, words[0]))
             config.handlers[index] = NotAsked(handler.name)
             config.handlers[index].set_traits(traits)
+
+    def asks(self, traits: Traits) -> bool:
+        """Whether a plugin is started and asked."""
+        return traits.runs_in_check
 
     def discard(self) -> None:
         super().discard()
@@ -71,11 +75,11 @@ class Address:
 class Trial:
     """A Corefile set up and started, without any listening address, and without what acts on its own (see `Traits`)."""
 
-    def __init__(self, source: Source, dns_port: str) -> None:
+    def __init__(self, source: Source, dns_port: str, kind: type[Tried] = Tried) -> None:
         """Raises CorefileError and whatever start-up hooks raise."""
         from fastdns.engine.engine import Engine
 
-        self.configuration = Tried(source, dns_port)
+        self.configuration = kind(source, dns_port)
         self.instance = Instance(self.configuration)
         self.engine = Engine(1)
         try:
@@ -115,8 +119,18 @@ def failures(engine: Engine, instance: Instance, chains: Chains) -> list[str]:
     return found
 
 
-def ask_of(engine: Engine, instance: Instance, chains: Chains, address: str, packet: bytes, client: bytes, tcp: bool = False) -> Explained:
-    """Run one query at an address of a configuration, such as ``dns://:53`` ("": the first). Raises ValueError."""
+def ask_of(
+    engine: Engine,
+    instance: Instance,
+    chains: Chains,
+    address: str,
+    packet: bytes,
+    client: bytes,
+    tcp: bool = False,
+    seconds: float = 12.0,
+    asks_nobody: bool = False,
+) -> Explained:
+    """Run one query at an address of a configuration, such as ``dns://:53`` ("": the first); the rest as for `explain`. Raises ValueError."""
     from fastdns.server.explain import explain
 
     if not instance.listeners:
@@ -126,7 +140,7 @@ def ask_of(engine: Engine, instance: Instance, chains: Chains, address: str, pac
         raise ValueError(f"{address} is not served: {' '.join(instance.listeners)}")
     server = next(server for server in instance.servers if server.address == address)
     local = packed(server.host) or inet_pton(*((AF_INET, "127.0.0.1") if len(client) == 4 else (AF_INET6, "::1")))
-    return explain(engine, chains, instance.listeners[address].index, packet, client, local, server.port, tcp)
+    return explain(engine, chains, instance.listeners[address].index, packet, client, local, server.port, tcp, seconds, asks_nobody)
 
 
 def must_hold(engine: Engine, instance: Instance, chains: Chains) -> None:

@@ -20,7 +20,7 @@ from fastdns.telemetry.log import Log
 
 __all__ = ["setup"]
 
-TRAITS = Traits(any_class=True, runs_in_check=True)
+TRAITS = Traits(any_class=True, runs_in_check=True, asks_others="first")
 
 log = Log()
 

@@ -17,7 +17,7 @@ from fastdns.setup.traits import Traits
 
 __all__ = ["Options", "Target", "parse", "setup"]
 
-TRAITS = Traits(runs_in_check=True)
+TRAITS = Traits(runs_in_check=True, asks_others="first")
 
 UPSTREAMS_MAX = 15
 #: Octets of a unix socket's path.

@@ -17,7 +17,7 @@ from fastdns.setup.traits import Traits
 
 __all__ = ["setup"]
 
-TRAITS = Traits(runs_in_check=True)
+TRAITS = Traits(runs_in_check=True, asks_others="all")
 
 
 def setup(controller: Controller) -> None:

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcmp
 from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_NORESERVE, MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap
 
-from fastdns.api.comparison cimport QUESTION_MAX, question_write
+from fastdns.api.comparison cimport question_write
 from fastdns.api.memory cimport (atomic_exchange32, atomic_fence, atomic_load64, atomic_load_pointer, atomic_peek32, atomic_store64,
                                  atomic_store_pointer)
 from fastdns.api.metrics cimport metric_add

@@ -1,8 +1,8 @@
 """The other server: questions that wait for its answers, and what becomes of these. One thread alone uses all of it.
 
-A slot holds a question with our reply. It waits for an answer (`waiting`, in the order of asking). After the timeout it is `doubtful`: if another answer comes
-from the server, it has left this question unanswered; if none comes, the server is silent, and the question says nothing. An answer that equals ours is counted
-and its slot is free. Of one that does not, question and both replies are `suspects`, which Python looks at; if there are too many of them, they are only counted.
+A slot holds a question with our reply. It waits for an answer (`waiting`, in the order of asking). After the timeout it is `doubtful`: if another answer
+comes from the server, it has left this question unanswered; if none comes, the server is silent, and the question says nothing. An answer that equals ours is
+counted, and its slot is free. Of one that does not, question and both replies are `suspects`, which Python looks at; too many of them are only counted.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns.api.memory cimport List, ListNode

@@ -1,5 +1,5 @@
 """The other server. The contract is in the .pxd."""
-from libc.errno cimport EAGAIN, ECONNREFUSED, EINTR, errno
+from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -15,8 +15,8 @@ from fastdns.api.network cimport (EFD_CLOEXEC, EFD_NONBLOCK, MSG_DONTWAIT, MSG_N
 from fastdns.api.random cimport random_init, random_next
 from fastdns.api.wire cimport FLAG_TC, load16, store16, wire_answers
 from fastdns.api.worker cimport WORKERS_MAX
-from fastdns.plugins.shadow._copies cimport (ALL, COPY_MAX, NONE, ONE, REPLY_MAX, SHARE_ALL, SKIPPED_KINDS, SKIPPED_LATE, SKIPPED_SILENT, Copy, Core,
-                                             Ring, copies_are_empty, copy_done, copy_first, copy_question, copy_reply)
+from fastdns.plugins.shadow._copies cimport (ALL, COPY_MAX, NONE, ONE, SHARE_ALL, SKIPPED_LATE, SKIPPED_SILENT, Copy, Ring, copies_are_empty,
+                                             copy_done, copy_first, copy_question, copy_reply)
 
 cdef enum:
     COMPANY = 2000              # microseconds that the first copy of a batch waits

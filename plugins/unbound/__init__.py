@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "parse", "setup"]
 
-TRAITS = Traits(runs_in_check=True, explain={"query parked": "resolves", "resume answered": "resolved"})
+TRAITS = Traits(runs_in_check=True, asks_others="all", explain={"query parked": "resolves", "resume answered": "resolved"})
 
 
 class Options(NamedTuple):

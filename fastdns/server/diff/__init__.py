@@ -1,0 +1,1 @@
+"""The command `fastdns diff`: what two Corefiles answer otherwise."""

@@ -1,0 +1,169 @@
+"""fastdns diff: two Corefiles, and what they answer otherwise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastdns.testing import Upstream
+from tests.comparison.test_command import tap
+from tests.server import Server, free_port
+from tests.server.test_commands import run
+
+HOSTS = """example.org {
+    hosts {
+        192.0.2.1 www.example.org
+        192.0.2.2 api.example.org
+    }
+    cache 30
+}
+"""
+
+
+@pytest.fixture
+def diff(tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
+    def ask(old: str, new: str, *words: str) -> tuple[int, dict[str, Any]]:
+        (tmp_path / "old").write_text(old)
+        (tmp_path / "new").write_text(new)
+        status, out, err = run("diff", "-json", "-dns.port", str(free_port()), *words, str(tmp_path / "old"), str(tmp_path / "new"))
+        assert err == ""
+        return status, json.loads(out)
+
+    return ask
+
+
+Diff = Callable[..., tuple[int, dict[str, Any]]]
+
+
+def found(report: dict[str, Any]) -> set[tuple[str, str, str]]:
+    return {(difference["name"], difference["type"], difference["kind"]) for difference in report["differences"]}
+
+
+def test_the_same_twice(diff: Diff) -> None:
+    status, report = diff(HOSTS, "# a comment\n" + HOSTS.replace("cache 30", "cache 60\n    log\n    errors"))
+    assert (status, report["differences"], report["zones"]) == (0, [], [])
+    assert report["questions"] > 10
+
+
+def test_an_answer_that_changes(diff: Diff) -> None:
+    status, report = diff(HOSTS, HOSTS.replace("192.0.2.2", "192.0.2.3"))
+    assert (status, found(report)) == (1, {("api.example.org.", "A", "answer")})
+    [difference] = report["differences"]
+    assert [difference[side]["reply"]["answer"] for side in ("old", "new")] == [["api.example.org. A 192.0.2.2"], ["api.example.org. A 192.0.2.3"]]
+    assert (difference["new"]["plugin"], difference["new"]["zone"], difference["clients"]) == ("hosts", "example.org.", ["127.0.0.1"])
+
+
+def test_nobody_is_asked_and_nothing_is_written(diff: Diff, tmp_path: Path) -> None:
+    """Who would be asked is compared: the directive, and the name and type that it would be asked for."""
+    with Upstream() as one, Upstream() as other:
+        old = f"""
+            . {{
+                log
+                errors
+                dnstap {tmp_path}/tap.sock
+                forward corp.test {other.address}
+                forward . {one.address} {{
+                    except quiet.test
+                }}
+            }}
+            moved.test {{
+                rewrite name a.moved.test b.moved.test
+                forward . {one.address}
+            }}
+        """
+        new = old.replace(f"forward . {one.address} {{\n                    except quiet.test\n", f"forward . {other.address} {{\n").replace(
+            "b.moved", "c.moved"
+        )
+        status, report = diff(old, new)
+        assert status == 1
+        assert one.seen == other.seen == []
+    assert not list(tmp_path.glob("*.sock"))
+    by_name = {difference["name"]: difference for difference in report["differences"]}
+    assert "corp.test." not in by_name
+    assert "moved.test." not in by_name, "all others of the block are asked of the same server"
+    moved = by_name["a.moved.test."]
+    assert (moved["kind"], [moved[side]["elsewhere"][0]["name"] for side in ("old", "new")]) == ("elsewhere", ["b.moved.test.", "c.moved.test."])
+    root = by_name["fastdns-diff."]
+    assert [root[side]["elsewhere"][0]["directive"] for side in ("old", "new")] == [f"forward . {one.address}", f"forward . {other.address}"]
+    quiet = by_name["quiet.test."]
+    assert (quiet["kind"], quiet["old"]["outcome"], quiet["old"]["elsewhere"], quiet["new"]["plugin"]) == ("outcome", "reply", [], "forward")
+
+
+def test_clients_for_whom_it_is_otherwise(diff: Diff) -> None:
+    old = HOSTS.replace("hosts {", "acl {\n        block net 10.1.0.0/16\n    }\n    hosts {")
+    status, report = diff(old, old.replace("10.1.0.0/16", "10.2.0.0/16"))
+    assert status == 1
+    assert {(d["old"]["reply"]["rcode"], d["new"]["reply"]["rcode"], *d["clients"]) for d in report["differences"] if d["name"] == "www.example.org."} == {
+        ("REFUSED", "NOERROR", "10.1.0.1"),
+        ("NOERROR", "REFUSED", "10.2.0.1"),
+    }
+
+
+def test_zones_that_come_and_go(diff: Diff) -> None:
+    other = "other.test {\n    whoami\n}\n"
+    status, report = diff(HOSTS, HOSTS + other)
+    assert status == 1
+    assert [(zone["zone"], zone["only_in"]) for zone in report["zones"]] == [("other.test.", "new")]
+    assert ("other.test.", "A", "outcome") in found(report)
+    assert all(difference["old"]["outcome"] == "refused" for difference in report["differences"])
+
+
+def test_questions_of_test_lines(diff: Diff) -> None:
+    old = HOSTS.replace("cache 30", 'test "www.example.org PTR from 192.0.2.77" expects SERVFAIL')
+    assert diff(old, old)[1]["clients"] == 2
+
+
+def test_recorded_questions(diff: Diff, tmp_path: Path) -> None:
+    path = tap(tmp_path / "tap", ["www.example.org.", "api.example.org.", "api.example.org.", "none.example.org."])
+    status, report = diff(HOSTS, HOSTS.replace("192.0.2.2", "192.0.2.3"), "-queries", str(path))
+    assert (status, report["questions"], report["clients"], report["asked"]) == (1, 3, 1, 4)
+    [difference] = report["differences"]
+    assert (difference["name"], difference["times"], difference["clients"]) == ("api.example.org.", 2, ["10.0.0.1"])
+
+
+def test_questions_of_the_recorder(diff: Diff, serve: Callable[..., Server]) -> None:
+    server = serve(".:{port} {\n    bind 127.0.0.1\n    recorder 1MiB\n    whoami\n}\n")
+    for name in ("api.example.org", "api.example.org", "www.example.org"):
+        server.query(name, want_dnssec=True)
+    status, report = diff(HOSTS, HOSTS.replace("192.0.2.2", "192.0.2.3"), "-queries", "recorder", "-pid", str(server.pid))
+    assert (status, report["questions"], report["asked"]) == (1, 2, 3)
+    assert found(report) == {("api.example.org.", "A", "answer")}
+
+
+def test_many_questions(diff: Diff, tmp_path: Path) -> None:
+    path = tap(tmp_path / "tap", [f"n{number}.example.org." for number in range(1000)], replies=False)
+    status, report = diff(HOSTS, HOSTS, "-queries", str(path))
+    assert (status, report["questions"]) == (0, 1000)
+
+
+def test_text(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text(HOSTS)
+    (tmp_path / "new").write_text(HOSTS.replace("192.0.2.2", "192.0.2.3").replace("192.0.2.1 ", "192.0.2.4 "))
+    status, out, err = run("diff", str(tmp_path / "old"), str(tmp_path / "new"))
+    assert (status, err) == (1, "")
+    assert "clients: 2 would be answered otherwise, for 2 names" in out
+    assert (
+        "www.example.org. A: answer, asked 1 times by 127.0.0.1\n"
+        "    old  NOERROR aa by hosts\n             answer www.example.org. A 192.0.2.1\n"
+        "    new  NOERROR aa by hosts\n             answer www.example.org. A 192.0.2.4\n"
+    ) in out
+
+
+@pytest.mark.parametrize(
+    ("new", "words", "status", "problem"),
+    [
+        (". {\n    nosuch\n}\n", (), 1, "Unknown directive 'nosuch'"),
+        (HOSTS, ("-queries", "/nowhere/file"), 1, "/nowhere/file: No such file or directory"),
+        (HOSTS, ("third",), 2, "diff takes two Corefiles"),
+    ],
+)
+def test_complaints(tmp_path: Path, new: str, words: tuple[str, ...], status: int, problem: str) -> None:
+    (tmp_path / "old").write_text(HOSTS)
+    (tmp_path / "new").write_text(new)
+    result = run("diff", str(tmp_path / "old"), str(tmp_path / "new"), *words)
+    assert result[:2] == (status, "")
+    assert problem in result[2]
