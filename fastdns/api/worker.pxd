@@ -21,6 +21,9 @@ from fastdns.walk.limit cimport WaitLimit, limit_enter, limit_freed, limit_leave
 from fastdns.engine.timer cimport Wheel, wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
 from fastdns.system.thread cimport thread_name
 
+# How long UDP queries were in their sockets, and dropping those that are too old.
+from fastdns.engine.io.aging cimport aging_forget, aging_want
+
 # UDP replies that the kernel does not take at once: kept, and given up after so many.
 from fastdns.engine.io.backlog cimport udp_hold
 from fastdns.engine.io.datagram cimport BACKLOG_MAX, UdpSocket

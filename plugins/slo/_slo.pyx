@@ -6,6 +6,7 @@ from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.network cimport socket_clock
 from fastdns.api.query cimport TRANSPORT_NONE, Handler, NativeHandler, Query, handler_init, query_was_dropped
 from fastdns.api.wire cimport RCODE_SERVFAIL
+from fastdns.api.worker cimport aging_forget, aging_want
 
 cdef enum:                      # cells of a (server, zone, view), in the order of RESULTS
     WITHIN
@@ -62,18 +63,25 @@ cdef class SloHandler(NativeHandler):
     cdef State state
     cdef double _share
     cdef list _keys             # labels of the gauges
+    cdef list _servers          # numbers
 
     def __init__(self, str name not None, double share, int64_t objective):
         handler_init(self)
         NativeHandler.__init__(self, name)
         self._share = share
         self._keys = []
+        self._servers = []
         self.state.objective = objective
         self.handler.state = &self.state
         self.handler.done = count_done
 
     def __dealloc__(self):
         free(self.state.cells)
+
+    cpdef attach(self, list servers, str view):
+        for label, _ in servers:
+            aging_want(label, self, 0, 0)
+            self._servers.append(label)
 
     cpdef attach_zones(self, list zones):
         cdef Cells *cells
@@ -97,3 +105,6 @@ cdef class SloHandler(NativeHandler):
             shown[key].pop(id(self), None)
             show(key)           # of the configuration that goes on, where this one was refused
         self._keys.clear()
+        for label in self._servers:
+            aging_forget(label, self)
+        self._servers.clear()

@@ -77,7 +77,7 @@ def _recordings(targets: list[Target], job: str) -> list[str]:
         missed = f'sum by ({ZONE}) (rate({counted},result!="within"}}[{window}]))'
         lines += _recording(f"fastdns:slo_errors:ratio_rate{window}", f"{missed} / sum by ({ZONE}) (rate({counted}}}[{window}]))")
         if any(target.sheds for target in targets):
-            shed = f'sum by (server) (rate(coredns_shed_dropped_total{{job={json.dumps(job)},reason="query"}}[{window}]))'
+            shed = f'sum by (server) (rate(coredns_shed_dropped_total{{job={json.dumps(job)},reason=~"age|query"}}[{window}]))'
             whole = f"({shed} + sum by (server) (rate({counted}}}[{window}])))"
             lines += _recording(f"fastdns:slo_shed:ratio_rate{window}", f"{shed} / {whole}")
     return lines

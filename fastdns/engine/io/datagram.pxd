@@ -27,7 +27,11 @@ cdef extern from *:
     """
     #include <sys/socket.h>
     #include <string.h>
+    #include <time.h>
 
+    #ifndef SCM_TIMESTAMPNS
+    #define SCM_TIMESTAMPNS SO_TIMESTAMPNS
+    #endif
     #ifndef UDP_SEGMENT
     #define UDP_SEGMENT 103
     #endif
@@ -37,6 +41,17 @@ cdef extern from *:
     static inline void *udp_cmsg_data(struct cmsghdr *c) { return CMSG_DATA(c); }
     static inline size_t udp_cmsg_space(size_t n) { return CMSG_SPACE(n); }
     static inline size_t udp_cmsg_len(size_t n) { return CMSG_LEN(n); }
+
+    /* ns of the wall clock, of SO_TIMESTAMPNS; 0: none. */
+    static inline long long udp_timestamp(struct msghdr *m) {
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
+            if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS) {
+                struct timespec at;
+                memcpy(&at, CMSG_DATA(c), sizeof at);
+                return (long long)at.tv_sec * 1000000000 + at.tv_nsec;
+            }
+        return 0;
+    }
     """
     enum: UDP_SEGMENT
     cdef struct cmsghdr:
@@ -48,6 +63,7 @@ cdef extern from *:
     void *udp_cmsg_data(cmsghdr *c) noexcept nogil
     size_t udp_cmsg_space(size_t n) noexcept nogil
     size_t udp_cmsg_len(size_t n) noexcept nogil
+    int64_t timestamp_read "udp_timestamp"(msghdr *m) noexcept nogil
 
 cdef enum:
     BATCH = 32                      # messages in one recvmmsg or sendmmsg
@@ -57,6 +73,7 @@ cdef enum:
     SEND_ALIGNMENT = 64
     BACKLOG_MAX = 1024              # replies of a socket that wait for the kernel to take them
     CONTROL_SIZE = 64               # of PKTINFO
+    RECEIVE_CONTROL_SIZE = 96       # and a time
 
 cdef struct UdpBatch:               # a worker's buffers, for all its sockets
     TransportWorker base            # first; `poll_at`: some socket is polled
@@ -66,6 +83,9 @@ cdef struct UdpBatch:               # a worker's buffers, for all its sockets
     sockaddr_in6 peers[BATCH]
     uint8_t *received_control
     uint8_t *received_octets
+    int64_t ages[BATCH]             # ns that each was in its socket, where the socket has `ages`
+    int64_t read                    # ns, monotonic: when they were
+    uint32_t stale                  # those that are too old, a bit for each
     # ---- out ----
     mmsghdr sent[BATCH]
     iovec sent_iov[BATCH]
@@ -106,6 +126,7 @@ cdef struct UdpSocket:              # a worker's own, of one listener; a transpo
     uint8_t family                  # 4 or 6, of the socket
     uint8_t wildcard                # replies name the address that the query came to
     uint8_t polled                  # out of epoll: it is never empty, or queries are gathered
+    uint8_t ages                    # datagrams have their time of arrival
     uint8_t steady                  # full, soon following or nearly empty batches in a row
     int64_t read                    # ns of Worker.now: when it was read last, where queries may be gathered
     int64_t due                     # ns of Worker.now: when a socket out of epoll is to be read; 0: in each turn of the loop
@@ -114,6 +135,12 @@ cdef struct UdpSocket:              # a worker's own, of one listener; a transpo
     Address local
     Backlog *backlog                # NULL: replies that the kernel does not take are lost (udp_hold)
     UdpSocket *next_held
+    # ---- with `ages` (engine/io/aging) ----
+    int buffer_whole                # octets of SO_RCVBUF that the socket has,
+    int buffer                      # and that it has now
+    int64_t above                   # ns, monotonic: since when all datagrams have been too old; 0: they are not
+    int64_t oldest                  # ns: of what has been read since `judged`
+    int64_t judged                  # ns, monotonic
 
 # ---- addresses ----
 

@@ -5,12 +5,14 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 from fastdns._mux cimport query_accept, query_enter, query_release, query_run_all, query_streamed, query_take, query_write
 from fastdns._wire cimport IGNORE, Acceptance, wire_reject
+from fastdns.engine.io.aging cimport Aging, aging_begin, aging_end, aging_judge, aging_of
 from fastdns.engine.io.backlog cimport backlog_drain, backlog_free, backlog_hold, backlog_lose, udp_fragment
 from fastdns.engine.io.datagram cimport (BATCH, CONTROL_SIZE, RECEIVE_STRIDE, SEND_ALIGNMENT, SEND_SIZE, UdpBatch, pktinfo_read, udp_address,
                                          udp_addresses)
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
 from fastdns.engine.io.udp_socket cimport udp_batch_new, udp_describe, udp_listen_begin, udp_listen_end, udp_options, udp_poll
 from fastdns.proxy.policy cimport ProxyPolicy, proxy_strip
+from fastdns.system.atomic cimport atomic_peek32
 from fastdns.system.address cimport Address, address_from_socket
 from fastdns.system.socket cimport MSG_DONTWAIT, SOCK_DGRAM, iovec, msghdr, sendmmsg, sendmsg, sockaddr_in6
 from fastdns.walk.query cimport PREFETCH_QUERIES, TRANSPORT_UDP, Carrier, Query, ServerTable
@@ -21,11 +23,24 @@ cdef void udp_receive(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
     cdef Query *queries[PREFETCH_QUERIES]
     cdef const ServerTable *server = worker.set.servers[sock.base.listener]
     cdef const ProxyPolicy *policy = server.proxy if server != NULL else NULL
+    cdef const Aging *aging = aging_of(server)
     cdef uint32_t count
     cdef int i = 0
+    if sock.ages:
+        if atomic_peek32(&aging.wanted):
+            aging_judge(sock, worker, aging, n)
+        else:
+            aging_end(sock)
+    elif atomic_peek32(&aging.wanted):
+        aging_begin(sock)               # the batch that is here has none yet
+        memset(sock.batch.ages, 0, sizeof(sock.batch.ages))
+        sock.batch.read = worker.now
     while i < n:
         count = 0
         while i < n and count < PREFETCH_QUERIES:
+            if sock.batch.stale and sock.batch.stale >> i & 1:
+                i += 1
+                continue
             queries[count] = accept_datagram(worker, sock, i) if policy == NULL else accept_proxied(worker, sock, policy, i)
             if queries[count] != NULL:
                 count += 1
@@ -41,8 +56,11 @@ cdef inline Query *accept_datagram(Worker *worker, UdpSocket *sock, int i) noexc
         return NULL
     udp_addresses(sock, i, &q.client, &q.local)
     if query_accept(q, batch.received_octets + <size_t>i * RECEIVE_STRIDE, batch.received[i].msg_len, TRANSPORT_UDP, sock.base.listener,
-                    sock.base.generation, &UDP, sock) and query_enter(q):
-        return q
+                    sock.base.generation, &UDP, sock):
+        if sock.ages:
+            q.received = batch.read - batch.ages[i]
+        if query_enter(q):
+            return q
     return NULL
 
 
@@ -62,9 +80,11 @@ cdef Query *accept_proxied(Worker *worker, UdpSocket *sock, const ProxyPolicy *p
     q.local = sock.local
     if sock.wildcard:
         pktinfo_read(&batch.received[i].msg_hdr, &q.local)
-    if query_accept(q, datagram + size, batch.received[i].msg_len - size, TRANSPORT_UDP, sock.base.listener, sock.base.generation, &PROXIED, sock) and (
-            query_enter(q)):
-        return q
+    if query_accept(q, datagram + size, batch.received[i].msg_len - size, TRANSPORT_UDP, sock.base.listener, sock.base.generation, &PROXIED, sock):
+        if sock.ages:
+            q.received = batch.read - batch.ages[i]
+        if query_enter(q):
+            return q
     return NULL
 
 

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, malloc
 from fastdns._wire cimport MESSAGE_MAX
 from fastdns.engine.io.backlog cimport backlog_end
-from fastdns.engine.io.datagram cimport BATCH, CONTROL_SIZE, IP_PKTINFO, RECEIVE_SIZE, RECEIVE_STRIDE, SEND_SIZE
+from fastdns.engine.io.datagram cimport BATCH, CONTROL_SIZE, IP_PKTINFO, RECEIVE_CONTROL_SIZE, RECEIVE_SIZE, RECEIVE_STRIDE, SEND_SIZE
 from fastdns.engine.io.transport cimport POLL_ALWAYS
 from fastdns.system.address cimport address_from_socket
 from fastdns.system.socket cimport EPOLLIN, MSG_DONTWAIT, getsockname, recvmmsg, sockaddr, sockaddr_in6, socklen_t
@@ -124,7 +124,7 @@ cdef inline int receive(UdpSocket *sock, Worker *worker) noexcept nogil:
     cdef int i, n
     for i in range(BATCH):
         batch.received[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6)
-        batch.received[i].msg_hdr.msg_controllen = CONTROL_SIZE if sock.wildcard else 0
+        batch.received[i].msg_hdr.msg_controllen = RECEIVE_CONTROL_SIZE if sock.wildcard or sock.ages else 0
     n = recvmmsg(sock.base.source.fd, batch.received, BATCH, MSG_DONTWAIT, NULL)
     sock.take(sock, worker, n)
     return n
@@ -183,7 +183,7 @@ cdef UdpBatch *udp_batch_new(Worker *worker, const TransportOps *ops) noexcept n
     batch.base.worker = worker
     batches[worker.id] = batch
     batch.received_octets = <uint8_t *>malloc(<size_t>BATCH * RECEIVE_STRIDE)
-    batch.received_control = <uint8_t *>calloc(BATCH, CONTROL_SIZE)
+    batch.received_control = <uint8_t *>calloc(BATCH, RECEIVE_CONTROL_SIZE)
     batch.sent_octets = <uint8_t *>malloc(<size_t>BATCH * SEND_SIZE)
     batch.sent_control = <uint8_t *>calloc(BATCH, CONTROL_SIZE)
     batch.big = <uint8_t *>malloc(MESSAGE_MAX + 1)
@@ -195,7 +195,7 @@ cdef UdpBatch *udp_batch_new(Worker *worker, const TransportOps *ops) noexcept n
         batch.received[i].msg_hdr.msg_iov = &batch.received_iov[i]
         batch.received[i].msg_hdr.msg_iovlen = 1
         batch.received[i].msg_hdr.msg_name = &batch.peers[i]
-        batch.received[i].msg_hdr.msg_control = batch.received_control + i * CONTROL_SIZE
+        batch.received[i].msg_hdr.msg_control = batch.received_control + i * RECEIVE_CONTROL_SIZE
         batch.sent[i].msg_hdr.msg_iov = &batch.sent_iov[i]
         batch.sent[i].msg_hdr.msg_iovlen = 1
     return batch

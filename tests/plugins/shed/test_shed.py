@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,7 +28,10 @@ ROOM = 1024
 @pytest.mark.parametrize(
     ("text", "key", "message"),
     [
-        ("shed a", ".", "Testfile:1 - Error during parsing: Wrong argument count or unexpected line ending after 'a'"),
+        ("shed 1s a", ".", "Testfile:1 - Error during parsing: Wrong argument count or unexpected line ending after 'a'"),
+        ("shed a", ".", 'Testfile:1 - Error during parsing: invalid age: time: invalid duration "a"'),
+        ("shed 999us", ".", "Testfile:1 - Error during parsing: the age must be in range [1ms, 10s], or 0s: 999us"),
+        ("shed 11s", ".", "Testfile:1 - Error during parsing: the age must be in range [1ms, 10s], or 0s: 11s"),
         ("shed {\n depth 3\n}", ".", "Testfile:2 - Error during parsing: shed takes no options"),
         ("shed\nshed", ".", "this plugin can only be used once per Server Block"),
         (
@@ -39,6 +45,10 @@ def test_errors(text: str, key: str, message: str) -> None:
     with pytest.raises(CorefileError) as caught:
         parse(Controller.of(text, [key]))
     assert str(caught.value) == message
+
+
+def test_ages() -> None:
+    assert [parse(Controller.of(text, ["."])) for text in ("shed", "shed 70ms", "shed 0s")] == [50_000_000, 70_000_000, 0]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +115,7 @@ class Flood:
 def test_replies_wait_and_the_newest_leaves_first(flood: Callable[[str], Flood]) -> None:
     under = flood("shed")
     text = under.server.get(under.server.ports["port2"], "/metrics")
-    assert text.count("\ncoredns_shed_dropped_total{") == 2, "both at 0 from the start"
+    assert text.count("\ncoredns_shed_dropped_total{") == 3, "all at 0 from the start"
     under.ask(1)
     assert under.receive(1) == [0]
     under.sign.touch()
@@ -159,3 +169,93 @@ def test_what_waits_at_the_end_is_counted(flood: Callable[[str], Flood]) -> None
     under.server.ports["port"] = port
     until(lambda: under.dropped("response") == 64, "the end of the socket")
     assert under.lost() == 64
+
+
+def queued(server: Server, client: socket.socket, count: int) -> None:
+    """So many queries that come while the server stands still."""
+    packet = dns.message.make_query("a.test.", "A").to_wire()
+    server.process.send_signal(signal.SIGSTOP)
+    until(lambda: Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "the standstill")
+    for number in range(count):
+        client.send(number.to_bytes(2, "big") + packet[2:])
+    time.sleep(0.3)
+    server.process.send_signal(signal.SIGCONT)
+
+
+@pytest.fixture
+def crowd() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.setsockopt(socket.SOL_SOCKET, 33, 1 << 23)  # SO_RCVBUFFORCE
+        client.settimeout(REPLY)
+        yield client
+
+
+def timed(server: Server, client: socket.socket) -> dict[str, float]:
+    """The results once the kernel notes times of arrival: the first socket that wants them has it begin to a little later."""
+
+    def late() -> float:
+        queued(server, client, 1)
+        client.recv(4096)
+        return results(server)["late"]
+
+    until(late, "times of arrival")
+    return results(server)
+
+
+AGED = """
+.:{port} {
+    BIND
+    shed AGE
+    slo 99% 100ms
+    prometheus 127.0.0.1:{port2}
+    whoami
+}
+"""
+
+
+def dropped(server: Server) -> float:
+    """Queries that were too old, of all servers."""
+    text = server.get(server.ports["port2"], "/metrics")
+    return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith("coredns_shed_dropped_total") and 'reason="age"' in line)
+
+
+def results(server: Server) -> dict[str, float]:
+    text = server.get(server.ports["port2"], "/metrics")
+    return {result: float(number) for result, number in re.findall(r'fastdns_slo_queries_total\{result="(\w+)".*\} (\S+)', text)}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the socket's buffer is too small")
+@pytest.mark.parametrize("bind", ["bind 127.0.0.1", "bind 0.0.0.0", ""])
+def test_a_standstill_is_no_overload(serve: Callable[..., Server], crowd: socket.socket, bind: str) -> None:
+    """What has come meanwhile is answered, and counts as late from its arrival on."""
+    server = serve(AGED.replace("BIND", bind).replace("AGE", "200ms"), "-workers", "1")
+    crowd.connect(("127.0.0.1", server.port))
+    before = timed(server, crowd)
+    queued(server, crowd, 2000)
+    assert len({crowd.recv(4096)[:2] for _ in range(2000)}) == 2000
+    assert dropped(server) == 0
+    assert results(server) == {**before, "late": before["late"] + 2000}
+    server.query("last.test.")
+    assert results(server)["within"] == before["within"] + 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the socket's buffer is too small")
+@pytest.mark.parametrize("bind", ["bind 127.0.0.1", ""])
+def test_what_is_too_old_for_too_long_is_not_answered(serve: Callable[..., Server], crowd: socket.socket, bind: str) -> None:
+    """The queue is longer than what is answered within the age; what is dropped is counted, and afterwards all is as before."""
+    server = serve(AGED.replace("BIND", bind).replace("AGE", "1ms"), "-workers", "1")
+    crowd.connect(("127.0.0.1", server.port))
+    before = sum(timed(server, crowd).values())
+    queued(server, crowd, 6000)
+    until(lambda: dropped(server) + sum(results(server).values()) == before + 6000, "all queries")
+    assert 0 < dropped(server) < 6000
+    answered = 6000 - int(dropped(server))
+    for _ in range(answered):
+        crowd.recv(4096)
+    old = dropped(server)
+    server.query("last.test.")
+    assert dropped(server) == old
+    server.reload(server.fill(AGED.replace("BIND", bind).replace("shed AGE", "")))
+    queued(server, crowd, 3000)
+    assert len({crowd.recv(4096)[:2] for _ in range(3000)}) == 3000
+    assert dropped(server) == old, "a reload without it ends it"

@@ -31,7 +31,7 @@ slow.example:5300 {
 """
 SLOW = '{job="kube-dns",server="dns://:5300",zone="slow.example.",view=""'
 FAST = '{job="kube-dns",server="dns://:5300",zone="cluster.local.",view=""'
-SHED = 'coredns_shed_dropped_total{job="kube-dns",server="dns://:5300",reason="query"}'
+SHED = 'coredns_shed_dropped_total{job="kube-dns",server="dns://:5300",reason="age"}'
 
 #: Window, the share of bad queries from which on an objective's alert fires (none for 14.4 times 10 %), the minutes of the long window, and those between
 #: two samples: some of them are in the short window.
