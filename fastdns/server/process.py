@@ -21,7 +21,8 @@ from fastdns.system import debug
 from fastdns.system.host import cpu_count
 from fastdns.system.thread import hold_priority, release_priority
 from fastdns.telemetry import events
-from fastdns.telemetry.log import Log, failure, flush, set_debug, write
+from fastdns.telemetry.events import log_event
+from fastdns.telemetry.log import Log, failure, flush, is_json, set_debug, write
 
 if TYPE_CHECKING:
     from fastdns.engine.chains import Chains
@@ -81,6 +82,8 @@ class Process:
         """Serve until a signal ends the process. Returns the exit status when the start fails."""
         from fastdns.server import signals
 
+        if is_json():
+            events.watch(log_event)
         raise_descriptor_limit()
         inherited, given = upgrade.inherit(), activation.given()
         try:
@@ -96,8 +99,10 @@ class Process:
             return 1
         finally:
             release_priority(self)
-        if self.instance is not None:
-            signals.wait()
+        if self.instance is not None and self.engine is not None:
+            from fastdns.engine import storms
+
+            signals.wait(storms.Storms(self.engine).look, storms.INTERVAL)
         return 0
 
     def _start(self, source: Source, inherited: upgrade.Inheritance | None, given: activation.Given | None) -> None:

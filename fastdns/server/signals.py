@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import queue
+import select
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn, Protocol
@@ -91,11 +93,18 @@ def limit_end(seconds: float) -> None:
     watchdog.watch(signal.SIGINT, END_SECONDS + seconds)
 
 
-def wait() -> NoReturn:
-    """Wait for signals for ever; their handlers run here."""
+def wait(look: Callable[[], object], seconds: float) -> NoReturn:
+    """Wait for signals for ever; their handlers run here. ``look`` is called each so many seconds."""
+    waiting = select.poll()
+    waiting.register(_wake[0], select.POLLIN)
+    due = time.monotonic() + seconds
     while True:
         try:
-            os.read(_wake[0], 64)
+            if waiting.poll(max(0.0, due - time.monotonic()) * 1000):
+                os.read(_wake[0], 64)
+            if time.monotonic() >= due:
+                due = time.monotonic() + seconds
+                look()
         except (MemoryError, RuntimeError) as error:  # of a handler: the server goes on
             log.error(f"Signal: {type(error).__name__}: {error}")
 

@@ -5,13 +5,14 @@ Lines go through `fastdns.telemetry.log_writer`: when the output is blocked line
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from fastdns.telemetry import log_line, log_writer
 
-__all__ = ["Log", "debug_wanted", "divert", "failure", "flush", "is_json", "set_debug", "set_json", "write"]
+__all__ = ["Log", "debug_wanted", "divert", "failure", "flush", "is_json", "set_debug", "set_json", "write", "write_object"]
 
 #: Seconds that the end of the process waits until all lines are written.
 FLUSH_SECONDS = 2.0
@@ -70,6 +71,12 @@ def write(*lines: str) -> None:
     """Write lines without level; in JSON they are one, of level INFO."""
     for text in ["\n".join(lines)] if log_line.is_json() else lines:
         log_line.put("", "", text)
+
+
+def write_object(text: str, members: Mapping[str, object]) -> None:
+    """In JSON, a line of level INFO with members more; as text, none: its lines are those of CoreDNS."""
+    if log_line.is_json():
+        log_line.put("INFO", "", text, json.dumps(members, default=str)[1:-1].encode())
 
 
 def failure(lines: list[str]) -> str:

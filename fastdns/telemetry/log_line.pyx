@@ -232,10 +232,13 @@ watchdog.watchdog_line = compose_killed
 cdef dict NUMBERS = {"": LOG_PLAIN, "DEBUG": LOG_DEBUG, "INFO": LOG_INFO, "WARNING": LOG_WARNING, "ERROR": LOG_ERROR, "FATAL": LOG_FATAL}
 
 
-def put(str level not None, str plugin not None, str text not None) -> bool:
+def put(str level not None, str plugin not None, str text not None, bytes fields=b"") -> bool:
     cdef bytes octets = encoded(text)
     cdef bytes name = encoded(plugin)
-    return log_put(METRIC_CONTROL, NUMBERS[level], <const char *>name if name else NULL, octets, <uint32_t>min(len(octets), 2 * LOG_LINE_MAX)) == 0
+    if len(fields) > <Py_ssize_t>LOG_FIELDS_MAX:        # a part of them is no JSON
+        fields = b""
+    return log_put_fields(METRIC_CONTROL, NUMBERS[level], <const char *>name if name else NULL, octets,
+                          <uint32_t>min(len(octets), 2 * LOG_LINE_MAX), fields, <uint32_t>len(fields)) == 0
 
 
 def compose(str level not None, str plugin not None, str text not None) -> bytes:

@@ -37,8 +37,20 @@ def test_the_oldest_events_go_first() -> None:
         events.note("relist", str(number), "test")
     found = events.last()
     assert len(found) == events.EVENTS_MAX
-    assert found[0].subject == "1"
-    assert found[-1].subject == str(events.EVENTS_MAX)
+    mine = [event.subject for event in found if event.kind == "relist" and event.cause == "test"]
+    assert mine[-1] == str(events.EVENTS_MAX)
+    assert "0" not in mine
+
+
+def test_a_kind_that_repeats_pushes_no_other_out() -> None:
+    for number in range(events.KEPT):
+        events.note("certificate", str(number), "test")
+    for number in range(2 * events.EVENTS_MAX):
+        events.note("relist", str(number), "test")
+    found = events.last()
+    assert len(found) == events.EVENTS_MAX
+    assert [event.subject for event in found if event.kind == "certificate"][-events.KEPT :] == [str(number) for number in range(events.KEPT)]
+    assert [event.number for event in found] == sorted(event.number for event in found)
 
 
 def test_kinds_are_known() -> None:

@@ -105,6 +105,8 @@ class Reflector:
         self.relists = 0
         self.pause = FIRST_PAUSE
         self.resumable = False
+        #: Why it is not.
+        self.cause = ""
         self.no_streaming_until = 0.0
         self.cut_short = 0
         self.logged: tuple[str, float] | None = None
@@ -133,7 +135,7 @@ class Reflector:
         except (StreamError, MemoryError) as error:
             text = "out of memory" if isinstance(error, MemoryError) else str(error)
             self._say(f"unable to decode an event from the watch stream: {text}" if self.resumable else self._failed(text))
-            self._not_resumable_after_repeats()
+            self._not_resumable_after_repeats(f"unable to decode an event: {text}")
             await self._sleep()
         except OSError as error:  # credentials
             self._say(self._failed(f'Get "{self._url()}": {error}'))
@@ -246,7 +248,7 @@ class Reflector:
         self.on_allowed()
         if self.synced:
             self.relists += 1
-            events.note("relist", self.resource.path, "the watch could not go on from where it was")
+            events.note("relist", self.resource.path, self.cause)
         self.stream.begin_list()
 
     def _listed(self) -> None:
@@ -258,6 +260,7 @@ class Reflector:
 
     def _succeeded(self) -> None:
         self.resumable = bool(self.stream.version)
+        self.cause = "the server's list had no version that a watch could go on from"
         self.pause = FIRST_PAUSE
         self.cut_short = 0
         self.logged = None
@@ -324,6 +327,7 @@ class Reflector:
                 self.stream.version = ""
                 await self._sleep()
             self.resumable = False
+            self.cause = f"the server cannot go on from the version of the watch: {self._text(error)}"
             return
         if error.code == 403 and listing and self.on_forbidden(error):
             self.health.forget(self)
@@ -343,15 +347,16 @@ class Reflector:
         outage = error.code >= 500 or error.code == 429
         if not outage:
             self.health.forget(self)
-            self._not_resumable_after_repeats()
+            self._not_resumable_after_repeats(self._text(error))
         await self._sleep(outage, error.retry_after)
 
-    def _not_resumable_after_repeats(self) -> None:
-        """When resuming fails again and again for no reason we know, list anew."""
+    def _not_resumable_after_repeats(self, text: str) -> None:
+        """When resuming fails again and again for no reason we know, list anew. ``text`` is what the last try ended with."""
         self.cut_short += 1
         if self.resumable and self.cut_short > 2:
             self.cut_short = 0
             self.resumable = False
+            self.cause = f"three tries to go on with the watch have failed: {text}"
 
     def _text(self, error: ApiError) -> str:
         """The server's message, or client-go's for a status without one."""

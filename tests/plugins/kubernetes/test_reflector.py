@@ -131,7 +131,8 @@ def test_a_version_too_old_means_a_new_list(scripted: Any, follow: Any, lines: l
     recorder, _ = follow(Endpoint(server.url))
     until(lambda: addresses(recorder) == {"b": "10.0.0.2"})
     assert lines == said
-    assert [(event.kind, event.subject) for event in events.last(before)] == [("relist", "/api/v1/services")]
+    cause = "the server cannot go on from the version of the watch: too old resource version"
+    assert [(event.kind, event.subject, event.cause) for event in events.last(before)] == [("relist", "/api/v1/services", cause)]
     removed = recorder.log.index(("remove", "service", "default", "a"))
     assert recorder.log.index(("upsert", "service", "default", "b")) < removed, "nothing goes before the new list is whole"
 
