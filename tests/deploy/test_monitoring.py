@@ -21,18 +21,20 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.skipif(not DEPLOY.is_dir(), reason="the source tree is not here"), pytest.mark.timeout(1500)]
 
-DASHBOARD = json.loads((DEPLOY / "grafana" / "fastdns.json").read_text()) if DEPLOY.is_dir() else {"panels": []}
+DASHBOARDS = [json.loads(path.read_text()) for path in sorted((DEPLOY / "grafana").glob("*.json"))] if DEPLOY.is_dir() else []
 ALERTS = yaml.safe_load((DEPLOY / "prometheus" / "rules.yaml").read_text()) if DEPLOY.is_dir() else {"groups": []}
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
-TARGETS = [(panel["title"], target["expr"], target["legendFormat"]) for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
+TARGETS = [(panel["title"], target["expr"], target["legendFormat"]) for board in DASHBOARDS for panel in board["panels"] for target in panel.get("targets", [])]
 
 #: Labels that Prometheus itself gives to what it scrapes.
 SCRAPED = {"job", "namespace", "pod", "instance", "cluster"}
-#: That of the cache on every node is on a page of its own; tests/node asks for it. The others are there with their faults (test_alerts.py).
+#: That of the cache on every node is on a page of its own; tests/node asks for it. The others are there with their faults (test_alerts.py), and those of
+#: *top* with clients that are pods (tests/plugins/top).
 ELSEWHERE = {
     "coredns_nodecache_setup_errors_total": {"errortype"},
     "fastdns_replica_age_seconds": {"zone"},
     "fastdns_corefile_left_out": {"file"},
+    "fastdns_top_queries": {"client_namespace"},
 }
 
 #: The metrics of CoreDNS 1.14's names on kube-prometheus-stack's dashboard (gnetId 12539) and the coredns-mixin's.
@@ -84,6 +86,8 @@ COREFILE = """
     prometheus 127.0.0.1:{port2}
     health 127.0.0.1:{port3}
     errors
+    slo 99% 1s
+    shed
     reload
     plugin hello.py
     kubernetes cluster.local {
@@ -186,7 +190,7 @@ def check(expression: str, known: dict[str, set[str]]) -> None:
 
 @pytest.mark.parametrize(("title", "expression", "legend"), TARGETS, ids=[f"{row[0]}: {row[2]}" for row in TARGETS])
 def test_dashboard(exposed: dict[str, set[str]], title: str, expression: str, legend: str) -> None:
-    check(expression, exposed)
+    check(expression, exposed | ELSEWHERE)
     grouped = {label.strip() for grouping in re.findall(r"\bby \(([^)]*)\)", expression) for label in grouping.split(",")}
     for label in re.findall(r"\{\{\s*(\w+)\s*\}\}", legend):
         assert label in grouped | SCRAPED
@@ -210,13 +214,14 @@ def test_operator_has_the_same_rules() -> None:
     assert document["spec"] == ALERTS
 
 
-def test_panels_do_not_overlap() -> None:
+@pytest.mark.parametrize("board", DASHBOARDS, ids=[board["uid"] for board in DASHBOARDS])
+def test_panels_do_not_overlap(board: dict[str, Any]) -> None:
     taken: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
+    for panel in board["panels"]:
         place = panel["gridPos"]
         cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
         assert not cells & taken, panel["title"]
         assert max(x for x, _ in cells) < 24
         taken |= cells
-    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
+    numbers = [panel["id"] for panel in board["panels"]]
     assert len(numbers) == len(set(numbers))
