@@ -5,7 +5,8 @@ from libc.string cimport memcpy, memcmp, memset
 from fastdns.api.reply cimport Record, Reply
 from fastdns.api.wire cimport FLAG_AD, FLAG_RA
 from fastdns.api.memory cimport (Sieve, SieveLink, atomic_add_count, atomic_fence, atomic_load32, atomic_peek8, atomic_peek_count, atomic_peek_ns,
-                                 atomic_poke64, atomic_poke8, atomic_poke_ns, epoch_passed, epoch_mark, sieve_add, sieve_advance, sieve_hand, sieve_passes, sieve_remove, spin_free,
+                                 atomic_poke64, atomic_poke8, atomic_poke_ns, epoch_passed, epoch_mark, sieve_add, sieve_advance, sieve_hand, sieve_passes,
+                                 sieve_remove, spin_free,
                                  spin_try)
 from fastdns.api.names cimport wire_is_below
 from fastdns.plugins.cache._pool cimport pool_give, pool_init, pool_take, pool_trim

@@ -34,7 +34,16 @@ def count_frames(octets: bytes) -> int:
     """How many whole or begun frames there are."""
 
 def message(
-    identity: bytes, version: bytes, extra: bytes, udp: bool, client: bytes, client_port: int, local: bytes, local_port: int, asked: int, answered: int,
+    identity: bytes,
+    version: bytes,
+    extra: bytes,
+    udp: bool,
+    client: bytes,
+    client_port: int,
+    local: bytes,
+    local_port: int,
+    asked: int,
+    answered: int,
     octets: bytes,
 ) -> bytes:
     """A frame, its length included, with the message ``octets`` of a client (``answered`` 0: the query, or else the response), for a file.

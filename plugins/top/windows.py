@@ -148,6 +148,7 @@ class Windows:
             sampled = 1 / max(found.weight() for found in sets)
         return time.monotonic() - began, sampled, {name: _merge([tables[at] for tables in read]) for at, name in enumerate(TABLES)}
 
+
 def _merge(tables: list[tuple[int, int, list[Row]]]) -> Merged:
     """A key that one of the tables has not may have been there as often as its least frequent row."""
     absent = sum(least for _, least, _ in tables)
