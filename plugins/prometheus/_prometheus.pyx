@@ -65,7 +65,7 @@ cdef const Buckets *size_buckets = &sizes.buckets              # reply_sizes has
 cdef Cells *dropped_cells = <Cells *>calloc(SERVERS, sizeof(Cells))     # by server label; kept for good
 if dropped_cells == NULL:
     raise MemoryError
-cdef dict enabled_by = {}       # labels of `enabled` -> the handler that set them last
+cdef dict enabled_by = {}       # labels of `enabled` -> the handlers that have them: of the configuration that serves, and of one that may yet be refused
 
 
 # ---- after each query ----
@@ -210,7 +210,7 @@ cdef class Recorder(NativeHandler):
             for name in (*names, *self._others) if self._shows(address, zone) else ():
                 key = (address, zone, view, name)
                 enabled.set(key, 1)
-                enabled_by[key] = id(self)
+                enabled_by.setdefault(key, set()).add(id(self))
                 self._enabled.append(key)
         self.state.count = max(labels) - min(labels) + 1
         if self._zones is not None:
@@ -230,7 +230,8 @@ cdef class Recorder(NativeHandler):
 
     cpdef close(self):
         for key in self._enabled:
-            if enabled_by.get(key) == id(self):     # not set anew by a later configuration
-                del enabled_by[key]
+            standing = enabled_by.get(key, set())
+            standing.discard(id(self))
+            if not standing and enabled_by.pop(key, None) is not None:
                 enabled.forget(key)
         self._enabled.clear()

@@ -6,6 +6,7 @@ import email.utils
 import gzip
 import http.client
 import re
+import signal
 import socket
 import time
 import urllib.error
@@ -155,6 +156,17 @@ def test_rcodes_without_a_name_and_names_without_end_make_no_series(serve: Serve
     for number in range(300, 1200):
         server.query(f"x{number}.test", 1000 + number)  # type: ignore[arg-type]
     assert len(page(server)) == before
+
+
+def test_a_configuration_that_is_refused_takes_no_enabled_plugins_away(serve: Serve) -> None:
+    """Its chains are made, and then a query of `test` is not answered as it should be."""
+    server = serve(COREFILE)
+    enabled = page(server, "coredns_plugin_enabled")
+    before = len(server.log())
+    server.write(COREFILE.replace("    whoami\n", '    test "a.example A" expects 192.0.2.77\n    whoami\n'))
+    server.signal(signal.SIGUSR1)
+    server.wait_log("Restart failed: .*192.0.2.77", start=before)
+    assert page(server, "coredns_plugin_enabled") == enabled
 
 
 def test_enabled_plugins_and_their_end(serve: Serve) -> None:
