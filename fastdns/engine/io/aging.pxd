@@ -23,7 +23,7 @@ cdef int aging_want(uint32_t label, object owner, int64_t limit, uint32_t cell) 
 # It does no more.
 cdef int aging_forget(uint32_t label, object owner) except -1
 
-# What the received datagrams 0 to n - 1 are old: batch.ages and batch.stale.
+# What the received datagrams 0 to n - 1 are old: batch.ages, and batch.stale, which was 0.
 cdef void aging_judge(UdpSocket *sock, Worker *worker, const Aging *aging, int n) noexcept nogil
 # From now on the socket's datagrams have ages; from now on they do not.
 cdef void aging_begin(UdpSocket *sock) noexcept nogil

@@ -69,7 +69,6 @@ cdef void aging_end(UdpSocket *sock) noexcept nogil:
     if sock.buffer != sock.buffer_whole:
         resize(sock, sock.buffer_whole)
     sock.ages = 0
-    sock.batch.stale = 0
 
 
 cdef void resize(UdpSocket *sock, int size) noexcept nogil:
@@ -89,7 +88,6 @@ cdef void aging_judge(UdpSocket *sock, Worker *worker, const Aging *aging, int n
     clock_gettime(CLOCK_REALTIME, &wall)
     now = <int64_t>wall.tv_sec * 1000000000 + wall.tv_nsec
     batch.read = socket_clock()
-    batch.stale = 0
     for i in range(n):
         arrived = timestamp_read(&batch.received[i].msg_hdr)
         age = now - arrived if arrived else 0

@@ -26,6 +26,7 @@ cdef void udp_receive(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
     cdef const Aging *aging = aging_of(server)
     cdef uint32_t count
     cdef int i = 0
+    sock.batch.stale = 0                # the buffers are those of all sockets of the worker
     if sock.ages:
         if atomic_peek32(&aging.wanted):
             aging_judge(sock, worker, aging, n)

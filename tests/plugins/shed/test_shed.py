@@ -171,13 +171,15 @@ def test_what_waits_at_the_end_is_counted(flood: Callable[[str], Flood]) -> None
     assert under.lost() == 64
 
 
-def queued(server: Server, client: socket.socket, count: int) -> None:
-    """So many queries that come while the server stands still."""
+def queued(server: Server, client: socket.socket, count: int, more: Callable[[], None] | None = None) -> None:
+    """So many queries that come while the server stands still, and what else sends some."""
     packet = dns.message.make_query("a.test.", "A").to_wire()
     server.process.send_signal(signal.SIGSTOP)
     until(lambda: Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "the standstill")
     for number in range(count):
         client.send(number.to_bytes(2, "big") + packet[2:])
+    if more is not None:
+        more()
     time.sleep(0.3)
     server.process.send_signal(signal.SIGCONT)
 
@@ -259,3 +261,23 @@ def test_what_is_too_old_for_too_long_is_not_answered(serve: Callable[..., Serve
     queued(server, crowd, 3000)
     assert len({crowd.recv(4096)[:2] for _ in range(3000)}) == 3000
     assert dropped(server) == old, "a reload without it ends it"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the socket's buffer is too small")
+def test_another_address_of_the_worker_loses_nothing(serve: Callable[..., Server], crowd: socket.socket) -> None:
+    """It has no `shed`, and its batches are read between those of an address that is overloaded."""
+    server = serve(AGED.replace("BIND", "bind 127.0.0.1").replace("AGE", "1ms") + ".:{port3} {\n    bind 127.0.0.1\n    whoami\n}\n", "-workers", "1")
+    crowd.connect(("127.0.0.1", server.port))
+    timed(server, crowd)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.settimeout(REPLY)
+        other.connect(("127.0.0.1", server.ports["port3"]))
+        packet = dns.message.make_query("a.test.", "A").to_wire()
+
+        def ask() -> None:
+            for number in range(200):
+                other.send(number.to_bytes(2, "big") + packet[2:])
+
+        queued(server, crowd, 6000, ask)
+        assert len({other.recv(4096)[:2] for _ in range(200)}) == 200
+    until(lambda: dropped(server) > 0, "an overload")
