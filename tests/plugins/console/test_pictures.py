@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import os
@@ -20,7 +21,7 @@ from fastdns.server import control
 from fastdns.top.screen import screen
 from fastdns.top.servers import Servers
 from fastdns.top.sources import Local
-from fastdns.top.state import State
+from fastdns.top.state import VIEWS, State
 from tests.browser import browser
 from tests.server import Server
 
@@ -35,12 +36,14 @@ COREFILE = """# The cluster's resolver.
 .:{{port}} {{
     console 127.0.0.1:{{port2}}
     errors
+    top
     cache 30
     forward . 127.0.0.1:{upstream}
 }}
 example.org:{{port}} {{
     console 127.0.0.1:{{port2}}
     errors
+    top
     hosts {{
         192.0.2.1 www.example.org
         fallthrough
@@ -49,6 +52,7 @@ example.org:{{port}} {{
 }}
 broken.example.net:{{port}} {{
     console 127.0.0.1:{{port2}}
+    top
     template ANY ANY {{
         rcode SERVFAIL
     }}
@@ -57,10 +61,15 @@ broken.example.net:{{port}} {{
 
 
 def ask(port: int, over: threading.Event) -> None:
-    """Queries whose number rises and falls."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.connect(("127.0.0.1", port))
-        client.settimeout(1)
+    """Queries of several clients, whose number rises and falls."""
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for last in range(2, 8):
+            client = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            client.bind((f"127.0.0.{last}", 0))
+            client.connect(("127.0.0.1", port))
+            client.settimeout(1)
+            clients += [client] * last
         number = 0
         while not over.wait(0.1):
             for _ in range(int(40 + 25 * math.sin(time.monotonic() / 20))):
@@ -71,6 +80,7 @@ def ask(port: int, over: threading.Event) -> None:
                     name, kind = "www.example.org", "A"
                 else:
                     name, kind = f"{number % 400}.shop.example", "AAAA" if number % 3 == 0 else "A"
+                client = clients[number % len(clients)]
                 client.send(dns.message.make_query(name, kind).to_wire())
                 try:
                     client.recv(4096)
@@ -98,6 +108,7 @@ def test_pictures(server: Server, tmp_path: Path) -> None:
         for name, view, text, size, options in (
             ("console.png", "overview", "Bounds", (1240, 820), {}),
             ("console-dark.png", "plan", "passes on", (1240, 560), {"dark": True}),
+            ("console-top.png", "clients", "127.0.0.7", (1240, 760), {}),
             ("console-phone.png", "overview", "Bounds", (390, 780), {"dark": True, "phone": True}),
         ):
             page.screen(*size, **options)
@@ -106,15 +117,16 @@ def test_pictures(server: Server, tmp_path: Path) -> None:
             page.wait(lambda view=view: view != "overview" or "After the next reading" not in page.text(), "rates")  # type: ignore[misc]
             page.picture(folder / name)
             assert page.said() == []
-    (folder / "top.svg").write_text(top(server))
+    (folder / "top.svg").write_text(top(server, "overview", "queries&#160;a&#160;second"))
+    (folder / "top-names.svg").write_text(top(server, "who asks", "www.example.org."))
     for path in folder.glob("console*.png"):
         assert path.read_bytes().startswith(b"\x89PNG")
         assert 5_000 < path.stat().st_size < 250_000, path
 
 
-def top(server: Server) -> str:
-    """The overview of `fastdns top` as it is on a terminal of 112 columns; no font is loaded from elsewhere."""
-    servers, state = Servers([Local(control.ask, server.pid)]), State()
+def top(server: Server, view: str, shown: str) -> str:
+    """A view of `fastdns top` as it is on a terminal of 112 columns; no font is loaded from elsewhere."""
+    servers, state = Servers([Local(control.ask, server.pid)]), State(view=VIEWS.index(view))
     for _ in range(20):
         servers.read(state.request())
         state.remember(servers.rates)
@@ -122,6 +134,6 @@ def top(server: Server) -> str:
     console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print(screen(servers, state, 30))
     text = re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title="fastdns top"), flags=re.S)
-    assert "queries&#160;a&#160;second" in text
+    assert shown in text
     assert "url(http" not in text
     return text
