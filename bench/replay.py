@@ -375,6 +375,15 @@ def wait_for(handler: Any) -> None:
         handler.disable()  # as it is after the first half minute
 
 
+def wait_for_shadow() -> None:
+    """One question tries the other server out."""
+    for instance in kept[-1][0]:
+        for config in instance.configuration.configs:
+            if (shadow := config.handler("shadow")) is not None:
+                while not shadow.target.is_up:
+                    time.sleep(0.01)
+
+
 def batches(case: Case) -> Iterator[list[bytes]]:
     choice = random.Random(SEED)
     names: list[str] = []
@@ -403,10 +412,7 @@ def run(case: Case, fill: dict[str, str], upstream: Upstream) -> int:
     counted = 0
     for turn, batch in enumerate(batches(case)):
         if turn == WARM:
-            for config in kept[-1][0].configuration.configs:
-                if (shadow := config.handler("shadow")) is not None:
-                    while not shadow.target.is_up:  # one question tries the other server out
-                        time.sleep(0.01)
+            wait_for_shadow()
             replay.counting = True
         if turn == WARM + COUNTED:
             break
