@@ -50,7 +50,8 @@ copy "$stdlib" "$target$stdlib" './site-packages' './test' './ctypes/test' './id
     './encodings/cp[02]*' './encodings/cp12*' './encodings/cp424.py' './encodings/hp_roman8.py' './encodings/kz1048.py' './encodings/palmos.py' \
     './encodings/ptcp154.py' './encodings/tis_620.py' './tarfile.py' './lib-dynload/_lzma*' './lib-dynload/_bz2*' './smtplib.py' './plistlib.py' \
     './_osx_support.py' './asyncio/windows_*' './asyncio/proactor_events.py' './ctypes/macholib' './ctypes/wintypes.py' \
-    './multiprocessing/popen_spawn_win32.py' './nturl2path.py' './__phello__'
+    './multiprocessing' './concurrent/futures/process.py' './lib-dynload/_multiprocessing*' './lib-dynload/_posixshmem*' './lib-dynload/_xxsub*' \
+    './lib-dynload/cmath*' './nturl2path.py' './__phello__'
 copy "$site" "$target$stdlib/site-packages" './pip' './pip-*' './setuptools*' './pkg_resources' './wheel*' './_distutils_hack' \
     './distutils-precedence.pth' './fastdns/bench' './*.dist-info/RECORD' '*.pyx' '*.pxd' '*.pxi' '*.pyi' '*.h' '*.c'
 

@@ -7,8 +7,8 @@ from posix.mman cimport munmap
 from posix.unistd cimport usleep
 
 from fastdns.api.comparison cimport Digest, digest_equal, digest_reply
-from fastdns.api.memory cimport (ListNode, atomic_fence, atomic_peek8, atomic_poke32, atomic_poke8, atomic_store32, list_append, list_first,
-                                 list_init, list_is_empty, list_remove)
+from fastdns.api.memory cimport (ListNode, atomic_fence, atomic_peek64, atomic_peek8, atomic_poke32, atomic_poke64, atomic_poke8, atomic_store32,
+                                 list_append, list_first, list_init, list_is_empty, list_remove)
 from fastdns.api.metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns.api.network cimport (EFD_CLOEXEC, EFD_NONBLOCK, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_TRUNC, POLLIN, close, eventfd, poll, pollfd, read, recv,
                                   send, socket_clock, write)
@@ -62,7 +62,7 @@ cdef void suspect(Exchange *self, const Slot *slot, const uint8_t *reply, uint32
     """For Python, which has time for so many a second."""
     cdef Suspect *found
     if now < self.examine_turn - EXAMINE_BURST * self.examine_interval or self.suspect_count == SUSPECTS_MAX:
-        self.unexamined += 1
+        atomic_poke64(&self.unexamined, self.unexamined + 1)
         count(self, UNEXAMINED_RESULT)
         return
     self.examine_turn = max(self.examine_turn, now) + self.examine_interval
@@ -79,11 +79,11 @@ cdef void conclude(Exchange *self, Slot *slot, const uint8_t *reply, uint32_t le
     cdef int readable = digest_reply(reply, length, &theirs)
     if readable == 0 and digest_reply(copy_reply(copy), copy.reply_length, &ours) == 0 and ours.rcode == theirs.rcode:
         if (ours.flags | theirs.flags) & FLAG_TC:
-            self.truncated += 1
+            atomic_poke64(&self.truncated, self.truncated + 1)
             count(self, TRUNCATED_RESULT)
             return
         if digest_equal(&ours, &theirs):
-            self.same += 1
+            atomic_poke64(&self.same, self.same + 1)
             count(self, SAME_RESULT)
             return
     suspect(self, slot, reply, length, now)
@@ -101,7 +101,7 @@ cdef int answered(Exchange *self, uint8_t *reply, uint32_t length, int64_t now) 
     if not wire_answers(reply, length, copy_question(<const Copy *>slot.copy), question_octets(<const Copy *>slot.copy)):
         return 1
     self.by_id[slot.id] = 0
-    self.is_up = 1
+    atomic_poke8(&self.is_up, 1)
     while not list_is_empty(&self.doubtful):
         node = list_first(&self.doubtful)
         suspect(self, <Slot *>node, reply, 0, now)
@@ -253,7 +253,7 @@ cdef void begin(Exchange *self, int fd) noexcept nogil:
         list_append(&self.free, &self.slots[i].node)
     self.doubtful_count = 0
     self.strays = 0
-    self.is_up = 0
+    atomic_poke8(&self.is_up, 0)
     self.fd = fd
     skip_copies(self)
     atomic_store32(&self.core.wanted, ONE)
@@ -270,7 +270,7 @@ cdef void end(Exchange *self) noexcept nogil:
             metric_add(self.core.skipped + SKIPPED_SILENT, METRIC_CONTROL, 1)
             release(self, <Slot *>node)
     self.doubtful_count = 0
-    self.is_up = 0
+    atomic_poke8(&self.is_up, 0)
     skip_copies(self)
 
 
@@ -367,8 +367,9 @@ cdef class Target:
 
     @property
     def is_up(self):
-        return bool(self.exchange.is_up)
+        return bool(atomic_peek8(&self.exchange.is_up))
 
     @property
     def counts(self):
-        return {"same": self.exchange.same, "truncated": self.exchange.truncated, "unexamined": self.exchange.unexamined}
+        return {"same": atomic_peek64(&self.exchange.same), "truncated": atomic_peek64(&self.exchange.truncated),
+                "unexamined": atomic_peek64(&self.exchange.unexamined)}

@@ -26,30 +26,49 @@ cdef void udp_receive(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
     cdef const Aging *aging = aging_of(server)
     cdef uint32_t count
     cdef int i = 0
-    sock.batch.stale = 0                # the buffers are those of all sockets of the worker
-    if sock.ages:
-        if atomic_peek32(&aging.wanted):
-            aging_judge(sock, worker, aging, n)
-        else:
-            aging_end(sock)
-    elif atomic_peek32(&aging.wanted):
-        aging_begin(sock)               # the batch that is here has none yet
-        memset(sock.batch.ages, 0, sizeof(sock.batch.ages))
-        sock.batch.read = worker.now
+    if sock.ages or atomic_peek32(&aging.wanted):
+        receive_aged(sock, worker, policy, aging, n)
+        return
     while i < n:
         count = 0
         while i < n and count < PREFETCH_QUERIES:
-            if sock.batch.stale and sock.batch.stale >> i & 1:
-                i += 1
-                continue
-            queries[count] = accept_datagram(worker, sock, i) if policy == NULL else accept_proxied(worker, sock, policy, i)
+            queries[count] = accept_datagram(worker, sock, i, False) if policy == NULL else accept_proxied(worker, sock, policy, i, False)
             if queries[count] != NULL:
                 count += 1
             i += 1
         query_run_all(queries, count)
 
 
-cdef inline Query *accept_datagram(Worker *worker, UdpSocket *sock, int i) noexcept nogil:
+cdef void receive_aged(UdpSocket *sock, Worker *worker, const ProxyPolicy *policy, const Aging *aging, int n) noexcept nogil:
+    """The same where a plugin asks how long queries have been in the socket, and maybe for those that are too old to be dropped."""
+    cdef Query *queries[PREFETCH_QUERIES]
+    cdef UdpBatch *batch = sock.batch
+    cdef uint32_t count = 0
+    cdef int i
+    batch.stale = 0                     # the buffers are those of all sockets of the worker
+    if not sock.ages:
+        aging_begin(sock)               # the batch that is here has none yet
+        memset(batch.ages, 0, sizeof(batch.ages))
+        batch.read = worker.now
+    elif atomic_peek32(&aging.wanted):
+        aging_judge(sock, worker, aging, n)
+    else:
+        aging_end(sock)
+        memset(batch.ages, 0, sizeof(batch.ages))
+        batch.read = worker.now
+    for i in range(n):
+        if batch.stale >> i & 1:
+            continue
+        queries[count] = accept_datagram(worker, sock, i, True) if policy == NULL else accept_proxied(worker, sock, policy, i, True)
+        if queries[count] != NULL:
+            count += 1
+        if count == PREFETCH_QUERIES:
+            query_run_all(queries, count)
+            count = 0
+    query_run_all(queries, count)
+
+
+cdef inline Query *accept_datagram(Worker *worker, UdpSocket *sock, int i, bint aged) noexcept nogil:
     """The query in a datagram, its chain found; NULL when it is none, or is answered already."""
     cdef UdpBatch *batch = sock.batch
     cdef Query *q = query_take(worker)
@@ -58,14 +77,14 @@ cdef inline Query *accept_datagram(Worker *worker, UdpSocket *sock, int i) noexc
     udp_addresses(sock, i, &q.client, &q.local)
     if query_accept(q, batch.received_octets + <size_t>i * RECEIVE_STRIDE, batch.received[i].msg_len, TRANSPORT_UDP, sock.base.listener,
                     sock.base.generation, &UDP, sock):
-        if sock.ages:
+        if aged:
             q.received = batch.read - batch.ages[i]
         if query_enter(q):
             return q
     return NULL
 
 
-cdef Query *accept_proxied(Worker *worker, UdpSocket *sock, const ProxyPolicy *policy, int i) noexcept nogil:
+cdef Query *accept_proxied(Worker *worker, UdpSocket *sock, const ProxyPolicy *policy, int i, bint aged) noexcept nogil:
     """The same where a proxy may have put a PROXY header before the query: the client is the header's, and the reply goes to the proxy."""
     cdef UdpBatch *batch = sock.batch
     cdef const uint8_t *datagram = batch.received_octets + <size_t>i * RECEIVE_STRIDE
@@ -82,7 +101,7 @@ cdef Query *accept_proxied(Worker *worker, UdpSocket *sock, const ProxyPolicy *p
     if sock.wildcard:
         pktinfo_read(&batch.received[i].msg_hdr, &q.local)
     if query_accept(q, datagram + size, batch.received[i].msg_len - size, TRANSPORT_UDP, sock.base.listener, sock.base.generation, &PROXIED, sock):
-        if sock.ages:
+        if aged:
             q.received = batch.read - batch.ages[i]
         if query_enter(q):
             return q
