@@ -50,10 +50,12 @@ copy "$stdlib" "$target$stdlib" './site-packages' './test' './ctypes/test' './id
     './encodings/cp[02]*' './encodings/cp12*' './encodings/cp424.py' './encodings/hp_roman8.py' './encodings/kz1048.py' './encodings/palmos.py' \
     './encodings/ptcp154.py' './encodings/tis_620.py' './tarfile.py' './lib-dynload/_lzma*' './lib-dynload/_bz2*' './smtplib.py' './plistlib.py' \
     './_osx_support.py' './asyncio/windows_*' './asyncio/proactor_events.py' './ctypes/macholib' './ctypes/wintypes.py' \
-    './multiprocessing' './concurrent/futures/process.py' './lib-dynload/_multiprocessing*' './lib-dynload/_posixshmem*' './lib-dynload/_xxsub*' \
-    './lib-dynload/cmath*' './nturl2path.py' './__phello__'
+    './lib-dynload/_xxsub*' './lib-dynload/cmath*' './xml/dom' './xml/sax' './nturl2path.py' './__phello__' \
+    './lzma.py' './bz2.py' './uu.py' './pipes.py' './timeit.py' './compileall.py' './cmd.py' './json/tool.py' \
+    './_aix_support.py' './_bootsubprocess.py'
 copy "$site" "$target$stdlib/site-packages" './pip' './pip-*' './setuptools*' './pkg_resources' './wheel*' './_distutils_hack' \
-    './distutils-precedence.pth' './fastdns/bench' './*.dist-info/RECORD' '*.pyx' '*.pxd' '*.pxi' '*.pyi' '*.h' '*.c'
+    './distutils-precedence.pth' './fastdns/bench' './dnslib/test_decode.py' './dnslib/client.py' './dnslib/proxy.py' './dnslib/intercept.py' './dnslib/*resolver.py' \
+    './*.dist-info/RECORD' '*.pyx' '*.pxd' '*.pxi' '*.pyi' '*.h' '*.c'
 
 # Shared libraries beyond those that the base image has, and those that wheels bring. Where /lib is a link to /usr/lib here, they go there:
 # a folder /lib would take the place of that link in another base.
