@@ -54,5 +54,8 @@ def check(octets: bytes) -> str:
         return ""
     if "import" in words:
         return ""
+    # A brace that a variable leaves is a word; written, it is a brace.
+    if any(mark in octets for mark in (b"{$", b"{%")) and not {"{", "}"}.isdisjoint([*words, *keys]):
+        return ""
     again = parse("".join(map(written, blocks)), "Corefile", known)
     return "" if [block.meaning() for block in again] == [block.meaning() for block in blocks] else "blocks that were written are parsed as others"
