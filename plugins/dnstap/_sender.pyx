@@ -5,7 +5,6 @@ protobuf and Frame Streams: https://dnstap.info, https://farsightsec.github.io/f
 from libc.errno cimport EAGAIN, EINTR, EPIPE, ETIMEDOUT, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
-from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_NORESERVE, MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap, munmap
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 from posix.unistd cimport usleep
 
@@ -15,12 +14,12 @@ from fastdns.api.wire cimport load32, store32
 from fastdns.api.metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns.api.metadata cimport Format, format_write
 from fastdns.api.text cimport Text
-from fastdns.api.memory cimport (atomic_exchange32, atomic_fence, atomic_load64, atomic_load_pointer, atomic_peek32, atomic_peek8, atomic_poke8,
-                                 atomic_store32, atomic_store64, atomic_store_pointer)
-from fastdns.api.network cimport (EFD_CLOEXEC, EFD_NONBLOCK, MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, Address, close, eventfd, poll, pollfd, read,
-                                  recv, send, socket_clock, write)
+from fastdns.api.memory cimport atomic_load64, atomic_peek8, atomic_poke8
+from fastdns.api.network cimport MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, Address, poll, pollfd, read, recv, send, socket_clock
+from fastdns.api.rings cimport (Ring, ring_begin, ring_end, ring_take, rings_are_empty, rings_awake, rings_close, rings_may_sleep, rings_of, rings_open,
+                                rings_put, rings_room, rings_stop)
 from fastdns.plugins.dnstap._tap cimport (TAP_CLIENT_QUERY, TAP_CLIENT_RESPONSE, TAP_EXTRA_MAX, TAP_FORWARDER_RESPONSE, TAP_HEAD_MAX, TAP_OVERHANG,
-                                          TAP_RING_LEAST, Ring, Tap, Tapped)
+                                          TAP_RING_LEAST, Tap, Tapped)
 
 cdef enum:
     COMPANY = 5000                  # microseconds that the first message of a batch waits
@@ -116,7 +115,7 @@ cdef void tap_put(Tap *tap, Worker *worker, const Tapped *tapped) noexcept nogil
     cdef uint8_t *at
     cdef uint8_t *begin
     cdef uint32_t raw = 0
-    cdef Ring *ring = tap.rings[worker.id]
+    cdef Ring *ring
     if not atomic_peek8(&tap.wanted):
         return
     text.out, text.used, text.capacity, text.full = extra, 0, TAP_EXTRA_MAX, 0
@@ -128,12 +127,11 @@ cdef void tap_put(Tap *tap, Worker *worker, const Tapped *tapped) noexcept nogil
         raw = 0
     if tap.extra != NULL and tapped.q != NULL:
         format_write(tap.extra, tap.extra_count, &text, tapped.q, False)
+    ring = rings_room(&tap.rings, worker.id, worker.workers, 4 + tap.head_length + 4 + text.used + 4 + FIELDS_MAX + 4 + raw)
     if ring == NULL:
-        ring = make_ring(tap, worker)
-    if ring == NULL or 4 + tap.head_length + 4 + text.used + 4 + FIELDS_MAX + 4 + raw > ring.size - (ring.head - atomic_load64(&ring.tail)):
         metric_add(tap.dropped_cell, worker.id, 1)
         return
-    frame = ring.data + ring.head % ring.size
+    frame = ring_end(ring)
     at = frame + 4
     memcpy(at, tap.head, tap.head_length)
     at += tap.head_length
@@ -153,42 +151,10 @@ cdef void tap_put(Tap *tap, Worker *worker, const Tapped *tapped) noexcept nogil
         at = put_long(at + 1, raw) + raw
     put_long(begin - 3, <uint32_t>(at - begin))
     store32(frame, <uint32_t>(at - frame - 4))
-    atomic_store64(&ring.head, ring.head + <uint64_t>(at - frame))
-    wake(tap)
-
-
-cdef inline void wake(Tap *tap) noexcept nogil:
-    """The frame must be seen by a sender that is about to sleep, or we must see that it sleeps."""
-    cdef uint64_t one = 1
-    atomic_fence()
-    if atomic_peek32(&tap.asleep) and atomic_exchange32(&tap.asleep, 0):
-        write(tap.bell, &one, sizeof(one))
-
-
-cdef Ring *make_ring(Tap *tap, Worker *worker) noexcept nogil:
-    cdef uint64_t size = tap.octets // worker.workers
-    cdef void *memory
-    if size < TAP_RING_LEAST:
-        size = TAP_RING_LEAST
-    memory = mmap(NULL, sizeof(Ring) + size + TAP_OVERHANG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-    if memory == MAP_FAILED:
-        return NULL
-    (<Ring *>memory).size = size
-    atomic_store_pointer(<void **>&tap.rings[worker.id], memory)
-    return <Ring *>memory
+    rings_put(&tap.rings, ring, <uint64_t>(at - frame))
 
 
 # ---- the sender's side ----
-
-cdef bint is_empty(Tap *tap) noexcept nogil:
-    cdef uint32_t i
-    cdef Ring *ring
-    for i in range(WORKERS_MAX):
-        ring = <Ring *>atomic_load_pointer(<void **>&tap.rings[i])
-        if ring != NULL and atomic_load64(&ring.head) != ring.tail:
-            return False
-    return True
-
 
 cdef uint64_t run_of(const Ring *ring, uint64_t most) noexcept nogil:
     """Octets from the tail on that lie in one piece, ending with a frame; the first frame may be longer than `most`."""
@@ -212,7 +178,7 @@ cdef int send_ring(Tap *tap, Ring *ring, int fd) noexcept nogil:
             return 0
         sent = 0
         while sent < length:
-            n = send(fd, ring.data + ring.tail % ring.size + sent, length - sent, MSG_DONTWAIT | MSG_NOSIGNAL)
+            n = send(fd, ring_begin(ring) + sent, length - sent, MSG_DONTWAIT | MSG_NOSIGNAL)
             if n >= 0:
                 sent += <uint64_t>n
             elif errno == EAGAIN:
@@ -225,7 +191,7 @@ cdef int send_ring(Tap *tap, Ring *ring, int fd) noexcept nogil:
         if sent < length:
             skip_sent(tap, ring, sent)
             return status
-        atomic_store64(&ring.tail, ring.tail + length)
+        ring_take(ring, length)
 
 
 cdef int wait_writable(int fd) noexcept nogil:
@@ -245,7 +211,7 @@ cdef void skip_sent(Tap *tap, Ring *ring, uint64_t sent) noexcept nogil:
         position += 4 + <uint64_t>load32(ring.data + (ring.tail + position) % ring.size)
     if position > sent:
         tap.torn += 1
-    atomic_store64(&ring.tail, ring.tail + position)
+    ring_take(ring, position)
 
 
 cdef int doze(Tap *tap, int fd, int milliseconds) noexcept nogil:
@@ -254,10 +220,8 @@ cdef int doze(Tap *tap, int fd, int milliseconds) noexcept nogil:
     cdef uint64_t count
     cdef char octets[256]
     cdef ssize_t n
-    atomic_store32(&tap.asleep, 1)
-    atomic_fence()
-    if is_empty(tap) and not atomic_peek8(&tap.stopping):
-        ready[0].fd = tap.bell
+    if rings_may_sleep(&tap.rings):
+        ready[0].fd = tap.rings.bell
         ready[0].events = POLLIN
         ready[1].fd = fd                # a negative one is passed over
         ready[1].events = POLLIN
@@ -269,8 +233,8 @@ cdef int doze(Tap *tap, int fd, int milliseconds) noexcept nogil:
                 return -EPIPE
             if n < 0 and errno != EAGAIN and errno != EINTR:
                 return -errno
-    atomic_store32(&tap.asleep, 0)
-    read(tap.bell, &count, sizeof(count))
+    rings_awake(&tap.rings)
+    read(tap.rings.bell, &count, sizeof(count))
     return 0
 
 
@@ -280,8 +244,8 @@ cdef int pump(Tap *tap, int fd, int64_t end) noexcept nogil:
     cdef int status
     cdef int64_t left
     while True:
-        if is_empty(tap):
-            if atomic_peek8(&tap.stopping):
+        if rings_are_empty(&tap.rings):
+            if atomic_peek8(&tap.rings.stopping):
                 return ENDED
             left = (end - socket_clock()) // 1000000
             if left <= 0:
@@ -289,11 +253,11 @@ cdef int pump(Tap *tap, int fd, int64_t end) noexcept nogil:
             status = doze(tap, fd, <int>left + 1)
             if status < 0:
                 return status
-            if not is_empty(tap):
+            if not rings_are_empty(&tap.rings):
                 usleep(COMPANY)
             continue
         for i in range(WORKERS_MAX):
-            ring = <Ring *>atomic_load_pointer(<void **>&tap.rings[i])
+            ring = rings_of(&tap.rings, i)
             if ring != NULL:
                 status = send_ring(tap, ring, fd)
                 if status < 0:
@@ -306,11 +270,9 @@ cdef class Sender:
 
     def __cinit__(self, str endpoint not None, bytes identity not None, bytes version not None, Format extra, bint full, uint64_t octets):
         memset(&self.tap, 0, sizeof(Tap))
-        self.tap.bell = -1
         self.tap.put = tap_put
         self.tap.full = full
         self.tap.wanted = 1
-        self.tap.octets = octets
         self.endpoint = endpoint
         self.extra = extra
         self._head = delimited(0x0a, identity) + delimited(0x12, version) + b"\x78\x01"
@@ -323,17 +285,11 @@ cdef class Sender:
             self.tap.extra_count = extra.count
         self._metric = Metric("fastdns_dnstap_dropped_messages_total", "Messages for a dnstap collector that took too few.", "counter", ("endpoint",))
         self.tap.dropped_cell = (<Metric>self._metric).cell((endpoint,), True)
-        self.tap.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-        if self.tap.bell < 0:
+        if rings_open(&self.tap.rings, octets, TAP_RING_LEAST, TAP_OVERHANG) < 0:
             raise OSError(errno, "no eventfd")
 
     def __dealloc__(self):
-        cdef uint32_t i
-        if self.tap.bell >= 0:
-            close(self.tap.bell)
-        for i in range(WORKERS_MAX):
-            if self.tap.rings[i] != NULL:
-                munmap(self.tap.rings[i], sizeof(Ring) + self.tap.rings[i].size + TAP_OVERHANG)
+        rings_close(&self.tap.rings)
 
     @property
     def address(self):
@@ -359,29 +315,27 @@ cdef class Sender:
         cdef uint32_t i
         cdef Tap *tap = &self.tap
         cdef list parts = []
-        while is_empty(tap):
-            if atomic_peek8(&tap.stopping):
+        while rings_are_empty(&tap.rings):
+            if atomic_peek8(&tap.rings.stopping):
                 return None
             left = (end - socket_clock()) // 1000000
             if left <= 0:
                 return b""
             with nogil:
                 doze(tap, -1, <int>left + 1)
-                if not is_empty(tap):
+                if not rings_are_empty(&tap.rings):
                     usleep(COMPANY)
         for i in range(WORKERS_MAX):
-            ring = <Ring *>atomic_load_pointer(<void **>&tap.rings[i])
+            ring = rings_of(&tap.rings, i)
             length = run_of(ring, capacity) if ring != NULL and capacity else 0
             if length:
-                parts.append((<const char *>ring.data + ring.tail % ring.size)[:length])
-                atomic_store64(&ring.tail, ring.tail + length)
+                parts.append((<const char *>ring_begin(ring))[:length])
+                ring_take(ring, length)
                 capacity -= min(capacity, length)
         return b"".join(parts)
 
     def stop(self):
-        cdef uint64_t one = 1
-        atomic_poke8(&self.tap.stopping, 1)
-        write(self.tap.bell, &one, sizeof(one))
+        rings_stop(&self.tap.rings, True)
 
     def count_dropped(self, uint64_t frames):
         metric_add(self.tap.dropped_cell, METRIC_CONTROL, frames)

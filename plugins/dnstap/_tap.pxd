@@ -1,14 +1,11 @@
 """A tap: messages of dnstap from the workers to what sends them, through a ring of octets for each worker. Nobody waits for a collector.
 
-A ring holds frames as they go over the wire: four octets of length, then a protobuf `Dnstap`. A frame lies in one piece:
-one that reaches the end of the ring runs over into the space behind it, and the next one begins as much further.
-
-Memory order. `head` releases frames to the sender, `tail` their space to the worker; each side loads the other's with acquire. A ring is released by
-the pointer to it. The sender sleeps as the consumer of a mailbox does (fastdns/system/mailbox.pxd): a fence in each thread.
+A ring (fastdns/telemetry/rings.pxd) holds frames as they go over the wire: four octets of length, then a protobuf `Dnstap`.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from fastdns.api.query cimport Query
-from fastdns.api.worker cimport WORKERS_MAX, Worker
+from fastdns.api.rings cimport Rings
+from fastdns.api.worker cimport Worker
 from fastdns.api.metadata cimport Operation
 from fastdns.api.network cimport Address
 
@@ -23,14 +20,6 @@ cdef enum TapType:                  # Message.Type
     TAP_CLIENT_RESPONSE = 6
     TAP_FORWARDER_QUERY = 7
     TAP_FORWARDER_RESPONSE = 8
-
-cdef struct Ring:                   # one producer, one consumer; positions grow for ever
-    uint64_t head                   # atomic; octets put, always at the end of a frame
-    uint64_t size                   # octets; constant
-    uint64_t padding[6]
-    uint64_t tail                   # atomic; octets taken
-    uint64_t more_padding[7]
-    uint8_t data[1]                 # `size` octets and the overhang
 
 cdef struct Tapped:                 # what a message tells; zeroed fields are left out
     TapType type
@@ -51,14 +40,10 @@ cdef struct Tap:
     tap_put_func put                # for who does not link with this module
     uint8_t full                    # raw messages are wanted
     uint8_t wanted                  # 0: nobody would read them; atomic
-    uint8_t stopping                # atomic
-    uint64_t octets                 # of all rings
     const uint8_t *head             # the fields that all messages have; borrowed from the Sender
     uint32_t head_length
     const Operation *extra          # NULL: none
     uint32_t extra_count
     uint32_t dropped_cell
-    uint32_t asleep                 # atomic: the sender waits for `bell`
-    int bell                        # eventfd
     uint32_t torn                   # the sender's: frames sent in part, not yet counted as dropped
-    Ring *rings[WORKERS_MAX]        # made by their worker's first message
+    Rings rings

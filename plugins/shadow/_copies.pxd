@@ -1,15 +1,14 @@
 """Copies of questions and replies on their way from the workers to the thread that asks the other server: a ring of octets for each worker.
 
-A copy lies in one piece: one that reaches the end of the ring runs over into the space behind it, and the next one begins as much further. If there is no
-room, or there are more than the rate allows, the copy is left out and counted; a worker never waits.
+If there is no room, or there are more than the rate allows, the copy is left out and counted; a worker never waits.
 
-Memory order. `head` releases copies to the thread, `tail` their space to the worker; each side loads the other's with acquire. A ring is released by the
-pointer to it. The thread sleeps as the consumer of a mailbox does (fastdns/system/mailbox.pxd): a fence in each thread. `wanted` orders nothing: who finds
-ONE exchanges it for NONE, so that one worker alone makes that copy.
+Memory order. That of the rings is in fastdns/telemetry/rings.pxd. `wanted` orders nothing: who finds ONE exchanges it for NONE, so that one worker alone
+makes that copy.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns.api.network cimport Address
 from fastdns.api.query cimport Query
+from fastdns.api.rings cimport Rings
 from fastdns.api.worker cimport WORKERS_MAX
 
 cdef enum:
@@ -41,17 +40,9 @@ cdef struct Copy:
 cdef enum:
     COPY_MAX = 4608             # octets: head, QUESTION_MAX, REPLY_MAX
 
-cdef struct Ring:               # one producer, one consumer; positions grow for ever
-    uint64_t head               # atomic; octets put, always at the end of a copy
-    uint64_t size               # octets; constant
-    int64_t turn                # the worker's: when the rate allows the next copy
-    uint64_t padding[5]
-    uint64_t tail               # atomic; octets taken
-    uint64_t more_padding[7]
-    uint8_t data[1]             # `size` octets, and COPY_MAX for the last one
-
 cdef struct Core:               # what handlers use of a target
-    uint64_t octets             # of all rings
+    Rings rings
+    int64_t turns[WORKERS_MAX]  # each worker's: when the rate allows its next copy
     uint32_t share              # of 2**32: which part of the questions; SHARE_ALL: all
     uint32_t wanted             # Wanted; atomic
     int64_t interval            # ns between two copies of all workers
@@ -59,17 +50,12 @@ cdef struct Core:               # what handlers use of a target
     uint32_t own_port           # of the socket that asks; atomic
     Address target
     uint8_t is_local            # the target is on this machine: clients have its address, too
-    uint8_t stopping            # atomic
-    uint32_t asleep             # atomic: the thread waits for `bell`
-    int bell                    # eventfd
-    Ring *rings[WORKERS_MAX]    # made by their worker's first copy
 
 # After a reply is fitted: copies question and reply, if they are wanted.
 cdef void copy_query(Core *core, Query *q) noexcept nogil
 # The oldest copy of a ring, until copy_done; NULL: there is none.
 cdef const Copy *copy_first(Core *core, uint32_t worker) noexcept nogil
 cdef void copy_done(Core *core, uint32_t worker, const Copy *copy) noexcept nogil
-cdef bint copies_are_empty(Core *core) noexcept nogil
 
 cdef inline const uint8_t *copy_question(const Copy *copy) noexcept nogil:
     return <const uint8_t *>copy + sizeof(Copy)

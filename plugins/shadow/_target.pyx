@@ -3,20 +3,19 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from posix.mman cimport munmap
 from posix.unistd cimport usleep
 
 from fastdns.api.comparison cimport Digest, digest_equal, digest_reply
-from fastdns.api.memory cimport (ListNode, atomic_fence, atomic_peek64, atomic_peek8, atomic_poke32, atomic_poke64, atomic_poke8, atomic_store32,
-                                 list_append, list_first, list_init, list_is_empty, list_remove)
+from fastdns.api.memory cimport (ListNode, atomic_peek64, atomic_peek8, atomic_poke32, atomic_poke64, atomic_poke8, atomic_store32, list_append,
+                                 list_first, list_init, list_is_empty, list_remove)
 from fastdns.api.metrics cimport METRIC_CONTROL, Metric, metric_add
-from fastdns.api.network cimport (EFD_CLOEXEC, EFD_NONBLOCK, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_TRUNC, POLLIN, close, eventfd, poll, pollfd, read, recv,
-                                  send, socket_clock, write)
+from fastdns.api.network cimport MSG_DONTWAIT, MSG_NOSIGNAL, MSG_TRUNC, POLLIN, poll, pollfd, read, recv, send, socket_clock
+from fastdns.api.rings cimport rings_awake, rings_close, rings_may_sleep, rings_open, rings_stop
 from fastdns.api.random cimport random_init, random_next
 from fastdns.api.wire cimport FLAG_TC, load16, store16, wire_answers
 from fastdns.api.worker cimport WORKERS_MAX
-from fastdns.plugins.shadow._copies cimport (ALL, COPY_MAX, NONE, ONE, SHARE_ALL, SKIPPED_LATE, SKIPPED_SILENT, Copy, Ring, copies_are_empty,
-                                             copy_done, copy_first, copy_question, copy_reply)
+from fastdns.plugins.shadow._copies cimport (ALL, COPY_MAX, NONE, ONE, REPLY_MAX, RING_LEAST, SHARE_ALL, SKIPPED_LATE, SKIPPED_SILENT,
+                                             Copy, copy_done, copy_first, copy_question, copy_reply)
 
 cdef enum:
     COMPANY = 2000              # microseconds that the first copy of a batch waits
@@ -197,24 +196,25 @@ cdef void ask_copies(Exchange *self, int64_t now) noexcept nogil:
 cdef void doze(Exchange *self, int64_t until, int64_t now) noexcept nogil:
     cdef pollfd ready[2]
     cdef uint64_t rung
-    cdef bint full = list_is_empty(&self.free)
+    cdef bint sleeps
     if not list_is_empty(&self.waiting):
         until = min(until, (<Slot *>list_first(&self.waiting)).deadline)
     if until <= now:
         return
     ready[0].fd = self.fd
     ready[0].events = POLLIN
-    ready[1].fd = self.core.bell
+    ready[1].fd = self.core.rings.bell
     ready[1].events = POLLIN
     ready[1].revents = 0
-    if not full:                # else nobody needs to ring
-        atomic_store32(&self.core.asleep, 1)
-        atomic_fence()
-    if (full or copies_are_empty(&self.core)) and not atomic_peek8(&self.core.stopping):
+    if list_is_empty(&self.free):       # nobody needs to ring
+        sleeps = not atomic_peek8(&self.core.rings.stopping)
+    else:
+        sleeps = rings_may_sleep(&self.core.rings)
+    if sleeps:
         poll(ready, 2, <int>((until - now) // 1000000) + 1)
-    atomic_store32(&self.core.asleep, 0)
+    rings_awake(&self.core.rings)
     if ready[1].revents:
-        read(self.core.bell, &rung, sizeof(rung))
+        read(self.core.rings.bell, &rung, sizeof(rung))
         usleep(COMPANY)
 
 
@@ -235,7 +235,7 @@ cdef Status pump(Exchange *self, int64_t end) noexcept nogil:
         ask_copies(self, now)
         if self.suspect_count:
             return STATUS_SUSPECTS
-        if atomic_peek8(&self.core.stopping):
+        if atomic_peek8(&self.core.rings.stopping):
             return STATUS_STOPPED
         if now >= end:
             return STATUS_TIME
@@ -295,20 +295,17 @@ cdef class Target:
         if exchange == NULL:
             raise MemoryError
         self.exchange = exchange
-        exchange.core.bell = -1
         exchange.fd = -1
         exchange.slots = <Slot *>calloc(outstanding, sizeof(Slot))
         exchange.suspects = <Suspect *>calloc(SUSPECTS_MAX, sizeof(Suspect))
         if exchange.slots == NULL or exchange.suspects == NULL:
             raise MemoryError
-        exchange.core.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-        if exchange.core.bell < 0:
+        if rings_open(&exchange.core.rings, octets, RING_LEAST, COPY_MAX) < 0:
             raise OSError(errno, "no eventfd")
         self.name = name
         exchange.count = outstanding
         exchange.timeout = <int64_t>(timeout * SECOND)
         exchange.examine_interval = <int64_t>(SECOND / examined)
-        exchange.core.octets = octets
         exchange.core.share = <uint32_t>min(<double>SHARE_ALL, share * 4294967296.0)
         exchange.core.interval = <int64_t>(SECOND / rate)
         exchange.core.is_local = is_local
@@ -319,14 +316,9 @@ cdef class Target:
         exchange.core.skipped = SKIPPED_TOTAL.table((name, SKIPPED))
 
     def __dealloc__(self):
-        cdef uint32_t i
         if self.exchange == NULL:
             return
-        if self.exchange.core.bell >= 0:
-            close(self.exchange.core.bell)
-        for i in range(WORKERS_MAX):
-            if self.exchange.core.rings[i] != NULL:
-                munmap(self.exchange.core.rings[i], sizeof(Ring) + self.exchange.core.rings[i].size + COPY_MAX)
+        rings_close(&self.exchange.core.rings)
         free(self.exchange.slots)
         free(self.exchange.suspects)
         free(self.exchange)
@@ -360,10 +352,7 @@ cdef class Target:
         return pairs
 
     def stop(self, bint stopping=True):
-        cdef uint64_t one = 1
-        atomic_poke8(&self.exchange.core.stopping, stopping)
-        if stopping:
-            write(self.exchange.core.bell, &one, sizeof(one))
+        rings_stop(&self.exchange.core.rings, stopping)
 
     @property
     def is_up(self):
