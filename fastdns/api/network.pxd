@@ -8,7 +8,8 @@ from fastdns.index.prefixes cimport PrefixKey, PrefixNode, PrefixTree, Prefixes,
 from fastdns.system.socket cimport (AF_INET, AF_INET6, EFD_CLOEXEC, EFD_NONBLOCK, EPOLLIN, EPOLLOUT, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP,
                                     MSG_DONTWAIT, MSG_NOSIGNAL, MSG_TRUNC, POLLIN, POLLOUT, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM,
                                     SOL_SOCKET, SO_RCVBUF, TCP_NODELAY, bind, close, connect, eventfd, getsockname, iovec, mmsghdr, poll, pollfd,
-                                    read, recv, recvmmsg, send, sendmmsg, sockaddr, sockaddr_in, sockaddr_in6, socket, socklen_t, write)
+                                    read, recv, recvmmsg, send, sendmmsg, sockaddr, sockaddr_in, sockaddr_in6, socket, socklen_t, write,
+                                    write_all)
 # For a thread of the plugin's own.
 from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, epoll_create1, epoll_ctl, epoll_event, epoll_wait)
 # Nanoseconds, monotonic.

@@ -8,14 +8,7 @@ from fastdns.index.nodes cimport IndexNode, IndexRecord, RRset, node_rrsets, rrs
 from fastdns.index.publish cimport index_lock, index_release
 from fastdns.index.zone cimport Zone
 from fastdns.system.byteorder cimport store16, store32
-
-cdef extern from "errno.h" nogil:
-    int errno
-    enum:
-        EINTR
-
-cdef extern from "unistd.h" nogil:
-    ssize_t c_write "write"(int fd, const void *data, size_t length)
+from fastdns.system.socket cimport write_all
 
 cdef enum:
     FIRST_OCTETS = 4096
@@ -106,20 +99,11 @@ cdef uint64_t put_name(Output *out, const IndexNode *node) noexcept nogil:
 
 cdef int flush(Writer *w) noexcept nogil:
     """Writes what there is. 0, or errno; -1: memory ran out."""
-    cdef uint64_t done = 0
-    cdef ssize_t n
-    if w.out.failed:
-        return -1
-    while done < w.out.used:
-        n = c_write(w.fd, w.out.octets + done, w.out.used - done)
-        if n < 0:
-            if errno == EINTR:
-                continue
-            return errno
-        done += <uint64_t>n
-    w.octets += done
-    w.out.used = 0
-    return 0
+    cdef int status = -1 if w.out.failed else write_all(w.fd, w.out.octets, w.out.used)
+    if status == 0:
+        w.octets += w.out.used
+        w.out.used = 0
+    return status
 
 
 cdef int end_block(Writer *w, uint8_t kind) noexcept nogil:

@@ -2,6 +2,7 @@
 
 Every bound is checked here and in `_wire`; the file is read, not mapped, so that one that somebody cuts meanwhile ends as a cut one does.
 """
+from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp
@@ -16,11 +17,6 @@ from fastdns.system.byteorder cimport load16, load32
 from fastdns.system.memory cimport fetch_line
 from fastdns.zonefile.rdata cimport rdata_valid
 from fastdns._wire cimport CLASS_IN, TYPE_RRSIG, TYPE_SOA, Name, wire_read_name
-
-cdef extern from "errno.h" nogil:
-    int errno
-    enum:
-        EINTR
 
 cdef extern from "unistd.h" nogil:
     ssize_t pread(int fd, void *data, size_t length, int64_t offset)

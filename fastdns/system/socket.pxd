@@ -1,4 +1,5 @@
-"""The kernel's socket calls, epoll and clock, declared once."""
+"""The kernel's calls for sockets and other descriptors, epoll and clock, declared once."""
+from libc.errno cimport EINTR, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
@@ -120,6 +121,18 @@ cdef extern from "<unistd.h>" nogil:
     int close(int fd)
     ssize_t read(int fd, void *octets, size_t count)
     ssize_t write(int fd, const void *octets, size_t count)
+
+cdef inline int write_all(int fd, const uint8_t *octets, uint64_t length) noexcept nogil:
+    """To a file, whatever interrupts it. 0, or errno."""
+    cdef uint64_t done = 0
+    cdef ssize_t n
+    while done < length:
+        n = write(fd, octets + done, length - done)
+        if n >= 0:
+            done += <uint64_t>n
+        elif errno != EINTR:
+            return errno
+    return 0
 
 cdef inline int64_t socket_clock() noexcept nogil:
     """ns, monotonic"""

@@ -7,18 +7,11 @@
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from fastdns.api.network cimport write_all
 from fastdns.plugins.kubernetes.store.encode cimport Output, encode_object, output_add, output_free
 from fastdns.plugins.kubernetes.decode.fields cimport DECODED, NO_MEMORY, Scratch, scratch_free, scratch_init
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_COUNT, SOURCE_SNAPSHOT, Kind, Object, ObjectSink, Sink, Span
 from fastdns.plugins.kubernetes.decode.protobuf cimport skim_object
-
-cdef extern from "errno.h" nogil:
-    int errno
-    enum:
-        EINTR
-
-cdef extern from "unistd.h" nogil:
-    ssize_t c_write "write"(int fd, const void *data, size_t length)
 
 MAGIC = b"fastdns kubernetes snapshot 1\n"
 
@@ -73,20 +66,15 @@ cdef struct Writer:
 
 
 cdef int writer_flush(Writer *w) noexcept nogil:
-    cdef uint64_t done = 0
-    cdef ssize_t n
+    cdef int status
     if w.out.failed:
         w.failed = -1
         return -1
     w.crc = crc_add(w.crc, w.out.data, w.out.length)
-    while done < w.out.length:
-        n = c_write(w.fd, w.out.data + done, w.out.length - done)
-        if n < 0:
-            if errno == EINTR:
-                continue
-            w.failed = errno
-            return -1
-        done += <uint64_t>n
+    status = write_all(w.fd, w.out.data, w.out.length)
+    if status:
+        w.failed = status
+        return -1
     w.octets += w.out.length
     w.out.length = 0
     return 0
