@@ -10,24 +10,14 @@ from typing import Any
 
 from fastdns.comparison.asking import Asked, Limits, ask_all, parse_server
 from fastdns.comparison.files import read_recorded
-from fastdns.comparison.known import KNOWN
+from fastdns.comparison.known import KNOWN, known_names
 from fastdns.comparison.question import question_of
 from fastdns.comparison.recorded import RecordingError
 from fastdns.comparison.tally import KEEP, Tally, text
 from fastdns.corefile.duration import parse_duration
 
-__all__ = ["FLAGS", "USAGE", "known_names", "run"]
+__all__ = ["run"]
 
-USAGE = """  fastdns shadow report [-pid PID] [-json]                         what the plugin shadow of the running server has found
-  fastdns shadow -against ADDRESS [-of ADDRESS] [-rate N] [-outstanding N] [-timeout DURATION] [-distinct] [-port PORT] [-ignore NAMES] [-keep N]
-              [-json] FILE...                                      the answers in dnstap and pcap files beside those of a server, or with -of
-                                                                   those of two servers to their questions; status 1 where there are differences
-"""
-#: As in fastdns/server/commands.py; True: it takes a value.
-FLAGS = {
-    **dict.fromkeys(("json", "distinct"), False),
-    **dict.fromkeys(("against", "of", "rate", "outstanding", "timeout", "port", "ignore", "keep", "pid"), True),
-}
 OUTSTANDING_MOST = 4096
 RECORDED = "the file"
 
@@ -59,14 +49,6 @@ def run(flags: Mapping[str, str], rest: list[str], ask: Ask) -> int:
     names = (str(servers[0]) if len(servers) == 2 else RECORDED, str(servers[-1]))
     report = tally.report(names)
     return _tell([report], report, "json" in flags)
-
-
-def known_names(words: list[str]) -> frozenset[str]:
-    """Names of known differences; ``none`` stands for none. Raises ValueError."""
-    names = frozenset(word for word in words if word and word != "none")
-    if names - KNOWN.keys():
-        raise ValueError(f"known differences are {', '.join(KNOWN)}, not {', '.join(sorted(names - KNOWN.keys()))}")
-    return names
 
 
 def _tell(reports: list[dict[str, Any]], document: Mapping[str, Any], as_json: bool) -> int:

@@ -14,7 +14,7 @@ from fastdns.protocol.parameters import TYPE_CNAME, TYPE_NS, TYPE_RRSIG, TYPE_SO
 if TYPE_CHECKING:
     from fastdns.comparison.canonical import Record, Reply
 
-__all__ = ["KNOWN", "known_difference"]
+__all__ = ["KNOWN", "known_difference", "known_names"]
 
 ANSWER, AUTHORITY = 0, 1
 TYPE_CDS: Final = type_number("CDS")
@@ -27,6 +27,14 @@ CDS_DIGEST, SHA1 = 3, 1
 def known_difference(a: Reply, b: Reply, ignored: frozenset[str]) -> str:
     """The name of the first one, of those in ``ignored``, that explains all that is different; "" for none."""
     return next((name for name, (_, explains) in KNOWN.items() if name in ignored and explains(a, b)), "")
+
+
+def known_names(words: list[str]) -> frozenset[str]:
+    """Names of known differences; ``none`` stands for none. Raises ValueError."""
+    names = frozenset(word for word in words if word and word != "none")
+    if names - KNOWN.keys():
+        raise ValueError(f"known differences are {', '.join(KNOWN)}, not {', '.join(sorted(names - KNOWN.keys()))}")
+    return names
 
 
 def _rest_is_same(a: Reply, b: Reply, section: int) -> bool:

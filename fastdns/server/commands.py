@@ -7,11 +7,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from fastdns.comparison import command as shadow
 from fastdns.corefile.errors import CorefileError, defect
 from fastdns.server.source import Source, find
 from fastdns.telemetry import log
-from fastdns.top import command as top
 
 if TYPE_CHECKING:
     from fastdns.server.explain import Explained
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "run"]
 
-USAGE = f"""Usage:
+USAGE = """Usage:
   fastdns check [-json] [-notests] [-strict] [-dns.port PORT] [COREFILE]
                                                                    all problems of a Corefile; status 1 where it would not be served, with -strict
                                                                    also where there are warnings
@@ -33,7 +31,16 @@ USAGE = f"""Usage:
   fastdns canary [status|promote|abort] [-pid PID] [-json]         the configuration that a reload tries on some of the clients: shows it, or ends it
   fastdns slo rules [-job JOB] [-operator] [COREFILE]              rules for Prometheus, with alerts on the objectives of `slo` in a Corefile
   fastdns init [COREFILE]                                          asks three questions, and writes a first Corefile
-{top.USAGE}{shadow.USAGE}COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with two hyphens.
+  fastdns top [-once] [-json] [-interval DURATION] [-window 1m|10m|1h] [-pid PID] [ADDRESS...]
+              [-token FILE] [-ca FILE] [-cert FILE -key FILE]
+              [-selector LABELS [-namespace NAMESPACE] [-port PORT] [-kubeconfig FILE] [-context CONTEXT]]
+                                                                   what the running server does: rates, latencies, cache, upstreams, who asks what;
+                                                                   of the consoles at ADDRESS, or of pods, several servers as one
+  fastdns shadow report [-pid PID] [-json]                         what the plugin shadow of the running server has found
+  fastdns shadow -against ADDRESS [-of ADDRESS] [-rate N] [-outstanding N] [-timeout DURATION] [-distinct] [-port PORT] [-ignore NAMES] [-keep N]
+              [-json] FILE...                                      the answers in dnstap and pcap files beside those of a server, or with -of
+                                                                   those of two servers to their questions; status 1 where there are differences
+COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with two hyphens.
 """
 
 #: Flags of each command; True: it takes a value.
@@ -46,8 +53,14 @@ FLAGS = {
     "canary": {"json": False, "pid": True},
     "explain": {"json": False, "tcp": False, "client": True, "address": True, "conf": True, "pid": True, "dns.port": True},
     "slo": {"job": True, "operator": False, "dns.port": True, "conf": True},
-    "top": top.FLAGS,
-    "shadow": shadow.FLAGS,
+    "top": {
+        **dict.fromkeys(("once", "json"), False),
+        **dict.fromkeys(("interval", "window", "pid", "token", "ca", "cert", "key", "selector", "namespace", "port", "kubeconfig", "context"), True),
+    },
+    "shadow": {
+        **dict.fromkeys(("json", "distinct"), False),
+        **dict.fromkeys(("against", "of", "rate", "outstanding", "timeout", "port", "ignore", "keep", "pid"), True),
+    },
 }
 COMMANDS = tuple(FLAGS)
 
@@ -128,11 +141,13 @@ def _init(flags: dict[str, str], rest: list[str]) -> int:
 def _top(flags: dict[str, str], rest: list[str]) -> int:
     from fastdns.server import control
     from fastdns.setup import registry
+    from fastdns.top import command as top
 
     return top.run(flags, rest, control.ask, lambda *words: registry.part("kubernetes", "pods").addresses(*words))
 
 
 def _shadow(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.comparison import command as shadow
     from fastdns.server import control
 
     return shadow.run(flags, rest, control.ask)

@@ -13,19 +13,7 @@ from fastdns.corefile.duration import parse_duration
 from fastdns.top.servers import Servers
 from fastdns.top.sources import Console, Credentials, Local, Source
 
-__all__ = ["FLAGS", "USAGE", "run"]
-
-USAGE = """  fastdns top [-once] [-json] [-interval DURATION] [-window 1m|10m|1h] [-pid PID] [ADDRESS...]
-              [-token FILE] [-ca FILE] [-cert FILE -key FILE]
-              [-selector LABELS [-namespace NAMESPACE] [-port PORT] [-kubeconfig FILE] [-context CONTEXT]]
-                                                                   what the running server does: rates, latencies, cache, upstreams, who asks what;
-                                                                   of the consoles at ADDRESS, or of pods, several servers as one
-"""
-#: As in fastdns/server/commands.py; True: it takes a value.
-FLAGS = {
-    **dict.fromkeys(("once", "json"), False),
-    **dict.fromkeys(("interval", "window", "pid", "token", "ca", "cert", "key", "selector", "namespace", "port", "kubeconfig", "context"), True),
-}
+__all__ = ["run"]
 
 #: The port of pods' consoles, where no other is given.
 PORT = "8053"

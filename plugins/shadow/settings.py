@@ -6,8 +6,7 @@ import re
 from typing import NamedTuple
 
 from fastdns.comparison.asking import Server, parse_server
-from fastdns.comparison.command import known_names
-from fastdns.comparison.known import KNOWN
+from fastdns.comparison.known import KNOWN, known_names
 from fastdns.comparison.tally import KEEP
 from fastdns.setup import Controller
 
