@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
-import json
 import os
 import re
 import signal
@@ -91,7 +89,7 @@ def run(given: argparse.Namespace) -> int:
         return 1
     show(found)
     if given.json is not None:
-        given.json.write_text(json.dumps({"made": datetime.datetime.now(datetime.UTC).isoformat(), "machine": measure.machine(), **found}, indent=1) + "\n")
+        measure.write_figures(given.json, found)
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import dns.edns
 import dns.flags
@@ -47,19 +47,6 @@ example.org:{{port}} {{
     }}
 }}
 """
-
-
-@pytest.fixture
-def primary() -> Iterator[Callable[..., Primary]]:
-    made: list[Primary] = []
-
-    def make(*versions: str, **options: object) -> Primary:
-        made.append(Primary(*versions, **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 def expire(server: Server, name: str = "example.org.", kind: str = "SOA") -> int | None:

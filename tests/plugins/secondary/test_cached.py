@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import dns.flags
@@ -93,19 +93,6 @@ CHANGES: dict[str, tuple[str, str, list[Case]]] = {
     ),
     "a CNAME changes": ("c CNAME one.test.", "c CNAME two.test.", [("c", "A", ["one.test."], ["two.test."])]),
 }
-
-
-@pytest.fixture
-def primary() -> Iterator[Make]:
-    made: list[Primary] = []
-
-    def make(text: str) -> Primary:
-        made.append(Primary(text))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 def zone(serial: int, text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,19 +20,6 @@ Serve = Callable[..., Server]
 Make = Callable[..., Primary]
 
 MANY = "".join(f"n{number} 60 IN A 10.1.0.{number}\n" for number in range(250))
-
-
-@pytest.fixture
-def primary() -> Iterator[Make]:
-    made: list[Primary] = []
-
-    def make(*versions: str, **options: object) -> Primary:
-        made.append(Primary(*versions, **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import dns.flags
@@ -35,19 +35,6 @@ def zone(serial: int, text: str = "", refresh: int = 3600, retry: int = 600, exp
 
 def corefile(primaries: str, more: str = "", block: str = "") -> str:
     return f"example.org:{{port}} {{\n    secondary {{\n        transfer from {primaries}\n        {more}\n    }}\n    {block}\n}}\n"
-
-
-@pytest.fixture
-def primary() -> Iterator[Callable[..., Primary]]:
-    made: list[Primary] = []
-
-    def make(*versions: str, **options: object) -> Primary:
-        made.append(Primary(*versions, **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 Make = Callable[..., Primary]
