@@ -62,7 +62,16 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
 
 
 def load(server: Web, **plan: Any) -> Result:
-    return drive(QUERIES, Target("127.0.0.1", server.port, "doh", SERVER), Plan(**{"seconds": 0.05, "timeout": 10, "clients": 2, "window": 16} | plan))
+    """Without a time of its own a plan has a longer one where the machine was too busy for a handshake in 50 ms."""
+    for seconds in [plan["seconds"]] if "seconds" in plan else [0.05, 0.5, 5]:
+        server.sessions.clear()
+        server.frames.clear()
+        result = drive(
+            QUERIES, Target("127.0.0.1", server.port, "doh", SERVER), Plan(**{"timeout": 10, "clients": 2, "window": 16} | plan | {"seconds": seconds})
+        )
+        if result.sent:
+            break
+    return result
 
 
 def good(query: bytes) -> bytes:
