@@ -121,7 +121,7 @@ def _dashed(address: str) -> str:
 def manifests(paths: Sequence[str | Path]) -> Cluster:
     """A cluster from files and folders: YAML, JSON, JSON lines as ``kubectl get -o`` writes. WorkloadError."""
     from fastdns.plugins.kubernetes.watch import manifests
-    from fastdns.plugins.kubernetes.watch.address import ApiConfigError
+    from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
 
     found = manifests.Manifests(tuple(map(str, paths)))
     try:

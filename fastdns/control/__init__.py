@@ -2,6 +2,42 @@
 
 from __future__ import annotations
 
-from fastdns.control.tasks import NICENESS, Pool, Signal, Timer, after, blocking, call_soon, every, keep, loop, readable, sleep, spawn, stop, writable
+from fastdns.control.tasks import (
+    NICENESS,
+    Pool,
+    Signal,
+    Timer,
+    after,
+    begin,
+    blocking,
+    call_soon,
+    every,
+    hold,
+    keep,
+    loop,
+    readable,
+    sleep,
+    spawn,
+    stop,
+    writable,
+)
 
-__all__ = ["NICENESS", "Pool", "Signal", "Timer", "after", "blocking", "call_soon", "every", "keep", "loop", "readable", "sleep", "spawn", "stop", "writable"]
+__all__ = [
+    "NICENESS",
+    "Pool",
+    "Signal",
+    "Timer",
+    "after",
+    "begin",
+    "blocking",
+    "call_soon",
+    "every",
+    "hold",
+    "keep",
+    "loop",
+    "readable",
+    "sleep",
+    "spawn",
+    "stop",
+    "writable",
+]

@@ -1,20 +1,24 @@
 """A thread with an event loop: start and stop, tasks and their exceptions, niceness.
 
-The loops of the control plane (`fastdns.control`) and of the Python executors are `EventLoop`s.
+The loops of the control plane (`fastdns.control`) and of the Python executors are `EventLoop`s. asyncio is imported by the thread of the first one: it is a
+fifth of what a start imports, and a replica answers without it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastdns.system.thread import hold_priority, lower_priority, release_priority
 from fastdns.telemetry.log import Log
+
+if TYPE_CHECKING:
+    import asyncio
+    import concurrent.futures
 
 __all__ = ["AGAIN", "STOP_SECONDS", "EventLoop", "Task", "TaskGroup", "endless"]
 
@@ -36,11 +40,16 @@ class EventLoop:
     With a ``niceness`` the thread is niced, except between `begin_urgent` and `end_urgent`, nor are the pools' threads, which its tasks may wait for.
     """
 
-    def __init__(self, name: str, factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop, niceness: int | None = None) -> None:
+    #: For readers and transports. Used on the loop's thread.
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self, name: str, factory: Callable[[], asyncio.AbstractEventLoop] | None = None, niceness: int | None = None) -> None:
+        """``factory`` makes the loop, on its thread; by default asyncio's own."""
         self.name = name
-        #: For readers and transports. Used on the loop's thread, and before `start`.
-        self.loop = factory()
-        self.loop.set_exception_handler(self._failed)
+        self._factory = factory
+        #: What was posted before the loop was made; None: it is made.
+        self._early: deque[tuple[Callable[..., object], tuple[Any, ...]]] | None = deque()
+        self._making = threading.Condition()
         #: Tasks of `spawn` that have not ended. Used on the loop's thread only.
         self.tasks: set[Task] = set()
         self.niceness = niceness
@@ -67,7 +76,6 @@ class EventLoop:
             first, self._stopping = not self._stopping, True
             release_priority(self)
         if self.thread is None:
-            self.loop.close()
             return True
         if first:
             self._post(self._begin_end)
@@ -90,7 +98,12 @@ class EventLoop:
         return task
 
     def submit(self, coroutine: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
-        """Schedule a coroutine; the future has its result or exception."""
+        """Start the thread, and schedule a coroutine; the future has its result or exception."""
+        import asyncio
+
+        self.start()
+        with self._making:
+            self._making.wait_for(lambda: self._early is None)
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def call_soon(self, function: Callable[..., object], *args: Any) -> bool:
@@ -141,6 +154,8 @@ class EventLoop:
     def _run(self, former: threading.Thread | None) -> None:
         if former is not None:
             former.join()
+        else:
+            self._make()
         self._ident, self.native_id = threading.get_ident(), threading.get_native_id()
         self._lower()
         while not self._stopped:
@@ -153,7 +168,23 @@ class EventLoop:
         if self._stopped and not self.loop.is_closed():
             self.loop.close()
 
+    def _make(self) -> None:
+        import asyncio
+
+        loop = asyncio.SelectorEventLoop() if self._factory is None else self._factory()
+        loop.set_exception_handler(self._failed)
+        with self._making:
+            for function, args in self._early or ():
+                loop.call_soon(function, *args)
+            self.loop, self._early = loop, None
+            self._making.notify_all()
+
     def _post(self, function: Callable[..., object], *args: Any) -> bool:
+        if self._early is not None:
+            with self._making:
+                if self._early is not None:
+                    self._early.append((function, args))
+                    return True
         try:
             if self.on_thread:
                 self.loop.call_soon(function, *args)
@@ -171,6 +202,8 @@ class EventLoop:
         self._ending = self.loop.create_task(self._cancel_all(), name="stop")
 
     async def _cancel_all(self) -> None:
+        import asyncio
+
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in others:
                 task.cancel()
@@ -230,6 +263,8 @@ class Task:
 
 async def endless(function: Callable[[], Coroutine[Any, Any, object]], name: str) -> None:
     """Run a coroutine that is not to end before it is cancelled: after an exception that it did not foresee, such as a lack of memory, it begins again."""
+    import asyncio
+
     while True:
         try:
             await function()

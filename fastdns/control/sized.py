@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import heapq
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastdns.system.thread import lower_priority, priority_is_held
+
+if TYPE_CHECKING:
+    import concurrent.futures
 
 __all__ = ["SizedPool"]
 
@@ -38,7 +40,9 @@ class SizedPool:
 
     def submit(self, size: int, function: Callable[[], Result]) -> concurrent.futures.Future[Result]:
         """Run a function of this size. Raises RuntimeError when there is no thread and none can be started."""
-        future: concurrent.futures.Future[Result] = concurrent.futures.Future()
+        from concurrent.futures import Future
+
+        future: concurrent.futures.Future[Result] = Future()
         with self._ready:
             if self._busy + len(self._waiting) >= self._threads and self._threads < self.most:
                 self._start()

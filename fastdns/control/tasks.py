@@ -13,16 +13,18 @@ per second gains nothing from uvloop. uvloop is for loops with client traffic.
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import queue
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastdns.control.eventloop import AGAIN, STOP_SECONDS, EventLoop, Task, endless
 from fastdns.system.thread import lower_priority, priority_is_held
 from fastdns.telemetry.log import Log
+
+if TYPE_CHECKING:
+    import asyncio
+    import concurrent.futures
 
 __all__ = [
     "NICENESS",
@@ -31,9 +33,11 @@ __all__ = [
     "Signal",
     "Timer",
     "after",
+    "begin",
     "blocking",
     "call_soon",
     "every",
+    "hold",
     "keep",
     "loop",
     "readable",
@@ -57,18 +61,39 @@ log = Log()
 
 _lock = threading.Lock()
 _loop: EventLoop | None = None
+_held = False
 
 
 def loop(urgent: object = None) -> EventLoop:
-    """The control plane's loop; the first call starts it. With ``urgent`` it runs at the process's priority until `end_urgent` of this holder."""
+    """The control plane's loop; the first call starts it. With ``urgent`` it runs at the process's priority until `end_urgent` of this holder.
+
+    Between `hold` and `begin` a call with ``urgent`` starts it, and one of its methods that waits; until then it keeps what it is to do.
+    """
     global _loop
     with _lock:
         if _loop is None:
             _loop = EventLoop("control-loop", niceness=NICENESS)
         if urgent is not None:
             _loop.begin_urgent(urgent)
-        _loop.start()
+        if urgent is not None or not _held:
+            _loop.start()
         return _loop
+
+
+def hold() -> None:
+    """A server starts: what it does not wait for is done once it serves (`begin`)."""
+    global _held
+    with _lock:
+        _held = True
+
+
+def begin() -> None:
+    """Undo `hold`, and start the loop if it has anything to do."""
+    global _held
+    with _lock:
+        _held = False
+        if _loop is not None:
+            _loop.start()
 
 
 def stop(seconds: float = STOP_SECONDS) -> bool:
@@ -130,7 +155,9 @@ class Signal:
 
 async def sleep(seconds: float | None, signal: Signal | None = None) -> bool:
     """Sleep for this many seconds (None: no limit). True when the signal ended the sleep."""
-    running = asyncio.get_running_loop()
+    from asyncio import get_running_loop
+
+    running = get_running_loop()
     future: asyncio.Future[bool] = running.create_future()
     timer = None if seconds is None else running.call_later(max(seconds, 0.0), _set_result, future, False)
     if signal is not None:
@@ -146,13 +173,17 @@ async def sleep(seconds: float | None, signal: Signal | None = None) -> bool:
 
 async def readable(fd: int, seconds: float | None = None) -> bool:
     """Wait until a descriptor can be read. False when that takes longer than this many seconds."""
-    running = asyncio.get_running_loop()
+    from asyncio import get_running_loop
+
+    running = get_running_loop()
     return await _ready(running, fd, seconds, running.add_reader, running.remove_reader)
 
 
 async def writable(fd: int, seconds: float | None = None) -> bool:
     """Wait until a descriptor can be written. False when that takes longer than this many seconds."""
-    running = asyncio.get_running_loop()
+    from asyncio import get_running_loop
+
+    running = get_running_loop()
     return await _ready(running, fd, seconds, running.add_writer, running.remove_writer)
 
 
@@ -235,7 +266,7 @@ def _name(function: Callable[..., object]) -> str:
     return getattr(function, "__qualname__", str(function))
 
 
-class Pool(concurrent.futures.Executor):
+class Pool:
     """Daemon threads for functions that block: one for each to run, at most ``most``. Each is niced from its first function on that no start waits for.
 
     The standard library's executor joins its threads when the interpreter ends, so a function that hangs would block the end of the process.
@@ -253,7 +284,9 @@ class Pool(concurrent.futures.Executor):
 
     def submit(self, function: Callable[..., Result], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[Result]:
         """Run a function as soon as a thread is free. Raises RuntimeError when there is no thread and none can be started."""
-        future: concurrent.futures.Future[Result] = concurrent.futures.Future()
+        from concurrent.futures import Future
+
+        future: concurrent.futures.Future[Result] = Future()
         with self._lock:
             if self._left >= self._threads and self._threads < self.most:
                 try:
@@ -268,6 +301,8 @@ class Pool(concurrent.futures.Executor):
 
     async def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """`submit` for a coroutine, which waits while no thread can be started. Where it is cancelled it does not wait for the function."""
+        from asyncio import sleep, wrap_future
+
         refused = ""
         while True:
             try:
@@ -277,8 +312,8 @@ class Pool(concurrent.futures.Executor):
                 if str(error) != refused:
                     refused = str(error)
                     log.error(f"{_name(function)} waits: {refused}")
-            await asyncio.sleep(AGAIN)
-        return await asyncio.wrap_future(future)
+            await sleep(AGAIN)
+        return await wrap_future(future)
 
     def _run(self) -> None:
         niced = False

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import linecache
 import os
-import traceback
 from collections.abc import Sequence
 
 __all__ = ["CorefileError", "defect", "plugin_frames", "quoted", "system_error"]
@@ -41,6 +39,9 @@ def system_error(error: OSError, operation: str = "open", path: str | None = Non
 
 def plugin_frames(error: BaseException) -> list[str]:
     """Where an exception passed through code that is not fastdns's: ``FILE:LINE in FUNCTION: SOURCE``, outermost first."""
+    import linecache
+    import traceback
+
     frames = []
     linecache.checkcache()
     for frame, line in traceback.walk_tb(error.__traceback__):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from fastdns.corefile.address import strip_scope
@@ -86,7 +85,11 @@ def place(descriptor: int) -> Place | None:
         if sock.type != (socket.SOCK_STREAM if listens else socket.SOCK_DGRAM):
             return None
         host, port, *rest = sock.getsockname()
-        return sock.type, ip_address(strip_scope(host)).packed, port, rest[1] if rest else 0
+        return sock.type, _octets(host), port, rest[1] if rest else 0
+
+
+def _octets(host: str) -> bytes:
+    return socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, strip_scope(host))
 
 
 def _wanted(server: Server) -> set[Place]:
@@ -97,7 +100,7 @@ def _wanted(server: Server) -> set[Place]:
     hosts = [server.host] if server.host else ["::", "0.0.0.0"]
     address, _, zone = hosts[0].partition("%")
     scope = socket.if_nametoindex(zone) if zone else 0
-    return {(kind, ip_address(strip_scope(host)).packed, server.port, scope if address == strip_scope(host) else 0) for kind in kinds for host in hosts}
+    return {(kind, _octets(host), server.port, scope if address == strip_scope(host) else 0) for kind in kinds for host in hosts}
 
 
 # ---- to the manager ----

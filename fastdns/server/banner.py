@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -29,6 +28,8 @@ def version() -> list[str]:
 
 def features() -> list[str]:
     """What this build is made of, a line each: compiler and libraries of the build, then what it runs with. After the version for ``-version``."""
+    import json
+
     from fastdns.tls.context import library_version
 
     built = json.loads(Path(fastdns.__file__).with_name("features.json").read_text())

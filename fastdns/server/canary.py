@@ -35,8 +35,8 @@ INTERVAL = 0.1
 #: Seconds that a canary lasts at least, and at most.
 SHORTEST, LONGEST = 1.0, 86400.0
 
-CONDITION = re.compile(r"([a-z]+)>([0-9]+(?:\.[0-9]+)?)%")
-PERCENTAGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
+CONDITION = r"([a-z]+)>([0-9]+(?:\.[0-9]+)?)%"
+PERCENTAGE = r"([0-9]+(?:\.[0-9]+)?)%"
 DROPPED = "dropped"
 
 Counts = dict[int | str, int]
@@ -91,14 +91,14 @@ def parse_rules(words: list[str], failed: Callable[[], object]) -> Rules:
 
 
 def _share(text: str) -> float:
-    found = PERCENTAGE.fullmatch(text)
+    found = re.fullmatch(PERCENTAGE, text)
     if found is None or not 0 < float(found[1]) < 100:
         raise ValueError(f"a share is more than 0% and less than 100%, not {text}")
     return float(found[1]) / 100
 
 
 def _condition(text: str) -> Condition:
-    found = CONDITION.fullmatch(text.lower())
+    found = re.fullmatch(CONDITION, text.lower())
     numbers = {name.lower(): number for number, name in RCODES.items()}
     if found is None or float(found[2]) >= 100 or found[1] not in (*numbers, DROPPED):
         raise ValueError(f"a condition is RCODE>SHARE%, such as servfail>1%, not {text}")

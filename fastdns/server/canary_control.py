@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping
@@ -65,6 +64,8 @@ def run(action: str, flags: dict[str, str]) -> int:
     else:
         result = control.ask({"command": SECTION, "action": action}, pid)
     if "json" in flags:
+        import json
+
         json.dump(result, sys.stdout, indent=2)
         print()
     elif action == "status":

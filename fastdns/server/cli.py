@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import NoReturn
@@ -51,6 +52,8 @@ def main() -> None:
             sys.stderr.write(f"{error}\n")
             _exit(1)
 
+    # What a start makes stays: a collection would find nothing. `Process.run` ends this.
+    gc.disable()
     try:
         from fastdns.server.process import Process
     except (MemoryError, OSError) as error:  # native modules allocate memory when they are imported

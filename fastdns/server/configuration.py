@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable
 from itertools import pairwise
@@ -17,6 +16,7 @@ from fastdns.server.source import Source, built_in
 from fastdns.setup import Config, Controller, Hooks, files, registry
 from fastdns.setup.config import Hook
 from fastdns.setup.traits import Traits
+from fastdns.system.digest import hash_of
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
@@ -235,19 +235,19 @@ def blocks_of(source: Source, quiet: bool = False, left_out: dict[str, CorefileE
 
 def checksum(blocks: list[ServerBlock]) -> str:
     """SHA-512 in hexadecimal of the blocks' keys and tokens, independent of the layout, and of the files that ``plugin`` loads."""
-    digest = hashlib.sha512(repr([block.meaning() for block in blocks]).encode("utf-8", "surrogatepass"))
+    parts = [repr([block.meaning() for block in blocks]).encode("utf-8", "surrogatepass")]
     for block in blocks:
         for words in _occurrences(block):
             if len(words) > 1:
-                digest.update(files.digest(os.path.join(_root(block), words[1].text)))
-    return digest.hexdigest()
+                parts.append(files.digest(os.path.join(_root(block), words[1].text)))
+    return hash_of("sha512", b"".join(parts)).hex()
 
 
 def _identity(block: ServerBlock, config: Config) -> str:
     """See `Config.identity`: plugins of ours say what they read."""
     if not config.compares_files or any(name not in registry.in_tree() for name in block.tokens):
         return ""
-    return hashlib.sha512(repr((block.meaning(), sorted(config.files.items()))).encode("utf-8", "surrogatepass")).hexdigest()
+    return hash_of("sha512", repr((block.meaning(), sorted(config.files.items()))).encode("utf-8", "surrogatepass")).hex()
 
 
 def config_of(block: ServerBlock, dns_port: str) -> Config:

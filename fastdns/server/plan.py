@@ -14,7 +14,7 @@ from fastdns.setup import Config, registry
 __all__ = ["about", "describe"]
 
 #: The section Name of a plugin's page, as in ``*cache* - caches replies.``
-ABOUT = re.compile(r"^## Name\s+\*.+?\* - (.+?)(?:\.\s|\.?\n\n)", re.M | re.S)
+ABOUT = r"(?ms)^## Name\s+\*.+?\* - (.+?)(?:\.\s|\.?\n\n)"
 
 
 def describe(configuration: Configuration) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def about(directive: str) -> str:
     folder = registry.folder_of(registry.in_tree().get(directive, "")) if directive in registry.in_tree() else ""
     try:
         with open(os.path.join(folder or os.devnull, "README.md"), encoding="utf-8") as page:
-            found = ABOUT.search(page.read(4096))
+            found = re.search(ABOUT, page.read(4096))
     except OSError:
         return ""
     return " ".join(found[1].replace("`", "").replace("*", "").split()) if found else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -9,8 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fastdns import control as control_plane
 from fastdns.corefile.errors import CorefileError, defect, system_error
-from fastdns.server import activation, banner, canary_control, control, left_out, sections, upgrade
+from fastdns.server import activation, left_out, upgrade
 from fastdns.server.canary import RULES, Canary, Judged, Rules
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
@@ -90,6 +92,7 @@ class Process:
             self.source = inherited.source if inherited else find(self.flags.conf, self.flags.port)
             signals.install(self)
             hold_priority(self)
+            control_plane.hold()
             self._start(self.source, inherited, given)
         except Exception as error:
             foreseen = isinstance(error, (CorefileError, OSError, ValueError, RuntimeError))
@@ -99,6 +102,7 @@ class Process:
             return 1
         finally:
             release_priority(self)
+            gc.enable()
         if self.instance is not None and self.engine is not None:
             from fastdns.engine import storms
 
@@ -113,6 +117,8 @@ class Process:
             instance.configuration.start(self.first_start)
             if not instance.servers:
                 # Only unix:// keys, or all addresses excluded: there is nothing to serve.
+                from fastdns.server import banner
+
                 self._print(banner.version())
                 flush()
                 return
@@ -125,7 +131,11 @@ class Process:
             instance.abandon({})
             raise
         self.engine.start()
+        control_plane.begin()
         self._serves(instance)
+        # What follows is imported after the first answers.
+        from fastdns.server import banner, canary_control, control, sections
+
         for server in instance.servers:
             self._print(banner.zone_lines(server))
         self._write_pidfile()

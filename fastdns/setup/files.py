@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
@@ -10,7 +9,7 @@ import stat
 __all__ = ["FILES_MAX", "OCTETS_MAX", "digest"]
 
 #: A master file that has others read (RFC 1035 5.1), or a comment that says so: to search for what a line begins with takes ten times as long.
-INCLUDES = re.compile(rb"\$INCLUDE\b", re.I)
+INCLUDES = rb"(?i)\$INCLUDE\b"
 #: Octets that are read at a time, and those of the part before that are looked at again.
 PART = 1 << 20
 LINE = 64
@@ -46,11 +45,13 @@ def _file(path: str, left: list[int]) -> bytes:
     left[0] -= os.stat(path).st_size
     if left[0] < 0:
         raise _Incomparable
-    found = hashlib.sha256()
+    from hashlib import sha256
+
+    found = sha256()
     seen = b""
     with open(path, "rb") as file:
         while octets := file.read(PART):
-            if INCLUDES.search(seen + octets):
+            if re.search(INCLUDES, seen + octets):
                 raise _Incomparable
             found.update(octets)
             seen = octets[-LINE:]
@@ -59,7 +60,9 @@ def _file(path: str, left: list[int]) -> bytes:
 
 def _directory(path: str) -> bytes:
     """Raises _Incomparable."""
-    found = hashlib.sha256()
+    from hashlib import sha256
+
+    found = sha256()
     left, count = [OCTETS_MAX], 0
     for folder, folders, names in os.walk(path):
         folders.sort()
@@ -74,5 +77,5 @@ def _directory(path: str) -> bytes:
                     raise _Incomparable
                 found.update(_file(place, left))
             except OSError:
-                found.update(bytes(hashlib.sha256().digest_size))
+                found.update(bytes(found.digest_size))
     return found.digest()

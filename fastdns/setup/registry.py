@@ -45,7 +45,7 @@ DEFAULT_ANCHOR = "forward"
 GROUP = "fastdns.plugins"
 
 #: Cython's error for a module that was compiled against other declarations.
-REBUILD = re.compile(r"fastdns\..*(size changed, may indicate binary incompatibility|has wrong signature|does not export expected C)")
+REBUILD = r"fastdns\..*(size changed, may indicate binary incompatibility|has wrong signature|does not export expected C)"
 
 #: Directive that loads a plugin from a file, which determines its place in the chain; see `load_file`.
 FILE_DIRECTIVE = "plugin"
@@ -184,7 +184,7 @@ def _declared(*owners: object) -> Traits:
 def unloadable(error: BaseException) -> str:
     """Why a plugin's module cannot be imported; of one that was compiled against other headers of ours, what to do."""
     text = defect(error)
-    if not REBUILD.search(str(error)):
+    if not re.search(REBUILD, str(error)):
         return text
     from fastdns._mux import api
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
@@ -14,6 +13,8 @@ __all__ = ["replacing", "sync_folder"]
 @contextmanager
 def replacing(path: str, prefix: str) -> Iterator[BinaryIO]:
     """A file of mode 0600 beside ``path`` to write to, renamed to it at the end; gone where the body raises. ``prefix`` begins its name. Raises OSError."""
+    import tempfile
+
     folder = os.path.dirname(path) or "."
     descriptor, beside = tempfile.mkstemp(dir=folder, prefix=prefix)
     try:

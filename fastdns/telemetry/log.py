@@ -5,7 +5,6 @@ Lines go through `fastdns.telemetry.log_writer`: when the output is blocked line
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from typing import NoReturn
@@ -76,6 +75,8 @@ def write(*lines: str) -> None:
 def write_object(text: str, members: Mapping[str, object]) -> None:
     """In JSON, a line of level INFO with members more; as text, none: its lines are those of CoreDNS."""
     if log_line.is_json():
+        import json
+
         log_line.put("INFO", "", text, json.dumps(members, default=str)[1:-1].encode())
 
 

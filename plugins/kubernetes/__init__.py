@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
-from ipaddress import ip_address
 
 from fastdns._wire import name_wire
 from fastdns.corefile import CorefileError
+from fastdns.corefile.address import packed
 from fastdns.corefile.zone import is_reverse
 from fastdns.plugins.file.source import notifier
 from fastdns.plugins.kubernetes._kubernetes import Kubernetes
@@ -15,8 +15,8 @@ from fastdns.plugins.kubernetes.settings import Settings, parse
 from fastdns.plugins.kubernetes.store.gauges import make_store
 from fastdns.plugins.kubernetes.store.store import Store
 from fastdns.plugins.kubernetes.watch import cluster
-from fastdns.plugins.kubernetes.watch.address import ApiConfigError
 from fastdns.plugins.kubernetes.watch.informers import Options, Origin
+from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
 from fastdns.plugins.kubernetes.watch.resources import Kind, Selectors
 from fastdns.plugins.kubernetes.watch.selectors import Selector
 from fastdns.plugins.kubernetes.zone.journal import ZoneJournal
@@ -135,4 +135,9 @@ def own_addresses(controller: Controller) -> list[str]:
     except OSError:
         return []
     texts = [text for texts in found.values() for text in texts]
-    return [text for text in texts if not ip_address(text.partition("%")[0]).is_loopback]
+    return [text for text in texts if not is_loopback(packed(text.partition("%")[0]) or b"")]
+
+
+def is_loopback(address: bytes) -> bool:
+    """Of an address in network order."""
+    return address[:1] == b"\x7f" if len(address) == 4 else address == bytes(15) + b"\1"

@@ -6,8 +6,7 @@ from fastdns.api.query cimport handler_init
 from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.name cimport GRAMMAR_ZONAL
 from fastdns.plugins.kubernetes.answer.view cimport LocalAddress, PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED, ZONE_IMPORTED, ZONE_OBJECTS, ZONE_REVERSE
-
-from ipaddress import ip_address
+from fastdns.corefile.address import packed
 
 
 cdef bytes wire(str name):
@@ -52,7 +51,7 @@ cdef class ViewHandler(NativeHandler):
         memcpy(view.primary, <const uint8_t *>octets, len(octets))
         self._set_zones(listed, [wire(zone) for zone in multicluster], wire(objects) if objects else None)
         self._set_namespaces([wire(namespace + ".") for namespace in namespaces])
-        self._set_addresses([ip_address(text.partition("%")[0]).packed for text in addresses])
+        self._set_addresses([packed(text.partition("%")[0]) for text in addresses])
 
     cdef _set_zones(self, ZoneList listed, list imported, bytes objects):
         cdef uint32_t i
@@ -83,12 +82,12 @@ cdef class ViewHandler(NativeHandler):
             i += 1
         self.view.namespace_count = i
 
-    cdef _set_addresses(self, list packed):
+    cdef _set_addresses(self, list addresses):
         cdef uint32_t i = 0
-        self.view.locals = <LocalAddress *>calloc(len(packed) + 1, sizeof(LocalAddress))
+        self.view.locals = <LocalAddress *>calloc(len(addresses) + 1, sizeof(LocalAddress))
         if self.view.locals == NULL:
             raise MemoryError
-        for octets in packed:
+        for octets in addresses:
             memcpy(self.view.locals[i].ip, <const uint8_t *><bytes>octets, len(octets))
             self.view.locals[i].family = 4 if len(octets) == 4 else 6
             i += 1

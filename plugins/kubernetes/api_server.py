@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted
-from fastdns.plugins.kubernetes.watch.client import Limits
-from fastdns.plugins.kubernetes.watch.connection import Api, Endpoint, InCluster
+from fastdns.plugins.kubernetes.watch.origin import Limits
 from fastdns.setup import Controller
 from fastdns.telemetry.log import Log
+
+if TYPE_CHECKING:
+    from fastdns.plugins.kubernetes.watch.connection import Api
 
 __all__ = ["ApiServerOptions"]
 
 log = Log("plugin/kubernetes")
 
 
-@dataclass(kw_only=True)
 class ApiServerOptions:
     """Without any of the properties: the API server of the cluster that the process is a pod of."""
 
@@ -31,6 +32,11 @@ class ApiServerOptions:
     inflight: int = 0
     #: Seconds; 0 or less: do not wait.
     startup_timeout: float = 5.0
+
+    def __init__(self, *, endpoint: str = "", kubeconfig: str = "", context: str = "") -> None:
+        self.endpoint = endpoint
+        self.kubeconfig = kubeconfig
+        self.context = context
 
     def read(self, controller: Controller) -> bool:
         """Read the property at the cursor, if it is one of these. Raises CorefileError and ValueError with CoreDNS's texts."""
@@ -50,6 +56,8 @@ class ApiServerOptions:
             from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
 
             return Kubeconfig(self.kubeconfig, self.context)
+        from fastdns.plugins.kubernetes.watch.connection import Endpoint, InCluster
+
         if self.endpoint:
             return Endpoint(self.endpoint, *self.tls)
         return InCluster()

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from fastdns import control
 from fastdns.plugins.kubernetes.api_server import ApiServerOptions
-from fastdns.plugins.kubernetes.watch.address import ApiConfigError
 from fastdns.plugins.kubernetes.watch.client import Client
 from fastdns.plugins.kubernetes.watch.connection import Api
+from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
 from fastdns.plugins.kubernetes.watch.selectors import Selector
 
 __all__ = ["addresses"]

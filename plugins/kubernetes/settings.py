@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from fastdns.corefile import CorefileError
 from fastdns.corefile.zone import is_reverse
@@ -24,14 +23,9 @@ ONLY = 4
 EXTRAS = {"labels", "topology"}
 
 
-@dataclass
 class Settings(ApiServerOptions):
     """One occurrence of the directive."""
 
-    zones: list[str]
-    #: The first zone that is no reverse zone: PTR records point into it.
-    primary: str
-    namespaces: list[str] = field(default_factory=list)
     namespace_labels: Selector | None = None
     labels: Selector | None = None
     pods: str = "disabled"
@@ -41,10 +35,7 @@ class Settings(ApiServerOptions):
     #: None: never.
     fallthrough: list[str] | None = None
     ignore_empty: bool = False
-    multicluster: list[str] = field(default_factory=list)
     zonal: bool = False
-    #: Files and folders to serve in place of an API server.
-    manifests: list[str] = field(default_factory=list)
     #: File that keeps the last known state, "" for none.
     snapshot: str = ""
     #: Versions of the zones are kept, for IXFR.
@@ -57,6 +48,16 @@ class Settings(ApiServerOptions):
     extras: frozenset[str] = frozenset()
     #: Zone of *secondary* that the objects come from, "" for none.
     replica: str = ""
+
+    def __init__(self, zones: list[str], primary: str) -> None:
+        super().__init__()
+        self.zones = zones
+        #: The first zone that is no reverse zone: PTR records point into it.
+        self.primary = primary
+        self.namespaces: list[str] = []
+        self.multicluster: list[str] = []
+        #: Files and folders to serve in place of an API server.
+        self.manifests: list[str] = []
 
 
 def parse(controller: Controller) -> Settings:

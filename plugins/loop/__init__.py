@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import socket
 import threading
 import time
@@ -46,7 +46,8 @@ def setup(controller: Controller) -> None:
 
 def probe_name(zone: str) -> str:
     """A name in the zone that nobody can guess: 128 bits from the kernel, in two labels."""
-    return f"{secrets.randbits(64)}.{secrets.randbits(64)}.{'' if zone == '.' else zone}"
+    first, second = (int.from_bytes(os.urandom(8)) for _ in range(2))
+    return f"{first}.{second}.{'' if zone == '.' else zone}"
 
 
 class Prober(threading.Thread):
@@ -103,7 +104,7 @@ class Prober(threading.Thread):
         """The question in wire form, and its id."""
         from fastdns._wire import name_wire
 
-        number = secrets.token_bytes(2)
+        number = os.urandom(2)
         head = number + b"\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"
         return head + name_wire(self.name_asked) + HINFO.to_bytes(2, "big") + b"\x00\x01", number
 

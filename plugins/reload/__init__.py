@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import threading
 
@@ -12,6 +11,7 @@ from fastdns.server.configuration import blocks_of, checksum
 from fastdns.server.process import Process, RestartError
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
+from fastdns.system.digest import hash_of
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 
@@ -114,7 +114,7 @@ class Watch:
 
     def refuse(self, data: bytes, error: CorefileError) -> None:
         """Count and log a Corefile that does not parse, itself or what it imports, once for each content."""
-        value = hashlib.sha512(data + str(error).encode()).hexdigest()
+        value = hash_of("sha512", data + str(error).encode()).hex()
         if value != Watch.unparsed:
             Watch.unparsed = value
             log.warning(f"Corefile parse failed: {error}")

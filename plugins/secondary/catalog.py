@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fastdns._wire import name_text, name_wire
 from fastdns.corefile.errors import quoted
@@ -13,18 +13,16 @@ from fastdns.protocol.parameters import TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_TXT, t
 __all__ = ["Catalog", "Member", "parse_catalog"]
 
 
-@dataclass
-class Member:
+class Member(NamedTuple):
     """A zone of a catalog: its label there, and whose it may become."""
 
     label: str
     zone: str
-    owner: str = ""
-    groups: list[str] = field(default_factory=list)
+    owner: str
+    groups: list[str]
 
 
-@dataclass
-class Catalog:
+class Catalog(NamedTuple):
     origin: str
     #: By label.
     members: list[Member]

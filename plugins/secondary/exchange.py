@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import socket
 import struct
 import time
@@ -169,7 +168,7 @@ def transfer(zone: Zone, address: str, key: Key | None, limits: Limits, serial: 
     receiver = Receiver(zone, serial, records=limits.records, octets=limits.octets, digest=digest)
     connection = Connection(address, limits.seconds)
     try:
-        ident = secrets.randbits(16)
+        ident = int.from_bytes(os.urandom(2))
         authority = b""
         if serial is not None:
             soa = b"\0\0" + struct.pack(">IIIII", serial, 0, 0, 0, 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from fastdns.corefile.address import packed, split_address
 from fastdns.index.zone import Zone, ZoneSet
@@ -26,13 +25,13 @@ _kept: weakref.WeakValueDictionary[tuple[object, ...], Keeper] = weakref.WeakVal
 _lock = threading.Lock()
 
 
-@dataclass
 class Dynamic:
     """A member of a catalog that is served."""
 
-    catalog: str
-    member: Member
-    keeper: Keeper
+    def __init__(self, catalog: str, member: Member, keeper: Keeper) -> None:
+        self.catalog = catalog
+        self.member = member
+        self.keeper = keeper
 
 
 class Group:

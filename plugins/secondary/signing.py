@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import time
+from functools import cached_property
 from typing import Any
 
+from fastdns._wire import name_wire
 from fastdns.corefile import CorefileError
 from fastdns.plugins.secondary._receive import signature_place
 
@@ -19,24 +21,29 @@ ALGORITHMS = ("hmac-md5", "hmac-sha1", "hmac-sha224", "hmac-sha256", "hmac-sha38
 
 
 class Key:
-    """A key that is shared with a primary. Raises CorefileError for what is none."""
+    """A key that is shared with a primary. Raises CorefileError for what is none. dnspython is imported where a primary is asked, after the start."""
 
     def __init__(self, name: str, secret: str, algorithm: str = "hmac-sha256") -> None:
-        import dns.exception
-        import dns.name
-        import dns.tsig
-
         algorithm = algorithm.lower().removesuffix(".")
         if algorithm not in ALGORITHMS:
             raise CorefileError(f"unknown algorithm '{algorithm}'")
         try:
-            self.key = dns.tsig.Key(dns.name.from_text(name.lower()), base64.b64decode(secret, validate=True), algorithm)
-        except (binascii.Error, ValueError, dns.exception.DNSException) as error:
+            #: Lower-case wire form.
+            self.name = name_wire(name.lower())
+            self.secret = base64.b64decode(secret, validate=True)
+        except (binascii.Error, ValueError) as error:
             raise CorefileError(f"bad key '{name}': {error}") from error
-        #: Lower-case wire form.
-        self.name: bytes = self.key.name.to_wire() or b""
+        self.algorithm = algorithm
         #: Same texts, same key: identifies the zone.
         self.identity = (name.lower(), secret, algorithm)
+
+    @cached_property
+    def key(self) -> Any:
+        """What dnspython signs with."""
+        import dns.name
+        import dns.tsig
+
+        return dns.tsig.Key(dns.name.from_wire(self.name, 0)[0], self.secret, self.algorithm)
 
 
 class Signing:

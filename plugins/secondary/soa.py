@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 import socket
 import struct
 import time
@@ -53,7 +53,7 @@ class NoEdnsError(ExchangeError):
 
 
 def _question(zone: bytes, age: bool) -> tuple[int, bytes]:
-    ident = secrets.randbits(16)
+    ident = int.from_bytes(os.urandom(2))
     return ident, query(ident, zone, TYPE_SOA, options=option(OPTION_EXPIRE) if age else b"")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fastdns.index.change import ZoneChange
 from fastdns.index.index import Index
@@ -28,8 +28,7 @@ _journals: weakref.WeakKeyDictionary[Index, Journal] = weakref.WeakKeyDictionary
 _lock = threading.Lock()
 
 
-@dataclass
-class Change:
+class Change(NamedTuple):
     """From one version to the next."""
 
     old: Row

@@ -8,11 +8,10 @@ import errno
 import os
 import socket
 import threading
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fastdns import control
 from fastdns._wire import name_wire
-from fastdns.control import readable
 from fastdns.control.eventloop import TaskGroup
 from fastdns.corefile.address import join_host_port, split_address
 from fastdns.corefile.errors import quoted
@@ -31,8 +30,7 @@ PAUSE = 0.05
 RECEIVE_BUFFER = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A peer with an IP address."""
 
     text: str
@@ -91,7 +89,7 @@ class Round:
                 self.log.warning("Failed sending notifies: " + "\n".join(self._failure(sock, *one) for one in failures))
             if wait is None:
                 break
-            await readable(sock.fileno(), min(wait, PAUSE))
+            await control.readable(sock.fileno(), min(wait, PAUSE))
         Log("plugin/transfer").debug(f"Sent notifies for zone {quoted(self.zone)}")
 
     def _failure(self, sock: socket.socket, number: int, reason: int, rcode: int) -> str:

@@ -234,6 +234,34 @@ def test_the_control_sides_loop_begins_anew_after_its_end() -> None:
     assert control.loop() is not former
 
 
+def test_a_held_loop_keeps_what_it_is_given() -> None:
+    assert control.stop()
+    done: list[int] = []
+    control.hold()
+    try:
+        control.call_soon(done.append, 1)
+        timer = control.after(0, lambda: done.append(2))
+        assert control.loop().thread is None
+    finally:
+        control.begin()
+    until(lambda: sorted(done) == [1, 2], "what was kept")
+    assert not timer.cancelled
+
+
+def test_who_waits_starts_a_held_loop() -> None:
+    assert control.stop()
+    control.hold()
+    try:
+        assert control.loop().submit(_priority()).result(LIMIT) == os.getpriority(os.PRIO_PROCESS, control.loop().native_id)
+        assert control.stop()
+        done, holder = threading.Event(), object()
+        control.call_soon(done.set)
+        control.loop(urgent=holder).end_urgent(holder)
+        assert done.wait(LIMIT)
+    finally:
+        control.begin()
+
+
 # ---- what coroutines wait for ----
 
 

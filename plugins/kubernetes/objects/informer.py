@@ -15,9 +15,10 @@ from fastdns.plugins.kubernetes.decode.stream import ObjectStream
 from fastdns.plugins.kubernetes.decode.taker import Taker
 from fastdns.plugins.kubernetes.objects.kind import KubernetesObject, Watched
 from fastdns.plugins.kubernetes.watch import cluster
-from fastdns.plugins.kubernetes.watch.client import Client, Limits
+from fastdns.plugins.kubernetes.watch.client import Client
 from fastdns.plugins.kubernetes.watch.connection import Api
 from fastdns.plugins.kubernetes.watch.informers import Cluster, Options
+from fastdns.plugins.kubernetes.watch.origin import Limits
 from fastdns.plugins.kubernetes.watch.reflector import Health, Reflector
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
@@ -178,6 +179,8 @@ class Watch:
 
 class ObjectFeed:
     """A reflector for each kind that somebody wants."""
+
+    direct = False
 
     def __init__(self, objects: Cluster[Watched], tasks: TaskGroup) -> None:
         assert isinstance(objects.origin, Api)  # noqa: S101 - that is what `Share` gives

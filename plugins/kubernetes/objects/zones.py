@@ -21,7 +21,7 @@ from fastdns.plugins.kubernetes.objects.claims import TYPE_NS, Change, Row, Shar
 from fastdns.plugins.kubernetes.objects.informer import Share
 from fastdns.plugins.kubernetes.objects.kind import KubernetesObject, ObjectKind, Reference, Watched
 from fastdns.plugins.kubernetes.objects.names import Names, Zones
-from fastdns.plugins.kubernetes.watch.address import ApiConfigError
+from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
 from fastdns.plugins.transfer.journal import publish
 from fastdns.plugins.transfer.serial import next_serial
 from fastdns.protocol.parameters import TYPE_SOA

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-
-class ApiConfigError(Exception):
-    """The way to the API server is not usable as it is written; the text is what the operator sees."""
+from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """Where to connect to, from a URL."""
 
     host: str

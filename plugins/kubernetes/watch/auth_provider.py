@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from fastdns.plugins.kubernetes.decode.stream import StreamError
-from fastdns.plugins.kubernetes.watch.address import Address, ApiConfigError
-from fastdns.plugins.kubernetes.watch.client import Client, Limits
+from fastdns.plugins.kubernetes.watch.address import Address
+from fastdns.plugins.kubernetes.watch.client import Client
 from fastdns.plugins.kubernetes.watch.connection import Api, make_context
 from fastdns.plugins.kubernetes.watch.exec_plugin import Credential, bearer, run, unix_time
+from fastdns.plugins.kubernetes.watch.origin import ApiConfigError, Limits
 
 if TYPE_CHECKING:
     import ssl

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from fastdns.control.connection import READ, Connection, HttpError, Peer, Unreac
 from fastdns.plugins.kubernetes.decode.objects import Sink
 from fastdns.plugins.kubernetes.decode.stream import Stream, StreamError, api_error
 from fastdns.plugins.kubernetes.watch import metrics
+from fastdns.plugins.kubernetes.watch.origin import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,16 +35,6 @@ SLOW_OCTETS = 65536
 SLOW_SECONDS = 60.0
 
 USER_AGENT = f"CoreDNS/{COREDNS_VERSION} git_commit:fastdns ({sys.platform}/{os.uname().machine}/{sys.implementation.name}-{sys.version.split()[0]})"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the apiserver_* properties set: requests a second, how many at once after a pause, and how many may wait for a reply at once; 0
-    takes client-go's default (5, 10, no limit)."""
-
-    qps: float = 0.0
-    burst: int = 0
-    inflight: int = 0
 
 
 class Limiter:

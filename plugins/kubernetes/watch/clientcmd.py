@@ -11,7 +11,8 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastdns.plugins.kubernetes.watch.address import Address, ApiConfigError
+from fastdns.plugins.kubernetes.watch.address import Address
+from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
 from fastdns.plugins.kubernetes.watch.proxy import Proxy
 
 EXEC_GROUP = "client.authentication.k8s.io"

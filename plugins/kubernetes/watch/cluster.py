@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from fastdns.control.eventloop import Task, TaskGroup
 from fastdns.plugins.kubernetes.watch.informers import Cluster, Feed, K, MakeFeed, Options, Origin
@@ -38,6 +38,8 @@ log = Log("plugin/kubernetes")
 
 class ApiFeed:
     """A reflector for each kind wanted, and the snapshot."""
+
+    direct = False
 
     def __init__(self, cluster: Cluster[Kind], api: Api, tasks: TaskGroup) -> None:
         from fastdns.plugins.kubernetes.watch.client import Client
@@ -121,18 +123,16 @@ class ApiFeed:
 
 def make_feed(cluster: Cluster[Kind], tasks: TaskGroup) -> Feed[Kind]:
     """What brings the objects of a cluster's origin."""
-    from fastdns.plugins.kubernetes.watch.connection import Api
+    kind = cluster.origin.key[0]
+    if kind == "replica":
+        from fastdns.plugins.kubernetes.watch.replica import Replica, ReplicaFeed
 
-    if isinstance(cluster.origin, Api):
-        return ApiFeed(cluster, cluster.origin, tasks)
-    from fastdns.plugins.kubernetes.watch.replica import Replica, ReplicaFeed
+        return ReplicaFeed(cluster, cast(Replica, cluster.origin), tasks)
+    if kind == "manifests":
+        from fastdns.plugins.kubernetes.watch.manifests import ManifestFeed, Manifests
 
-    if isinstance(cluster.origin, Replica):
-        return ReplicaFeed(cluster, cluster.origin, tasks)
-    from fastdns.plugins.kubernetes.watch.manifests import ManifestFeed, Manifests
-
-    assert isinstance(cluster.origin, Manifests)  # noqa: S101 - there is no fourth kind
-    return ManifestFeed(cluster, cluster.origin, tasks)
+        return ManifestFeed(cluster, cast(Manifests, cluster.origin), tasks)
+    return ApiFeed(cluster, cast("Api", cluster.origin), tasks)
 
 
 class Lease(Generic[K]):

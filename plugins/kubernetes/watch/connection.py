@@ -9,7 +9,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastdns.plugins.kubernetes.watch.address import Address, ApiConfigError
+from fastdns.plugins.kubernetes.watch.address import Address
+from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
 
 if TYPE_CHECKING:
     import ssl

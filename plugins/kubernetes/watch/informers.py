@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from fastdns import control
 from fastdns.control.eventloop import TaskGroup
-from fastdns.plugins.kubernetes.watch.client import Limits
+from fastdns.plugins.kubernetes.watch.origin import Limits
 from fastdns.plugins.kubernetes.watch.resources import Selectors
 
 if TYPE_CHECKING:
@@ -21,12 +20,11 @@ K = TypeVar("K", bound=Hashable)
 Wanted = TypeVar("Wanted", bound=Hashable, contravariant=True)
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """What tells two sets of informers of one API server apart, and how they behave."""
 
-    selectors: Selectors = field(default_factory=Selectors)
-    limits: Limits = field(default_factory=Limits)
+    selectors: Selectors = Selectors()
+    limits: Limits = Limits()
     #: Whether pods are decoded with their labels (for metadata and acl).
     pod_labels: bool = False
     #: File of the snapshot, "" for none.
@@ -39,11 +37,15 @@ class Origin(Protocol):
     """Where objects come from: an API server, manifests, or a zone of objects."""
 
     @property
-    def key(self) -> tuple[object, ...]: ...
+    def key(self) -> tuple[object, ...]:
+        """Tells origins apart. It begins with "replica" or "manifests"; anything else is a way to an API server."""
 
 
 class Feed(Protocol[Wanted]):
-    """What runs on the loop for a cluster. All calls on its thread."""
+    """What runs on the loop for a cluster. All calls on its thread, but for `watch` where it is `direct`."""
+
+    #: Whether `watch` may be called by any thread. It returns when what is at hand is in the store.
+    direct: bool
 
     def watch(self, kinds: frozenset[Wanted]) -> None:
         """From now on these kinds."""
@@ -88,9 +90,12 @@ class Cluster(Generic[K]):
             for kind in tuple(self.split):
                 self.unmark(kind)
         if self.tasks is None:
-            self.tasks = TaskGroup(control.loop(urgent=self))
+            self.tasks = TaskGroup(control.loop())
             self.feed = self.make_feed(self, self.tasks)
         self._tell()
+        with self.changed:
+            if not self.served >= set(self.wanted):
+                control.loop(urgent=self)
 
     def unwant(self, kinds: Iterable[K], namespaces: frozenset[str] = frozenset()) -> None:
         """Stop what nobody else wants."""
@@ -104,7 +109,11 @@ class Cluster(Generic[K]):
     def _tell(self) -> None:
         kinds = frozenset(self.wanted)
         tasks, feed = self.tasks, self.feed
-        if tasks is not None and feed is not None:
+        if tasks is None or feed is None:
+            return
+        if feed.direct:
+            feed.watch(kinds)
+        else:
             tasks.loop.call_soon(feed.watch, kinds)
 
     def mark(self, kind: K, listed: bool = True) -> None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from fastdns.control import Signal, sleep
 from fastdns.plugins.kubernetes.watch import auth_provider, exec_plugin
-from fastdns.plugins.kubernetes.watch.address import Address, ApiConfigError
+from fastdns.plugins.kubernetes.watch.address import Address
 from fastdns.plugins.kubernetes.watch.clientcmd import Config, load
 from fastdns.plugins.kubernetes.watch.connection import Api, Followed, TokenFile, make_context
 from fastdns.plugins.kubernetes.watch.exec_plugin import Credential, bearer
+from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
 from fastdns.plugins.kubernetes.watch.proxy import Proxy
 from fastdns.telemetry.log import Log
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastdns.control import Signal, blocking, sleep
 from fastdns.plugins.kubernetes.decode.stream import Splitter, Stream, StreamError
-from fastdns.plugins.kubernetes.watch.address import ApiConfigError
 from fastdns.plugins.kubernetes.watch.connection import stamps
+from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
 from fastdns.plugins.kubernetes.watch.resources import SERVICE_NAME, Kind
 from fastdns.telemetry.log import Log
 
@@ -193,6 +193,8 @@ def read_yaml(path: Path) -> Iterator[Found]:
 
 class ManifestFeed:
     """Reads the files into the store, again whenever one changes."""
+
+    direct = False
 
     def __init__(self, cluster: Cluster[Kind], manifests: Manifests, tasks: TaskGroup) -> None:
         self.cluster = cluster

@@ -8,10 +8,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fastdns.control import blocking, sleep
+from fastdns import control
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.plugins.kubernetes.zone import objects
 from fastdns.plugins.kubernetes.zone.intake import upsert_all
@@ -30,19 +29,21 @@ LOOK = 1.0
 log = Log("plugin/kubernetes")
 
 
-@dataclass(frozen=True)
 class Replica:
     """The zone of a `replica` property, in lower case."""
 
-    zone: str
-    key: tuple[object, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key", ("replica", self.zone))
+    def __init__(self, zone: str) -> None:
+        self.zone = zone
+        self.key: tuple[object, ...] = ("replica", zone)
 
 
 class ReplicaFeed:
-    """Follows the secondary zone. What it hands over comes from one thread at a time, whichever."""
+    """Follows the secondary zone. What it hands over comes from one thread at a time, whichever.
+
+    What is on disk is taken by the thread that starts the server, so that nothing else need run before the first answer.
+    """
+
+    direct = True
 
     def __init__(self, cluster: Cluster[Kind], origin: Replica, tasks: TaskGroup) -> None:
         self.cluster = cluster
@@ -53,22 +54,26 @@ class ReplicaFeed:
         #: Whether the store has the objects of its version that serves.
         self.taken = False
         self.lock = threading.Lock()
+        #: Held while a keeper is begun to be followed.
+        self.following = threading.Lock()
         self.started = False
         self.said = ""
 
     def watch(self, kinds: frozenset[Kind]) -> None:
-        with self.lock:
-            for kind in self.kinds - kinds:
-                objects.drop(self.cluster.sink, kind)
-                self.cluster.unmark(kind)
-            self.kinds = kinds
-            self._leave()
+        with self.following:
+            with self.lock:
+                for kind in self.kinds - kinds:
+                    objects.drop(self.cluster.sink, kind)
+                    self.cluster.unmark(kind)
+                self.kinds = kinds
+                self._leave()
+            self._follow(keeper_of(self.origin.zone))
         if not self.started:
             self.started = True
             self.tasks.keep(self.run, f"the replica of {self.origin.zone}")
 
     def finish(self) -> None:
-        with self.lock:
+        with self.following, self.lock:
             self.kinds = frozenset()
             self._leave()
 
@@ -77,12 +82,12 @@ class ReplicaFeed:
         while True:
             keeper = keeper_of(self.origin.zone)
             if keeper is not self.keeper:
-                await blocking(self._follow, keeper)
+                await control.blocking(self._turn_to, keeper)
             if keeper is None:
                 self._say(f"{self.origin.zone} is no zone of secondary: nothing is known of the cluster")
             else:
                 self._tell_age(keeper)
-            await sleep(LOOK)
+            await control.sleep(LOOK)
 
     # ---- the zone ----
 
@@ -91,6 +96,11 @@ class ReplicaFeed:
             unfollow(self.keeper, self._changed)
             self.keeper = None
         self.taken = False
+
+    def _turn_to(self, keeper: Keeper | None) -> None:
+        with self.following:
+            if keeper is not self.keeper:
+                self._follow(keeper)
 
     def _follow(self, keeper: Keeper | None) -> None:
         with self.lock:

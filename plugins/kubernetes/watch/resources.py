@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import IntEnum
-from urllib.parse import quote
+from typing import NamedTuple
 
 from fastdns.plugins.kubernetes.watch.selectors import Selector
 
@@ -25,8 +24,7 @@ class Kind(IntEnum):
     IMPORT_SLICE = 5
 
 
-@dataclass(frozen=True)
-class Selectors:
+class Selectors(NamedTuple):
     """The properties `labels` and `namespace_labels`."""
 
     labels: Selector = EVERYTHING
@@ -39,8 +37,7 @@ class Selectors:
         return self.labels.and_exists(SERVICE_NAME) if kind is Kind.IMPORT_SLICE else self.labels
 
 
-@dataclass(frozen=True)
-class Resource:
+class Resource(NamedTuple):
     """Where a kind is in the API, and how log lines call it."""
 
     path: str
@@ -56,8 +53,10 @@ class Resource:
 
     def within(self, namespace: str) -> Resource:
         """The resource of one namespace."""
+        from urllib.parse import quote
+
         group, _, plural = self.path.rpartition("/")
-        return replace(self, path=f"{group}/namespaces/{quote(namespace, safe='')}/{plural}")
+        return self._replace(path=f"{group}/namespaces/{quote(namespace, safe='')}/{plural}")
 
 
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"

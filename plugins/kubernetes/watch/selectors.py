@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
-NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
-PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
-TOKEN = re.compile(r"\s*(?:(==|!=|=|!|<|>|\(|\)|,)|([^\s=!<>(),]+))")
+# Compiled where a Corefile has a selector.
+NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
+PREFIX = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
+WORD = r"\s*(?:(==|!=|=|!|<|>|\(|\)|,)|([^\s=!<>(),]+))"
 EXPECTED = "in, notin, =, ==, !=, gt, lt"
 
 
@@ -16,8 +17,7 @@ class SelectorError(ValueError):
     """The text is no label selector; the message is apimachinery's."""
 
 
-@dataclass(frozen=True)
-class Requirement:
+class Requirement(NamedTuple):
     """One condition on the labels of an object."""
 
     key: str
@@ -59,9 +59,10 @@ class Parser:
     def __init__(self, text: str) -> None:
         self.tokens: list[tuple[str, bool]] = []
         at = 0
+        token = re.compile(WORD)
         text = text.rstrip()
         while at < len(text):
-            match = TOKEN.match(text, at)
+            match = token.match(text, at)
             if match is None:  # only white space is left
                 break
             self.tokens.append((match[1] or match[2], bool(match[2])))
@@ -140,9 +141,9 @@ class Parser:
 def check_key(key: str) -> None:
     """Qualified names: PREFIX/NAME with at most 253 and 63 characters."""
     prefix, slash, name = key.rpartition("/")
-    good = NAME.fullmatch(name) and len(name) <= 63
+    good = re.fullmatch(NAME, name) and len(name) <= 63
     if slash:
-        good = good and PREFIX.fullmatch(prefix) and len(prefix) <= 253
+        good = good and re.fullmatch(PREFIX, prefix) and len(prefix) <= 253
     if not good:
         raise SelectorError(
             f'unable to parse requirement: <nil>: Invalid value: "{key}": name part must consist of alphanumeric characters,'
@@ -152,7 +153,7 @@ def check_key(key: str) -> None:
 
 def check_value(value: str) -> str:
     """Label values: at most 63 characters."""
-    if value and (len(value) > 63 or not NAME.fullmatch(value)):
+    if value and (len(value) > 63 or not re.fullmatch(NAME, value)):
         raise SelectorError(
             f'unable to parse requirement: values[0]: Invalid value: "{value}": a valid label must be an empty string or consist of'
             " alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
@@ -160,8 +161,7 @@ def check_value(value: str) -> str:
     return value
 
 
-@dataclass(frozen=True)
-class Selector:
+class Selector(NamedTuple):
     """Requirements that must all hold; none match everything."""
 
     requirements: tuple[Requirement, ...] = ()
