@@ -92,18 +92,18 @@ cdef struct PodRecord:
     uint8_t host_network            # its address is its node's
     uint8_t placed                  # a pointer to its NodeRecord stands behind the labels; 0 where nobody wants it
     uint8_t zone_length             # of its label, behind that pointer
-    uint8_t data[4]                 # address (4 or 16 octets), name, labels (see pod_label_next), pointer, zone
+    uint8_t data[1]                 # in truth address (4 or 16 octets), name, labels (see pod_label_next), pointer, zone
 
 cdef struct NodeZone:
     uint8_t length
-    char text[7]
+    char text[1]                    # in truth as many as that
 
 cdef struct NodeRecord:             # a node that pods or endpoints name
     NodeZone *zone                  # atomic; what endpoints say, NULL: nothing
     uint32_t references             # writer's: pods and endpoints
     uint32_t zoned                  # writer's: endpoints with a zone
     uint8_t length
-    char name[7]
+    char name[1]                    # in truth as many as that
 
 cdef struct Observer:               # of the objects of a store. Functions are called under the store's lock, maybe more than once; NULL: not wanted
     Observer *next
