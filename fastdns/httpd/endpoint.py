@@ -199,7 +199,7 @@ class _Listener:
         if tls is not None:
             from fastdns.httpd.secure import SecureListener
 
-            self.secure: Any = SecureListener(sock, lambda: self.tls.context, self.answer_now)
+            self.secure: Any = SecureListener(sock, lambda: self.tls.context, self.answer, _made_later)
             return
         self.secure = None
         sock.setblocking(False)
@@ -229,13 +229,6 @@ class _Listener:
         if page is None:
             return NOT_FOUND
         return _made(request.path, lambda: page(request))
-
-    def answer_now(self, request: Request) -> Reply:
-        """As `answer`, on a thread that may take its time."""
-        reply = self.answer(request)
-        while isinstance(reply, Later):
-            reply = _made(request.path, reply.make)
-        return reply
 
 
 def _made(path: str, make: Callable[[], Reply | Later]) -> Reply | Later:
@@ -273,6 +266,17 @@ def _run() -> None:
 
 
 _later = threading.BoundedSemaphore(LATER_MAX)
+
+
+def _made_later(request: Request, later: Later) -> Reply:
+    """On a thread that may take its time."""
+    if not _later.acquire(blocking=False):
+        return BUSY
+    try:
+        reply = _made(request.path, later.make)
+        return reply if isinstance(reply, Reply) else BUSY
+    finally:
+        _later.release()
 
 
 def _reply_later(request: int, path: str, later: Later) -> None:

@@ -1,6 +1,8 @@
 """HTTP over TLS, in Python: one thread accepts, and each connection has a thread. Imported only when a directive configures TLS for its endpoint.
 
-A client that finds all places taken replaces the oldest connection of the client that has most of them, as in httpd/listener.pyx.
+As in httpd/listener.pyx, a client that finds all places taken replaces a connection of the client that has most of them, first one whose reply it does not
+read, and so does a reply for which there is no space. Requests are answered one at a time: threads that prepare pages all at once would hold up what else
+needs Python, such as /ready.
 """
 
 from __future__ import annotations
@@ -11,27 +13,54 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from fastdns.httpd.message import TIMEOUT, Reply, Request, parse_head
+from fastdns.httpd.message import TIMEOUT, Later, Reply, Request, parse_head
 
 __all__ = ["SecureListener"]
 
 HEAD_MAX = 8192
 CONNECTIONS = 64
 THREADS = 2 * CONNECTIONS  # those of connections that were replaced, and have not ended yet, among them
+REPLIES_MAX = 16 << 20  # octets of replies that wait for their clients
+BLOCKED = 0.2  # seconds after which a reply that is not read counts as such
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """A connection's. ``octets`` of the reply that is written ``since`` then (monotonic, seconds); 0: none."""
+
+    connection: socket.socket
+    network: str
+    octets: int = 0
+    since: float = 0.0
+    dropped: bool = False  # while it waited for its turn
+    turn: threading.Event = field(default_factory=threading.Event)
+
+    def blocked(self, now: float) -> bool:
+        return self.octets > 0 and now - self.since > BLOCKED
 
 
 class SecureListener:
     """Serves a listening socket until `close`."""
 
-    def __init__(self, listener: socket.socket, context: Callable[[], ssl.SSLContext], answer: Callable[[Request], Reply]) -> None:
-        """``context`` is called for each connection, so that certificates can change."""
+    def __init__(
+        self,
+        listener: socket.socket,
+        context: Callable[[], ssl.SSLContext],
+        answer: Callable[[Request], Reply | Later],
+        later: Callable[[Request, Later], Reply],
+    ) -> None:
+        """``context`` is called for each connection, so that certificates can change; ``later`` makes a reply that may take its time."""
         self.listener = listener
         self.context = context
-        self.answer = answer
+        self.answer, self.later = answer, later
         self.lock = threading.Lock()
-        self.places: dict[socket.socket, str] = {}  # the client's network by connection, the oldest first
+        self.busy = False  # a request is answered
+        self.waiting: list[Place] = []  # for that, the longest first
+        self.places: list[Place] = []  # the oldest first
         self.threads = threading.BoundedSemaphore(THREADS)
         listener.settimeout(None)
         threading.Thread(target=self._accept, name="https", daemon=True).start()
@@ -55,26 +84,82 @@ class SecureListener:
             if not self.threads.acquire(blocking=False):
                 connection.close()
                 continue
-            self._take_place(connection, _network(peer[0]))
+            place = self._take_place(connection, _network(peer[0]))
             try:
-                threading.Thread(target=self._converse, args=(connection,), name="https", daemon=True).start()
+                threading.Thread(target=self._converse, args=(place,), name="https", daemon=True).start()
             except RuntimeError:  # no thread can be started
-                self._leave(connection)
+                self._leave(place)
 
-    def _take_place(self, connection: socket.socket, network: str) -> None:
+    def _take_place(self, connection: socket.socket, network: str) -> Place:
+        place = Place(connection, network)
         with self.lock:
             if len(self.places) >= CONNECTIONS:
-                held = Counter(self.places.values())
-                most = max(held.values())
-                victim = next(other for other, holder in self.places.items() if held[holder] == most)
-                del self.places[victim]
-                try:
-                    victim.shutdown(socket.SHUT_RDWR)  # its thread closes it
-                except OSError:
-                    pass
-            self.places[connection] = network
+                now = time.monotonic()
+                held = Counter(other.network for other in self.places)
+                self._end(max(self.places, key=lambda other: (held[other.network], other.blocked(now))))  # of equal ones the first
+            self.places.append(place)
+        return place
 
-    def _converse(self, plain: socket.socket) -> None:
+    def _end(self, victim: Place) -> None:
+        self.places.remove(victim)
+        if victim in self.waiting:
+            self.waiting.remove(victim)
+            victim.dropped = True
+            victim.turn.set()
+        try:
+            victim.connection.shutdown(socket.SHUT_RDWR)  # its thread closes it
+        except OSError:
+            pass
+
+    @contextmanager
+    def _turn(self, place: Place) -> Iterator[None]:
+        """While a request is answered, which waits until no other one is. ConnectionError when the connection has to end meanwhile."""
+        with self.lock:
+            waits, self.busy = self.busy, True
+            if waits:
+                place.turn.clear()
+                self.waiting.append(place)
+        if waits:
+            place.turn.wait()
+            if place.dropped:
+                raise ConnectionError
+        try:
+            yield
+        finally:
+            self._pass_turn()
+
+    def _pass_turn(self) -> None:
+        """To the client that has the fewest waiting, of these to the request that has waited longest."""
+        with self.lock:
+            held = Counter(place.network for place in self.waiting)
+            following = min(self.waiting, key=lambda place: held[place.network], default=None)
+            if following is None:
+                self.busy = False
+            else:
+                self.waiting.remove(following)
+                following.turn.set()
+
+    @contextmanager
+    def _writing(self, place: Place, octets: int) -> Iterator[None]:
+        """While a reply is written. Others, of whom holds most octets, end until all replies are within their bound."""
+        with self.lock:
+            place.octets, place.since = octets, time.monotonic()
+            while sum(other.octets for other in self.places) > REPLIES_MAX:
+                held: Counter[str] = Counter()
+                for other in self.places:
+                    held[other.network] += other.octets
+                others = [other for other in self.places if other.octets and other is not place]
+                if not others:
+                    break
+                self._end(max(others, key=lambda other: held[other.network]))
+        try:
+            yield
+        finally:
+            with self.lock:
+                place.octets = 0
+
+    def _converse(self, place: Place) -> None:
+        plain = place.connection
         try:
             plain.settimeout(TIMEOUT)
             # A duplicate: wrapping takes the descriptor, by which _take_place ends the connection.
@@ -85,31 +170,36 @@ class SecureListener:
                     head, buffered = _read_head(connection, buffered)
                     if not head:
                         return
-                    if not self._reply(connection, head):
+                    if not self._reply(place, connection, head):
                         return
         except (OSError, ValueError):
             pass
         finally:
-            self._leave(plain)
+            self._leave(place)
 
-    def _leave(self, connection: socket.socket) -> None:
+    def _leave(self, place: Place) -> None:
         with self.lock:
-            self.places.pop(connection, None)
-        connection.close()
+            if place in self.places:
+                self.places.remove(place)
+        place.connection.close()
         self.threads.release()
 
-    def _reply(self, connection: ssl.SSLSocket, head: bytes) -> bool:
+    def _reply(self, place: Place, connection: ssl.SSLSocket, head: bytes) -> bool:
         """Answers a request. Returns whether the connection stays open."""
         words = head.partition(b"\r\n")[0].split(b" ")
         if len(words) != 3 or words[2] not in (b"HTTP/1.0", b"HTTP/1.1") or not words[1]:
             connection.sendall(Reply(400, b"").head() + b"Content-Length: 0\r\nConnection: close\r\n\r\n")
             return False
         request = parse_head(head)
-        reply = self.answer(request)
+        with self._turn(place):
+            made = self.answer(request)
+        reply = self.later(request, made) if isinstance(made, Later) else made
         last = words[2] == b"HTTP/1.0" or request.fields.get("connection", "").lower() == "close"
         last = last or "content-length" in request.fields or "transfer-encoding" in request.fields
         tail = f"Content-Length: {len(reply.body)}\r\n{'Connection: close' if last else ''}".encode().rstrip() + b"\r\n\r\n"
-        connection.sendall(reply.head() + tail + (b"" if request.method == "HEAD" else reply.body))
+        whole = reply.head() + tail + (b"" if request.method == "HEAD" else reply.body)
+        with self._writing(place, len(whole)):
+            connection.sendall(whole)
         return not last
 
 
