@@ -14,6 +14,11 @@ BAR, GAP = 18, 6
 CHARACTER = 7
 #: At most so many marks on an axis.
 MARKS = 6
+#: Of a picture that is a file of its own: colours of its lines, its style, and the height of a line's name.
+COLOURS = ("#2563a8", "#b4531f", "#2f7d4f", "#7a4a9c")
+STYLE = "svg { font: 12px sans-serif; background: #fff } text { fill: #444 } polyline { fill: none; stroke-width: 2 } "
+STYLE += ".grid { stroke: #ddd } .axis { stroke: #888 } "
+NAME = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +74,14 @@ def exact(values: Sequence[float]) -> Axis:
     return Axis(0, high, [high * i / (MARKS - 2) for i in range(MARKS - 1)], False)
 
 
-def lines(drawn: Sequence[Line], x_label: str, y_label: str, *, log: bool = False, x_mark: Callable[[float], str] | None = None) -> str:
-    """Lines with their points; log: the vertical axis; x_mark: how values of the horizontal axis are written. Empty when there is nothing to draw."""
+def lines(
+    drawn: Sequence[Line], x_label: str, y_label: str, *, log: bool = False, log_across: bool = False, x_mark: Callable[[float], str] | None = None
+) -> str:
+    """Lines with their points; log: which axes are logarithmic; x_mark: how values of the horizontal axis are written. Empty when there is nothing to draw."""
     points = [point for line in drawn for point in line.points]
     if not points:
         return ""
-    across = (exact if x_mark else linear)([x for x, _ in points])
+    across = (logarithmic if log_across else exact if x_mark else linear)([x for x, _ in points])
     up = (logarithmic if log else linear)([y for _, y in points])
     inner = frame(across, up, x_label, y_label, x_mark or number)
     for line in drawn:
@@ -127,6 +134,19 @@ def bars(drawn: Sequence[tuple[str, str, float, str]], reference: float | None =
         x = left + reference * scale
         inner.append(f'<line class="reference" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 4}" y2="{height - TOP}"/>')
     return svg(height, inner + texts)
+
+
+def picture(plot: str, names: Sequence[str], *, below: bool = False) -> str:
+    """A plot of lines as a file of its own, with a style and the names of its lines, whose colours are `s0`, `s1` and so on; below: the names stand there."""
+    rules, key = STYLE, ""
+    for at, name in enumerate(names):
+        rules += f".s{at} {{ stroke: {COLOURS[at % len(COLOURS)]} }} circle.s{at}, text.s{at} {{ fill: {COLOURS[at % len(COLOURS)]}; stroke: none }} "
+        key += f'<text class="s{at}" x="{LEFT + 12}" y="{(HEIGHT if below else TOP) + 14 + NAME * at}">{escape(name)}</text>'
+    height = HEIGHT + (NAME * len(names) + 8 if below else 0)
+    plot = plot.replace(
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}"', f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"', 1
+    )
+    return plot.replace(">", f"><style>{rules}</style>", 1).replace("</svg>", f"{key}</svg>")
 
 
 def svg(height: float, inner: Sequence[str]) -> str:

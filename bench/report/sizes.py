@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from html import escape
 from pathlib import Path
 from typing import Any
 
-from fastdns.bench.report.plots import HEIGHT, LEFT, TOP, Line, lines
+from fastdns.bench.report import plots
+from fastdns.bench.report.plots import Line, lines
 
-#: Of the lines, in the order of the servers' names.
-COLOURS = ("#2563a8", "#b4531f", "#2f7d4f", "#7a4a9c")
-STYLE = "svg { font: 12px sans-serif; background: #fff } text { fill: #444 } polyline { fill: none; stroke-width: 2 } "
-STYLE += ".grid { stroke: #ddd } .axis { stroke: #888 } "
 HEADS = (
     "server",
     "pods",
@@ -78,14 +74,9 @@ def milliseconds(latency: dict[str, float]) -> str:
 
 
 def picture(found: list[dict[str, Any]]) -> str:
-    """SVG with a style of its own: the most memory that each server took, by the number of pods."""
+    """SVG: the most memory that each server took, by the number of pods."""
     names = sorted({one["server"] for one in found})
-    drawn, rules, key = [], STYLE, ""
-    for at, name in enumerate(names):
-        colour = COLOURS[at % len(COLOURS)]
-        drawn.append(Line(name, f"s{at}", [(one["cluster"]["pods"], one["relist"]["peak_mb"]) for one in found if one["server"] == name]))
-        rules += f".s{at} {{ stroke: {colour} }} circle.s{at}, text.s{at} {{ fill: {colour}; stroke: none }} "
-        key += f'<text class="s{at}" x="{LEFT + 12}" y="{TOP + 14 + 16 * at}">{escape(name)}</text>'
-    plot = lines(drawn, "pods", "peak of memory, MB")
-    opening = f'<svg xmlns="http://www.w3.org/2000/svg" width="560" height="{HEIGHT}"'
-    return plot.replace("<svg", opening, 1).replace(">", f"><style>{rules}</style>", 1).replace("</svg>", f"{key}</svg>")
+    drawn = [
+        Line(name, f"s{at}", [(one["cluster"]["pods"], one["relist"]["peak_mb"]) for one in found if one["server"] == name]) for at, name in enumerate(names)
+    ]
+    return plots.picture(lines(drawn, "pods", "peak of memory, MB"), names)

@@ -55,7 +55,7 @@ class Running:
             self._cpus = cpus
             self._limit = limit
             began = time.monotonic()
-            self._start()
+            self.start()
         except BaseException:
             self._folder.cleanup()
             raise
@@ -65,7 +65,8 @@ class Running:
             self.stop()
             raise
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Starts the process, which must not run; does not wait until it answers."""
         with self._log.open("ab") as log, pinned(self._cpus):
             self.process = subprocess.Popen(
                 self._command,
@@ -80,7 +81,7 @@ class Running:
         """Ends the server and starts it again, with the same ports; returns once it answers. Seconds that it did not. Raises StartError."""
         self._end()
         began = time.monotonic()
-        self._start()
+        self.start()
         self._wait(began)
         return self.ready
 

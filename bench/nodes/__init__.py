@@ -1,0 +1,1 @@
+"""``fastdns-bench nodes``: ways of answering a cluster's names on a node, side by side on a real API server."""
