@@ -27,6 +27,23 @@ def read_document(file: IO[bytes]) -> Any:
         loader.dispose()
 
 
+def read_documents(path: str) -> list[object]:
+    """All documents of a file, by its path; JSON is YAML. ValueError with the file's name, OSError."""
+    with open(path, "rb") as file:
+        loader = Loader(file)
+        try:
+            found = []
+            while loader.check_data():
+                found.append(loader.get_data())
+            return found
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path}:{position(error)}: {problem(error)}") from None
+        except RecursionError:
+            raise ValueError(f"{path}: nested too deeply") from None
+        finally:
+            loader.dispose()
+
+
 def position(error: yaml.YAMLError) -> str:
     """LINE:COLUMN of an error, "" where it has none."""
     mark = getattr(error, "problem_mark", None)
