@@ -274,6 +274,15 @@ def link_order() -> None:
         inside.symlink_to("../plugin.cfg")
 
 
+def link_pages() -> None:
+    """Have the pages that `fastdns migrate` reads in the package too, likewise."""
+    for page in ("differences.md", "coredns-1.15.md"):
+        inside = Path("fastdns/migrate") / page
+        if not inside.exists():
+            inside.unlink(missing_ok=True)
+            inside.symlink_to(Path("../../docs") / page)
+
+
 def walk(where: str) -> list[Path]:
     """Every folder of a tree that belongs to the package, in a steady order."""
     top = Path(where)
@@ -443,10 +452,11 @@ def scripts() -> list[str]:
 SHIPPED = ["py.typed", "*.pyi", "*.pxd", "*.h", "plugin.cfg", "README.md", "*.json", "*.yaml", "Corefile", "*.bpf", "*.html", "*.js", "*.css"]
 
 link_order()
+link_pages()
 setup(
     packages=packages(),
     package_dir=TREES,
-    package_data={"": SHIPPED, "fastdns": ["sample/**"], "fastdns.bench.clients": ["quicgo/*"]},
+    package_data={"": SHIPPED, "fastdns": ["sample/**"], "fastdns.migrate": ["*.md"], "fastdns.bench.clients": ["quicgo/*"]},
     exclude_package_data={"": ["*.c", "*.cpp", "*.pyx"]},
     include_package_data=False,
     ext_modules=extensions(),

@@ -40,6 +40,7 @@ ORDER = [
     "fastdns.plugin",
     "fastdns.api",
     "fastdns.top",
+    "fastdns.migrate",
     "fastdns.server",
     "fastdns.testing",
     "fastdns.__main__",

@@ -117,6 +117,7 @@ def test_the_wheel_holds_extensions_and_declarations(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     wanted = {name for name in sources() if not name.endswith(".pyx")}
     wanted |= {"fastdns/py.typed", "fastdns/plugin.cfg", "fastdns/sample/Corefile", "fastdns/sample/cluster.yaml", "fastdns/fastdns_api.h"}
+    wanted |= {"fastdns/migrate/differences.md", "fastdns/migrate/coredns-1.15.md"}
     assert not wanted - names
     stems = {name.partition(".")[0] for name in names if name.endswith(".so") and not name.startswith("fastdns.libs/")}
     assert stems == {name.removesuffix(".pyx") for name in sources() if name.endswith(".pyx")} | {"fastdns/_cyutility"}

@@ -209,6 +209,8 @@ def test_every_directive_stands_once() -> None:
 
 def test_package_data_is_the_root_files() -> None:
     assert (ROOT / "fastdns" / "plugin.cfg").read_bytes() == (ROOT / "plugin.cfg").read_bytes()
+    for page in ("differences.md", "coredns-1.15.md"):
+        assert (ROOT / "fastdns" / "migrate" / page).read_bytes() == (ROOT / "docs" / page).read_bytes()
 
 
 def test_atomic_operations_stand_in_one_file() -> None:

@@ -36,6 +36,11 @@ USAGE = """Usage:
               [-selector LABELS [-namespace NAMESPACE] [-port PORT] [-kubeconfig FILE] [-context CONTEXT]]
                                                                    what the running server does: rates, latencies, cache, upstreams, who asks what;
                                                                    of the consoles at ADDRESS, or of pods, several servers as one
+  fastdns migrate [-namespace NAMESPACE] [-deployment NAME | -selector LABELS] [-image IMAGE] [-json]
+                  [-kubeconfig FILE] [-context CONTEXT | -f FILE...]
+                                                                   a cluster whose CoreDNS is to be replaced: what to change first, what behaves otherwise,
+                                                                   and the commands to try, change, watch and go back. Reads the cluster, or files with
+                                                                   its objects; status 1 where something has to be changed, 2 where something cannot be read
   fastdns shadow report [-pid PID] [-json]                         what the plugin shadow of the running server has found
   fastdns shadow -against ADDRESS [-of ADDRESS] [-rate N] [-outstanding N] [-timeout DURATION] [-distinct] [-port PORT] [-ignore NAMES] [-keep N]
               [-json] FILE...                                      the answers in dnstap and pcap files beside those of a server, or with -of
@@ -56,6 +61,10 @@ FLAGS = {
     "top": {
         **dict.fromkeys(("once", "json"), False),
         **dict.fromkeys(("interval", "window", "pid", "token", "ca", "cert", "key", "selector", "namespace", "port", "kubeconfig", "context"), True),
+    },
+    "migrate": {
+        **dict.fromkeys(("json", "f"), False),
+        **dict.fromkeys(("namespace", "deployment", "selector", "image", "kubeconfig", "context"), True),
     },
     "shadow": {
         **dict.fromkeys(("json", "distinct"), False),
@@ -151,6 +160,34 @@ def _shadow(flags: dict[str, str], rest: list[str]) -> int:
     from fastdns.server import control
 
     return shadow.run(flags, rest, control.ask)
+
+
+def _migrate(flags: dict[str, str], rest: list[str]) -> int:
+    from fastdns.migrate import command as migrate
+    from fastdns.server import flags as command_line
+    from fastdns.server.inspection import Inspection
+    from fastdns.setup import registry
+
+    if "f" in flags and {"kubeconfig", "context"} & flags.keys():
+        raise UsageError("files and a kubeconfig exclude each other")
+    if rest and "f" not in flags:
+        raise UsageError(f"files come behind -f, not {' '.join(rest)}")
+    if "f" in flags and not rest and not flags["f"]:
+        raise UsageError("-f which files?")
+    if "deployment" in flags and "selector" in flags:
+        raise UsageError("a name and labels exclude each other")
+    return migrate.run(
+        flags,
+        rest,
+        migrate.Tools(
+            connect=lambda kubeconfig, context: registry.part("kubernetes", "kubectl").Reader(kubeconfig, context).get,
+            documents=lambda path: registry.part("kubernetes", "watch.yaml_loader").read_documents(path),
+            selector=lambda text: registry.part("kubernetes", "watch.selectors").Selector.parse(text),
+            inspect=lambda path, port: Inspection(find(path, port), port).problems,
+            flags=command_line.parse,
+            gateway=lambda: {name: (kind.group, kind.plural) for name, kind in registry.part("k8s_gateway", "kinds").RESOURCES.items()},
+        ),
+    )
 
 
 # ---- check ----
@@ -366,6 +403,7 @@ RUNS = {
     "canary": _canary,
     "slo": _slo,
     "top": _top,
+    "migrate": _migrate,
     "shadow": _shadow,
 }
 

@@ -25,7 +25,7 @@ USAGE = """Usage of fastdns:
     \tprint the version
   -workers int
     \tthreads that serve (default: the CPUs that the process may use, at most 8)
-Without serving: fastdns check, fastdns plan, fastdns explain, fastdns init; each with -help.
+Without serving: fastdns check, fastdns plan, fastdns explain, fastdns init, fastdns migrate; each with -help.
 """
 
 TEXTS = ("conf", "dns.port", "log-format", "p", "pidfile")
