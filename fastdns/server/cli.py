@@ -17,7 +17,7 @@ def main() -> None:
     """Run the command line and end the process with its status."""
     from fastdns.server import flags
 
-    if sys.argv[1:2] and sys.argv[1] in ("check", "diff", "plan", "explain", "init", "migrate", "recorder", "canary", "shadow", "slo", "top"):
+    if sys.argv[1:2] and sys.argv[1] in flags.COMMANDS:
         from fastdns.server import commands
 
         _exit(commands.main(sys.argv[1:]))

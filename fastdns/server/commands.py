@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fastdns.server.explain import Explained
     from fastdns.server.inspection import Inspection, Problem
 
-__all__ = ["COMMANDS", "run"]
+__all__ = ["FLAGS", "RUNS", "main", "run"]
 
 USAGE = """Usage:
   fastdns check [-json] [-notests] [-strict] [-dns.port PORT] [COREFILE]
@@ -71,7 +71,6 @@ FLAGS = {
         **dict.fromkeys(("against", "of", "rate", "outstanding", "timeout", "port", "ignore", "keep", "pid"), True),
     },
 }
-COMMANDS = tuple(FLAGS)
 
 OK, FAILED, MISUSED = 0, 1, 2
 

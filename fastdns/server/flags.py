@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from fastdns.corefile.duration import parse_int
 
-__all__ = ["USAGE", "FlagError", "Flags", "parse"]
+__all__ = ["COMMANDS", "USAGE", "FlagError", "Flags", "parse"]
 
-USAGE = """Usage of fastdns:
+#: What `fastdns.server.commands` runs instead of a server.
+COMMANDS = ("check", "diff", "plan", "explain", "init", "migrate", "recorder", "canary", "shadow", "slo", "top")
+
+USAGE = f"""Usage of fastdns:
   -conf string
     \tCorefile to serve; 'stdin' reads it from standard input (default: ./Corefile if it exists, else a built-in one)
   -dns.port string
@@ -25,7 +28,7 @@ USAGE = """Usage of fastdns:
     \tprint the version
   -workers int
     \tthreads that serve (default: the CPUs that the process may use, at most 8)
-Without serving: fastdns check, fastdns plan, fastdns explain, fastdns init, fastdns migrate; each with -help.
+Without serving: fastdns {", ".join(COMMANDS)}; each with -help.
 """
 
 TEXTS = ("conf", "dns.port", "log-format", "p", "pidfile")

@@ -10,12 +10,18 @@ from pathlib import Path
 import pytest
 
 from fastdns import COREDNS_VERSION, __version__
-from fastdns.server import flags
+from fastdns.server import commands, flags
 from fastdns.setup import registry
 from tests.waiting import LIMIT
 
 #: What native modules are linked with.
 LIBRARIES = ["quiche", "BoringSSL", "OpenSSL", "RE2", "libunbound", "nghttp2"]
+
+
+def test_commands() -> None:
+    """Each is known to the command line, has its flags and its help."""
+    assert sorted(flags.COMMANDS) == sorted(commands.FLAGS) == sorted(commands.RUNS)
+    assert all(f"  fastdns {name} " in commands.USAGE for name in flags.COMMANDS)
 
 
 def test_forms() -> None:
