@@ -43,6 +43,8 @@ def setup(controller: Controller) -> None:
         found = targets(options)
         if options.source_address:
             options.source = pack_address(options.source_address, 0)
+        if len(found) < 2 and (options.hedge_delay or options.hedge_quantile):
+            controller.suspect("hedge: there is no second upstream", "name another one behind the zone")
         handler = ForwardHandler(options, found)
         for context in handler.contexts.values():
             keep_renewed(controller, context, "plugin/forward")

@@ -15,7 +15,7 @@ from fastdns.api.reply cimport Record, reply_clear, reply_parse
 from fastdns.api.wire cimport (FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_NOTIMP, RCODE_REFUSED,
                                RCODE_SERVFAIL, TYPE_AXFR, TYPE_IXFR, flags_rcode, load16)
 from fastdns.api.metrics cimport metric_add, metric_observe
-from fastdns.api.memory cimport (atomic_add32, atomic_load32, atomic_load_ns, atomic_store32, list_append, list_first, list_is_empty, list_next,
+from fastdns.api.memory cimport (atomic_add32, atomic_load32, atomic_store32, list_append, list_first, list_is_empty, list_next,
                                  list_remove)
 from fastdns.api.random cimport random_below
 from fastdns.api.quic cimport quic_forget_ticket
@@ -25,23 +25,26 @@ from fastdns.plugins.forward._cookies cimport COOKIE_ACCEPT, COOKIE_IGNORE, COOK
 from fastdns.plugins.forward.transport.datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._health cimport health_answered, health_begin, health_end, health_failed, health_init
+from fastdns.plugins.forward._hedge cimport (hedge_drop, hedge_earn, hedge_end, hedge_expect, hedge_forget, hedge_free, hedge_init, hedge_learn,
+                                             hedge_promote, hedge_wins)
+from fastdns.plugins.forward._instance cimport Forward, Waiting, rcodes_have
 from fastdns.plugins.forward._letters cimport letters_judge, letters_lost, letters_match, letters_reset, letters_restore, letters_rewrite, letters_write
-from fastdns.plugins.forward._request cimport request_clear_options, request_equal, request_write
+from fastdns.plugins.forward._order cimport is_down, next_upstream, set_order, silent
+from fastdns.plugins.forward._request cimport request_clear_options, request_write
 from fastdns.plugins.forward.transport.sockets cimport sockets_sweep
 from fastdns.plugins.forward._taps cimport taps_tell
-from fastdns.plugins.forward._upstream cimport (BROKEN, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED,
+from fastdns.plugins.forward._waiters cimport (EQUAL_SLOTS, add_equal, add_waiter, discount, find_equal, remove_equal, remove_waiter, tell_waiters,
+                                               waiting_of)
+from fastdns.plugins.forward._upstream cimport (BROKEN, MILLISECOND, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED,
                                                 WAY_CONNECTION, WAY_NONE, WAY_PAUSE, WAY_UDP, exchange_give, exchange_take, exchange_of, exchange_unwait,
                                                 exchange_wait, first_due, share_begin, upstream_error, upstream_network, upstream_peer)
 
 cdef enum:
-    EQUAL_SLOTS = 1024              # questions in flight, by hash
-    MILLISECOND = 1000000
     GIVE_UP = 5000                  # ms from the first attempt, after which no other begins
     PATIENCE = 12000                # ms that a query may wait in all: a last attempt may begin just before GIVE_UP
     PAUSE = 50                      # ms between attempts once all upstreams failed twice and no cap ends it
     SWEEP = 10000                   # ms between two looks for idle sockets, or `expire` where that is less,
     SWEEP_LEAST = 1000              # and at least
-    SILENCE = 800                   # ms without a reply, after which others are asked first
     REPEAT = 400                    # ms until a datagram is sent again,
     REPEAT_STEP = 400               # and until the next time: with the second attempt ten in all, of which half may be lost
     REPEATS = 4
@@ -69,6 +72,7 @@ cdef Share *share_of(Forward *forward, Worker *worker) noexcept nogil:
     share.again = on_again
     share.sent = on_sent
     share.leave = leave
+    share.begin = begin
     share.timeout.fire = on_timeout
     share.spare = SPARE_MAX
     share.repeat.fire = on_repeat
@@ -80,6 +84,11 @@ cdef Share *share_of(Forward *forward, Worker *worker) noexcept nogil:
         share.peers[i].flush.run = datagram_flush
         share.peers[i].flush.data = &share.peers[i]
         health_init(&share.peers[i])
+    if forward.settings.hedge_percent and not hedge_init(share):
+        free(share.peers)
+        free(share.equal)
+        free(share)
+        return NULL
     forward.shares[worker.id] = share
     return share
 
@@ -125,6 +134,7 @@ cdef bint exchange_close(Forward *forward, Worker *worker) noexcept nogil:
     worker.ops.timer_stop(worker, &share.repeat)
     worker.ops.timer_stop(worker, &share.pause)
     worker.ops.timer_stop(worker, &share.sweep)
+    hedge_free(share)
     forward.shares[worker.id] = NULL
     free(share.peers)
     free(share.equal)
@@ -173,6 +183,8 @@ cdef Verdict exchange_ask(Forward *forward, Query *q) noexcept nogil:
         e = standing
     else:
         e.begun = worker.now
+        if share.purses != NULL:
+            hedge_earn(e, q)
         set_order(forward, e)
         add_equal(share, e)
         if attempt(forward, e, False) < 0:
@@ -183,6 +195,8 @@ cdef Verdict exchange_ask(Forward *forward, Query *q) noexcept nogil:
             discount(forward, waiting)
             return verdict
     add_waiter(e, q, waiting)
+    if e.second != NULL:
+        e.second.waiters = q
     waiting.upstream = e.upstream
     if query_park(q, deadline) < 0:
         exchange_abandon(forward, q)
@@ -203,35 +217,6 @@ cdef Verdict fail_concurrent(Forward *forward, Query *q) noexcept nogil:
     return query_fail(q, RCODE_REFUSED, text)
 
 
-cdef inline void discount(Forward *forward, Waiting *waiting) noexcept nogil:
-    if waiting.counted:
-        waiting.counted = 0
-        atomic_add32(&forward.concurrent, <uint32_t>-1)
-
-
-cdef inline Waiting *waiting_of(Exchange *e, Query *q) noexcept nogil:
-    return <Waiting *>query_scratch((<Forward *>e.share.owner).handler, q)
-
-
-cdef inline void add_waiter(Exchange *e, Query *q, Waiting *waiting) noexcept nogil:
-    waiting.exchange = e
-    waiting.previous = NULL
-    waiting.next = e.waiters
-    if e.waiters != NULL:
-        waiting_of(e, e.waiters).previous = q
-    e.waiters = q
-
-
-cdef inline void remove_waiter(Exchange *e, Query *q, Waiting *waiting) noexcept nogil:
-    if waiting.previous != NULL:
-        waiting_of(e, waiting.previous).next = waiting.next
-    else:
-        e.waiters = waiting.next
-    if waiting.next != NULL:
-        waiting_of(e, waiting.next).previous = waiting.previous
-    waiting.exchange = NULL
-
-
 cdef void exchange_abandon(Forward *forward, Query *q) noexcept nogil:
     cdef Waiting *waiting = <Waiting *>query_scratch(forward.handler, q)
     cdef Exchange *e = waiting.exchange
@@ -241,69 +226,15 @@ cdef void exchange_abandon(Forward *forward, Query *q) noexcept nogil:
     if q.evicted:
         metric_add(e.upstream.evicted, q.worker.id, 1)
     remove_waiter(e, q, waiting)
+    if e.second != NULL:
+        if e.waiters == NULL:
+            hedge_drop(e)
+        else:
+            e.second.waiters = e.waiters
     if e.waiters == NULL and not e.finishing:
         leave(e)
         remove_equal(e.share, e)
         exchange_give(e)
-
-
-# ---- equal questions ----
-
-cdef Exchange *find_equal(Share *share, Exchange *e) noexcept nogil:
-    cdef Exchange *other = share.equal[e.hash & (EQUAL_SLOTS - 1)]
-    while other != NULL:
-        if other.hash == e.hash and request_equal(e, other):
-            return other
-        other = other.same
-    return NULL
-
-
-cdef void add_equal(Share *share, Exchange *e) noexcept nogil:
-    e.same = share.equal[e.hash & (EQUAL_SLOTS - 1)]
-    share.equal[e.hash & (EQUAL_SLOTS - 1)] = e
-    share.waiting += 1
-
-
-cdef void remove_equal(Share *share, Exchange *e) noexcept nogil:
-    cdef Exchange **at = &share.equal[e.hash & (EQUAL_SLOTS - 1)]
-    while at[0] != e:
-        at = &at[0].same
-    at[0] = e.same
-    share.waiting -= 1
-
-
-# ---- the order of upstreams ----
-
-cdef void set_order(Forward *forward, Exchange *e) noexcept nogil:
-    """The upstreams in configuration order, turned by round_robin; random draws as it goes (see next_upstream)."""
-    cdef uint32_t i, n = forward.settings.count, first = 0
-    if forward.policy == POLICY_ROUND_ROBIN:
-        first = atomic_add32(&forward.turn, 1) % n
-    if n == 1:
-        e.order[0] = 0
-        return
-    if forward.policy != POLICY_ROUND_ROBIN or first == 0:
-        for i in range(n):
-            e.order[i] = <uint8_t>i
-        return
-    e.order[0] = <uint8_t>first
-    for i in range(1, n):
-        e.order[i] = <uint8_t>(i - 1 if i <= first else i)
-
-
-cdef Upstream *next_upstream(Forward *forward, Exchange *e) noexcept nogil:
-    cdef uint32_t n = forward.settings.count, drawn
-    cdef uint8_t swapped
-    if e.step >= n:
-        e.step = 0
-        e.known_down = 0
-    if forward.policy == POLICY_RANDOM and e.step < n - 1 and e.failed + e.failovers < n:
-        drawn = e.step + random_below(&e.share.worker.random, n - e.step)
-        swapped = e.order[e.step]
-        e.order[e.step] = e.order[drawn]
-        e.order[drawn] = swapped
-    e.step += 1
-    return &forward.settings.upstreams[e.order[e.step - 1]]
 
 
 # ---- attempts ----
@@ -319,7 +250,7 @@ cdef int attempt(Forward *forward, Exchange *e, bint rested) noexcept nogil:
             return 0
         rested = False
         upstream = next_upstream(forward, e)
-        if forward.settings.max_fails and atomic_load32(&upstream.fails) > forward.settings.max_fails:
+        if is_down(&forward.settings, upstream):
             e.known_down += 1
             if e.known_down < n:
                 continue
@@ -343,24 +274,6 @@ cdef int attempt(Forward *forward, Exchange *e, bint rested) noexcept nogil:
     return -1
 
 
-cdef inline void tell_waiters(Exchange *e) noexcept nogil:
-    """From its second attempt on an exchange has queries that wait, now for another upstream."""
-    cdef Query *q = e.waiters
-    while q != NULL:
-        query_await(q, e.upstream)
-        q = waiting_of(e, q).next
-
-
-cdef bint silent(Share *share, Upstream *upstream) noexcept nogil:
-    """Whether an upstream owes replies for some time, and no probe has found it alive since. If so it is probed."""
-    cdef Peer *peer = upstream_peer(share, upstream)
-    if (share.settings.max_fails == 0 or peer.quiet == 0 or share.worker.now - peer.quiet < SILENCE * <int64_t>MILLISECOND
-            or atomic_load_ns(&upstream.alive) > peer.quiet):
-        return False
-    health_begin(peer)
-    return True
-
-
 cdef int begin(Exchange *e) noexcept nogil:
     """Sends the question to e.upstream. BEGUN or BROKEN."""
     cdef Share *share = e.share
@@ -369,6 +282,8 @@ cdef int begin(Exchange *e) noexcept nogil:
     e.repeats = 0
     if peer.quiet == 0:
         peer.quiet = e.asked
+    if share.purses != NULL:
+        hedge_expect(e, peer)
     if not share.sweep.deadline:
         share.worker.ops.timer_start(share.worker, &share.sweep, share.worker.now + sweep_interval(share.settings))
     if e.by_tcp or e.way_tcp or e.upstream.protocol != PROTOCOL_DNS:
@@ -395,6 +310,8 @@ cdef void note_failure(Forward *forward, Exchange *e) noexcept nogil:
 
 cdef void leave(Exchange *e) noexcept nogil:
     """Takes the exchange from where it is."""
+    if e.hedging:
+        hedge_forget(e)
     if e.timed:
         exchange_unwait(e)
     if e.way == WAY_UDP:
@@ -420,7 +337,11 @@ cdef void on_failed(Exchange *e) noexcept nogil:
         shared_end(e, NULL, 0)
         return
     note_failure(forward, e)
-    if e.known_down >= forward.settings.count or attempt(forward, e, False) < 0:
+    if e.first != NULL:
+        hedge_end(e)                    # the first question may still be answered
+    elif e.second != NULL:
+        hedge_promote(e)
+    elif e.known_down >= forward.settings.count or attempt(forward, e, False) < 0:
         finish(e, FAILED, NULL, 0, False)
 
 
@@ -581,6 +502,8 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
     if rcode < RCODE_CELLS:
         metric_observe(forward.settings.buckets, e.upstream.duration + rcode * forward.settings.stride, e.share.worker.id,
                        <uint64_t>(e.share.worker.now - e.asked))
+    if e.share.purses != NULL:
+        hedge_learn(peer, e.share.worker.now - e.asked)
     if cookie != COOKIE_ACCEPT:
         ask_for_cookie(e, cookie)
         return True
@@ -594,12 +517,20 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
         if begin(e) < 0:
             on_failed(e)
         return True
+    if e.first != NULL:
+        if not hedge_wins(e, rcode, forward.failover.any and rcodes_have(&forward.failover, rcode)):
+            reply_clear(&q.reply)
+            hedge_end(e)
+            return True
+        hedge_promote(e.first)
     if forward.failover.any and rcodes_have(&forward.failover, rcode):
         e.failovers += 1
         if e.failovers < forward.settings.count:
             leave(e)
             reply_clear(&q.reply)
-            if attempt(forward, e, False) < 0:
+            if e.second != NULL:
+                hedge_promote(e)
+            elif attempt(forward, e, False) < 0:
                 finish(e, FAILED, NULL, 0, False)
             return True
     if (forward.next.any and rcodes_have(&forward.next, rcode)
@@ -621,6 +552,8 @@ cdef void finish(Exchange *e, Verdict verdict, const uint8_t *packet, uint32_t l
     cdef Query *q
     cdef Query *first = e.waiters
     cdef Waiting *waiting
+    if e.second != NULL:
+        hedge_drop(e)
     leave(e)
     remove_equal(e.share, e)
     e.finishing = 1

@@ -1,6 +1,6 @@
 from libc.stdint cimport uint32_t, uint64_t
 from fastdns.api.query cimport Handler, NativeHandler, Query
-from fastdns.plugins.forward._exchange cimport Forward, Rcodes
+from fastdns.plugins.forward._instance cimport Forward, Rcodes
 
 # The upstream (address:port) that a query was sent to last, "" if it was not: metadata forward/upstream.
 cdef const char *forward_upstream(Handler *self, Query *q) noexcept nogil
@@ -20,3 +20,4 @@ cdef class ForwardHandler(NativeHandler):
     cdef int _set_ports(self, options) except -1
     cdef void _set_rcodes(self, Rcodes *rcodes, given)
     cdef int _make_metrics(self) except -1
+    cdef int _make_hedge_metrics(self) except -1

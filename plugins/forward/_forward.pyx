@@ -16,8 +16,8 @@ from fastdns.api.tls cimport ClientContext
 from fastdns.plugins.dnstap._tap cimport Tap
 from fastdns.plugins.forward.transport.doh cimport DOH_SERVICE
 from fastdns.plugins.forward.transport.doq cimport DOQ_TRANSPORT
-from fastdns.plugins.forward._exchange cimport (POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting, exchange_abandon,
-                                                exchange_ask, exchange_close)
+from fastdns.plugins.forward._exchange cimport exchange_abandon, exchange_ask, exchange_close
+from fastdns.plugins.forward._instance cimport POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting
 from fastdns.plugins.forward.transport.tcp cimport TCP_TRANSPORT
 from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_QUIC, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream
 from fastdns._wire import name_wire
@@ -226,6 +226,11 @@ cdef class ForwardHandler(NativeHandler):
         settings.force_tcp = options.force_tcp
         settings.cookies = options.cookies
         settings.mixed_case = options.mixed_case
+        if settings.count > 1 and (options.hedge_delay or options.hedge_quantile):
+            settings.hedge_percent = options.hedge_percent
+            settings.hedge_quantile = options.hedge_quantile
+            settings.hedge_delay = options.hedge_delay
+            settings.hedge_labels = max(2, len([label for label in options.zone.split(".") if label]) + 1)
         settings.get = options.doh_method == "GET"
         settings.expire = options.expire
         settings.max_age = options.max_age
@@ -294,6 +299,21 @@ cdef class ForwardHandler(NativeHandler):
             for k, proto in enumerate(PROTOS):
                 upstream.hits[k] = hits.cell(("forward", to, proto))
                 upstream.misses[k] = misses.cell(("forward", to, proto))
+        if settings.hedge_percent:
+            self._make_hedge_metrics()
+        return 0
+
+    cdef int _make_hedge_metrics(self) except -1:
+        cdef Settings *settings = &self.forward.settings
+        cdef Upstream *upstream
+        cdef Metric hedged = Metric("fastdns_forward_hedged_total", "Second questions, sent because another upstream had not answered yet.", "counter", ("to",))
+        cdef Metric wins = Metric("fastdns_forward_hedge_wins_total", "Second questions that were answered before the first ones.", "counter", ("to",))
+        cdef Metric withheld = Metric("fastdns_forward_hedges_withheld_total", "Second questions that the budget did not allow.", "counter")
+        for i in range(settings.count):
+            upstream = &settings.upstreams[i]
+            upstream.hedged = hedged.cell((self.upstreams[i].text,))
+            upstream.hedge_wins = wins.cell((self.upstreams[i].text,))
+        settings.withheld = withheld.cell(())
         return 0
 
     def down(self) -> list:

@@ -34,6 +34,9 @@ cdef enum:
     OUT_KEPT = 4096                 # octets of an output buffer that an idle connection keeps
     TICKET_READS = 8                # of a TLS connection, after which no session ticket is looked for any more
     RCODE_CELLS = 24
+    MILLISECOND = 1000000           # ns
+    LATENCY_CELLS = 128
+    PURSES = 256                    # as many as a uint8_t has values
 
     HTTP_BODY_MAX = 65535 + 9       # octets of a response: a message, and what gRPC puts around it
     HTTP_BODY_INLINE = 1024
@@ -119,6 +122,8 @@ cdef struct Upstream:
     uint32_t duration               # RCODE_CELLS histograms in a row
     uint32_t failures
     uint32_t evicted                # queries that waited for it when all slots were taken
+    uint32_t hedged                 # second questions sent to it
+    uint32_t hedge_wins             # and those that were answered first
     uint32_t hits[PROTOS]
     uint32_t misses[PROTOS]
 
@@ -145,8 +150,17 @@ cdef struct Settings:               # of an instance
     uint8_t probe_flags             # first octet of the header's flags
     uint8_t probe_name[256]
     uint32_t probe_name_length
+    uint32_t hedge_percent          # second questions in a hundred; 0: there are none
+    uint32_t hedge_quantile         # percent of the replies that come before a second question leaves; 0: hedge_delay says
+    int64_t hedge_delay             # ns; likewise
+    uint32_t hedge_labels           # of the names whose second questions are paid from one purse
+    uint32_t withheld               # metric cell: second questions that there was nothing to pay with
     Buckets *buckets                # of durations
     uint32_t stride                 # cells of one histogram of durations
+
+cdef struct Purses:                 # what second questions are paid from, in hundredths of one; see _hedge.pxd
+    uint16_t networks[PURSES]
+    uint16_t zones[PURSES]
 
 cdef struct Share:                  # a worker's part of an instance
     Worker *worker
@@ -157,6 +171,7 @@ cdef struct Share:                  # a worker's part of an instance
     void (*again)(Exchange *e) noexcept nogil                   # the same attempt anew: a kept connection was closed
     void (*sent)(Exchange *e) noexcept nogil                    # the time to wait for the reply begins
     void (*leave)(Exchange *e) noexcept nogil                   # takes the exchange from where it is
+    int (*begin)(Exchange *e) noexcept nogil                    # sends the question to e.upstream: BEGUN or BROKEN
     Peer *peers
     Timer sweep                     # closes what is idle
     # ---- the exchanges' ----
@@ -166,6 +181,7 @@ cdef struct Share:                  # a worker's part of an instance
     List paused                     # oldest first
     Timer pause
     Exchange **equal                # questions in flight by hash
+    Purses *purses                  # of second questions; NULL: there are none
     uint32_t waiting                # exchanges
     uint32_t spare                  # datagrams that may be repeated
 
@@ -183,10 +199,20 @@ cdef struct Probe:                  # the health check of one upstream, run by t
     uint8_t request[300]
     uint8_t reply[514]              # the beginning of it
 
+cdef struct Latencies:              # of an upstream's replies to a worker, the last ones most; see _hedge.pxd
+    uint16_t cells[LATENCY_CELLS]   # replies
+    uint32_t count
+    uint32_t fresh                  # since the quantile was taken
+    int64_t quantile                # ns; 0: there are too few
+
 cdef struct Peer:                   # a worker's way to an upstream
     Share *share
     Upstream *upstream
     Probe probe
+    # ---- second questions; see _hedge.pxd ----
+    List expected                   # exchanges that may get one, oldest first
+    Timer hedge
+    Latencies latencies
     # ---- UDP ----
     Socket *current                 # takes the questions; NULL: none yet
     Socket *sockets[SOCKETS_MAX]    # all that are open
@@ -387,6 +413,14 @@ cdef struct Exchange:
     HttpStream *stream              # over HTTP/2
     uint8_t refused                 # by a server that has not looked at it
     uint16_t status                 # of gRPC, where the call has failed
+    # ---- its second question; see _hedge.pxd ----
+    Exchange *second                # NULL: there is none
+    Exchange *first                 # of a second question: the exchange that has the queries
+    uint8_t hedging                 # it is in peer.expected
+    uint8_t network                 # number of the purse
+    uint8_t zone                    # likewise
+    ListNode hedge_node
+    int64_t hedge_at                # ns
     # ---- those that wait, or pause ----
     uint8_t timed
     ListNode node

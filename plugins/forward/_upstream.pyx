@@ -32,6 +32,7 @@ cdef bint share_begin(Share *share, Worker *worker, Settings *settings, void *ow
         share.peers[i].share = share
         share.peers[i].upstream = &settings.upstreams[i]
         list_init(&share.peers[i].connections)
+        list_init(&share.peers[i].expected)
     return True
 
 
@@ -116,6 +117,9 @@ cdef Exchange *exchange_take(Share *share) noexcept nogil:
     e.socket = NULL
     e.connection = NULL
     e.stream = NULL
+    e.second = NULL
+    e.first = NULL
+    e.hedging = 0
     e.refused = 0
     e.status = 0
     e.timed = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fastdns.corefile.address import host_port, is_address
 from fastdns.corefile.duration import format_duration
 from fastdns.corefile.zone import fqdn, is_domain_name, origins
@@ -77,6 +79,12 @@ class Options:
         self.cookies = False
         #: Of the letters in questions over UDP, to upstreams that keep them.
         self.mixed_case = True
+        #: After this time a second upstream is asked; 0: none is, or `hedge_quantile` says when.
+        self.hedge_delay = 0
+        #: Percent of an upstream's replies that come before a second question leaves; 0: `hedge_delay` says.
+        self.hedge_quantile = 0
+        #: Second questions in a hundred questions.
+        self.hedge_percent = 5
         #: A UDP socket for each query.
         self.port_per_query = False
         #: address:port of the servers that resolve names among the targets; empty: the system's.
@@ -166,6 +174,8 @@ def _property(c: Controller, o: Options) -> None:
             o.source_address = c.one_arg()
             if not is_address(o.source_address):
                 raise c.err(f"invalid IP address: {o.source_address}")
+        case "hedge":
+            _hedge(c, o)
         case "cookies":
             c.no_args()
             o.cookies = True
@@ -227,3 +237,23 @@ def _health_check(c: Controller, o: Options) -> None:
                 o.probe_name = fqdn(name)
             case other:
                 raise c.err(f"health_check: unknown option {other}")
+
+
+def _hedge(c: Controller, o: Options) -> None:
+    """``hedge DURATION|pNN [budget PERCENT%]``."""
+    after, *budget = c.args(1, 3)
+    o.hedge_delay = o.hedge_quantile = 0
+    if re.fullmatch(r"p[5-9][0-9]", after):
+        o.hedge_quantile = int(after[1:])
+    else:
+        o.hedge_delay = c.duration(after)
+        if o.hedge_delay <= 0:
+            raise c.err(f"hedge must be positive: {format_duration(o.hedge_delay)}")
+    if not budget:
+        return
+    if budget[0] != "budget" or len(budget) != 2:
+        raise c.err(f"hedge: unknown option {budget[0]}") if budget[0] != "budget" else c.arg_err()
+    percent = budget[1].removesuffix("%")
+    if percent == budget[1] or not percent.isascii() or not percent.isdigit() or not 1 <= int(percent[:4]) <= 100:
+        raise c.err(f"hedge: budget must be from 1% to 100%: {budget[1]}")
+    o.hedge_percent = int(percent)

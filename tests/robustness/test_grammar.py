@@ -201,12 +201,18 @@ class Grammar:
             lines += [f" rewrite {self.rewrite()}" for _ in range(self.random.randint(0, 2))]
         if "template" in names:
             lines += [f" template {self.template()[0]}" for _ in range(self.random.randint(0, 2))]
-        lines += [f" forward {zone} {self.upstream}" for zone in self.random.choice(((".",), ("a.test", "."), (".", ".")))]
+        lines += [f" forward {zone} {self.forward()}" for zone in self.random.choice(((".",), ("a.test", "."), (".", ".")))]
         if built("kubernetes") and self.random.random() < 0.3:
             lines.append(self.acl_of_pods())
         self.random.shuffle(lines)
         lines.append(" " + self.pick("whoami", "erratic {\n  drop 0\n  truncate 3\n }"))
         return f"{zones} {{\n bind 127.0.0.1\n{view}" + "\n".join(lines) + "\n}\n"
+
+    def forward(self) -> str:
+        """One upstream, or two of which the second one is away and gets second questions."""
+        if self.random.random() < 0.5:
+            return self.upstream
+        return f"{self.upstream} 127.0.0.1:1 {{\n  policy sequential\n  hedge {self.pick('1ms', 'p50', 'p99 budget 100%', '5ms budget 20%')}\n }}"
 
     def corefile(self) -> str:
         zones = self.random.sample(ZONES, self.random.randint(1, len(ZONES)))

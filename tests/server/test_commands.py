@@ -133,6 +133,7 @@ def test_all_errors_of_a_directive_are_told() -> None:
         ("cache 30s", 2, "plugin/cache: '30s' is taken for a zone: a TTL is a number of seconds, such as `cache 30`"),
         ("cache 30 1h30m", 2, "plugin/cache: '1h30m' is taken for a zone"),
         ("forward . 192.0.2.1\n forward a.test 192.0.2.2", 3, "plugin/forward: never asked: the one of line 2 answers for `.`"),
+        ("forward . 192.0.2.1 {\n hedge 20ms\n }", 2, "hedge: there is no second upstream"),
         ("forward a.test 192.0.2.1\n forward . 192.0.2.1\n forward b.a.test 192.0.2.2", 4, "never asked: the one of line 2 answers for `a.test.`"),
         ('log . "{name} {nosuch}"', 2, "plugin/log: there is no placeholder {nosuch}: it stays in each line as it is"),
         ("rewrite name suffix .a.test .{1}.test", 2, "plugin/rewrite: {1} stays as it is: only rules of `regex` have groups"),
