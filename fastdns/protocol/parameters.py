@@ -19,6 +19,8 @@ __all__ = [
     "TYPE_DNSKEY",
     "TYPE_IXFR",
     "TYPE_NS",
+    "TYPE_NSEC",
+    "TYPE_NSEC3",
     "TYPE_OPT",
     "TYPE_PTR",
     "TYPE_RRSIG",
@@ -44,6 +46,8 @@ TYPE_AAAA: Final = _NUMBERS["AAAA"]
 TYPE_DNAME: Final = _NUMBERS["DNAME"]
 TYPE_OPT: Final = _NUMBERS["OPT"]
 TYPE_RRSIG: Final = _NUMBERS["RRSIG"]
+TYPE_NSEC: Final = _NUMBERS["NSEC"]
+TYPE_NSEC3: Final = _NUMBERS["NSEC3"]
 TYPE_DNSKEY: Final = _NUMBERS["DNSKEY"]
 TYPE_ZONEMD: Final = _NUMBERS["ZONEMD"]
 TYPE_IXFR: Final = _NUMBERS["IXFR"]

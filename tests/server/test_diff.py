@@ -117,6 +117,35 @@ def test_questions_of_test_lines(diff: Diff) -> None:
     assert diff(old, old)[1]["clients"] == 2
 
 
+ZONE = "$ORIGIN example.net.\n@ 60 SOA ns admin SERIAL 1 1 1 60\n@ 60 NS ns\nns 60 A 192.0.2.53\n"
+
+
+@pytest.mark.parametrize("plugin", ["file", "auto"])
+def test_names_that_only_zone_files_hold(diff: Diff, tmp_path: Path, plugin: str) -> None:
+    """Of both sides, with the types that they have there; what is in neither Corefile is told apart by them alone."""
+    text = {"file": "file DIR/db.example.net", "auto": "auto {\n        directory DIR\n    }"}[plugin]
+    sides = {"one": 'a 60 A 192.0.2.1\nb 60 MX 5 ns\ngone 60 TXT "x"\n', "two": "a 300 A 192.0.2.1\nb 60 MX 6 ns\n*.new 60 AAAA 2001:db8::1\n"}
+    for side, records in sides.items():
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "db.example.net").write_text(ZONE.replace("SERIAL", "1") + records)
+    old, new = (f"example.net {{\n    {text.replace('DIR', str(tmp_path / side))}\n}}\n" for side in ("one", "two"))
+    status, report = diff(old, new)
+    assert (status, report["names_left_out"]) == (1, 0)
+    kinds = {f"{name} {qtype}" for name, qtype, _ in found(report)}
+    assert kinds == {"b.example.net. MX", "gone.example.net. TXT", "gone.example.net. A", "*.new.example.net. AAAA", "*.new.example.net. A"}
+    assert diff(old, old)[0] == 0
+
+
+def test_more_names_than_are_asked_about(diff: Diff, tmp_path: Path) -> None:
+    """Those first that are not the same in both."""
+    for side, last in (("one", "192.0.2.1"), ("two", "192.0.2.2")):
+        lines = [f"n{number} 60 A 192.0.2.7" for number in range(5200)] + [f"zz 60 A {last}"]
+        (tmp_path / side).write_text(ZONE.replace("SERIAL", "1") + "\n".join(lines) + "\n")
+    old, new = (f"example.net {{\n    file {tmp_path}/{side}\n}}\n" for side in ("one", "two"))
+    status, report = diff(old, new)
+    assert (status, found(report), report["names_left_out"]) == (1, {("zz.example.net.", "A", "answer")}, 203)
+
+
 def test_recorded_questions(diff: Diff, tmp_path: Path) -> None:
     path = tap(tmp_path / "tap", ["www.example.org.", "api.example.org.", "api.example.org.", "none.example.org."])
     status, report = diff(HOSTS, HOSTS.replace("192.0.2.2", "192.0.2.3"), "-queries", str(path))

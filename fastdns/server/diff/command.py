@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from fastdns.corefile import parse
 from fastdns.corefile.errors import CorefileError
 from fastdns.protocol.header import FLAG_CD, FLAG_RD
 from fastdns.protocol.parameters import type_number, type_text
+from fastdns.server.diff import zonefiles
 from fastdns.server.diff.offline import Offline, Outcome
 from fastdns.server.expectations import expectations
 from fastdns.server.inspection import Inspection
@@ -52,7 +53,7 @@ class Difference(NamedTuple):
 def run(old: Source, new: Source, port: str, queries: str, capture_port: int, pid: int, as_json: bool, ask: Ask) -> int:
     """Print the differences. Returns 1 where there are some. Raises CorefileError, ValueError, OSError."""
     inspections = [_inspect(source, port) for source in (old, new)]
-    questions = _questions(queries, capture_port, pid, ask) if queries else _derived((old, new), inspections)
+    questions, left_out = (_questions(queries, capture_port, pid, ask), 0) if queries else _derived((old, new), inspections)
     if not questions:
         raise ValueError("no questions to ask")
     before, addresses, zones = _outcomes(old, port, questions, [])
@@ -64,6 +65,7 @@ def run(old: Source, new: Source, port: str, queries: str, capture_port: int, pi
         "questions": len({question for question, _ in questions}),
         "clients": len({client for _, client in questions}),
         "asked": questions.total(),
+        "names_left_out": left_out,
         "zones": [_zone(zone, "old") for zone in sorted(zones - new_zones)] + [_zone(zone, "new") for zone in sorted(new_zones - zones)],
         "differences": [_described(difference, clients) for difference, clients in found.items()],
     }
@@ -108,17 +110,18 @@ def _questions(queries: str, capture_port: int, pid: int, ask: Ask) -> Questions
     return found
 
 
-def _derived(sources: Iterable[Source], inspections: Iterable[Inspection]) -> Questions:
-    """Of the zones and names in both Corefiles, and of their `test` lines."""
+def _derived(sources: Iterable[Source], inspections: Sequence[Inspection]) -> tuple[Questions, int]:
+    """Of the zones and names in both Corefiles and in their zone files, and of their `test` lines; how many names of zone files are left out."""
     blocks = [block for source in sources for block in parse(source.data, source.file, lambda name: True)]
-    found: Questions = Counter(dict.fromkeys(derive(blocks), 1))
+    in_files, left_out = zonefiles.questions([inspection.configs for inspection in inspections])
+    found: Questions = Counter(dict.fromkeys([*derive(blocks), *in_files], 1))
     for inspection in inspections:
         for config in inspection.configs:
             for expectation in expectations(config.values):
                 question = question_of(expectation.question.packet())
                 if question:
                     found[question, expectation.question.client] = 1
-    return found
+    return found, left_out
 
 
 # ---- outcomes ----
@@ -209,6 +212,8 @@ def _text(report: dict[str, Any]) -> list[str]:
     for zone in report["zones"]:
         view = f" (view {zone['view']})" if zone["view"] else ""
         lines.append(f"zone {zone['zone']}{view} at {zone['address']}: {'goes' if zone['only_in'] == 'old' else 'comes'}")
+    if report["names_left_out"]:
+        lines.append(f"{report['names_left_out']:,} more names in zone files were not asked about")
     zones = Counter(difference["new"]["zone"] or difference["old"]["zone"] or "(none)" for difference in differences)
     lines += [f"zone {zone}: {count:,} otherwise" for zone, count in sorted(zones.items())]
     for group in _groups(differences):
