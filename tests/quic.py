@@ -53,15 +53,20 @@ class Client:
         ticket: SessionTicket | None = None,
         wait: bool = True,
         header: bytes = b"",
+        source: str = "",
         **options: Any,
     ) -> None:
-        """``header`` comes before each datagram that is sent; ``options`` are aioquic's. Without ``wait`` the handshake is begun only."""
+        """``header`` comes before each datagram that is sent; ``source`` is the client's address; ``options`` are aioquic's.
+
+        Without ``wait`` the handshake is begun only.
+        """
         configuration = QuicConfiguration(alpn_protocols=[alpn], verify_mode=ssl.CERT_NONE, server_name="localhost", session_ticket=ticket, **options)
         #: Tickets that the server gave.
         self.tickets: list[SessionTicket] = []
         self.quic = QuicConnection(configuration=configuration, session_ticket_handler=self.tickets.append)
         self.address = (host, port)
         self.header = header
+        self.source = source
         self.socket = self._socket()
         #: The part of datagrams that is lost on the way, in either direction.
         self.loss = 0.0
@@ -94,6 +99,8 @@ class Client:
 
     def _socket(self) -> socket.socket:
         made = socket.socket(socket.AF_INET6 if ":" in self.address[0] else socket.AF_INET, socket.SOCK_DGRAM)
+        if self.source:
+            made.bind((self.source, 0))
         made.connect(self.address)
         made.setblocking(False)
         return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import select
 import signal
 import socket
 import ssl
@@ -13,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import dns.exception
@@ -23,6 +24,7 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 
+from tests import grpc_client, quic
 from tests.certificates import write_certificates
 from tests.server import Server, command, free_port
 from tests.waiting import LIMIT, REPLY, until
@@ -489,3 +491,70 @@ def test_all_transports_choose_alike(serve: Serve) -> None:
     assert asked() == [{"192.0.2.2"}] * len(names)
     for each in (*web, *encrypted):
         each.close()
+
+
+@contextmanager
+def calls(port: int, source: str) -> Iterator[Callable[[str], dns.message.Message]]:
+    """Calls of gRPC on one connection from an address: its library cannot choose one, so that a process in between does."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        over = threading.Event()
+
+        def carry() -> None:
+            near = listener.accept()[0]
+            with near, socket.create_connection(("127.0.0.1", port), REPLY, (source, 0)) as far:
+                while not over.is_set():
+                    for one in select.select([near, far], [], [], 0.05)[0]:
+                        octets = one.recv(65536)
+                        if not octets:
+                            return
+                        (far if one is near else near).sendall(octets)
+
+        thread = threading.Thread(target=carry)
+        thread.start()
+        try:
+            with grpc_client.client(listener.getsockname()[1]) as made:
+                yield made.query
+        finally:
+            over.set()
+            thread.join()
+
+
+def test_quic_http3_and_grpc_choose_alike(serve: Serve) -> None:
+    """As all_transports: what UDP says to an address is what these say, on connections that were there before."""
+    tls = "tls {dir}/server.pem {dir}/server.key"
+
+    def text(number: int) -> str:
+        keys = ".:{port} quic://.:{port4} https3://.:{port5} grpc://.:{port6}"
+        # TLS of the block would be gRPC's as well: a block of its own has the clear one.
+        first = corefile(number).replace(".:{port}", keys.rpartition(" ")[0]).replace("cache 30", f"cache 30\n    {tls}")
+        return first + f"{keys.rpartition(' ')[2]} {{\n    bind 127.0.0.1\n    {ANSWER.replace('NUMBER', str(number))}\n}}\n"
+
+    server = serve(text(1), prepare=write_certificates)
+    names = [client(number) for number in range(24)]
+    question = quic.query("a.example.org.")
+    with ExitStack() as stack:
+        streams = [stack.enter_context(quic.Client(server.ports["port4"], source=name)) for name in names]
+        web = [stack.enter_context(quic.WebClient(server.ports["port5"], source=name)) for name in names]
+        channels = [stack.enter_context(calls(server.ports["port6"], name)) for name in names]
+
+        def asked() -> list[set[str]]:
+            found = []
+            for name, stream, page, call in zip(names, streams, web, channels, strict=True):
+                over_web = dns.message.from_wire(page.fetch(body=question, fields=[(b"content-type", b"application/dns-message")]).body)
+                found.append({told(server.query("a.example.org.", source=name)), told(stream.ask(question)), told(over_web), told(call("a.example.org."))})
+            return found
+
+        assert asked() == [{"192.0.2.1"}] * len(names)
+        begin(server, text(2))
+        found = asked()
+        assert all(len(each) == 1 for each in found), found
+        assert set.union(*found) == {"192.0.2.1", "192.0.2.2"}
+        assert run(server, "promote").returncode == 0
+        assert asked() == [{"192.0.2.2"}] * len(names)
+        # One that fails is rolled back, and what its clients ask over these counts.
+        start = len(server.log())
+        begin(server, text(3).replace(ANSWER.replace("NUMBER", "3"), "template IN A {\n        rcode SERVFAIL\n    }"))
+        asked()
+        asked()
+        server.wait_log("Canary rolled back: servfail>5%", start=start)
+        assert asked() == [{"192.0.2.2"}] * len(names)
