@@ -22,6 +22,7 @@ MODULES = (
     "pods",
     "replica",
     "nodes.command",
+    "overload",
     "report.sizes",
     "report.nodes",
     "report",
