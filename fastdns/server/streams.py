@@ -33,7 +33,7 @@ class Stream(NamedTuple):
 
 #: By scheme of the Corefile.
 STREAMS = {
-    "tls": Stream((), False),
+    "tls": Stream(("dot",), False),
     "https": Stream(("h2", "http/1.1"), True, "https", 200, 250),
     "grpc": Stream(("h2",), True, "grpc_server", 200, 256),
 }

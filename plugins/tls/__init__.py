@@ -53,7 +53,7 @@ def _credentials(controller: Controller, files: list[str], client_auth: str, key
         raise CorefileError("could not read root certs")
     found = Credentials(certificate, key, authority, client_auth)
     try:
-        found.server(strict=False)
+        found.server(("dot",), strict=False)
     except AuthorityError:
         raise CorefileError("could not read root certs") from None
     except ValueError as error:

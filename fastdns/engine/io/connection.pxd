@@ -2,8 +2,8 @@
 HTTP (engine/http) are two.
 
 Above the protocol's number of unanswered queries reading stops; idle time counts from the last reply with nothing outstanding; output is bounded, in
-octets and in the time that a client takes for one message; a transfer has the connection alone. Memory is bounded for all connections of a worker: the
-one that holds most ends first.
+octets and in the time that a client takes for one message; transfers follow each other, and nothing is read meanwhile. Memory is bounded for all
+connections of a worker: the one that holds most ends first.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
@@ -122,7 +122,8 @@ cdef struct TcpConnection:
     Flush flush
     TlsStream *tls                        # owned; NULL: in clear text
     Transport transport             # of its queries
-    Query *transfer                 # whose stream has the connection, or NULL
+    Query *transfer                 # whose stream is sent, or NULL
+    Query *transfers_waiting        # whose streams are sent next, by Query.next
     uint32_t transferred            # octets of its messages so far
     # ---- while its PROXY header is awaited (io/proxied) ----
     ProxyRule rule
@@ -161,7 +162,9 @@ cdef ServerTable *connection_server(const TcpConnection *connection) noexcept no
 cdef Query *connection_query(TcpConnection *connection) noexcept nogil
 # A query has ended, with a reply or without.
 cdef void connection_answered(TcpConnection *connection) noexcept nogil
-# The stream of connection.transfer is closed.
+# The stream of a query is sent, once those before it are.
+cdef void connection_transfer(TcpConnection *connection, Query *q) noexcept nogil
+# The stream of connection.transfer is closed; the next one follows.
 cdef void connection_end_transfer(TcpConnection *connection) noexcept nogil
 # Space for `size` octets at the end of the output; output_used is the caller's to raise. NULL: the connection has ended.
 cdef uint8_t *connection_reserve(TcpConnection *connection, uint32_t size) noexcept nogil

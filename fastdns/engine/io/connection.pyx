@@ -84,7 +84,7 @@ cdef void connection_forget(TcpWorker *tcp, TcpConnection *connection) noexcept 
             connection.tls = NULL
         release_buffer(connection, &connection.output, &connection.output_size)
         connection.output_used = connection.output_sent = connection.output_end = 0
-        if connection.transfer != NULL:
+        while connection.transfer != NULL:
             connection_end_transfer(connection)
         list_remove(&connection.node)
         atomic_bump32(&tcp.base.connections, -1)
@@ -366,11 +366,24 @@ cdef bint end_large(TcpConnection *connection, uint32_t size, uint32_t least) no
     return tcp.octets + size <= OCTETS_MAX
 
 
+cdef void connection_transfer(TcpConnection *connection, Query *q) noexcept nogil:
+    cdef Query **end = &connection.transfer if connection.transfer == NULL else &connection.transfers_waiting
+    while end[0] != NULL:
+        end = &end[0].next
+    q.next = NULL
+    end[0] = q
+
+
 cdef void connection_end_transfer(TcpConnection *connection) noexcept nogil:
     cdef Query *q = connection.transfer
-    connection.transfer = NULL
+    cdef uint32_t transferred = connection.transferred
+    connection.transfer = connection.transfers_waiting
+    if connection.transfer != NULL:
+        connection.transfers_waiting = connection.transfer.next
+        connection.transfer.next = NULL
+    connection.transferred = 0
     q.stream.close(q.stream)
-    query_streamed(q, connection.transferred)
+    query_streamed(q, transferred)
 
 
 # ---- writing ----
@@ -442,7 +455,7 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
             return
         if all_out and connection.unsaid:
             continue
-        if all_out and connection.transfer != NULL and connection.outstanding == 0:
+        if all_out and connection.transfer != NULL:
             if pulled == STREAM_BATCH:      # a client that reads as fast as we write: others have their turn first
                 if connection.blocked_since == 0:
                     connection.blocked_since = tcp.base.worker.now    # or one that does not: the kernel took what it could
@@ -452,7 +465,7 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
             connection.protocol.pull(connection)
             if connection.broken:
                 return
-            if connection.output_used:
+            if connection.output_used or connection.transfer != NULL:
                 continue
             release_buffer(connection, &connection.output, &connection.output_size)
         if connection.input_used - connection.input_done >= 2 and connection_may_read(connection):

@@ -4,7 +4,7 @@ from libc.string cimport memcpy
 from fastdns.walk.query cimport Carrier, Query, ServerTable
 from fastdns._mux cimport query_accept, query_run, query_streamed, query_write
 from fastdns.engine.io.connection cimport (BUFFER_SIZE, TcpConnection, connection_answered, connection_end, connection_end_transfer,
-                                           connection_may_read, connection_query, connection_reserve, connection_server)
+                                           connection_may_read, connection_query, connection_reserve, connection_server, connection_transfer)
 from fastdns._wire cimport IGNORE, MESSAGE_MAX, REJECTION_MAX, Acceptance, load16, store16, wire_reject
 
 
@@ -83,12 +83,11 @@ cdef void no_reply(Query *q) noexcept nogil:
 
 cdef void begin_stream(Query *q) noexcept nogil:
     cdef TcpConnection *connection = <TcpConnection *>q.connection
-    if connection.broken or connection.transfer != NULL:
+    if connection.broken:
         q.stream.close(q.stream)
         query_streamed(q, 0)
     else:
-        connection.transfer = q
-        connection.transferred = 0
+        connection_transfer(connection, q)
     connection_answered(connection)
 
 cdef Carrier TCP
