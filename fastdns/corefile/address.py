@@ -7,7 +7,19 @@ from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import DEFAULT_PORTS, split_transport
 
-__all__ = ["canonical", "host_port", "host_port_or_file", "is_address", "join_host_port", "nameservers", "network_of", "packed", "split_address", "strip_scope"]
+__all__ = [
+    "canonical",
+    "host_port",
+    "host_port_or_file",
+    "is_address",
+    "join_host_port",
+    "nameservers",
+    "network_of",
+    "packed",
+    "split_address",
+    "split_servername",
+    "strip_scope",
+]
 
 
 def is_address(text: str) -> bool:
@@ -87,6 +99,19 @@ def split_address(text: str) -> tuple[str, str]:
     if "]" in (text[end + 1 :] if text[:1] == "[" else inside):
         raise ValueError(f"address {text}: unexpected ']' in address")
     return host, text[colon + 1 :]
+
+
+def split_servername(text: str) -> tuple[str, str]:
+    """``host%name:port`` -> ``host:port`` and ``name``; the same inside the brackets of an IPv6 address."""
+    if text.startswith("["):
+        inside, bracket, port = text[1:].partition("]")
+        host, _, name = inside.partition("%")
+        return (f"[{host}]{port}" if bracket else host), name
+    host, _, rest = text.partition("%")
+    name, colon, port = rest.rpartition(":")
+    if not colon:
+        return host, rest
+    return f"{host}:{port}", name
 
 
 def host_port(text: str, default_port: str) -> str:

@@ -62,5 +62,5 @@ def client_files(files) -> tuple:
     return certificate, key, files[len(files) - 1] if len(files) in (1, 3) else ""
 
 
-def client_context(files, alpn=()) -> ClientContext:
-    return ClientContext(*client_files(files), alpn)
+def client_context(files, alpn=(), bint only13=False) -> ClientContext:
+    return ClientContext(*client_files(files), alpn, only13=only13)

@@ -31,6 +31,7 @@ cdef class ServerContext(Context):
 
 cdef class ClientContext(Context):
     cdef readonly bint verify
+    cdef readonly bint only13
 
 # One more holder, from any thread that knows of one that stays.
 cdef void context_hold(TlsContext *context) noexcept nogil

@@ -68,12 +68,16 @@ class ServerContext(Context):
         """From when to when the certificate is valid, in seconds since 1970; None: there is none yet."""
 
 class ClientContext(Context):
-    """Of connections to servers. TLS 1.2 and later. ``authority`` has the CAs of servers; "": the system's."""
+    """Of connections to servers. TLS 1.2 and later, with ``only13`` 1.3 alone. ``authority`` has the CAs of servers; "": the system's."""
 
-    def __init__(self, certificate: str = "", key: str = "", authority: str = "", alpn: Sequence[str] = (), verify: bool = True) -> None:
+    def __init__(
+        self, certificate: str = "", key: str = "", authority: str = "", alpn: Sequence[str] = (), verify: bool = True, only13: bool = False
+    ) -> None:
         """OSError, TlsError."""
     @property
     def verify(self) -> bool: ...
+    @property
+    def only13(self) -> bool: ...
 
 def library_version() -> str:
     """Of the libssl in use, such as ``OpenSSL 3.0.15 3 Sep 2024``."""

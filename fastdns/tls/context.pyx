@@ -24,7 +24,7 @@ from fastdns.tls.openssl cimport (ASN1_TIME, ASN1_TIME_to_tm, BIO, BIO_free, BIO
                                   SSL_MODE_RELEASE_BUFFERS, SSL_OP_CIPHER_SERVER_PREFERENCE, SSL_OP_NO_COMPRESSION, SSL_OP_NO_RENEGOTIATION,
                                   SSL_OP_PRIORITIZE_CHACHA, SSL_SESS_CACHE_OFF, SSL_TLSEXT_ERR_ALERT_FATAL, SSL_TLSEXT_ERR_NOACK, SSL_TLSEXT_ERR_OK,
                                   SSL_VERIFY_FAIL_IF_NO_PEER_CERT, SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_get_SSL_CTX, SSL_new, SSL_select_next_proto,
-                                  TLS1_2_VERSION, TLS_client_method, TLS_server_method, X509, X509_STORE, X509_STORE_CTX, X509_STORE_add_cert,
+                                  TLS1_2_VERSION, TLS1_3_VERSION, TLS_client_method, TLS_server_method, X509, X509_STORE, X509_STORE_CTX, X509_STORE_add_cert,
                                   X509_VERIFY_PARAM_set_flags, X509_V_FLAG_PARTIAL_CHAIN, X509_free, X509_get0_notAfter, X509_get0_notBefore)
 from fastdns.tls.renewal import states_of
 from fastdns.tls.stores import system_store
@@ -395,8 +395,9 @@ cdef SSL_CTX *server_context(ServerContext self, bytes certificates, bytes key) 
 cdef class ClientContext(Context):
     """See tls/context.pyi."""
 
-    def __init__(self, str certificate="", str key="", str authority="", alpn=(), bint verify=True):
+    def __init__(self, str certificate="", str key="", str authority="", alpn=(), bint verify=True, bint only13=False):
         self.verify = verify
+        self.only13 = only13
         self._begin(certificate, key, authority, alpn)
 
     cdef SSL_CTX *_build(self) except NULL:
@@ -404,6 +405,8 @@ cdef class ClientContext(Context):
         authority = _read(self.authority) if self.authority else b""
         cdef SSL_CTX *made = new_context(TLS_client_method())
         try:
+            if self.only13 and SSL_CTX_set_min_proto_version(made, TLS1_3_VERSION) != 1:
+                raise failure()
             if certificates:
                 use_certificates(made, certificates)
                 use_key(made, key)

@@ -43,6 +43,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     # ---- contexts ----
     enum:
         TLS1_2_VERSION
+        TLS1_3_VERSION
         SSL_OP_NO_RENEGOTIATION
         SSL_OP_NO_COMPRESSION
         SSL_OP_CIPHER_SERVER_PREFERENCE

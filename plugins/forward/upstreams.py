@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 
-from fastdns.corefile.address import is_address, join_host_port, nameservers, split_address, strip_scope
+from fastdns.corefile.address import is_address, join_host_port, nameservers, split_address, split_servername, strip_scope
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import DEFAULT_PORTS, is_domain_name, split_transport
 from fastdns.engine.quic import is_available
@@ -88,7 +88,7 @@ def _parse(text: str, options: Options) -> list[Target]:
     name = ""
     host, port = _host_and_port(rest, DEFAULT_PORTS[scheme])
     if scheme in ("tls", "quic") and "%" in rest:
-        rest, name = _split_servername(rest)
+        rest, name = split_servername(rest)
         host, port = _host_and_port(rest, DEFAULT_PORTS[scheme])
     if is_address(strip_scope(host)):
         return [Target(scheme, host, _port(port, text), name)]
@@ -118,19 +118,6 @@ def _port(text: str, whole: str) -> int:
     if not text.isdigit() or not 0 < int(text) < 65536:
         raise ValueError(f"not an IP address, file, or valid domain: {quoted(whole)}")
     return int(text)
-
-
-def _split_servername(text: str) -> tuple[str, str]:
-    """``host%name:port`` -> ``host:port`` and ``name``; the same inside the brackets of an IPv6 address."""
-    if text.startswith("["):
-        inside, bracket, port = text[1:].partition("]")
-        host, _, name = inside.partition("%")
-        return (f"[{host}]{port}" if bracket else host), name
-    host, _, rest = text.partition("%")
-    name, colon, port = rest.rpartition(":")
-    if not colon:
-        return host, rest
-    return f"{host}:{port}", name
 
 
 # ---- names ----
