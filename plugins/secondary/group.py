@@ -111,7 +111,7 @@ class Group:
             keepers = [*self.static.values(), *(dynamic.keeper for dynamic in self.dynamic.values())]
         for keeper in keepers:
             if keeper.zone.wire == wire:
-                return keeper if any(packed(split_address(text)[0].partition("%")[0]) == address for text in keeper.primaries) else None
+                return keeper if any(packed(split_address(one.address)[0].partition("%")[0]) == address for one in keeper.primaries) else None
         return None
 
     def _changed(self, origin: str) -> None:

@@ -22,8 +22,10 @@ from fastdns.plugins.secondary import age
 from fastdns.plugins.secondary._receive import TransferError
 from fastdns.plugins.secondary.age import Stale
 from fastdns.plugins.secondary.builders import BUILDERS
-from fastdns.plugins.secondary.exchange import ExchangeError, Limits, Row, SetupError, Transfer, transfer
+from fastdns.plugins.secondary.connection import ExchangeError, SetupError
+from fastdns.plugins.secondary.exchange import Limits, Row, Transfer, transfer
 from fastdns.plugins.secondary.kept import Kept
+from fastdns.plugins.secondary.primary import Primary
 from fastdns.plugins.secondary.receivers import Receivers
 from fastdns.plugins.secondary.signing import Key
 from fastdns.plugins.secondary.soa import Soa, soa_of
@@ -63,7 +65,7 @@ receivers = Receivers()
 class Keeper:
     """One secondary zone. From any thread."""
 
-    def __init__(self, zone: Zone, primaries: list[str], key: Key | None, limits: Limits, kept: Kept | None, stale: Stale | None = None) -> None:
+    def __init__(self, zone: Zone, primaries: list[Primary], key: Key | None, limits: Limits, kept: Kept | None, stale: Stale | None = None) -> None:
         self.zone = zone
         self.primaries = primaries
         self.key = key
@@ -80,8 +82,8 @@ class Keeper:
         self.validate: Callable[[list[Row]], object] | None = None
         #: The SOA of the version that serves.
         self.accepted: object = None
-        #: The primary of the version that serves, "" where that is not known.
-        self.source = ""
+        #: The primary of the version that serves; None: not known.
+        self.source: Primary | None = None
         #: Groups that hold it; see `group`.
         self.users = 0
         self._lock = threading.Lock()
@@ -96,7 +98,7 @@ class Keeper:
         self._notifiers: list[str] = []
         #: When the primaries were asked last, less the age that the one chosen told, and which one that was.
         self._known = 0.0
-        self._chosen = ""
+        self._chosen: Primary | None = None
         #: Whether the log has said that the zone is stale.
         self._stale_said = False
 
@@ -115,6 +117,8 @@ class Keeper:
             if self._started:
                 return
             self._started = True
+            for primary in self.primaries:
+                primary.join()
             if self.zone.serial is not None:  # another keeper's before
                 conflicts.show(self.zone, self.zone.conflicts)
         if self.stale is not None:
@@ -125,9 +129,11 @@ class Keeper:
     def stop(self) -> None:
         """Ask no more; what is under way is not published."""
         with self._lock:
-            self._stopped = True
+            joined, self._stopped = self._started and not self._stopped, True
             conflicts.withdraw(self.zone)
             age.withdraw(self.zone)
+        for primary in self.primaries if joined else ():
+            primary.leave()
 
     @property
     def stopped(self) -> bool:
@@ -155,7 +161,7 @@ class Keeper:
                 return
             self._busy = True
             notifiers, self._notifiers = self._notifiers, []
-        receivers.submit(self.primaries[0], self.zone.index.statistics["records"], partial(self._work, notifiers))
+        receivers.submit(self.primaries[0].text, self.zone.index.statistics["records"], partial(self._work, notifiers))
 
     def _work(self, notifiers: list[str]) -> None:
         due = self._due
@@ -298,15 +304,15 @@ class Keeper:
         """What a primary has, which becomes the chosen one. Raises ExchangeError."""
         found: Soa | None = None
         failure: ExchangeError | None = None
-        for address in self.primaries:
+        for primary in self.primaries:
             asked = time.monotonic()
             try:
-                soa = soa_of(self.zone.wire, address, self.key, self.stale.patience if self.stale is not None else 0.0)
+                soa = soa_of(self.zone.wire, primary, self.key, self.stale.patience if self.stale is not None else 0.0)
             except ExchangeError as error:
                 failure = error
                 continue
             if soa is not None and (found is None or soa.age < found.age):
-                found, self._chosen, self._known = soa, address, asked - soa.age
+                found, self._chosen, self._known = soa, primary, asked - soa.age
             if found is not None and (self.stale is None or found.age <= self.stale.after):
                 break
         if found is None:
@@ -316,26 +322,26 @@ class Keeper:
     def _transfer(self) -> None:
         """From the first primary that gives the zone, the chosen one before all. Raises ExchangeError, ValueError and MemoryError of the last one."""
         failure: Exception | None = None
-        for address in sorted(self.primaries, key=lambda one: one != self._chosen):
+        for primary in sorted(self.primaries, key=lambda one: one is not self._chosen):
             try:
-                version, octets, checked = self._receive(address)
+                version, octets, checked = self._receive(primary)
                 if version is None:
-                    self.source = address
+                    self.source = primary
                     return
-                own, other = self.zone.serial, checked and address != self.source
+                own, other = self.zone.serial, checked and primary is not self.source
                 if own is not None and not self.zone.expired and not other and version.serial is not None and not serial_after(version.serial, own):
                     raise TransferError(f"serial {version.serial} is not after {own}")
                 if not BUILDERS.submit(octets, partial(self._serve, version)).result():
                     return
             except SetupError as error:
-                file_log.error(f"Failed to setup transfer `{self.zone.origin}' with `{quoted(address)}': {error}")
+                file_log.error(f"Failed to setup transfer `{self.zone.origin}' with `{quoted(primary.text)}': {error}")
                 failure = error
             except (ExchangeError, ValueError) as error:
-                file_log.error(f"Failed to transfer `{self.zone.origin}' from {quoted(address)}: {error}")
+                file_log.error(f"Failed to transfer `{self.zone.origin}' from {quoted(primary.text)}: {error}")
                 failure = error
             else:
-                self.source = address
-                file_log.info(f"Transferred: {self.zone.origin} from {address}")
+                self.source = primary
+                file_log.info(f"Transferred: {self.zone.origin} from {primary.text}")
                 self._tell((version.deleted, version.added) if isinstance(version, ZoneChange) else None)
                 self._published(octets)
                 return
@@ -370,7 +376,7 @@ class Keeper:
         found = (digest_of(rdata) for kind, _, rdata in self.zone.index.get(self.zone.wire) if kind == TYPE_ZONEMD)
         return next((digest for digest in found if digest), b"")
 
-    def _receive(self, address: str) -> tuple[ZoneDraft | ZoneChange | None, int, bool]:
+    def _receive(self, primary: Primary) -> tuple[ZoneDraft | ZoneChange | None, int, bool]:
         """A new version of the differences, or else of the whole zone, the octets that came, and whether its records were compared with their digest.
 
         No version: the primary has the records that serve.
@@ -378,20 +384,20 @@ class Keeper:
         own, digest = self.zone.serial, self._digest()
         if own is not None and self.validate is None:
             try:
-                received = transfer(self.zone, address, self.key, self.limits, own, digest)
+                received = transfer(self.zone, primary, self.key, self.limits, own, digest)
                 if not received.receiver.current:
                     return _finished(received), received.octets, received.receiver.checked
                 if digest:
                     return None, received.octets, True
-                log.debug(f"{self.zone.origin}: {address} has no differences since {own}")
+                log.debug(f"{self.zone.origin}: {primary.text} has no differences since {own}")
             except SetupError:
                 raise
             except (ExchangeError, ValueError) as error:
                 if isinstance(error, TransferError) and error.rcode and error.rcode not in NO_DIFFERENCES:
                     raise
-                log.debug(f"{self.zone.origin}: no differences from {address}: {error}")
+                log.debug(f"{self.zone.origin}: no differences from {primary.text}: {error}")
         rows: list[Row] | None = [] if self.validate is not None else None
-        received = transfer(self.zone, address, self.key, self.limits, None, rows=rows)
+        received = transfer(self.zone, primary, self.key, self.limits, None, rows=rows)
         draft = _finished(received)
         if self.validate is not None and rows is not None:
             self.accepted = self.validate(rows)

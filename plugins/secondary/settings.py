@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fastdns.corefile import CorefileError
-from fastdns.corefile.address import host_port
+from fastdns.corefile.address import host_port, split_servername
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import origins
 from fastdns.plugins.file.storage import check_folder
 from fastdns.plugins.secondary.age import AFTER, AFTER_LEAST, Stale
 from fastdns.plugins.secondary.exchange import Limits
+from fastdns.plugins.secondary.primary import Primary, primary_of
+from fastdns.plugins.secondary.secure import secure_of
 from fastdns.plugins.secondary.signing import Key
 from fastdns.setup import Controller
 
@@ -19,8 +21,8 @@ class Settings:
     """One directive."""
 
     def __init__(self) -> None:
-        #: ``address:port``, in the order in which they are asked.
-        self.primaries: list[str] = []
+        #: In the order in which they are asked.
+        self.primaries: list[Primary] = []
         self.key: Key | None = None
         self.limits = Limits()
         #: Folder where zones are kept; "": nowhere.
@@ -30,6 +32,17 @@ class Settings:
     def identity(self, zone: str) -> tuple[object, ...]:
         """What makes a zone of another configuration the same one."""
         return zone.lower(), tuple(self.primaries), self.key.identity if self.key is not None else None, self.store, self.stale
+
+
+class Places:
+    """Where primaries are, and how they are reached."""
+
+    def __init__(self) -> None:
+        #: ``address:port``, whether with TLS, and the name in the certificate where it stands in the address.
+        self.found: list[tuple[str, bool, str]] = []
+        #: Paths of certificate, key and CA; None: there is no such property.
+        self.tls: list[str] | None = None
+        self.servername = ""
 
 
 class Block:
@@ -49,21 +62,25 @@ def parse(controller: Controller) -> Block:
     while controller.next():
         settings = Settings()
         zones = [zone.lower() for zone in controller.zones(controller.remaining_args())]
-        transfer = False
+        places = Places()
         while controller.next_block():
-            transfer |= controller.val() == "transfer"
-            _property(controller, block, settings, zones)
-        if not transfer:
+            _property(controller, block, settings, places, zones)
+        if not places.found:
             raise controller.err("secondary zones require a transfer from property")
+        settings.primaries = _primaries(controller, places)
         for zone in zones:
             block.settings[zone] = settings
     return block
 
 
-def _property(controller: Controller, block: Block, settings: Settings, zones: list[str]) -> None:
+def _property(controller: Controller, block: Block, settings: Settings, places: Places, zones: list[str]) -> None:
     match controller.val():
         case "transfer":
-            settings.primaries += _primaries(controller)
+            places.found += _places(controller)
+        case "tls":
+            places.tls = [controller.path(path) for path in controller.args(0, 3)]
+        case "tls_servername":
+            places.servername = controller.one_arg()
         case "catalog":
             members = _members(controller.remaining_args())
             for zone in zones:
@@ -86,7 +103,7 @@ def _property(controller: Controller, block: Block, settings: Settings, zones: l
             raise controller.err(f"unknown property '{word}'")
 
 
-def _primaries(controller: Controller) -> list[str]:
+def _places(controller: Controller) -> list[tuple[str, bool, str]]:
     word, *addresses = controller.args(1)
     if word != "from":
         raise controller.err(f"unknown property {word}")
@@ -94,7 +111,28 @@ def _primaries(controller: Controller) -> list[str]:
         raise controller.arg_err()
     if "*" in addresses:
         raise CorefileError("can't use '*' in transfer from")
-    return [host_port(address, "53") for address in addresses]
+    return [_place(address) for address in addresses]
+
+
+def _place(text: str) -> tuple[str, bool, str]:
+    secured = text.startswith("tls://")
+    name = ""
+    if secured:
+        text = text.removeprefix("tls://")
+        if "%" in text:
+            text, name = split_servername(text)
+        if text.startswith("[") and text.endswith("]"):
+            text = text[1:-1]
+    return host_port(text, "853" if secured else "53"), secured, name
+
+
+def _primaries(controller: Controller, places: Places) -> list[Primary]:
+    if (places.tls is not None or places.servername) and not any(secured for _, secured, _ in places.found):
+        raise controller.err("tls and tls_servername need a primary with tls://")
+    if places.servername and any(name for _, _, name in places.found):
+        raise controller.err(f"both tls_servername ('{places.servername}') and an address name the certificate of a primary")
+    secure = secure_of(places.tls or ()) if any(secured for _, secured, _ in places.found) else None
+    return [primary_of(address, secure, name or places.servername) if secured else primary_of(address) for address, secured, name in places.found]
 
 
 def _stale(controller: Controller) -> Stale:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import socketserver
 import struct
@@ -40,12 +41,22 @@ class Primary(socketserver.ThreadingTCPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.port: int = self.server_address[1]
         self.address = f"127.0.0.1:{self.port}"
+        #: All that were accepted, in order.
         self.connections: list[socket.socket] = []
+        #: One of them has ended.
+        self.ended = threading.Event()
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def close(self) -> None:
         self.shutdown()
         self.server_close()
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """End all connections."""
+        for one in list(self.connections):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
     def add(self, text: str) -> None:
         self.versions.append(dns.zone.from_text(text, origin=self.origin, relativize=False, check_origin=False))
@@ -116,6 +127,12 @@ class Primary(socketserver.ThreadingTCPServer):
 
 class Handler(socketserver.BaseRequestHandler):
     server: Primary
+
+    def setup(self) -> None:
+        self.server.connections.append(self.request)
+
+    def finish(self) -> None:
+        self.server.ended.set()
 
     def handle(self) -> None:
         try:

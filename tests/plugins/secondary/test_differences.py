@@ -16,6 +16,7 @@ import pytest
 
 from fastdns.index.zone import Zone
 from fastdns.plugins.secondary.exchange import Limits, transfer
+from fastdns.plugins.secondary.primary import primary_of
 from fastdns.plugins.transfer.journal import publish
 from tests.plugins.secondary.primary import Primary
 from tests.plugins.secondary.zones import LABELS, Record, master_file, random_record
@@ -130,10 +131,10 @@ def test_a_difference_costs_by_its_size() -> None:
         primary = Primary(text.format(1))
         try:
             zone = Zone("example.org.")
-            publish(zone, transfer(zone, primary.address, None, Limits(), None).receiver.finish())
+            publish(zone, transfer(zone, primary_of(primary.address), None, Limits(), None).receiver.finish())
             primary.script = one_record
             before = zone.index.statistics["work"]
-            publish(zone, transfer(zone, primary.address, None, Limits(), 1).receiver.finish())
+            publish(zone, transfer(zone, primary_of(primary.address), None, Limits(), 1).receiver.finish())
             work.append(zone.index.statistics["work"] - before)
             assert zone.index.get("h7.example.org.") == [(1, 60, bytes([192, 0, 2, 77]))]
         finally:

@@ -16,6 +16,7 @@ from fastdns.control.tasks import NICENESS
 from fastdns.index.zone import Zone
 from fastdns.plugins.secondary.exchange import Limits
 from fastdns.plugins.secondary.keeper import Keeper, receivers
+from fastdns.plugins.secondary.primary import primary_of
 from fastdns.plugins.secondary.receivers import PRIMARY_MOST, Receivers
 from tests.plugins.secondary.primary import Messages, Primary
 from tests.server import Server
@@ -104,7 +105,7 @@ def niceness(name: str) -> set[int]:
 
 def test_priorities(primary: Callable[[], Stalling]) -> None:
     one = primary()
-    keeper = Keeper(Zone("large.test."), [one.address], None, Limits(), None)
+    keeper = Keeper(Zone("large.test."), [primary_of(one.address)], None, Limits(), None)
     receivers.start()
     keeper.start()
     try:

@@ -47,6 +47,8 @@ secondary { catalog ; transfer from 192.0.2.1 }
 secondary { catalog example.net example.com ; transfer from 192.0.2.1 ; catalog example.net }
 secondary { transfer from 192.0.2.1 ; key k.example. c2VjcmV0 }
 secondary { transfer from 192.0.2.1 ; key k.example. c2VjcmV0 HMAC-SHA512 ; max_records 5 ; max_octets 5 ; max_time 5s ; store . }
+secondary { transfer from tls://192.0.2.1 192.0.2.1 tls://[2001:db8::1]:5853 ; tls ; tls_servername ns.example.org }
+secondary { transfer from tls://192.0.2.1%ns1.example.org:854 tls://[2001:db8::1%ns2.example.org] }
 """.strip().splitlines()
 
 BAD = {
@@ -62,6 +64,13 @@ BAD = {
     "secondary { transfer from 192.0.2.1 ; key k }": "Wrong argument count",
     "secondary { transfer from 192.0.2.1 ; key k c2VjcmV0 md4 }": "unknown algorithm 'md4'",
     "secondary { transfer from 192.0.2.1 ; key k =!= }": "bad key",
+    "secondary { transfer from https://192.0.2.1 }": "must specify an IP address",
+    "secondary { transfer from tls://ns.example.org }": "must specify an IP address: `ns.example.org'",
+    "secondary { transfer from 192.0.2.1 ; tls }": "Testfile:4 - Error during parsing: tls and tls_servername need a primary with tls://",
+    "secondary { transfer from 192.0.2.1 ; tls_servername x }": "tls and tls_servername need a primary with tls://",
+    "secondary { transfer from tls://192.0.2.1 ; tls a b c d }": "Wrong argument count",
+    "secondary { transfer from tls://192.0.2.1 ; tls_servername }": "Wrong argument count",
+    "secondary { transfer from tls://192.0.2.1%a ; tls_servername b }": "both tls_servername ('b') and an address name the certificate of a primary",
     "secondary { transfer from 192.0.2.1 ; store /nonexistent }": "/nonexistent: no such file or directory",
 }
 
