@@ -7,6 +7,7 @@ disk, has left of one is not read. A file's time of change is when a primary or 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -45,6 +46,7 @@ class Storage:
         self._changes: list[bytes] | None = None
         self._waiting = 0
         self._confirmed = 0.0
+        self._removed = False
         #: Of the file, as it was read or written last: octets of the whole version, octets and blocks until the end of the last change, inode and size.
         self._whole = self._end = self._blocks = self._inode = self._size = 0
 
@@ -116,14 +118,23 @@ class Storage:
     def confirm(self, confirmed: float | None = None) -> None:
         """A primary has, or had at a time (Unix time), the version that was noted last. Raises OSError."""
         self._confirmed = time.time() if confirmed is None else confirmed
-        if not self.behind:
+        if not self.behind and not self._removed:
             os.utime(self.path, (self._confirmed,) * 2)
 
     # ---- writing ----
 
+    def remove(self) -> None:
+        """Keep nothing from now on, whatever is noted. Raises OSError."""
+        with self._lock:
+            self._removed = True
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
+
     def write(self, zone: Zone) -> None:
         """Write what was noted. Raises OSError and MemoryError."""
         with self._lock:
+            if self._removed:
+                return
             with self._noting:
                 changes, self._changes, self._waiting = self._changes, [], 0
                 dump = ZoneDump(zone) if changes is None else None

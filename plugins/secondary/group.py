@@ -79,6 +79,12 @@ class Group:
             keeper.users -= 1
             _end_unused(keeper)
 
+    def _drop(self, keeper: Keeper) -> None:
+        """Let a member go that its catalog does not list any more, or lists as another one, and what is kept of it, unless somebody else has it."""
+        self._let_go(keeper)
+        if keeper.stopped and keeper.kept is not None:
+            keeper.kept.remove()
+
     def _take_over(self) -> None:
         """Catalogs that a former configuration had transferred, or that are on disk, are followed at once."""
         for origin in self.block.catalogs:
@@ -142,7 +148,7 @@ class Group:
                 if keeper is not None:
                     starts.append(keeper)
             for zone in [zone for zone, dynamic in self.dynamic.items() if dynamic.catalog == origin and zone not in listed]:
-                self._let_go(self.dynamic.pop(zone).keeper)
+                self._drop(self.dynamic.pop(zone).keeper)
                 log.info(f"Removed catalog member zone {zone} from catalog {origin}")
             replace(self.zones, [keeper.zone for keeper in self.static.values()] + [one.keeper.zone for one in self.dynamic.values()])
         if rejected:
@@ -189,7 +195,9 @@ class Group:
         settings = self.block.settings[origin]
         identity = (*settings.identity(member.zone), origin, member.label)
         former = self.dynamic.pop(member.zone, None)
-        if former is not None:
+        if former is not None and zone is None:
+            self._drop(former.keeper)
+        elif former is not None:
             self._let_go(former.keeper)
         keeper = _standing(identity) or _make(zone or Zone(member.zone), settings, identity)
         self._hold(keeper)

@@ -97,6 +97,13 @@ class Kept:
         with self._lock:
             self._write_at = began + took + max(WRITE_PAUSE, WRITE_SHARE * took)
 
+    def remove(self) -> None:
+        """Delete the file, and keep the zone no more."""
+        try:
+            self.storage.remove()
+        except OSError as error:
+            log.warning(f"Failed to remove {self.path}: {error.strerror}")
+
     def confirm(self, confirmed: float, *, often: bool) -> None:
         """A primary had the version that serves at a time (Unix time). ``often``: it is asked every few seconds."""
         if often and time.monotonic() < self._noted + NOTE_PAUSE:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import dns.message
 import pytest
 
 from fastdns.plugins.secondary.kept import WRITE_PAUSE
 from tests.plugins.secondary.kept import read, serial_in
-from tests.plugins.secondary.primary import Primary
+from tests.plugins.secondary.primary import Messages, Primary
 from tests.plugins.secondary.test_secondary import corefile, zone
 from tests.server import Server
 from tests.waiting import until
@@ -193,3 +194,39 @@ def test_the_members_of_a_catalog_are_there_after_a_restart(serve: Serve, primar
     member.close()
     server = serve(text)
     assert server.answers("a.member.example.") == ["192.0.2.5"]
+
+
+def test_what_is_kept_of_a_member_goes_with_it(serve: Serve, primary: Make, store: Path) -> None:
+    """When the catalog that serves does not list it, not when no catalog comes or one that is none; a member with another ID begins anew."""
+    listed = 'version 60 IN TXT "2"\n'
+    both = primary(zone(1, listed + "one.zones 60 IN PTR a.example.\ntwo.zones 60 IN PTR b.example.\n"), origin="example.org.")
+    members = {f"{name}.example.": primary(zone(5, "www 60 IN A 192.0.2.5\n"), origin=f"{name}.example.") for name in ("a", "b")}
+
+    def script(one: Primary, request: dns.message.Message) -> Messages | None:
+        name = str(request.question[0].name)
+        return members[name].answer(request) if name in members else None
+
+    both.script = script
+    text = f".:{{port}} {{\n    secondary example.org {{\n        transfer from {both.address}\n        catalog\n        store {store}\n    }}\n}}\n"
+    server = serve(text)
+    kept = {name: store / f"db.{name}.example" for name in ("a", "b")}
+    until(lambda: kept["a"].exists() and kept["b"].exists(), "both members on disk")
+    both.add(zone(2, 'version 60 IN TXT "3"\n'))  # no catalog
+    both.notify(server.port)
+    server.wait_log("unsupported version")
+    assert server.answers("www.a.example.") == ["192.0.2.5"]
+    assert kept["a"].exists()
+    both.add(zone(3, listed + "two.zones 60 IN PTR b.example.\n"))
+    both.notify(server.port)
+    server.wait_log("Removed catalog member zone a.example. from catalog example.org.")
+    until(lambda: not kept["a"].exists(), "its file is gone")
+    assert kept["b"].exists()
+    assert server.answers("www.b.example.") == ["192.0.2.5"]
+    both.script = lambda one, request: iter([None]) if str(request.question[0].name) in members else None
+    both.add(zone(4, listed + "other.zones 60 IN PTR b.example.\n"))
+    both.notify(server.port)
+    server.wait_log("Reset catalog member zone b.example.")
+    until(lambda: not kept["b"].exists(), "the file of the former member is gone")
+    until(lambda: server.answers("www.b.example.") == ["SERVFAIL"], "it has no zone yet")
+    server.stop()
+    assert sorted(path.name for path in store.iterdir()) == ["db.example.org"]
