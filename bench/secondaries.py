@@ -64,6 +64,7 @@ def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser
     parser.add_argument("--told", choices=("notify", "poll"), default="notify", help="of a new version: by NOTIFY, or they ask for the SOA (%(default)s)")
     parser.add_argument("--poll", type=float, default=0.5, metavar="S", help="seconds between two such questions (%(default)s)")
     parser.add_argument("--over", choices=("tcp", "tls"), default="tcp", help="(%(default)s)")
+    parser.add_argument("--connections", choices=("kept", "new"), default="kept", help="one of each secondary, or one for each question (%(default)s)")
     parser.add_argument("--seconds", type=float, default=60, metavar="S", help="of changes (%(default)s)")
     parser.add_argument("--changes", type=float, default=100, metavar="N", help="written a second (%(default)s)")
     parser.add_argument("--writes", type=Path, metavar="FILE", help="a record of `python -m tests.apiserver.churn`, written again at the same times")
@@ -137,6 +138,7 @@ class Scene:
             changes=max((write.number for write in self.writes), default=0) + 1,
             checked=CHECKED,
             receive_buffer=RECEIVE_BUFFER,
+            fresh=given.connections == "new",
         )
 
     def _run_fleet(self) -> None:
@@ -262,6 +264,7 @@ def figures(scene: Scene, watched: Watched, writer: Writer, waited: int, times: 
         "secondaries": scene.given.count,
         "told": scene.given.told,
         "over": scene.given.over,
+        "connected": scene.given.connections,
         "cluster": scene.services,
         "writes": len(writer.writes),
         "seconds": watched.seconds,

@@ -13,9 +13,22 @@ class Fleet:
     """
 
     def __init__(
-        self, *, count: int, address: bytes, zone: bytes, port: int, notified: bool, poll: float, tls: bool, changes: int, checked: int, receive_buffer: int
+        self,
+        *,
+        count: int,
+        address: bytes,
+        zone: bytes,
+        port: int,
+        notified: bool,
+        poll: float,
+        tls: bool,
+        changes: int,
+        checked: int,
+        receive_buffer: int,
+        fresh: bool = False,
     ) -> None:
         """``address`` is a sockaddr_in; ``zone`` is in wire form; ``changes`` bounds N; every ``checked``-th secondary computes the digest of its records.
+        ``fresh``: each question has a connection of its own, which ends with the answer.
 
         Raises OSError and MemoryError.
         """

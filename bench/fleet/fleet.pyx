@@ -91,6 +91,7 @@ cdef struct Members:
     int epoll
     Notified notified
     bint takes_notify
+    bint fresh                      # a connection for each question
     int64_t poll                    # ns; 0: none
     int64_t start
     uint64_t polled                 # questions that were due so far
@@ -104,6 +105,9 @@ cdef struct Members:
     uint64_t random
     int64_t longest                 # ns of a round
     int64_t cpu                     # ns of the thread, at the end of the last round
+
+
+cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 
 cdef inline uint64_t draw(Members *fleet) noexcept nogil:
@@ -127,6 +131,15 @@ cdef void give_up(Secondary *self, int64_t now) noexcept nogil:
     self.looks = 1
     self.again = now + <int64_t>(draw(fleet) % <uint64_t>self.pause)
     self.pause = min(2 * self.pause, <int64_t>PAUSE_MAX * SECOND)
+
+
+cdef void hang_up(Secondary *self) noexcept nogil:
+    """Until there is something to ask."""
+    self.fleet.connected -= self.open
+    self.open = 0
+    connection_close(&self.client)
+    self.watched = 0
+    self.again = NEVER
 
 
 cdef void watch(Secondary *self) noexcept nogil:
@@ -214,6 +227,10 @@ cdef void ask(Secondary *self, uint16_t kind, int64_t now) noexcept nogil:
 
 cdef void ask_next(Secondary *self, int64_t now) noexcept nogil:
     """What is wanted, if no answer is awaited."""
+    if self.again == NEVER and (self.looks or self.told):
+        self.again = 0
+        open_connection(self, now)
+        return
     if self.asking or (<Connection *>self.client.stream).state != OPEN:
         return
     if not self.answer.version.held:
@@ -260,6 +277,8 @@ cdef void receive(Secondary *self, int64_t now) noexcept nogil:
         give_up(self, now)
         return
     watch(self)
+    if self.fleet.fresh and self.asking == 0:
+        hang_up(self)
     ask_next(self, now)
 
 
@@ -415,7 +434,7 @@ cdef class Fleet:
     cdef int64_t cpu_before
 
     def __cinit__(self, *, uint32_t count, bytes address, bytes zone, uint16_t port, bint notified, double poll, bint tls, uint32_t changes,
-                  uint32_t checked, int receive_buffer):
+                  uint32_t checked, int receive_buffer, bint fresh=False):
         cdef Members *fleet = &self.fleet
         cdef epoll_event event
         cdef Secondary *one
@@ -430,6 +449,7 @@ cdef class Fleet:
         fleet.driver.family = AF_INET
         fleet.driver.counters = &fleet.unused
         fleet.changes = changes
+        fleet.fresh = fresh
         fleet.poll = <int64_t>(poll * 1e9)
         fleet.random = 0x9E3779B97F4A7C15ULL
         fleet.all = <Secondary *>calloc(count, sizeof(Secondary))
