@@ -17,7 +17,7 @@ from fastdns._wire cimport ACCEPT, IGNORE, Acceptance, Message, Name, wire_accep
 from fastdns.system.atomic cimport atomic_load_pointer
 from fastdns.walk.canary cimport canary_choose
 from fastdns.walk.layout cimport FASTDNS_API_FINGERPRINT, FASTDNS_API_VERSION, api_layout
-from fastdns.walk.query cimport TRANSPORT_QUIC, WORKERS_MAX, Canary, Carrier, ChildKind, Handler, Query, Transport, Verdict, Worker, Zone, filter_func
+from fastdns.walk.query cimport TRANSPORT_QUIC, WORKERS_MAX, Canary, Carrier, ChainSet, ChildKind, Handler, Query, Transport, Verdict, Worker, Zone, filter_func
 
 cdef Worker *mux_workers[WORKERS_MAX]   # all that run
 cdef uint32_t mux_worker_count
@@ -69,6 +69,7 @@ cdef inline bint query_accept(Query *q, const uint8_t *packet, uint32_t length, 
     cdef uint8_t rcode
     cdef Acceptance how
     cdef const Canary *canary
+    cdef ChainSet *set
     q.packet = packet
     q.packet_length = length
     q.transport = <uint8_t>transport
@@ -83,12 +84,13 @@ cdef inline bint query_accept(Query *q, const uint8_t *packet, uint32_t length, 
         carrier.reject(q, how, rcode)
         query_release(q)
         return False
-    q.set = q.worker.set
-    canary = <const Canary *>atomic_load_pointer(<void **>&q.set.canary)
+    set = q.worker.set
+    canary = <const Canary *>atomic_load_pointer(<void **>&set.canary)
     if canary != NULL:
-        q.set = canary_choose(q, q.set, canary, listener)
-    q.server = q.set.servers[listener]
-    if q.server == NULL or q.set.listeners[listener] != generation:
+        set = canary_choose(q, set, canary, listener)
+    q.set = set
+    q.server = set.servers[listener]
+    if q.server == NULL or set.listeners[listener] != generation:
         carrier.unserved(q)
         query_release(q)
         return False

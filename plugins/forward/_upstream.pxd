@@ -361,71 +361,68 @@ cdef struct Exchange:
     uint32_t number                 # in the worker's stock, from 1
     uint32_t generation             # grows when it is given back
     Exchange *next_free
-    # ---- who waits ----
-    Query *waiters
-    void *shared                     # another worker's question: nobody waits here; see _shared.pxd
-    uint8_t probe                   # a health check's question: nobody waits either
-    uint8_t finishing
     # ---- the question ----
     uint32_t hash
-    Exchange *same                  # in the same slot of share.equal
     uint32_t size                   # of the request
     uint16_t question_length
     uint32_t limit                  # octets of a reply over UDP
-    uint8_t signed                  # not to be changed
     uint8_t by_tcp                  # the client's transport counts as TCP
-    uint8_t *request                # octets or large
-    uint8_t *large                  # malloc'ed
+    uint32_t bare_size              # of the request without its cookie
+    uint8_t client_cookie[CLIENT_COOKIE]
     # ---- attempts ----
     int64_t begun                   # ns
     int64_t asked                   # when this attempt began
     uint8_t order[UPSTREAMS_MAX]
-    uint8_t step                    # next in order
-    uint8_t known_down              # upstreams found down in this round
-    uint8_t passed                  # silent ones that others went before
-    uint8_t failovers
-    uint32_t failed                 # attempts
-    Upstream *upstream
-    # ---- where it is ----
-    uint8_t way                     # Way
-    uint8_t way_tcp                 # this attempt goes over TCP after a truncated reply
-    uint8_t alone                   # its next connection is a new one of its own
-    uint8_t opened                  # its connection was made for it
-    uint8_t queued                  # in peer.batch
-    uint32_t abandoned                   # counts the requests to other workers that it has abandoned
+    uint32_t abandoned              # counts the requests to other workers that it has abandoned
     uint16_t id
-    uint8_t repeats                 # of this attempt's datagram
-    # ---- its letters; see _letters.pxd ----
-    uint8_t plain                   # they stay
-    uint8_t mixed                   # the request has others than the client's
-    uint8_t exact                   # the reply must have the request's
-    uint8_t trial                   # Trial
-    # ---- its cookie; see _cookies.pxd ----
-    uint16_t cookie                 # octets of the option in the request; 0: there is none
-    uint16_t opt                    # where the request has the length of its OPT's rdata; 0: there is no OPT
-    uint8_t opt_added               # OPT was added for the cookie
-    uint8_t opt_fixed               # it is not at the end
-    uint8_t bad_cookies             # replies BADCOOKIE
-    uint32_t bare_size              # of the request without
-    uint8_t client_cookie[CLIENT_COOKIE]
-    Socket *socket
-    Connection *connection
-    HttpStream *stream              # over HTTP/2
-    uint8_t refused                 # by a server that has not looked at it
-    uint16_t status                 # of gRPC, where the call has failed
-    # ---- its second question; see _hedge.pxd ----
-    Exchange *second                # NULL: there is none
-    Exchange *first                 # of a second question: the exchange that has the queries
-    uint8_t hedging                 # it is in peer.expected
+    # ---- when its second question is due ----
     uint8_t network                 # number of the purse
     uint8_t zone                    # likewise
     ListNode hedge_node
     int64_t hedge_at                # ns
     # ---- those that wait, or pause ----
-    uint8_t timed
     ListNode node
     int64_t deadline
-    char error[ERROR_MAX]
+    # ---- zero in a new exchange: side by side, so that the compiler clears them by few instructions (exchange_take) ----
+    Query *waiters                  # who waits
+    void *shared                    # another worker's question: nobody waits here; see _shared.pxd
+    Exchange *same                  # in the same slot of share.equal
+    uint8_t *request                # octets or large
+    uint8_t *large                  # malloc'ed
+    Upstream *upstream
+    Socket *socket
+    Connection *connection
+    HttpStream *stream              # over HTTP/2
+    Exchange *second                # its second question; NULL: there is none. See _hedge.pxd
+    Exchange *first                 # of a second question: the exchange that has the queries
+    uint32_t failed                 # attempts
+    uint16_t status                 # of gRPC, where the call has failed
+    uint16_t cookie                 # octets of the option in the request; 0: there is none. See _cookies.pxd
+    uint16_t opt                    # where the request has the length of its OPT's rdata; 0: there is no OPT
+    uint8_t opt_added               # OPT was added for the cookie
+    uint8_t opt_fixed               # it is not at the end
+    uint8_t bad_cookies             # replies BADCOOKIE
+    uint8_t probe                   # a health check's question: nobody waits
+    uint8_t finishing
+    uint8_t signed                  # not to be changed
+    uint8_t step                    # next in order
+    uint8_t known_down              # upstreams found down in this round
+    uint8_t passed                  # silent ones that others went before
+    uint8_t failovers
+    uint8_t way                     # Way
+    uint8_t way_tcp                 # this attempt goes over TCP after a truncated reply
+    uint8_t alone                   # its next connection is a new one of its own
+    uint8_t opened                  # its connection was made for it
+    uint8_t queued                  # in peer.batch
+    uint8_t repeats                 # of this attempt's datagram
+    uint8_t plain                   # its letters stay; see _letters.pxd
+    uint8_t mixed                   # the request has others than the client's
+    uint8_t exact                   # the reply must have the request's
+    uint8_t trial                   # Trial
+    uint8_t refused                 # by a server that has not looked at it
+    uint8_t hedging                 # it is in peer.expected
+    uint8_t timed                   # it is in share.pending, or pauses
+    char error[ERROR_MAX]           # begins with NUL in a new exchange
     uint8_t octets[REQUEST_INLINE]
 
 cdef struct Stock:                  # a worker's memory for all instances; kept for the life of the process
@@ -469,7 +466,11 @@ cdef inline Exchange *stock_exchange(Stock *stock, uint32_t number) noexcept nog
     return &stock.chunks[(number - 1) >> 6][(number - 1) & 63]
 
 # The calling worker's memory, made when first asked for; NULL when there is none left.
-cdef Stock *stock_of(Worker *worker) noexcept nogil
+cdef Stock *stock_make(Worker *worker) noexcept nogil
+
+cdef inline Stock *stock_of(Worker *worker) noexcept nogil:
+    return stocks[worker.id] if stocks[worker.id] != NULL else stock_make(worker)
+
 # A share of zeros gets its peers, lists and what its timers are for; functions, and the timers' own, are its owner's. False without memory.
 cdef bint share_begin(Share *share, Worker *worker, Settings *settings, void *owner) noexcept nogil
 

@@ -36,12 +36,9 @@ cdef bint share_begin(Share *share, Worker *worker, Settings *settings, void *ow
     return True
 
 
-cdef Stock *stock_of(Worker *worker) noexcept nogil:
-    cdef Stock *stock = stocks[worker.id]
+cdef Stock *stock_make(Worker *worker) noexcept nogil:
+    cdef Stock *stock = <Stock *>calloc(1, sizeof(Stock))
     cdef uint32_t i
-    if stock != NULL:
-        return stock
-    stock = <Stock *>calloc(1, sizeof(Stock))
     if stock == NULL:
         return NULL
     stock.chunks = <Exchange **>calloc(CHUNKS, sizeof(Exchange *))
@@ -86,24 +83,30 @@ cdef Exchange *exchange_take(Share *share) noexcept nogil:
     stock.free = e.next_free
     e.share = share
     e.waiters = NULL
-    e.signed = 0
+    e.shared = NULL
+    e.same = NULL
+    e.request = NULL
+    e.large = NULL
+    e.upstream = NULL
+    e.socket = NULL
+    e.connection = NULL
+    e.stream = NULL
+    e.second = NULL
+    e.first = NULL
+    e.failed = 0
+    e.status = 0
     e.cookie = 0
     e.opt = 0
     e.opt_added = 0
     e.opt_fixed = 0
     e.bad_cookies = 0
-    e.shared = NULL
     e.probe = 0
     e.finishing = 0
-    e.same = NULL
-    e.request = NULL
-    e.large = NULL
+    e.signed = 0
     e.step = 0
     e.known_down = 0
     e.passed = 0
     e.failovers = 0
-    e.failed = 0
-    e.upstream = NULL
     e.way = WAY_NONE
     e.way_tcp = 0
     e.alone = 0
@@ -114,14 +117,8 @@ cdef Exchange *exchange_take(Share *share) noexcept nogil:
     e.mixed = 0
     e.exact = 0
     e.trial = 0
-    e.socket = NULL
-    e.connection = NULL
-    e.stream = NULL
-    e.second = NULL
-    e.first = NULL
-    e.hedging = 0
     e.refused = 0
-    e.status = 0
+    e.hedging = 0
     e.timed = 0
     e.error[0] = 0
     return e
