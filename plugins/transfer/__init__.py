@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from fastdns._wire import name_text
 from fastdns.control.sized import SizedPool
@@ -76,11 +76,10 @@ def setup(controller: Controller) -> None:
 
     def start() -> None:
         found = (provider(other) for other in controller.config.handlers)
-        _providers[number] = [(one, None if hasattr(one, "transfer_size") else threading.Lock()) for one in found if one is not None]
+        handler.providers = [(one, None if hasattr(one, "transfer_size") else threading.Lock()) for one in found if one is not None]
         _start_thread()
 
     controller.on_startup(start)
-    controller.on_shutdown(lambda: _providers.pop(number, None))
     controller.on_shutdown(notifier.stop)
 
 
@@ -155,9 +154,10 @@ LARGE = 20_000
 
 Key = tuple[int, int, bytes, bytes]
 
+#: With a lock those that are called by one thread at a time.
+Providers: TypeAlias = "list[tuple[Provider, threading.Lock | None]]"
+
 _numbers = itertools.count(1)
-#: By handler; with a lock those that are called by one thread at a time.
-_providers: dict[int, list[tuple[Provider, threading.Lock | None]]] = {}
 _thread: threading.Thread | None = None
 #: Jobs that wait for one with the same key.
 _followers: dict[Key, list[Job]] = {}
@@ -185,9 +185,9 @@ def _start_thread() -> None:
 
 def _submit(job: Job) -> None:
     """On the transfer thread."""
-    told = find_told(job.handler, job.zone)
+    told = find_told(job.providers, job.zone)
     if told is None:
-        _preparers.submit(size(job.handler, job.zone, job.serial), partial(job.prepare, find))
+        _preparers.submit(size(job.providers, job.zone, job.serial), partial(job.prepare, find))
         return
     if job.find_shared():
         return
@@ -197,7 +197,7 @@ def _submit(job: Job) -> None:
         if followers is not None:
             followers.append(job)
             return
-    records = size(job.handler, job.zone, job.serial)
+    records = size(job.providers, job.zone, job.serial)
     with _lock:
         _followers[key] = []  # nobody else has put it there: only this thread does
     try:
@@ -235,26 +235,26 @@ def _encode(job: Job, told: Told) -> None:
     job.encode(changes, whole)
 
 
-def find_told(number: int, zone: bytes) -> Told | None:
+def find_told(providers: Providers, zone: bytes) -> Told | None:
     """The provider of a block that has this zone and tells of its versions."""
-    for candidate, _ in _providers.get(number, ()):
+    for candidate, _ in providers:
         if hasattr(candidate, "transfer_told") and candidate.transfer_told(zone):
             return candidate  # type: ignore[return-value]
     return None
 
 
-def size(number: int, zone: bytes, serial: int | None) -> int:
+def size(providers: Providers, zone: bytes, serial: int | None) -> int:
     """The records that `find` would give; `LARGE`, if it is not known."""
-    for candidate, lock in _providers.get(number, ()):
+    for candidate, lock in providers:
         records: int = candidate.transfer_size(zone, serial) if lock is None else LARGE  # type: ignore[attr-defined]
         if records:
             return records
     return 0
 
 
-def find(number: int, zone: bytes, serial: int | None) -> Transfer | None:
+def find(providers: Providers, zone: bytes, serial: int | None) -> Transfer | None:
     """What the first provider of a block says that is authoritative for exactly this zone. Runs on a preparer's thread."""
-    for candidate, lock in _providers.get(number, ()):
+    for candidate, lock in providers:
         with lock or contextlib.nullcontext():
             transfer = candidate.transfer(zone, serial)
         if transfer is not None:

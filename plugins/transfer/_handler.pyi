@@ -1,11 +1,15 @@
 from collections.abc import Callable
 
 from fastdns._mux import NativeHandler
+from fastdns.plugins.transfer import Providers
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.plugins.transfer.notify import Notifier
 
 class TransferHandler(NativeHandler):
     """Lets the peers of a zone have it. ``zones`` gives packed address (None: anybody) and scope of each zone's peers."""
+
+    #: In the order of the chain; none after `close`.
+    providers: Providers
 
     def __init__(self, name: str, zones: dict[str, list[tuple[bytes | None, int]]], number: int, notifier: Notifier) -> None: ...
     def notify(self, zone: str, plugin: str = "file") -> None:
@@ -23,7 +27,8 @@ class Job:
     One of `prepare`, `encode`, and `find_shared` or `follow` where these say so, answers it; from any thread, once.
     """
 
-    handler: int
+    #: Of the handler that was asked, which may have been replaced by now.
+    providers: Providers
     zone: bytes
     serial: int | None
     #: Jobs with the same one get the same answer, where their provider tells of each version of the zone.
@@ -35,8 +40,8 @@ class Job:
     def follow(self, other: Job) -> bool:
         """Answer with what another job with the same key has encoded; False: it has nothing."""
 
-    def prepare(self, find: Callable[[int, bytes, int | None], Transfer | None]) -> None:
-        """Ask for the records: ``find(handler number, zone, serial)``."""
+    def prepare(self, find: Callable[[Providers, bytes, int | None], Transfer | None]) -> None:
+        """Ask for the records: ``find(providers, zone, serial)``."""
 
     def encode(self, changes: Callable[[], Transfer | None], whole: Callable[[], Transfer]) -> None:
         """Encode what has changed since the client's version, or the whole zone where that is None, for all who ask the same."""

@@ -322,8 +322,8 @@ cdef class Job:
             encoded_unref(self.encoded)
 
     @property
-    def handler(self):
-        return self.pending.handler
+    def providers(self):
+        return self.owner.providers
 
     @property
     def zone(self):
@@ -362,7 +362,7 @@ cdef class Job:
             self.fail("plugin/transfer: too many transfers")
             return
         try:
-            transfer = find(pending.handler, self.zone, self.serial)
+            transfer = find(self.providers, self.zone, self.serial)
             if transfer is None:
                 pending.result = TRANSFER_NONE
             else:
@@ -480,6 +480,7 @@ cdef class TransferHandler(NativeHandler):
     cdef TransferState state
     cdef ZoneList zones
     cdef object notifier
+    cdef public list providers
 
     def __init__(self, str name, dict zones not None, uint64_t number, notifier):
         """zones: {zone: [(packed address or None for anybody, scope)]}"""
@@ -488,6 +489,7 @@ cdef class TransferHandler(NativeHandler):
         NativeHandler.__init__(self, name)
         self.zones = ZoneList(zones)
         self.notifier = notifier
+        self.providers = []
         self.state.zones = &self.zones.zones
         self.state.number = number
         handlers[number] = self
@@ -506,6 +508,10 @@ cdef class TransferHandler(NativeHandler):
         self.handler.query = transfer_query
         self.handler.resume = transfer_resume
         self.handler.abandon = transfer_abandon
+
+    cpdef close(self):
+        """Nobody waits for a transfer any more. Providers may refer to this handler."""
+        self.providers = []
 
     def notify(self, str zone not None, str plugin="file") -> None:
         cdef Name name

@@ -489,6 +489,22 @@ def test_a_transfer_outlives_a_reload(serve: Serve, tmp_path: Path) -> None:
         assert records == 20003
 
 
+def test_transfers_that_wait_for_a_thread_outlive_a_reload(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "provider.py").write_text(PROVIDER)
+    server = serve(COREFILE.replace("{dir}", str(tmp_path)))
+    with contextlib.ExitStack() as stack:
+        socks = [stack.enter_context(connect(server)) for _ in range(6)]
+        for sock in socks:
+            dns.query.send_tcp(sock, request("slow.test."))
+        server.wait_log("takes its time")
+        server.reload(".:{port} {\n bind 127.0.0.1\n whoami\n}\n")
+        assert transfer(server, "open.test.")[0].answer == []
+        (server.folder / "go").touch()
+        for sock in socks:
+            assert len(dns.message.from_wire(receive(sock), one_rr_per_rrset=True).answer) == 4
+    server.wait_log("plugin/provider: closed")
+
+
 def test_a_client_that_takes_little_by_little_does_not_keep_its_configuration(serve: Serve, tmp_path: Path) -> None:
     """The time to write counts for whole messages, however many octets of one are taken meanwhile, and beside any other time."""
     (tmp_path / "provider.py").write_text(PROVIDER)
