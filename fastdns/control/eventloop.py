@@ -50,6 +50,8 @@ class EventLoop:
         #: What was posted before the loop was made; None: it is made.
         self._early: deque[tuple[Callable[..., object], tuple[Any, ...]]] | None = deque()
         self._making = threading.Condition()
+        #: Why it could not be made.
+        self._unmade: BaseException | None = None
         #: Tasks of `spawn` that have not ended. Used on the loop's thread only.
         self.tasks: set[Task] = set()
         self.niceness = niceness
@@ -65,10 +67,20 @@ class EventLoop:
         self._ending: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the thread. Further calls do nothing."""
+        """Start the thread, and wait until it has made the loop. Further calls do nothing. Raises what making it raises: OSError without descriptors."""
         with self._lock:
             if self.thread is None and not self._stopping:
+                self._unmade = None
                 self._start_thread()
+            thread = self.thread
+        if thread is None or self._early is None:
+            return
+        with self._making:
+            self._making.wait_for(lambda: self._early is None or self._unmade is not None)
+        if self._unmade is not None:
+            with self._lock:
+                self.thread = None  # a later call tries again
+            raise self._unmade
 
     def stop(self, seconds: float = STOP_SECONDS) -> bool:
         """Cancel all tasks and end the thread. False when that takes longer than this many seconds. Nothing runs on the loop afterwards."""
@@ -98,12 +110,10 @@ class EventLoop:
         return task
 
     def submit(self, coroutine: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
-        """Start the thread, and schedule a coroutine; the future has its result or exception."""
+        """`start`, and schedule a coroutine; the future has its result or exception."""
         import asyncio
 
         self.start()
-        with self._making:
-            self._making.wait_for(lambda: self._early is None)
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def call_soon(self, function: Callable[..., object], *args: Any) -> bool:
@@ -154,8 +164,8 @@ class EventLoop:
     def _run(self, former: threading.Thread | None) -> None:
         if former is not None:
             former.join()
-        else:
-            self._make()
+        elif not self._make():
+            return
         self._ident, self.native_id = threading.get_ident(), threading.get_native_id()
         self._lower()
         while not self._stopped:
@@ -168,16 +178,24 @@ class EventLoop:
         if self._stopped and not self.loop.is_closed():
             self.loop.close()
 
-    def _make(self) -> None:
-        import asyncio
+    def _make(self) -> bool:
+        """False: it cannot be made, and `start` says why."""
+        try:
+            import asyncio
 
-        loop = asyncio.SelectorEventLoop() if self._factory is None else self._factory()
-        loop.set_exception_handler(self._failed)
+            loop = asyncio.SelectorEventLoop() if self._factory is None else self._factory()
+            loop.set_exception_handler(self._failed)
+        except BaseException as error:
+            with self._making:
+                self._unmade = error
+                self._making.notify_all()
+            return False
         with self._making:
             for function, args in self._early or ():
                 loop.call_soon(function, *args)
             self.loop, self._early = loop, None
             self._making.notify_all()
+        return True
 
     def _post(self, function: Callable[..., object], *args: Any) -> bool:
         if self._early is not None:

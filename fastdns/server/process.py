@@ -141,10 +141,11 @@ class Process:
         self._write_pidfile()
         run_hooks(instance.hooks.started, "startup")
         self.first_start = False
-        self._print(banner.version())
         sections.provide(self)
         canary_control.provide(self)
         control.serve(self.answer)
+        # The last line of a start: all threads and sockets are there.
+        self._print(banner.version())
         if given:
             given.close()
         activation.keep(instance.listeners, given.names if given else ())

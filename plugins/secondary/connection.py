@@ -127,6 +127,8 @@ class Connection:
         self._changed = threading.Condition()
         self._sending = threading.Lock()
         self._exchanges: dict[int, Exchange] = {}
+        #: IDs of questions whose answers nobody waits for.
+        self._given_up: set[int] = set()
         self._failure: ExchangeError | None = None
         #: Nothing more is asked.
         self._retired = False
@@ -246,6 +248,7 @@ class Connection:
             if complete:
                 self.answers += 1
             else:
+                self._given_up.add(exchange.ident)
                 self._retired = True
             self._retired = self._retired or self.idle_seconds <= 0
             exchange.messages.clear()
@@ -333,20 +336,25 @@ class Connection:
             length = received[at] << 8 | received[at + 1]
             if len(received) - at - 2 < length:
                 break
-            self._give(bytes(memoryview(received)[at + 2 : at + 2 + length]))
+            if not self._give(bytes(memoryview(received)[at + 2 : at + 2 + length])):
+                received.clear()  # nothing that follows what nobody has asked for is believed
+                return
             at += 2 + length
         if at:
             del received[:at]
             self.heard = time.monotonic()
 
-    def _give(self, message: bytes) -> None:
+    def _give(self, message: bytes) -> bool:
+        """False: nobody has asked for it."""
         exchange = self._exchanges.get(int.from_bytes(message[:2], "big")) if len(message) >= 2 else None
         if exchange is not None:
             exchange.messages.append(message)
             exchange.held += len(message)
             exchange.octets += len(message)
-        elif not self._retired and self._failure is None:  # else it may be the answer of a question that was given up
-            self._failure = ExchangeError("dns: id mismatch")
+        elif int.from_bytes(message[:2], "big") not in self._given_up:
+            self._failure = self._failure or ExchangeError("dns: id mismatch")
+            return False
+        return True
 
     def _send(self, message: bytes) -> None:
         left = memoryview(struct.pack(">H", len(message)) + message)

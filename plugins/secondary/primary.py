@@ -7,7 +7,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Final
 
 from fastdns import control
@@ -34,13 +33,29 @@ LOOK_SECONDS: Final = 5.0
 MEMORY_SECONDS: Final = 3600.0
 
 
-class Attempt(Future[Connection]):
-    """To make a connection."""
+class Attempt:
+    """To make a connection. Several threads may wait for it."""
 
     def __init__(self, until: float) -> None:
-        super().__init__()
         #: Monotonic: how long it is tried.
         self.until = until
+        self._ended = threading.Event()
+        self._connection: Connection | None = None
+        self._error: BaseException | None = None
+
+    def end(self, made: Connection | BaseException) -> None:
+        if isinstance(made, Connection):
+            self._connection = made
+        else:
+            self._error = made
+        self._ended.set()
+
+    def result(self) -> Connection:
+        """Wait for it. Raises what making it has raised."""
+        self._ended.wait()
+        if self._connection is None:
+            raise self._error or SetupError("no connection")
+        return self._connection
 
 
 class Primary:
@@ -160,11 +175,11 @@ class Primary:
             if connection is not None:
                 connection.close()
             self._attempted(attempt)
-            attempt.set_exception(error)
+            attempt.end(error)
             raise
         REQUESTS.add((self.text, "new"))
         self._attempted(attempt, connection)
-        attempt.set_result(connection)
+        attempt.end(connection)
         return exchange
 
     def _open(self, seconds: float) -> Connection:
