@@ -111,8 +111,8 @@ class Primary(socketserver.ThreadingTCPServer):
             return
         out = [self.soa()]
         for at in range(known[0], len(self.versions) - 1):
-            old, new = self.records(at), self.records(at + 1)
-            out += [self.soa(at), *(one for one in old if one not in new), self.soa(at + 1), *(one for one in new if one not in old)]
+            old, new = ({(one.name, one[0]): one for one in self.records(version)} for version in (at, at + 1))
+            out += [self.soa(at), *(old[key] for key in old.keys() - new.keys()), self.soa(at + 1), *(new[key] for key in new.keys() - old.keys())]
         if known[0] < len(self.versions) - 1:
             out.append(self.soa())
         yield self.reply(request, out)
