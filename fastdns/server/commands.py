@@ -82,7 +82,7 @@ class UsageError(Exception):
 def run(words: list[str]) -> int:
     """Run the command ``words[0]`` and print its report. Returns the exit status."""
     command = words[0]
-    log.divert(lambda level, text: print(f"[{level}] {text}", file=sys.stderr) if level in ("ERROR", "FATAL") else None)
+    former = log.divert(lambda level, text: print(f"[{level}] {text}", file=sys.stderr) if level in ("ERROR", "FATAL") else None)
     try:
         flags, rest = _parse(words[1:], FLAGS[command])
         if "help" in flags:
@@ -98,6 +98,8 @@ def run(words: list[str]) -> int:
     except Exception as error:
         sys.stderr.write(f"{defect(error)}\n")
         return FAILED
+    finally:
+        log.divert(former)
 
 
 def _parse(words: list[str], known: dict[str, bool]) -> tuple[dict[str, str], list[str]]:

@@ -149,10 +149,13 @@ def test_a_pod_of_other_addresses_keeps_its_own(node: Node, first: Pod) -> None:
 
 def test_a_pod_that_is_stopped_keeps_its_sockets(node: Node, first: Pod) -> None:
     """The new one does without them, and is as much an owner of interface and rules as the former one."""
+    path = node.folder / "run" / "serving"
+    place = path.stat().st_ino
     os.kill(first.process.pid, signal.SIGSTOP)
     second = Pod(node, "second")
     second.said("Taking over sockets: timed out")
-    second.serves()
+    # A server has its pidfile before its supervisor knows that it serves, and is an owner.
+    until(lambda: path.stat().st_ino != place, "the second one at the path")
     os.kill(first.process.pid, signal.SIGCONT)
     first.end()
     assert "Interface and rules are left to another pod" in first.log()
