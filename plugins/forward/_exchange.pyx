@@ -25,7 +25,7 @@ from fastdns.plugins.forward._cookies cimport COOKIE_ACCEPT, COOKIE_IGNORE, COOK
 from fastdns.plugins.forward.transport.datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._health cimport health_answered, health_begin, health_end, health_failed, health_init
-from fastdns.plugins.forward._hedge cimport (hedge_drop, hedge_earn, hedge_end, hedge_expect, hedge_forget, hedge_free, hedge_init, hedge_learn,
+from fastdns.plugins.forward._hedge cimport (hedge_drop, hedge_fill, hedge_end, hedge_expect, hedge_forget, hedge_free, hedge_init, hedge_learn,
                                              hedge_promote, hedge_wins)
 from fastdns.plugins.forward._instance cimport Forward, Waiting, rcodes_have
 from fastdns.plugins.forward._letters cimport letters_judge, letters_lost, letters_match, letters_reset, letters_restore, letters_rewrite, letters_write
@@ -183,8 +183,8 @@ cdef Verdict exchange_ask(Forward *forward, Query *q) noexcept nogil:
         e = standing
     else:
         e.begun = worker.now
-        if share.purses != NULL:
-            hedge_earn(e, q)
+        if share.hedge_buckets != NULL:
+            hedge_fill(e, q)
         set_order(forward, e)
         add_equal(share, e)
         if attempt(forward, e, False) < 0:
@@ -282,7 +282,7 @@ cdef int begin(Exchange *e) noexcept nogil:
     e.repeats = 0
     if peer.quiet == 0:
         peer.quiet = e.asked
-    if share.purses != NULL:
+    if share.hedge_buckets != NULL:
         hedge_expect(e, peer)
     if not share.sweep.deadline:
         share.worker.ops.timer_start(share.worker, &share.sweep, share.worker.now + sweep_interval(share.settings))
@@ -502,7 +502,7 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
     if rcode < RCODE_CELLS:
         metric_observe(forward.settings.buckets, e.upstream.duration + rcode * forward.settings.stride, e.share.worker.id,
                        <uint64_t>(e.share.worker.now - e.asked))
-    if e.share.purses != NULL:
+    if e.share.hedge_buckets != NULL:
         hedge_learn(peer, e.share.worker.now - e.asked)
     if cookie != COOKIE_ACCEPT:
         ask_for_cookie(e, cookie)

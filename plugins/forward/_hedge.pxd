@@ -3,9 +3,9 @@
 A second question is an exchange of its own, without queries of its own: it borrows those of the first one, which alone is in the table of equal questions.
 If it is answered first, or the first one fails, it takes the place of the first one (`hedge_promote`).
 
-Who pays: each client network and each zone of names has a purse, which gets `hedge_percent` hundredths for each question that goes upstream, and a second
-question costs one from both. Purses are found by keyed hashes, so nobody can choose one. So however many questions a network or the names of a zone have
-that are answered late, their second questions are paid from their own questions, and at most once from what others have saved in the same purse.
+Their budget: each client network and each zone of names has a token bucket, which gets `hedge_percent` hundredths of a token for each question that goes
+upstream, and a second question takes one token from both. Buckets are found by keyed hashes, so nobody can choose one. So however many questions of a network,
+or of a zone's names, are answered late, their tokens come from their own questions, and at most one full bucket of them from others in the same one.
 """
 from libc.stdint cimport uint32_t, int64_t
 from fastdns.api.query cimport Query
@@ -15,7 +15,7 @@ from fastdns.plugins.forward._upstream cimport Exchange, Peer, Share
 cdef bint hedge_init(Share *share) noexcept nogil
 cdef void hedge_free(Share *share) noexcept nogil
 # A query's question is to go upstream.
-cdef void hedge_earn(Exchange *e, const Query *q) noexcept nogil
+cdef void hedge_fill(Exchange *e, const Query *q) noexcept nogil
 # An attempt begins: after a while a second question follows.
 cdef void hedge_expect(Exchange *e, Peer *peer) noexcept nogil
 # It has ended.

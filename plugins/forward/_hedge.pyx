@@ -12,7 +12,7 @@ from fastdns.api.worker cimport Timer, Worker
 from fastdns.plugins.forward._instance cimport Forward
 from fastdns.plugins.forward._order cimport is_down, next_upstream, silent
 from fastdns.plugins.forward._taps cimport taps_tell
-from fastdns.plugins.forward._upstream cimport (BROKEN, COOKIE_SPACE, LATENCY_CELLS, REQUEST_INLINE, Exchange, Latencies, Peer, Purses, Settings, Share,
+from fastdns.plugins.forward._upstream cimport (BROKEN, COOKIE_SPACE, LATENCY_CELLS, REQUEST_INLINE, Exchange, Latencies, Peer, Settings, Share, TokenBuckets,
                                                 Upstream, exchange_give, exchange_take, upstream_peer)
 from fastdns.plugins.forward._waiters cimport tell_waiters, waiters_move
 
@@ -20,9 +20,9 @@ cdef extern from * nogil:
     int __builtin_clzll(unsigned long long) noexcept
 
 cdef enum:
-    COST = 100
-    NETWORK_MAX = 16 * COST         # that a purse holds
-    ZONE_MAX = 4 * COST
+    TOKEN = 100
+    NETWORK_MAX = 16 * TOKEN         # that a bucket holds, in hundredths of a token
+    ZONE_MAX = 4 * TOKEN
     # A cell of latencies is an eighth of a power of two; the first ones are below 65 us, the last one is of 4 s and more.
     LATENCY_SHIFT = 13
     LATENCY_LEAST = 100             # replies, before the quantile is known
@@ -34,8 +34,8 @@ cdef enum:
 
 cdef bint hedge_init(Share *share) noexcept nogil:
     cdef uint32_t i
-    share.purses = <Purses *>calloc(1, sizeof(Purses))
-    if share.purses == NULL:
+    share.hedge_buckets = <TokenBuckets *>calloc(1, sizeof(TokenBuckets))
+    if share.hedge_buckets == NULL:
         return False
     for i in range(share.settings.count):
         share.peers[i].hedge.fire = on_late
@@ -47,35 +47,35 @@ cdef void hedge_free(Share *share) noexcept nogil:
     cdef uint32_t i
     for i in range(share.settings.count):
         share.worker.ops.timer_stop(share.worker, &share.peers[i].hedge)
-    free(share.purses)
-    share.purses = NULL
+    free(share.hedge_buckets)
+    share.hedge_buckets = NULL
 
 
 # ---- the budget ----
 
-cdef void hedge_earn(Exchange *e, const Query *q) noexcept nogil:
+cdef void hedge_fill(Exchange *e, const Query *q) noexcept nogil:
     cdef const Settings *settings = e.share.settings
-    cdef Purses *purses = e.share.purses
+    cdef TokenBuckets *buckets = e.share.hedge_buckets
     cdef uint64_t network = address_prefix(&q.client)
     cdef uint32_t labels = q.name.labels
     e.network = <uint8_t>hash_octets(<const uint8_t *>&network, sizeof(network), hash_seed)
     e.zone = <uint8_t>(q.name.hash[labels - settings.hedge_labels if labels > settings.hedge_labels else 0] >> 24)
-    fill(&purses.networks[e.network], settings.hedge_percent, NETWORK_MAX)
-    fill(&purses.zones[e.zone], settings.hedge_percent, ZONE_MAX)
+    fill(&buckets.networks[e.network], settings.hedge_percent, NETWORK_MAX)
+    fill(&buckets.zones[e.zone], settings.hedge_percent, ZONE_MAX)
 
 
-cdef inline void fill(uint16_t *purse, uint32_t by, uint32_t most) noexcept nogil:
-    cdef uint32_t held = purse[0] + by
-    purse[0] = <uint16_t>(held if held < most else most)
+cdef inline void fill(uint16_t *bucket, uint32_t by, uint32_t most) noexcept nogil:
+    cdef uint32_t held = bucket[0] + by
+    bucket[0] = <uint16_t>(held if held < most else most)
 
 
-cdef inline bint can_pay(const Exchange *e) noexcept nogil:
-    return e.share.purses.networks[e.network] >= COST and e.share.purses.zones[e.zone] >= COST
+cdef inline bint has_tokens(const Exchange *e) noexcept nogil:
+    return e.share.hedge_buckets.networks[e.network] >= TOKEN and e.share.hedge_buckets.zones[e.zone] >= TOKEN
 
 
-cdef inline void pay(const Exchange *e) noexcept nogil:
-    e.share.purses.networks[e.network] -= COST
-    e.share.purses.zones[e.zone] -= COST
+cdef inline void take_tokens(const Exchange *e) noexcept nogil:
+    e.share.hedge_buckets.networks[e.network] -= TOKEN
+    e.share.hedge_buckets.zones[e.zone] -= TOKEN
 
 
 # ---- when ----
@@ -172,14 +172,14 @@ cdef void ask_another(Exchange *e) noexcept nogil:
     cdef Upstream *upstream
     if e.waiters == NULL:
         return
-    if not can_pay(e):
+    if not has_tokens(e):
         metric_add(forward.settings.withheld, worker, 1)
         return
     upstream = another(forward, e)
     second = copy(e) if upstream != NULL else NULL
     if second == NULL:
         return
-    pay(e)
+    take_tokens(e)
     second.upstream = upstream
     second.first = e
     e.second = second

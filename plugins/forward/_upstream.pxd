@@ -36,7 +36,7 @@ cdef enum:
     RCODE_CELLS = 24
     MILLISECOND = 1000000           # ns
     LATENCY_CELLS = 128
-    PURSES = 256                    # as many as a uint8_t has values
+    TOKEN_BUCKETS = 256             # as many as a uint8_t has values
 
     HTTP_BODY_MAX = 65535 + 9       # octets of a response: a message, and what gRPC puts around it
     HTTP_BODY_INLINE = 1024
@@ -153,14 +153,14 @@ cdef struct Settings:               # of an instance
     uint32_t hedge_percent          # second questions in a hundred; 0: there are none
     uint32_t hedge_quantile         # percent of the replies that come before a second question leaves; 0: hedge_delay says
     int64_t hedge_delay             # ns; likewise
-    uint32_t hedge_labels           # of the names whose second questions are paid from one purse
-    uint32_t withheld               # metric cell: second questions that there was nothing to pay with
+    uint32_t hedge_labels           # of the names whose second questions are in one bucket
+    uint32_t withheld               # metric cell: second questions for which a token was missing
     Buckets *buckets                # of durations
     uint32_t stride                 # cells of one histogram of durations
 
-cdef struct Purses:                 # what second questions are paid from, in hundredths of one; see _hedge.pxd
-    uint16_t networks[PURSES]
-    uint16_t zones[PURSES]
+cdef struct TokenBuckets:           # of second questions, in hundredths of a token; see _hedge.pxd
+    uint16_t networks[TOKEN_BUCKETS]
+    uint16_t zones[TOKEN_BUCKETS]
 
 cdef struct Share:                  # a worker's part of an instance
     Worker *worker
@@ -181,7 +181,7 @@ cdef struct Share:                  # a worker's part of an instance
     List paused                     # oldest first
     Timer pause
     Exchange **equal                # questions in flight by hash
-    Purses *purses                  # of second questions; NULL: there are none
+    TokenBuckets *hedge_buckets     # NULL: there are no second questions
     uint32_t waiting                # exchanges
     uint32_t spare                  # datagrams that may be repeated
 
@@ -376,7 +376,7 @@ cdef struct Exchange:
     uint32_t abandoned              # counts the requests to other workers that it has abandoned
     uint16_t id
     # ---- when its second question is due ----
-    uint8_t network                 # number of the purse
+    uint8_t network                 # number of the bucket
     uint8_t zone                    # likewise
     ListNode hedge_node
     int64_t hedge_at                # ns

@@ -1,4 +1,4 @@
-"""Second questions to another upstream: who is asked, what counts, who pays, and what stays as it was."""
+"""Second questions to another upstream: who is asked, what counts, their budget, and what stays as it was."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Serve = Callable[..., Server]
 Answer = Callable[[dns.message.Message], dns.message.Message | None]
 
 FIRST, SECOND = "192.0.2.1", "192.0.2.2"
-#: Each question pays for a second one, and a reply that does not come is waited for until the client has given up.
+#: Each question is a token for a second one, and a reply that does not come is waited for until the client has given up.
 HEDGE = "hedge 20ms budget 100%\n read_timeout 1m"
 #: On a busy machine an upstream would count as silent, and be asked after the others.
 PATIENT = HEDGE + "\n max_fails 0"
@@ -293,7 +293,7 @@ def test_an_upstream_whose_question_was_cancelled_is_asked_again(serve: Serve) -
         assert [name_of(query) for query in two.seen] == ["a.test.", "b.test."]
 
 
-# ---- who pays ----
+# ---- the budget ----
 
 
 def flood(server: Server, names: list[str], sock: socket.socket, rate: float = 800) -> None:
@@ -322,7 +322,7 @@ def test_second_questions_stay_within_the_budget(serve: Serve, client: socket.so
         assert len(questions(quick)) == sent
 
 
-def test_a_slow_zone_does_not_take_what_others_pay(serve: Serve, client: socket.socket, quick: Upstream) -> None:
+def test_a_slow_zone_does_not_take_tokens_of_others(serve: Serve, client: socket.socket, quick: Upstream) -> None:
     """Nine of ten questions are for a zone that is never answered in time. Questions of other zones still get their second ones."""
 
     def answer(query: dns.message.Message) -> dns.message.Message | None:
@@ -336,7 +336,7 @@ def test_a_slow_zone_does_not_take_what_others_pay(serve: Serve, client: socket.
         flood(server, names, client)
         until(lambda: total(server, "fastdns_forward_hedges_withheld_total") > 1500)
         assert hedged(server)[0] <= 0.05 * 2400
-        # Forty questions of each have paid for two. A zone may share its purse with the bad one, but not most of them.
+        # Forty questions of each are two tokens. A zone may share its bucket with the bad one, but not most of them.
         got = []
         for number in range(6):
             try:
@@ -344,6 +344,42 @@ def test_a_slow_zone_does_not_take_what_others_pay(serve: Serve, client: socket.
             except dns.exception.Timeout:
                 got.append([])
         assert got.count([SECOND]) >= 4
+
+
+def test_a_network_does_not_take_tokens_of_others(serve: Serve, client: socket.socket, quick: Upstream) -> None:
+    """Zones have tokens that the questions of one network have brought. Other networks have only those that are of their own questions, too."""
+
+    def answer(query: dns.message.Message) -> dns.message.Message | None:
+        return None if "slow" in name_of(query) else reply(query, f"@ 5 A {FIRST}")
+
+    def late() -> float:
+        """Questions that were not answered in time."""
+        return total(server, "fastdns_forward_hedges_withheld_total") + hedged(server)[0]
+
+    zones = 12
+    with Upstream(answer) as one:
+        server = start(serve, one, quick, options="hedge 200ms\n read_timeout 1m\n max_fails 0")
+        client.connect(("127.0.0.1", server.port))
+        client.settimeout(LIMIT)
+        # Forty of each zone are two tokens.
+        for number in range(40):
+            flood(server, [f"n{number}.z{zone}.test." for zone in range(zones)], client)
+            for _ in range(zones):
+                client.recv(4096)
+        sent = []
+        # A network may share its bucket with that of the first one, but not all of them.
+        for network in range(1, 4):
+            late_before, before = late(), hedged(server)[0]
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+                other.bind((f"127.0.{network}.1", 0))
+                other.connect(("127.0.0.1", server.port))
+                flood(server, [f"slow{network}.z{number}.test." for number in range(zones)], other)
+                until(lambda late_before=late_before: late() == late_before + zones, "the last question")
+            sent.append(hedged(server)[0] - before)
+        assert min(sent) == 0
+        before = hedged(server)[0]
+        flood(server, [f"slow.z{number}.test." for number in range(zones)], client)
+        until(lambda: hedged(server)[0] - before >= zones // 2, "second questions of the first network")
 
 
 # ---- when ----
