@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TREES = {"fastdns": "fastdns", "fastdns/plugins": "plugins", "fastdns/bench": "bench"}
 SOURCES = (".py", ".pyx", ".pxd", ".pyi", ".h")
 #: Octets of a virtual environment with the wheel and what it requires, without pip.
-INSTALLED_MOST = 54 << 20
+INSTALLED_MOST = 58 << 20
 #: Octets of what the image has beyond its base image, whose share of 90 MB is 25.
 IMAGE_MOST = 65_000_000
 #: Octets of what its tag -clouds has beyond that: the whole is at most 180 MB.
