@@ -22,6 +22,7 @@ from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
 from tests.plugins.kubernetes.conftest import pair, run
 from tests.plugins.kubernetes.test_clientcmd import provider, token_of
 from tests.plugins.kubernetes.test_kubeconfig import follow_another, write_config
+from tests.shell import SHEBANG
 
 OLD = token_of(exp=1)
 
@@ -184,7 +185,7 @@ def test_a_server_is_followed_with_tokens_of_a_provider(issuer: Provider, fakeku
 
 
 def gcp(folder: Path, output: str, **config: str) -> Gcp:
-    (folder / "gcloud").write_text(f"#!/bin/sh\necho $* >> {folder}/asked\necho '{output}'\n")
+    (folder / "gcloud").write_text(f"{SHEBANG}\necho $* >> {folder}/asked\necho '{output}'\n")
     (folder / "gcloud").chmod(0o755)
     return Gcp({key.replace("_", "-"): value for key, value in config.items()}, str(folder))
 

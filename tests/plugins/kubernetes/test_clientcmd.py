@@ -18,6 +18,7 @@ from fastdns.plugins.kubernetes.watch.address import ApiConfigError
 from fastdns.plugins.kubernetes.watch.clientcmd import load
 from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig
 from tests.plugins.kubernetes.conftest import run
+from tests.shell import SHEBANG
 
 CA, CERT, KEY = (f"-----BEGIN {name}-----\nAAAA\n-----END {name}-----\n" for name in ("CA", "CERTIFICATE", "KEY"))
 SERVER = "https://api.test:6443"
@@ -57,9 +58,9 @@ def write(folder: Path, content: Any) -> str:
         for version in ("v1", "v1beta1", "v1alpha1"):
             text = (printed % f"client.authentication.k8s.io/{version}").replace('"', '\\"').replace("\\n", "\\\\n")
             plugin = folder / "bin" / f"{name}-{version}"
-            plugin.write_text(f'#!/bin/sh\nprintf %s "{text}"\n')
+            plugin.write_text(f'{SHEBANG}\nprintf %s "{text}"\n')
             plugin.chmod(0o755)
-    (folder / "bin" / "gcp").write_text(f"""#!/bin/sh\necho '{{"credential": {{"access_token": "'$1'", "token_expiry": "{later}"}}}}'\n""")
+    (folder / "bin" / "gcp").write_text(f"""{SHEBANG}\necho '{{"credential": {{"access_token": "'$1'", "token_expiry": "{later}"}}}}'\n""")
     (folder / "bin" / "gcp").chmod(0o755)
     path = folder / "kubeconfig"
     path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))

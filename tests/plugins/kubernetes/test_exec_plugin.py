@@ -15,13 +15,14 @@ from fastdns.plugins.kubernetes.watch import exec_plugin
 from fastdns.plugins.kubernetes.watch.clientcmd import Cluster, ExecConfig, Pem
 from fastdns.plugins.kubernetes.watch.exec_plugin import Credential, credential, parse
 from tests.plugins.kubernetes.conftest import run
+from tests.shell import SHEBANG
 from tests.waiting import until
 
 VERSION = "client.authentication.k8s.io/v1"
 CLUSTER = Cluster("c", "https://api.test:6443")
 
 
-def plugin(folder: Path, text: str, shell: str = "#!/bin/sh", **more: Any) -> ExecConfig:
+def plugin(folder: Path, text: str, shell: str = SHEBANG, **more: Any) -> ExecConfig:
     path = folder / "plugin"
     path.write_text(f"{shell}\n{text}\n")
     path.chmod(0o755)

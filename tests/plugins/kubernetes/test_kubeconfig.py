@@ -20,6 +20,7 @@ from fastdns.plugins.kubernetes.watch.client import Client, Limits
 from fastdns.plugins.kubernetes.watch.exec_plugin import Credential
 from fastdns.plugins.kubernetes.watch.kubeconfig import Kubeconfig, Renewed
 from tests.plugins.kubernetes.conftest import addresses, pair, run
+from tests.shell import SHEBANG
 from tests.waiting import LIMIT, until
 
 OBJECTS = ["svc default/a 10.0.0.1"]
@@ -32,12 +33,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubeconfig, "PAUSE", 0.1)
 
 
-PLUGIN = """#!/bin/sh
+PLUGIN = (
+    SHEBANG
+    + """
 echo run >> {folder}/runs
 token=$(cat {folder}/token)
 printf '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"%s","expirationTimestamp":"%s"}}}}' \\
   "$token" "$(cat {folder}/expires)"
 """
+)
 
 
 def write_config(folder: Path, server: str, user: dict[str, Any], **cluster: Any) -> str:
