@@ -27,10 +27,15 @@ def need(*names: str) -> None:
         program(name)
 
 
+def environment() -> dict[str, str]:
+    """Ours without the libraries of make sanitize, with which others' programs hang, and are themselves reported."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
 @contextmanager
 def running(*command: str) -> Iterator[None]:
     """A program that runs until the context ends."""
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
     try:
         yield
     finally:

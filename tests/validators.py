@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +12,7 @@ import dns.message
 import dns.query
 import dns.rdata
 
-from tests.programs import program
+from tests.programs import environment, program
 from tests.server import free_port
 from tests.unbound import SERVER
 from tests.waiting import LIMIT, REPLY, until
@@ -37,11 +36,6 @@ stub-zone:
     name: "{name}"
     stub-addr: 127.0.0.1@{port}
 """
-
-
-def environment() -> dict[str, str]:
-    """Ours without the libraries of make sanitize, with which others' programs hang."""
-    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
 def run(*command: str) -> str:

@@ -13,9 +13,8 @@ import dns.message
 import dns.query
 
 from tests.differential.zones import SIGNINGS, Zone
-from tests.programs import need, program
+from tests.programs import environment, need, program
 from tests.server import Server, free_port
-from tests.validators import environment
 from tests.waiting import LIMIT, until
 
 KNOT = """

@@ -21,9 +21,9 @@ from fastdns.plugins.cookies import parse
 from fastdns.plugins.cookies._cookies import server_cookie
 from fastdns.plugins.cookies.secrets import read_secrets
 from fastdns.setup import Controller
-from tests.programs import program
+from tests.programs import environment, program
 from tests.server import Server, free_port
-from tests.validators import environment, run
+from tests.validators import run
 from tests.waiting import until
 
 COOKIE = dns.edns.OptionType.COOKIE

@@ -13,7 +13,7 @@ from pathlib import Path
 import dns.message
 import dns.query
 
-from tests.programs import need
+from tests.programs import environment, need
 from tests.server import free_port
 from tests.waiting import LIMIT
 
@@ -89,7 +89,7 @@ def run_server(command: list[str], port: int, folder: Path, origins: list[str]) 
     """A server that answers for all origins when this begins, and ends with it."""
     with (folder / f"{command[0]}.log").open("wb") as log:
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"}
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**environment(), "PATH": os.environ["PATH"] + ":/usr/sbin"}
         )
     try:
         end = time.monotonic() + LIMIT

@@ -22,10 +22,9 @@ import pytest
 from fastdns.testing import Upstream
 from tests.plugins.forward.test_attacks import PATIENT, raw_upstream
 from tests.plugins.forward.test_forward import corefile, reply
-from tests.programs import program
+from tests.programs import environment, program
 from tests.server import Server, free_port
 from tests.unbound import SERVER
-from tests.validators import environment
 from tests.waiting import LIMIT, REPLY, until
 
 Serve = Callable[..., Server]

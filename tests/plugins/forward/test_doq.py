@@ -319,7 +319,7 @@ def test_a_question_that_times_out_is_cancelled(serve: Serve, folder: Path, doq:
     got: list[list[str]] = []
     silent = threading.Thread(target=lambda: got.append(server.answers("a.test.")))
     silent.start()
-    until(lambda: doq.seen, "the question that gets no answer")     # what is answered after it shows that the connection is alive
+    until(lambda: doq.seen, "the question that gets no answer")  # what is answered after it shows that the connection is alive
     assert server.answers("b.test.") == ["192.0.2.1"]
     silent.join()
     assert got == [["SERVFAIL"]]

@@ -10,7 +10,7 @@ import dns.exception
 import dns.message
 import dns.query
 
-from tests.programs import program
+from tests.programs import environment, program
 from tests.server import free_port
 from tests.waiting import until
 
@@ -107,7 +107,7 @@ class Peer:
         config.write_text(text.format(role=roles[role].format(**values), **values))
         commands = {"knot": ["-c", str(config)], "nsd": ["-d", "-c", str(config)], "bind": ["-f", "-n", "1", "-c", str(config)]}
         with (folder / "log").open("wb") as log:
-            self.process = subprocess.Popen([path, *commands[kind]], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen([path, *commands[kind]], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment())
 
     def soa(self) -> int | None:
         """The serial that it answers with."""

@@ -17,7 +17,7 @@ import pytest
 from tests.certificates import write_certificate, write_certificates
 from tests.plugins.secondary.primary import Primary
 from tests.plugins.secondary.test_secondary import zone
-from tests.programs import program
+from tests.programs import environment, program
 from tests.server import Server, free_port
 from tests.waiting import REPLY, until
 
@@ -45,7 +45,8 @@ def run(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         folder.mkdir(exist_ok=True)
         (folder / "config").write_text(configuration)
         with (folder / "log").open("wb") as log:
-            started.append(subprocess.Popen([program(name), *args, str(folder / "config")], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+            command = [program(name), *args, str(folder / "config")]
+            started.append(subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment()))
         return started[-1]
 
     yield start

@@ -18,10 +18,9 @@ import dns.message
 import dns.query
 
 from tests.differential.servers import running
-from tests.programs import need, program
+from tests.programs import environment, need, program
 from tests.server import free_port
 from tests.unbound import SERVER
-from tests.validators import environment
 from tests.waiting import REPLY, until
 
 #: Names below the zones that answer, with an address each.
