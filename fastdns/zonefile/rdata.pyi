@@ -7,7 +7,7 @@ def parse(qtype: int, text: str, origin: bytes | None = None) -> bytes:
     """
 
 def valid(qtype: int, rdata: bytes) -> bool:
-    """Whether these octets are rdata of this type with uncompressed names. Any octets are valid for unknown types."""
+    """Whether these octets are rdata of this type with uncompressed names, in a zone: none are of a type that no zone has. Any are valid for unknown types."""
 
 def lower(qtype: int, rdata: bytes) -> bytes:
     """Rdata with its names in lower case, for the types of DNSSEC's canonical form (RFC 4034 6.2), SVCB and HTTPS.

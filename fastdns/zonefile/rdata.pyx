@@ -16,7 +16,7 @@ from fastdns.protocol.rrtypes cimport (BLOCK_STRING, FIELD_A, FIELD_AAAA, FIELD_
                                        FIELD_GATEWAY, FIELD_HASH32, FIELD_HEX, FIELD_HOST_IDENTITY, FIELD_LOCATION, FIELD_NAME, FIELD_NODE,
                                        FIELD_PAIR, FIELD_PARAMETERS, FIELD_PERIOD, FIELD_PREFIXES, FIELD_QUOTED, FIELD_RELAY, FIELD_SALT,
                                        FIELD_STRING, FIELD_STRINGS, FIELD_TARGET, FIELD_TIME, FIELD_TYPE, FIELD_U8, FIELD_U16, FIELD_U32,
-                                       RR_CANONICAL, RR_ZONE_LOWER, Field, block_is_name, rrtype_get, rrtype_lower, rrtype_names)
+                                       RR_CANONICAL, RR_ZONE_LOWER, Field, block_is_name, rrtype_get, rrtype_is_meta, rrtype_lower, rrtype_names)
 
 from fastdns.protocol.parameters import type_text
 
@@ -426,6 +426,8 @@ cdef bint skip_field(Walk *walk, const Field *field) noexcept nogil:
 cdef bint rdata_valid(uint16_t type, const uint8_t *rdata, uint32_t length) noexcept nogil:
     cdef const Field *field = rrtype_get(type).fields
     cdef Walk walk
+    if rrtype_is_meta(type):
+        return False
     if field == NULL:
         return True
     walk.octets = rdata

@@ -11,6 +11,8 @@ import dns.message
 import dns.opcode
 import dns.query
 import dns.rcode
+import dns.rdata
+import dns.rdataclass
 import dns.rdatatype
 import dns.rrset
 import dns.tsigkeyring
@@ -223,6 +225,18 @@ def garbage(one: Primary, request: dns.message.Message) -> Messages:
     yield one.reply(request, [one.soa(), *one.records(), one.soa()]).to_wire()[:-7]
 
 
+def question_type(one: Primary, request: dns.message.Message) -> Messages:
+    """A record of a type that only questions have."""
+    record = dns.rdata.GenericRdata(dns.rdataclass.IN, dns.rdatatype.MAILB, b"x")
+    yield one.reply(request, [one.soa(), *one.records(), dns.rrset.from_rdata("a.example.org.", 60, record), one.soa()])
+
+
+def pseudo_record(one: Primary, request: dns.message.Message) -> Messages:
+    """A TKEY, whose name has no end."""
+    record = dns.rdata.GenericRdata(dns.rdataclass.IN, dns.rdatatype.TKEY, b"\xff" * 255)
+    yield one.reply(request, [one.soa(), *one.records(), dns.rrset.from_rdata("a.example.org.", 60, record), one.soa()])
+
+
 def trailing(one: Primary, request: dns.message.Message) -> Messages:
     yield one.reply(request, [one.soa(), *one.records(), one.soa(), *one.records()])
 
@@ -234,6 +248,8 @@ BROKEN = {
     headless: "dns: no SOA",
     other_id: "dns: id mismatch",
     garbage: "dns: malformed message",
+    question_type: "dns: malformed message",
+    pseudo_record: "dns: malformed message",
     trailing: "records behind the last SOA",
 }
 
