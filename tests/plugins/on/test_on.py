@@ -54,7 +54,7 @@ def test_life(serve: Callable[..., Server]) -> None:
         on startup /bin/false
         on startup /nowhere/at/all x
         on startup nosuchcommand
-        on startup sh -c 'kill $$'
+        on startup env -u LD_PRELOAD sh -c 'kill $$'
         on startup sleep 3 &
         on shutdown echo bye
         whoami
@@ -70,7 +70,7 @@ def test_life(serve: Callable[..., Server]) -> None:
         r"error on 'on-\S+' hook: fork/exec /nowhere/at/all: no such file or directory",
         r'\[INFO\] Blocking Command "nosuchcommand " with ID \S+',
         r"""error on 'on-\S+' hook: exec: "nosuchcommand": executable file not found in \$PATH""",
-        r'\[INFO\] Blocking Command "sh -c kill \$\$" with ID \S+',
+        r'\[INFO\] Blocking Command "env -u LD_PRELOAD sh -c kill \$\$" with ID \S+',
         r"error on 'on-\S+' hook: signal: terminated",
         r'\[INFO\] Nonblocking Command "sleep 3" with ID \S+',
     ]
