@@ -6,6 +6,7 @@ contexts of TLS by its file alone, which `fastdns.tls.renewal` watches.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import subprocess
@@ -40,10 +41,12 @@ LOOK_SECONDS = 3600.0
 POLL_SECONDS = 1.0
 #: Seconds from the publication of challenges until the CA is told: others with the same storage have looked by then.
 PUBLISH_SECONDS = 1.5
-#: Seconds to the attempt after the first failure, which double up to the last: where the CA did not answer, and where it did. CAs count failures.
-RETRY_UNANSWERED = 2.0
-RETRY_ANSWERED = 60.0
-RETRY_MOST = 6 * 3600.0
+#: Seconds to the attempt after the first failure, and those that they double up to: where the CA did not answer, and where it did. CAs count failures, and
+#: one that was away must not be waited for much longer than it was: the certificate may have expired meanwhile.
+RETRY_UNANSWERED = 2.0, 600.0
+RETRY_ANSWERED = 60.0, 6 * 3600.0
+#: What is added to them at random, of their length.
+RETRY_JITTER = 0.25
 
 NOT_AFTER = Metric("fastdns_tls_acme_not_after_timestamp_seconds", "When the certificate of these domains expires.", "gauge", ("domains",))
 ORDERED = Metric("fastdns_tls_acme_certificates_total", "Counter of certificates that were obtained by ACME.", "counter", ("domains",))
@@ -101,7 +104,11 @@ class Manager:
         self._jitter = random.uniform(0, JITTER)
         #: Since the last certificate, without those that the storage has.
         self._failures = 0
+        #: As often the CA has refused a certificate, where the storage cannot be written.
+        self._refusals = 0
         self._postponed = 0.0
+        #: Key and certificates that could not be saved yet: CAs limit how many they give.
+        self._unsaved = ""
         self._task: Task | None = None
         self._timer: control.Timer | None = None
         self._order: subprocess.Popen[str] | None = None
@@ -152,14 +159,14 @@ class Manager:
                     if not mine:
                         return POLL_SECONDS
                     seconds = self._seconds_left()  # another one may have renewed it by now
-                    if seconds <= 0 and (wait := self._wait()) > 0:
+                    if seconds <= 0 and not self._unsaved and (wait := self._wait()) > 0:
                         return wait
                     if seconds <= 0:
-                        self._obtain()
-                        seconds = self._seconds_left()
+                        seconds = self._obtain()
         except Exception as error:
             return self._failed(error)
-        self._failures = 0
+        self._failures = self._refusals = 0
+        self._unsaved = ""
         return min(max(seconds, POLL_SECONDS), LOOK_SECONDS)
 
     def _seconds_left(self) -> float:
@@ -176,8 +183,12 @@ class Manager:
 
     def _wait(self) -> float:
         """Seconds until the CA may be asked again, after a failure of this process, a former one or another one with the same storage."""
-        _, again = self.storage.failed()
+        count, again = self.storage.failed()
         seconds = again - time.time()
+        if not seconds <= RETRY_ANSWERED[1] * (1 + RETRY_JITTER):  # the clock of whoever wrote it was wrong, or this one is
+            seconds = _delay(RETRY_ANSWERED, max(count - 1, 0))
+            again = time.time() + seconds
+            self.storage.save_failed(count, again)
         if seconds > 0 and again != self._postponed:
             log.info(
                 f"The last order for {self._names} failed; the next one is in {seconds:.0f}s. To order at once, delete {self.storage.failures} and restart"
@@ -198,8 +209,30 @@ class Manager:
 
     # ---- by whoever holds the storage's lock ----
 
-    def _obtain(self) -> None:
-        """Raises OrderError, OSError."""
+    def _obtain(self) -> float:
+        """As `_seconds_left` of what is saved. Raises OrderError, OSError."""
+        if not self._unsaved:
+            self._order_one()
+        if not self._unsaved:  # it has ended before
+            return LOOK_SECONDS
+        try:
+            self.storage.save_certificate(self._unsaved.encode("ascii"), _validity)
+        except ValueError as error:
+            self._unsaved = ""
+            raise self._refused(OrderError(f"the certificate cannot be used: {error}", True)) from None
+        self._unsaved = ""
+        ORDERED.add((self._names,))
+        events.note("certificate", self._names, f"obtained from {self.options.ca}")
+        begin, end = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)) for at in _validity(self.storage.certificate))
+        log.info(f"Certificate for {self._names} obtained, valid until {end}")
+        seconds = self._seconds_left()
+        if seconds <= 0:  # nor would the next one be any better
+            raise self._refused(OrderError(f"the certificate is valid from {begin} to {end}, so it is to be renewed at once; is the clock right?", True))
+        self.storage.forget_failed()
+        return seconds
+
+    def _order_one(self) -> None:
+        """Sets `_unsaved`. Raises OrderError, OSError."""
         log.info(f"Ordering a certificate for {self._names} from {self.options.ca}")
         self._publish({})  # what a process left that was killed
         with self._lock:
@@ -208,25 +241,29 @@ class Manager:
             command = [sys.executable, "-P", str(Path(__file__).with_name("order.py"))]
             self._order = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
-            text = self._converse(self._order)
+            self._unsaved = self._converse(self._order)
         except OrderError as error:
-            if error.answered and not self._ended:
-                count, _ = self.storage.failed()
-                error.seconds = _delay(RETRY_ANSWERED, count)
-                self._postponed = time.time() + error.seconds
-                self.storage.save_failed(count + 1, self._postponed)
-            raise
+            raise self._refused(error) if error.answered and not self._ended else error from None
         finally:
             self._order.kill()
             self._order.communicate()
             with self._lock:
                 self._order = None
             self._publish({})
-        self.storage.save_certificate(text.encode("ascii"))
-        ORDERED.add((self._names,))
-        _, end = _validity(self.storage.certificate)
-        events.note("certificate", self._names, f"obtained from {self.options.ca}")
-        log.info(f"Certificate for {self._names} obtained, valid until {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(end))}")
+
+    def _refused(self, error: OrderError) -> OrderError:
+        """The error with its time, which all processes with this storage are told."""
+        count = self._refusals
+        try:
+            count = max(count, self.storage.failed()[0])
+            error.seconds = _delay(RETRY_ANSWERED, count)
+            self._postponed = time.time() + error.seconds
+            self.storage.save_failed(count + 1, self._postponed)
+        except OSError as problem:
+            error.seconds = error.seconds or _delay(RETRY_ANSWERED, count)
+            log.warning(f"{self.storage.failures}: {problem}")
+        self._refusals = count + 1
+        return error
 
     def _converse(self, order: subprocess.Popen[str]) -> str:
         """Give the order its task and what it asks for. Key and certificates. Raises OrderError, OSError."""
@@ -235,6 +272,7 @@ class Manager:
             message = json.loads(line)
             if "account" in message:
                 self.storage.save_account(message["account"])
+                self._tell(order, {})
             elif "challenges" in message:
                 self._publish(message["challenges"])
                 time.sleep(PUBLISH_SECONDS)
@@ -247,8 +285,9 @@ class Manager:
 
     @staticmethod
     def _tell(order: subprocess.Popen[str], message: dict[str, Any]) -> None:
-        order.stdin.write(json.dumps(message) + "\n")  # type: ignore[union-attr]
-        order.stdin.flush()  # type: ignore[union-attr]
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and its output says why
+            order.stdin.write(json.dumps(message) + "\n")  # type: ignore[union-attr]
+            order.stdin.flush()  # type: ignore[union-attr]
 
     def _task_of(self) -> dict[str, Any]:
         options = self.options
@@ -268,9 +307,10 @@ class Manager:
         self.look()
 
 
-def _delay(first: float, failures: int) -> float:
+def _delay(seconds: tuple[float, float], failures: int) -> float:
     """Seconds until the attempt after so many former failures."""
-    return min(first * 2.0 ** min(failures, 16), RETRY_MOST) * random.uniform(1, 1.25)
+    first, most = seconds
+    return min(first * 2.0 ** min(failures, 16), most) * random.uniform(1, 1 + RETRY_JITTER)
 
 
 def _validity(path: str) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """One order of ACME (RFC 8555) in a process of its own, which ends with it: the libraries take 30 MB, and a CA that hangs holds nobody.
 
-Standard input and output have JSON, an object a line. The first line of the input is the task (`Task` of manager.py). Lines of the output: ``account``,
-``challenges`` (the next line of the input says that they are published), then ``certificate`` (key and chain, PEM) or ``error``. This file imports nothing
-of fastdns.
+Standard input and output have JSON, an object a line. The first line of the input is the task (`Task` of manager.py). Lines of the output: ``account``
+and ``challenges`` (for each, a line of the input says that it is saved, or that they are published), then ``certificate`` (key and chain, PEM) or
+``error``. This file imports nothing of fastdns.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def say(**message: Any) -> None:
 def main() -> None:
     signal.alarm(TASK_SECONDS)
     task = json.loads(sys.stdin.readline())
-    published = threading.Event()
-    threading.Thread(target=listen, args=(published,), daemon=True).start()
+    done = threading.Semaphore(0)
+    threading.Thread(target=listen, args=(done,), daemon=True).start()
     try:
-        say(certificate=obtain(task, published))
+        say(certificate=obtain(task, done))
     except (requests.exceptions.RequestException, errors.TimeoutError) as error:
         say(error=str(innermost(error)) or "no answer in time", answered=False)
     except errors.ValidationError as error:
@@ -70,18 +70,18 @@ def main() -> None:
         say(error=str(error) or type(error).__name__, answered=True)
 
 
-def listen(published: threading.Event) -> None:
+def listen(done: threading.Semaphore) -> None:
     """The server that started this process ends it by closing the pipe, also when it is killed."""
     while sys.stdin.readline():
-        published.set()
+        done.release()
     os._exit(1)
 
 
-def obtain(task: dict[str, Any], published: threading.Event) -> str:
+def obtain(task: dict[str, Any], done: threading.Semaphore) -> str:
     """The key and the certificates. Raises requests' and acme's errors."""
     if task["resolver"]:
         resolve_by(task["resolver"])
-    ca = account_of(task)
+    ca = account_of(task, done)
     key = pem_of(ec.generate_private_key(ec.SECP256R1()))
     order = ca.new_order(crypto_util.make_csr(key.encode("ascii"), task["domains"]))
     pending = [dns01(authorization.body) for authorization in order.authorizations if authorization.body.status == messages.STATUS_PENDING]
@@ -90,7 +90,7 @@ def obtain(task: dict[str, Any], published: threading.Event) -> str:
         for name, challenge in pending:
             values.setdefault(name, []).append(challenge.chall.validation(ca.net.key))
         say(challenges=values)
-        published.wait()
+        done.acquire()
         for _, challenge in pending:
             ca.answer_challenge(challenge, challenge.chall.response(ca.net.key))
     order = ca.poll_authorizations(order, deadline())
@@ -112,8 +112,8 @@ def dns01(authorization: messages.Authorization) -> tuple[str, messages.Challeng
     raise errors.Error(f"the CA offers no challenge of type dns-01 for {name}")
 
 
-def account_of(task: dict[str, Any]) -> client.ClientV2:
-    """A client with the account of the task's key, which is made where the CA has none."""
+def account_of(task: dict[str, Any], done: threading.Semaphore) -> client.ClientV2:
+    """A client with the account of the task's key, which is made where the CA has none. A new key is saved first: CAs limit how many accounts are made."""
     key = None
     with contextlib.suppress(ValueError, KeyError, TypeError):
         key = serialization.load_pem_private_key(task["account"]["key"].encode(), None)
@@ -121,6 +121,7 @@ def account_of(task: dict[str, Any]) -> client.ClientV2:
     if not known:
         key = ec.generate_private_key(ec.SECP256R1())
         say(account={"key": pem_of(key)})
+        done.acquire()
     net = client.ClientNetwork(JWKEC(key=key), alg=ES256, user_agent=task["user_agent"], timeout=REQUEST_SECONDS)
     net.session.mount("https://", Trusting(context_of(task)))
     ca = client.ClientV2(client.ClientV2.get_directory(task["ca"], net), net)

@@ -1,7 +1,7 @@
 """The folder of ACME: account, certificates with their keys, and the challenges of the order in progress.
 
-Several processes may share it, also over NFS, where flock(2) is a lock of the server. Whoever holds the lock of the folder is the only one that orders
-and writes. Files are written beside the former ones, and renamed: a reader finds the whole of one or of the other.
+Several processes may share it, also over NFS, where flock(2) of a file is a lock of the server. Whoever holds it is the only one that orders and
+writes. Files are written beside the former ones, and renamed: a reader finds the whole of one or of the other.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,7 +23,9 @@ from fastdns.tls.renewal import State, states_of
 __all__ = ["Storage"]
 
 CHALLENGES = "challenges.json"
-#: Seconds after which challenges are left over from a process that was killed.
+#: Not the folder itself: an NFS client does not tell the server of locks on folders, nor of exclusive ones on what is not open for writing.
+LOCK = "lock"
+#: Seconds after which challenges are left over from a process that was killed, from when this process has seen them: the clocks of others may differ.
 CHALLENGES_SECONDS = 900.0
 
 
@@ -37,6 +40,8 @@ class Storage:
         self.failures = self.certificate.removesuffix(".pem") + ".failed.json"
         self._account = f"account-{_digest(options.ca, options.email)}.json"
         self._seen: list[State] = [None]
+        #: When the challenges are left over (monotonic).
+        self._expire = math.inf
 
     def prepare(self) -> None:
         """The folder exists; what is made of it is for its owner only."""
@@ -54,24 +59,31 @@ class Storage:
     @contextmanager
     def locked(self) -> Iterator[bool]:
         """False: another one has the lock. It ends with the process at the latest."""
-        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        file = os.open(os.path.join(self.folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 yield False
             else:
                 yield True
         finally:
-            os.close(folder)
+            os.close(file)
 
     # ---- by whoever holds the lock ----
 
     def save_account(self, account: dict[str, Any]) -> None:
         self._write(self._account, json.dumps(account).encode())
 
-    def save_certificate(self, text: bytes) -> None:
-        self._write(os.path.basename(self.certificate), text)
+    def save_certificate(self, text: bytes, check: Callable[[str], object]) -> None:
+        """``check`` gets a path of the new one and raises what it likes: then the former one stays."""
+        with replacing(self.certificate, f".{os.path.basename(self.certificate)}.") as file:
+            file.write(text)
+            file.flush()
+            check(f"/proc/self/fd/{file.fileno()}")
+
+    def forget_failed(self) -> None:
+        """The CA has given a certificate."""
         _remove(self.failures)
 
     def failed(self) -> tuple[int, float]:
@@ -98,12 +110,14 @@ class Storage:
 
     def changed_challenges(self) -> dict[str, list[str]] | None:
         """None: nothing has changed since the last call."""
-        path = os.path.join(self.folder, CHALLENGES)
-        states = states_of([path])
-        if states == self._seen:
+        now = time.monotonic()
+        states = states_of([os.path.join(self.folder, CHALLENGES)])
+        if states == self._seen and now < self._expire:
             return None
+        expired = states == self._seen
         self._seen = states
-        if states[0] is None or time.time() - states[0][0] / 1e9 > CHALLENGES_SECONDS:
+        self._expire = math.inf if expired else now + CHALLENGES_SECONDS
+        if expired or states[0] is None:
             return {}
         found = self._read(CHALLENGES) or {}
         return {name: [value for value in values if isinstance(value, str)] for name, values in found.items() if isinstance(values, list)}

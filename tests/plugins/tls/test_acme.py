@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from fastdns.plugins.tls.manager import Manager
 from fastdns.plugins.tls.options import AcmeOptions
 from fastdns.plugins.tls.storage import Storage
 from tests.certificates import write_certificate, write_certificates
@@ -177,9 +179,13 @@ def test_a_renewal_while_the_ca_is_away(serve: Callable[..., Server], pebble: Pe
     assert server.metric(server.ports["port3"], f'fastdns_tls_acme_failures_total{{domains="{DOMAIN}"}}') >= 1
 
 
+def options(ca: str, storage: Path) -> AcmeOptions:
+    return AcmeOptions((DOMAIN,), "", ca, str(storage), "", "")
+
+
 def kept(pebble: Pebble, storage: Path) -> Path:
     """Where the certificate of the domain is."""
-    return Path(Storage(AcmeOptions((DOMAIN,), "", pebble.directory, str(storage), "", "")).certificate)
+    return Path(Storage(options(pebble.directory, storage)).certificate)
 
 
 def aged() -> bytes:
@@ -222,16 +228,75 @@ def test_wrong_answers(serve: Callable[..., Server], pebble: Pebble, tmp_path: P
     assert orders(server) == 0
 
 
+def test_a_certificate_that_cannot_be_saved(serve: Callable[..., Server], pebble: Pebble, tmp_path: Path) -> None:
+    """It is saved later, and no other one is ordered."""
+    storage = tmp_path / "storage"
+    server = serve(corefile(pebble, storage))
+    until((storage / "challenges.json").exists, "the challenge")
+    kept(pebble, storage).mkdir()  # nothing can be renamed to it
+    server.wait_log(rf"^\[ERROR\] plugin/tls: No certificate for {DOMAIN} from {pebble.directory}: \[Errno 21\]")
+    kept(pebble, storage).rmdir()
+    until(lambda: shown(server), "the certificate")
+    assert (orders(server), pebble.issued()) == (1, 1)
+
+
+def test_a_certificate_that_is_due_when_it_comes(serve: Callable[..., Server], pebble: Pebble, tmp_path: Path) -> None:
+    """As with a clock that is wrong: orders do not follow one another."""
+    pebble.stop()
+    settings = json.loads((pebble.folder / "pebble.json").read_text())
+    settings["pebble"]["profiles"] = {"default": {"description": "of a second", "validityPeriod": 2}}
+    (pebble.folder / "pebble.json").write_text(json.dumps(settings))
+    pebble.start()
+    server = serve(corefile(pebble, tmp_path / "storage"))
+    server.wait_log(rf"^\[ERROR\] plugin/tls: No certificate for {DOMAIN} from \S+: .* is the clock right\?; next attempt in [67]\ds$")
+    assert (orders(server), pebble.issued()) == (1, 1)
+    restart(server)
+    server.wait_log(rf"^\[INFO\] plugin/tls: The last order for {DOMAIN} failed; the next one is in ")
+    assert orders(server) == 0
+
+
+def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:
+    """It does not replace the former one."""
+
+    class Offline(Manager):
+        def _converse(self, order: subprocess.Popen[str]) -> str:
+            return "-----BEGIN CERTIFICATE-----\n"
+
+    manager = Offline(options("http://127.0.0.1:1/", tmp_path))
+    path = Path(manager.storage.certificate)
+    path.write_bytes(former := aged())
+    assert 60 <= manager._step() <= 75
+    assert path.read_bytes() == former
+    assert 0 < manager._step() <= 75  # it waits
+    assert manager.storage.failed()[0] == 1
+    manager.end()
+
+
+def test_the_clock_of_another_process(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """A time that no delay reaches to does not count; the failures do."""
+    Path(Storage(options("http://127.0.0.1:1/", tmp_path)).failures).write_text(json.dumps({"count": 3, "again": time.time() + 864000}))
+    server = serve(f"tls://.:{{port2}} {{\n tls {{\n acme {DOMAIN}\n ca http://127.0.0.1:1/\n storage {tmp_path}\n }}\n whoami\n}}")
+    server.wait_log(rf"^\[INFO\] plugin/tls: The last order for {DOMAIN} failed; the next one is in (2[3-9]\d|300)s")
+    assert orders(server) == 0
+
+
+def test_a_ca_that_was_away_for_long(tmp_path: Path) -> None:
+    """It is asked ten minutes after the last attempt."""
+    manager = Manager(options("http://127.0.0.1:1/", tmp_path))
+    assert 600 <= [manager._failed(OSError("away")) for _ in range(20)][-1] <= 750
+
+
 def test_answers(serve: Callable[..., Server], tmp_path: Path) -> None:
-    """What is in the storage is answered, in front of what the cache has. Another process has the lock: nothing is ordered."""
-    folder = os.open(tmp_path, os.O_RDONLY)
+    """What is in the storage is answered, in front of what the cache has, whatever its clock. Another process has the lock: nothing is ordered."""
+    lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         tls = f"tls {{\n acme a.test\n ca http://127.0.0.1:1/\n storage {tmp_path}\n }}"
         server = serve(f".:{{port}} {{\n cache\n whoami\n}}\ntls://.:{{port2}} {{\n {tls}\n}}")
         assert server.answers("_acme-challenge.a.test", "TXT") == []
         published = tmp_path / "published"
         published.write_text(json.dumps({"_acme-challenge.A.test": ["two", "one"], "b.test": [7, ""], "c.test": 7, "-..": ["x"]}))
+        os.utime(published, (1, 1))
         published.replace(tmp_path / "challenges.json")
         server.until("_acme-challenge.a.test", "TXT", ['"one"', '"two"'])
         reply = server.query("_Acme-Challenge.a.test", "TXT", tcp=True)
@@ -243,7 +308,7 @@ def test_answers(serve: Callable[..., Server], tmp_path: Path) -> None:
         server.until("_acme-challenge.a.test", "TXT", [])
         assert orders(server) == 0
     finally:
-        os.close(folder)
+        os.close(lock)
 
 
 def test_check_sends_and_writes_nothing(tmp_path: Path) -> None:
