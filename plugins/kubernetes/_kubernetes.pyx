@@ -283,6 +283,10 @@ cdef class Kubernetes(ViewHandler):
             for outcome in range(<uint32_t>NEAR_OUTCOMES):
                 self.view.near_cells[<uint32_t>label * <uint32_t>NEAR_OUTCOMES + outcome] = LOOKUPS.cell((server, view, RESULTS[outcome]))
 
+    cpdef close(self):
+        for journal in self.journals.values():
+            journal.close()
+
     def transfer(self, bytes zone, serial):
         from fastdns.plugins.kubernetes.zone.transfer import zone_transfer
 

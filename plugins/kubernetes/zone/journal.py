@@ -53,6 +53,7 @@ class ZoneJournal:
         self._untold = False
         self._lock = threading.Lock()
         self._timer: control.Timer | None = None
+        self._closed = False
         #: That of the configuration before, until the first version.
         self._before: ZoneJournal | None = None
 
@@ -62,15 +63,21 @@ class ZoneJournal:
         self._timer = control.every(WINDOW, self.advance)
 
     def stop(self) -> None:
-        """Note no more changes. What is known stays for the next configuration."""
+        """Make no more versions by itself. What is known stays for the next configuration; transfers that wait for a thread still get the zone."""
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
             self._timer = None
-            self.changes.close()
             if self._before is not None and _newest.get(self.wire) is self:
                 _newest[self.wire] = self._before  # this configuration was rejected
             self._before = None
+
+    def close(self) -> None:
+        """Note no more changes: nobody waits for a transfer."""
+        self.stop()
+        with self._lock:
+            self._closed = True
+            self.changes.close()
 
     def advance(self) -> None:
         """Make a new version if something has changed, and tell those who have the zone."""
@@ -105,7 +112,7 @@ class ZoneJournal:
         return transfer
 
     def _check(self) -> None:
-        if self._last is None or self._timer is None:
+        if self._last is None or self._closed:
             raise ValueError("not everything has been listed yet")
 
     def size(self, serial: int | None) -> int:

@@ -15,6 +15,7 @@ import dns.message
 import dns.opcode
 import dns.query
 import dns.rcode
+import dns.rdatatype
 import dns.rrset
 import pytest
 
@@ -343,6 +344,63 @@ def test_a_reload_goes_on_with_the_versions(centre: Server) -> None:
     centre.reload(CENTRE.replace(" PEER", "").replace("journal", "journal\n ttl 77"))
     until(lambda: "77" in ask(centre, "AXFR")[0].split())
     assert len(ask(centre, "IXFR", serial, content)) > 60
+
+
+#: Holds the threads that prepare transfers.
+HOLDER = """
+import os, time
+from fastdns.plugin import Log, Plugin
+class Zones(Plugin):
+    zones = ("nothing.asked.",)
+    def transfer_size(self, zone, serial):
+        return 1
+    def transfer(self, zone, serial):
+        Log("plugin/holder").info("holds")
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+        return None
+def setup(controller):
+    controller.next()
+    return Zones()
+"""
+HELD = """
+test:{port} {
+    bind 127.0.0.1
+    transfer {
+        to *
+    }
+    plugin {dir}/holder.py
+}
+"""
+
+
+def test_transfers_that_wait_for_a_thread_outlive_a_reload(serve: Serve) -> None:
+    def prepare(folder: Path) -> None:
+        some(folder)
+        (folder / "holder.py").write_text(HOLDER)
+
+    server = serve(CENTRE.replace(" PEER", "") + HELD, prepare=prepare)
+    _, content = version(server)
+    with contextlib.ExitStack() as stack:
+
+        def send(zone: str) -> socket.socket:
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), LIMIT))
+            dns.query.send_tcp(sock, dns.message.make_query(zone, "AXFR"))
+            return sock
+
+        for _ in range(8):
+            send("test.")
+        until(lambda: server.log().count("plugin/holder: holds") >= 2, "threads that are held")
+        waiting = [send("cluster.local.") for _ in range(2)]
+        for sock in waiting:
+            dns.query.send_tcp(sock, dns.message.make_query("cluster.local.", "SOA"))
+            assert dns.message.from_wire(receive(sock)).question[0].rdtype == dns.rdatatype.SOA, "what is sent after the transfer is answered"
+        server.reload(".:{port} {\n bind 127.0.0.1\n whoami\n}\n")
+        (server.folder / "go").touch()
+        for sock in waiting:
+            reply = dns.message.from_wire(receive(sock), one_rr_per_rrset=True)
+            assert reply.rcode() == 0
+            assert bytes.fromhex(reply.answer[1].to_text().split()[-1]) == content
 
 
 def test_a_secondary_follows(serve: Serve, centre: Server) -> None:
