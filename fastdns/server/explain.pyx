@@ -145,12 +145,9 @@ cdef void finish(Trace *trace, TraceState outcome) noexcept nogil:
     atomic_store32(&trace.outcome, outcome)
 
 
-cdef size_t carrier_place       # octets in front of Trace.carrier
-
-
 cdef Trace *trace_of_query(Query *q) noexcept nogil:
     """The trace of a query that has a carrier; child queries have none."""
-    return <Trace *>(<const char *>q.carrier - carrier_place)
+    return <Trace *>(<const char *>q.carrier - <size_t>&(<Trace *>NULL).carrier)
 
 
 cdef void send(Query *q) noexcept nogil:
@@ -324,8 +321,6 @@ def explain(Engine engine not None, Chains chains not None, uint32_t listener, b
     cdef Worker *worker = &engine.threads.loops[0].base
     cdef uint32_t i, outcome
     cdef Event *event
-    global carrier_place
-    carrier_place = <size_t>(<char *>&trace.carrier - <char *>trace)
     if len(packet) > PACKET_MAX or len(client) not in (4, 16) or len(local) not in (4, 16):
         raise ValueError("no query, or no address")
     if listener >= LISTENERS_MAX or chains.set.servers[listener] == NULL:
