@@ -131,7 +131,8 @@ def test_a_primary_that_closes_after_each_answer(serve: Serve, primary: Make) ->
         server.until(f"www.{name}", "A", ["192.0.2.1"])
     one.notify(server.port)
     server.wait_log(r"no SOA serial increase seen")
-    assert "ailed" not in server.log()
+    # A question may be on its way when the connection closes, also the second time; it is asked again after a quarter of a second.
+    assert server.log().count("masters failed to transfer") <= 2
 
 
 def test_a_connection_that_was_closed_while_idle(serve: Serve, primary: Make) -> None:
