@@ -75,6 +75,8 @@ class Exchange:
         #: Octets of `messages`.
         self.held = 0
         self.interrupted = False
+        #: The question could not be sent.
+        self.unsent: ExchangeError | None = None
 
     @property
     def answered(self) -> bool:
@@ -129,7 +131,9 @@ class Connection:
         self._exchanges: dict[int, Exchange] = {}
         #: IDs of questions whose answers nobody waits for.
         self._given_up: set[int] = set()
+        #: Why nothing more can be read, and nothing more sent. What has come before the primary closed is still read when it can no longer be sent to.
         self._failure: ExchangeError | None = None
+        self._send_failure: ExchangeError | None = None
         #: Nothing more is asked.
         self._retired = False
         self._reading = False
@@ -182,7 +186,7 @@ class Connection:
     @property
     def usable(self) -> bool:
         """Whether more may be asked on it, as far as is known."""
-        return self._failure is None and not self._retired and (self.secure is None or self.secure.renewed == self.renewed)
+        return self._failure is None and self._send_failure is None and not self._retired and (self.secure is None or self.secure.renewed == self.renewed)
 
     @property
     def has_room(self) -> bool:
@@ -196,7 +200,7 @@ class Connection:
 
     @property
     def ended_by_primary(self) -> bool:
-        return isinstance(self._failure, EndError)
+        return isinstance(self._failure or self._send_failure, EndError)
 
     @property
     def idle(self) -> bool:
@@ -236,7 +240,7 @@ class Connection:
         try:
             self._send(make(ident))
         except ExchangeError as error:
-            self._fail(error)  # which is raised when its answer is waited for
+            exchange.unsent = error  # which is raised when its answer is waited for
         except BaseException:
             exchange.end(complete=False)
             raise
@@ -279,8 +283,8 @@ class Connection:
                         return message
                     if exchange.interrupted:
                         raise ExchangeError("interrupted")
-                    if self._failure is not None:
-                        raise ExchangeError(str(self._failure))
+                    if failure := exchange.unsent or self._failure:
+                        raise ExchangeError(str(failure))
                     until = exchange.until()
                     if time.monotonic() >= until:
                         raise ExchangeError(f"read tcp {self._route()}: i/o timeout")
@@ -360,14 +364,16 @@ class Connection:
         left = memoryview(struct.pack(">H", len(message)) + message)
         until = time.monotonic() + IDLE_SECONDS
         with self._sending:
-            while left:
+            while left and self._send_failure is None:
                 try:
                     left = left[self._write(left) :]
                 except BlockingIOError:
                     if not _wait(self.socket.fileno(), select.POLLOUT, until):
-                        raise ExchangeError(f"write tcp {self._route()}: i/o timeout") from None
+                        self._send_failure = ExchangeError(f"write tcp {self._route()}: i/o timeout")
                 except OSError as error:
-                    raise EndError(f"write tcp {self._route()}: {_reason(error, 'write: ')}") from error
+                    self._send_failure = EndError(f"write tcp {self._route()}: {_reason(error, 'write: ')}")
+            if self._send_failure is not None:
+                raise self._send_failure
 
     def _write(self, octets: memoryview) -> int:
         if self._tls is None:
