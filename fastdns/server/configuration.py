@@ -103,7 +103,7 @@ class Configuration:
         return sorted({name for config in self.configs for name, check in config.ready_checks().items() if not check()})
 
     def discard(self) -> None:
-        """Undo a rejected configuration, which has not served: run the shutdown hooks of directives that have started, and close all handlers."""
+        """Undo a configuration that is rejected, or was only tried: run the shutdown hooks of directives that have started, and close all handlers."""
         run_hooks([hook for directive in self.directives if directive.has_started for hook in directive.shutdown], "Undoing the start")
         run_hooks([handler.close for config in self.configs for handler in config.handlers], "Closing plugins")
 

@@ -55,9 +55,6 @@ class Tried(Configuration):
 
     def discard(self) -> None:
         super().discard()
-        self.close_not_asked()
-
-    def close_not_asked(self) -> None:
         run_hooks([handler.close for handler, _ in self.not_asked], "Closing plugins")
         self.not_asked.clear()
 
@@ -102,8 +99,7 @@ class Trial:
     def close(self) -> None:
         self.engine.dismiss(self.chains)
         self.engine.stop()
-        self.configuration.close_not_asked()
-        run_hooks(self.configuration.hooks.shutdown, "Ending the trial")
+        self.configuration.discard()
 
 
 def expected(instance: Instance) -> list[tuple[str, Expectation]]:

@@ -83,20 +83,11 @@ def setup(controller: Controller) -> None:
             journal = handler.journals[wire] = ZoneJournal(handler, wire, notify)
             journal.start()
 
-    serves = False
-
-    def started() -> None:
-        nonlocal serves
-        serves = True
-
     def stop_journals() -> None:
         for journal in handler.journals.values():
             journal.stop()
-        if not serves:
-            handler.close()  # otherwise this is called when no query is left
 
     controller.on_startup(start)
-    controller.on_started(started)
     controller.on_shutdown(stop_journals)
     controller.on_shutdown(lease.release)
 
