@@ -68,3 +68,10 @@ def test_each_path_of_the_parts_is_there() -> None:
     paths = [word for word in words if word.startswith("tests/")]
     assert len(paths) > 20
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_all_fuzz_targets_have_their_part() -> None:
+    from tests.fuzz.targets import TARGETS
+
+    parts = [part.command for part in runpy.run_path(str(TOOL))["PARTS"] if part.name.startswith("fuzz-") and "FUZZ='" in part.command]
+    assert sorted(name for command in parts for name in command.split("FUZZ='")[1].split("'")[0].split()) == sorted(TARGETS)
