@@ -508,7 +508,8 @@ def alone(folder: Path, allocations: Allocations) -> Callable[..., dict[str, Any
         command = [sys.executable, "-P", "-m", module, str(folder), *words]
         done = subprocess.run(command, env={**os.environ, **allocations.env(), "PYTHONPATH": path}, capture_output=True, text=True, timeout=110, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
-        found: dict[str, Any] = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))  # the log stands there too
+        # The log stands there too, and its lines may come between the object and the end of its line.
+        found: dict[str, Any] = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index('{"'))[0]
         return found
 
     return run
