@@ -12,6 +12,7 @@ import yaml
 
 from tests import golang
 from tests.collector import Collector
+from tests.programs import environment
 from tests.server import free_port
 from tests.waiting import LIMIT, REPLY, until
 
@@ -77,7 +78,7 @@ class OtlpCollector:
         """Returns once it listens."""
         with (self.folder / "collector.log").open("ab") as log:
             command = [str(self.program), "--config", f"file:{self.folder}/collector.yaml"]
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment())
         until(self._listens, "the start of the Collector")
 
     def _listens(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import ssl
 import subprocess
 import urllib.error
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from tests import golang
 from tests.certificates import client_context
+from tests.programs import environment
 from tests.server import free_port
 from tests.waiting import LIMIT, REPLY, until
 
@@ -53,7 +53,7 @@ class Pebble:
         command = [str(self.program), "-config", str(self.folder / "pebble.json"), "-dnsserver", f"127.0.0.1:{self.dns_port}"]
         quick = {"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0", "PEBBLE_AUTHZREUSE": "0"}
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **quick})
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env={**environment(), **quick})
         until(self._answers, "the start of Pebble")
 
     def _answers(self) -> bool:
