@@ -15,6 +15,8 @@ cdef enum:
     HANDSHAKES_MAX = 1000           # of the process, and no more than a quarter of its descriptors
     THREADS_MAX = 4
     HANDSHAKE_GRACE = 500000000     # ns that a handshake may take although another client waits for its place
+    HANDSHAKE_GRACE_MANY = 50000000     # likewise, where its address has more than HANDSHAKE_MANY under way
+    HANDSHAKE_MANY = 16
     NICENESS = 5                    # a third of a worker's share of a CPU that both want
     INPUT_MAX = 16384               # octets that are read at once
 
@@ -35,7 +37,7 @@ cdef struct Handshake:              # of one client, from acceptance until its w
     uint32_t thread
     uint32_t events                 # that epoll watches
     uint32_t bucket                 # of its client's address
-    uint8_t ended                   # its socket is shut down, and nobody counts it any more
+    uint8_t linked                  # it counts, and has its place; after that it was stopped, or has left its thread
     ListNode node                   # of all that are under way
 
 # On a worker, for a client of a listener with a context, which has a place of the address. client, local, since: as OpenFunc has them (io/connection).
@@ -44,9 +46,12 @@ cdef struct Handshake:              # of one client, from acceptance until its w
 cdef int handshake_begin(Worker *worker, int fd, StreamService *service, uint32_t listener, uint32_t generation, const Address *client,
                          const Address *local, int64_t since, int64_t deadline,
                          void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil) noexcept nogil
+# Have the threads been given more than twice as many as may be under way? Those that were stopped keep their descriptors until their threads see it.
+cdef bint handshake_is_behind() noexcept nogil
 # Handshakes of a listener that is no longer served end. For control threads.
 cdef void handshake_end(uint32_t generation) noexcept nogil
-# Ends the oldest handshake of a listener that has taken longer than its grace: a client waits for the place. From any thread.
-cdef void handshake_make_place(uint32_t generation, int64_t now) noexcept nogil
+# Ends a handshake of a listener, for a client that waits for its place, which is free then: the oldest that has taken longer than its grace, else of the
+# address that has most of many. False: there is none. From any thread.
+cdef bint handshake_make_place(uint32_t generation, int64_t now) noexcept nogil
 # Starts the threads, once. OSError.
 cdef int handshake_open() except -1

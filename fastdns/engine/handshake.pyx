@@ -97,6 +97,13 @@ cdef void on_finished(Mail *mail, Worker *worker) noexcept nogil:
     free(handshake)
 
 
+cdef bint handshake_is_behind() noexcept nogil:
+    cdef uint32_t i, count = 0
+    for i in range(thread_count):
+        count += atomic_peek32(&threads[i].count)
+    return count > 2 * registry.limit
+
+
 # ---- all that are under way ----
 
 cdef inline Handshake *handshake_of(ListNode *node) noexcept nogil:
@@ -112,19 +119,18 @@ cdef inline Handshake *newer_than(const Handshake *handshake) noexcept nogil:
 
 
 cdef void unlink_handshake(Handshake *handshake) noexcept nogil:
-    """Under the lock. It counts no more."""
-    if handshake.ended:
-        return
-    handshake.ended = 1
+    """Under the lock, of one that is linked. It counts no more."""
+    handshake.linked = 0
     list_remove(&handshake.node)
     registry.count -= 1
     registry.held_by[handshake.bucket] -= 1
 
 
 cdef void stop_handshake(Handshake *handshake) noexcept nogil:
-    """Under the lock, from any thread: its own one finds the end of the connection."""
+    """Under the lock, from any thread, of one that is linked: its own thread finds the end of the connection. Its place is free at once."""
     unlink_handshake(handshake)
     shutdown(handshake.fd, SHUT_RDWR)
+    service_leave_place(handshake.service)
 
 
 cdef void link_handshake(Handshake *handshake) noexcept nogil:
@@ -140,6 +146,7 @@ cdef void link_handshake(Handshake *handshake) noexcept nogil:
             other = newer_than(other)
         stop_handshake(victim)
     list_append(&registry.handshakes, &handshake.node)
+    handshake.linked = 1
     registry.count += 1
     registry.held_by[handshake.bucket] += 1
     handshake_unlock()
@@ -158,15 +165,23 @@ cdef void handshake_end(uint32_t generation) noexcept nogil:
     handshake_unlock()
 
 
-cdef void handshake_make_place(uint32_t generation, int64_t now) noexcept nogil:
+cdef bint handshake_make_place(uint32_t generation, int64_t now) noexcept nogil:
     cdef Handshake *handshake
+    cdef Handshake *victim = NULL
     handshake_lock()
     handshake = oldest()
-    while handshake != NULL and handshake.generation != generation:
+    while handshake != NULL and now - handshake.since >= HANDSHAKE_GRACE_MANY:
+        if handshake.generation == generation:
+            if now - handshake.since >= HANDSHAKE_GRACE:        # they come first
+                victim = handshake
+                break
+            if registry.held_by[handshake.bucket] > (HANDSHAKE_MANY if victim == NULL else registry.held_by[victim.bucket]):
+                victim = handshake
         handshake = newer_than(handshake)
-    if handshake != NULL and now - handshake.since >= HANDSHAKE_GRACE:
-        stop_handshake(handshake)
+    if victim != NULL:
+        stop_handshake(victim)
     handshake_unlock()
+    return victim != NULL
 
 
 # ---- a thread ----
@@ -179,22 +194,32 @@ cdef inline void watch(Handshake *handshake, int operation, uint32_t events) noe
     epoll_ctl(threads[handshake.thread].epoll, operation, handshake.fd, &event)
 
 
-cdef void leave_thread(Handshake *handshake) noexcept nogil:
+cdef bint leave_thread(Handshake *handshake) noexcept nogil:
+    """False: it was stopped, and has no place any more."""
+    cdef bint has_place
     wheel_stop(&threads[handshake.thread].wheel, &handshake.timer)
     watch(handshake, EPOLL_CTL_DEL, 0)
     handshake_lock()
-    unlink_handshake(handshake)
+    has_place = handshake.linked
+    if has_place:
+        unlink_handshake(handshake)
     handshake_unlock()
     atomic_add32(&threads[handshake.thread].count, <uint32_t>-1)
+    return has_place
 
 
 cdef void give_up(Handshake *handshake) noexcept nogil:
-    leave_thread(handshake)
+    if leave_thread(handshake):
+        service_leave_place(handshake.service)
+    discard(handshake)
+
+
+cdef void discard(Handshake *handshake) noexcept nogil:
+    """Of one that has left its thread and its place."""
     if handshake.tls != NULL:
         handshake.tls.failed = 1        # no goodbye before there was a greeting
         tls_end(handshake.tls)
     close(handshake.fd)
-    service_leave_place(handshake.service)
     service_unref(handshake.service)
     free(handshake)
 
@@ -238,8 +263,10 @@ cdef void on_event(Handshake *handshake, uint32_t events) noexcept nogil:
     if status == TLS_FAILED or tls_keep(handshake.tls) < 0:
         give_up(handshake)
     elif status == TLS_DONE:
-        leave_thread(handshake)
-        worker.ops.post(worker, &handshake.mail)
+        if leave_thread(handshake):
+            worker.ops.post(worker, &handshake.mail)
+        else:
+            discard(handshake)
     else:
         wanted = EPOLLOUT if status == TLS_WANTS_WRITE else EPOLLIN
         if wanted != handshake.events:

@@ -13,12 +13,16 @@ cdef enum:
     PLACE_PAUSE = 5000000           # ns without accepting while the address has no place
     EVICT_SEARCH = 64               # of the oldest connections, among which the one to evict is chosen
     EVICT_GRACE = 20000000          # ns of idleness before a connection is evicted for another worker's client: both may have just come
+    WORK_GRACE = 500000000          # ns that clients wait for a place before a connection at work is evicted
+    WORK_SEARCH = 1024              # of the oldest connections of an address, among which it is chosen
+    WORK_MANY = 16                  # a client network with no more of these loses none
 
 cdef struct TcpListener:            # a worker's own, of one listening address
     ListenSocket base               # first
     uint8_t open
     StreamService *service          # atomic; NULL: DNS over TCP. Borrowed from the Listener
     Timer pause                     # after EMFILE: resumes accepting
+    int64_t waiting_since           # ns; clients wait for places since then; 0: none does
 
 cdef TransportOps tcp_transport
 

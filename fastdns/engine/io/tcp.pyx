@@ -1,12 +1,12 @@
 """Listening, accepting and evicting for DNS over TCP. The contract is in engine/io/tcp.pxd."""
-from libc.stdint cimport uint8_t, uint32_t, int64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memset
 from libc.errno cimport errno, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from fastdns.system.address cimport Address, address_from_socket
 from fastdns.system.atomic cimport atomic_load_pointer, atomic_peek32, atomic_store_pointer
-from fastdns.engine.handshake cimport Handshake, handshake_begin, handshake_make_place
-from fastdns.engine.io.connection cimport (MILLISECOND, OUTPUT_PAUSE, AddressCount, StreamProtocol, TcpConnection, TcpWorker, connection_begin,
+from fastdns.engine.handshake cimport Handshake, handshake_begin, handshake_is_behind, handshake_make_place
+from fastdns.engine.io.connection cimport (MILLISECOND, NETWORKS, OUTPUT_PAUSE, AddressCount, StreamProtocol, TcpConnection, TcpWorker, connection_begin,
                                            connection_end, connection_finish, connection_forget, connection_of, connection_read_decrypted, service_leave_place,
                                            service_ref, service_take_place, service_unref)
 from fastdns.engine.io.framing cimport dns_framing
@@ -29,11 +29,12 @@ cdef struct DescriptorRequest:              # one for each worker, which owns it
     uint8_t pending
     uint8_t refused                         # the last one came back without a descriptor
 
-# All places of an address are taken, and none of its connections here is idle: another worker is asked to end one.
+# All places of an address are taken, and none of them is to be had here: another worker is asked for one.
 cdef struct PlaceRequest:                   # one for each worker, which owns it; the mail is under way while `pending`
     Mail mail                               # first: to the other worker and back
     Worker *requester
     StreamService *service                  # a reference
+    uint8_t waited                  # see make_place
     uint8_t pending
     uint32_t next                           # the worker that is asked next
 
@@ -140,6 +141,9 @@ cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexce
     cdef sockaddr_in6 peer
     cdef int fd, i
     for i in range(ACCEPT_BATCH):
+        if encrypted and handshake_is_behind():
+            pause_accepting(listener, worker, PLACE_PAUSE)
+            return
         if is_full(tcp) and (policy != NULL or not encrypted):      # a client in its handshake takes no worker's place
             # Only a client that is surely there makes another one's connection end: the one that woke us.
             if i:
@@ -150,10 +154,11 @@ cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexce
         if service != NULL and not service_take_place(service):
             if i:
                 return
-            if not make_place(tcp, service) or not service_take_place(service):
-                ask_for_place(worker, service, listener.base.generation)
+            if not take_place_of_another(listener, tcp, service):
                 pause_accepting(listener, worker, PLACE_PAUSE)
                 return
+        elif i == 0:
+            listener.waiting_since = 0
         fd = accept_client(listener, tcp, &peer, i == 0)
         if fd < 0:
             if service != NULL:
@@ -239,21 +244,64 @@ cdef void tcp_adopt(Worker *worker, StreamService *service, int fd, TlsStream *t
         worker_flush(worker, &connection.flush)
 
 
-# ---- no place of the address for a new client: an idle connection of it ends ----
+# ---- no place of the address for a new client: a handshake or connection of it ends ----
 
-cdef bint make_place(TcpWorker *tcp, const StreamService *service) noexcept nogil:
+cdef bint take_place_of_another(TcpListener *listener, TcpWorker *tcp, StreamService *service) noexcept nogil:
+    """False: none is to be had yet. Other workers are asked then, too."""
+    cdef Worker *worker = tcp.base.worker
+    cdef bint waited
+    if listener.waiting_since == 0:
+        listener.waiting_since = worker.now
+    waited = worker.now - listener.waiting_since >= WORK_GRACE
+    if (handshake_make_place(listener.base.generation, worker.now) or make_place(tcp, service, waited)) and service_take_place(service):
+        return True
+    ask_for_place(worker, service, waited)
+    return False
+
+
+cdef bint make_place(TcpWorker *tcp, const StreamService *service, bint waited) noexcept nogil:
+    """waited: if all are at work, one of them ends, of the client network that holds most."""
     cdef TcpConnection *connection = find_evictable(tcp, service.address)
-    if connection == NULL or tcp.base.worker.now - connection.idle_since < EVICT_GRACE:
+    if connection == NULL and waited:
+        connection = find_at_work(tcp, service.address)
+    elif connection != NULL and tcp.base.worker.now - connection.idle_since < EVICT_GRACE:
+        connection = NULL
+    if connection == NULL:
         return False
     connection_end(tcp, connection)
     return True
 
 
-cdef void ask_for_place(Worker *worker, StreamService *service, uint32_t generation) noexcept nogil:
-    """Of a handshake that takes long, and of the other workers in turn."""
+cdef inline bint is_of(const TcpConnection *connection, const AddressCount *address) noexcept nogil:
+    return connection.service != NULL and connection.service.address == address
+
+
+cdef TcpConnection *find_at_work(TcpWorker *tcp, const AddressCount *address) noexcept nogil:
+    """The oldest connection of the client network that has more than half of the address's, and many; NULL: none has."""
+    cdef TcpConnection *connection = connection_of(list_last(&tcp.connections))
+    cdef uint16_t held[NETWORKS]
+    cdef uint32_t count = 0
+    cdef uint8_t most = 0
+    memset(held, 0, sizeof(held))
+    while connection != NULL and count < WORK_SEARCH:
+        if is_of(connection, address):
+            count += 1
+            held[connection.network] += 1
+            if held[connection.network] > held[most]:
+                most = connection.network
+        connection = connection_of(list_previous(&tcp.connections, &connection.node))
+    if held[most] <= WORK_MANY or 2 * held[most] <= count:
+        return NULL
+    connection = connection_of(list_last(&tcp.connections))
+    while not is_of(connection, address) or connection.network != most:
+        connection = connection_of(list_previous(&tcp.connections, &connection.node))
+    return connection
+
+
+cdef void ask_for_place(Worker *worker, StreamService *service, bint waited) noexcept nogil:
+    """Of the other workers in turn."""
     cdef PlaceRequest *request = &place_requests[worker.id]
     cdef Worker *other
-    handshake_make_place(generation, worker.now)
     if request.pending or worker.workers < 2:
         return
     request.next = (request.next + 1) % worker.workers
@@ -263,6 +311,7 @@ cdef void ask_for_place(Worker *worker, StreamService *service, uint32_t generat
     request.mail.run = on_place_request
     request.requester = worker
     request.service = service
+    request.waited = waited
     request.pending = 1
     other = workers[request.next].base.worker
     other.ops.post(other, &request.mail)
@@ -271,7 +320,7 @@ cdef void ask_for_place(Worker *worker, StreamService *service, uint32_t generat
 cdef void on_place_request(Mail *mail, Worker *worker) noexcept nogil:
     """On the other worker."""
     cdef PlaceRequest *request = <PlaceRequest *>mail
-    make_place(workers[worker.id], request.service)
+    make_place(workers[worker.id], request.service, request.waited)
     request.mail.run = on_place_reply
     request.requester.ops.post(request.requester, &request.mail)
 
@@ -302,7 +351,7 @@ cdef TcpConnection *find_evictable(TcpWorker *tcp, const AddressCount *address) 
     cdef TcpConnection *chosen = NULL
     cdef int least = 4, rank, left = EVICT_SEARCH
     while connection != NULL and left:
-        if address != NULL and (connection.service == NULL or connection.service.address != address):
+        if address != NULL and not is_of(connection, address):
             connection = connection_of(list_previous(&tcp.connections, &connection.node))
             continue
         left -= 1

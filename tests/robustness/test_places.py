@@ -1,0 +1,168 @@
+"""Clients that take all places of a listening address (`max_connections`): those of others get in."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import dns.message
+import dns.rcode
+import pytest
+
+from fastdns.testing import Upstream
+from tests.certificates import client_context, write_certificates
+from tests.server import Server
+from tests.server.test_http2 import DATA, HEADERS, PREFACE, SETTINGS, Frames, frame, head
+from tests.waiting import REPLY
+
+#: The attacker's, in another network than the client's.
+ATTACKER = "127.9.9.9"
+#: The first octets of a TLS record, which nothing follows.
+HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01"
+#: Connections that the attacker always has, 200 of them with places, the others in the kernel's queue, which holds 1,024. When the server took one of
+#: them every 5 ms, clients that came behind them waited for 5 s.
+ATTACKING = 1200
+PATIENCE = 3.0
+FAST = dns.message.make_query("a.test.", "A", id=0).to_wire()
+
+SECURE = """SCHEME://.:{port} {
+    tls server.pem server.key
+    hosts {
+        192.0.2.1 a.test
+    }
+}
+"""
+PLAIN = """https://.:{port} {
+    https {
+        max_connections 40
+    }
+    hosts {
+        192.0.2.1 a.test
+    }
+}
+https://slow.test:{port} {
+    forward . UPSTREAM {
+        prefer_udp
+        max_fails 0
+    }
+}
+"""
+
+
+class Attack:
+    """Connections that send something and are replaced when they end, on a thread of its own."""
+
+    def __init__(self, port: int, count: int, octets: Callable[[int], bytes]) -> None:
+        """``octets``: what each sends at first (0), and each second from then on; nothing: no more."""
+        self.port = port
+        self.count = count
+        self.octets = octets
+        self.opened = 0
+        self._ended = threading.Event()
+        self._poll = select.epoll()
+        self._live: dict[int, socket.socket] = {}
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Attack:
+        self._thread.start()
+        while self.opened < self.count:
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        for connection in self._live.values():
+            connection.close()
+        self._poll.close()
+
+    def _run(self) -> None:
+        second, due = 0, time.monotonic() + 1
+        while not self._ended.is_set():
+            if time.monotonic() >= due:
+                second, due = second + 1, due + 1
+                for number in list(self._live):
+                    self._say(number, second)
+            for _ in range(min(50, self.count - len(self._live))):
+                self._open()
+            for number, events in self._poll.poll(0.002):
+                if events & select.EPOLLOUT:
+                    self._poll.modify(number, select.EPOLLIN)
+                    self._say(number, 0)
+                elif not self._reads(number):
+                    self._poll.unregister(number)
+                    self._live.pop(number).close()
+
+    def _open(self) -> None:
+        connection = socket.socket()
+        connection.setblocking(False)
+        connection.bind((ATTACKER, 0))
+        with contextlib.suppress(BlockingIOError):
+            connection.connect(("127.0.0.1", self.port))
+        self._live[connection.fileno()] = connection
+        self._poll.register(connection, select.EPOLLOUT)
+        self.opened += 1
+
+    def _say(self, number: int, second: int) -> None:
+        with contextlib.suppress(OSError):
+            self._live[number].send(self.octets(second))
+
+    def _reads(self, number: int) -> bool:
+        try:
+            return self._live[number].recv(65536) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+
+def request(stream: int, message: bytes) -> bytes:
+    return frame(HEADERS, 4, stream, head()) + frame(DATA, 1, stream, message)
+
+
+def question(number: int) -> bytes:
+    return dns.message.make_query(f"n{number}.slow.test.", "A", id=0).to_wire()
+
+
+@contextmanager
+def connected(server: Server) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE, source_address=("127.0.0.1", 0)) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("scheme", ["https", "grpc"])
+def test_unfinished_handshakes_of_one_client_keep_nobody_out(serve: Callable[..., Server], scheme: str) -> None:
+    """Of an address that has many under way, each makes place for the next client after 50 ms."""
+    server = serve(SECURE.replace("SCHEME", scheme), "-workers", "1", prepare=write_certificates)
+    context = client_context(server.folder)
+    context.set_alpn_protocols(["h2"])
+    with Attack(server.port, ATTACKING, lambda second: b"" if second else HALF_A_HELLO):
+        for _ in range(5):
+            with connected(server) as connection, context.wrap_socket(connection, server_hostname="server.test") as secure:
+                secure.sendall(PREFACE + frame(SETTINGS, 0, 0))
+                assert Frames(secure).until(SETTINGS)[0] == 0
+
+
+def test_connections_at_work_of_one_client_keep_nobody_out(serve: Callable[..., Server]) -> None:
+    """Of a network that has more than half of the places, they end for others. One of another network keeps its own, and gets its reply."""
+    with Upstream(lambda query: None) as upstream:
+        server = serve(PLAIN.replace("UPSTREAM", upstream.address), "-workers", "1")
+        numbers = iter(range(10**9))
+
+        def ask(second: int) -> bytes:
+            return (b"" if second else PREFACE + frame(SETTINGS, 0, 0)) + request(2 * second + 1, question(next(numbers)))
+
+        with connected(server) as first:
+            first.sendall(PREFACE + frame(SETTINGS, 0, 0) + request(1, question(next(numbers))))
+            with Attack(server.port, 60, ask):
+                for _ in range(5):
+                    with connected(server) as connection:
+                        connection.sendall(PREFACE + frame(SETTINGS, 0, 0) + request(1, FAST))
+                        assert dns.message.from_wire(Frames(connection).until(DATA)[2]).answer  # type: ignore[arg-type]
+                first.settimeout(REPLY)
+                assert dns.message.from_wire(Frames(first).until(DATA)[2]).rcode() == dns.rcode.SERVFAIL  # type: ignore[arg-type]
