@@ -20,6 +20,11 @@ cdef enum:
     NICENESS = 5                    # a third of a worker's share of a CPU that both want
     INPUT_MAX = 16384               # octets that are read at once
 
+cdef enum HandshakePlace:
+    HANDSHAKE_NONE
+    HANDSHAKE_SOON                  # many have just come, or are of one address; none has taken long enough yet
+    HANDSHAKE_STOPPED
+
 cdef struct Handshake:              # of one client, from acceptance until its worker has it
     Mail mail                       # first: to the thread, then back to the worker
     int fd
@@ -51,7 +56,7 @@ cdef bint handshake_is_behind() noexcept nogil
 # Handshakes of a listener that is no longer served end. For control threads.
 cdef void handshake_end(uint32_t generation) noexcept nogil
 # Ends a handshake of a listener, for a client that waits for its place, which is free then: the oldest that has taken longer than its grace, else of the
-# address that has most of many. False: there is none. From any thread.
-cdef bint handshake_make_place(uint32_t generation, int64_t now) noexcept nogil
+# address that has most of many. From any thread.
+cdef HandshakePlace handshake_make_place(uint32_t generation, int64_t now) noexcept nogil
 # Starts the threads, once. OSError.
 cdef int handshake_open() except -1

@@ -97,11 +97,16 @@ cdef void on_finished(Mail *mail, Worker *worker) noexcept nogil:
     free(handshake)
 
 
-cdef bint handshake_is_behind() noexcept nogil:
+cdef inline uint32_t given() noexcept nogil:
+    """How many the threads have, linked or not."""
     cdef uint32_t i, count = 0
     for i in range(thread_count):
         count += atomic_peek32(&threads[i].count)
-    return count > 2 * registry.limit
+    return count
+
+
+cdef bint handshake_is_behind() noexcept nogil:
+    return given() > 2 * registry.limit
 
 
 # ---- all that are under way ----
@@ -165,23 +170,30 @@ cdef void handshake_end(uint32_t generation) noexcept nogil:
     handshake_unlock()
 
 
-cdef bint handshake_make_place(uint32_t generation, int64_t now) noexcept nogil:
+cdef HandshakePlace handshake_make_place(uint32_t generation, int64_t now) noexcept nogil:
+    cdef HandshakePlace found = HANDSHAKE_NONE
     cdef Handshake *handshake
     cdef Handshake *victim = NULL
     handshake_lock()
     handshake = oldest()
-    while handshake != NULL and now - handshake.since >= HANDSHAKE_GRACE_MANY:
+    while handshake != NULL:
         if handshake.generation == generation:
             if now - handshake.since >= HANDSHAKE_GRACE:        # they come first
                 victim = handshake
                 break
             if registry.held_by[handshake.bucket] > (HANDSHAKE_MANY if victim == NULL else registry.held_by[victim.bucket]):
+                if now - handshake.since < HANDSHAKE_GRACE_MANY:
+                    found = HANDSHAKE_SOON
+                    break
                 victim = handshake
         handshake = newer_than(handshake)
     if victim != NULL:
         stop_handshake(victim)
+        found = HANDSHAKE_STOPPED
+    elif given() > registry.count + HANDSHAKE_MANY:     # the threads have not seen them yet
+        found = HANDSHAKE_SOON
     handshake_unlock()
-    return victim != NULL
+    return found
 
 
 # ---- a thread ----

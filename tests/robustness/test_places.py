@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ import pytest
 from fastdns.testing import Upstream
 from tests.certificates import client_context, write_certificates
 from tests.server import Server
-from tests.server.test_http2 import DATA, HEADERS, PREFACE, SETTINGS, Frames, frame, head
+from tests.server.test_http2 import DATA, HEADERS, PING, PREFACE, SETTINGS, Frames, frame, head
 from tests.waiting import REPLY
 
 #: The attacker's, in another network than the client's.
@@ -137,15 +138,24 @@ def connected(server: Server) -> Iterator[socket.socket]:
 
 @pytest.mark.parametrize("scheme", ["https", "grpc"])
 def test_unfinished_handshakes_of_one_client_keep_nobody_out(serve: Callable[..., Server], scheme: str) -> None:
-    """Of an address that has many under way, each makes place for the next client after 50 ms."""
+    """Of an address that has many under way, each makes place for the next client after 50 ms, and idle connections of others stay."""
     server = serve(SECURE.replace("SCHEME", scheme), "-workers", "1", prepare=write_certificates)
     context = client_context(server.folder)
     context.set_alpn_protocols(["h2"])
-    with Attack(server.port, ATTACKING, lambda second: b"" if second else HALF_A_HELLO):
+
+    @contextmanager
+    def greeted() -> Iterator[ssl.SSLSocket]:
+        with connected(server) as connection, context.wrap_socket(connection, server_hostname="server.test") as secure:
+            secure.sendall(PREFACE + frame(SETTINGS, 0, 0))
+            assert Frames(secure).until(SETTINGS)[0] == 0
+            yield secure
+
+    with greeted() as idle, Attack(server.port, ATTACKING, lambda second: b"" if second else HALF_A_HELLO):
         for _ in range(5):
-            with connected(server) as connection, context.wrap_socket(connection, server_hostname="server.test") as secure:
-                secure.sendall(PREFACE + frame(SETTINGS, 0, 0))
-                assert Frames(secure).until(SETTINGS)[0] == 0
+            with greeted():
+                pass
+        idle.sendall(frame(PING, 0, 0, bytes(8)))
+        assert Frames(idle).until(PING)[2] == bytes(8)
 
 
 def test_connections_at_work_of_one_client_keep_nobody_out(serve: Callable[..., Server]) -> None:

@@ -5,7 +5,8 @@ from libc.string cimport memcmp, memset
 from libc.errno cimport errno, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from fastdns.system.address cimport Address, address_from_socket
 from fastdns.system.atomic cimport atomic_load_pointer, atomic_peek32, atomic_store_pointer
-from fastdns.engine.handshake cimport Handshake, handshake_begin, handshake_is_behind, handshake_make_place
+from fastdns.engine.handshake cimport (HANDSHAKE_SOON, HANDSHAKE_STOPPED, Handshake, HandshakePlace, handshake_begin, handshake_is_behind,
+                                       handshake_make_place)
 from fastdns.engine.io.connection cimport (MILLISECOND, NETWORKS, OUTPUT_PAUSE, AddressCount, StreamProtocol, TcpConnection, TcpWorker, connection_begin,
                                            connection_end, connection_finish, connection_forget, connection_of, connection_read_decrypted, service_leave_place,
                                            service_ref, service_take_place, service_unref)
@@ -249,11 +250,14 @@ cdef void tcp_adopt(Worker *worker, StreamService *service, int fd, TlsStream *t
 cdef bint take_place_of_another(TcpListener *listener, TcpWorker *tcp, StreamService *service) noexcept nogil:
     """False: none is to be had yet. Other workers are asked then, too."""
     cdef Worker *worker = tcp.base.worker
+    cdef HandshakePlace place = handshake_make_place(listener.base.generation, worker.now)
     cdef bint waited
     if listener.waiting_since == 0:
         listener.waiting_since = worker.now
     waited = worker.now - listener.waiting_since >= WORK_GRACE
-    if (handshake_make_place(listener.base.generation, worker.now) or make_place(tcp, service, waited)) and service_take_place(service):
+    if place == HANDSHAKE_SOON:         # it goes before connections
+        return False
+    if (place == HANDSHAKE_STOPPED or make_place(tcp, service, waited)) and service_take_place(service):
         return True
     ask_for_place(worker, service, waited)
     return False
