@@ -9,7 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import dns.message
 import dns.rcode
@@ -17,8 +17,9 @@ import pytest
 
 from fastdns.testing import Upstream
 from tests.certificates import client_context, write_certificates
+from tests.robustness.test_http import FAST, START, query, request
 from tests.server import Server
-from tests.server.test_http2 import DATA, HEADERS, PING, PREFACE, SETTINGS, Frames, frame, head
+from tests.server.test_http2 import DATA, PING, SETTINGS, Frames, frame
 from tests.waiting import REPLY
 
 #: The attacker's, in another network than the client's.
@@ -29,7 +30,7 @@ HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01"
 #: them every 5 ms, clients that came behind them waited for 5 s.
 ATTACKING = 1200
 PATIENCE = 3.0
-FAST = dns.message.make_query("a.test.", "A", id=0).to_wire()
+PLACES = 40
 
 SECURE = """SCHEME://.:{port} {
     tls server.pem server.key
@@ -40,7 +41,7 @@ SECURE = """SCHEME://.:{port} {
 """
 PLAIN = """https://.:{port} {
     https {
-        max_connections 40
+        max_connections PLACES
     }
     hosts {
         192.0.2.1 a.test
@@ -52,7 +53,7 @@ https://slow.test:{port} {
         max_fails 0
     }
 }
-"""
+""".replace("PLACES", str(PLACES))
 
 
 class Attack:
@@ -122,17 +123,9 @@ class Attack:
             return False
 
 
-def request(stream: int, message: bytes) -> bytes:
-    return frame(HEADERS, 4, stream, head()) + frame(DATA, 1, stream, message)
-
-
-def question(number: int) -> bytes:
-    return dns.message.make_query(f"n{number}.slow.test.", "A", id=0).to_wire()
-
-
 @contextmanager
-def connected(server: Server) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", server.port), PATIENCE, source_address=("127.0.0.1", 0)) as connection:
+def connected(server: Server, source: str = "127.0.0.1") -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE, source_address=(source, 0)) as connection:
         yield connection
 
 
@@ -146,7 +139,7 @@ def test_unfinished_handshakes_of_one_client_keep_nobody_out(serve: Callable[...
     @contextmanager
     def greeted() -> Iterator[ssl.SSLSocket]:
         with connected(server) as connection, context.wrap_socket(connection, server_hostname="server.test") as secure:
-            secure.sendall(PREFACE + frame(SETTINGS, 0, 0))
+            secure.sendall(START)
             assert Frames(secure).until(SETTINGS)[0] == 0
             yield secure
 
@@ -165,14 +158,38 @@ def test_connections_at_work_of_one_client_keep_nobody_out(serve: Callable[..., 
         numbers = iter(range(10**9))
 
         def ask(second: int) -> bytes:
-            return (b"" if second else PREFACE + frame(SETTINGS, 0, 0)) + request(2 * second + 1, question(next(numbers)))
+            return (b"" if second else START) + request(2 * second + 1, query(next(numbers)))
 
         with connected(server) as first:
-            first.sendall(PREFACE + frame(SETTINGS, 0, 0) + request(1, question(next(numbers))))
+            first.sendall(START + request(1, query(next(numbers))))
             with Attack(server.port, 60, ask):
                 for _ in range(5):
                     with connected(server) as connection:
-                        connection.sendall(PREFACE + frame(SETTINGS, 0, 0) + request(1, FAST))
+                        connection.sendall(START + request(1, FAST))
                         assert dns.message.from_wire(Frames(connection).until(DATA)[2]).answer  # type: ignore[arg-type]
                 first.settimeout(REPLY)
                 assert dns.message.from_wire(Frames(first).until(DATA)[2]).rcode() == dns.rcode.SERVFAIL  # type: ignore[arg-type]
+
+
+def test_a_client_waits_although_another_one_has_waited(serve: Callable[..., Server]) -> None:
+    """A connection at work ends for a client that has waited for 500 ms, not for one that comes when nobody has waited for as long."""
+    with Upstream(lambda query: None) as upstream, ExitStack() as stack:
+        server = serve(PLAIN.replace("UPSTREAM", upstream.address), "-workers", "1")
+        held = [stack.enter_context(connected(server, ATTACKER)) for _ in range(PLACES)]
+
+        def ask(stream: int) -> None:
+            for number, connection in enumerate(held):
+                with contextlib.suppress(OSError):
+                    connection.sendall((START if stream == 1 else b"") + request(stream, query(100 * stream + number)))
+
+        def enter() -> float:
+            begun = time.monotonic()
+            connection = stack.enter_context(connected(server))
+            connection.sendall(START + request(1, FAST) + request(3, query(stream)))
+            assert dns.message.from_wire(Frames(connection).until(DATA)[2]).answer  # type: ignore[arg-type]
+            return time.monotonic() - begun
+
+        for stream in (1, 3):
+            ask(stream)
+            assert enter() > 0.4
+            time.sleep(0.7)

@@ -22,7 +22,8 @@ cdef struct TcpListener:            # a worker's own, of one listening address
     uint8_t open
     StreamService *service          # atomic; NULL: DNS over TCP. Borrowed from the Listener
     Timer pause                     # after EMFILE: resumes accepting
-    int64_t waiting_since           # ns; clients wait for places since then; 0: none does
+    int64_t waiting_since           # ns; clients wait for places since then
+    int64_t waiting_at              # ns; one was last seen to; 0: none since a place was free
 
 cdef TransportOps tcp_transport
 

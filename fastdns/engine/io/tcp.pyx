@@ -35,7 +35,7 @@ cdef struct PlaceRequest:                   # one for each worker, which owns it
     Mail mail                               # first: to the other worker and back
     Worker *requester
     StreamService *service                  # a reference
-    uint8_t waited                  # see make_place
+    uint8_t waited                          # see make_place
     uint8_t pending
     uint32_t next                           # the worker that is asked next
 
@@ -159,7 +159,7 @@ cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexce
                 pause_accepting(listener, worker, PLACE_PAUSE)
                 return
         elif i == 0:
-            listener.waiting_since = 0
+            listener.waiting_at = 0
         fd = accept_client(listener, tcp, &peer, i == 0)
         if fd < 0:
             if service != NULL:
@@ -252,8 +252,9 @@ cdef bint take_place_of_another(TcpListener *listener, TcpWorker *tcp, StreamSer
     cdef Worker *worker = tcp.base.worker
     cdef HandshakePlace place = handshake_make_place(listener.base.generation, worker.now)
     cdef bint waited
-    if listener.waiting_since == 0:
+    if worker.now - listener.waiting_at >= WORK_GRACE:
         listener.waiting_since = worker.now
+    listener.waiting_at = worker.now
     waited = worker.now - listener.waiting_since >= WORK_GRACE
     if place == HANDSHAKE_SOON:         # it goes before connections
         return False
