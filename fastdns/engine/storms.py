@@ -6,16 +6,17 @@ from fastdns.engine.engine import Engine
 from fastdns.telemetry import events
 from fastdns.telemetry.metrics import registry
 
-__all__ = ["INTERVAL", "Storms"]
+__all__ = ["Storms"]
 
-#: Seconds between two looks: a storm is an event for each.
-INTERVAL = 10.0
 #: Of *shed*, which has it where a block sheds.
 SHED = "coredns_shed_dropped_total"
 
 
 class Storms:
     """Queries that were evicted and queries that were shed since the last look."""
+
+    #: Seconds between two looks: a storm is an event for each.
+    INTERVAL = 10.0
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

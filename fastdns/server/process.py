@@ -29,6 +29,7 @@ from fastdns.telemetry.log import Log, failure, flush, is_json, set_debug, write
 if TYPE_CHECKING:
     from fastdns.engine.chains import Chains
     from fastdns.engine.engine import Engine
+    from fastdns.engine.storms import Storms
 
 __all__ = ["Process", "RestartError"]
 
@@ -73,6 +74,7 @@ class Process:
         self.canary: Canary | None = None
         #: While the first configuration is set up, unless another process has been serving until now.
         self.first_start = False
+        self._storms: Storms | None = None
         self._restarting = threading.Lock()
         self._ending = threading.Lock()
         self._stopping = threading.Event()
@@ -103,10 +105,8 @@ class Process:
         finally:
             release_priority(self)
             gc.enable()
-        if self.instance is not None and self.engine is not None:
-            from fastdns.engine import storms
-
-            signals.wait(storms.Storms(self.engine).look, storms.INTERVAL)
+        if self._storms is not None:
+            signals.wait(self._storms.look, self._storms.INTERVAL)
         return 0
 
     def _start(self, source: Source, inherited: upgrade.Inheritance | None, given: activation.Given | None) -> None:
@@ -133,7 +133,8 @@ class Process:
         self.engine.start()
         control_plane.begin()
         self._serves(instance)
-        # What follows is imported after the first answers.
+        # What follows is imported after the first answers, and by this thread nothing later: clients may have all descriptors then.
+        from fastdns.engine import storms
         from fastdns.server import banner, canary_control, control, sections
 
         for server in instance.servers:
@@ -144,6 +145,7 @@ class Process:
         sections.provide(self)
         canary_control.provide(self)
         control.serve(self.answer)
+        self._storms = storms.Storms(self.engine)
         # The last line of a start: all threads and sockets are there.
         self._print(banner.version())
         if given:

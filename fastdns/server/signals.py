@@ -105,7 +105,7 @@ def wait(look: Callable[[], object], seconds: float) -> NoReturn:
             if time.monotonic() >= due:
                 due = time.monotonic() + seconds
                 look()
-        except (MemoryError, RuntimeError) as error:  # of a handler: the server goes on
+        except (ImportError, MemoryError, OSError, RuntimeError) as error:  # of a handler: the server goes on
             log.error(f"Signal: {type(error).__name__}: {error}")
 
 

@@ -11,7 +11,7 @@ import dns.message
 import pytest
 
 from fastdns.engine.engine import Engine
-from fastdns.engine.storms import INTERVAL, Storms
+from fastdns.engine.storms import Storms
 from fastdns.telemetry import events
 from fastdns.telemetry.metrics import Metric
 from fastdns.testing import Upstream
@@ -63,7 +63,7 @@ def test_evicted_queries_are_an_event_and_a_line_of_the_log(serve: Callable[...,
                 found = [json.loads(line) for line in server.log().splitlines()]
                 return [line for line in found if line.get("event") == "evicted"]
 
-            until(lines, "the event", INTERVAL * 4)
+            until(lines, "the event", Storms.INTERVAL * 4)
         (line,) = lines()
         assert (line["level"], line["subject"]) == ("INFO", "queries")
         assert line["details"]["count"] > 0
