@@ -54,9 +54,11 @@ class Client:
         wait: bool = True,
         header: bytes = b"",
         source: str = "",
+        first: int | None = None,
         **options: Any,
     ) -> None:
-        """``header`` comes before each datagram that is sent; ``source`` is the client's address; ``options`` are aioquic's.
+        """``header`` comes before each datagram that is sent; ``source`` is the client's address; ``first`` is the first octet of the destination's id,
+        by which a client chooses the worker; ``options`` are aioquic's.
 
         Without ``wait`` the handshake is begun only.
         """
@@ -64,6 +66,8 @@ class Client:
         #: Tickets that the server gave.
         self.tickets: list[SessionTicket] = []
         self.quic = QuicConnection(configuration=configuration, session_ticket_handler=self.tickets.append)
+        if first is not None:
+            self.quic._peer_cid.cid = self.quic._original_destination_connection_id = bytes([first]) + self.quic._peer_cid.cid[1:]
         self.address = (host, port)
         self.header = header
         self.source = source
@@ -173,6 +177,17 @@ class Client:
                 self.quic.handle_timer(now=time.monotonic())
             self._take_events()
             self.push()
+
+    def poll(self) -> None:
+        """Receive what has come, without waiting. Raises Closed."""
+        timer = self.quic.get_timer()
+        if timer is not None and time.monotonic() >= timer:
+            self.quic.handle_timer(now=time.monotonic())
+        self._receive()
+        self._take_events()
+        self.push()
+        if self.closed is not None:
+            raise Closed(self.closed)
 
     def wait_closed(self, seconds: float = 20) -> Closed:
         """How the server closes the connection."""

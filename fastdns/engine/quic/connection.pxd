@@ -5,7 +5,6 @@ At the end of the worker's batch a connection's packets are written, and its tim
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns.engine.quic.state cimport ID_LENGTH, QuicConnection, QuicPath, QuicSocket, QuicWorker
-from fastdns.system.address cimport Address
 
 # A client's first datagram, which is fed too. original: its first destination after a Retry, else of length 0; first: the destination of this datagram.
 # NULL: out of memory, or it says nothing that could be understood.
@@ -22,7 +21,6 @@ cdef void connection_finish(QuicConnection *connection) noexcept nogil
 # An id of ours for a socket, and its reset token.
 cdef void connection_id(QuicSocket *sock, uint8_t *id) noexcept nogil
 cdef void connection_reset_token(const uint8_t *id, uint8_t *token) noexcept nogil
-cdef uint8_t connection_holder(const Address *client) noexcept nogil
 
 # Whether the configuration wants to know the traces of requests.
 cdef bint connection_reads_traces(const QuicConnection *connection) noexcept nogil

@@ -4,17 +4,18 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset, strlen
 from fastdns.engine.quic.moderation cimport MODERATION_INTERVAL
 from fastdns.engine.quic.output cimport PACKET_SIZE, output_add, output_room
+from fastdns.engine.quic.places cimport places_enter, places_leave
 from fastdns.engine.quic.proxies cimport proxies_find, proxies_learn
 from fastdns.engine.quic.quiche cimport (ERROR_CRYPTO, ERROR_PACKET, ERROR_SHORT, PATH_MIGRATED, VERIFIER_SIZE, c_bool, quic_receive_info, quic_send_info,
                                          quiche, quiche_connection_id_iter, quiche_path_event, quiche_socket_addr_iter, sockaddr_storage)
-from fastdns.engine.quic.state cimport (IDS_MAX, STAGE_ENDED, STAGE_HANDSHAKE, STAGE_SERVED, Offer, QuicConnection, QuicGroup, QuicPath, QuicProtocol,
-                                        QuicSocket, QuicStream, QuicWorker, quic_connection_of, quic_first_reading, quic_stream_of)
+from fastdns.engine.quic.state cimport (IDS_MAX, NETWORKS, STAGE_ENDED, STAGE_HANDSHAKE, STAGE_SERVED, Offer, QuicConnection, QuicPath, QuicProtocol,
+                                        QuicSocket, QuicStream, QuicWorker, quic_first_reading, quic_stream_of)
 from fastdns.engine.quic.stream cimport stream_cancel, stream_read_end, streams_run
 from fastdns.engine.quic.table cimport table_add, table_remove
-from fastdns.system.address cimport Address, address_from_socket, address_to_socket
-from fastdns.system.atomic cimport atomic_bump32, atomic_add32, atomic_load_pointer
+from fastdns.system.address cimport Address, address_from_socket, address_network, address_prefix, address_to_socket
+from fastdns.system.atomic cimport atomic_bump32, atomic_load_pointer
 from fastdns.system.hash cimport hash_octets, hash_seed
-from fastdns.system.list cimport list_first, list_init, list_last, list_next, list_prepend, list_previous, list_remove
+from fastdns.system.list cimport list_first, list_init, list_next, list_prepend, list_remove
 from fastdns.system.random cimport random_next
 from fastdns.system.socket cimport sockaddr, sockaddr_in6, socklen_t
 from fastdns.telemetry.metrics cimport metric_add
@@ -24,7 +25,6 @@ cdef enum:
     # ns, whatever the idle timeout is: of a handshake, and of one without a datagram. These are quic-go's.
     HANDSHAKE_TIMEOUT = 10000000000
     HANDSHAKE_IDLE_TIMEOUT = 5000000000
-    EVICT_AFTER = 1000000000            # ns of idleness after which a connection may be closed for a new one
     TIMER_SLACK = 4000000               # ns: a timer that is due so much too early is left alone
     IDS_OFFERED = 2                     # ids of ours that a client has at a time
 
@@ -49,9 +49,8 @@ cdef void connection_reset_token(const uint8_t *id, uint8_t *token) noexcept nog
     memcpy(token, verifier, 16)
 
 
-cdef uint8_t connection_holder(const Address *client) noexcept nogil:
-    """An IPv4 /24 or an IPv6 /56."""
-    return <uint8_t>hash_octets(client.octets, 3 if client.family == 4 else 7, hash_seed)
+cdef inline uint8_t class_of(uint64_t network) noexcept nogil:
+    return <uint8_t>(hash_octets(<const uint8_t *>&network, sizeof(network), hash_seed) % NETWORKS)
 
 
 cdef inline uint64_t key_of(const uint8_t *id) noexcept nogil:
@@ -124,7 +123,8 @@ cdef QuicConnection *connection_begin(QuicWorker *owner, QuicSocket *sock, const
     connection.client = path.client
     connection.peer = path.peer
     connection.local = path.local
-    connection.holder = connection_holder(&path.client)
+    connection.network = class_of(address_network(&path.client))
+    connection.prefix = class_of(address_prefix(&path.client))
     connection.timer.fire = on_time
     connection.timer.data = connection
     connection.flush.run = flush_connection
@@ -134,6 +134,7 @@ cdef QuicConnection *connection_begin(QuicWorker *owner, QuicSocket *sock, const
     connection.streams_max = offer.streams_max
     list_init(&connection.streams)
     list_init(&connection.reading)
+    list_init(&connection.waiting)
     if original_length:
         memcpy(id, first, ID_LENGTH)            # that of our Retry
     else:
@@ -171,7 +172,7 @@ cdef void link(QuicConnection *connection) noexcept nogil:
     cdef QuicWorker *owner = connection.owner
     list_prepend(&owner.handshakes, &connection.handshake_node)
     owner.handshake_count += 1
-    owner.holding[connection.holder] += 1
+    owner.holding[connection.prefix] += 1
     atomic_bump32(&owner.base.connections, 1)
     list_prepend(&owner.connections, &connection.node)
 
@@ -182,9 +183,9 @@ cdef void leave_stage(QuicConnection *connection) noexcept nogil:
     if connection.stage == STAGE_HANDSHAKE:
         list_remove(&connection.handshake_node)
         owner.handshake_count -= 1
-        owner.holding[connection.holder] -= 1
+        owner.holding[connection.prefix] -= 1
     elif connection.stage == STAGE_SERVED:
-        atomic_add32(&connection.socket.group.connections, <uint32_t>-1)
+        places_leave(connection)
         while quic_first_reading(connection) != NULL:
             stream_read_end(quic_first_reading(connection))
 
@@ -238,31 +239,29 @@ cdef void connection_finish(QuicConnection *connection) noexcept nogil:
     worker_flush(connection.owner.base.worker, &connection.flush)
 
 
-cdef bint make_room(QuicConnection *connection) noexcept nogil:
-    """Closes the connection of the listener that is idle longest, of this worker's; False when all are in use."""
-    cdef QuicConnection *other = quic_connection_of(list_last(&connection.owner.connections))
-    while other != NULL:
-        if connection.owner.base.worker.now - other.used_at < EVICT_AFTER:
-            return False
-        if other.stage == STAGE_SERVED and other.generation == connection.generation and other.outstanding == 0:
-            connection_close(other, other.protocol.no_error, b"idle")
-            return True
-        other = quic_connection_of(list_previous(&connection.owner.connections, &other.node))
-    return False
+cdef void refuse(QuicConnection *connection) noexcept nogil:
+    cdef Offer *offer = <Offer *>atomic_load_pointer(<void **>&connection.socket.group.offer)
+    cdef const QuicProtocol *protocol = connection.protocol
+    connection_close(connection, protocol.excessive_load if offer.refusal else protocol.no_error, b"too many connections")
+
+
+cdef void end_for_another(QuicConnection *connection) noexcept nogil:
+    if connection.outstanding:
+        refuse(connection)
+    else:
+        connection_close(connection, connection.protocol.no_error, b"idle")
 
 
 cdef bint admit(QuicConnection *connection) noexcept nogil:
     """Its handshake is complete: it is served, unless it is one too many."""
-    cdef QuicGroup *group = connection.socket.group
-    cdef Offer *offer = <Offer *>atomic_load_pointer(<void **>&group.offer)
     cdef const QuicProtocol *protocol = connection.protocol
     leave_stage(connection)
     connection.stage = STAGE_SERVED
     if connection.initial_key:
         table_remove(&connection.owner.ids, connection.initial_key)
         connection.initial_key = 0
-    if atomic_add32(&group.connections, 1) > offer.connections_max and offer.connections_max and not make_room(connection):
-        connection_close(connection, protocol.excessive_load if offer.refusal else protocol.no_error, b"too many connections")
+    if not places_enter(connection, end_for_another):
+        refuse(connection)
         return False
     if not protocol.begin(connection):
         connection_close(connection, protocol.excessive_load, b"")

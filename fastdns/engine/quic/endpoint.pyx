@@ -12,8 +12,8 @@ from fastdns.engine.quic.handover cimport HANDOVER_ENDED, handover_left, handove
 from fastdns.engine.quic.moderation cimport moderation_end, moderation_next, moderation_ready, moderation_run
 from fastdns.engine.quic.output cimport PACKET_SIZE, is_same, output_add, output_flush, output_init, output_room
 from fastdns.engine.quic.quiche cimport CONNECTION_ID_MAX, PACKET_INITIAL, quiche
-from fastdns.engine.quic.state cimport (ARENA_SIZE, HANDSHAKES_MAX, ID_LENGTH, REPLY_SIZE, QuicConnection, QuicGroup, QuicPath, QuicSocket, QuicWorker,
-                                        quic_connection_of)
+from fastdns.engine.quic.state cimport (ARENA_SIZE, HANDSHAKES_MAX, ID_LENGTH, NETWORKS, REPLY_SIZE, QuicConnection, QuicGroup, QuicPath, QuicSocket,
+                                        QuicWorker, quic_connection_of)
 from fastdns.engine.quic.stream cimport streams_next
 from fastdns.engine.quic.table cimport table_find
 from fastdns.engine.quic.token cimport TOKEN_MAX, token_check, token_write
@@ -373,8 +373,8 @@ cdef void evict_handshake(QuicWorker *quic) noexcept nogil:
     cdef QuicConnection *chosen = NULL
     cdef uint32_t most = 0
     while connection != NULL:           # the newest first: of equals the last one is taken
-        if quic.holding[connection.holder] >= most:
-            most = quic.holding[connection.holder]
+        if quic.holding[connection.prefix] >= most:
+            most = quic.holding[connection.prefix]
             chosen = connection
         connection = handshake_of(list_next(&quic.handshakes, &connection.handshake_node))
     if chosen != NULL:
@@ -445,10 +445,14 @@ cdef void socket_free(ListenSocket *sock) noexcept nogil:
 
 cdef void describe(ListenSocket *listening, uint8_t family, bint wildcard) noexcept nogil:
     cdef QuicSocket *sock = <QuicSocket *>listening
+    cdef uint32_t i
     udp_describe(&sock.udp, udp_batch(listening.transport.worker.id), family, wildcard, take)
     sock.udp.base.source.ready = moderation_ready
     sock.flush.run = next_queries
     sock.flush.data = sock
+    list_init(&sock.waiting)
+    for i in range(NETWORKS):
+        list_init(&sock.networks[i].waiting)
 
 
 cdef void next_queries(Flush *flush, Worker *worker) noexcept nogil:

@@ -20,7 +20,8 @@ cdef enum:
     KEPT_MAX = 98304                # octets kept of requests that are not complete, above which no more are read
     BACKLOG_MAX = 262144            # octets of replies that a client does not take
     HANDSHAKES_MAX = 256            # under way in the process, shared out among the workers
-    HOLDERS = 256                   # classes of client addresses, by which handshakes are counted
+    NETWORKS = 256                  # classes of clients' networks (system/address: address_network), by a hash
+    SHARE = 64                      # a network may have one 64th of `working_max`, also where others have all of it
     STREAM_BUCKETS = 4096
     ARENA_SIZE = 131072             # octets of messages of a batch
     REPLY_SIZE = 65792              # octets of the longest reply, and more
@@ -98,15 +99,21 @@ cdef struct ReadRates:              # of a worker's moderated sockets (moderatio
     int64_t begun                   # ns; of this sample
     uint64_t rates[2]               # queries a second, by `rare`
 
+cdef struct QuicNetwork:            # what clients of a class of networks have on a socket
+    uint32_t served                 # connections; atomic: other workers look at it
+    uint32_t working                # queries that wait for their answers
+    List waiting                    # connections with queries that wait for their turn; the next one first
+    ListNode node                   # of the socket's `waiting`, while there are such
+
 cdef struct QuicSocket:             # a worker's own
     UdpSocket udp                   # first
     QuicGroup *group
     uint32_t index                  # in the group: the first octet of the connection ids, modulo the count
     uint32_t working                # queries that wait for their answers
-    QuicStream *waiting             # complete queries that wait for their turn, by `next_waiting`
-    QuicStream *last_waiting
+    List waiting                    # networks with queries that wait for their turn; the next one first
     Flush flush                     # has them asked
     Moderation moderation
+    QuicNetwork networks[NETWORKS]
 
 cdef struct QuicWorker:             # QUIC's state on one worker
     TransportWorker base            # first; `connections`: all in the list
@@ -114,7 +121,7 @@ cdef struct QuicWorker:             # QUIC's state on one worker
     List connections                # the one used last first
     List handshakes                 # those under way, the newest first
     uint32_t handshake_count
-    uint16_t holding[HOLDERS]       # handshakes under way, by class of address
+    uint16_t holding[NETWORKS]      # handshakes under way, by class of address_prefix
     QuicSocket *moderated           # sockets that epoll does not watch, by `moderation.next`
     int64_t resume                  # ns; when these are read
     ReadRates read_rates
@@ -134,12 +141,12 @@ cdef struct QuicStream:
     QuicStream *next_in_bucket
     ListNode node                   # of the connection's streams
     ListNode read_node              # of the connection's `reading`
-    QuicStream *next_waiting
+    ListNode waiting_node           # of the connection's `waiting`, while `is_waiting`
     int64_t deadline                # ns; of its request, while `reading`
     uint8_t reading
     uint8_t in_bucket               # more may come of it
     uint8_t outstanding             # its query is under way
-    uint8_t is_waiting
+    uint8_t is_waiting              # for its turn
     uint8_t cancelled               # the client does not want the reply, or the connection is over
     uint8_t blocked                 # `output` has a rest
     uint8_t method                  # of HTTP
@@ -174,7 +181,8 @@ cdef struct QuicConnection:
     uint8_t finishing               # its listener goes: it ends once what was asked is answered
     uint8_t overloaded              # it asks more than it may: it is closed at the end of the batch
     uint8_t moved                   # it has had more paths than one
-    uint8_t holder                  # class of its address
+    uint8_t network                 # class of the client's, as it began
+    uint8_t prefix                  # class of its address_prefix
     uint32_t listener
     uint32_t generation
     Address client                  # of the path that was validated last
@@ -193,6 +201,8 @@ cdef struct QuicConnection:
     uint32_t backlog                # octets of replies that are not taken yet
     List streams                    # the newest first
     List reading                    # streams whose requests are not complete, the earliest deadline first
+    List waiting                    # streams whose queries wait for their turn
+    ListNode waiting_node           # of its network's `waiting`, while there are such
     uint8_t *last_words             # malloc'ed: the packet that closed it, for a client that goes on to send
     uint32_t last_words_size
     uint32_t unheard                # datagrams since then

@@ -5,9 +5,9 @@ from libc.string cimport memcpy, memset
 from fastdns._mux cimport query_accept, query_enter, query_run_all, query_streamed, query_take
 from fastdns._wire cimport Acceptance
 from fastdns.engine.http.trace cimport trace_whole
-from fastdns.engine.quic.state cimport ARENA_SIZE, BACKLOG_MAX, STAGE_SERVED, STREAM_BUCKETS, Offer
+from fastdns.engine.quic.state cimport ARENA_SIZE, BACKLOG_MAX, SHARE, STAGE_SERVED, STREAM_BUCKETS, Offer, QuicNetwork
 from fastdns.system.atomic cimport atomic_load_pointer
-from fastdns.system.list cimport list_append, list_prepend, list_remove
+from fastdns.system.list cimport ListNode, list_append, list_container, list_first, list_is_empty, list_next, list_prepend, list_remove
 from fastdns.system.sanitizer cimport ADDRESS_SANITIZER
 from fastdns.walk.query cimport PREFETCH_QUERIES, Carrier, Query, ServerTable, Worker, worker_flush
 from fastdns.walk.trace cimport TraceContext
@@ -130,6 +130,9 @@ cdef void stream_release(QuicStream *stream) noexcept nogil:
 
 cdef void stream_cancel(QuicStream *stream) noexcept nogil:
     stream.cancelled = 1
+    if stream.is_waiting:
+        stop_waiting(stream)
+        stream.connection.outstanding -= 1
     stream_input_over(stream)
     stream_forget_output(stream)
     stream_release(stream)
@@ -185,23 +188,30 @@ cdef void streams_run(QuicWorker *owner) noexcept nogil:
     owner.arena_used = 0
 
 
-cdef inline uint32_t working_max(QuicSocket *sock) noexcept nogil:
-    return (<Offer *>atomic_load_pointer(<void **>&sock.group.offer)).working_max
+cdef inline bint may_work(QuicSocket *sock, const QuicNetwork *network) noexcept nogil:
+    """Whether one more query of a network may be under way."""
+    cdef uint32_t most = (<Offer *>atomic_load_pointer(<void **>&sock.group.offer)).working_max
+    return most == 0 or sock.working < most or network.working < max(most // SHARE, <uint32_t>1)
+
+
+cdef inline QuicNetwork *network_of(const QuicConnection *connection) noexcept nogil:
+    return &connection.socket.networks[connection.network]
 
 
 cdef void stream_ask(QuicStream *stream, const uint8_t *message, uint32_t length) noexcept nogil:
-    cdef QuicSocket *sock = stream.connection.socket
-    cdef uint32_t most = working_max(sock)
-    stream.connection.owner.read_rates.asked += 1
-    if stream.connection.outstanding >= stream.connection.streams_max:      # those whose streams were reset count, too
-        stream.connection.overloaded = 1
+    cdef QuicConnection *connection = stream.connection
+    cdef QuicSocket *sock = connection.socket
+    connection.owner.read_rates.asked += 1
+    if connection.outstanding >= connection.streams_max:        # those whose streams were reset count, too
+        connection.overloaded = 1
         stream_release(stream)
         return
-    stream.connection.outstanding += 1
-    if most and sock.working >= most:
+    connection.outstanding += 1
+    if list_is_empty(&sock.waiting) and may_work(sock, network_of(connection)):
+        ask(stream, message, length)
+    else:
         wait_turn(stream, message, length)
-        return
-    ask(stream, message, length)
+        worker_flush(connection.owner.base.worker, &sock.flush)
 
 
 cdef void ask(QuicStream *stream, const uint8_t *message, uint32_t length) noexcept nogil:
@@ -211,6 +221,7 @@ cdef void ask(QuicStream *stream, const uint8_t *message, uint32_t length) noexc
     cdef Query *q = query_take(owner.base.worker)
     stream.outstanding = 1
     connection.socket.working += 1
+    network_of(connection).working += 1
     if q == NULL:                       # out of memory
         query_over(stream)
         stream_release(stream)
@@ -229,6 +240,7 @@ cdef void query_over(QuicStream *stream) noexcept nogil:
     stream.outstanding = 0
     stream.connection.outstanding -= 1
     stream.connection.socket.working -= 1
+    network_of(stream.connection).working -= 1
 
 
 cdef QuicStream *answered(Query *q) noexcept nogil:
@@ -238,7 +250,7 @@ cdef QuicStream *answered(Query *q) noexcept nogil:
     cdef QuicSocket *sock = connection.socket
     query_over(stream)
     worker_flush(connection.owner.base.worker, &connection.flush)
-    if sock.waiting != NULL:
+    if not list_is_empty(&sock.waiting):
         worker_flush(connection.owner.base.worker, &sock.flush)
     if connection.stage != STAGE_SERVED or stream.cancelled:
         stream.cancelled = 1
@@ -298,37 +310,65 @@ QUIC.trace_context = trace_context
 
 cdef void wait_turn(QuicStream *stream, const uint8_t *message, uint32_t length) noexcept nogil:
     """The message is kept in `input`, all of which it is."""
-    cdef QuicSocket *sock = stream.connection.socket
+    cdef QuicConnection *connection = stream.connection
+    cdef QuicNetwork *network = network_of(connection)
     if message != stream.input:
         stream_forget_input(stream)
         if stream_keep(stream, message, length, length) < 0:
-            stream.connection.outstanding -= 1
+            connection.outstanding -= 1
             stream_release(stream)
             return
     stream.is_waiting = 1
-    stream.next_waiting = NULL
-    if sock.last_waiting != NULL:
-        sock.last_waiting.next_waiting = stream
-    else:
-        sock.waiting = stream
-    sock.last_waiting = stream
+    if list_is_empty(&connection.waiting):
+        if list_is_empty(&network.waiting):
+            list_append(&connection.socket.waiting, &network.node)
+        list_append(&network.waiting, &connection.waiting_node)
+    list_append(&connection.waiting, &stream.waiting_node)
+
+
+cdef void stop_waiting(QuicStream *stream) noexcept nogil:
+    cdef QuicConnection *connection = stream.connection
+    cdef QuicNetwork *network = network_of(connection)
+    stream.is_waiting = 0
+    list_remove(&stream.waiting_node)
+    if list_is_empty(&connection.waiting):
+        list_remove(&connection.waiting_node)
+        if list_is_empty(&network.waiting):
+            list_remove(&network.node)
+
+
+cdef QuicNetwork *find_next(QuicSocket *sock) noexcept nogil:
+    """The first network that waits and may have one more query under way; NULL: none."""
+    cdef ListNode *node = list_first(&sock.waiting)
+    while node != NULL and not may_work(sock, network_at(node)):
+        node = list_next(&sock.waiting, node)
+    return network_at(node)
+
+
+cdef inline QuicNetwork *network_at(ListNode *node) noexcept nogil:
+    return <QuicNetwork *>list_container(node, <size_t>&(<QuicNetwork *>NULL).node)
+
+
+cdef QuicStream *take_next(QuicNetwork *network) noexcept nogil:
+    """Its connections take turns."""
+    cdef QuicConnection *connection = <QuicConnection *>list_container(list_first(&network.waiting), <size_t>&(<QuicConnection *>NULL).waiting_node)
+    cdef QuicStream *stream = <QuicStream *>list_container(list_first(&connection.waiting), <size_t>&(<QuicStream *>NULL).waiting_node)
+    stop_waiting(stream)
+    if not list_is_empty(&connection.waiting):
+        list_remove(&connection.waiting_node)
+        list_append(&network.waiting, &connection.waiting_node)
+    return stream
 
 
 cdef void streams_next(QuicSocket *sock) noexcept nogil:
+    """Networks take turns."""
+    cdef QuicNetwork *network = find_next(sock)
     cdef QuicStream *stream
-    cdef QuicConnection *connection
-    cdef uint32_t most = working_max(sock)
-    while sock.waiting != NULL and (most == 0 or sock.working < most or sock.waiting.cancelled):
-        stream = sock.waiting
-        connection = stream.connection
-        sock.waiting = stream.next_waiting
-        if sock.waiting == NULL:
-            sock.last_waiting = NULL
-        stream.is_waiting = 0
-        if stream.cancelled:            # its client has gone meanwhile
-            connection.outstanding -= 1
-            stream_release(stream)
-            worker_flush(connection.owner.base.worker, &connection.flush)
-            continue
+    while network != NULL:
+        stream = take_next(network)
+        if not list_is_empty(&network.waiting):
+            list_remove(&network.node)
+            list_append(&sock.waiting, &network.node)
         ask(stream, stream.input, stream.input_used)
-        streams_run(connection.owner)
+        streams_run(stream.connection.owner)
+        network = find_next(sock)
