@@ -1,6 +1,7 @@
 """The DNS wire format on raw buffers. The contract is in _wire.pxd."""
 from libc.stdint cimport int8_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
+from fastdns.protocol.header cimport FLAGS_OPCODE_SHIFT
 from fastdns.protocol.rrtypes cimport BLOCK_END, BLOCK_REMAINDER, RR_RECEIVED, RRType, block_is_name, rrtype_get
 
 cdef extern from "<sys/random.h>" nogil:
@@ -431,16 +432,15 @@ cdef inline int read_question(const uint8_t *packet, uint32_t length, Message *m
         return 1
     if wire_read_name(packet, length, &at, name) < 0:
         return -1
-    if at < length:
-        if at + 2 > length:
+    if at + 4 <= length:
+        message.qtype = load16(packet + at)
+        message.qclass = load16(packet + at + 2)
+        at += 4
+    elif at < length:
+        if at + 2 != length:
             return -1
         message.qtype = load16(packet + at)
         at += 2
-        if at < length:
-            if at + 2 > length:
-                return -1
-            message.qclass = load16(packet + at)
-            at += 2
     message.question_length = <uint16_t>(at - HEADER_SIZE)
     message.records = <uint16_t>at
     return 0
@@ -540,12 +540,11 @@ cdef Acceptance wire_accept(const uint8_t *packet, uint32_t length, Message *mes
     if length < HEADER_SIZE or packet[2] & 0x80:
         return IGNORE
     read_header(packet, message)
-    cdef int opcode = flags_opcode(message.flags)
-    if opcode != OPCODE_QUERY and opcode != OPCODE_NOTIFY:
+    if message.flags & FLAGS_OPCODE & ~(OPCODE_NOTIFY << FLAGS_OPCODE_SHIFT):       # neither QUERY (0) nor NOTIFY (4)
         rcode[0] = RCODE_NOTIMP
         return REJECT_HEADER
     rcode[0] = RCODE_FORMERR
-    if message.counts[0] != 1 or message.counts[1] > 1 or message.counts[2] > 1 or message.counts[3] > 2:
+    if message.counts[0] != 1 or message.counts[1] | message.counts[2] > 1 or message.counts[3] > 2:
         return REJECT_HEADER
     status = read_question(packet, length, message, name)
     if status == 1:
