@@ -12,7 +12,7 @@ from fastdns.tls.record cimport TlsStream
 from fastdns.walk.query cimport Mail, Timer, Worker
 
 cdef enum:
-    HANDSHAKES_MAX = 1000           # of the process, and no more than a quarter of its descriptors
+    HANDSHAKES_MAX = 1000           # of the process, and no more than a sixteenth of its descriptors
     THREADS_MAX = 4
     HANDSHAKE_GRACE = 500000000     # ns that a handshake may take although another client waits for its place
     HANDSHAKE_GRACE_MANY = 50000000     # likewise, where its address has more than HANDSHAKE_MANY under way

@@ -332,7 +332,7 @@ cdef int handshake_open() except -1:
     cdef int status
     if thread_count:
         return 0
-    registry.limit = min(<uint32_t>HANDSHAKES_MAX, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4))
+    registry.limit = min(<uint32_t>HANDSHAKES_MAX, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 16))
     wanted = min(<uint32_t>THREADS_MAX, len(os.sched_getaffinity(0)))
     for i in range(wanted):
         threads[i] = make_thread()

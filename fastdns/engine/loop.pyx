@@ -19,7 +19,7 @@ from fastdns.system.socket cimport (EPOLLIN, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL
                                     epoll_wait, socket_clock)
 from fastdns.system.thread cimport thread_name
 from fastdns.engine.timer cimport wheel_init, wheel_start, wheel_stop, wheel_timeout, wheel_turn
-from fastdns.engine.io.tcp cimport CONNECTIONS_MAX, tcp_transport
+from fastdns.engine.io.tcp cimport tcp_connections_max, tcp_transport
 from fastdns.engine.io.udp cimport udp_transport
 from fastdns.engine.quic.endpoint cimport quic_transport
 from fastdns._wire cimport MESSAGE_MAX
@@ -317,7 +317,7 @@ cdef class Workers:
             totals["dropped"] += atomic_peek64(&loop.base.dropped)
             totals["slots"] += atomic_peek32(&loop.base.pool_made)
             totals["slots_most"] += loop.base.pool_limit
-            totals["connections_most"] += <uint32_t>CONNECTIONS_MAX // self.count
+            totals["connections_most"] += tcp_connections_max
             totals["large_refused"] += atomic_peek32(&loop.base.large.refused)
             for j in range(transport_count):
                 totals["send_errors"] += atomic_peek64(&loop.transports[j].send_errors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import select
+import shlex
 import socket
 import ssl
 import threading
@@ -18,9 +19,9 @@ import pytest
 from fastdns.testing import Upstream
 from tests.certificates import client_context, write_certificates
 from tests.robustness.test_http import FAST, START, query, request
-from tests.server import Server
+from tests.server import Server, command
 from tests.server.test_http2 import DATA, PING, SETTINGS, Frames, frame
-from tests.waiting import REPLY
+from tests.waiting import REPLY, until
 
 #: The attacker's, in another network than the client's.
 ATTACKER = "127.9.9.9"
@@ -54,6 +55,14 @@ https://slow.test:{port} {
     }
 }
 """.replace("PLACES", str(PLACES))
+FORWARDING = """.:{port} {
+    bind 127.0.0.1
+    ready 127.0.0.1:{port2}
+    forward . UPSTREAM {
+        max_fails 0
+    }
+}
+"""
 
 
 class Attack:
@@ -193,3 +202,16 @@ def test_a_client_waits_although_another_one_has_waited(serve: Callable[..., Ser
             ask(stream)
             assert enter() > 0.4
             time.sleep(0.7)
+
+
+def test_connections_leave_descriptors_for_upstreams_and_probes(serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One client with more connections than the process may have descriptors: a quarter of these is not for connections."""
+    monkeypatch.setenv("FASTDNS_BIN", f"prlimit --nofile=512:512 {shlex.join(command())}")
+    with Upstream() as upstream:
+        server = serve(FORWARDING.replace("UPSTREAM", upstream.address))
+        with Attack(server.port, 700, lambda second: b"\0"):
+            until(lambda: server.descriptors() > 360)
+            for number in range(10):
+                assert server.answers(f"n{number}.test.", tcp=True, timeout=REPLY) == ["192.0.2.53"]
+                assert server.get(server.ports["port2"], "/ready") == "OK"
+            assert server.descriptors() < 480

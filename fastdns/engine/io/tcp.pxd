@@ -7,7 +7,7 @@ from fastdns.tls.record cimport TlsStream
 from fastdns.walk.query cimport Timer, Worker
 
 cdef enum:
-    CONNECTIONS_MAX = 20000         # of a process, shared out among the workers
+    CONNECTIONS_MAX = 20000         # of a process, and no more than three quarters of its descriptors, shared out among the workers
     ACCEPT_BATCH = 64
     ACCEPT_PAUSE = 100000000        # ns without accepting after EMFILE, ENFILE, ENOMEM
     PLACE_PAUSE = 5000000           # ns without accepting while the address has no place
@@ -26,6 +26,7 @@ cdef struct TcpListener:            # a worker's own, of one listening address
     int64_t waiting_at              # ns; one was last seen to; 0: none since a place was free
 
 cdef TransportOps tcp_transport
+cdef uint32_t tcp_connections_max   # of a worker
 
 # What clients get from now on. From any thread; workers may use the former one until they have passed a batch.
 cdef void tcp_serve(ListenSocket *sock, StreamService *service) noexcept nogil

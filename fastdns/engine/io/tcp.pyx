@@ -20,6 +20,17 @@ from fastdns.system.list cimport list_first, list_init, list_is_empty, list_last
 from fastdns.system.socket cimport (EPOLLIN, IPPROTO_TCP, SHUT_RDWR, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, TCP_NODELAY, TCP_NOTSENT_LOWAT,
                                     accept4, close, setsockopt, shutdown, sockaddr, sockaddr_in6, socklen_t)
 
+cdef extern from *:
+    """
+    #include <sys/resource.h>
+
+    static inline uint32_t descriptors_max(void) {
+        struct rlimit limit;
+        return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < UINT32_MAX ? (uint32_t)limit.rlim_cur : UINT32_MAX;
+    }
+    """
+    uint32_t descriptors_max() noexcept nogil
+
 # No descriptor is left for a new client, and another worker has more connections: it evicts one and passes the descriptor on. Otherwise a worker that
 # starts late is starved of descriptors.
 cdef struct DescriptorRequest:              # one for each worker, which owns it; the mail is under way while `pending`
@@ -56,12 +67,15 @@ cdef int options(object sock, bint wildcard) except -1:
 
 
 cdef TransportWorker *init(Worker *worker) noexcept nogil:
+    global tcp_connections_max
     cdef TcpWorker *tcp = <TcpWorker *>calloc(1, sizeof(TcpWorker))
     if tcp == NULL:
         return NULL
     tcp.base.ops = &tcp_transport
     tcp.base.worker = worker
     list_init(&tcp.connections)
+    # Upstreams, probes and files want descriptors, too.
+    tcp_connections_max = max(min(<uint32_t>CONNECTIONS_MAX, descriptors_max() // 4 * 3) // worker.workers, <uint32_t>1)
     workers[worker.id] = tcp
     return &tcp.base
 
@@ -128,7 +142,7 @@ cdef void pause_accepting(TcpListener *listener, Worker *worker, int64_t pause) 
 
 
 cdef inline bint is_full(const TcpWorker *tcp) noexcept nogil:
-    return tcp.base.connections >= <uint32_t>CONNECTIONS_MAX // tcp.base.worker.workers
+    return tcp.base.connections >= tcp_connections_max
 
 
 cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexcept nogil:
