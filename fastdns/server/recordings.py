@@ -54,6 +54,8 @@ def show(section: dict[str, Any]) -> None:
         )
         for answer in query["answer"]:
             print(f"    {answer}")
+        for asked in query.get("asked", ()):
+            print(f"    asked {asked['upstream']} after {asked['at'] * 1e3:.3f} ms: {asked['says']}")
         for stage in query["stages"] if query["whole"] else ():
             waited = f" {stage['waited'] * 1e3:.3f} ms from {stage['at'] * 1e3:.3f} ms on" if "waited" in stage else ""
             print(f"    {stage['plugin'] or '(another server block)':<14} {stage['says']}{waited} {stage.get('note', '')}".rstrip())

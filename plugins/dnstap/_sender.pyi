@@ -45,8 +45,10 @@ def message(
     asked: int,
     answered: int,
     octets: bytes,
+    forwarder: bool = False,
 ) -> bytes:
     """A frame, its length included, with the message ``octets`` of a client (``answered`` 0: the query, or else the response), for a file.
 
-    Addresses as octets; times in ns since 1970. Raises ValueError for what is no address.
+    ``forwarder``: it is of the server itself, whose address ``client`` may be empty, and ``local`` is that of the upstream. Addresses as octets; times in
+    ns since 1970. Raises ValueError for what is no address.
     """

@@ -18,8 +18,8 @@ from fastdns.api.memory cimport atomic_load64, atomic_peek8, atomic_poke8
 from fastdns.api.network cimport MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, Address, poll, pollfd, read, recv, send, socket_clock
 from fastdns.api.rings cimport (Ring, ring_begin, ring_end, ring_take, rings_are_empty, rings_awake, rings_close, rings_may_sleep, rings_of, rings_open,
                                 rings_put, rings_room, rings_stop)
-from fastdns.plugins.dnstap._tap cimport (TAP_CLIENT_QUERY, TAP_CLIENT_RESPONSE, TAP_EXTRA_MAX, TAP_FORWARDER_RESPONSE, TAP_HEAD_MAX, TAP_OVERHANG,
-                                          TAP_RING_LEAST, Tap, Tapped)
+from fastdns.plugins.dnstap._tap cimport (TAP_CLIENT_QUERY, TAP_CLIENT_RESPONSE, TAP_EXTRA_MAX, TAP_FORWARDER_QUERY, TAP_FORWARDER_RESPONSE, TAP_HEAD_MAX,
+                                          TAP_OVERHANG, TAP_RING_LEAST, Tap, Tapped)
 
 cdef enum:
     COMPANY = 5000                  # microseconds that the first message of a batch waits
@@ -346,11 +346,11 @@ cdef class Sender:
 
 
 def message(bytes identity not None, bytes version not None, bytes extra not None, bint udp, bytes client not None, int client_port, bytes local not None,
-            int local_port, int64_t asked, int64_t answered, bytes octets not None):
+            int local_port, int64_t asked, int64_t answered, bytes octets not None, bint forwarder=False):
     cdef Tapped tapped
     cdef Address addresses[2]
     cdef uint8_t fields[FIELDS_MAX]
-    if len(client) not in (4, 16) or len(local) not in (4, 16):
+    if len(client) not in (4, 16) and not (forwarder and not client) or len(local) not in (4, 16):
         raise ValueError("not an address")
     memset(&tapped, 0, sizeof(Tapped))
     memset(addresses, 0, sizeof(addresses))
@@ -358,10 +358,14 @@ def message(bytes identity not None, bytes version not None, bytes extra not Non
         addresses[<int>i].family = 4 if len(given) == 4 else 6
         addresses[<int>i].port = <uint16_t>port
         memcpy(addresses[<int>i].octets, <const uint8_t *><bytes>given, len(given))
-    tapped.type = TAP_CLIENT_RESPONSE if answered else TAP_CLIENT_QUERY
+    if forwarder:
+        tapped.type = TAP_FORWARDER_RESPONSE if answered else TAP_FORWARDER_QUERY
+    else:
+        tapped.type = TAP_CLIENT_RESPONSE if answered else TAP_CLIENT_QUERY
     tapped.udp = udp
-    tapped.query_address = &addresses[0]
-    if len(client) == len(local):       # there is one family for both
+    if client:
+        tapped.query_address = &addresses[0]
+    if not client or len(client) == len(local):     # there is one family for both
         tapped.response_address = &addresses[1]
     tapped.query_time = asked
     tapped.response_time = answered

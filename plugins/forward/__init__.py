@@ -53,6 +53,8 @@ def setup(controller: Controller) -> None:
             controller.on_started(watch.start)
             controller.on_shutdown(watch.stop)
         controller.on_startup(partial(tap, controller, handler))
+        if handler.hedges:
+            controller.on_complete(partial(record, controller, handler))
         above = [other for other in controller.config.handlers if isinstance(other, ForwardHandler)]
         if above:
             handler.follow(above[-1])
@@ -70,6 +72,13 @@ def suspect_unreachable(controller: Controller, options: Options, line: int) -> 
             )
             break
     earlier.append((options, line))
+
+
+def record(controller: Controller, handler: ForwardHandler) -> None:
+    """Have the block's recorder write down both upstreams of a query."""
+    take = next((getattr(other, "take_pairs", None) for other in controller.config.handlers if other.name == "recorder"), None)
+    if take is not None:
+        handler.set_recorder(take())
 
 
 def tap(controller: Controller, handler: ForwardHandler) -> None:

@@ -25,19 +25,21 @@ from fastdns.plugins.forward._cookies cimport COOKIE_ACCEPT, COOKIE_IGNORE, COOK
 from fastdns.plugins.forward.transport.datagram cimport datagram_begin, datagram_flush, datagram_forget, datagram_repeat
 from fastdns.plugins.forward._shared cimport shared_begin, shared_end, shared_forget, shared_wanted
 from fastdns.plugins.forward._health cimport health_answered, health_begin, health_end, health_failed, health_init
-from fastdns.plugins.forward._hedge cimport (hedge_drop, hedge_fill, hedge_end, hedge_expect, hedge_forget, hedge_free, hedge_init, hedge_learn,
+from fastdns.plugins.forward._hedge cimport (hedge_abandon, hedge_drop, hedge_fill, hedge_end, hedge_expect, hedge_forget, hedge_free, hedge_init, hedge_learn,
                                              hedge_promote, hedge_wins)
 from fastdns.plugins.forward._instance cimport Forward, Waiting, rcodes_have
 from fastdns.plugins.forward._letters cimport letters_judge, letters_lost, letters_match, letters_reset, letters_restore, letters_rewrite, letters_write
 from fastdns.plugins.forward._order cimport is_down, next_upstream, set_order, silent
+from fastdns.plugins.forward._pair cimport pair_end, pair_join
 from fastdns.plugins.forward._request cimport request_clear_options, request_write
 from fastdns.plugins.forward.transport.sockets cimport sockets_sweep
 from fastdns.plugins.forward._taps cimport taps_tell
 from fastdns.plugins.forward._waiters cimport (EQUAL_SLOTS, add_equal, add_waiter, discount, find_equal, remove_equal, remove_waiter, tell_waiters,
                                                waiting_of)
-from fastdns.plugins.forward._upstream cimport (BROKEN, MILLISECOND, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream, WAY_SHARED,
-                                                WAY_CONNECTION, WAY_NONE, WAY_PAUSE, WAY_UDP, exchange_give, exchange_take, exchange_of, exchange_unwait,
-                                                exchange_wait, first_due, share_begin, upstream_error, upstream_network, upstream_peer)
+from fastdns.plugins.forward._upstream cimport (BROKEN, HEDGE_DUE, MILLISECOND, PROTOCOL_DNS, RCODE_CELLS, Exchange, Peer, Settings, Share, Upstream,
+                                                WAY_SHARED, WAY_CONNECTION, WAY_NONE, WAY_PAUSE, WAY_UDP, exchange_give, exchange_take, exchange_of,
+                                                exchange_unwait, exchange_wait, first_due, share_begin, upstream_error, upstream_network, upstream_peer)
+from fastdns.plugins.recorder._asked cimport FATE_ANSWERED, FATE_FAILED, FATE_REPLIED, FATE_TIMEOUT
 
 cdef enum:
     GIVE_UP = 5000                  # ms from the first attempt, after which no other begins
@@ -197,6 +199,7 @@ cdef Verdict exchange_ask(Forward *forward, Query *q) noexcept nogil:
     add_waiter(e, q, waiting)
     if e.second != NULL:
         e.second.waiters = q
+        pair_join(e, q, waiting)
     waiting.upstream = e.upstream
     if query_park(q, deadline) < 0:
         exchange_abandon(forward, q)
@@ -228,7 +231,7 @@ cdef void exchange_abandon(Forward *forward, Query *q) noexcept nogil:
     remove_waiter(e, q, waiting)
     if e.second != NULL:
         if e.waiters == NULL:
-            hedge_drop(e)
+            hedge_abandon(e, q)
         else:
             e.second.waiters = e.waiters
     if e.waiters == NULL and not e.finishing:
@@ -310,7 +313,7 @@ cdef void note_failure(Forward *forward, Exchange *e) noexcept nogil:
 
 cdef void leave(Exchange *e) noexcept nogil:
     """Takes the exchange from where it is."""
-    if e.hedging:
+    if e.hedging & HEDGE_DUE:
         hedge_forget(e)
     if e.timed:
         exchange_unwait(e)
@@ -337,6 +340,8 @@ cdef void on_failed(Exchange *e) noexcept nogil:
         shared_end(e, NULL, 0)
         return
     note_failure(forward, e)
+    if e.hedging:
+        pair_end(e, FATE_FAILED, 0)
     if e.first != NULL:
         hedge_end(e)                    # the first question may still be answered
     elif e.second != NULL:
@@ -402,6 +407,8 @@ cdef void on_timeout(Timer *timer, Worker *worker) noexcept nogil:
             connection_suspect(e)
         else:
             upstream_error(e, b"read", b"udp", e.socket.source.fd, b"", 0)
+        if e.hedging:
+            pair_end(e, FATE_TIMEOUT, 0)
         on_failed(e)
     e = exchange_of(list_first(&share.pending))
     if e != NULL:
@@ -519,6 +526,7 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
         return True
     if e.first != NULL:
         if not hedge_wins(e, rcode, forward.failover.any and rcodes_have(&forward.failover, rcode)):
+            pair_end(e, FATE_REPLIED, rcode)
             reply_clear(&q.reply)
             hedge_end(e)
             return True
@@ -527,6 +535,8 @@ cdef bint on_answered(Exchange *e, const uint8_t *packet, uint32_t length, bint 
         e.failovers += 1
         if e.failovers < forward.settings.count:
             leave(e)
+            if e.hedging:
+                pair_end(e, FATE_REPLIED, rcode)
             reply_clear(&q.reply)
             if e.second != NULL:
                 hedge_promote(e)
@@ -552,8 +562,10 @@ cdef void finish(Exchange *e, Verdict verdict, const uint8_t *packet, uint32_t l
     cdef Query *q
     cdef Query *first = e.waiters
     cdef Waiting *waiting
-    if e.second != NULL:
-        hedge_drop(e)
+    if e.hedging:
+        if e.second != NULL:
+            hedge_drop(e)
+        pair_end(e, FATE_ANSWERED if verdict == ANSWERED else FATE_REPLIED, first.reply.rcode)
     leave(e)
     remove_equal(e.share, e)
     e.finishing = 1

@@ -28,5 +28,12 @@ class ForwardHandler(NativeHandler):
     def down(self) -> list[str]:
         """The upstreams to which no queries go at present, as more probes have failed than `max_fails` allows."""
 
+    @property
+    def hedges(self) -> bool:
+        """Whether there may be second questions."""
+
+    def set_recorder(self, address: int) -> None:
+        """The function (`RecorderHandler.take_pairs`) that is told of second questions, once, before the chain is published."""
+
     def set_taps(self, senders: list[Any]) -> None:
         """The `Sender` of each *dnstap* of the block, once, before the chain is published."""

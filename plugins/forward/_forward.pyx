@@ -18,8 +18,10 @@ from fastdns.plugins.forward.transport.doh cimport DOH_SERVICE
 from fastdns.plugins.forward.transport.doq cimport DOQ_TRANSPORT
 from fastdns.plugins.forward._exchange cimport exchange_abandon, exchange_ask, exchange_close
 from fastdns.plugins.forward._instance cimport POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting
+from fastdns.plugins.forward._pair cimport pair_explain
 from fastdns.plugins.forward.transport.tcp cimport TCP_TRANSPORT
 from fastdns.plugins.forward._upstream cimport PROTOCOL_DNS, PROTOCOL_HTTPS, PROTOCOL_QUIC, PROTOCOL_TLS, UPSTREAMS_MAX, Settings, Upstream
+from fastdns.plugins.recorder._asked cimport AskedUpstream, asked_func
 from fastdns._wire import name_wire
 from fastdns.plugins.forward.ports import source_ports
 from fastdns.tls.client import client_context, client_files
@@ -230,6 +232,8 @@ cdef class ForwardHandler(NativeHandler):
             settings.hedge_percent = options.hedge_percent
             settings.hedge_quantile = options.hedge_quantile
             settings.hedge_delay = options.hedge_delay
+            self.handler.scratch_size = sizeof(Waiting) + 2 * sizeof(AskedUpstream)
+            self.handler.explain = pair_explain
             settings.hedge_labels = max(2, len([label for label in options.zone.split(".") if label]) + 1)
         settings.get = options.doh_method == "GET"
         settings.expire = options.expire
@@ -320,6 +324,13 @@ cdef class ForwardHandler(NativeHandler):
         cdef Settings *settings = &self.forward.settings
         return [self.upstreams[i].text for i in range(settings.count)
                 if settings.max_fails and atomic_peek32(&settings.upstreams[i].fails) > settings.max_fails]
+
+    @property
+    def hedges(self):
+        return self.forward.settings.hedge_percent != 0
+
+    def set_recorder(self, uintptr_t address):
+        self.forward.asked = <asked_func>address
 
     def set_taps(self, list senders not None):
         self.senders = senders

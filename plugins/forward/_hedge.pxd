@@ -26,7 +26,9 @@ cdef void hedge_learn(Peer *peer, int64_t took) noexcept nogil
 cdef bint hedge_wins(Exchange *second, uint32_t rcode, bint failover) noexcept nogil
 # The second question goes on in place of the first one, which ends.
 cdef void hedge_promote(Exchange *first) noexcept nogil
-# The first one was answered, or nobody waits any more.
+# The first one was answered, or has failed for good.
 cdef void hedge_drop(Exchange *first) noexcept nogil
+# Nobody waits any more: `last` was the last query that did.
+cdef void hedge_abandon(Exchange *first, Query *last) noexcept nogil
 # The second question ends, and the wait for the first one goes on.
 cdef void hedge_end(Exchange *second) noexcept nogil

@@ -11,10 +11,12 @@ from fastdns.api.wire cimport RCODE_NOERROR, RCODE_NXDOMAIN
 from fastdns.api.worker cimport Timer, Worker
 from fastdns.plugins.forward._instance cimport Forward
 from fastdns.plugins.forward._order cimport is_down, next_upstream, silent
+from fastdns.plugins.forward._pair cimport pair_begin, pair_end
 from fastdns.plugins.forward._taps cimport taps_tell
-from fastdns.plugins.forward._upstream cimport (BROKEN, COOKIE_SPACE, LATENCY_CELLS, REQUEST_INLINE, Exchange, Latencies, Peer, Settings, Share, TokenBuckets,
-                                                Upstream, exchange_give, exchange_take, upstream_peer)
+from fastdns.plugins.forward._upstream cimport (BROKEN, COOKIE_SPACE, HEDGE_DUE, LATENCY_CELLS, REQUEST_INLINE, Exchange, Latencies, Peer, Settings, Share,
+                                                TokenBuckets, Upstream, exchange_give, exchange_take, upstream_peer)
 from fastdns.plugins.forward._waiters cimport tell_waiters, waiters_move
+from fastdns.plugins.recorder._asked cimport FATE_DISCARDED
 
 cdef extern from * nogil:
     int __builtin_clzll(unsigned long long) noexcept
@@ -86,7 +88,7 @@ cdef void hedge_expect(Exchange *e, Peer *peer) noexcept nogil:
     if delay == 0 or delay >= settings.read_timeout or e.first != NULL or e.second != NULL:
         return
     e.hedge_at = e.asked + delay
-    e.hedging = 1
+    e.hedging |= HEDGE_DUE
     list_append(&peer.expected, &e.hedge_node)
     if not peer.hedge.deadline:
         e.share.worker.ops.timer_start(e.share.worker, &peer.hedge, e.hedge_at)
@@ -94,7 +96,7 @@ cdef void hedge_expect(Exchange *e, Peer *peer) noexcept nogil:
 
 cdef void hedge_forget(Exchange *e) noexcept nogil:
     list_remove(&e.hedge_node)
-    e.hedging = 0
+    e.hedging &= <uint8_t>~HEDGE_DUE
 
 
 cdef inline Exchange *first_of(Peer *peer) noexcept nogil:
@@ -170,6 +172,7 @@ cdef void ask_another(Exchange *e) noexcept nogil:
     cdef uint32_t worker = e.share.worker.id
     cdef Exchange *second
     cdef Upstream *upstream
+    cdef int status
     if e.waiters == NULL:
         return
     if not has_tokens(e):
@@ -184,7 +187,9 @@ cdef void ask_another(Exchange *e) noexcept nogil:
     second.first = e
     e.second = second
     metric_add(upstream.hedged, worker, 1)
-    if e.share.begin(second) == BROKEN:
+    status = e.share.begin(second)
+    pair_begin(e, second)
+    if status == BROKEN:
         e.share.failed(second)
 
 
@@ -230,6 +235,18 @@ cdef void hedge_end(Exchange *second) noexcept nogil:
 
 
 cdef void hedge_drop(Exchange *first) noexcept nogil:
+    pair_end(first.second, FATE_DISCARDED, 0)
+    drop(first)
+
+
+cdef void hedge_abandon(Exchange *first, Query *last) noexcept nogil:
+    first.waiters = last                # whose metadata dnstap may want
+    tell_taps(first)
+    first.waiters = NULL
+    drop(first)
+
+
+cdef void drop(Exchange *first) noexcept nogil:
     cdef Exchange *second = first.second
     cdef Peer *peer = upstream_peer(first.share, second.upstream)
     if peer.quiet == second.asked:
@@ -263,6 +280,7 @@ cdef bint hedge_wins(Exchange *second, uint32_t rcode, bint failover) noexcept n
     # The first question is answered late, or never: at least that long.
     hedge_learn(upstream_peer(first.share, first.upstream), first.share.worker.now - first.asked)
     tell_taps(first)
+    pair_end(first, FATE_DISCARDED, 0)
     metric_add(second.upstream.hedge_wins, second.share.worker.id, 1)
     return True
 

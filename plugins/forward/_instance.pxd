@@ -4,6 +4,7 @@ from fastdns.api.query cimport Handler, Query
 from fastdns.api.worker cimport WORKERS_MAX
 from fastdns.plugins.dnstap._tap cimport Tap
 from fastdns.plugins.forward._upstream cimport Exchange, Settings, Share, Upstream
+from fastdns.plugins.recorder._asked cimport asked_func
 
 cdef enum Policy:
     POLICY_RANDOM
@@ -39,12 +40,13 @@ cdef struct Forward:                # an instance of forward
     uint32_t rejects_cell
     Tap **taps                      # of the block's dnstap, in order; owned, the taps borrowed
     uint32_t tap_count
+    asked_func asked                # the block's recorder is told of second questions; NULL: it has none
     # ---- shared by the workers: atomic ----
     uint32_t concurrent
     uint32_t turn                   # of round_robin
     Share *shares[WORKERS_MAX]      # each made by its worker
 
-cdef struct Waiting:                # a query's scratch
+cdef struct Waiting:                # a query's scratch; with hedge there is more behind it, see _pair.pxd
     Exchange *exchange              # NULL: no longer
     Query *next                     # others that wait for the same
     Query *previous

@@ -356,6 +356,11 @@ cdef struct Doq:                    # DNS over QUIC on a connection; places are 
     uint8_t places[CONNECTION_SLOTS]        # by the low bits of a stream's number, where nothing newer has them
     Partial *partial[CONNECTION_SLOTS]
 
+cdef enum Hedging:
+    HEDGE_DUE = 1                   # it is in peer.expected
+    HEDGE_FIRST = 2                 # its second question was sent, and its own fate is open
+    HEDGE_SECOND = 4                # it is such a question, or has taken the first one's place, and its fate is open
+
 cdef struct Exchange:
     Share *share
     uint32_t number                 # in the worker's stock, from 1
@@ -380,6 +385,7 @@ cdef struct Exchange:
     uint8_t zone                    # likewise
     ListNode hedge_node
     int64_t hedge_at                # ns
+    int64_t paired                  # of one of two questions: when the first one was asked
     # ---- those that wait, or pause ----
     ListNode node
     int64_t deadline
@@ -420,7 +426,7 @@ cdef struct Exchange:
     uint8_t exact                   # the reply must have the request's
     uint8_t trial                   # Trial
     uint8_t refused                 # by a server that has not looked at it
-    uint8_t hedging                 # it is in peer.expected
+    uint8_t hedging                 # Hedging, several
     uint8_t timed                   # it is in share.pending, or pauses
     char error[ERROR_MAX]           # begins with NUL in a new exchange
     uint8_t octets[REQUEST_INLINE]

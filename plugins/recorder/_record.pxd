@@ -35,13 +35,26 @@ cdef struct Wait:               # a handler waits: for an upstream, a lock, a ch
     uint32_t at                 # microseconds after the query came
     uint32_t took
 
+cdef struct Asked:              # one of two upstreams that were asked the same
+    uint32_t at                 # microseconds after the query came
+    uint32_t took
+    uint16_t rcode
+    uint8_t fate                # Fate of _asked.pxd
+    uint8_t udp
+    char upstream[UPSTREAM_MAX]
+
 cdef struct Way:                # of a query so far: in its scratch
     int64_t since               # ns; 0: it does not wait
     uint8_t count
     uint8_t handler             # that waits now
     uint8_t depth
+    uint8_t paired              # a PairedWay's `pair` is there
     Wait waits[WAITS_MAX]
     char upstream[UPSTREAM_MAX]
+
+cdef struct PairedWay:          # of a server block in which a plugin may ask two upstreams
+    Way way
+    Asked pair[2]               # the first one asked first
 
 cdef struct Record:
     uint32_t size               # octets in all; a multiple of 8
@@ -73,6 +86,7 @@ cdef struct Record:
     uint8_t waits               # of Wait, at an address that 4 divides
     uint16_t options_length
     uint8_t upstream_length
+    uint8_t pair_length         # of two Asked, or 0
     uint8_t error_length
     uint16_t notes_length       # for each note: the handler's position, the length, the text
     uint16_t packet_length      # the query as it came

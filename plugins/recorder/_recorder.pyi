@@ -16,5 +16,11 @@ class RecorderHandler(NativeHandler):
 
     recording: Recording
     def __init__(self, recording: Recording) -> None: ...
+    def take_pairs(self) -> int:
+        """Have room for two upstreams that are asked the same. Before the chain is built.
+
+        Returns the address of a function (`asked_func` of _asked.pxd) that is to be told of them.
+        """
+
     def name_chain(self, handlers: Sequence[NativeHandler]) -> None:
         """What the handlers of the block are called, by their positions."""

@@ -2,7 +2,7 @@
 
 Memory order. A server's `refused` releases its Core to the workers, which find it within a batch; it is freed after an epoch.
 """
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset, strlen
 
@@ -15,10 +15,11 @@ from fastdns.api.query cimport TRANSPORT_NONE, Explanation, Handler, NativeHandl
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.api.reply cimport query_write
 from fastdns.api.wire cimport RCODE_NOERROR, RCODE_NXDOMAIN, copy_octets
+from fastdns.plugins.recorder._asked cimport AskedUpstream
 from fastdns.plugins.recorder._memory cimport Core, Memory, Recording, core_memory, memory_commit, memory_keep, memory_room
 from fastdns.plugins.recorder._record cimport (DROPPED, FAILED, MARK_CLIENT, MARK_DROPPED, MARK_EDNS, MARK_NAME, MARK_OPTIONS, MARK_REFUSED, MARK_STREAM,
-                                               MARK_WRITTEN, NOTES_MAX, OPTIONS_MAX, PACKET_MAX, RECENT, SLOW, UPSTREAM_MAX, WAITS_MAX, Kind, Record,
-                                               Wait, Way)
+                                               MARK_WRITTEN, NOTES_MAX, OPTIONS_MAX, PACKET_MAX, RECENT, SLOW, UPSTREAM_MAX, WAITS_MAX, Asked, Kind,
+                                               PairedWay, Record, Wait, Way)
 
 cdef enum:
     SERVERS = 4096              # numbers of servers whose refused queries are recorded
@@ -36,26 +37,31 @@ if refused == NULL:
 
 # ---- time that a query waits ----
 
-cdef Way *way_of(Query *root) noexcept nogil:
-    """In its scratch; NULL: its server block has no recorder, or the query is not recorded."""
+cdef Handler *recorder_of(Query *root) noexcept nogil:
+    """NULL: its server block has none, or the query is not recorded."""
     cdef uint32_t i
     if root.transport == TRANSPORT_NONE or root.chain == NULL:
         return NULL
     for i in range(root.chain.count):
         if root.chain.handlers[i].done == record_done:
-            return <Way *>query_scratch(root.chain.handlers[i], root)
+            return root.chain.handlers[i]
     return NULL
+
+
+cdef inline Query *root_of(Query *q) noexcept nogil:
+    while q.parent != NULL and q.parent.generation == q.parent_generation:
+        q = q.parent
+    return q
 
 
 cdef void note_wait(Query *q, bint begins) noexcept nogil:
     """What a child waits for its client's query waits for."""
-    cdef Query *root = q
+    cdef Query *root = root_of(q)
+    cdef Handler *recorder = recorder_of(root)
     cdef Way *way
-    while root.parent != NULL and root.parent.generation == root.parent_generation:
-        root = root.parent
-    way = way_of(root)
-    if way == NULL:
+    if recorder == NULL:
         return
+    way = <Way *>query_scratch(recorder, root)
     if begins:
         way.since = socket_clock()
         way.handler = <uint8_t>q.position if q.chain == root.chain else 255
@@ -88,6 +94,28 @@ cdef void end_wait(Way *way, Query *q, const Query *root) noexcept nogil:
         if explanation.upstream[0]:
             memcpy(way.upstream, explanation.upstream, UPSTREAM_MAX - 1)
             way.upstream[UPSTREAM_MAX - 1] = 0
+
+
+cdef void note_pair(Query *q, const AskedUpstream *pair) noexcept nogil:
+    """Another server block's plugin may tell of a pair for which this block has no room."""
+    cdef Query *root = root_of(q)
+    cdef Handler *recorder = recorder_of(root)
+    cdef PairedWay *paired
+    cdef Asked *asked
+    cdef int i
+    if recorder == NULL or recorder.scratch_size < sizeof(PairedWay):
+        return
+    paired = <PairedWay *>query_scratch(recorder, root)
+    paired.way.paired = 1
+    for i in range(2):
+        asked = &paired.pair[i]
+        asked.at = microseconds(pair[i].asked - root.received)
+        asked.took = pair[i].took
+        asked.rcode = pair[i].rcode
+        asked.fate = pair[i].fate
+        asked.udp = pair[i].udp
+        memset(asked.upstream, 0, UPSTREAM_MAX)
+        memcpy(asked.upstream, pair[i].upstream, min(strlen(pair[i].upstream), <size_t>(UPSTREAM_MAX - 1)))
 
 
 cdef inline uint32_t microseconds(int64_t ns) noexcept nogil:
@@ -150,6 +178,7 @@ cdef void begin_record(const Core *core, Record *record, const Query *q, uint8_t
     record.writer = <uint8_t>min(q.writer, <uint32_t>255)
     record.waits = 0
     record.upstream_length = 0
+    record.pair_length = 0
     if way != NULL and way.count:
         record.waits = way.count
         memcpy(at, way.waits, way.count * sizeof(Wait))
@@ -177,6 +206,10 @@ cdef void begin_record(const Core *core, Record *record, const Query *q, uint8_t
         record.upstream_length = <uint8_t>strlen(way.upstream)
         memcpy(at, way.upstream, record.upstream_length)
         at += record.upstream_length
+        if way.paired:                  # whoever asks two has waited for one
+            record.pair_length = 2 * sizeof(Asked)
+            memcpy(at, (<const PairedWay *>way).pair, 2 * sizeof(Asked))
+            at += 2 * sizeof(Asked)
     end_record(record, at)
 
 
@@ -233,7 +266,8 @@ cdef void keep(const Core *core, Memory *memory, const Record *short_record, Que
     cdef Address client = q.client
     memcpy(record, short_record, short_record.size)
     record.kind = <uint8_t>kind
-    at += record.waits * sizeof(Wait) + record.client_length + record.local_length + record.name_length + record.options_length + record.upstream_length
+    at += record.waits * sizeof(Wait) + record.client_length + record.local_length + record.name_length + record.options_length
+    at += record.upstream_length + record.pair_length
     if not record.marks & (MARK_NAME | MARK_CLIENT):
         if not q.reply.written:
             record.error_length = <uint8_t>strlen(q.error)
@@ -332,6 +366,10 @@ cdef class RecorderHandler(NativeHandler):
         NativeHandler.__init__(self, "recorder")
         self.recording = recording
         self.state.core = &recording.core
+
+    def take_pairs(self):
+        self.handler.scratch_size = sizeof(PairedWay)
+        return <uintptr_t>note_pair
 
     cpdef attach(self, list servers, str view):
         observe_waits(note_wait)

@@ -26,6 +26,21 @@ class Waited(NamedTuple):
     at: float
     took: float
 
+class Asked(NamedTuple):
+    """One of two upstreams that were asked the same."""
+
+    upstream: str
+    #: Seconds after the query came.
+    at: float
+    #: Seconds until its fate was known.
+    took: float
+    #: A number of `fastdns.plugins.recorder.question.FATES`.
+    fate: int
+    #: Of its reply.
+    rcode: int
+    #: The question went in UDP packets.
+    udp: bool
+
 class Recorded(NamedTuple):
     """A query and what became of it."""
 
@@ -67,6 +82,8 @@ class Recorded(NamedTuple):
     writer: int
     waits: tuple[Waited, ...]
     upstream: str
+    #: Both, the first one asked first; empty: there were not two.
+    pair: tuple[Asked, ...]
     # ---- of those that are kept longer alone ----
     error: str
     #: Positions of handlers, and what they tell `fastdns explain`.
@@ -83,6 +100,9 @@ def clock() -> int:
 
 def split(octets: bytes, name: bytes, client: bytes, bits: int) -> list[bytes]:
     """The single records of ``octets``: of names in or below ``name`` (wire form; empty: all), of clients in the network of ``bits`` bits (empty: all)."""
+
+def has_pair(octets: bytes) -> bool:
+    """Whether two upstreams were asked, according to a record."""
 
 def decode(octets: bytes) -> Recorded:
     """A record. Raises ValueError when it is none."""

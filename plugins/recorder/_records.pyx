@@ -2,12 +2,12 @@
 from typing import NamedTuple
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 
 from fastdns.api.network cimport socket_clock
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.plugins.recorder._record cimport (MARK_CLIENT, MARK_DROPPED, MARK_EDNS, MARK_NAME, MARK_OPTIONS, MARK_REFUSED, MARK_STREAM, MARK_WRITTEN,
-                                               Record, Wait)
+                                               Asked as NativeAsked, Record, Wait)
 
 EDNS = MARK_EDNS
 WRITTEN = MARK_WRITTEN
@@ -25,6 +25,15 @@ class Waited(NamedTuple):
     more: int
     at: float
     took: float
+
+
+class Asked(NamedTuple):
+    upstream: str
+    at: float
+    took: float
+    fate: int
+    rcode: int
+    udp: bool
 
 
 class Recorded(NamedTuple):
@@ -55,6 +64,7 @@ class Recorded(NamedTuple):
     writer: int
     waits: tuple
     upstream: str
+    pair: tuple
     error: str
     notes: tuple
     packet: bytes
@@ -115,6 +125,10 @@ cdef bint is_within(const uint8_t *address, uint32_t length, bytes network, int 
     return not rest or (address[whole] ^ (<const uint8_t *>network)[whole]) >> (8 - rest) == 0
 
 
+def has_pair(bytes octets not None):
+    return <uint64_t>len(octets) >= sizeof(Record) and (<const Record *><const uint8_t *>octets).pair_length != 0
+
+
 def decode(bytes octets not None):
     cdef const Record *record = <const Record *><const uint8_t *>octets
     cdef const Wait *waits = <const Wait *>(<const uint8_t *>octets + sizeof(Record))
@@ -122,17 +136,28 @@ def decode(bytes octets not None):
     cdef list parts = []
     if <uint64_t>len(octets) < sizeof(Record) or record.size != <uint64_t>len(octets):
         raise ValueError("not a record")
-    for length in (record.client_length, record.local_length, record.name_length, record.options_length, record.upstream_length, record.error_length,
-                   record.notes_length, record.packet_length, record.reply_length):
+    for length in (record.client_length, record.local_length, record.name_length, record.options_length, record.upstream_length, record.pair_length,
+                   record.error_length, record.notes_length, record.packet_length, record.reply_length):
         parts.append(octets[at:at + <uint64_t>length])
         at += <uint64_t>length
-    client, local, name, options, upstream, error, notes, packet, reply = parts
+    client, local, name, options, upstream, pair, error, notes, packet, reply = parts
     return Recorded(
         record.received, record.took / 1e9, record.id, record.flags, record.qtype, record.qclass, record.rcode, record.reply_flags, record.reply_size,
         record.transport, client, record.client_port, local, record.local_port, name, record.edns_size, record.edns_flags, record.edns_version, options,
         record.marks, record.kind, record.zone, record.chain, record.deepest, record.writer,
         tuple([Waited(waits[i].handler, waits[i].depth, waits[i].more, waits[i].at / 1e6, waits[i].took / 1e6) for i in range(record.waits)]),
-        upstream.decode("utf-8", "replace"), error.decode("utf-8", "replace"), notes_of(notes), packet, reply)
+        upstream.decode("utf-8", "replace"), pair_of(pair), error.decode("utf-8", "replace"), notes_of(notes), packet, reply)
+
+
+cdef tuple pair_of(bytes octets):
+    cdef NativeAsked asked
+    cdef const uint8_t *at = octets
+    found = []
+    for _ in range(len(octets) // sizeof(NativeAsked)):
+        memcpy(&asked, at, sizeof(NativeAsked))     # it may stand anywhere
+        at += sizeof(NativeAsked)
+        found.append(Asked((<bytes>asked.upstream).decode("utf-8", "replace"), asked.at / 1e6, asked.took / 1e6, asked.fate, asked.rcode, bool(asked.udp)))
+    return tuple(found)
 
 
 cdef tuple notes_of(bytes octets):

@@ -11,12 +11,14 @@ from fastdns.plugins.recorder.question import BADVERS, TRANSPORTS
 from fastdns.protocol.header import FLAG_QR
 from fastdns.protocol.parameters import TYPE_OPT
 
-__all__ = ["Sent", "messages"]
+__all__ = ["REBUILT", "Sent", "messages", "query", "reply"]
 
 FLAG_RD = 0x0100
 #: What a reply takes from the query: opcode, RD, CD.
 REFLECTED = 0x7910
 EDNS_SIZE = 1232
+#: The remark of what is not the octets that were sent.
+REBUILT = "rebuilt by fastdns: not the octets that were sent"
 
 
 class Sent(NamedTuple):
@@ -45,7 +47,7 @@ def messages(record: Recorded) -> list[Sent]:
 
 
 def _rebuilt(record: Recorded, by: str, kept: str = "") -> str:
-    parts = ["rebuilt by fastdns: not the octets that were sent", kept, by]
+    parts = [REBUILT, kept, by]
     if record.marks & _records.CUT_OPTIONS and not kept:
         parts.append("its EDNS options were left out")
     if record.marks & _records.HIDDEN_NAME:

@@ -83,7 +83,8 @@ def gather(recording: Recording, most: int) -> list[bytes]:
 
 def _estimate(record: bytes) -> int:
     """Octets of a file that a record takes, at most."""
-    return 2 * PACKET_OCTETS + 2 * len(record)
+    messages = 6 if _records.has_pair(record) else 2
+    return messages * (PACKET_OCTETS + len(record))
 
 
 def file_of(head: bytes, packets: Callable[[Recorded], Iterable[tuple[int, bytes]]], found: list[bytes], end: bytes) -> Iterator[bytes]:

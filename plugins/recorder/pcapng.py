@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from fastdns import __version__
 from fastdns.plugins.recorder._records import Recorded
 from fastdns.plugins.recorder.messages import Sent, messages
+from fastdns.plugins.recorder.question import asked_text
 
 __all__ = ["Capture"]
 
@@ -63,7 +64,8 @@ class Capture:
         segment = segment[:check] + struct.pack("!H", total) + segment[check + 2 :]
         packet = _ip(source, target, protocol, len(segment)) + segment
         time = sent.at + self.offset
-        options = _option(OPTION_COMMENT, sent.remark.encode()) if sent.remark else b""
+        remark = "; ".join(filter(None, [sent.remark, *(asked_text(one) for one in record.pair)])) if sent.is_reply else sent.remark
+        options = _option(OPTION_COMMENT, remark.encode()) if remark else b""
         options += _option(OPTION_FLAGS, struct.pack("<I", OUTBOUND if sent.is_reply else INBOUND)) + _option(OPTION_END, b"")
         head = struct.pack("<5I", 0, time >> 32 & 0xFFFFFFFF, time & 0xFFFFFFFF, len(packet), len(packet))
         return _block(PACKET, head + _padded(packet) + options)

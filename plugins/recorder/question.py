@@ -8,11 +8,11 @@ from typing import Any
 from fastdns._wire import name_text, records
 from fastdns.plugins.recorder import _records
 from fastdns.plugins.recorder._recorder import chain_of, zone_of
-from fastdns.plugins.recorder._records import Recorded
+from fastdns.plugins.recorder._records import Asked, Recorded
 from fastdns.protocol.parameters import class_text, rcode_text, type_text
 from fastdns.zonefile.presentation import rdata_text
 
-__all__ = ["TRANSPORTS", "describe"]
+__all__ = ["FATES", "TRANSPORTS", "asked", "asked_text", "describe"]
 
 #: In the order of `Transport` (fastdns/walk/query.pxd).
 TRANSPORTS = ("udp", "tcp", "tls", "https", "https3", "quic", "grpc")
@@ -20,8 +20,29 @@ TRANSPORTS = ("udp", "tcp", "tls", "https", "https3", "quic", "grpc")
 FLAGS = ((0x0400, "aa"), (0x0200, "tc"), (0x0100, "rd"), (0x0080, "ra"), (0x0020, "ad"), (0x0010, "cd"))
 EDNS_DO = 0x8000
 BADVERS = 16
+#: In the order of `Fate` (_asked.pxd): what became of one of two questions.
+FATES = ("waiting", "answered", "replied", "timeout", "failed", "discarded")
 #: Words of handlers that have none of their own for what they did; those of `fastdns explain`.
 PASSED, ANSWERED, FAILED, DROPPED, WAITED = "passed it on", "answered", "failed", "dropped", "waits"
+
+
+def asked(one: Asked) -> dict[str, Any]:
+    """Seconds; ``at`` from when the query came, ``took`` until its fate was known."""
+    fate, took = FATES[one.fate], f"{one.took * 1e3:.3f} ms"
+    rcode = rcode_text(one.rcode) if fate in ("answered", "replied") else ""
+    says = {
+        "waiting": "no reply",
+        "answered": f"answered in {took}",
+        "replied": f"{rcode} in {took}, not the answer",
+        "timeout": f"timed out after {took}",
+        "failed": f"failed after {took}",
+        "discarded": f"no reply in {took}, a later one is discarded",
+    }
+    return {"upstream": one.upstream, "at": one.at, "took": None if fate == "waiting" else one.took, "outcome": fate, "rcode": rcode, "says": says[fate]}
+
+
+def asked_text(one: Asked) -> str:
+    return f"asked {one.upstream} after {one.at * 1e3:.3f} ms: {asked(one)['says']}"
 
 
 def describe(record: Recorded, offset: int) -> dict[str, Any]:
@@ -40,6 +61,7 @@ def describe(record: Recorded, offset: int) -> dict[str, Any]:
         "took": record.took,
         "stages": stages(record),
         "upstream": record.upstream,
+        **({"asked": [asked(one) for one in record.pair]} if record.pair else {}),
         "flags": flag_words(record.flags, record.edns_flags if record.marks & _records.EDNS else None),
         "reply_flags": flag_words(record.reply_flags, None),
         "size": 0 if dropped else record.size,

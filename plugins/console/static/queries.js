@@ -64,7 +64,8 @@ function list(known, rows) {
 }
 
 function details(row) {
-  const facts = [["flags", [row.flags].flat().join(" ")], ["size", row.size ? `${row.size} octets` : ""], ["answer", (row.answer || []).join("\n")]].filter(([, value]) => value);
+  const asked = (row.asked || []).map((one) => `${one.upstream} after ${seconds(one.at)}: ${one.says}`);
+  const facts = [["flags", [row.flags].flat().join(" ")], ["size", row.size ? `${row.size} octets` : ""], ["asked", asked.join("\n")], ["answer", (row.answer || []).join("\n")]].filter(([, value]) => value);
   return el("div", { class: "grid" }, el("div", {}, facts.map(([title, value]) => [el("p", { class: "muted" }, title), el("pre", {}, value)])),
     (row.stages || []).length ? el("div", {}, el("p", { class: "muted" }, "way"), el("ol", { class: "way" }, row.stages.map(stage))) : null);
 }
