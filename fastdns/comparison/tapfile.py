@@ -14,13 +14,18 @@ __all__ = ["read_tap"]
 CONTENT_TYPE = b"protobuf:dnstap.Dnstap"
 FRAME_MAX = 1 << 20
 #: Fields of `Dnstap` and `Message`, and types of messages with what clients ask and get.
-MESSAGE, TYPE, QUERY_ADDRESS, QUERY_MESSAGE, RESPONSE_MESSAGE = 14, 1, 4, 10, 14
+EXTRA, MESSAGE, TYPE, QUERY_ADDRESS, QUERY_MESSAGE, RESPONSE_MESSAGE = 3, 14, 1, 4, 10, 14
 QUERIES, RESPONSES = (1, 5), (2, 6)  # AUTH_, CLIENT_
+#: What the field `extra` of a message begins with that *recorder* has rebuilt.
+REBUILT = b"rebuilt by fastdns"
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 
 
 def read_tap(path: str | Path) -> Iterator[Recorded]:
-    """The queries of clients in a dnstap file, and the replies. Other messages, and those without octets, are passed over. Raises RecordingError."""
+    """The queries of clients in a dnstap file, and the replies. Other messages, those without octets and rebuilt replies are passed over.
+
+    Raises RecordingError.
+    """
     frames = 0
     try:
         with open(path, "rb") as file:
@@ -55,14 +60,18 @@ def _frames(file: BinaryIO) -> Iterator[bytes]:
 
 def _message(frame: bytes) -> Recorded | None:
     """The client's message in a frame; None: there is none. Raises ValueError."""
-    for number, value in _fields(frame):
-        if number == MESSAGE and isinstance(value, bytes):
-            fields = dict(_fields(value))
-            is_reply = fields.get(TYPE) in RESPONSES
-            octets, client = fields.get(RESPONSE_MESSAGE if is_reply else QUERY_MESSAGE), fields.get(QUERY_ADDRESS, b"")
-            if (is_reply or fields.get(TYPE) in QUERIES) and isinstance(octets, bytes) and octets:
-                return Recorded(octets, is_reply, client if isinstance(client, bytes) else b"")
-    return None
+    outer = dict(_fields(frame))
+    value, extra = outer.get(MESSAGE), outer.get(EXTRA)
+    if not isinstance(value, bytes):
+        return None
+    fields = dict(_fields(value))
+    is_reply = fields.get(TYPE) in RESPONSES
+    octets, client = fields.get(RESPONSE_MESSAGE if is_reply else QUERY_MESSAGE), fields.get(QUERY_ADDRESS, b"")
+    if not (is_reply or fields.get(TYPE) in QUERIES) or not isinstance(octets, bytes) or not octets:
+        return None
+    if is_reply and isinstance(extra, bytes) and extra.startswith(REBUILT):
+        return None  # without the records that the answer had
+    return Recorded(octets, is_reply, client if isinstance(client, bytes) else b"")
 
 
 def _fields(octets: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -17,6 +17,7 @@ import pytest
 from fastdns.comparison.asking import Server, parse_server
 from fastdns.plugins.dnstap import frames
 from fastdns.plugins.dnstap._sender import message
+from fastdns.plugins.recorder.messages import REBUILT
 from fastdns.testing import Upstream
 from tests.bench.test_capture import ip, pcap, udp
 from tests.server.test_commands import run
@@ -39,13 +40,13 @@ def wrong_for(name: str) -> Answer:
     return lambda query: answer(query, "192.0.2.66") if str(query.question[0].name) == name else answer(query, "192.0.2.2", "192.0.2.1")
 
 
-def tap(path: Path, names: list[str], replies: bool = True) -> Path:
+def tap(path: Path, names: list[str], replies: bool = True, extra: bytes = b"") -> Path:
     octets = frames.control(frames.START, frames.CONTENT_TYPE)
     for name in names:
         query = dns.message.make_query(name, "A")
-        octets += message(b"us", b"1", b"", True, CLIENT, 1, CLIENT, 53, 10**18, 0, query.to_wire())
+        octets += message(b"us", b"1", extra, True, CLIENT, 1, CLIENT, 53, 10**18, 0, query.to_wire())
         if replies:
-            octets += message(b"us", b"1", b"", True, CLIENT, 1, CLIENT, 53, 10**18, 10**18 + 1, right(query).to_wire())
+            octets += message(b"us", b"1", extra, True, CLIENT, 1, CLIENT, 53, 10**18, 10**18 + 1, right(query).to_wire())
     path.write_bytes(octets + frames.control(frames.STOP))
     return path
 
@@ -149,6 +150,15 @@ def test_complaints(words: list[str], problem: str) -> None:
     status, out, err = run("shadow", *words)
     assert (status, out) == (1, "")
     assert err.startswith(problem)
+
+
+def test_rebuilt_replies_are_no_answers(tmp_path: Path) -> None:
+    """*recorder* has not kept their records; its rebuilt queries are questions as any."""
+    path = tap(tmp_path / "file", ["a.test."], extra=f"{REBUILT}; a reply of 44 octets, whose records were not kept".encode())
+    assert run("shadow", "-against", "127.0.0.1:1", str(path)) == (1, "", f"{path}: no answers of clients\n")
+    with Upstream(right) as one, Upstream(right) as two:
+        status, report = shadow("-against", one.address, "-of", two.address, path)
+    assert (status, report["questions"], report["same"]) == (0, 1, 1)
 
 
 def test_a_file_without_what_is_looked_for(tmp_path: Path) -> None:
