@@ -124,11 +124,14 @@ async def blocking(function: Callable[..., Result], *args: Any) -> Result:
     return await _pool.run(function, *args)
 
 
-def every(seconds: float, function: Callable[[], object]) -> Timer:
-    """Call a function ``seconds`` from now, and again ``seconds`` after the end of each call. Raises ValueError for 0 and less."""
+def every(seconds: float, function: Callable[[], object], pool: Pool | None = None) -> Timer:
+    """Call a function ``seconds`` from now, and again ``seconds`` after the end of each call. Raises ValueError for 0 and less.
+
+    ``pool`` has the thread for a function that may hang, in place of the pool that all timers share.
+    """
     if seconds <= 0:
         raise ValueError(f"every {seconds} seconds")
-    return Timer(loop(), _pool, seconds, function, True)
+    return Timer(loop(), pool or _pool, seconds, function, True)
 
 
 def after(seconds: float, function: Callable[[], object]) -> Timer:

@@ -34,13 +34,17 @@ class Renewable(Protocol):
 class Renewal:
     """The watch over the files of one owner, who keeps it: it ends with the owner, or by `end`."""
 
-    def __init__(self, owner: Renewable, files: Sequence[str], states: list[State], log: str) -> None:
-        """``states`` is what `states_of` returned before the owner read the files; ``log`` names the source of log lines."""
+    def __init__(self, owner: Renewable, files: Sequence[str], states: list[State], log: str, shared: bool = True) -> None:
+        """``states`` is what `states_of` returned before the owner read the files; ``log`` names the source of log lines.
+
+        Without ``shared`` the owner calls `look`, for files that may hang: the timer of all others does not touch them.
+        """
         self.files = tuple(files)
         self.log = Log(log)
         self._owner = weakref.ref(owner)
         self._read = self._seen = states
-        _watch(self)
+        if shared:
+            _watch(self)
 
     def end(self) -> None:
         """Nothing is read any more from now on."""

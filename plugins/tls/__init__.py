@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from fastdns.corefile import CorefileError
@@ -81,8 +82,10 @@ def _by_acme(controller: Controller) -> Credentials:
     """Files that ACME will bring, and the answers to its challenges in every block. Raises CorefileError."""
     from fastdns.plugins.tls import manager
     from fastdns.plugins.tls._challenge import ChallengeHandler
+    from fastdns.plugins.tls.copied import CopiedCredentials, copy_of
     from fastdns.plugins.tls.options import claim, parse
     from fastdns.plugins.tls.storage import Storage
+    from fastdns.plugins.tls.storage_thread import StorageHangs, thread_of
 
     owners = controller.values.setdefault("tls/acme", {})
     first = not owners
@@ -96,5 +99,8 @@ def _by_acme(controller: Controller) -> Credentials:
     controller.on_startup(lambda: held.append(manager.hold(options)))
     controller.on_started(lambda: held[0].begin())
     controller.on_shutdown(lambda: manager.release(held.pop()))
-    certificate = Storage(options).certificate
-    return Credentials(certificate, certificate, awaited=True)
+    thread = thread_of(options.storage)
+    copy = copy_of(Storage(options).certificate, thread)
+    with contextlib.suppress(StorageHangs):  # what was read before stays in use, and what is there is read once it answers
+        thread.call(copy.look)
+    return CopiedCredentials(copy)

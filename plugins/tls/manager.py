@@ -1,7 +1,7 @@
 """Certificates by ACME: ordered when there is none, renewed in time, and the challenges of orders answered meanwhile.
 
 A manager belongs to the process. Configurations hold it, so that a reload neither ends an order nor takes its challenges away. The certificate reaches the
-contexts of TLS by its file alone, which `fastdns.tls.renewal` watches.
+contexts of TLS by a copy in memory (`copied`), and files of the storage are touched by its own thread alone (`storage_thread`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,10 @@ from fastdns import control
 from fastdns._wire import name_wire
 from fastdns.control.eventloop import Task
 from fastdns.index.index import Index
+from fastdns.plugins.tls.copied import copy_of
 from fastdns.plugins.tls.options import AcmeOptions
 from fastdns.plugins.tls.storage import Storage
+from fastdns.plugins.tls.storage_thread import StorageHangs, thread_of
 from fastdns.telemetry import events
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
@@ -99,6 +103,8 @@ class Manager:
     def __init__(self, options: AcmeOptions) -> None:
         self.options = options
         self.storage = Storage(options)
+        self.thread = thread_of(options.storage)
+        self._copy = copy_of(self.storage.certificate, self.thread)
         self.holders = 0
         self._names = " ".join(options.domains)
         self._jitter = random.uniform(0, JITTER)
@@ -110,7 +116,7 @@ class Manager:
         #: Key and certificates that could not be saved yet: CAs limit how many they give.
         self._unsaved = ""
         self._task: Task | None = None
-        self._timer: control.Timer | None = None
+        self._timers: list[control.Timer] = []
         self._order: subprocess.Popen[str] | None = None
         self._ended = False
         self._lock = threading.Lock()
@@ -118,7 +124,8 @@ class Manager:
     def begin(self) -> None:
         """Further calls do nothing."""
         if self._task is None:
-            self._timer = control.every(POLL_SECONDS, self.look)
+            look = partial(self.thread.run, self.look)
+            self._timers = [control.every(POLL_SECONDS, look, self.thread.pool), control.every(POLL_SECONDS, self.thread.hangs)]
             self._task = control.keep(self._keep, f"the certificate of {self._names}")
 
     def end(self) -> None:
@@ -127,20 +134,21 @@ class Manager:
             self._ended = True
             if self._order is not None:
                 self._order.kill()
-        for running in (self._task, self._timer):
+        for running in (self._task, *self._timers):
             if running is not None:
                 running.cancel()
         CHALLENGES.replace(self.storage.certificate, {})
         NOT_AFTER.forget((self._names,))
 
     def look(self) -> None:
-        """Answer the challenges that the storage has."""
+        """Answer the challenges that the storage has, and use its certificate. On the storage's thread."""
+        self._copy.look()
         try:
             found = self.storage.changed_challenges()
         except OSError as error:
             log.debug(f"{self.storage.folder}: {error}")
             return
-        if found is not None and not self._ended:
+        if found is not None and not self._ended:  # `end` may have come meanwhile, while the storage did not answer
             CHALLENGES.replace(self.storage.certificate, found)
 
     # ---- on a thread of their own: a CA may take its time ----
@@ -152,10 +160,10 @@ class Manager:
     def _step(self) -> float:
         """Order a certificate if it is time. Seconds until the next step."""
         try:
-            self.storage.prepare()
+            self.thread.call(self.storage.prepare)
             seconds = self._seconds_left()
             if seconds <= 0:
-                with self.storage.locked() as mine:
+                with self._locked() as mine:
                     if not mine:
                         return POLL_SECONDS
                     seconds = self._seconds_left()  # another one may have renewed it by now
@@ -163,16 +171,27 @@ class Manager:
                         return wait
                     if seconds <= 0:
                         seconds = self._obtain()
+        except StorageHangs:  # its thread has logged it
+            return POLL_SECONDS
         except Exception as error:
             return self._failed(error)
         self._failures = self._refusals = 0
         self._unsaved = ""
         return min(max(seconds, POLL_SECONDS), LOOK_SECONDS)
 
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[bool]:
+        """False: another one has the lock. Where the storage hangs, the lock is given back once it answers."""
+        lock = self.storage.lock()
+        try:
+            yield self.thread.call(lock.take)
+        finally:
+            self.thread.post(lock.release)
+
     def _seconds_left(self) -> float:
         """Until a new certificate has to be ordered; 0 and less: now."""
         try:
-            begin, end = _validity(self.storage.certificate)
+            begin, end = self.thread.call(_validity, self.storage.certificate)
         except FileNotFoundError:
             return 0.0
         except ValueError as error:
@@ -183,12 +202,12 @@ class Manager:
 
     def _wait(self) -> float:
         """Seconds until the CA may be asked again, after a failure of this process, a former one or another one with the same storage."""
-        count, again = self.storage.failed()
+        count, again = self.thread.call(self.storage.failed)
         seconds = again - time.time()
         if not seconds <= RETRY_ANSWERED[1] * (1 + RETRY_JITTER):  # the clock of whoever wrote it was wrong, or this one is
             seconds = _delay(RETRY_ANSWERED, max(count - 1, 0))
             again = time.time() + seconds
-            self.storage.save_failed(count, again)
+            self.thread.call(self.storage.save_failed, count, again)
         if seconds > 0 and again != self._postponed:
             log.info(
                 f"The last order for {self._names} failed; the next one is in {seconds:.0f}s. To order at once, delete {self.storage.failures} and restart"
@@ -216,19 +235,19 @@ class Manager:
         if not self._unsaved:  # it has ended before
             return LOOK_SECONDS
         try:
-            self.storage.save_certificate(self._unsaved.encode("ascii"), _validity)
+            self.thread.call(self.storage.save_certificate, self._unsaved.encode("ascii"), _validity)
         except ValueError as error:
             self._unsaved = ""
             raise self._refused(OrderError(f"the certificate cannot be used: {error}", True)) from None
         self._unsaved = ""
         ORDERED.add((self._names,))
         events.note("certificate", self._names, f"obtained from {self.options.ca}")
-        begin, end = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)) for at in _validity(self.storage.certificate))
+        begin, end = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)) for at in self.thread.call(_validity, self.storage.certificate))
         log.info(f"Certificate for {self._names} obtained, valid until {end}")
         seconds = self._seconds_left()
         if seconds <= 0:  # nor would the next one be any better
             raise self._refused(OrderError(f"the certificate is valid from {begin} to {end}, so it is to be renewed at once; is the clock right?", True))
-        self.storage.forget_failed()
+        self.thread.call(self.storage.forget_failed)
         return seconds
 
     def _order_one(self) -> None:
@@ -244,21 +263,24 @@ class Manager:
             self._unsaved = self._converse(self._order)
         except OrderError as error:
             raise self._refused(error) if error.answered and not self._ended else error from None
+        except StorageHangs as error:  # counts as a failure: a storage that hangs in each order must not make the CA see one after the other
+            raise OrderError(str(error), False) from None
         finally:
             self._order.kill()
             self._order.communicate()
             with self._lock:
                 self._order = None
-            self._publish({})
+            with contextlib.suppress(StorageHangs):  # the next order removes them, and what the CA said counts
+                self._publish({})
 
     def _refused(self, error: OrderError) -> OrderError:
         """The error with its time, which all processes with this storage are told."""
         count = self._refusals
         try:
-            count = max(count, self.storage.failed()[0])
+            count = max(count, self.thread.call(self.storage.failed)[0])
             error.seconds = _delay(RETRY_ANSWERED, count)
             self._postponed = time.time() + error.seconds
-            self.storage.save_failed(count + 1, self._postponed)
+            self.thread.call(self.storage.save_failed, count + 1, self._postponed)
         except OSError as problem:
             error.seconds = error.seconds or _delay(RETRY_ANSWERED, count)
             log.warning(f"{self.storage.failures}: {problem}")
@@ -271,7 +293,7 @@ class Manager:
         for line in order.stdout:  # type: ignore[union-attr]
             message = json.loads(line)
             if "account" in message:
-                self.storage.save_account(message["account"])
+                self.thread.call(self.storage.save_account, message["account"])
                 self._tell(order, {})
             elif "challenges" in message:
                 self._publish(message["challenges"])
@@ -298,13 +320,13 @@ class Manager:
             "ca_root": options.ca_root,
             "resolver": options.resolver,
             "store": system_store(),
-            "account": self.storage.account(),
+            "account": self.thread.call(self.storage.account),
             "user_agent": f"fastdns/{fastdns.__version__}",
         }
 
     def _publish(self, values: dict[str, list[str]]) -> None:
-        self.storage.publish(values)
-        self.look()
+        self.thread.call(self.storage.publish, values)
+        self.thread.call(self.look)
 
 
 def _delay(seconds: tuple[float, float], failures: int) -> float:

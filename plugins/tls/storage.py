@@ -12,21 +12,43 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from fastdns.plugins.tls.options import AcmeOptions
 from fastdns.system.files import replacing
 from fastdns.tls.renewal import State, states_of
 
-__all__ = ["Storage"]
+__all__ = ["Storage", "StorageLock"]
 
 CHALLENGES = "challenges.json"
 #: Not the folder itself: an NFS client does not tell the server of locks on folders, nor of exclusive ones on what is not open for writing.
 LOCK = "lock"
 #: Seconds after which challenges are left over from a process that was killed, from when this process has seen them: the clocks of others may differ.
 CHALLENGES_SECONDS = 900.0
+
+
+class StorageLock:
+    """Held by at most one process, and in it by one object. It ends with the process at the latest. Functions raise OSError."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file = -1
+
+    def take(self) -> bool:
+        """False: another one has it."""
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Also where `take` has failed, or was not called."""
+        if self._file >= 0:
+            file, self._file = self._file, -1
+            os.close(file)
 
 
 class Storage:
@@ -56,19 +78,9 @@ class Storage:
             except FileExistsError:  # by another process
                 pass
 
-    @contextmanager
-    def locked(self) -> Iterator[bool]:
-        """False: another one has the lock. It ends with the process at the latest."""
-        file = os.open(os.path.join(self.folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
-        finally:
-            os.close(file)
+    def lock(self) -> StorageLock:
+        """The one of the folder, which is not taken yet."""
+        return StorageLock(os.path.join(self.folder, LOCK))
 
     # ---- by whoever holds the lock ----
 
