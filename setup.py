@@ -54,6 +54,7 @@ FUZZED = (
     "fastdns.plugins.kubernetes.decode",
     "fastdns.plugins.secondary._receive",
     "fastdns.proxy.header",
+    "fastdns.proxy.tlvs",
     "fastdns.walk.finish",
     "fastdns.zonefile",
 )

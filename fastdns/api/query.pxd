@@ -34,6 +34,9 @@ from fastdns.walk.query cimport query_do, query_is_udp, query_length, query_scra
 # The client's trace: sets `handler.trace_context` who asks for it.
 from fastdns.walk.query cimport query_trace_context
 from fastdns.walk.trace cimport TRACE_NOT_SAMPLED, TRACE_SAMPLED, TRACE_UNDECIDED, TraceContext, TraceSampling
+# The TLVs of the PROXY header that the client is of, if *proxyproto* keeps them.
+from fastdns.walk.query cimport query_tlvs
+from fastdns.proxy.tlvs cimport ProxyTlvs
 # DNS cookies (RFC 7873): what *cookies* found and has the reply carry.
 from fastdns.walk.query cimport COOKIE_IN_REPLY, COOKIE_OPTION, COOKIE_VALID
 # Limits: handlers in a chain, octets of scratch in all, of an error's text, depth of children, milliseconds that a query may be parked.

@@ -6,6 +6,7 @@ address that has the most under way the oldest one ends.
 """
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from fastdns.engine.io.connection cimport StreamService
+from fastdns.proxy.tlvs cimport ProxyTlvs
 from fastdns.system.address cimport Address
 from fastdns.system.list cimport ListNode
 from fastdns.tls.record cimport TlsStream
@@ -33,6 +34,7 @@ cdef struct Handshake:              # of one client, from acceptance until its w
     uint32_t generation
     Address client
     Address local                   # that the client has asked; family 0: the socket's
+    ProxyTlvs *tlvs                 # of its PROXY header: a reference, or NULL
     int64_t since                   # ns, monotonic: accepted
     int64_t deadline                # likewise
     Worker *worker                  # that has accepted it
@@ -45,11 +47,11 @@ cdef struct Handshake:              # of one client, from acceptance until its w
     uint8_t linked                  # it counts, and has its place; after that it was stopped, or has left its thread
     ListNode node                   # of all that are under way
 
-# On a worker, for a client of a listener with a context, which has a place of the address. client, local, since: as OpenFunc has them (io/connection).
-# deadline: ns, monotonic. On this worker `finished` takes over descriptor, stream, place and a reference of the service; the struct is not its own.
-# -1: descriptor and place are the caller's still.
+# On a worker, for a client of a listener with a context, which has a place of the address. client, local, since, tlvs: as OpenFunc has them
+# (io/connection). deadline: ns, monotonic. On this worker `finished` takes over descriptor, stream, place, a reference of the service and the TLVs; the
+# struct is not its own. -1: descriptor, place and TLVs are the caller's still.
 cdef int handshake_begin(Worker *worker, int fd, StreamService *service, uint32_t listener, uint32_t generation, const Address *client,
-                         const Address *local, int64_t since, int64_t deadline,
+                         const Address *local, int64_t since, int64_t deadline, ProxyTlvs *tlvs,
                          void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil) noexcept nogil
 # Have the threads been given more than twice as many as may be under way? Those that were stopped keep their descriptors until their threads see it.
 cdef bint handshake_is_behind() noexcept nogil

@@ -15,6 +15,8 @@ from fastdns.system.socket cimport (EPOLLIN, EPOLLOUT, EPOLL_CLOEXEC, EPOLL_CTL_
                                     epoll_create1, epoll_ctl, epoll_event, epoll_wait, recv, shutdown, socket_clock)
 from fastdns.system.thread cimport thread_start
 from fastdns.engine.io.connection cimport service_leave_place, service_ref, service_unref
+from fastdns.proxy.tlvs cimport tlvs_unref
+from fastdns.telemetry.metrics cimport METRIC_CONTROL
 from fastdns.tls.record cimport TLS_DONE, TLS_FAILED, TLS_WANTS_WRITE, TlsStatus, tls_accept, tls_end, tls_handshake, tls_keep, tls_lend
 
 cdef extern from *:
@@ -60,7 +62,7 @@ list_init(&registry.handshakes)
 # ---- on a worker ----
 
 cdef int handshake_begin(Worker *worker, int fd, StreamService *service, uint32_t listener, uint32_t generation, const Address *client,
-                         const Address *local, int64_t since, int64_t deadline,
+                         const Address *local, int64_t since, int64_t deadline, ProxyTlvs *tlvs,
                          void (*finished)(Handshake *handshake, Worker *worker) noexcept nogil) noexcept nogil:
     cdef Handshake *handshake = <Handshake *>calloc(1, sizeof(Handshake))
     cdef uint32_t i
@@ -74,6 +76,7 @@ cdef int handshake_begin(Worker *worker, int fd, StreamService *service, uint32_
     handshake.client = client[0]
     if local != NULL:
         handshake.local = local[0]
+    handshake.tlvs = tlvs
     handshake.since = since
     handshake.deadline = deadline
     handshake.worker = worker
@@ -233,6 +236,7 @@ cdef void discard(Handshake *handshake) noexcept nogil:
         tls_end(handshake.tls)
     close(handshake.fd)
     service_unref(handshake.service)
+    tlvs_unref(handshake.tlvs, METRIC_CONTROL)
     free(handshake)
 
 

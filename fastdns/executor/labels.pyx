@@ -14,11 +14,10 @@ from fastdns.executor.request cimport REQUEST_ABANDONED, PluginQuery
 from fastdns.message.text cimport Text
 from fastdns.system.atomic cimport atomic_load32
 from fastdns.system.socket cimport EFD_CLOEXEC, POLLIN, close, eventfd, poll, pollfd, read, write
-from fastdns.walk.metadata cimport Label, LabelHandle, label_read
+from fastdns.walk.metadata cimport LABEL_MAX, Label, LabelHandle, label_read
 from fastdns.walk.query cimport Mail, Query, Worker
 
 cdef enum:
-    VALUE_MAX = 4096                # octets of a value; what is longer is cut
     WORKER_TIME = 10000             # milliseconds after which the worker is taken to have ended
 
 cdef enum Found:
@@ -34,7 +33,7 @@ cdef struct LabelAsk:
     int done                        # eventfd
     uint8_t found                   # Found
     uint32_t length
-    char value[VALUE_MAX]
+    char value[LABEL_MAX]
 
 
 cdef void on_ask(Mail *mail, Worker *worker) noexcept nogil:
@@ -46,7 +45,7 @@ cdef void on_ask(Mail *mail, Worker *worker) noexcept nogil:
     else:
         text.out = ask.value
         text.used = 0
-        text.capacity = VALUE_MAX
+        text.capacity = LABEL_MAX
         text.full = 0
         if label_read(ask.label, ask.query, &text):
             ask.found = FOUND_VALUE

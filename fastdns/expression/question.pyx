@@ -1,6 +1,6 @@
 """Operands of expressions that come from the query. The contract is in expression/question.pxd."""
 from libc.stdint cimport int64_t, uint16_t, uint32_t
-from fastdns.walk.metadata cimport Label, label_read
+from fastdns.walk.metadata cimport LABEL_MAX, Label, label_read
 from fastdns.walk.query cimport Query, query_do, query_is_udp, query_length, query_size
 from fastdns.message.text cimport Text, text_address, text_class, text_name, text_number, text_type
 from fastdns.expression.value cimport VALUE_INT, VALUE_STRING, ValueArena, Value, copy_text, set_bool, set_int, set_text, value_equal
@@ -76,7 +76,7 @@ cdef int ask_group(const Groups *groups, const Value *which, Value *out) noexcep
 
 
 cdef int ask_label(const Label *label, Query *q, ValueArena *arena, Value *out) noexcept nogil:
-    cdef char text[4096]
+    cdef char text[LABEL_MAX]
     cdef Text written
     written.out, written.used, written.capacity, written.full = text, 0, sizeof(text), 0
     if q == NULL or not label_read(label, q, &written):

@@ -2,7 +2,7 @@
 
 Version 1 is a line of text, version 2 is binary. No octet behind `length` is read, and nothing is allocated.
 """
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from fastdns.system.address cimport Address
 
 cdef enum:
@@ -22,6 +22,7 @@ cdef struct ProxyHeader:
     uint32_t wanted                 # PROXY_PARTIAL: octets from the start without which it cannot be parsed further
     uint8_t version                 # 1 or 2
     uint8_t transport               # address family and protocol as version 2 has them: 0x11 TCP over IPv4; 0: LOCAL, unknown
+    uint16_t tlvs                   # octets of its TLVs, with which it ends: not with LOCAL. They are not looked into
     uint8_t addressed               # it has an IPv4 or IPv6 client: not with LOCAL, UNKNOWN, AF_UNSPEC and AF_UNIX
     Address source                  # of the client; `addressed`
     Address destination             # that the client has asked

@@ -1,5 +1,5 @@
 """The parser of PROXY headers. The contract is in proxy/header.pxd."""
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy, memset
 from fastdns.system.address cimport Address, address_from_octets
 from fastdns.system.byteorder cimport load16
@@ -84,7 +84,9 @@ cdef ProxyStatus parse_binary(const uint8_t *octets, uint32_t length, ProxyHeade
     header.length = PROXY_FIXED_SIZE + block
     if octets[12] == COMMAND_LOCAL:
         header.transport = 0
-    elif family == FAMILY_IPV4:
+        return PROXY_PRESENT
+    header.tlvs = <uint16_t>(block - addresses)
+    if family == FAMILY_IPV4:
         header.addressed = 1
         ipv4(&header.source, octets + 16, octets + 24)
         ipv4(&header.destination, octets + 20, octets + 26)

@@ -11,10 +11,11 @@ class ProxyProtocol:
     """What workers do with PROXY headers: those of senders in ``networks`` (octets and length of a prefix) are used; for others ``otherwise`` counts, a
     key of `RULES`. Without networks ``otherwise`` counts for all.
 
-    With ``sessions``, the client of a UDP header counts for ``lifetime`` ns for what the same sender sends without one.
+    With ``sessions``, the client of a UDP header counts for ``lifetime`` ns for what the same sender sends without one. With ``tlvs``, queries have the
+    TLVs of the headers that are used.
     """
 
-    def __init__(self, networks: Collection[tuple[bytes, int]], otherwise: str, lifetime: int, sessions: Sessions | None) -> None: ...
+    def __init__(self, networks: Collection[tuple[bytes, int]], otherwise: str, lifetime: int, sessions: Sessions | None, tlvs: bool = False) -> None: ...
     @property
     def sessions(self) -> Sessions | None: ...
     def rule(self, sender: bytes) -> str:

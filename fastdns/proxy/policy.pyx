@@ -1,9 +1,10 @@
 """Which PROXY headers count. The contract is in proxy/policy.pxd."""
-from libc.stdint cimport uint32_t, int64_t
+from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.stdio cimport snprintf
 from fastdns.index.prefixes cimport PrefixKey, PrefixNode, prefixes_first, prefixes_next
 from fastdns.proxy.header cimport PROXY_ABSENT, PROXY_MALFORMED, PROXY_PARTIAL, PROXY_PRESENT, proxy_is_udp, proxy_parse
 from fastdns.proxy.sessions cimport session_find, session_store
+from fastdns.proxy.tlvs cimport tlvs_new, tlvs_unref
 from fastdns.system.address cimport address_text
 from fastdns.telemetry.log_line cimport LOG_WARNING, log_put
 from fastdns.telemetry.metrics cimport METRIC_CONTROL
@@ -42,14 +43,31 @@ cdef ProxyStatus proxy_open(ProxyRule rule, const uint8_t *octets, uint32_t leng
     return status
 
 
+cdef ProxyTlvs *proxy_tlvs(const ProxyPolicy *policy, ProxyRule rule, const uint8_t *octets, const ProxyHeader *header, uint32_t worker) noexcept nogil:
+    if not policy.tlvs or rule != PROXY_USE or header.tlvs == 0:
+        return NULL
+    return tlvs_new(octets + header.length - header.tlvs, header.tlvs, worker)
+
+
 # ---- datagrams ----
 
+cdef ProxyTlvs *proxy_datagram_tlvs(const ProxyPolicy *policy, const uint8_t *octets, uint32_t length, const Address *peer,
+                                    uint32_t worker) noexcept nogil:
+    cdef ProxyHeader header
+    if not policy.tlvs or proxy_parse(octets, length, &header) != PROXY_PRESENT:
+        return NULL
+    return proxy_tlvs(policy, proxy_rule(policy, peer), octets, &header, worker)
+
+
 cdef int proxy_strip(const ProxyPolicy *policy, const uint8_t *datagram, uint32_t length, const Address *peer, int64_t now, uint32_t worker,
-                     Address *client) noexcept nogil:
+                     Address *client, ProxyTlvs **tlvs) noexcept nogil:
     cdef ProxyRule rule = proxy_rule(policy, peer)
     cdef ProxyHeader header
     cdef ProxyStatus status
+    cdef ProxyTlvs *found = NULL
     client[0] = peer[0]
+    if tlvs != NULL:
+        tlvs[0] = NULL
     if rule == PROXY_SKIP:
         return 0
     status = proxy_parse(datagram, length, &header)
@@ -58,7 +76,7 @@ cdef int proxy_strip(const ProxyPolicy *policy, const uint8_t *datagram, uint32_
         return -1
     if status != PROXY_PRESENT:
         if rule == PROXY_USE and policy.sessions != NULL:
-            session_find(policy.sessions, peer, now, policy.lifetime, client)
+            session_find(policy.sessions, peer, now, policy.lifetime, worker, client, tlvs if policy.tlvs else NULL)
         return 0
     # LOCAL is a proxy's own query, for example to see whether the server is alive.
     if header.version != 2 or header.transport and not proxy_is_udp(&header) or rule == PROXY_REJECT:
@@ -66,10 +84,15 @@ cdef int proxy_strip(const ProxyPolicy *policy, const uint8_t *datagram, uint32_
         return -1
     if rule == PROXY_USE and header.addressed:
         client[0] = header.source
+        if tlvs != NULL:
+            found = proxy_tlvs(policy, rule, datagram, &header, worker)
         if policy.sessions != NULL:
-            session_store(policy.sessions, peer, now, policy.lifetime, client)
+            session_store(policy.sessions, peer, now, policy.lifetime, worker, client, found)
             if header.length == length:
+                tlvs_unref(found, worker)
                 return -1
+        if tlvs != NULL:
+            tlvs[0] = found
     return <int>header.length
 
 
@@ -104,11 +127,12 @@ RULES = {"use": PROXY_USE, "ignore": PROXY_IGNORE, "reject": PROXY_REJECT, "skip
 
 
 cdef class ProxyProtocol:
-    def __init__(self, networks, str otherwise not None, int64_t lifetime, Sessions sessions):
+    def __init__(self, networks, str otherwise not None, int64_t lifetime, Sessions sessions, bint tlvs=False):
         if networks:
             self.tree = PrefixTree({network: 1 for network in networks})
             self.policy.allowed = &self.tree.prefixes
         self.policy.otherwise = <ProxyRule><int>RULES[otherwise]
+        self.policy.tlvs = tlvs
         if sessions is not None and lifetime > 0:
             self.sessions = sessions
             self.policy.sessions = &sessions.table

@@ -4,6 +4,7 @@ A bounded table for all workers of a listening address. When it is full, the pro
 used least recently. The table has parts with a lock each. Only workers take these locks.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
+from fastdns.proxy.tlvs cimport ProxyTlvs
 from fastdns.system.address cimport Address
 
 cdef enum:
@@ -11,10 +12,12 @@ cdef enum:
     SESSION_PART_MIN = 512          # sessions of a part, or the table has fewer of them
     SESSION_OWNERS = 256            # buckets by the address of the proxy
     SESSIONS_MAX = 16777216         # of a table
+    SESSION_TLVS = 256              # octets of TLVs for each session of a part, on average: for more of them sessions end
 
 cdef struct Session:
     Address peer                    # of the proxy
     Address client
+    ProxyTlvs *tlvs                 # a reference; NULL: none
     int64_t used                    # ns, monotonic
     uint32_t next                   # of the same hash, or of the free list; 0: none. Indexes into Part.sessions, from 1 on
     uint32_t newer                  # of the same owner
@@ -32,6 +35,7 @@ cdef struct SessionPart:
     uint32_t count
     uint32_t made                   # sessions that were ever in use
     uint32_t free                   # list of those that are not
+    uint64_t tlvs                   # octets of all
     uint32_t *buckets               # first session by hash
     Session *sessions               # sessions[0] is unused
     SessionOwner owners[SESSION_OWNERS]
@@ -42,10 +46,13 @@ cdef struct SessionTable:
     uint32_t mask                   # of SessionPart.buckets
     SessionPart *part
 
-# The client of a session that was used in the last `lifetime` ns; it is used now. False: there is none.
-cdef bint session_find(SessionTable *table, const Address *peer, int64_t now, int64_t lifetime, Address *client) noexcept nogil
-# Begins a session, or changes its client.
-cdef void session_store(SessionTable *table, const Address *peer, int64_t now, int64_t lifetime, const Address *client) noexcept nogil
+# The client of a session that was used in the last `lifetime` ns; it is used now. False: there is none. Sets *tlvs to a reference of its TLVs, or leaves
+# it; NULL: they are not wanted. worker: the caller's.
+cdef bint session_find(SessionTable *table, const Address *peer, int64_t now, int64_t lifetime, uint32_t worker, Address *client,
+                       ProxyTlvs **tlvs) noexcept nogil
+# Begins a session, or changes its client. tlvs: of its header, which the session takes a reference of; NULL: none.
+cdef void session_store(SessionTable *table, const Address *peer, int64_t now, int64_t lifetime, uint32_t worker, const Address *client,
+                        ProxyTlvs *tlvs) noexcept nogil
 
 cdef class Sessions:                # Sessions(capacity)
     cdef SessionTable table

@@ -15,7 +15,12 @@ class Sessions:
     def capacity(self) -> int: ...
     def __len__(self) -> int:
         """Sessions, expired ones included."""
-    def store(self, peer: End, now: int, lifetime: int, client: End) -> None:
-        """Begins a session, or changes its client."""
+    @property
+    def tlvs(self) -> int:
+        """Octets of the TLVs of all."""
+    def store(self, peer: End, now: int, lifetime: int, client: End, tlvs: bytes = b"") -> None:
+        """Begins a session, or changes its client and the TLVs of its header."""
     def find(self, peer: End, now: int, lifetime: int) -> End | None:
         """The client of a session that was used in the last ``lifetime`` ns; it is used now. For tests, like `store`."""
+    def find_tlvs(self, peer: End, now: int, lifetime: int) -> bytes:
+        """Likewise, its TLVs; b"" for none."""

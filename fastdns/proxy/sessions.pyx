@@ -2,9 +2,11 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
+from fastdns.proxy.tlvs cimport TLVS_MAX, ProxyTlvs, tlvs_new, tlvs_ref, tlvs_unref
 from fastdns.system.address cimport Address
 from fastdns.system.hash cimport hash_octets, hash_seed
 from fastdns.system.spinlock cimport spin_free, spin_try
+from fastdns.telemetry.metrics cimport METRIC_CONTROL
 
 cdef extern from "<sched.h>" nogil:
     int sched_yield()
@@ -67,10 +69,21 @@ cdef uint32_t *find(SessionPart *part, uint32_t *bucket, const Address *peer) no
     return bucket
 
 
-cdef void remove(SessionPart *part, uint32_t *link) noexcept nogil:
+cdef inline void set_tlvs(SessionPart *part, Session *session, ProxyTlvs *tlvs, uint32_t worker) noexcept nogil:
+    """Instead of those that it has. Takes over the reference."""
+    if session.tlvs != NULL:
+        part.tlvs -= session.tlvs.length
+        tlvs_unref(session.tlvs, worker)
+    if tlvs != NULL:
+        part.tlvs += tlvs.length
+    session.tlvs = tlvs
+
+
+cdef void remove(SessionPart *part, uint32_t *link, uint32_t worker) noexcept nogil:
     cdef uint32_t place = link[0]
     link[0] = part.sessions[place].next
     unlink_owner(part, place)
+    set_tlvs(part, &part.sessions[place], NULL, worker)
     part.sessions[place].next = part.free
     part.free = place
     part.count -= 1
@@ -92,17 +105,21 @@ cdef uint32_t find_victim(const SessionPart *part, int64_t expired) noexcept nog
     return chosen.oldest
 
 
-cdef uint32_t take(SessionTable *table, SessionPart *part, int64_t expired) noexcept nogil:
+cdef void evict(const SessionTable *table, SessionPart *part, int64_t expired, uint32_t worker) noexcept nogil:
+    cdef uint32_t place = find_victim(part, expired)
+    cdef uint8_t owner
+    remove(part, find(part, &part.buckets[<uint32_t>hash_peer(&part.sessions[place].peer, &owner) & table.mask], &part.sessions[place].peer), worker)
+
+
+cdef uint32_t take(SessionTable *table, SessionPart *part, int64_t expired, uint32_t worker) noexcept nogil:
     """A free session; one ends if there is none."""
     cdef uint32_t place
-    cdef uint8_t owner
     if part.free == 0 and part.made < table.capacity:
         part.made += 1
         part.count += 1
         return part.made
     if part.free == 0:
-        place = find_victim(part, expired)
-        remove(part, find(part, &part.buckets[<uint32_t>hash_peer(&part.sessions[place].peer, &owner) & table.mask], &part.sessions[place].peer))
+        evict(table, part, expired, worker)
     place = part.free
     part.free = part.sessions[place].next
     part.count += 1
@@ -118,7 +135,8 @@ cdef inline SessionPart *lock(SessionTable *table, uint64_t hash) noexcept nogil
     return part
 
 
-cdef bint session_find(SessionTable *table, const Address *peer, int64_t now, int64_t lifetime, Address *client) noexcept nogil:
+cdef bint session_find(SessionTable *table, const Address *peer, int64_t now, int64_t lifetime, uint32_t worker, Address *client,
+                       ProxyTlvs **tlvs) noexcept nogil:
     cdef uint8_t owner
     cdef uint64_t hash = hash_peer(peer, &owner)
     cdef SessionPart *part = lock(table, hash)
@@ -126,9 +144,11 @@ cdef bint session_find(SessionTable *table, const Address *peer, int64_t now, in
     cdef uint32_t place = link[0]
     cdef bint found = False
     if place and now - part.sessions[place].used >= lifetime:
-        remove(part, link)
+        remove(part, link, worker)
     elif place:
         client[0] = part.sessions[place].client
+        if tlvs != NULL:
+            tlvs[0] = tlvs_ref(part.sessions[place].tlvs)
         unlink_owner(part, place)
         use(part, place, now)
         found = True
@@ -136,7 +156,8 @@ cdef bint session_find(SessionTable *table, const Address *peer, int64_t now, in
     return found
 
 
-cdef void session_store(SessionTable *table, const Address *peer, int64_t now, int64_t lifetime, const Address *client) noexcept nogil:
+cdef void session_store(SessionTable *table, const Address *peer, int64_t now, int64_t lifetime, uint32_t worker, const Address *client,
+                        ProxyTlvs *tlvs) noexcept nogil:
     cdef uint8_t owner
     cdef uint64_t hash = hash_peer(peer, &owner)
     cdef SessionPart *part = lock(table, hash)
@@ -147,14 +168,17 @@ cdef void session_store(SessionTable *table, const Address *peer, int64_t now, i
         session = &part.sessions[place]
         unlink_owner(part, place)
     else:
-        place = take(table, part, now - lifetime)
+        place = take(table, part, now - lifetime, worker)
         session = &part.sessions[place]
         session.peer = peer[0]
         session.owner = owner
         session.next = bucket[0]
         bucket[0] = place
     session.client = client[0]
+    set_tlvs(part, session, tlvs_ref(tlvs), worker)
     use(part, place, now)
+    while part.tlvs > <uint64_t>table.capacity * SESSION_TLVS + TLVS_MAX:
+        evict(table, part, now - lifetime, worker)
     spin_free(&part.lock)
 
 
@@ -185,10 +209,13 @@ cdef class Sessions:
                 raise MemoryError
 
     def __dealloc__(self):
-        cdef uint32_t i
+        cdef uint32_t i, place
         if self.table.part == NULL:
             return
         for i in range(self.table.parts):
+            if self.table.part[i].sessions != NULL:
+                for place in range(1, self.table.part[i].made + 1):
+                    tlvs_unref(self.table.part[i].sessions[place].tlvs, METRIC_CONTROL)
             free(self.table.part[i].buckets)
             free(self.table.part[i].sessions)
         free(self.table.part)
@@ -196,18 +223,35 @@ cdef class Sessions:
     def __len__(self):
         return sum([self.table.part[i].count for i in range(self.table.parts)])
 
-    def store(self, peer, int64_t now, int64_t lifetime, client):
+    @property
+    def tlvs(self):
+        return sum([self.table.part[i].tlvs for i in range(self.table.parts)])
+
+    def store(self, peer, int64_t now, int64_t lifetime, client, bytes tlvs not None=b""):
         cdef Address key = address_of(peer)
         cdef Address value = address_of(client)
-        session_store(&self.table, &key, now, lifetime, &value)
+        cdef ProxyTlvs *kept = tlvs_new(tlvs, <uint32_t>len(tlvs), METRIC_CONTROL)
+        session_store(&self.table, &key, now, lifetime, METRIC_CONTROL, &value, kept)
+        tlvs_unref(kept, METRIC_CONTROL)
 
     def find(self, peer, int64_t now, int64_t lifetime):
         cdef Address key = address_of(peer)
         cdef Address client
-        if not session_find(&self.table, &key, now, lifetime, &client):
+        if not session_find(&self.table, &key, now, lifetime, METRIC_CONTROL, &client, NULL):
             return None
         octets = client.octets[:4 if client.family == 4 else 16]
         return bytes(octets), client.port
+
+    def find_tlvs(self, peer, int64_t now, int64_t lifetime):
+        cdef Address key = address_of(peer)
+        cdef Address client
+        cdef ProxyTlvs *tlvs = NULL
+        session_find(&self.table, &key, now, lifetime, METRIC_CONTROL, &client, &tlvs)
+        if tlvs == NULL:
+            return b""
+        found = (<const uint8_t *>tlvs.octets)[:tlvs.length]
+        tlvs_unref(tlvs, METRIC_CONTROL)
+        return found
 
 
 cdef Address address_of(pair) except *:

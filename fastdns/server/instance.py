@@ -243,7 +243,7 @@ class Instance:
             if sessions is None or sessions.capacity != capacity:
                 sessions = Sessions(capacity)
         default = settings.default or ("ignore" if settings.networks else "use")
-        return ProxyProtocol(settings.networks, default, settings.session_lifetime, sessions)
+        return ProxyProtocol(settings.networks, default, settings.session_lifetime, sessions, settings.tlvs)
 
 
 def _limits(server: Server, directive: str) -> Mapping[str, int]:

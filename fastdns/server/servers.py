@@ -76,6 +76,7 @@ class Server:
                 merged.session_lifetime = settings.session_lifetime
             if settings.sessions > 0:
                 merged.sessions = settings.sessions
+            merged.tlvs = merged.tlvs or settings.tlvs
         return merged
 
 

@@ -20,7 +20,7 @@ Hook = Callable[[], object]
 class ProxySettings:
     """What a server does with PROXY headers, from `proxyproto`."""
 
-    __slots__ = ("default", "networks", "session_lifetime", "sessions")
+    __slots__ = ("default", "networks", "session_lifetime", "sessions", "tlvs")
 
     def __init__(self) -> None:
         #: Senders whose headers are used: octets and length of a prefix.
@@ -31,6 +31,8 @@ class ProxySettings:
         self.session_lifetime = 0
         #: The most sessions of that kind; 0: the server's default.
         self.sessions = 0
+        #: Whether queries have the TLVs of the headers that are used.
+        self.tlvs = False
 
 
 class Config:

@@ -8,6 +8,9 @@ from fastdns.walk.query cimport Handler, Query
 from fastdns.message.text cimport Text
 from fastdns.index.zone_list cimport Zones, zones_hold
 
+cdef enum:
+    LABEL_MAX = 8192            # octets of a value; what is longer is cut
+
 cdef struct Label
 
 # Writes the value; False when the query has none. May run before the chain does (view), when no scratch is valid: q.chain is NULL then.

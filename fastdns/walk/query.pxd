@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns._wire cimport EDNS_DO, HEADER_SIZE, OPT_SIZE, Acceptance, Name, Edns, Message
 from fastdns.message.reply cimport Reply, LargeReplyPool
 from fastdns.proxy.policy cimport ProxyPolicy
+from fastdns.proxy.tlvs cimport ProxyTlvs
 from fastdns.system.address cimport Address
 from fastdns.system.fairness cimport FairEntry, FairQueue
 from fastdns.system.list cimport List, ListNode, list_container
@@ -217,6 +218,8 @@ cdef struct Carrier:            # how replies leave: one for each kind of transp
     void (*stream)(Query *q) noexcept nogil     # q.stream takes the connection; query_streamed is called once when it is through
     # The trace that the request belongs to, which lives as long as the query; NULL: none. The pointer may be NULL: requests of this transport name no traces.
     const TraceContext *(*trace_context)(const Query *q) noexcept nogil
+    # The TLVs of the PROXY header that the client is of, which live as long as the query; NULL: none. The pointer may be NULL.
+    const ProxyTlvs *(*tlvs)(const Query *q) noexcept nogil
 
 cdef struct WorkerOps:          # the loop's services
     int (*watch)(Worker *worker, Source *source, uint32_t events) noexcept nogil        # epoll add; 0 or -errno
@@ -337,6 +340,14 @@ cdef inline void *query_scratch(Handler *self, Query *q) noexcept nogil:
 cdef inline const TraceContext *query_trace_context(const Query *q) noexcept nogil:
     """What the client says of a trace; NULL: nothing. For handlers with `trace_context`."""
     return q.carrier.trace_context(q) if q.carrier != NULL and q.carrier.trace_context != NULL else NULL
+
+cdef inline const ProxyTlvs *query_tlvs(const Query *q) noexcept nogil:
+    """The TLVs of the client's PROXY header, for a child too; NULL: none, or *proxyproto* keeps none."""
+    while q.parent != NULL:
+        if q.parent.generation != q.parent_generation:
+            return NULL
+        q = q.parent
+    return q.carrier.tlvs(q) if q.carrier != NULL and q.carrier.tlvs != NULL else NULL
 
 cdef inline bint transport_is_udp(uint8_t transport) noexcept nogil:
     """Is "udp" the protocol in logs and metrics? DNS over QUIC and over HTTP/3 count as UDP, as in CoreDNS."""

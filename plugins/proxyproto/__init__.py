@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastdns.corefile import CorefileError
 from fastdns.corefile.address import network_of
+from fastdns.plugins.proxyproto._tlvs import TlvPublisher
 from fastdns.setup import Controller
 from fastdns.setup.config import ProxySettings
 from fastdns.setup.traits import Traits
@@ -19,7 +20,7 @@ MAPPED = bytes(10) + b"\xff\xff"
 
 
 def setup(controller: Controller) -> None:
-    """``proxyproto { allow CIDR... ; default use|ignore|reject|skip ; udp_session_tracking DURATION [MAX] }``"""
+    """``proxyproto { allow CIDR... ; default use|ignore|reject|skip ; udp_session_tracking DURATION [MAX] ; tlv_metadata }``"""
     if controller.config.proxy is not None:
         raise CorefileError("proxy protocol already configured for this server instance")
     settings = ProxySettings()
@@ -29,6 +30,8 @@ def setup(controller: Controller) -> None:
         while controller.next_block():
             _option(controller, controller.val(), settings)
     controller.config.proxy = settings
+    if settings.tlvs:
+        controller.config.add_handler(TlvPublisher())
 
 
 def _option(controller: Controller, name: str, settings: ProxySettings) -> None:
@@ -48,6 +51,10 @@ def _option(controller: Controller, name: str, settings: ProxySettings) -> None:
             raise _invalid(controller, f'udp_session_tracking: invalid duration "{arguments[0]}": {error}') from None
         if len(arguments) == 2:
             settings.sessions = _sessions(controller, arguments[1])
+    elif name == "tlv_metadata":
+        if arguments:
+            raise controller.arg_err()
+        settings.tlvs = True
     else:
         raise controller.err(f"unknown option '{name}'")
 

@@ -118,7 +118,7 @@ TARGETS = {
     "http": Target("http1_protocol.input", ("engine.http.head", "engine.http.http1", "engine.http.message", "engine.http.doh"), words=words(HTTP_WORDS)),
     "http2": Target("http2_protocol.input", ("engine.http.session", "engine.http.request", "engine.http.grpc")),
     "http-response": Target("http1_read", ("engine.http.head", "plugins.forward.transport.http1"), words=words(HTTP_WORDS)),
-    "proxy": Target("proxy_parse", ("proxy.header",)),
+    "proxy": Target("proxy_parse", ("proxy.header", "proxy.tlvs")),
     "zone-file": Target("zonefile_parse", ("zonefile",), words=tuple(WORDS)),
     "svcb": Target("rdata_parse, rdata_valid, strip_hint", ("zonefile.svcb", "plugins.filter_aaaa._strip"), words=tuple(WORDS)),
     "transfer": Target("Receiver.feed", ("plugins.secondary._receive", "index"), transfers.check, tuple(RECORDS)),

@@ -16,6 +16,8 @@ from fastdns.message.tsig cimport Tsig, tsig_read
 from fastdns.plugins.forward.transport.http1 cimport Response, http1_read
 from fastdns.plugins.forward._upstream cimport ResponsePlace
 from fastdns.proxy.header cimport PROXY_ABSENT, PROXY_PARTIAL, PROXY_PRESENT, ProxyHeader, ProxyStatus, proxy_parse
+from fastdns.proxy.tlvs cimport ProxyTlvs, tlvs_new, tlvs_unref
+from fastdns.telemetry.metrics cimport METRIC_CONTROL
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.query cimport TRANSPORT_TCP, TRANSPORT_UDP, Query, Worker, query_size
 
@@ -346,6 +348,27 @@ cdef const char *check_names(const uint8_t *octets, size_t size) noexcept nogil:
 
 # ---- what comes before a message ----
 
+cdef const char *check_tlvs(const uint8_t *octets, uint32_t length) noexcept nogil:
+    """The TLVs of a header: what is kept of them is kept again as it is, one TLV after the other."""
+    cdef const uint8_t *copy = copied(octets, length)
+    cdef ProxyTlvs *kept = tlvs_new(copy, length, METRIC_CONTROL)
+    cdef ProxyTlvs *again = NULL
+    cdef const char *failure = NULL
+    cdef uint32_t at = 0
+    if kept != NULL:
+        while at + 3 <= kept.length:
+            at += 3 + load16(kept.octets + at + 1)
+        again = tlvs_new(kept.octets, kept.length, METRIC_CONTROL)
+        if at != kept.length or kept.length > length:
+            failure = b"TLVs that are kept are malformed"
+        elif again == NULL or again.length != kept.length or memcmp(again.octets, kept.octets, kept.length) != 0:
+            failure = b"TLVs are kept otherwise a second time"
+    free(<void *>copy)
+    tlvs_unref(kept, METRIC_CONTROL)
+    tlvs_unref(again, METRIC_CONTROL)
+    return failure
+
+
 cdef const char *check_proxy(const uint8_t *octets, size_t size) noexcept nogil:
     """A PROXY header: it ends where it ends, whatever follows, and no part of it is a header."""
     cdef ProxyHeader header, part
@@ -354,6 +377,8 @@ cdef const char *check_proxy(const uint8_t *octets, size_t size) noexcept nogil:
     cdef const uint8_t *copy
     if whole == PROXY_PRESENT and header.length > size:
         return b"a header ends behind its octets"
+    if whole == PROXY_PRESENT and check_tlvs(octets + header.length - header.tlvs, header.tlvs) != NULL:
+        return check_tlvs(octets + header.length - header.tlvs, header.tlvs)
     for i in range(PREFIXES + 1):
         length = last * i // PREFIXES
         copy = copied(octets, length)

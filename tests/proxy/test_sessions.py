@@ -36,6 +36,39 @@ def test_store_and_find() -> None:
     assert len(sessions) == 1
 
 
+def test_tlvs() -> None:
+    """They are those of the last header, and end with the session."""
+    sessions = Sessions(10)
+    sessions.store(peer(1), 0, LIFETIME, client(7), b"\1\0\1x")
+    sessions.store(peer(2), 0, LIFETIME, client(8))
+    assert [sessions.find_tlvs(peer(number), 1, LIFETIME) for number in (1, 2, 3)] == [b"\1\0\1x", b"", b""]
+    assert sessions.tlvs == 4
+    sessions.store(peer(1), 2, LIFETIME, client(7), b"\2\0\0")
+    assert sessions.find_tlvs(peer(1), 3, LIFETIME) == b"\2\0\0"
+    assert sessions.tlvs == 3
+    assert sessions.find_tlvs(peer(1), 3 + LIFETIME, LIFETIME) == b""
+    assert (sessions.tlvs, len(sessions)) == (0, 1)
+    sessions.store(peer(2), 4, LIFETIME, client(7), b"\1\0\1x")
+    sessions.store(peer(2), 5, LIFETIME, client(7))
+    assert (sessions.tlvs, sessions.find_tlvs(peer(2), 6, LIFETIME)) == (0, b"")
+
+
+@pytest.mark.parametrize("capacity", [1, 10, 1000])
+def test_tlvs_are_bounded(capacity: int) -> None:
+    """By 256 octets for each session, and those of the longest header; the session that was stored last has its own."""
+    sessions = Sessions(capacity)
+    tlvs = b"\xe0\x0f\xf0" + bytes(4080)
+    for number in range(2 * capacity):
+        sessions.store(peer(number), number, LIFETIME, client(number), tlvs)
+        assert sessions.find_tlvs(peer(number), number, LIFETIME) == tlvs
+        assert sessions.tlvs <= 256 * capacity + 4096
+        assert len(sessions) == sessions.tlvs // len(tlvs)
+    for number in range(2 * capacity, 4 * capacity):
+        sessions.store(peer(number), number, LIFETIME, client(number))
+    assert len(sessions) == capacity
+    assert sessions.tlvs == 0
+
+
 def test_a_session_lives_from_its_last_use() -> None:
     sessions = Sessions(10)
     sessions.store(peer(1), 0, LIFETIME, client(1))

@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from fastdns.engine.http.request cimport HttpConnection, HttpRequest, http_query_ended
 from fastdns.engine.http.trace cimport trace_whole
 from fastdns.engine.io.connection cimport TcpConnection, connection_answered, connection_finish, connection_query
+from fastdns.proxy.tlvs cimport ProxyTlvs
 from fastdns.walk.query cimport Carrier, Query
 from fastdns.walk.trace cimport TraceContext
 from fastdns._mux cimport query_accept, query_run, query_streamed
@@ -64,6 +65,10 @@ cdef const TraceContext *trace_context(const Query *q) noexcept nogil:
     return trace_whole(&(<const HttpRequest *>q.connection).trace)
 
 
+cdef const ProxyTlvs *client_tlvs(const Query *q) noexcept nogil:
+    return (<const HttpRequest *>q.connection).connection.base.tlvs
+
+
 cdef Carrier CARRIER
 CARRIER.reject = reject_request
 CARRIER.unserved = end_unserved
@@ -71,3 +76,4 @@ CARRIER.send = send_reply
 CARRIER.dropped = no_reply
 CARRIER.stream = refuse_stream
 CARRIER.trace_context = trace_context
+CARRIER.tlvs = client_tlvs

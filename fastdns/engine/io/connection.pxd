@@ -8,6 +8,7 @@ connections of a worker: the one that holds most ends first.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
 from fastdns.proxy.policy cimport ProxyRule
+from fastdns.proxy.tlvs cimport ProxyTlvs
 from fastdns.tls.context cimport TlsContext
 from fastdns.tls.record cimport TlsStream
 from fastdns.walk.query cimport Flush, Query, ServerTable, Source, Timer, Transport
@@ -70,9 +71,11 @@ cdef struct StreamService:          # what a listening address offers. Freed wit
     AddressCount *address
     uint32_t references             # atomic: the listener's, and one for each connection and each handshake
 
-# A client that a socket has accepted, whose PROXY header is read, if there may be one; takes over the descriptor and a place of the service (NULL: DNS
-# over TCP), of which it takes a reference of its own. local: that the client has asked; NULL: the socket's. since: ns, monotonic, when it was accepted.
-ctypedef void (*OpenFunc)(ListenSocket *sock, StreamService *service, int fd, const Address *client, const Address *local, int64_t since) noexcept nogil
+# A client that a socket has accepted, whose PROXY header is read, if there may be one; takes over the descriptor, a place of the service (NULL: DNS over
+# TCP), of which it takes a reference of its own, and the reference of the header's TLVs (NULL: none). local: that the client has asked; NULL: the
+# socket's. since: ns, monotonic, when it was accepted.
+ctypedef void (*OpenFunc)(ListenSocket *sock, StreamService *service, int fd, const Address *client, const Address *local, int64_t since,
+                          ProxyTlvs *tlvs) noexcept nogil
 
 cdef struct TcpWorker:              # TCP's state on one worker
     TransportWorker base            # first; `connections`: how many are in the list
@@ -92,6 +95,7 @@ cdef struct TcpConnection:
     uint32_t generation             # of its listener, which may be closed long before it
     Address client
     Address local
+    ProxyTlvs *tlvs                 # of its PROXY header: a reference; set by whoever begins it, after that
     uint8_t network                 # the client's class, < NETWORKS
     uint8_t *input
     uint32_t input_size

@@ -7,6 +7,7 @@ from fastdns.system.atomic cimport atomic_add32, atomic_bump32
 from fastdns.walk.query cimport TRANSPORT_TCP, Flush, Query, ServerTable, Source, Timer, Worker, worker_flush
 from fastdns._mux cimport query_release, query_streamed, query_take
 from fastdns.engine.io.linger cimport linger_begin
+from fastdns.proxy.tlvs cimport tlvs_unref
 from fastdns.tls.context cimport context_release
 from fastdns.tls.record cimport TlsStream, tls_end, tls_keep, tls_lend, tls_pending, tls_recv, tls_send
 from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, MSG_NOSIGNAL, SO_LINGER, SOL_SOCKET, close, getsockname,
@@ -443,6 +444,7 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
     cdef int fd
     if connection.broken:
         if connection.outstanding == 0:
+            tlvs_unref(connection.tlvs, worker.id)
             free(connection)
         return
     while True:

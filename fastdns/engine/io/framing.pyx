@@ -1,6 +1,7 @@
 """DNS over TCP. The contract is in engine/io/framing.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from libc.string cimport memcpy
+from fastdns.proxy.tlvs cimport ProxyTlvs
 from fastdns.walk.query cimport Carrier, Query, ServerTable
 from fastdns._mux cimport query_accept, query_run, query_streamed, query_write
 from fastdns.engine.io.connection cimport (BUFFER_SIZE, TcpConnection, connection_answered, connection_end, connection_end_transfer,
@@ -90,12 +91,18 @@ cdef void begin_stream(Query *q) noexcept nogil:
         connection_transfer(connection, q)
     connection_answered(connection)
 
+
+cdef const ProxyTlvs *client_tlvs(const Query *q) noexcept nogil:
+    return (<const TcpConnection *>q.connection).tlvs
+
+
 cdef Carrier TCP
 TCP.reject = reject_message
 TCP.unserved = end_unserved
 TCP.send = send_reply
 TCP.dropped = no_reply
 TCP.stream = begin_stream
+TCP.tlvs = client_tlvs
 
 
 cdef bint pull_stream(TcpConnection *connection) noexcept nogil:

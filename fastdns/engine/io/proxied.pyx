@@ -6,10 +6,11 @@ from fastdns.engine.io.connection cimport (OpenFunc, StreamService, TcpConnectio
 from fastdns.engine.io.framing cimport dns_framing
 from fastdns.engine.io.transport cimport ListenSocket
 from fastdns.proxy.header cimport PROXY_HEADER_MAX, PROXY_MALFORMED, PROXY_PARTIAL, PROXY_PRESENT, ProxyHeader, ProxyStatus
-from fastdns.proxy.policy cimport PROXY_SKIP, ProxyPolicy, ProxyRule, proxy_open, proxy_rule
+from fastdns.proxy.policy cimport PROXY_SKIP, ProxyPolicy, ProxyRule, proxy_open, proxy_rule, proxy_tlvs
+from fastdns.proxy.tlvs cimport ProxyTlvs
 from fastdns.system.address cimport Address, address_from_socket
 from fastdns.system.socket cimport EPOLLERR, EPOLLHUP, EPOLLIN, SOL_SOCKET, close, recv, setsockopt, sockaddr_in6
-from fastdns.walk.query cimport Source, Worker
+from fastdns.walk.query cimport ServerTable, Source, Worker
 
 cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_PEEK
@@ -27,14 +28,15 @@ cdef void proxied_begin(TcpWorker *tcp, ListenSocket *sock, StreamService *servi
     cdef ProxyRule rule
     cdef ProxyHeader header
     cdef ProxyStatus status
+    cdef ProxyTlvs *tlvs = NULL
     address_from_socket(&client, peer)
     rule = proxy_rule(policy, &client)
     if rule == PROXY_SKIP:
-        opened(sock, service, fd, &client, NULL, worker.now)
+        opened(sock, service, fd, &client, NULL, worker.now, NULL)
         return
-    status = take_header(fd, rule, False, &header)
+    status = take_header(fd, rule, False, &header, policy, worker.id, &tlvs)
     if status != PROXY_PARTIAL:
-        open_client(sock, service, fd, &client, worker.now, status, &header, opened)
+        open_client(sock, service, fd, &client, worker.now, status, &header, tlvs, opened)
         return
     if service != NULL:
         service_ref(service)
@@ -58,19 +60,22 @@ cdef void on_header(Source *source, Worker *worker, uint32_t events) noexcept no
     cdef int fd = source.fd
     cdef ProxyHeader header
     cdef ProxyStatus status
+    cdef const ServerTable *server
+    cdef ProxyTlvs *tlvs = NULL
     if connection.broken:
         return
     if events & (EPOLLERR | EPOLLHUP) or connection.last:       # `last`: its address is no longer served
         connection_end(connection.tcp, connection)
         return
-    status = take_header(fd, connection.rule, events & EPOLLRDHUP, &header)
+    server = worker.set.servers[connection.listener]
+    status = take_header(fd, connection.rule, events & EPOLLRDHUP, &header, server.proxy if server != NULL else NULL, worker.id, &tlvs)
     if status == PROXY_PARTIAL:
         await_octets(fd, header.wanted)
         return
     await_octets(fd, 1)
     connection.service = NULL       # its place and reference are ours
     connection_forget(connection.tcp, connection)       # its memory stays until the end of the batch
-    open_client(connection.socket, service, fd, &connection.client, connection.idle_since, status, &header, connection.opened)
+    open_client(connection.socket, service, fd, &connection.client, connection.idle_since, status, &header, tlvs, connection.opened)
     if service != NULL:
         service_unref(service)
 
@@ -81,7 +86,9 @@ cdef inline void await_octets(int fd, uint32_t wanted) noexcept nogil:
     setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &octets, sizeof(octets))
 
 
-cdef ProxyStatus take_header(int fd, ProxyRule rule, bint at_end, ProxyHeader *header) noexcept nogil:
+cdef ProxyStatus take_header(int fd, ProxyRule rule, bint at_end, ProxyHeader *header, const ProxyPolicy *policy, uint32_t worker,
+                             ProxyTlvs **tlvs) noexcept nogil:
+    """policy: that counts for its TLVs, NULL: none. Sets *tlvs with PROXY_PRESENT, if they are kept."""
     cdef uint8_t octets[PROXY_HEADER_MAX]
     cdef ssize_t n = recv(fd, octets, PROXY_HEADER_MAX, MSG_PEEK)
     cdef ProxyStatus status
@@ -90,6 +97,8 @@ cdef ProxyStatus take_header(int fd, ProxyRule rule, bint at_end, ProxyHeader *h
     status = proxy_open(rule, octets, <uint32_t>max(n, 0), at_end or n == 0, header)
     if status == PROXY_PRESENT and recv(fd, octets, header.length, 0) != header.length:
         return PROXY_MALFORMED
+    if status == PROXY_PRESENT and policy != NULL and policy.tlvs:
+        tlvs[0] = proxy_tlvs(policy, rule, octets, header, worker)
     return status
 
 
@@ -100,10 +109,10 @@ cdef void refuse(StreamService *service, int fd) noexcept nogil:
 
 
 cdef void open_client(ListenSocket *sock, StreamService *service, int fd, const Address *client, int64_t since, ProxyStatus status,
-                      const ProxyHeader *header, OpenFunc opened) noexcept nogil:
+                      const ProxyHeader *header, ProxyTlvs *tlvs, OpenFunc opened) noexcept nogil:
     if status == PROXY_MALFORMED:
         refuse(service, fd)
     elif status == PROXY_PRESENT and header.addressed:
-        opened(sock, service, fd, &header.source, &header.destination, since)
+        opened(sock, service, fd, &header.source, &header.destination, since, tlvs)
     else:
-        opened(sock, service, fd, client, NULL, since)
+        opened(sock, service, fd, client, NULL, since, tlvs)

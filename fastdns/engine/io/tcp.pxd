@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from fastdns.engine.io.connection cimport StreamService
 from fastdns.engine.io.transport cimport ListenSocket, TransportOps
+from fastdns.proxy.tlvs cimport ProxyTlvs
 from fastdns.system.address cimport Address
 from fastdns.tls.record cimport TlsStream
 from fastdns.walk.query cimport Timer, Worker
@@ -30,7 +31,7 @@ cdef uint32_t tcp_connections_max   # of a worker
 
 # What clients get from now on. From any thread; workers may use the former one until they have passed a batch.
 cdef void tcp_serve(ListenSocket *sock, StreamService *service) noexcept nogil
-# A connection whose TLS handshake is done. Takes over the descriptor, the stream, a reference of the service and a place of its address.
+# A connection whose TLS handshake is done. Takes over the descriptor, the stream, a reference of the service and a place of its address, and the TLVs.
 # client, local, since: as OpenFunc has them (io/connection). On the worker's thread.
 cdef void tcp_adopt(Worker *worker, StreamService *service, int fd, TlsStream *tls, uint32_t listener, uint32_t generation, const Address *client,
-                    const Address *local, int64_t since) noexcept nogil
+                    const Address *local, int64_t since, ProxyTlvs *tlvs) noexcept nogil

@@ -14,6 +14,7 @@ from fastdns.engine.io.framing cimport dns_framing
 from fastdns.engine.io.proxied cimport proxied_begin
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
 from fastdns.proxy.policy cimport ProxyPolicy
+from fastdns.proxy.tlvs cimport ProxyTlvs, tlvs_unref
 from fastdns.tls.record cimport TlsStream, tls_end, tls_pending, tls_protocol
 from fastdns.walk.query cimport WORKERS_MAX, Mail, ServerTable, Source, Timer, Worker, worker_flush
 from fastdns.system.list cimport list_first, list_init, list_is_empty, list_last, list_next, list_previous
@@ -185,7 +186,7 @@ cdef void on_connections(Source *source, Worker *worker, uint32_t events) noexce
             proxied_begin(tcp, &listener.base, service, policy, fd, &peer, open_client)
         else:
             address_from_socket(&client, &peer)
-            open_client(&listener.base, service, fd, &client, NULL, worker.now)
+            open_client(&listener.base, service, fd, &client, NULL, worker.now, NULL)
 
 
 cdef int accept_client(TcpListener *listener, TcpWorker *tcp, sockaddr_in6 *peer, bint surely) noexcept nogil:
@@ -201,35 +202,41 @@ cdef int accept_client(TcpListener *listener, TcpWorker *tcp, sockaddr_in6 *peer
     return fd if fd >= 0 else -errno
 
 
-cdef void open_client(ListenSocket *sock, StreamService *service, int fd, const Address *client, const Address *local, int64_t since) noexcept nogil:
+cdef void open_client(ListenSocket *sock, StreamService *service, int fd, const Address *client, const Address *local, int64_t since,
+                      ProxyTlvs *tlvs) noexcept nogil:
     """It gets what its listening address offers."""
-    if begin_client(sock, service, fd, client, local, since):
+    if begin_client(sock, service, fd, client, local, since, tlvs):
         return
+    tlvs_unref(tlvs, sock.transport.worker.id)
     if service != NULL:
         service_leave_place(service)
     close(fd)
 
 
-cdef bint begin_client(ListenSocket *sock, StreamService *service, int fd, const Address *client, const Address *local, int64_t since) noexcept nogil:
-    """False when the address is not served, or memory is out: descriptor and place are the caller's still."""
+cdef bint begin_client(ListenSocket *sock, StreamService *service, int fd, const Address *client, const Address *local, int64_t since,
+                       ProxyTlvs *tlvs) noexcept nogil:
+    """False when the address is not served, or memory is out: descriptor, place and TLVs are the caller's still."""
     cdef TcpWorker *tcp = <TcpWorker *>sock.transport
     cdef Worker *worker = tcp.base.worker
     cdef const ServerTable *server = worker.set.servers[sock.listener]
-    if service == NULL:
-        return connection_begin(tcp, &dns_framing, NULL, NULL, sock.listener, sock.generation, fd, client, local, since) != NULL
-    if service.context != NULL:
+    cdef TcpConnection *connection
+    if service != NULL and service.context != NULL:
         return server != NULL and handshake_begin(worker, fd, service, sock.listener, sock.generation, client, local, since,
-                                                  since + <int64_t>server.read_timeout * MILLISECOND, on_handshake) == 0
-    service_ref(service)
-    if connection_begin(tcp, service.protocol, service, NULL, sock.listener, sock.generation, fd, client, local, since) == NULL:
+                                                  since + <int64_t>server.read_timeout * MILLISECOND, tlvs, on_handshake) == 0
+    if service != NULL:
+        service_ref(service)
+    connection = connection_begin(tcp, &dns_framing if service == NULL else service.protocol, service, NULL, sock.listener, sock.generation, fd, client,
+                                  local, since)
+    if connection != NULL:
+        connection.tlvs = tlvs
+    elif service != NULL:
         service_unref(service)
-        return False
-    return True
+    return connection != NULL
 
 
 cdef void on_handshake(Handshake *handshake, Worker *worker) noexcept nogil:
     tcp_adopt(worker, handshake.service, handshake.fd, handshake.tls, handshake.listener, handshake.generation, &handshake.client,
-              &handshake.local if handshake.local.family else NULL, handshake.since)
+              &handshake.local if handshake.local.family else NULL, handshake.since, handshake.tlvs)
 
 
 cdef const StreamProtocol *protocol_of(const StreamService *service, const TlsStream *tls) noexcept nogil:
@@ -242,17 +249,19 @@ cdef const StreamProtocol *protocol_of(const StreamService *service, const TlsSt
 
 
 cdef void tcp_adopt(Worker *worker, StreamService *service, int fd, TlsStream *tls, uint32_t listener, uint32_t generation, const Address *client,
-                    const Address *local, int64_t since) noexcept nogil:
+                    const Address *local, int64_t since, ProxyTlvs *tlvs) noexcept nogil:
     cdef TcpWorker *tcp = workers[worker.id]
     cdef TcpConnection *connection = NULL
     if worker.set.listeners[listener] == generation and (not is_full(tcp) or evict(tcp)):
         connection = connection_begin(tcp, protocol_of(service, tls), service, tls, listener, generation, fd, client, local, since)
     if connection == NULL:
+        tlvs_unref(tlvs, worker.id)
         tls_end(tls)
         close(fd)
         service_leave_place(service)
         service_unref(service)
         return
+    connection.tlvs = tlvs
     if tls_pending(tls):        # queries that came with the end of the handshake
         connection_read_decrypted(tcp, connection)
     if not connection.broken:

@@ -1,7 +1,7 @@
 """DNS over UDP on the workers. The contract is in engine/io/udp.pxd."""
 from libc.errno cimport errno, EAGAIN, EINTR, EMSGSIZE
 from libc.stdint cimport uint8_t, uint32_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 from fastdns._mux cimport query_accept, query_enter, query_release, query_run_all, query_streamed, query_take, query_write
 from fastdns._wire cimport IGNORE, Acceptance, wire_reject
@@ -12,10 +12,19 @@ from fastdns.engine.io.datagram cimport (BATCH, CONTROL_SIZE, RECEIVE_STRIDE, SE
 from fastdns.engine.io.transport cimport ListenSocket, TransportWorker
 from fastdns.engine.io.udp_socket cimport udp_batch_new, udp_describe, udp_listen_begin, udp_listen_end, udp_options, udp_poll
 from fastdns.proxy.policy cimport ProxyPolicy, proxy_strip
+from fastdns.proxy.tlvs cimport ProxyTlvs, tlvs_unref
 from fastdns.system.atomic cimport atomic_peek32
 from fastdns.system.address cimport Address, address_from_socket
 from fastdns.system.socket cimport MSG_DONTWAIT, SOCK_DGRAM, iovec, msghdr, sendmmsg, sendmsg, sockaddr_in6
-from fastdns.walk.query cimport PREFETCH_QUERIES, TRANSPORT_UDP, Carrier, Query, ServerTable
+from fastdns.walk.query cimport PREFETCH_QUERIES, TRANSPORT_UDP, WORKERS_MAX, Carrier, Query, ServerTable
+
+cdef struct Tagged:                 # of a query whose PROXY header has TLVs
+    UdpSocket *sock
+    ProxyTlvs *tlvs                 # a reference
+    Tagged *next                    # of spare_tagged
+
+cdef Tagged *spare_tagged[WORKERS_MAX]      # as many as there were at a time; no more than queries
+
 
 # ---- queries ----
 
@@ -89,18 +98,27 @@ cdef Query *accept_proxied(Worker *worker, UdpSocket *sock, const ProxyPolicy *p
     cdef UdpBatch *batch = sock.batch
     cdef const uint8_t *datagram = batch.received_octets + <size_t>i * RECEIVE_STRIDE
     cdef Query *q = query_take(worker)
+    cdef const Carrier *carrier = &PROXIED
+    cdef void *connection = sock
+    cdef ProxyTlvs *tlvs = NULL
     cdef int size
     if q == NULL:
         return NULL
     address_from_socket(&q.peer, &batch.peers[i])
-    size = proxy_strip(policy, datagram, batch.received[i].msg_len, &q.peer, worker.now, worker.id, &q.client)
+    size = proxy_strip(policy, datagram, batch.received[i].msg_len, &q.peer, worker.now, worker.id, &q.client, &tlvs)
     if size < 0:
         query_release(q)
         return NULL
     q.local = sock.local
     if sock.wildcard:
         pktinfo_read(&batch.received[i].msg_hdr, &q.local)
-    if query_accept(q, datagram + size, batch.received[i].msg_len - size, TRANSPORT_UDP, sock.base.listener, sock.base.generation, &PROXIED, sock):
+    if tlvs != NULL:
+        connection = tagged_new(worker, sock, tlvs)
+        if connection == NULL:
+            query_release(q)
+            return NULL
+        carrier = &TAGGED
+    if query_accept(q, datagram + size, batch.received[i].msg_len - size, TRANSPORT_UDP, sock.base.listener, sock.base.generation, carrier, connection):
         if aged:
             q.received = batch.read - batch.ages[i]
         if query_enter(q):
@@ -206,6 +224,66 @@ PROXIED.unserved = datagram_dropped
 PROXIED.send = send_proxied
 PROXIED.dropped = datagram_dropped
 PROXIED.stream = datagram_stream
+
+
+# ---- behind proxies, with the TLVs of a header: the query's connection is a Tagged ----
+
+cdef Tagged *tagged_new(Worker *worker, UdpSocket *sock, ProxyTlvs *tlvs) noexcept nogil:
+    """Takes over the reference. NULL: out of memory."""
+    cdef Tagged *tagged = spare_tagged[worker.id]
+    if tagged != NULL:
+        spare_tagged[worker.id] = tagged.next
+    else:
+        tagged = <Tagged *>malloc(sizeof(Tagged))
+        if tagged == NULL:
+            tlvs_unref(tlvs, worker.id)
+            return NULL
+    tagged.sock = sock
+    tagged.tlvs = tlvs
+    return tagged
+
+
+cdef void untag(Query *q) noexcept nogil:
+    """It is as any other query behind a proxy from now on."""
+    cdef Tagged *tagged = <Tagged *>q.connection
+    q.connection = tagged.sock
+    tlvs_unref(tagged.tlvs, q.worker.id)
+    tagged.next = spare_tagged[q.worker.id]
+    spare_tagged[q.worker.id] = tagged
+
+
+cdef void reject_tagged(Query *q, Acceptance how, uint8_t rcode) noexcept nogil:
+    untag(q)
+    reject_proxied(q, how, rcode)
+
+
+cdef void send_tagged(Query *q) noexcept nogil:
+    untag(q)
+    send_proxied(q)
+
+
+cdef void tagged_dropped(Query *q) noexcept nogil:
+    untag(q)
+
+
+cdef void tagged_stream(Query *q) noexcept nogil:
+    """The done hooks, which run at its end, see no TLVs any more."""
+    untag(q)
+    q.carrier = &PROXIED
+    datagram_stream(q)
+
+
+cdef const ProxyTlvs *tagged_tlvs(const Query *q) noexcept nogil:
+    return (<const Tagged *>q.connection).tlvs
+
+
+cdef Carrier TAGGED
+TAGGED.reject = reject_tagged
+TAGGED.unserved = tagged_dropped
+TAGGED.send = send_tagged
+TAGGED.dropped = tagged_dropped
+TAGGED.stream = tagged_stream
+TAGGED.tlvs = tagged_tlvs
 
 
 cdef void flush_batch(TransportWorker *transport) noexcept nogil:

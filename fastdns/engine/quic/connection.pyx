@@ -12,6 +12,7 @@ from fastdns.engine.quic.state cimport (IDS_MAX, NETWORKS, STAGE_ENDED, STAGE_HA
                                         QuicSocket, QuicStream, QuicWorker, quic_first_reading, quic_stream_of)
 from fastdns.engine.quic.stream cimport stream_cancel, stream_read_end, streams_run
 from fastdns.engine.quic.table cimport table_add, table_remove
+from fastdns.proxy.tlvs cimport tlvs_unref
 from fastdns.system.address cimport Address, address_from_socket, address_network, address_prefix, address_to_socket
 from fastdns.system.atomic cimport atomic_bump32, atomic_load_pointer
 from fastdns.system.hash cimport hash_octets, hash_seed
@@ -371,6 +372,7 @@ cdef void flush_connection(Flush *flush, Worker *worker) noexcept nogil:
     cdef QuicStream *following
     if connection.quic == NULL:
         if connection.outstanding == 0 and not connection.is_fed:
+            tlvs_unref(connection.tlvs, worker.id)
             free(connection)
         return
     if connection.stage == STAGE_SERVED:

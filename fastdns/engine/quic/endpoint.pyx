@@ -17,7 +17,8 @@ from fastdns.engine.quic.state cimport (ARENA_SIZE, HANDSHAKES_MAX, ID_LENGTH, N
 from fastdns.engine.quic.stream cimport streams_next
 from fastdns.engine.quic.table cimport table_find
 from fastdns.engine.quic.token cimport TOKEN_MAX, token_check, token_write
-from fastdns.proxy.policy cimport ProxyPolicy, proxy_strip
+from fastdns.proxy.policy cimport ProxyPolicy, proxy_datagram_tlvs, proxy_strip
+from fastdns.proxy.tlvs cimport ProxyTlvs, tlvs_unref
 from fastdns.system.atomic cimport atomic_add32, atomic_load32, atomic_load_pointer, atomic_peek32, atomic_store_pointer
 from fastdns.system.hash cimport hash_octets, hash_seed
 from fastdns.system.list cimport ListNode, list_container, list_first, list_init, list_next
@@ -66,6 +67,7 @@ cdef struct Pending:                    # a first datagram that waits for its tu
     QuicSocket *sock
     uint32_t generation
     QuicPath path
+    ProxyTlvs *tlvs                     # of its PROXY header: a reference, or NULL
     uint32_t length
     uint8_t octets[PENDING_SIZE]
 
@@ -76,6 +78,7 @@ cdef struct Endpoint:                   # of a worker
     uint32_t count
     uint32_t begun                      # handshakes in this turn
     uint32_t resets                     # in this turn
+    uint32_t header                     # octets of the PROXY header right before the datagram at work
     uint32_t posted                     # datagrams on their way here; atomic
 
 cdef struct Posted:                     # a datagram that came to another worker
@@ -84,8 +87,9 @@ cdef struct Posted:                     # a datagram that came to another worker
     uint32_t generation
     QuicPath path
     uint8_t passed                      # it came from another process
+    uint32_t header                     # octets of its PROXY header
     uint32_t length
-    uint8_t octets[1]                   # `length`
+    uint8_t octets[1]                   # `header`, then `length`
 
 cdef struct Header:                     # of a packet with a long header
     uint32_t version
@@ -118,13 +122,15 @@ cdef void take(UdpSocket *sock, Worker *worker, int n) noexcept nogil:
         path.client = path.peer
         path.proxied = False
         if policy != NULL:
-            header = proxy_strip(policy, octets, length, &path.peer, worker.now, worker.id, &path.client)
+            header = proxy_strip(policy, octets, length, &path.peer, worker.now, worker.id, &path.client, NULL)
             if header < 0:
                 continue
             path.proxied = not is_same(&path.client, &path.peer)
+            endpoint.header = <uint32_t>header
             octets += header
             length -= header
         on_datagram(endpoint, <QuicSocket *>sock, octets, length, &path, False)
+    endpoint.header = 0
     connections_run(&endpoint.quic)
     begin_pending(endpoint)
 
@@ -211,7 +217,7 @@ cdef void post(Endpoint *endpoint, QuicSocket *sock, uint8_t octet, const uint8_
     cdef Posted *posted
     if atomic_load32(&other.posted) >= POSTED_MAX:
         return
-    posted = <Posted *>malloc(sizeof(Posted) + length)
+    posted = <Posted *>malloc(sizeof(Posted) + endpoint.header + length)
     if posted == NULL:
         return
     posted.mail.run = on_posted
@@ -219,8 +225,9 @@ cdef void post(Endpoint *endpoint, QuicSocket *sock, uint8_t octet, const uint8_
     posted.generation = sock.group.generation
     posted.path = path[0]
     posted.passed = passed
+    posted.header = endpoint.header
     posted.length = length
-    memcpy(posted.octets, octets, length)
+    memcpy(posted.octets, octets - endpoint.header, endpoint.header + length)
     atomic_add32(&other.posted, 1)
     worker.ops.post(worker, &posted.mail)
 
@@ -231,7 +238,9 @@ cdef void on_posted(Mail *mail, Worker *worker) noexcept nogil:
     cdef QuicGroup *group = <QuicGroup *>atomic_load_pointer(<void **>&groups[posted.listener])
     atomic_add32(&endpoint.posted, <uint32_t>-1)
     if group != NULL and group.generation == posted.generation:
-        on_datagram(endpoint, socket_of(group, worker), posted.octets, posted.length, &posted.path, posted.passed)
+        endpoint.header = posted.header
+        on_datagram(endpoint, socket_of(group, worker), posted.octets + posted.header, posted.length, &posted.path, posted.passed)
+        endpoint.header = 0
         connections_run(&endpoint.quic)
         begin_pending(endpoint)
     free(posted)
@@ -299,8 +308,10 @@ cdef inline uint32_t share(const Endpoint *endpoint, uint32_t most) noexcept nog
 cdef void await_turn(Endpoint *endpoint, QuicSocket *sock, const Header *header, const uint8_t *octets, uint32_t length,
                      const QuicPath *path) noexcept nogil:
     cdef Pending *pending
+    cdef const Worker *worker = endpoint.quic.base.worker
+    cdef const ServerTable *server = worker.set.servers[sock.group.listener]
     cdef uint8_t original[CONNECTION_ID_MAX]
-    if endpoint.quic.base.worker.set.listeners[sock.group.listener] != sock.group.generation or length > PENDING_SIZE:
+    if worker.set.listeners[sock.group.listener] != sock.group.generation or length > PENDING_SIZE:
         return
     if endpoint.quic.handshake_count + endpoint.count >= share(endpoint, RETRY_ABOVE) and token_check(
             header.token, <uint32_t>header.token_length, &path.client, header.destination, <uint32_t>header.destination_length,
@@ -308,6 +319,7 @@ cdef void await_turn(Endpoint *endpoint, QuicSocket *sock, const Header *header,
         send_retry(endpoint, sock, header, path)
         return
     if endpoint.count == PENDING_MAX:       # the one that waits longest has lost its patience first
+        tlvs_unref(endpoint.pending[endpoint.first].tlvs, worker.id)
         endpoint.first = (endpoint.first + 1) % PENDING_MAX
         endpoint.count -= 1
     pending = &endpoint.pending[(endpoint.first + endpoint.count) % PENDING_MAX]
@@ -315,6 +327,9 @@ cdef void await_turn(Endpoint *endpoint, QuicSocket *sock, const Header *header,
     pending.sock = sock
     pending.generation = sock.group.generation
     pending.path = path[0]
+    pending.tlvs = NULL
+    if endpoint.header and server != NULL and server.proxy != NULL:
+        pending.tlvs = proxy_datagram_tlvs(server.proxy, octets - endpoint.header, endpoint.header, &path.peer, worker.id)
     pending.length = length
     memcpy(pending.octets, octets, length)
     endpoint.quic.base.poll_at = POLL_ALWAYS
@@ -334,6 +349,7 @@ cdef void begin_pending(Endpoint *endpoint) noexcept nogil:
     if pending.sock != NULL:
         begin(endpoint, pending)
         connections_run(&endpoint.quic)
+    tlvs_unref(pending.tlvs, endpoint.quic.base.worker.id)
 
 
 cdef void begin(Endpoint *endpoint, Pending *pending) noexcept nogil:
@@ -359,8 +375,11 @@ cdef void begin(Endpoint *endpoint, Pending *pending) noexcept nogil:
                                   endpoint.quic.base.worker.now, original)
     if endpoint.quic.handshake_count >= share(endpoint, HANDSHAKES_MAX):
         evict_handshake(&endpoint.quic)
-    connection_begin(&endpoint.quic, pending.sock, header.destination, <uint32_t>header.destination_length, original, original_length,
-                     &pending.path, pending.octets, pending.length)
+    connection = connection_begin(&endpoint.quic, pending.sock, header.destination, <uint32_t>header.destination_length, original, original_length,
+                                  &pending.path, pending.octets, pending.length)
+    if connection != NULL:
+        connection.tlvs = pending.tlvs
+        pending.tlvs = NULL
 
 
 cdef inline QuicConnection *handshake_of(ListNode *node) noexcept nogil:

@@ -5,6 +5,7 @@ from fastdns.engine.io.datagram cimport UdpSocket
 from fastdns.engine.quic.output cimport Output
 from fastdns.engine.quic.quiche cimport Context, quiche_config, quiche_conn, quiche_h3_config, quiche_h3_conn
 from fastdns.engine.quic.table cimport IdTable
+from fastdns.proxy.tlvs cimport ProxyTlvs
 from fastdns.system.address cimport Address
 from fastdns.system.list cimport List, ListNode, list_container, list_first
 from fastdns.walk.query cimport PREFETCH_QUERIES, WORKERS_MAX, Flush, Query, Timer, Transport, Worker
@@ -189,6 +190,7 @@ cdef struct QuicConnection:
     Address peer                    # where its last datagram came from, and where to
     Address local
     Proxies *proxies                # malloc'ed; NULL: no datagram had a PROXY header
+    ProxyTlvs *tlvs                 # of the PROXY header of its first datagram: a reference, or NULL
     Timer timer
     Flush flush
     int64_t begun_at                # ns; its first datagram

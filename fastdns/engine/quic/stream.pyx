@@ -6,6 +6,7 @@ from fastdns._mux cimport query_accept, query_enter, query_run_all, query_stream
 from fastdns._wire cimport Acceptance
 from fastdns.engine.http.trace cimport trace_whole
 from fastdns.engine.quic.state cimport ARENA_SIZE, BACKLOG_MAX, SHARE, STAGE_SERVED, STREAM_BUCKETS, Offer, QuicNetwork
+from fastdns.proxy.tlvs cimport ProxyTlvs
 from fastdns.system.atomic cimport atomic_load_pointer
 from fastdns.system.list cimport ListNode, list_append, list_container, list_first, list_is_empty, list_next, list_prepend, list_remove
 from fastdns.system.sanitizer cimport ADDRESS_SANITIZER
@@ -297,6 +298,9 @@ cdef void no_transfer(Query *q) noexcept nogil:
 cdef const TraceContext *trace_context(const Query *q) noexcept nogil:
     return trace_whole(&(<const QuicStream *>q.connection).trace)
 
+cdef const ProxyTlvs *client_tlvs(const Query *q) noexcept nogil:
+    return (<const QuicStream *>q.connection).connection.tlvs
+
 cdef Carrier QUIC
 QUIC.send = send
 QUIC.reject = reject
@@ -304,6 +308,7 @@ QUIC.unserved = unserved
 QUIC.dropped = dropped
 QUIC.stream = no_transfer
 QUIC.trace_context = trace_context
+QUIC.tlvs = client_tlvs
 
 
 # ---- queries that wait for their turn ----

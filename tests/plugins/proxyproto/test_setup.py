@@ -63,6 +63,7 @@ def test_values(text: str, networks: list[str], default: str, lifetime: int, ses
         ("proxyproto {\n default\n}", 2, "Testfile:2 - Error during parsing: Wrong argument count or unexpected line ending after 'default'"),
         ("proxyproto {\n default use skip\n}", 2, "Testfile:2 - Error during parsing: Wrong argument count or unexpected line ending after 'skip'"),
         ("proxyproto {\n default require\n}", 2, "Testfile:2 - Error during parsing: Wrong argument count or unexpected line ending after 'require'"),
+        ("proxyproto {\n tlv_metadata on\n}", 2, "Testfile:2 - Error during parsing: Wrong argument count or unexpected line ending after 'on'"),
         (
             "proxyproto {\n udp_session_tracking\n}",
             2,
@@ -84,6 +85,24 @@ def test_errors(text: str, line: int, message: str) -> None:
         setup(Controller.of(text))
     assert str(caught.value) == message
     assert (caught.value.file, caught.value.line) == ("Testfile", line)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("proxyproto {\n tlv_metadata\n}", True),
+        ("proxyproto {\n allow 10.0.0.0/8\n tlv_metadata\n tlv_metadata\n}", True),
+        ("proxyproto {\n allow 10.0.0.0/8\n}", False),
+        ("proxyproto", False),
+    ],
+)
+def test_tlvs(text: str, kept: bool) -> None:
+    """Without the option the chain has no handler of it."""
+    controller = Controller.of(text)
+    setup(controller)
+    assert controller.config.proxy is not None
+    assert controller.config.proxy.tlvs is kept
+    assert [handler.name for handler in controller.config.handlers] == ["proxyproto"] * kept
 
 
 def test_once_for_each_server() -> None:
