@@ -23,8 +23,11 @@ class Reader:
 
     def __init__(self, kubeconfig: str = "", context: str = "") -> None:
         """``kubeconfig`` and ``context`` are "" for those that kubectl takes; in a pod without a kubeconfig it is the pod's account. Raises ValueError."""
+        kubeconfig = kubeconfig or default_kubeconfig()
+        if not kubeconfig and "KUBERNETES_SERVICE_HOST" not in os.environ:
+            raise ValueError("no credentials for the API server: neither -kubeconfig, $KUBECONFIG nor ~/.kube/config names a file, and this is no pod")
         try:
-            self._api: Api = ApiServerOptions(kubeconfig=kubeconfig or default_kubeconfig(), context=context).api()
+            self._api: Api = ApiServerOptions(kubeconfig=kubeconfig, context=context).api()
         except ApiConfigError as error:
             raise ValueError(f"no credentials for the API server: {error}") from None
         self._client = Client(self._api, ApiServerOptions().limits)

@@ -381,6 +381,15 @@ def test_what_is_wrong_is_said(words: tuple[str, ...], text: str) -> None:
     assert found.out == ""
 
 
+def test_without_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    found = run()
+    assert (found.status, found.out) == (2, "")
+    assert found.err == "no credentials for the API server: neither -kubeconfig, $KUBECONFIG nor ~/.kube/config names a file, and this is no pod\n"
+
+
 def test_a_file_that_is_no_yaml(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("a: [\n")
     found = run("-f", str(tmp_path / "a.yaml"))

@@ -174,9 +174,9 @@ def test_text(tmp_path: Path) -> None:
     (tmp_path / "new").write_text(HOSTS.replace("192.0.2.2", "192.0.2.3").replace("192.0.2.1 ", "192.0.2.4 "))
     status, out, err = run("diff", str(tmp_path / "old"), str(tmp_path / "new"))
     assert (status, err) == (1, "")
-    assert "clients: 2 would be answered otherwise, for 2 names" in out
+    assert "client: 2 would be answered otherwise, for 2 names" in out
     assert (
-        "www.example.org. A: answer, asked 1 times by 127.0.0.1\n"
+        "www.example.org. A: answer, asked 1 time by 127.0.0.1\n"
         "    old  NOERROR aa by hosts\n             answer www.example.org. A 192.0.2.1\n"
         "    new  NOERROR aa by hosts\n             answer www.example.org. A 192.0.2.4\n"
     ) in out

@@ -202,12 +202,16 @@ def _side(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def _text(report: dict[str, Any]) -> list[str]:
     differences = report["differences"]
     names = {difference["name"] for difference in differences}
     lines = [
-        f"{report['questions']:,} questions of {report['clients']:,} clients: {len(differences):,} would be answered otherwise"
-        + (f", for {len(names):,} names" if names else "")
+        f"{_number(report['questions'], 'question')} of {_number(report['clients'], 'client')}: {len(differences):,} would be answered otherwise"
+        + (f", for {_number(len(names), 'name')}" if names else "")
     ]
     for zone in report["zones"]:
         view = f" (view {zone['view']})" if zone["view"] else ""
@@ -236,7 +240,7 @@ def _group_text(group: list[dict[str, Any]]) -> list[str]:
     more_clients = max(difference["clients_count"] for difference in group) > CLIENTS_MOST or len(clients) > CLIENTS_MOST
     times = sum(difference["times"] for difference in group)
     head = ", ".join(names[:NAMES_MOST]) + (f" and {len(names) - NAMES_MOST:,} more" if len(names) > NAMES_MOST else "")
-    lines = [f"{head}: {group[0]['kind']}, asked {times:,} times by {' '.join(clients[:CLIENTS_MOST])}" + (" and others" if more_clients else "")]
+    lines = [f"{head}: {group[0]['kind']}, asked {_number(times, 'time')} by {' '.join(clients[:CLIENTS_MOST])}" + (" and others" if more_clients else "")]
     for side, other in (("old", "new"), ("new", "old")):
         lines += [f"    {line}" for line in _side_text(side, group[0], other)]
     return lines
