@@ -37,3 +37,7 @@ cdef extern from * nogil:
     uint64_t hash_octets(const uint8_t *data, uint32_t length, const uint64_t *seed) noexcept
 
 cdef uint64_t hash_seed[2]          # random for each process
+
+# One of 256 classes of clients' networks (system/address: address_network).
+cdef inline uint8_t hash_network(uint64_t network) noexcept nogil:
+    return <uint8_t>(hash_octets(<const uint8_t *>&network, sizeof(network), hash_seed) & 0xFF)

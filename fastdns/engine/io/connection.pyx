@@ -13,7 +13,7 @@ from fastdns.tls.record cimport TlsStream, tls_end, tls_keep, tls_lend, tls_pend
 from fastdns.system.socket cimport (EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, MSG_NOSIGNAL, SO_LINGER, SOL_SOCKET, close, getsockname,
                                     linger, recv, send, setsockopt, sockaddr, sockaddr_in6, socklen_t)
 from fastdns.system.address cimport Address, address_from_socket, address_network
-from fastdns.system.hash cimport hash_octets, hash_seed
+from fastdns.system.hash cimport hash_network
 from fastdns.system.list cimport list_first, list_next, list_prepend, list_remove
 from fastdns.system.sanitizer cimport ADDRESS_SANITIZER
 
@@ -25,7 +25,6 @@ cdef TcpConnection *connection_begin(TcpWorker *tcp, const StreamProtocol *proto
     cdef ServerTable *server = tcp.base.worker.set.servers[listener]
     cdef sockaddr_in6 name
     cdef socklen_t length = sizeof(name)
-    cdef uint64_t network
     if connection == NULL or server == NULL:
         free(connection)
         return NULL
@@ -39,8 +38,7 @@ cdef TcpConnection *connection_begin(TcpWorker *tcp, const StreamProtocol *proto
     connection.generation = generation
     connection.transport = TRANSPORT_TCP if service == NULL else service.transport
     connection.client = client[0]
-    network = address_network(client)
-    connection.network = <uint8_t>(hash_octets(<const uint8_t *>&network, sizeof(network), hash_seed) % NETWORKS)
+    connection.network = hash_network(address_network(client))
     if local != NULL:
         connection.local = local[0]
     else:

@@ -97,7 +97,7 @@ cdef ProxyStatus take_header(int fd, ProxyRule rule, bint at_end, ProxyHeader *h
     status = proxy_open(rule, octets, <uint32_t>max(n, 0), at_end or n == 0, header)
     if status == PROXY_PRESENT and recv(fd, octets, header.length, 0) != header.length:
         return PROXY_MALFORMED
-    if status == PROXY_PRESENT and policy != NULL and policy.tlvs:
+    if status == PROXY_PRESENT and policy != NULL:
         tlvs[0] = proxy_tlvs(policy, rule, octets, header, worker)
     return status
 

@@ -8,14 +8,14 @@ from fastdns.engine.quic.places cimport places_enter, places_leave
 from fastdns.engine.quic.proxies cimport proxies_find, proxies_learn
 from fastdns.engine.quic.quiche cimport (ERROR_CRYPTO, ERROR_PACKET, ERROR_SHORT, PATH_MIGRATED, VERIFIER_SIZE, c_bool, quic_receive_info, quic_send_info,
                                          quiche, quiche_connection_id_iter, quiche_path_event, quiche_socket_addr_iter, sockaddr_storage)
-from fastdns.engine.quic.state cimport (IDS_MAX, NETWORKS, STAGE_ENDED, STAGE_HANDSHAKE, STAGE_SERVED, Offer, QuicConnection, QuicPath, QuicProtocol,
+from fastdns.engine.quic.state cimport (IDS_MAX, STAGE_ENDED, STAGE_HANDSHAKE, STAGE_SERVED, Offer, QuicConnection, QuicPath, QuicProtocol,
                                         QuicSocket, QuicStream, QuicWorker, quic_first_reading, quic_stream_of)
 from fastdns.engine.quic.stream cimport stream_cancel, stream_read_end, streams_run
 from fastdns.engine.quic.table cimport table_add, table_remove
 from fastdns.proxy.tlvs cimport tlvs_unref
 from fastdns.system.address cimport Address, address_from_socket, address_network, address_prefix, address_to_socket
 from fastdns.system.atomic cimport atomic_bump32, atomic_load_pointer
-from fastdns.system.hash cimport hash_octets, hash_seed
+from fastdns.system.hash cimport hash_network, hash_octets, hash_seed
 from fastdns.system.list cimport list_first, list_init, list_next, list_prepend, list_remove
 from fastdns.system.random cimport random_next
 from fastdns.system.socket cimport sockaddr, sockaddr_in6, socklen_t
@@ -48,10 +48,6 @@ cdef void connection_reset_token(const uint8_t *id, uint8_t *token) noexcept nog
     cdef uint8_t verifier[VERIFIER_SIZE]
     quiche.authenticate(id, ID_LENGTH, verifier)
     memcpy(token, verifier, 16)
-
-
-cdef inline uint8_t class_of(uint64_t network) noexcept nogil:
-    return <uint8_t>(hash_octets(<const uint8_t *>&network, sizeof(network), hash_seed) % NETWORKS)
 
 
 cdef inline uint64_t key_of(const uint8_t *id) noexcept nogil:
@@ -124,8 +120,8 @@ cdef QuicConnection *connection_begin(QuicWorker *owner, QuicSocket *sock, const
     connection.client = path.client
     connection.peer = path.peer
     connection.local = path.local
-    connection.network = class_of(address_network(&path.client))
-    connection.prefix = class_of(address_prefix(&path.client))
+    connection.network = hash_network(address_network(&path.client))
+    connection.prefix = hash_network(address_prefix(&path.client))
     connection.timer.fire = on_time
     connection.timer.data = connection
     connection.flush.run = flush_connection
