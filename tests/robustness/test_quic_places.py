@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import select
+import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import count as count_from
 
 import dns.rcode
@@ -158,6 +159,41 @@ def test_connections_of_another_worker_end(serve: Callable[..., Server], idle: b
         for _ in range(5):
             with Client(server.port, first=1) as client:
                 assert client.ask(FAST).answer
+
+
+class Held(Client):
+    """Sends nothing while it is held."""
+
+    held = False
+
+    def push(self) -> None:
+        if not self.held:
+            super().push()
+
+
+def test_clients_that_come_at_once_get_in(serve: Callable[..., Server]) -> None:
+    """All of them, although another worker has to end a connection for each; it ends no more than that."""
+    server = serve(corefile("quic", f"quic {{\n max_connections {PLACES}\n }}", DELAYED), "-workers", "2", prepare=write_certificates)
+    with ExitStack() as stack:
+        attackers = [stack.enter_context(Client(server.port, source=ATTACKER, first=0, idle_timeout=3600)) for _ in range(PLACES)]
+        clients = [stack.enter_context(Held(server.port, first=1, wait=False)) for _ in range(8)]
+        for client in clients:
+            client.push()
+            client.held = True
+            client.pump(lambda client=client: client.handshake)
+        server.signal(signal.SIGSTOP)  # so that the ends of all handshakes come in one batch
+        for client in clients:
+            client.held = False
+            client.push()
+        server.signal(signal.SIGCONT)
+        for client in clients:
+            assert client.ask(FAST).answer
+        alive = []
+        for attacker in attackers:
+            with suppress(Closed):
+                attacker.ask(FAST)
+                alive.append(attacker)
+        assert len(alive) == PLACES - len(clients)
 
 
 POOL = "quic {\n worker_pool_size 4\n max_streams 200\n }"

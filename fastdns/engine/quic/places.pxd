@@ -2,7 +2,8 @@
 
 A connection counts once its handshake is complete. Above the limit the network that has most of them, and many, loses one to any other network: the
 one used longest ago, before others one without a query under way. Otherwise one that was idle for IDLE_AFTER ends, of the client's own network where
-that has most. Connections of other workers end as well: a worker asks the one that has most of the network.
+that has most. Connections of other workers end as well: a worker asks the one that has most of the network, and a few more get in until that one
+has answered.
 """
 from fastdns.engine.quic.state cimport QuicConnection
 

@@ -7,16 +7,18 @@ from fastdns.walk.query cimport WORKERS_MAX, Mail, Worker
 
 cdef enum:
     ANY = NETWORKS                  # no network in particular
+    FURTHER_MAX = 16                # places that are given while another worker is asked
 
 # Another worker is asked for a place.
 cdef struct PlaceRequest:           # one for each worker, which owns it; the mail is under way while `pending`
     Mail mail                       # first: to the other worker and back
-    Worker *requester
+    QuicWorker *requester
     QuicWorker *owner               # the other worker's
     EndFunc end
     uint32_t generation             # of the listener
     uint32_t network                # that loses a connection, or ANY: one that is idle ends
     uint32_t pending
+    uint32_t further                # places that were wanted meanwhile
     uint32_t turn                   # of the worker that is asked, where it may be any
 
 cdef PlaceRequest requests[WORKERS_MAX]    # by Worker.id
@@ -51,12 +53,12 @@ cdef bint make_place(QuicConnection *connection, EndFunc end) noexcept nogil:
     elif most > served_of(connection.socket.group, network):
         other = find_used_least(connection.owner, connection.generation, largest)
         if other == NULL:
-            return ask(connection, end, largest)
+            return ask(connection.owner, connection.socket, end, largest)
         end(other)
         return True
     other = find_idle(connection.owner, connection.generation, network)
     if other == NULL:
-        ask(connection, end, ANY)       # for the next attempt of the client
+        ask(connection.owner, connection.socket, end, ANY)      # for the next attempt of the client
         return False
     end(other)
     return True
@@ -113,21 +115,25 @@ cdef QuicConnection *find_idle(QuicWorker *owner, uint32_t generation, uint32_t 
 
 # ---- connections of other workers ----
 
-cdef bint ask(QuicConnection *connection, EndFunc end, uint32_t network) noexcept nogil:
-    """Another worker. False: one is asked already."""
-    cdef Worker *worker = connection.owner.base.worker
+cdef bint ask(QuicWorker *requester, QuicSocket *own, EndFunc end, uint32_t network) noexcept nogil:
+    """Another worker. True: a connection may have its place at once."""
+    cdef Worker *worker = requester.base.worker
     cdef PlaceRequest *request = &requests[worker.id]
-    cdef QuicSocket *sock
-    if request.pending or connection.socket.group.count < 2:
+    cdef QuicSocket *other
+    if own.group.count < 2:
         return False
-    sock = find_holder(connection.socket.group, network) if network != ANY else next_socket(connection.socket, request)
+    if request.pending:
+        request.further += 1
+        return request.further <= FURTHER_MAX
+    other = find_holder(own.group, network) if network != ANY else next_socket(own, request)
     request.mail.run = on_request
-    request.requester = worker
-    request.owner = <QuicWorker *>sock.udp.base.transport
+    request.requester = requester
+    request.owner = <QuicWorker *>other.udp.base.transport
     request.end = end
-    request.generation = connection.generation
+    request.generation = own.group.generation
     request.network = network
     request.pending = 1
+    request.further = 0
     worker = request.owner.base.worker
     worker.ops.post(worker, &request.mail)
     return True
@@ -159,7 +165,8 @@ cdef void on_request(Mail *mail, Worker *worker) noexcept nogil:
     else:
         end_surplus(request)
     request.mail.run = on_reply
-    request.requester.ops.post(request.requester, &request.mail)
+    worker = request.requester.base.worker
+    worker.ops.post(worker, &request.mail)
 
 
 cdef void end_idle(PlaceRequest *request) noexcept nogil:
@@ -179,4 +186,25 @@ cdef void end_surplus(PlaceRequest *request) noexcept nogil:
 
 cdef void on_reply(Mail *mail, Worker *worker) noexcept nogil:
     cdef PlaceRequest *request = <PlaceRequest *>mail
+    cdef QuicConnection *connection
     request.pending = 0
+    if request.further:
+        connection = find_used_least(request.requester, request.generation, ANY)
+        if connection != NULL:
+            end_further(request.requester, connection.socket, request.end)
+
+
+cdef void end_further(QuicWorker *owner, QuicSocket *sock, EndFunc end) noexcept nogil:
+    """As many as got in while another worker was asked, and are too many still."""
+    cdef QuicGroup *group = sock.group
+    cdef QuicConnection *connection
+    cdef uint32_t largest
+    while places_left(group) < 0:
+        largest = find_largest(group)
+        if served_of(group, largest) <= MANY:
+            return
+        connection = find_used_least(owner, group.generation, largest)
+        if connection == NULL:
+            ask(owner, sock, end, largest)
+            return
+        end(connection)
