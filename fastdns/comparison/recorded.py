@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Recorded", "RecordingError"]
+__all__ = ["REBUILT", "Recorded", "RecordingError"]
+
+#: What the remark of a message begins with that *recorder* has rebuilt: the comment of a packet, the field `extra` of dnstap.
+REBUILT = b"rebuilt by fastdns"
 
 
 class RecordingError(ValueError):

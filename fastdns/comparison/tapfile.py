@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from fastdns.comparison.recorded import Recorded, RecordingError
+from fastdns.comparison.recorded import REBUILT, Recorded, RecordingError
 
 __all__ = ["read_tap"]
 
@@ -16,8 +16,6 @@ FRAME_MAX = 1 << 20
 #: Fields of `Dnstap` and `Message`, and types of messages with what clients ask and get.
 EXTRA, MESSAGE, TYPE, QUERY_ADDRESS, QUERY_MESSAGE, RESPONSE_MESSAGE = 3, 14, 1, 4, 10, 14
 QUERIES, RESPONSES = (1, 5), (2, 6)  # AUTH_, CLIENT_
-#: What the field `extra` of a message begins with that *recorder* has rebuilt.
-REBUILT = b"rebuilt by fastdns"
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 
 

@@ -14,7 +14,7 @@ from fastdns.bench.workloads.recorded import read_recorded
 
 pytest.importorskip("dpkt")
 
-ETHERNET, RAW, SLL, SLL2, VLAN = 1, 101, 113, 276, -1
+ETHERNET, RAW, SLL, SLL2, VLAN, UNKNOWN = 1, 101, 113, 276, -1, 999
 
 
 def query(name: str, qtype: int = 1, flags: int = 0x0100, qclass: int = 1) -> bytes:
@@ -45,6 +45,7 @@ def framed(packet: bytes, link: int) -> bytes:
         SLL: struct.pack("!HHH8sH", 4, 1, 6, bytes(8), kind),
         SLL2: struct.pack("!HHIHBB8s", kind, 0, 1, 1, 4, 6, bytes(8)),
         0: struct.pack("=I", 2),
+        UNKNOWN: b"",
     }[link] + packet
 
 
@@ -124,9 +125,10 @@ def test_another_port(tmp_path: Path) -> None:
     [
         (b"nonsense, and more of it than a header has", "neither pcap nor pcapng: "),
         (b"", "neither pcap nor pcapng: "),
-        (pcap([], 999), "packets of link type 999 are not known"),
+        (pcap([], UNKNOWN), "packets of link type 999 are not known"),
         (pcap([ip(udp(query("a."), port=5353))]), "no queries of clients in 0 messages"),
         (pcapng([ONE, TWO])[:-10], "after packet 1: "),
+        (pcapng([ONE, TWO], UNKNOWN), "packets of link type 999 are not known"),
     ],
 )
 def test_complaints(tmp_path: Path, octets: bytes, complaint: str) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from fastdns.server import control
 from fastdns.testing import Upstream
+from tests.comparison.test_command import shadow
 from tests.plugins.forward.test_forward import reply
 from tests.programs import program
 from tests.server import Server
@@ -124,6 +125,27 @@ def test_the_bench_reads_the_questions(serve: Serve) -> None:
     server.query("b.test", "AAAA", tcp=True)
     for path in dump(server)["files"]:
         assert [(question.name, question.type) for question in read_recorded(path, server.port)] == [("a.test.", 1), ("b.test.", 28)]
+
+
+def test_shadow_compares_the_replies_that_were_kept(serve: Serve) -> None:
+    """And no rebuilt ones, also where both are of one connection; the planted wrong answer is found."""
+    names = [f"n{number}.test" for number in range(20)]
+    with Upstream(lambda request: reply(request, "@ 5 A 192.0.2.1")) as upstream:
+        server = serve(corefile(f"acl {{\n block net 127.0.0.2\n block type TXT\n }}\n forward . {upstream.address}"), prepare=prepare)
+        for name in names:
+            server.query(name)
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            for name, kind in (("a.test", "A"), ("b.test", "TXT"), ("c.test", "A"), ("d.test", "TXT")):
+                dns.query.send_tcp(connection, dns.message.make_query(name, kind))
+                dns.query.receive_tcp(connection)
+        files = dump(server)["files"]
+        for path in files:
+            status, report = shadow("-against", f"127.0.0.1:{server.port}", "-port", server.port, path)
+            assert (status, report["questions"], report["same"], report["differences"]) == (0, 2, 2, {}), path
+    with Upstream(lambda request: reply(request, rcode=5 if request.question[0].name.to_text() == "b.test." else 0)) as wrong:
+        for path in files:
+            status, report = shadow("-against", wrong.address, "-port", server.port, path)
+            assert (status, report["same"], report["differences"], report["kept"][0]["name"]) == (1, 1, {"rcode": 1}, "d.test."), path
 
 
 def test_permissions_and_bounds(serve: Serve) -> None:
