@@ -72,6 +72,8 @@ class Process:
         self.engine: Engine | None = None
         #: The configuration that serves a share of the clients beside it; None: there is none.
         self.canary: Canary | None = None
+        #: Checksum of the configuration that was tried last: *reload* does not try it again until the Corefile changes.
+        self.tried = ""
         #: While the first configuration is set up, unless another process has been serving until now.
         self.first_start = False
         self._storms: Storms | None = None
@@ -204,6 +206,7 @@ class Process:
                 if rules is None:
                     _announce(old)
                 new = Instance(Configuration(source, self.flags.port, self, rules.share if rules is not None else 1.0))
+                self.tried = new.checksum
                 if rules is not None and new.checksum == old.checksum:
                     new.configuration.discard()
                     if replaced:

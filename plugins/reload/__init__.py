@@ -60,8 +60,6 @@ def setup(controller: Controller) -> None:
 class Watch:
     """Looks at the Corefile and its imports from time to time, for one configuration."""
 
-    #: Of the Corefile that was tried last: what failed is not tried again until it changes.
-    tried = ""
     #: What did not parse last, and why: it is reported once. Hash of Corefile and error, or "".
     unparsed = ""
 
@@ -75,8 +73,8 @@ class Watch:
         """Log what runs, and begin to look."""
         if self.process.instance is None:
             return
-        Watch.tried = self.process.instance.checksum
-        log.info(f"Running configuration SHA512 = {Watch.tried}")
+        self.process.tried = self.process.instance.checksum
+        log.info(f"Running configuration SHA512 = {self.process.tried}")
         threading.Thread(target=self.run, name="reload", daemon=True).start()
 
     def stop(self) -> None:
@@ -89,10 +87,11 @@ class Watch:
 
     def look(self) -> None:
         """Restart if the Corefile says something else than the last one that was tried. Unreadable: keep quiet and wait."""
-        if self.process.source is None:
+        process = self.process
+        if process.source is None or process.instance is None:
             return
         try:
-            source = self.process.source.again()
+            source = process.source.again()
         except OSError:
             return
         try:
@@ -101,13 +100,15 @@ class Watch:
             self.refuse(source.data, error)
             return
         Watch.unparsed = ""
-        if value == Watch.tried or self.ended.is_set():
+        if value == process.tried or self.ended.is_set():
             return
-        Watch.tried = value
+        process.tried = value
+        if value == process.instance.checksum and process.canary is None:
+            return  # what failed was taken back: a reload would empty caches
         VERSION.forget()
         VERSION.set(("sha512", value), 1)
         try:
-            self.process.restart(source)
+            process.restart(source)
         except RestartError as error:
             log.error(f"Corefile changed but reload failed: {error}")
             FAILED.add(())

@@ -267,6 +267,33 @@ def test_which_answers_fail(serve: Serve, rcode: str) -> None:
         assert set(ask_all(server)) == {"192.0.2.1", "NXDOMAIN"}
 
 
+def test_a_canary_by_signal_is_not_tried_again_by_the_watch(serve: Serve) -> None:
+    """*reload* looks at the file meanwhile. That the former text is there again ends it, and empties no cache."""
+
+    def watched(text: str) -> str:
+        return text.replace("reload 1h 0s", "reload 2s 0s")
+
+    server = serve(watched(corefile(1)))
+    start = len(server.log())
+    begin(server, watched(corefile(2)))
+    time.sleep(2.5)
+    assert server.log()[start:].count("Canary: 30%") == 1
+    assert run(server, "abort").returncode == 0
+    begin(server, watched(failing()))
+    ask_all(server)
+    server.wait_log("Canary rolled back: servfail>5%", start=start)
+    ask_all(server)
+    hits = f'coredns_cache_hits_total{{server="dns://127.0.0.1:{server.port}",type="success",view="",zones="."}}'
+    before = metric(server, hits)
+    time.sleep(2.5)
+    server.write(watched(corefile(1)))
+    time.sleep(2.5)
+    assert server.log()[start:].count("Canary: 30%") == 2
+    assert server.log()[start:].count("Reloading\n") == 4, "two by the signal, and two lines each"
+    assert set(ask_all(server)) == {"192.0.2.1"}
+    assert metric(server, hits) == before + CLIENTS
+
+
 def test_zones_that_are_gone_fail(serve: Serve) -> None:
     """No chain takes the query: it counts all the same."""
     server = serve(corefile(1))

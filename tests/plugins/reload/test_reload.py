@@ -29,7 +29,8 @@ class FakeProcess:
         self.path = path
         self.source = Source(path.read_bytes(), str(path), str(path))
         self.instance: Any = self
-        self.checksum = checksum(blocks_of(self.source))
+        self.canary = None
+        self.checksum = self.tried = checksum(blocks_of(self.source))
         self.restarts: list[bytes] = []
         self.refuses = False
 
@@ -40,13 +41,11 @@ class FakeProcess:
 
 
 @pytest.fixture
-def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProcess:
+def process(tmp_path: Path) -> FakeProcess:
     path = tmp_path / "Corefile"
     path.write_text(". {\n whoami\n import more*\n}\n")
     (tmp_path / "more").write_text("debug\n")
-    found = FakeProcess(path)
-    monkeypatch.setattr(reload.Watch, "tried", found.checksum)
-    return found
+    return FakeProcess(path)
 
 
 def watch(process: FakeProcess) -> reload.Watch:
@@ -90,6 +89,17 @@ def test_what_failed_is_not_tried_again(process: FakeProcess) -> None:
     assert [data.decode() for data in process.restarts] == [". {\n whoami\n}\n", "a.org {\n whoami\n}\n"]
     assert failures() == before + 2
     assert [labels for labels, _ in reload.VERSION.collect()] == [("sha512", checksum(blocks_of(process.source.again())))]
+
+
+def test_what_failed_is_taken_back(process: FakeProcess) -> None:
+    """What serves is not loaded again, which would empty its caches; what failed counts as a change."""
+    watching = watch(process)
+    process.refuses = True
+    served = process.path.read_text()
+    for text in (". {\n whoami\n}\n", served, ". {\n whoami\n}\n"):
+        process.path.write_text(text)
+        watching.look()
+    assert [data.decode() for data in process.restarts] == [". {\n whoami\n}\n"] * 2
 
 
 def test_unreadable_corefile_is_left_alone(process: FakeProcess) -> None:
