@@ -97,6 +97,9 @@ class Access:
     @staticmethod
     def _same_origin(request: Request, host: str) -> bool:
         origin = request.fields.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        try:
+            if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+                return False
+        except ValueError:
             return False
         return request.fields.get("sec-fetch-site", "same-origin") in ("same-origin", "none")

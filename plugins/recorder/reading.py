@@ -29,6 +29,8 @@ def section(recordings: Sequence[Recording], request: Mapping[str, Any]) -> dict
     if which not in KINDS:
         raise ValueError(f"which is one of {', '.join(KINDS)}, not {which!r}")
     most = min(int(request.get("most") or MOST_DEFAULT), MOST_MAX)
+    if most < 0:
+        raise ValueError("most is a number of queries")
     name = name_wire(request["name"]) if request.get("name") else b""
     client, bits = b"", 0
     if request.get("client"):

@@ -165,6 +165,7 @@ def test_other_names_are_refused(server: Server, host: str, status: int) -> None
         (MARK, 200),
         ({**MARK, "Origin": "http://attacker.example"}, 403),
         ({**MARK, "Origin": "null"}, 403),
+        ({**MARK, "Origin": "http://["}, 403),
         ({**MARK, "Sec-Fetch-Site": "cross-site"}, 403),
         ({**MARK, "Sec-Fetch-Site": "same-site"}, 403),
         ({**MARK, "Sec-Fetch-Site": "same-origin"}, 200),
