@@ -12,6 +12,7 @@ from typing import Any
 from fastdns.corefile.duration import parse_duration
 from fastdns.top.servers import Servers
 from fastdns.top.sources import Console, Credentials, Local, Source
+from fastdns.top.state import ROWS
 
 __all__ = ["run"]
 
@@ -74,7 +75,7 @@ def find(flags: Mapping[str, str], addresses: list[str], ask: Ask, find_pods: Fi
 
 
 def _once(servers: Servers, window: int) -> int:
-    request = {"window": window}
+    request = {"window": window, "most": ROWS}
     servers.read(request)
     if servers.answered:
         time.sleep(ONCE)

@@ -92,17 +92,20 @@ def _report(source: Source, sections: list[str], request: Mapping[str, Any]) -> 
 
 
 def _merged_tables(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The tables of `top` of several servers: counts and errors of the same key are added."""
+    """The tables of `top` of several servers: counts and errors of the same key are added. A key that one of them does not list may be there, too."""
     tables: dict[str, Any] = {}
     for name in dict.fromkeys(name for part in parts for name in part["tables"]):
         some = [part["tables"][name] for part in parts if name in part["tables"]]
+        absent = sum(table["absent"] for table in some)
         rows: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
         for table in some:
             for row in table["rows"]:
                 key = tuple(sorted(row["key"].items()))
-                standing = rows.setdefault(key, {**row, "count": 0, "error": 0})
-                standing["count"] += row["count"]
-                standing["error"] += row["error"]
-        best = sorted(rows.values(), key=lambda row: -row["count"])[:ROWS_MAX]
-        tables[name] = {"total": sum(table["total"] for table in some), "error": sum(table["error"] for table in some), "rows": best}
+                standing = rows.setdefault(key, {**row, "count": absent, "error": absent})
+                standing["count"] += row["count"] - table["absent"]
+                standing["error"] += row["error"] - table["absent"]
+        ordered = sorted(rows.values(), key=lambda row: row["error"] - row["count"])
+        absent = max([absent, *(row["count"] for row in ordered[ROWS_MAX:])])
+        sums = {member: sum(table[member] for table in some) for member in ("total", "error")}
+        tables[name] = {**sums, "absent": absent, "rows": ordered[:ROWS_MAX]}
     return {**parts[0], "tables": tables, "sampled": min(part.get("sampled", 1) for part in parts)}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["VIEWS", "WINDOWS", "State"]
+__all__ = ["ROWS", "VIEWS", "WINDOWS", "State"]
 
 VIEWS = ("overview", "zones", "upstreams", "who asks", "queries", "events", "servers")
 WINDOWS = {60: "1 minute", 600: "10 minutes", 3600: "1 hour"}
+#: Rows of each table, and recorded queries, that servers are asked for.
+ROWS = 100
 #: Values of the small pictures.
 VALUES = 40
 
@@ -44,7 +46,7 @@ class State:
 
     def request(self) -> dict[str, Any]:
         """What is asked of the servers."""
-        return {"window": self.window, "most": 100, **self.filter}
+        return {"window": self.window, "most": ROWS, **self.filter}
 
     def remember(self, rates: dict[str, Any] | None) -> None:
         """Keep the values of the small pictures."""

@@ -34,10 +34,13 @@ def report(windows: Windows, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table(table: Merged, key: Callable[[bytes, bytes], Key], most: int) -> dict[str, Any]:
-    rows = [row for row in table.rows if row[2] > row[3]][:most]
+    certain = [row for row in table.rows if row[2] > row[3]]
+    rows = certain[:most]
     return {
         "total": table.total,
         "error": table.error,
+        # The most that a key may have that is not among these rows: who adds up the tables of several servers needs it.
+        "absent": max([table.error, *(count for *_, count, _ in certain[most:])]),
         "rows": [{"key": key(octets, known), "count": count, "error": error} for octets, known, count, error in rows],
     }
 

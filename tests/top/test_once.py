@@ -99,7 +99,7 @@ class Given(Local):
 
 def table(*rows: tuple[str, int, int]) -> dict[str, object]:
     made = [{"key": {"address": address}, "count": count, "error": error} for address, count, error in rows]
-    return {"window": 60, "sampled": 1, "tables": {"clients": {"total": sum(row[1] for row in rows), "error": 1, "rows": made}}}
+    return {"window": 60, "sampled": 1, "tables": {"clients": {"total": sum(row[1] for row in rows), "error": 1, "absent": 1, "rows": made}}}
 
 
 def test_tables_of_several_servers_are_one() -> None:
@@ -107,7 +107,7 @@ def test_tables_of_several_servers_are_one() -> None:
     servers.read({})
     assert servers.reports[2] == "gone"
     clients = servers.document()["top"]["tables"]["clients"]
-    assert [(row["key"]["address"], row["count"], row["error"]) for row in clients["rows"]] == [("10.0.0.2", 12, 3), ("10.0.0.1", 5, 0)]
+    assert [(row["key"]["address"], row["count"], row["error"]) for row in clients["rows"]] == [("10.0.0.2", 12, 3), ("10.0.0.1", 6, 1)]
     assert (clients["total"], clients["error"]) == (17, 2)
 
 

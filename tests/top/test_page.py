@@ -166,7 +166,7 @@ def test_no_text_commands_the_terminal() -> None:
     report = {
         "server": {"host": HOSTILE, "version": HOSTILE, "uptime": 1, "rss": 1, "bounds": [{"name": HOSTILE, "used": 1, "most": 2, "unit": ""}]},
         "rates": rates,
-        "top": {"window": 60, "sampled": 1, "tables": {HOSTILE: {"total": 1, "error": 0, "rows": [{"key": key, "count": 1, "error": 0}]}}},
+        "top": {"window": 60, "sampled": 1, "tables": {HOSTILE: {"total": 1, "error": 0, "absent": 0, "rows": [{"key": key, "count": 1, "error": 0}]}}},
         "recorder": {"queries": [query], "held": 1, "bytes": 1},
         "events": {"events": [{"number": 1, "time": 1.7e9, "kind": HOSTILE, "subject": HOSTILE, "cause": HOSTILE, "details": {}}]},
         "slo": {HOSTILE: HOSTILE},

@@ -49,6 +49,23 @@ def test_addresses(replicas: tuple[int, list[Server]], tmp_path: Path) -> None:
     assert found["totals"]["queries"] == 3
 
 
+def test_bounds_of_a_key_that_one_server_does_not_list(serve: Serve) -> None:
+    """Its table is longer than what is read of it: the truth is still between count - error and count."""
+    servers = [serve(".:{port} {\n console 127.0.0.1:{port2}\n top\n whoami\n}") for _ in range(2)]
+    for _ in range(30):
+        servers[0].query("hot.test")
+    for number in range(150):
+        for _ in range(3):
+            servers[1].query(f"n{number}.test")
+    for _ in range(2):
+        servers[1].query("hot.test")
+    status, out, err = top(*(f"127.0.0.1:{server.ports['port2']}" for server in servers))
+    assert (status, err) == (0, "")
+    names = json.loads(out)["top"]["tables"]["names"]
+    assert names["rows"][0] == {"key": {"name": "hot.test."}, "count": 33, "error": 3}
+    assert (names["total"], len(names["rows"]), names["absent"]) == (482, 100, 3)
+
+
 def test_a_wrong_token(replicas: tuple[int, list[Server]], tmp_path: Path) -> None:
     (tmp_path / "wrong").write_text("x" * 20)
     status, out, _ = top("-token", str(tmp_path / "wrong"), f"127.0.0.2:{replicas[0]}")
