@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.cluster import e2e, faults, manifests, node_cache, programs
+from tests.cluster import e2e, faults, manifests, node_cache, programs, simulated
+from tests.cluster.churn import DEPLOYMENTS
 from tests.cluster.cluster import Cluster, cluster
 from tests.cluster.deployment import Deployment
 from tests.cluster.images import BASELINE, FASTDNS, Images
@@ -26,17 +27,18 @@ from tools import system_packages
 
 PARTS = ("e2e", "rolling", "faults", "manifests", "node-cache")
 #: Those that run only when they are named: they take long.
-LONG = ("scale",)
+LONG = ("scale", "simulated")
 SERVERS = {"fastdns": FASTDNS, "coredns": BASELINE}
 ROOT = Path(__file__).resolve().parents[2]
 
 
 class Choice(NamedTuple):
-    """What is run: parts, faults by name, and the chart of which a release is upgraded."""
+    """What is run: parts, faults by name, the chart of which a release is upgraded, and how many deployments simulated nodes have."""
 
     parts: Collection[str]
     faults: Collection[str]
     chart: Path
+    deployments: int
 
 
 def main() -> int:
@@ -50,6 +52,7 @@ def main() -> int:
     parser.add_argument(
         "--coredns-chart", type=Path, metavar="FOLDER", help="CoreDNS's own chart, of which a release is upgraded; without it that is a release of this one"
     )
+    parser.add_argument("--deployments", type=int, default=DEPLOYMENTS, help="of simulated nodes; each has ten pods and ten services")
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--proxy-mode", choices=("nftables", "iptables"), default="nftables")
     options = parser.parse_args()
@@ -63,7 +66,7 @@ def main() -> int:
     page = Page(options.server or list(SERVERS), options.nodes, options.proxy_mode)
     try:
         chosen = [name for name in faults.NAMES if any(text in name for text in options.fault or [""])]
-        run(page, Choice(options.only or PARTS, chosen, options.coredns_chart or manifests.CHART), options.keep)
+        run(page, Choice(options.only or PARTS, chosen, options.coredns_chart or manifests.CHART, options.deployments), options.keep)
     except (Unbuildable, RuntimeError, AssertionError, subprocess.TimeoutExpired) as error:
         page.failures.append(f"{type(error).__name__}: {error}")
     folder = ROOT / "build/cluster"
@@ -74,12 +77,20 @@ def main() -> int:
 
 
 def run(page: Page, choice: Choice, keep: bool) -> None:
+    folder = programs.CACHE / "run"
+    if "simulated" in choice.parts:
+        with timed(page, "programs of simulated nodes"):
+            built = programs.build(*simulated.PROGRAMS)
+        shutil.rmtree(folder, ignore_errors=True)
+        with timed(page, "simulated nodes"):
+            simulated.run(page, folder, built, choice.deployments)
+        if set(choice.parts) == {"simulated"}:
+            return
     with timed(page, "programs"):
         built = programs.build()
     images = Images(built)
     with timed(page, "images"):
         images.build()
-    folder = programs.CACHE / "run"
     shutil.rmtree(folder, ignore_errors=True)
     with cluster(folder, built, page.nodes) as made:
         try:

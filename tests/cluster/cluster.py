@@ -17,7 +17,7 @@ from tests.cluster.images import Archive
 from tests.cluster.nodes import Node, kept_sysctls
 from tests.waiting import until
 
-__all__ = ["Cluster", "cluster"]
+__all__ = ["Cluster", "clean", "cluster"]
 
 #: Folders that stay: what pods have said, and what Kubernetes' tests left.
 LOGS = ("pod-logs", "e2e")
@@ -75,7 +75,7 @@ def cluster(folder: Path, programs: Path, count: int) -> Iterator[Cluster]:
     """Hosts for a cluster of so many nodes, until the context ends, however it ends. Logs stay in ``folder``; what is large in it goes."""
     groups = Cgroups(f"fastdns-cluster-{os.getpid()}")
     with contextlib.ExitStack() as stack:
-        stack.callback(_clean, folder)
+        stack.callback(clean, folder)
         stack.enter_context(kept_sysctls())
         stack.callback(groups.remove)
 
@@ -91,7 +91,7 @@ def cluster(folder: Path, programs: Path, count: int) -> Iterator[Cluster]:
         yield Cluster(folder, programs, network, control, nodes)
 
 
-def _clean(folder: Path) -> None:
+def clean(folder: Path) -> None:
     """Logs alone stay: no keys, and nothing large."""
     shutil.rmtree(folder / "certificates", ignore_errors=True)
     for path in folder.glob("*/*/"):

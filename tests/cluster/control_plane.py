@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,8 @@ class ControlPlane:
         self.host.run(sys.executable, "-c", COMPACTION)
         self.restart_apiserver()
 
-    def start_managers(self, *names: str) -> None:
-        """Both, or those named."""
+    def start_managers(self, *names: str, options: Sequence[str] = ()) -> None:
+        """Both, or those named, with further options."""
         pki = self.certificates.pki
         for name in names or ("controller-manager", "scheduler"):
             conf = self.certificates.conf(name)
@@ -94,7 +95,7 @@ class ControlPlane:
                     f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt",
                     f"--cluster-cidr={PODS}", f"--service-cluster-ip-range={SERVICES}", "--allocate-node-cidrs=false",
                 ]  # fmt: skip
-            self.host.start(f"kube-{name}", str(self.programs / f"kube-{name}"), *words)
+            self.host.start(f"kube-{name}", str(self.programs / f"kube-{name}"), *words, *options)
 
     def ready(self) -> bool:
         if ended := self.host.ended():

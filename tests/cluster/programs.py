@@ -26,19 +26,20 @@ VERSION, MINOR = _found.groups()
 #: The version of CoreDNS that is the baseline: the one that this project matches.
 COREDNS = "v1.14.7"
 HELM = "v3.22.0"
+KWOK = "v0.7.0"
 
 PACKAGES = [f"{_MODULE}/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl", "kubeadm")]
 PACKAGES.append(f"{_MODULE}/test/images/agnhost")
 
 
-def build() -> Path:
-    """The folder of the programs: those that are missing there are built. Raises golang.Unbuildable."""
+def build(*names: str) -> Path:
+    """The folder of the programs: of all, or of those named, the ones that are missing there are built. Raises golang.Unbuildable."""
     target = CACHE / f"programs-{golang.digest(SOURCES, commands())}"
     target.mkdir(parents=True, exist_ok=True)
     with golang.locked(CACHE):
         if not (target / "etcd").exists():
             shutil.copy(apiserver.build() / "etcd", target)
-        missing = {name: words for name, words in commands().items() if not (target / name).exists()}
+        missing = {name: words for name, words in commands().items() if name in (names or commands()) and not (target / name).exists()}
         if missing:
             build_into(target, missing)
     return target
@@ -67,6 +68,7 @@ def commands() -> dict[str, list[str]]:
         **{package.rpartition("/")[2]: ["build", *flags, "-o", "bin/", package] for package in PACKAGES},
         "helm": ["install", "-trimpath", "-ldflags", "-s -w", f"helm.sh/helm/v3/cmd/helm@{HELM}"],
         "coredns": ["install", "-trimpath", "-ldflags", "-s -w", f"github.com/coredns/coredns@{COREDNS}"],
+        "kwok": ["install", "-trimpath", "-ldflags", "-s -w", f"sigs.k8s.io/kwok/cmd/kwok@{KWOK}"],
         "e2e.test": ["test", "-c", "-vet=off", *flags, "-o", "bin/e2e.test", f"{_MODULE}/test/e2e"],
     }
 
