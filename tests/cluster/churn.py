@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.apiserver.client import APIError, Connection
 
-__all__ = ["DEPLOYMENTS", "LIMIT"]
+__all__ = ["DEPLOYMENTS", "LIMIT", "addresses_of"]
 
 API = "http://127.0.0.1:8001"
 #: By default; each has a node of its own.
@@ -42,6 +42,7 @@ Object = dict[str, Any]
 
 
 # ---- the API server ----
+
 
 async def write_all(method: str, writes: Iterable[tuple[str, Object]]) -> None:
     """Paths and objects, by WRITERS connections at a time. Raises APIError."""
@@ -82,6 +83,7 @@ async def wait(condition: Callable[[], Awaitable[str]], every: float) -> float:
 
 
 # ---- objects ----
+
 
 def namespace_of(number: int) -> str:
     return f"team-{number % NAMESPACES}"
@@ -125,6 +127,7 @@ def probe(address: str) -> Object:
 
 
 # ---- DNS ----
+
 
 def addresses_of(reply: bytes) -> set[str]:
     """What the A records of an answer have."""
@@ -178,6 +181,7 @@ class Resolver:
 
 
 # ---- steps ----
+
 
 async def fill(count: int, ports: Sequence[int]) -> Object:
     began = time.monotonic()

@@ -23,7 +23,7 @@ from tests.cluster.hosts import Host
 from tests.cluster.page import Page
 from tests.waiting import until
 
-__all__ = ["PROGRAMS", "run"]
+__all__ = ["PROGRAMS", "run", "told"]
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Those of `programs` that it needs.
@@ -111,7 +111,7 @@ def run(page: Page, folder: Path, built: Path, deployments: int) -> None:
                 page.add(f"simulated nodes: CPU {what}, {found['seconds']:.0f} s", server.name, f"{last.cpu - first.cpu:.1f} s")
                 page.add(f"simulated nodes: memory after {what[6:]}, and its peak", server.name, f"{last.memory >> 20} MiB, {last.peak >> 20} MiB")
             for server, times in zip(servers, found.get("propagation", ()), strict=False):
-                page.add("simulated nodes: from a write to the answers meanwhile, median, p99, longest", server.name, _told(times))
+                page.add("simulated nodes: from a write to the answers meanwhile, median, p99, longest", server.name, told(times))
         compared = _step(control, "compare", deployments, servers)
         if compared["different"]:
             page.failures.append(f"simulated nodes: {len(compared['different'])} of {compared['names']} services differ: {compared['different'][:5]}")
@@ -151,7 +151,8 @@ def _add_restart(page: Page, server: Server) -> None:
     page.add("simulated nodes: ready again in the whole cluster", server.name, f"{seconds:.1f} s, {usage.cpu:.1f} s of CPU, {usage.memory >> 20} MiB")
 
 
-def _told(times: Sequence[float | None]) -> str:
+def told(times: Sequence[float | None]) -> str:
+    """Median, p99 and the longest of seconds; None: it never came."""
     found = sorted(each for each in times if each is not None)
     lost = len(times) - len(found)
     if not found:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
+
+import dns.message
+import dns.rrset
 import pytest
 
 from tests.cluster import e2e
+from tests.cluster.churn import addresses_of
 from tests.cluster.e2e import Spec
 from tests.cluster.page import Page
 from tests.cluster.rolling import Loss, addresses, counted
 from tests.cluster.scene import Outcome
+from tests.cluster.simulated import told
 
 JUNIT = """<?xml version="1.0" encoding="UTF-8"?>
 <testsuites tests="7400" failures="2" time="220">
@@ -72,3 +78,27 @@ def test_page_of_faults() -> None:
     text = page.text()
     assert "| a node lost | 5 of 3000, 0.17 %, in 7 s; back after 3 s | failed |" in text
     assert "- coredns: a node lost: no DNS pod\n" in text
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_addresses_of_a_reply(compressed: bool) -> None:
+    """Servers compress the owners of records or not."""
+    query = dns.message.make_query("a.svc.cluster.local.", "A")
+    reply = dns.message.make_response(query)
+    reply.answer = [
+        dns.rrset.from_text("a.svc.cluster.local.", 5, "IN", "CNAME", "b.svc.cluster.local."),
+        dns.rrset.from_text("b.svc.cluster.local.", 5, "IN", "A", "192.0.2.1", "192.0.2.2"),
+    ]
+    assert addresses_of(reply.to_wire() if compressed else uncompressed(reply)) == {"192.0.2.1", "192.0.2.2"}
+
+
+def uncompressed(reply: dns.message.Message) -> bytes:
+    octets = io.BytesIO()
+    for rrset in reply.answer:
+        rrset.to_wire(octets)
+    return reply.to_wire()[:12] + dns.message.make_query("a.svc.cluster.local.", "A").to_wire()[12:] + octets.getvalue()
+
+
+def test_times_as_they_are_told() -> None:
+    assert told([0.003, None, 0.001, 0.002]) == "2 ms, 2 ms, 3 ms of 3; 1 never"
+    assert told([None]) == "1 never"
