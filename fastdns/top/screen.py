@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -97,8 +98,10 @@ def overview(servers: Servers, state: State) -> RenderableType:
     parts.append(Panel(bounds(servers), title="bounds"))
     if not any(report["rates"]["counted"] for report in servers.answered if "rates" in report):
         parts.insert(0, Text("No server block counts its queries: that needs the plugin prometheus or console."))
-    for name in ("slo", "canary", "shadow"):
-        parts += [Panel(members(report[name]), title=name) for report in servers.answered[:1] if report.get(name)]
+    for title, draw in (("slo", objectives), ("canary", canaries), ("shadow", shadows)):
+        sections = list(servers.by_source(title).values())
+        if sections:
+            parts.append(Panel(draw(sections), title=title))
     return Columns(parts)
 
 
@@ -134,9 +137,37 @@ def bounds(servers: Servers) -> Table:
     return grid(["", "used", "at most", ""], rows, right=[1, 2])
 
 
-def members(section: Mapping[str, Any]) -> Table:
-    """The numbers and texts of a section."""
-    return grid(["", ""], [(name.replace("_", " "), str(value)) for name, value in section.items() if not isinstance(value, (dict, list))])
+def objectives(sections: Sequence[Mapping[str, Any]]) -> Table:
+    """What *slo* has counted since the start, on all servers; the share is red where the objective is missed."""
+    found: dict[tuple[Any, ...], Counter[str]] = {}
+    for row in (row for section in sections for row in section["objectives"]):
+        key = (row["zone"], row["view"], row["server"], row["share"], row["seconds"])
+        found.setdefault(key, Counter()).update({result: row[result] for result in ("within", "late", "failed")})
+    rows = []
+    for (zone, view, server, share, limit), counts in found.items():
+        within = counts["within"] / counts.total() if counts.total() else None
+        missed = within is not None and within < share
+        figures = Text("–" if within is None else f"{within * 100:.2f} %", "bold red" if missed else ""), f"{counts['late']:,.0f}", f"{counts['failed']:,.0f}"
+        rows.append((f"{zone} {view}".strip(), server, f"{share * 100:g} % in {seconds(limit)}", *figures))
+    return grid(["zone", "server", "objective", "within", "late", "failed"], rows, right=[3, 4, 5])
+
+
+def canaries(sections: Sequence[Mapping[str, Any]]) -> Table:
+    """The canary of each server that has one, and what both configurations have answered."""
+    rows = []
+    for section in sections:
+        rows += [("clients", percent(section["share"])), ("left", age(section["left"])), ("fails if", section["conditions"] or "told so")]
+        rows += [(name, "  ".join(f"{rcode} {count:,}" for rcode, count in counts.items()) or "no answers") for name, counts in section["replies"].items()]
+    return grid(["", ""], rows)
+
+
+def shadows(sections: Sequence[Mapping[str, Any]]) -> Table:
+    """The servers that *shadow* asks, and how many answers differ."""
+    rows = []
+    for target in (target for section in sections for target in section["targets"]):
+        differences = sum(target["differences"].values())
+        rows.append((target["servers"][1], target["state"], f"{target['questions']:,}", Text(f"{differences:,}", "bold red" if differences else "")))
+    return grid(["server", "state", "questions", "differences"], rows, right=[2, 3])
 
 
 def zones(servers: Servers, state: State) -> RenderableType:

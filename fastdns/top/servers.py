@@ -62,12 +62,12 @@ class Servers:
             "rates": self.rates,
             "totals": {"queries": sum(report["rates"]["queries"] for report in self.answered if "rates" in report)},
             **{name: merged for name in ("top", "recorder", "events") if (merged := self.merged(name)) is not None},
-            **{name: parts for name in ("slo", "shadow", "canary") if (parts := self._by_source(name))},
+            **{name: parts for name in ("slo", "shadow", "canary") if (parts := self.by_source(name))},
         }
 
     def merged(self, section: str) -> dict[str, Any] | None:
         """A section of all servers; None where none has it."""
-        parts = self._by_source(section)
+        parts = self.by_source(section)
         if not parts:
             return None
         if section == "top":
@@ -78,7 +78,8 @@ class Servers:
         found.sort(key=lambda row: row["time"])
         return {rows: found}
 
-    def _by_source(self, section: str) -> dict[str, Any]:
+    def by_source(self, section: str) -> dict[str, Any]:
+        """A section of each server that has it, by the name of its source."""
         return {
             source.name: report[section] for source, report in zip(self.sources, self.reports, strict=True) if isinstance(report, dict) and report.get(section)
         }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
+from fastdns.telemetry import metrics, status
 
 __all__ = ["Objective", "parse", "setup"]
 
@@ -15,6 +17,9 @@ TRAITS = Traits(answers=False, side_effects=True)
 
 #: Of an objective: a smaller share leaves a budget that no burn rate worth an alert can use up.
 LEAST, MOST = 50.0, 100.0
+#: Labels of the metrics.
+ZONE = ("server", "zone", "view")
+RESULTS = ("within", "late", "failed")
 
 
 class Objective(NamedTuple):
@@ -38,6 +43,17 @@ def setup(controller: Controller) -> None:
     from fastdns.plugins.slo._slo import SloHandler
 
     controller.config.add_handler(SloHandler("slo", objective.share, objective.nanoseconds))
+    controller.on_started(lambda: status.provide("slo", section))
+
+
+def section(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The section ``slo`` of the status document: the objectives that are exposed, and how the queries did; empty where no block has one any more."""
+    ratios, counts = (dict(metrics.registry[f"fastdns_slo_{name}"].collect()) for name in ("objective_ratio", "queries_total"))
+    found = []
+    for key, seconds in metrics.registry["fastdns_slo_objective_seconds"].collect():
+        results = {result: counts.get((*key, result), 0) for result in RESULTS}
+        found.append({**dict(zip(ZONE, key, strict=True)), "share": ratios.get(key), "seconds": seconds, **results})
+    return {"objectives": found} if found else {}
 
 
 def parse(controller: Controller) -> Objective:

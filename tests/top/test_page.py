@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 import re
 import shlex
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import dns.message
 import pytest
 from rich.console import Console
 
+from fastdns.testing import Upstream
 from fastdns.top.screen import screen
 from fastdns.top.servers import Servers
 from fastdns.top.state import VIEWS, State
@@ -169,7 +172,9 @@ def test_no_text_commands_the_terminal() -> None:
         "top": {"window": 60, "sampled": 1, "tables": {HOSTILE: {"total": 1, "error": 0, "absent": 0, "rows": [{"key": key, "count": 1, "error": 0}]}}},
         "recorder": {"queries": [query], "held": 1, "bytes": 1},
         "events": {"events": [{"number": 1, "time": 1.7e9, "kind": HOSTILE, "subject": HOSTILE, "cause": HOSTILE, "details": {}}]},
-        "slo": {HOSTILE: HOSTILE},
+        "slo": {"objectives": [{"server": HOSTILE, "zone": HOSTILE, "view": HOSTILE, "share": 0.99, "seconds": 1, "within": 1, "late": 0, "failed": 1}]},
+        "canary": {"share": 0.1, "left": 9.0, "conditions": HOSTILE, "replies": {HOSTILE: {HOSTILE: 1}}},
+        "shadow": {"targets": [{"servers": [HOSTILE, HOSTILE], "state": HOSTILE, "questions": 1, "differences": {HOSTILE: 1}}]},
     }
     servers = Servers([Given(HOSTILE, report, {**report, "rates": {**rates, "time": 2.0, "queries": 3}})])
     servers.read({})
@@ -181,3 +186,38 @@ def test_no_text_commands_the_terminal() -> None:
             text = console.export_text(styles=False)
             assert not [letter for letter in text if not letter.isprintable() and letter != "\n"], VIEWS[view]
             assert "[red]x[/]" in text, VIEWS[view]
+
+
+def test_slo_canary_and_shadow(serve: Serve) -> None:
+    """On the overview, once the Corefile has them."""
+    from fastdns.server import control
+    from fastdns.top.sources import Local
+
+    def wrong(request: dns.message.Message) -> dns.message.Message:
+        reply = dns.message.make_response(request)
+        reply.set_rcode(3)
+        return reply
+
+    with Upstream(wrong) as other:
+        text = ".:{port} {\n bind 127.0.0.1\n prometheus 127.0.0.1:{port2}\n reload 1h 0s {\n canary 30% 1h\n }\n slo 99.5% 250ms\n SHADOW\n whoami\n}\n"
+        text = text.replace("SHADOW", f"shadow {other.address}")
+        server = serve(text)
+        servers = Servers([Local(control.ask, server.pid)])
+
+        def shown() -> str:
+            servers.read({})
+            servers.read({})
+            console = Console(force_terminal=True, color_system=None, width=200, record=True, file=io.StringIO())
+            console.print(screen(servers, State(), 40))
+            return console.export_text(styles=False)
+
+        server.query("a.test")
+        until(lambda: "answers" in (found := shown()) and re.search(rf"{re.escape(other.address)} +answers +1 +1 ", found), "the difference")
+        assert re.search(rf"\. +dns://127\.0\.0\.1:{server.port} +99\.5 % in 250 ms +100\.00 % +0 +0 ", shown())
+        server.write(text.replace("whoami", "errors\n whoami"))
+        server.signal(signal.SIGUSR1)
+        server.wait_log("Canary: 30% of the clients")
+        found = shown()
+    assert re.search(r"clients +30\.0 %", found)
+    assert re.search(r"serving +no answers", found)
+    assert list(servers.document()) == ["servers", "rates", "totals", "events", "slo", "shadow", "canary"]

@@ -128,16 +128,41 @@ function bounds(server) {
   ], server.bounds));
 }
 
-/** Sections of other plugins: what they are called says enough. */
-function others(report) {
-  return [["slo", "SLO"], ["canary", "Canary"], ["shadow", "Shadow"]].filter(([name]) => report[name]).map(([name, title]) => card(title, "", members(report[name])));
+/** Sections of other plugins, where the Corefile has them. */
+function others({ slo, canary, shadow }) {
+  return [slo?.objectives?.length && objectives(slo.objectives), canary?.replies && trial(canary), shadow?.targets?.length && shadows(shadow.targets)];
 }
 
-function members(value) {
-  const rows = Object.entries(value).filter(([, one]) => one !== null && typeof one !== "object");
-  const lists = Object.entries(value).filter(([, one]) => one !== null && typeof one === "object" && Object.keys(one).length);
-  return [
-    table([["", "", ([name]) => name.replaceAll("_", " ")], ["", "number", ([, one]) => (typeof one === "number" ? (Number.isInteger(one) ? count(one) : one.toPrecision(4)) : String(one))]], rows, ""),
-    lists.map(([name, one]) => el("details", {}, el("summary", {}, name.replaceAll("_", " ")), el("pre", {}, JSON.stringify(one, null, 2)))),
-  ];
+function objectives(rows) {
+  const total = (row) => row.within + row.late + row.failed, share = (row) => (total(row) ? row.within / total(row) : null);
+  return card("SLO", "since the start", table([
+    ["Zone", "name", (row) => [row.zone, el("span", { class: "sub" }, row.server, row.view && ` · view ${row.view}`)]],
+    ["objective", "", (row) => `${Number((row.share * 100).toPrecision(12))} % in ${seconds(row.seconds)}`],
+    ["within", "number", (row) => el("span", { class: share(row) !== null && share(row) < row.share ? "bad" : "" }, percentOf(share(row)))],
+    ["late", "number", (row) => count(row.late)],
+    ["failed", "number", (row) => count(row.failed)],
+  ], rows));
+}
+
+/** Objectives are about parts of a percent. */
+function percentOf(value) {
+  return value === null ? "–" : `${(value * 100).toFixed(2)} %`;
+}
+
+function trial(canary) {
+  const answers = (counts) => Object.entries(counts).map(([rcode, value]) => `${rcode} ${count(value)}`).join(", ") || "no answers";
+  return card("Canary", `${percent(canary.share)} of the clients, ${count(canary.left)} s left`, table([
+    ["Configuration", "", ([name]) => name],
+    ["answers", "", ([, counts]) => answers(counts)],
+  ], Object.entries(canary.replies)), el("p", { class: "muted" }, `fails if ${canary.conditions || "told so"}`));
+}
+
+function shadows(rows) {
+  const differences = (row) => Object.values(row.differences).reduce((sum, value) => sum + value, 0);
+  return card("Shadow", "", table([
+    ["Server", "name", (row) => [row.servers[1], el("span", { class: "sub" }, row.state)]],
+    ["questions", "number", (row) => count(row.questions)],
+    ["differences", "number", (row) => el("span", { class: differences(row) ? "bad" : "" }, count(differences(row)))],
+    ["", "", (row) => Object.entries(row.differences).map(([kind, value]) => `${kind} ${count(value)}`).join(", ")],
+  ], rows));
 }

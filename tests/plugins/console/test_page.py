@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -153,6 +154,23 @@ def test_the_token_is_asked_for(page: Browser, serve: Serve) -> None:
     page.said()
 
 
+def test_slo_canary_and_shadow(page: Browser, serve: Serve) -> None:
+    """Each has a card where the Corefile has it, and none where it has not."""
+    text = ".:{port} {\n bind 127.0.0.1\n console 127.0.0.1:{port2}\n reload 1h 0s {\n canary 30% 1h\n }\n slo 99.5% 250ms\n shadow 127.0.0.1:1\n whoami\n}\n"
+    server = serve(text)
+    server.query("a.test")
+    show(page, server, "overview", "Bounds")
+    page.wait_text("99.5 % in 250 ms")
+    assert "100.00 %" in page.text("section[aria-label=SLO]")
+    assert "127.0.0.1:1" in page.text("section[aria-label=Shadow]")
+    assert page.run("document.querySelectorAll('section[aria-label=Canary]').length") == 0
+    server.write(text.replace("whoami", "errors\n whoami"))
+    server.signal(signal.SIGUSR1)
+    server.wait_log("Canary: 30% of the clients")
+    page.wait_text("30 % of the clients")
+    assert page.said() == []
+
+
 # ---- texts of strangers ----
 
 
@@ -170,8 +188,10 @@ def hostile_report(server: Server) -> dict[str, object]:
     ]
     events = [{"number": at + 1, "time": 1.7e9, **dict.fromkeys(("kind", "subject", "cause"), text), "details": {}} for at, text in enumerate(HOSTILE)]
     report |= {"top": {"window": 60, "sampled": 1, "tables": tables}, "recorder": {"queries": queries, "held": 6, "bytes": 600}, "events": {"events": events}}
-    for name in ("slo", "canary", "shadow"):
-        report[name] = {text: text for text in HOSTILE} | {"parts": dict.fromkeys(HOSTILE, 1)}
+    numbers = {"share": 0.99, "seconds": 1, "within": 1, "late": 1, "failed": 1}
+    report["slo"] = {"objectives": [{**dict.fromkeys(("server", "zone", "view"), text), **numbers} for text in HOSTILE]}
+    report["canary"] = {"share": 0.1, "left": 9, "conditions": HOSTILE[0], "replies": {text: {text: 1} for text in HOSTILE}}
+    report["shadow"] = {"targets": [{"servers": [text, text], "state": text, "questions": 1, "differences": {text: 1}} for text in HOSTILE]}
     report["server"] = report["server"] | {"host": HOSTILE[0], "version": HOSTILE[1], "listeners": HOSTILE}
     text = json.dumps(report)
     for zone in ("example.org.", "whoami"):

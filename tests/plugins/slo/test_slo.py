@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import dns.exception
 import pytest
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fastdns.corefile import CorefileError
 from fastdns.plugins.slo import parse
+from fastdns.server import control
 from fastdns.setup import Controller
 from tests.server import Server
 
@@ -105,6 +107,24 @@ def test_results(serve: Serve) -> None:
         server.query("none.example", "TXT", timeout=0.5)
     expected["within"] += 1
     assert counts(server) == expected, "what a policy drops has no result"
+
+
+def test_section(serve: Serve) -> None:
+    """What `fastdns top` and the console show of it, until a reload leaves it out."""
+    rest = "template IN A bad.example {\n rcode SERVFAIL\n}\n whoami"
+    server = serve(corefile("99.5% 250ms", rest))
+    for name in ("a.example", "b.example", "bad.example"):
+        server.query(name)
+
+    def section() -> dict[str, Any]:
+        return dict(control.ask({"sections": ["slo"]}, server.pid)["slo"])
+
+    key = {"server": f"dns://127.0.0.1:{server.port}", "zone": ".", "view": ""}
+    assert section() == {"objectives": [{**key, "share": 0.995, "seconds": 0.25, "within": 2, "late": 0, "failed": 1}]}
+    server.reload(corefile("90% 1s", rest))
+    assert section() == {"objectives": [{**key, "share": 0.9, "seconds": 1, "within": 2, "late": 0, "failed": 1}]}
+    server.reload(corefile("90% 1s", rest).replace("slo 90% 1s", ""))
+    assert section() == {}
 
 
 def test_questions_of_handlers_do_not_count(serve: Serve) -> None:
