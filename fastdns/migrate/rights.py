@@ -17,6 +17,8 @@ __all__ = ["Need", "Rules", "check", "collect", "needs", "summary"]
 VERBS = ("list", "watch")
 #: Resources of CoreDNS's usual roles that fastdns reads with a property of *kubernetes* or not at all.
 SPARE = {("", "endpoints"), ("", "pods"), ("", "nodes")}
+#: Groups of what a client asks about itself: `create` of these stores nothing, and everybody may.
+REVIEWS = {"authentication.k8s.io", "authorization.k8s.io"}
 
 
 class Need(NamedTuple):
@@ -69,7 +71,7 @@ def needs(facts: Facts, gateway: Mapping[str, tuple[str, str]]) -> list[Need]:
 
 
 def collect(source: Source, workload: Workload, namespaces: Iterable[str]) -> list[Rules] | None:
-    """What is bound to the account, cluster wide and in namespaces; None where the bindings cannot be read."""
+    """What is bound to the account of rules about objects, cluster wide and in namespaces; None where the bindings cannot be read."""
     before = len(source.unread)
     bindings = [("", binding) for binding in source.list(CLUSTER_ROLE_BINDING)]
     for namespace in dict.fromkeys(namespaces):
@@ -84,7 +86,10 @@ def collect(source: Source, workload: Workload, namespaces: Iterable[str]) -> li
         role = text(binding, "roleRef", "name")
         got = source.one(kind, namespace if kind is ROLE else "", role)
         if got is not None:
-            found.append(Rules(f"{kind.kind}/{role}", namespace, rows(got, "rules")))
+            # Without those that every account has by its groups, which are about paths and reviews.
+            its = [rule for rule in rows(got, "rules") if set(words(rule, "apiGroups")) - REVIEWS]
+            if its:
+                found.append(Rules(f"{kind.kind}/{role}", namespace, its))
         elif len(source.unread) > before:
             return None
     return found

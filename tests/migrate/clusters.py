@@ -14,7 +14,7 @@ NAMESPACE = "kube-system"
 
 
 def kubeadm(corefile: str = "", image: str = "registry.k8s.io/coredns/coredns:v1.11.3") -> list[Json]:
-    """What ``kubeadm init`` installs: the Deployment with its ConfigMap, Service, account, role and binding."""
+    """What ``kubeadm init`` installs: the Deployment with its ConfigMap, Service, account, role and binding, and what each API server gives all accounts."""
     probes = {
         "livenessProbe": {
             "httpGet": {"path": "/health", "port": "liveness-probe", "scheme": "HTTP"},
@@ -73,6 +73,17 @@ def kubeadm(corefile: str = "", image: str = "registry.k8s.io/coredns/coredns:v1
         cluster("v1", "ServiceAccount", "coredns"),
         cluster("rbac.authorization.k8s.io/v1", "ClusterRole", "system:coredns", "", rules=rules),
         cluster("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "system:coredns", "", subjects=[subject], roleRef=role),
+        *rights_of_all("system:basic-user", {"apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectaccessreviews"], "verbs": ["create"]}),
+        *rights_of_all("system:discovery", {"nonResourceURLs": ["/api", "/healthz"], "verbs": ["get"]}),
+    ]
+
+
+def rights_of_all(name: str, rule: Json) -> list[Json]:
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    return [
+        cluster("rbac.authorization.k8s.io/v1", "ClusterRole", name, "", rules=[rule]),
+        cluster("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", name, "", subjects=[subject], roleRef=role),
     ]
 
 

@@ -236,6 +236,16 @@ def test_rights_that_are_missing(offline: Offline) -> None:
     )
 
 
+def test_rights_of_all_accounts(offline: Offline) -> None:
+    """What they may ask about themselves is no right to write."""
+    objects = kubeadm()
+    found = offline(objects)
+    assert found.report["found"]["roles"] == ["ClusterRole/system:coredns"]
+    assert "write" not in found.said()
+    find(objects, "ClusterRole", "system:basic-user")["rules"].append({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]})
+    assert [row["subject"] for row in offline(objects).findings("warning") if "write" in row["message"]] == ["ClusterRole/system:basic-user"]
+
+
 RULE = {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}
 SLICES = {"apiGroups": ["discovery.k8s.io"], "resources": ["*"], "verbs": ["*"]}
 RIGHTS = [
