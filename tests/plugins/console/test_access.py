@@ -5,12 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import select
 import socket
 import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import dns.message
 import pytest
 
 from fastdns.corefile import CorefileError
@@ -18,7 +20,7 @@ from fastdns.plugins.console import Settings, is_loopback, parse, setup
 from tests.certificates import write_certificates
 from tests.directives import directives
 from tests.server import Server
-from tests.waiting import until
+from tests.waiting import LIMIT, REPLY, until
 
 Serve = Callable[..., Server]
 TOKEN = "correct-horse-battery-staple"
@@ -291,6 +293,26 @@ def test_an_explanation_that_waits_holds_nobody_up(serve: Serve) -> None:
 
 
 # ---- data ----
+
+
+def test_many_recorded_queries_hold_nobody_up(serve: Serve) -> None:
+    """A probe that comes while they are read is answered first."""
+    server = serve(".:{port} {\n console 127.0.0.1:{port2}\n ready 127.0.0.1:{port3}\n recorder 8MiB\n whoami\n}\n")
+    query = dns.message.make_query("a.example.org", "A").to_wire()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.connect(("127.0.0.1", server.port))
+        sock.settimeout(REPLY)
+        for _ in range(200):
+            for _ in range(50):
+                sock.send(query)
+            for _ in range(50):
+                sock.recv(4096)
+    with socket.create_connection(("127.0.0.1", server.ports["port2"]), LIMIT) as console:
+        console.sendall(b"GET /api/status?sections=recorder&most=10000 HTTP/1.1\r\nHost: localhost\r\nX-Requested-With: fastdns\r\n\r\n")
+        time.sleep(0.05)
+        assert server.get(server.ports["port3"], "/ready") == "OK"
+        assert select.select([console], [], [], 0)[0] == [], "the queries are still being read"
+        assert console.recv(4096).startswith(b"HTTP/1.1 200 OK")
 
 
 def test_sections_and_their_parameters(server: Server) -> None:
