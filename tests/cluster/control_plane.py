@@ -43,10 +43,13 @@ class ControlPlane:
     def start(self) -> None:
         self.start_etcd()
         self.start_apiserver()
-        # kubeadm makes it with the super-admin's credentials; without it the administrator may do nothing.
+        self.bind_administrator()
+        self.start_managers()
+
+    def bind_administrator(self) -> None:
+        """Who may do nothing before. kubeadm does so with the super-admin's credentials."""
         words = ["create", "clusterrolebinding", "kubeadm:cluster-admins", "--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins"]
         self.kubectl(*words, conf="super-admin")
-        self.start_managers()
 
     def start_etcd(self) -> None:
         words = ["--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379", "--listen-peer-urls=http://127.0.0.1:2380"]

@@ -11,7 +11,7 @@ from tests.cluster.control_plane import SERVICES, ControlPlane
 from tests.cluster.programs import VERSION
 from tests.waiting import until
 
-__all__ = ["Deployment"]
+__all__ = ["Deployment", "kubeadm_manifest"]
 
 IMAGE = re.compile(r"(?m)^(\s*image: ).*$")
 OWN = Path(__file__).resolve().parents[2] / "deploy/kubernetes/deployment.yaml"
@@ -22,6 +22,12 @@ END = 120.0
 PODS = ("-n", "kube-system", "-l", "k8s-app=kube-dns")
 
 
+def kubeadm_manifest(control: ControlPlane) -> str:
+    """What kubeadm installs as the DNS server."""
+    words = ["init", "phase", "addon", "coredns", "--print-manifest", f"--service-cidr={SERVICES}", f"--kubernetes-version={VERSION}"]
+    return control.host.run(str(control.programs / "kubeadm"), *words)
+
+
 class Deployment:
     def __init__(self, control: ControlPlane, image: str) -> None:
         self.control, self.image = control, image
@@ -29,8 +35,7 @@ class Deployment:
     def install(self) -> float:
         """Apply kubeadm's manifest where no DNS server is any more. Seconds until all pods were ready."""
         self.remove()
-        words = ["init", "phase", "addon", "coredns", "--print-manifest", f"--service-cidr={SERVICES}", f"--kubernetes-version={VERSION}"]
-        return self.apply(self.control.host.run(str(self.control.programs / "kubeadm"), *words))
+        return self.apply(kubeadm_manifest(self.control))
 
     def remove(self) -> None:
         """The pods end."""

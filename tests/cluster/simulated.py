@@ -19,6 +19,7 @@ from tests.cluster.certificates import Certificates
 from tests.cluster.churn import LIMIT
 from tests.cluster.cluster import clean
 from tests.cluster.control_plane import ADDRESS, SERVICES, ControlPlane
+from tests.cluster.deployment import kubeadm_manifest
 from tests.cluster.hosts import Host
 from tests.cluster.page import Page
 from tests.waiting import until
@@ -98,6 +99,7 @@ def run(page: Page, folder: Path, built: Path, deployments: int) -> None:
         raise RuntimeError(f"{commands['fastdns']} is missing: make build makes it")
     with control_plane(folder, built) as control:
         servers = [Server(control, name, commands[name]) for name in page.servers]
+        page.add_check("simulated nodes: `fastdns migrate` of kubeadm's DNS server", "fastdns", migrated(control, commands["fastdns"]))
         for server in servers:
             server.start()
         for what, name in (("while the cluster is made", "fill"), (f"while the pods of {deployments} deployments are replaced", "roll")):
@@ -122,11 +124,14 @@ def run(page: Page, folder: Path, built: Path, deployments: int) -> None:
 def control_plane(folder: Path, built: Path) -> Iterator[ControlPlane]:
     host = Host("control-plane", folder / "control-plane")
     try:
-        # At which the certificates know the API server.
-        host.run("ip", "addr", "add", f"{ADDRESS}/32", "dev", "lo")
+        # The address at which the certificates know the API server, and the route that kubeadm wants.
+        for words in ("link add eth0 type veth peer name eth1", f"addr add {ADDRESS}/24 dev eth0", "link set eth0 up", "link set eth1 up"):
+            host.run("ip", *words.split())
+        host.run("ip", "route", "add", "default", "dev", "eth0")
         control = ControlPlane(host, built, Certificates(built / "kubeadm", folder / "certificates", ADDRESS, SERVICES))
         control.start_etcd()
         control.start_apiserver()
+        control.bind_administrator()
         names = ",".join(f"{name}-controller" for name in CONTROLLERS)
         control.start_managers("controller-manager", options=[f"--controllers={names}", *RATE, *WORKERS])
         conf = control.certificates.conf("super-admin")
@@ -149,6 +154,14 @@ def _add_restart(page: Page, server: Server) -> None:
     seconds = server.restart()
     usage = server.usage()
     page.add("simulated nodes: ready again in the whole cluster", server.name, f"{seconds:.1f} s, {usage.cpu:.1f} s of CPU, {usage.memory >> 20} MiB")
+
+
+def migrated(control: ControlPlane, command: Path) -> str | RuntimeError:
+    """Nothing may stand against fastdns in place of kubeadm's CoreDNS, which is installed."""
+    control.apply(kubeadm_manifest(control))
+    report = json.loads(control.host.run(str(command), "migrate", "-json", "-kubeconfig", str(control.certificates.conf("super-admin"))))
+    against = [f"{finding['subject']}: {finding['message']}" for finding in report["findings"] if finding["severity"] != "note"]
+    return RuntimeError("; ".join(against)) if against else f"{report['workload']}: nothing against it"
 
 
 def told(times: Sequence[float | None]) -> str:
