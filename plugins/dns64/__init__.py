@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_network
 from typing import NamedTuple
 
-from fastdns.corefile import CorefileError
-from fastdns.corefile.address import network_of
-from fastdns.corefile.errors import quoted
+from fastdns.plugins.dns64.prefix import WELL_KNOWN, prefix_of
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 
@@ -20,7 +17,7 @@ class Settings(NamedTuple):
     """What the directive says."""
 
     #: Octets of the prefix, without those behind its length: 4 to 12 of them.
-    prefix: bytes = bytes.fromhex("0064ff9b0000000000000000")
+    prefix: bytes = WELL_KNOWN
     translate_all: bool = False
     allow_ipv4: bool = False
 
@@ -56,13 +53,7 @@ def parse(controller: Controller) -> Settings:
 
 def _prefix(controller: Controller, text: str) -> bytes:
     """The prefix's octets; its length is one of RFC 6052 2.2, or another whole number of octets between them."""
-    network = network_of(text)
-    if network is None:
-        raise CorefileError(f"invalid CIDR address: {text}")
-    octets, bits = network
-    whole = quoted(str(ip_network((octets, bits), strict=False)))
-    if len(octets) != 16:
-        raise controller.err(f"invalid netmask 32 IPv6 address: {whole}")
-    if bits % 8 or not 32 <= bits <= 96:
-        raise controller.err(f"invalid prefix length {whole}")
-    return octets[: bits // 8]
+    prefix = prefix_of(controller, text)
+    if prefix.bits % 8 or not 32 <= prefix.bits <= 96:
+        raise controller.err(f"invalid prefix length {prefix.text}")
+    return prefix.octets

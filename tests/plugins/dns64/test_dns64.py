@@ -6,15 +6,13 @@ import ipaddress
 from collections.abc import Callable, Iterator
 
 import dns.flags
-import dns.message
-import dns.rdatatype
 import pytest
 
 from fastdns.corefile import CorefileError
 from fastdns.plugins.dns64 import Settings, parse
 from fastdns.setup import Controller
-from fastdns.testing import Upstream
-from tests.plugins.cache.scripted import SOA, Script, texts
+from tests.plugins.cache.scripted import SOA, texts
+from tests.plugins.dns64.families import Families, families
 from tests.server import Server
 
 PREFIX = bytes.fromhex("0064ff9b0000000000000000")
@@ -70,23 +68,9 @@ BLOCK = """
 FOUR = ["a.test. 300 IN A 192.0.2.33", "a.test. 300 IN A 192.0.2.34"]
 
 
-class Both(Script):
-    """An upstream that says one thing to AAAA queries, and another to all others."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.six = Script()
-
-    def __call__(self, query: dns.message.Message) -> dns.message.Message | None:
-        if query.question[0].rdtype == dns.rdatatype.AAAA:
-            return self.six(query)
-        return super().__call__(query)
-
-
 @pytest.fixture
-def upstream() -> Iterator[tuple[str, Both]]:
-    script = Both()
-    with Upstream(script) as running:
+def upstream() -> Iterator[tuple[str, Families]]:
+    with families() as (running, script):
         yield running.address, script
 
 
@@ -114,7 +98,7 @@ def block(address: str, options: str = "allow_ipv4", zone: str = ".") -> str:
 )
 def test_replies_that_are_made(
     serve: Callable[..., Server],
-    upstream: tuple[str, Both],
+    upstream: tuple[str, Families],
     six: tuple[str, list[str], list[str]],
     four: tuple[str, list[str], list[str], list[str]],
     answer: list[str],
@@ -134,7 +118,7 @@ def test_replies_that_are_made(
     assert server.metric(server.ports["port2"], metric) == 2
 
 
-def test_replies_that_stay(serve: Callable[..., Server], upstream: tuple[str, Both]) -> None:
+def test_replies_that_stay(serve: Callable[..., Server], upstream: tuple[str, Families]) -> None:
     address, script = upstream
     script.six.say("a.test.", ["a.test. 5 IN AAAA 2001:db8::1"])
     script.six.say("none.test.", [], [SOA], rcode="NXDOMAIN")
@@ -148,7 +132,7 @@ def test_replies_that_stay(serve: Callable[..., Server], upstream: tuple[str, Bo
     assert server.metric(server.ports["port2"], metric) == 1
 
 
-def test_families_and_options(serve: Callable[..., Server], upstream: tuple[str, Both]) -> None:
+def test_families_and_options(serve: Callable[..., Server], upstream: tuple[str, Families]) -> None:
     address, script = upstream
     script.six.say("a.test.", ["a.test. 5 IN AAAA 2001:db8::1"])
     script.six.otherwise = ("NOERROR", "", [], [SOA], [])
@@ -171,7 +155,7 @@ def test_families_and_options(serve: Callable[..., Server], upstream: tuple[str,
         ("2001:db8:122:344::/96", "2001:db8:122:344::c000:221"),
     ],
 )
-def test_prefixes(serve: Callable[..., Server], upstream: tuple[str, Both], prefix: str, wanted: str) -> None:
+def test_prefixes(serve: Callable[..., Server], upstream: tuple[str, Families], prefix: str, wanted: str) -> None:
     address, script = upstream
     script.six.otherwise = ("NOERROR", "", [], [SOA], [])
     script.say("a.test.", ["a.test. 300 IN A 192.0.2.33"])
@@ -180,7 +164,7 @@ def test_prefixes(serve: Callable[..., Server], upstream: tuple[str, Both], pref
     assert ipaddress.ip_address(got) == ipaddress.ip_address(wanted)
 
 
-def test_a_dropped_question_for_a_records(serve: Callable[..., Server], upstream: tuple[str, Both]) -> None:
+def test_a_dropped_question_for_a_records(serve: Callable[..., Server], upstream: tuple[str, Families]) -> None:
     address, script = upstream
     script.six.otherwise = ("NOERROR", "", [], [SOA], [])
     server = serve(block(address))
@@ -188,7 +172,7 @@ def test_a_dropped_question_for_a_records(serve: Callable[..., Server], upstream
     assert server.answers("x.test.", "AAAA") == ["64:ff9b::c000:201"]
 
 
-def test_many_addresses(serve: Callable[..., Server], upstream: tuple[str, Both]) -> None:
+def test_many_addresses(serve: Callable[..., Server], upstream: tuple[str, Families]) -> None:
     address, script = upstream
     script.six.otherwise = ("NOERROR", "", [], [SOA], [])
     script.say("a.test.", [f"a.test. 300 IN A 10.0.{i // 250}.{i % 250}" for i in range(1000)])
@@ -197,3 +181,16 @@ def test_many_addresses(serve: Callable[..., Server], upstream: tuple[str, Both]
     assert len(reply.answer[0]) == 1000
     assert not reply.flags & dns.flags.TC
     assert server.query("a.test.", "AAAA").flags & dns.flags.TC
+
+
+def test_a_reply_that_outgrows_its_first_memory(serve: Callable[..., Server], upstream: tuple[str, Families]) -> None:
+    """Where a record's place changes while its address is made: each record has its own type and address all the same."""
+    address, script = upstream
+    script.six.otherwise = ("NOERROR", "", [], [], [])
+    server = serve(block(address))
+    for size in range(0, 960, 16):
+        name = f"a{size}.test."
+        text = " ".join(["x" * 240] * (size // 240) + ["x" * (size % 240)])
+        script.say(name, [f"{name} 300 IN A 192.0.2.{last}" for last in range(8)], [], [f"{name} 300 IN TXT {text or 'x'}"])
+        reply = server.query(name, "AAAA", tcp=True)
+        assert texts(reply.answer) == sorted(f"{name} 300 IN AAAA 64:ff9b::c000:20{last}" for last in range(8))
