@@ -203,6 +203,7 @@ OTHERS = {
     "minimal": "minimal",
     "rrl": "rrl {\n    responses-per-second 1000000\n    requests-per-second 1000000\n}",
     "cookies": "cookies",
+    "siit": "siit",
     "slo": "slo 99% 5ms",
     "top": "top",
 }

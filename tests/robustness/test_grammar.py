@@ -94,6 +94,7 @@ class Grammar:
             "fqdn_policy": lambda: "{dir}/none" + self.random.choice((" a.test", " {\n  timeout 5ms\n }", "")),
             "cache": self.cache,
             "dns64": lambda: "{\n  allow_ipv4\n" + self.random.choice(("  translate_all\n", "")) + " }",
+            "siit": lambda: self.pick("", "{\n  ipv6_prefix 2001:db8::/96\n }", "{\n  eam 192.0.2.9 2001:db8::1\n }"),
             "header": self.header,
             "hosts": lambda: self.hosts()[0],
             "file": lambda: "{dir}/z.test z.test" + self.random.choice((" {\n  fallthrough\n }", "")),
