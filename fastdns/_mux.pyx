@@ -412,9 +412,10 @@ cdef int own_packet(Query *q) noexcept nogil:
             return -1
         q.packet_owned = 1
     memcpy(copy, q.packet, q.packet_length)
-    if q.message.edns.options != NULL:
+    # A handler may have made others, in the query's memory: rewrite.
+    if q.packet <= q.message.edns.options <= q.packet + q.packet_length:
         q.message.edns.options = copy + (q.message.edns.options - q.packet)
-    if q.edns.options != NULL and q.edns.options >= q.packet and q.edns.options <= q.packet + q.packet_length:
+    if q.packet <= q.edns.options <= q.packet + q.packet_length:
         q.edns.options = copy + (q.edns.options - q.packet)
     q.packet = copy
     return 0

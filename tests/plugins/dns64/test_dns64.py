@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Iterator
 
+import dns.edns
 import dns.flags
 import pytest
 
@@ -194,3 +195,27 @@ def test_a_reply_that_outgrows_its_first_memory(serve: Callable[..., Server], up
         script.say(name, [f"{name} 300 IN A 192.0.2.{last}" for last in range(8)], [], [f"{name} 300 IN TXT {text or 'x'}"])
         reply = server.query(name, "AAAA", tcp=True)
         assert texts(reply.answer) == sorted(f"{name} 300 IN AAAA 64:ff9b::c000:20{last}" for last in range(8))
+
+
+def test_options_of_rewrite_outlast_the_question_for_a_records(serve: Callable[..., Server]) -> None:
+    """They are not in the packet, which is copied for the wait."""
+    server = serve(
+        """.:{port} {
+    bind 127.0.0.1
+    recorder 1MiB {
+        slow 1ns
+    }
+    dns64 {
+        allow_ipv4
+    }
+    rewrite continue edns0 local set 0xffee abcd
+    template IN A . {
+        answer "{{ .Name }} 5 IN A 192.0.2.33"
+    }
+    template IN AAAA .
+}
+"""
+    )
+    for options in ({}, {"use_edns": 0}, {"use_edns": 0, "payload": 4096, "options": [dns.edns.GenericOption(65001, b"x" * 200)]}):
+        for _ in range(20):
+            assert texts(server.query("a.test.", "AAAA", **options).answer) == ["a.test. 5 IN AAAA 64:ff9b::c000:221"]
