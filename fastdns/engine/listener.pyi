@@ -40,7 +40,8 @@ class Listener:
     def adopt(self, service: Service) -> None:
         """Give clients this from now on; connections that stand go on. For an address that was opened with a service. OSError."""
     def keep_flows(self, wanted: bool) -> None:
-        """Have all datagrams of a client's address and port come to one socket, in their order; otherwise they are spread at random over the workers."""
+        """Have all datagrams of a client's address and port come to one socket, in their order; otherwise they are spread over the
+        workers: at random, those of QUIC by their connection ids."""
     @property
     def watched(self) -> bool:
         """Whether the workers take queries from it."""

@@ -6,7 +6,7 @@ from errno import EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
 from fastdns.system.epoch cimport epoch_wait
-from fastdns.system.socket cimport EPOLLIN, SOCK_STREAM
+from fastdns.system.socket cimport EPOLLIN, SOCK_DGRAM, SOCK_STREAM
 from fastdns.engine.handshake cimport handshake_end, handshake_open
 from fastdns.engine.io.tcp cimport tcp_serve, tcp_transport
 from fastdns.engine.io.transport cimport TransportOps
@@ -206,13 +206,15 @@ cdef class Listener:
 
     def keep_flows(self, bint wanted) -> None:
         """See engine/listener.pyi."""
-        datagrams = [sock for sock in self.sockets if sock.type == socket.SOCK_DGRAM]
-        if len(datagrams) < 2:
+        cdef uint32_t i
+        if self.count < 2:
             return
-        if wanted:
-            reuseport_hash(datagrams[0].fileno())
-        else:
-            reuseport_spread(datagrams[0].fileno(), self.count)
+        for i in range(transport_count):
+            if self.rows[i] != NULL and transports[i].socket_type == SOCK_DGRAM:
+                if wanted:
+                    reuseport_hash(self.rows[i][0].source.fd)
+                else:
+                    self._spread(i, self.rows[i][0].source.fd)
 
     def filenos(self) -> list:
         """Descriptors of all sockets, for a successor process."""

@@ -31,9 +31,12 @@ cdef int proxy_strip(const ProxyPolicy *policy, const uint8_t *datagram, uint32_
                      Address *client, ProxyTlvs **tlvs) noexcept nogil
 # A reference of the TLVs of a header, all of whose octets these are. NULL: it has none, or the policy, or the rule for its sender, keeps none.
 cdef ProxyTlvs *proxy_tlvs(const ProxyPolicy *policy, ProxyRule rule, const uint8_t *octets, const ProxyHeader *header, uint32_t worker) noexcept nogil
-# The same for the octets of a datagram's header, as proxy_strip has found it.
-cdef ProxyTlvs *proxy_datagram_tlvs(const ProxyPolicy *policy, const uint8_t *octets, uint32_t length, const Address *peer,
+# The same for a datagram whose client proxy_strip has found: of its header, whose octets these are, or without one (length 0) of its session.
+cdef ProxyTlvs *proxy_datagram_tlvs(const ProxyPolicy *policy, const uint8_t *octets, uint32_t length, const Address *peer, int64_t now,
                                     uint32_t worker) noexcept nogil
+# Sets *client, and *tlvs (NULL: they are not wanted) to a reference, as proxy_strip does for a datagram without a header. Leaves both where there is no
+# session.
+cdef void proxy_session(const ProxyPolicy *policy, const Address *peer, int64_t now, uint32_t worker, Address *client, ProxyTlvs **tlvs) noexcept nogil
 
 cdef class ProxyProtocol:           # ProxyProtocol(networks, otherwise, lifetime, sessions, tlvs)
     cdef ProxyPolicy policy

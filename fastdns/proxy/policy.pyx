@@ -51,10 +51,27 @@ cdef ProxyTlvs *proxy_tlvs(const ProxyPolicy *policy, ProxyRule rule, const uint
 
 # ---- datagrams ----
 
-cdef ProxyTlvs *proxy_datagram_tlvs(const ProxyPolicy *policy, const uint8_t *octets, uint32_t length, const Address *peer,
+cdef inline void find_session(const ProxyPolicy *policy, ProxyRule rule, const Address *peer, int64_t now, uint32_t worker, Address *client,
+                              ProxyTlvs **tlvs) noexcept nogil:
+    if rule == PROXY_USE and policy.sessions != NULL:
+        session_find(policy.sessions, peer, now, policy.lifetime, worker, client, tlvs if policy.tlvs else NULL)
+
+
+cdef void proxy_session(const ProxyPolicy *policy, const Address *peer, int64_t now, uint32_t worker, Address *client, ProxyTlvs **tlvs) noexcept nogil:
+    find_session(policy, proxy_rule(policy, peer), peer, now, worker, client, tlvs)
+
+
+cdef ProxyTlvs *proxy_datagram_tlvs(const ProxyPolicy *policy, const uint8_t *octets, uint32_t length, const Address *peer, int64_t now,
                                     uint32_t worker) noexcept nogil:
     cdef ProxyHeader header
-    if not policy.tlvs or proxy_parse(octets, length, &header) != PROXY_PRESENT:
+    cdef ProxyTlvs *found = NULL
+    cdef Address client
+    if not policy.tlvs:
+        return NULL
+    if length == 0:
+        proxy_session(policy, peer, now, worker, &client, &found)
+        return found
+    if proxy_parse(octets, length, &header) != PROXY_PRESENT:
         return NULL
     return proxy_tlvs(policy, proxy_rule(policy, peer), octets, &header, worker)
 
@@ -75,8 +92,7 @@ cdef int proxy_strip(const ProxyPolicy *policy, const uint8_t *datagram, uint32_
         warn(policy, peer, now, worker, length, &header)
         return -1
     if status != PROXY_PRESENT:
-        if rule == PROXY_USE and policy.sessions != NULL:
-            session_find(policy.sessions, peer, now, policy.lifetime, worker, client, tlvs if policy.tlvs else NULL)
+        find_session(policy, rule, peer, now, worker, client, tlvs)
         return 0
     # LOCAL is a proxy's own query, for example to see whether the server is alive.
     if header.version != 2 or header.transport and not proxy_is_udp(&header) or rule == PROXY_REJECT:
@@ -84,7 +100,7 @@ cdef int proxy_strip(const ProxyPolicy *policy, const uint8_t *datagram, uint32_
         return -1
     if rule == PROXY_USE and header.addressed:
         client[0] = header.source
-        if tlvs != NULL:
+        if tlvs != NULL or policy.sessions != NULL:
             found = proxy_tlvs(policy, rule, datagram, &header, worker)
         if policy.sessions != NULL:
             session_store(policy.sessions, peer, now, policy.lifetime, worker, client, found)
@@ -93,6 +109,8 @@ cdef int proxy_strip(const ProxyPolicy *policy, const uint8_t *datagram, uint32_
                 return -1
         if tlvs != NULL:
             tlvs[0] = found
+        else:
+            tlvs_unref(found, worker)
     return <int>header.length
 
 

@@ -147,7 +147,7 @@ class Instance:
         """What listeners and credentials are told once the chains serve."""
         steps: list[Callable[[], object]] = []
         for server in self.servers:
-            if server.transport == "dns":
+            if _takes_datagrams(server):
                 proxy = chains.proxies.get(server.address)
                 # The header that opens a session must be read before what follows it.
                 steps.append(partial(self.listeners[server.address].keep_flows, proxy is not None and proxy.sessions is not None))
@@ -237,13 +237,17 @@ class Instance:
         from fastdns.proxy.sessions import LIMIT, Sessions
 
         sessions = None
-        if settings.session_lifetime > 0 and server.transport == "dns":
+        if settings.session_lifetime > 0 and _takes_datagrams(server):
             capacity = min(settings.sessions or PROXY_SESSIONS, LIMIT)
             sessions = former.sessions if former is not None else None
             if sessions is None or sessions.capacity != capacity:
                 sessions = Sessions(capacity)
         default = settings.default or ("ignore" if settings.networks else "use")
         return ProxyProtocol(settings.networks, default, settings.session_lifetime, sessions, settings.tlvs)
+
+
+def _takes_datagrams(server: Server) -> bool:
+    return server.transport == "dns" or server.transport in UDP_TRANSPORTS
 
 
 def _limits(server: Server, directive: str) -> Mapping[str, int]:

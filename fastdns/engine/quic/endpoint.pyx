@@ -17,7 +17,7 @@ from fastdns.engine.quic.state cimport (ARENA_SIZE, HANDSHAKES_MAX, ID_LENGTH, N
 from fastdns.engine.quic.stream cimport streams_next
 from fastdns.engine.quic.table cimport table_find
 from fastdns.engine.quic.token cimport TOKEN_MAX, token_check, token_write
-from fastdns.proxy.policy cimport ProxyPolicy, proxy_datagram_tlvs, proxy_strip
+from fastdns.proxy.policy cimport ProxyPolicy, proxy_datagram_tlvs, proxy_session, proxy_strip
 from fastdns.proxy.tlvs cimport ProxyTlvs, tlvs_unref
 from fastdns.system.atomic cimport atomic_add32, atomic_load32, atomic_load_pointer, atomic_peek32, atomic_store_pointer
 from fastdns.system.hash cimport hash_octets, hash_seed
@@ -248,12 +248,18 @@ cdef void on_posted(Mail *mail, Worker *worker) noexcept nogil:
 
 cdef void on_passed(Worker *worker, uint64_t listener, const QuicPath *path, uint8_t *octets, uint32_t length) noexcept nogil:
     cdef Endpoint *endpoint = endpoints[worker.id]
+    cdef const ServerTable *server
     cdef QuicGroup *group
+    cdef QuicPath own = path[0]
     cdef uint32_t i
     for i in range(LISTENERS_MAX):
         group = <QuicGroup *>atomic_load_pointer(<void **>&groups[i])
         if group != NULL and group.name == listener:
-            on_datagram(endpoint, socket_of(group, worker), octets, length, path, True)
+            server = worker.set.servers[i]
+            if server != NULL and server.proxy != NULL and not own.proxied:     # of a session that the other process does not know, maybe
+                proxy_session(server.proxy, &own.peer, worker.now, worker.id, &own.client, NULL)
+                own.proxied = not is_same(&own.client, &own.peer)
+            on_datagram(endpoint, socket_of(group, worker), octets, length, &own, True)
             connections_run(&endpoint.quic)
             return
 
@@ -328,8 +334,8 @@ cdef void await_turn(Endpoint *endpoint, QuicSocket *sock, const Header *header,
     pending.generation = sock.group.generation
     pending.path = path[0]
     pending.tlvs = NULL
-    if endpoint.header and server != NULL and server.proxy != NULL:
-        pending.tlvs = proxy_datagram_tlvs(server.proxy, octets - endpoint.header, endpoint.header, &path.peer, worker.id)
+    if server != NULL and server.proxy != NULL:
+        pending.tlvs = proxy_datagram_tlvs(server.proxy, octets - endpoint.header, endpoint.header, &path.peer, worker.now, worker.id)
     pending.length = length
     memcpy(pending.octets, octets, length)
     endpoint.quic.base.poll_at = POLL_ALWAYS

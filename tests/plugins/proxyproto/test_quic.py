@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -161,14 +162,6 @@ def test_dropped_with_a_warning(serve: Serve, header: bytes, reason: str) -> Non
         assert asked(client)[0] == "127.0.0.1"
 
 
-def test_sessions_are_for_plain_udp_alone(serve: Serve) -> None:
-    server = started(serve, "quic", "udp_session_tracking 1h")
-    with connect(server, "quic", udp("192.0.2.7")) as client:
-        assert asked(client)[0] == "192.0.2.7"
-        client.header = b""
-        until(lambda: asked(client)[0] == "127.0.0.1")
-
-
 @SCHEMES
 def test_a_client_moves_behind_its_proxy(serve: Serve, scheme: str) -> None:
     """Its address counts once it has answered from there: until then anybody could claim it."""
@@ -251,3 +244,116 @@ def test_a_reload_counts_from_the_next_datagram_on(serve: Serve) -> None:
         assert asked(client)[0] == "192.0.2.7"
         server.reload(COREFILE % ("quic", " {\nallow 192.0.2.1/32\n}"))
         until(lambda: asked(client)[0] == "127.0.0.1")
+
+
+# ---- sessions: the header comes once, in a datagram of its own ----
+
+SESSIONS = "udp_session_tracking 1h"
+WORKERS = pytest.mark.parametrize("workers", ["1", "2"])
+
+
+def behind(server: Server, scheme: str, source: str, port: int = 4321, proxy: str = "") -> Client:
+    """A connection whose datagrams have no header, begun behind a datagram that is one."""
+    client = Client(server.port, wait=False, source=proxy) if scheme == "quic" else WebClient(server.port, wait=False, source=proxy)
+    client.socket.send(udp(source, port))
+    client.push()
+    client.pump(lambda: client.handshake is not None)
+    return client
+
+
+@SCHEMES
+@WORKERS
+def test_sessions(serve: Serve, scheme: str, workers: str) -> None:
+    """What follows a header at once is read after it, although workers share the address."""
+    server = started(serve, scheme, SESSIONS, "-workers", workers)
+    with ExitStack() as stack:
+        clients = {f"192.0.2.{number}": stack.enter_context(behind(server, scheme, f"192.0.2.{number}")) for number in range(1, 13)}
+        for _ in range(3):
+            assert [asked(client) for client in clients.values()] == [(source, 4321) for source in clients]
+        with connect(server, scheme, b"") as client:
+            assert asked(client)[0] == "127.0.0.1"
+
+
+@SCHEMES
+def test_a_header_before_a_packet_begins_a_session(serve: Serve, scheme: str) -> None:
+    server = started(serve, scheme, SESSIONS)
+    with connect(server, scheme, udp("192.0.2.7")) as client:
+        client.header = b""
+        for _ in range(3):
+            assert asked(client) == ("192.0.2.7", 4321)
+        client.header = block(LOCAL, UNSPEC, b"")
+        until(lambda: asked(client)[0] == "127.0.0.1")
+
+
+def test_sessions_are_for_who_is_allowed(serve: Serve) -> None:
+    server = started(serve, "quic", SESSIONS + "\nallow 127.0.0.2/32")
+    with behind(server, "quic", "192.0.2.7") as client:
+        assert asked(client)[0] == "127.0.0.1"
+    with behind(server, "quic", "192.0.2.7", proxy="127.0.0.2") as client:
+        assert asked(client)[0] == "192.0.2.7"
+
+
+@SCHEMES
+@WORKERS
+def test_a_connection_goes_on_in_another_session(serve: Serve, scheme: str, workers: str) -> None:
+    """The proxy gives the client another port, which may belong to another worker: with the same client at once, with another one once it has answered."""
+    server = started(serve, scheme, SESSIONS, "-workers", workers)
+    with behind(server, scheme, "192.0.2.7") as client:
+        for _ in range(6):
+            assert asked(client) == ("192.0.2.7", 4321)
+            client.move()
+            client.socket.send(udp("192.0.2.7"))
+        for last in range(10, 13):
+            client.move()
+            client.socket.send(udp(f"192.0.2.{last}", last))
+            until(lambda last=last: asked(client) == (f"192.0.2.{last}", last))  # type: ignore[misc]
+        client.move()  # without a session of its own
+        until(lambda: asked(client)[0] == "127.0.0.1")
+
+
+@SCHEMES
+def test_a_session_ends(serve: Serve, scheme: str) -> None:
+    """The client is the proxy then, which has to answer for itself."""
+    server = started(serve, scheme, "udp_session_tracking 1s")
+    with behind(server, scheme, "192.0.2.7") as client:
+        assert asked(client)[0] == "192.0.2.7"
+        time.sleep(1.2)
+        until(lambda: asked(client)[0] == "127.0.0.1")
+        client.socket.send(udp("192.0.2.7"))
+        until(lambda: asked(client)[0] == "192.0.2.7")
+
+
+def test_sessions_are_bounded(serve: Serve) -> None:
+    """The proxy that has most of them loses the one that was used least recently."""
+    server = started(serve, "quic", "udp_session_tracking 1h 3")
+    with (
+        behind(server, "quic", "192.0.2.2") as first,
+        behind(server, "quic", "192.0.2.1", proxy="127.0.0.2") as other,
+        behind(server, "quic", "192.0.2.3") as second,
+        behind(server, "quic", "192.0.2.4") as third,
+    ):
+        until(lambda: asked(first)[0] == "127.0.0.1")
+        assert [asked(client)[0] for client in (other, second, third)] == ["192.0.2.1", "192.0.2.3", "192.0.2.4"]
+
+
+@WORKERS
+def test_sessions_outlast_a_reload(serve: Serve, workers: str) -> None:
+    """Without the option workers are chosen by the ids of connections again: what has no header is the proxy's own."""
+    server = started(serve, "quic", SESSIONS, "-workers", workers)
+    with behind(server, "quic", "192.0.2.7") as client:
+        server.reload(COREFILE % ("quic", " {\nudp_session_tracking 50m\n}"))
+        assert asked(client)[0] == "192.0.2.7"
+        server.reload(COREFILE % ("quic", ""))
+        until(lambda: asked(client)[0] == "127.0.0.1")
+
+
+@SCHEMES
+def test_sessions_of_connections_that_a_former_process_has(serve: Serve, scheme: str) -> None:
+    """The process that takes over does not know them, and passes what is for these connections to the one that does."""
+    server = started(serve, scheme, SESSIONS, "-workers", "2")
+    with behind(server, scheme, "192.0.2.7") as client:
+        assert asked(client)[0] == "192.0.2.7"
+        server.signal(signal.SIGUSR2)
+        server.wait_log("Upgrade finished")
+        for _ in range(20):
+            assert asked(client)[0] == "192.0.2.7"

@@ -444,3 +444,20 @@ def test_handshakes_that_fail(serve: Serve, scheme: str) -> None:
     # 1,500 headers are 6 MB.
     assert server.memory() - before < 3 * 1024 * 1024
     assert (over_tls if scheme == "tls://" else over_https)(server, binary("192.0.2.7", tlvs=TLVS)) == [TLVS.hex()]
+
+
+@pytest.mark.parametrize("scheme", ["quic://", "https3://"])
+def test_a_session_over_quic(serve: Serve, scheme: str) -> None:
+    """Those of the header that the session has when the connection begins."""
+    server = started(serve, scheme, "tlv_metadata\n udp_session_tracking 1h")
+    for tlvs in (TLVS, b"", OTHERS):
+        client = Client(server.port, wait=False) if scheme == "quic://" else WebClient(server.port, wait=False)
+        client.socket.send(binary("192.0.2.7", udp=True, tlvs=tlvs))
+        client.push()
+        client.pump(lambda: client.handshake is not None)  # noqa: B023
+        with client:
+            for _ in range(2):
+                if isinstance(client, WebClient):
+                    assert told(dns.message.from_wire(client.fetch(body=query("a.", "TXT")).body)) == tlvs.hex()
+                else:
+                    assert told(client.ask(query("a.", "TXT"))) == tlvs.hex()
