@@ -5,8 +5,7 @@ from libc.string cimport memcpy, memset
 from fastdns.api.metrics cimport metric_add
 from fastdns.api.names cimport Name, wire_name_copy
 from fastdns.api.query cimport CHILD_MUX, PARKED, UP, query_answer, query_child, query_fail, query_park, query_scratch
-from fastdns.api.reply cimport (KIND_NAMEERROR, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_alloc, reply_append, reply_copy, reply_has,
-                                reply_kind)
+from fastdns.api.reply cimport (KIND_NAMEERROR, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_append, reply_copy, reply_has, reply_kind)
 from fastdns.api.wire cimport CLASS_IN, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_SOA, flags_opcode
 
 cdef enum:
