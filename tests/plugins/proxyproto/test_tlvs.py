@@ -421,6 +421,7 @@ def test_questions_of_plugins(serve: Serve, udp: bool) -> None:
         assert [record.address for rrset in reply.answer for record in rrset] == [address]
 
 
+@pytest.mark.memory
 @pytest.mark.parametrize("scheme", ["tls://", "https://"])
 def test_handshakes_that_fail(serve: Serve, scheme: str) -> None:
     """Clients that leave before, in and after their handshake: the server holds no more memory afterwards. Others are served."""
