@@ -13,7 +13,7 @@ handlers; the walk is a loop, so a query parks by remembering its position. Only
     abandon parked here, and the query has ended (deadline, client gone); it must not be touched afterwards
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
-from fastdns._wire cimport ACCEPT, IGNORE, Acceptance, Message, Name, wire_accept
+from fastdns._wire cimport ACCEPT, IGNORE, RCODE_NOTIMP, REJECT_HEADER, Acceptance, Message, Name, wire_accept
 from fastdns.system.atomic cimport atomic_load_pointer
 from fastdns.walk.canary cimport canary_choose
 from fastdns.walk.layout cimport FASTDNS_API_FINGERPRINT, FASTDNS_API_VERSION, api_layout
@@ -59,6 +59,8 @@ cdef bint query_enter(Query *q) noexcept nogil
 cdef void query_run_all(Query **queries, uint32_t count) noexcept nogil
 # RFC 9250 4.2.1 and 5.5.2: over QUIC an id other than 0 and the option edns-tcp-keepalive are errors of the protocol.
 cdef bint message_fits_quic(const Message *message) noexcept nogil
+# What becomes of a message whose opcode wire_accept does not implement: an UPDATE is accepted where a block of the server takes it.
+cdef Acceptance mux_accept_update(Query *q, uint8_t *rcode) noexcept nogil
 
 cdef inline bint query_accept(Query *q, const uint8_t *packet, uint32_t length, Transport transport, uint32_t listener, uint32_t generation,
                               const Carrier *carrier, void *connection) noexcept nogil:
@@ -78,6 +80,8 @@ cdef inline bint query_accept(Query *q, const uint8_t *packet, uint32_t length, 
     q.connection = connection
     q.received = q.worker.now
     how = wire_accept(packet, length, &q.message, &q.first_name, &rcode)
+    if how == REJECT_HEADER and rcode == RCODE_NOTIMP:
+        how = mux_accept_update(q, &rcode)
     if how == ACCEPT and transport == TRANSPORT_QUIC and not message_fits_quic(&q.message):
         how = IGNORE
     if how != ACCEPT:

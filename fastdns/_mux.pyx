@@ -5,13 +5,13 @@ from libc.string cimport memcpy, memset, strcmp, strncpy
 from libc.stdio cimport snprintf
 from fastdns.system.atomic cimport atomic_bump32, atomic_bump64, atomic_bump_count, atomic_load32, atomic_load_pointer, atomic_store32
 from fastdns.system.list cimport list_append, list_init, list_remove
-from fastdns._wire cimport (Message, Name, CLASS_IN, RCODE_NOERROR, RCODE_SERVFAIL, RCODE_REFUSED, RCODE_BADVERS, EDNS_SIZE, OPTION_KEEPALIVE,
-                            wire_name_copy, wire_option)
+from fastdns._wire cimport (Message, Name, CLASS_IN, OPCODE_UPDATE, RCODE_FORMERR, RCODE_NOERROR, RCODE_NOTIMP, RCODE_SERVFAIL, RCODE_REFUSED,
+                            RCODE_BADVERS, EDNS_SIZE, OPTION_KEEPALIVE, REJECT_HEADER, flags_opcode, wire_accept_sections, wire_name_copy, wire_option)
 from fastdns.message.reply cimport reply_begin, reply_clear, reply_end, reply_own
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.query cimport (AGAIN, ANSWERED, CHILD_DEPTH, CHILD_DETACHED, CHILD_DONE, CHILD_MADE, CHILD_MUX, CHILD_NONE, CHILD_RUNS, CHILD_WAITS,
                                  ERROR_MAX, FAILED, NEXT, PARKED, PHASE_DONE, PHASE_DOWN, PHASE_FREE, PHASE_UP, QUERY_DEADLINE, STREAM,
-                                 TAILORED_REPLY, TRANSPORT_NONE, UP, Chain, Timer)
+                                 TAILORED_REPLY, TRANSPORT_NONE, UP, Chain, ServerTable, Timer)
 from fastdns.walk.prefetch cimport prefetch_batch
 from fastdns.walk.match cimport match_zone
 from fastdns.walk.observer cimport observe_wait
@@ -145,7 +145,7 @@ cdef Zone *mux_match(Query *q) noexcept nogil:
 cdef bint find_chain(Query *q) noexcept nogil:
     """Class, EDNS version, zone; False when no chain takes the query: it is answered then, and gone. What is refused counts as dropped."""
     if q.qclass != CLASS_IN and not q.server.any_class:
-        refuse(q)
+        refuse(q, RCODE_REFUSED)
         return False
     if q.edns.present and q.edns.version != 0:
         q.reply.written = 1
@@ -160,16 +160,19 @@ cdef bint find_chain(Query *q) noexcept nogil:
         return False
     q.zone = match_zone(q)
     if q.zone == NULL:
-        refuse(q)
+        refuse(q, RCODE_REFUSED)
         return False
     q.chain = q.zone.chain
+    if q.server.takes_updates and flags_opcode(q.message.flags) == OPCODE_UPDATE and (q.chain == NULL or not q.chain.takes_updates):
+        refuse(q, RCODE_NOTIMP)
+        return False
     memset(q.scratch, 0, q.chain.scratch)
     return True
 
 
-cdef void refuse(Query *q) noexcept nogil:
+cdef void refuse(Query *q, uint16_t rcode) noexcept nogil:
     cdef uint32_t i
-    q.reply.rcode = RCODE_REFUSED
+    q.reply.rcode = rcode
     atomic_bump64(&q.worker.dropped, 1)
     finish_fit(q)
     for i in range(atomic_load32(&mux_dropped_count)):
@@ -183,6 +186,16 @@ cdef bint query_enter(Query *q) noexcept nogil:
 
 cdef bint message_fits_quic(const Message *message) noexcept nogil:
     return message.id == 0 and wire_option(&message.edns, OPTION_KEEPALIVE) == NULL
+
+
+cdef Acceptance mux_accept_update(Query *q, uint8_t *rcode) noexcept nogil:
+    cdef const ServerTable *server = q.worker.set.servers[q.listener]
+    if flags_opcode(q.message.flags) != OPCODE_UPDATE or server == NULL or not server.takes_updates:
+        return REJECT_HEADER
+    rcode[0] = RCODE_FORMERR
+    if q.message.counts[0] != 1:
+        return REJECT_HEADER
+    return wire_accept_sections(q.packet, q.packet_length, &q.message, &q.first_name, rcode)
 
 
 cdef void query_run(Query *q) noexcept nogil:
@@ -653,6 +666,7 @@ cdef class NativeHandler:
     cpdef set_traits(self, traits):
         self.traits = traits
         self.handler.any_class = traits.any_class
+        self.handler.takes_updates = traits.takes_updates
         self.handler.side_effects = traits.side_effects
 
 

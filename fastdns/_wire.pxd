@@ -179,6 +179,8 @@ cdef enum Acceptance:           # what the server does with a received message
 
 # Checks a received message, for all transports. Fills message and name; sets *rcode for the two rejections.
 cdef Acceptance wire_accept(const uint8_t *packet, uint32_t length, Message *message, Name *name, uint8_t *rcode) noexcept nogil
+# Its second half, all behind the header: for an UPDATE (RFC 2136), which wire_accept rejects with NOTIMP once message has the header. rcode is FORMERR.
+cdef Acceptance wire_accept_sections(const uint8_t *packet, uint32_t length, Message *message, Name *name, uint8_t *rcode) noexcept nogil
 # Writes the reply for REJECT_HEADER or REJECT_QUESTION, with an OPT where one was read. out has REJECTION_MAX octets. Returns the reply's length.
 cdef uint32_t wire_reject(const uint8_t *packet, const Message *message, Acceptance how, uint8_t rcode, uint8_t *out) noexcept nogil
 

@@ -536,17 +536,18 @@ cdef int read_rest(const uint8_t *packet, uint32_t length, Message *message) noe
 
 
 cdef Acceptance wire_accept(const uint8_t *packet, uint32_t length, Message *message, Name *name, uint8_t *rcode) noexcept nogil:
-    cdef int status
     if length < HEADER_SIZE or packet[2] & 0x80:
         return IGNORE
     read_header(packet, message)
-    if message.flags & FLAGS_OPCODE & ~(OPCODE_NOTIFY << FLAGS_OPCODE_SHIFT):       # neither QUERY (0) nor NOTIFY (4)
-        rcode[0] = RCODE_NOTIMP
+    # Neither QUERY (0) nor NOTIFY (4).
+    rcode[0] = RCODE_NOTIMP if message.flags & FLAGS_OPCODE & ~(OPCODE_NOTIFY << FLAGS_OPCODE_SHIFT) else RCODE_FORMERR
+    if rcode[0] == RCODE_NOTIMP or message.counts[0] != 1 or message.counts[1] | message.counts[2] > 1 or message.counts[3] > 2:
         return REJECT_HEADER
-    rcode[0] = RCODE_FORMERR
-    if message.counts[0] != 1 or message.counts[1] | message.counts[2] > 1 or message.counts[3] > 2:
-        return REJECT_HEADER
-    status = read_question(packet, length, message, name)
+    return wire_accept_sections(packet, length, message, name, rcode)
+
+
+cdef Acceptance wire_accept_sections(const uint8_t *packet, uint32_t length, Message *message, Name *name, uint8_t *rcode) noexcept nogil:
+    cdef int status = read_question(packet, length, message, name)
     if status == 1:
         rcode[0] = RCODE_SERVFAIL
     if status != 0:

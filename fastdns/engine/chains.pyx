@@ -175,6 +175,7 @@ cdef class Chains:
                 zone.chain = self._chain(spec.handlers)
                 for handler in spec.handlers:
                     table.any_class |= (<NativeHandler>handler).handler.any_class
+                    table.takes_updates |= (<NativeHandler>handler).handler.takes_updates
                     table.trace_context |= (<NativeHandler>handler).handler.trace_context
                     entry = served.setdefault(id(handler), (handler, {}, [], spec.view))
                     entry[1][table.label] = server.address
@@ -233,6 +234,7 @@ cdef class Chains:
             chain.scratch += (handler.scratch_size + 7) & ~<uint32_t>7
             if chain.scratch > SCRATCH_MAX:
                 raise ValueError("the plugins of a server block want more than %d octets for each query" % SCRATCH_MAX)
+            chain.takes_updates |= handler.takes_updates
             chain.handlers[chain.count] = handler
             chain.count += 1
             self.handlers.append(native)

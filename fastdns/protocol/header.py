@@ -14,6 +14,7 @@ __all__ = [
     "FLAG_TC",
     "OPCODE_NOTIFY",
     "OPCODE_QUERY",
+    "OPCODE_UPDATE",
     "flags_opcode",
     "flags_rcode",
     "message_flags",
@@ -29,6 +30,7 @@ FLAGS_OPCODE: Final = 0x7800
 
 OPCODE_QUERY: Final = 0
 OPCODE_NOTIFY: Final = 4
+OPCODE_UPDATE: Final = 5
 
 
 def message_flags(message: bytes) -> int:

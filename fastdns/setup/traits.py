@@ -11,7 +11,7 @@ class Traits:
     """A module attribute ``TRAITS`` beside ``setup``. Raises ValueError for traits that exclude each other."""
 
     # No dataclass: that module takes a megabyte of others with it.
-    __slots__ = ("answers", "any_class", "asks_others", "explain", "runs_in_check", "side_effects", "takes_over")
+    __slots__ = ("answers", "any_class", "asks_others", "explain", "runs_in_check", "side_effects", "takes_over", "takes_updates")
 
     def __init__(
         self,
@@ -21,6 +21,7 @@ class Traits:
         side_effects: bool = False,
         runs_in_check: bool = False,
         takes_over: bool = False,
+        takes_updates: bool = False,
         asks_others: str = "",
         explain: Mapping[str, str] | None = None,
     ) -> None:
@@ -37,6 +38,8 @@ class Traits:
         self.runs_in_check = runs_in_check
         #: At a reload its handler takes over what that of the same block has (`Config.predecessor`), so the files that the block's plugins read are compared.
         self.takes_over = takes_over
+        #: UPDATE messages (RFC 2136) for its block come to it; they are NOTIMP for a block in which no plugin takes them.
+        self.takes_updates = takes_updates
         if asks_others not in ("", "first", "all"):
             raise ValueError("asks_others is 'first' or 'all'")
         #: It has other servers answer, so `fastdns diff` does not ask it. Which words of the directive's line are zones that it does that for: the "first",

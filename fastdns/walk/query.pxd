@@ -105,6 +105,7 @@ cdef struct Explanation:        # what a handler tells `fastdns explain` of a qu
 cdef struct Handler:            # one for each plugin and server block; hooks a plugin lacks are NULL and cost nothing
     uint8_t accepted            # handler_init has run: plugin and core were built against the same headers
     uint8_t any_class           # the plugin's traits, see setup/traits.py: its servers take queries of every class
+    uint8_t takes_updates       # likewise: UPDATE messages (RFC 2136) for its block come to it
     uint8_t side_effects        # its `done` hook counts, logs or sends: not called for a query that is explained
     uint8_t trace_context       # it calls query_trace_context: transports read the fields of traces for its servers
     uint32_t scratch_size       # octets of each query's scratch that the handler wants (zeroed when the query starts)
@@ -127,6 +128,7 @@ cdef struct Handler:            # one for each plugin and server block; hooks a 
 cdef struct Chain:              # of one server block
     Handler *handlers[CHAIN_MAX]
     uint32_t count
+    uint8_t takes_updates       # a handler does; to others an UPDATE is not implemented
     uint32_t prefetch_count
     Handler *prefetch[CHAIN_MAX]    # those that have the hook
     # Where the walk goes on from a position: the first handler from it on that has the hook (count: none), and behind the last one before it (0: none).
@@ -155,6 +157,7 @@ cdef struct ServerTable:        # the zones of one listening address
     Zone **zones
     uint32_t zone_count
     uint8_t any_class           # a block has a plugin that takes queries of every class
+    uint8_t takes_updates       # a block has a plugin that takes UPDATE messages
     uint8_t trace_context       # a block has a handler with `trace_context`
     uint8_t debug               # a block has debug
     uint8_t stacktrace          # the last block has errors { stacktrace }

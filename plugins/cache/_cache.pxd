@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int64_t
 from fastdns.api.query cimport NativeHandler, Query
 from fastdns.api.worker cimport Timer
-from fastdns.api.names cimport Name, Zones
+from fastdns.api.names cimport Name, ZoneList, Zones
 from fastdns.plugins.cache._contents cimport Contents, SharedContents
 from fastdns.plugins.cache._store cimport Asked, Buckets, Store
 from fastdns.plugins.cache._worth cimport Limits
@@ -56,6 +56,7 @@ cdef struct Cache:
     const Zones *zones          # borrowed from the handler's lists
     const Zones *excepted[2]    # by kind
     const Zones *unkept         # excepted from both
+    const Zones *bypassed       # of handlers below whose records clients change: queries for them pass by
     Cells *cells                # by server label
     int64_t prefetch            # hits that make an entry worth a prefetch; 0: none
     int64_t duration            # ns between two hits that still count together
@@ -80,6 +81,7 @@ cdef class CacheHandler(NativeHandler):
     cdef list below             # handlers of the server block
     cdef list observers         # of those whose names are removed when they change
     cdef tuple lists            # ZoneList objects that cache points into
+    cdef ZoneList bypassed      # likewise
     cdef str view
     cdef list watched
     cdef int _hold(self, SharedContents shared) except -1

@@ -11,7 +11,7 @@ from fastdns.api.query cimport (ANSWERED, CHILD_CHAIN, NEXT, PARKED, PREFETCH_EN
                                 query_resume, query_scratch)
 from fastdns.api.worker cimport Timer, Worker
 from fastdns.api.reply cimport Record, Reply, reply_add, reply_append, reply_copy
-from fastdns.api.names cimport Name, ZoneList, zones_hold
+from fastdns.api.names cimport Name, zones_hold
 from fastdns.api.wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL, flags_opcode
 from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.memory cimport atomic_peek_count, atomic_peek_ns, atomic_poke_ns, atomic_swap_ns, fetch_line, sieve_hit
@@ -56,7 +56,7 @@ cdef Prefetch on_prefetch_next(Handler *self, Query *q, uint32_t step) noexcept 
 
 
 cdef inline Place place_of(const Cache *cache, const Name *name) noexcept nogil:
-    if not zones_hold(cache.zones, name):
+    if not zones_hold(cache.zones, name) or cache.bypassed.count and zones_hold(cache.bypassed, name):
         return PLACE_OUTSIDE
     return PLACE_UNKEPT if cache.unkept.count and zones_hold(cache.unkept, name) else PLACE_KEPT
 
@@ -532,6 +532,8 @@ cdef class CacheHandler(NativeHandler):
         success, denial = ZoneList(settings.disable_success), ZoneList(settings.disable_denial)
         both = [zone for zone in success.names if denial.match(zone)] + [zone for zone in denial.names if success.match(zone)]
         self.lists = (ZoneList(settings.zones), success, denial, ZoneList(both))
+        self.bypassed = ZoneList([])
+        self.cache.bypassed = &self.bypassed.zones
         self.cache.zones = &(<ZoneList>self.lists[0]).zones
         self.cache.excepted[SUCCESS] = &(<ZoneList>self.lists[1]).zones
         self.cache.excepted[DENIAL] = &(<ZoneList>self.lists[2]).zones
@@ -613,6 +615,8 @@ cdef class CacheHandler(NativeHandler):
                 self.watched.append((typed, count))
                 counts.setdefault(typed, []).append(count)
                 ENTRIES.watch(typed, count)
+        self.bypassed = ZoneList([zone for handler in self.below if hasattr(handler, "cache_bypass_zones") for zone in handler.cache_bypass_zones()])
+        self.cache.bypassed = &self.bypassed.zones
         self._observe(zones, view)
 
     cdef int _observe(self, str zones, str view) except -1:

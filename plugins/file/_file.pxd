@@ -9,6 +9,8 @@ cdef struct FileState:
 
 # No zone holds the name: the handler below, or REFUSED where there is none.
 cdef Verdict pass_on(Handler *self, Query *q) noexcept nogil
+# The `query` hook of file, for handlers whose state begins with FileState.
+cdef Verdict file_query(Handler *self, Query *q) noexcept nogil
 
 cdef class FileHandler(NativeHandler):
     cdef FileState state

@@ -51,6 +51,7 @@ def setup(controller: Controller) -> None:
                 hmac_of(kind, octets, [])
             except DigestError as error:
                 raise controller.err(f"key {quoted(name)}: {error}") from None
+    controller.config.values["tsig"] = settings
     blocks: list[Any] = controller.values.setdefault("tsig", [])
     blocks.append((controller.config, secrets))
     controller.config.add_handler(

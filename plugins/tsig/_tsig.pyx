@@ -380,6 +380,18 @@ cdef Verdict tsig_reply(Handler *self, Query *q) noexcept nogil:
     return UP
 
 
+cdef const uint8_t *tsig_signer(Query *q, uint8_t *length) noexcept nogil:
+    cdef uint32_t i
+    cdef const Scratch *scratch
+    for i in range(q.position):
+        if q.chain.handlers[i].query == tsig_query:
+            scratch = <const Scratch *>query_scratch(q.chain.handlers[i], q)
+            if scratch.tsig:
+                length[0] = scratch.key.length
+                return scratch.key.name
+    return NULL
+
+
 # ---- transfers ----
 
 cdef int64_t broken_pull(Stream *stream, uint8_t *out, uint32_t capacity) noexcept nogil:

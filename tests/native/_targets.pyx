@@ -6,10 +6,11 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp, memcpy, memset
 
-from fastdns._wire cimport (ACCEPT, FLAG_QR, FLAG_TC, HEADER_SIZE, IGNORE, MESSAGE_MAX, NAME_MAX, REJECTION_MAX, TYPE_OPT, TYPE_TSIG, Acceptance,
-                            Message, Name, Section, WireRecord, load16, store16, store32, wire_accept, wire_begin_records, wire_expand_name,
-                            wire_expand_rdata, wire_name_copy, wire_name_equal, wire_name_hash, wire_name_length, wire_name_text, wire_next_record,
-                            wire_option, wire_parse_reply, wire_read_name, wire_reject, wire_skip_name, wire_subnet)
+from fastdns._wire cimport (ACCEPT, FLAG_QR, FLAG_TC, HEADER_SIZE, IGNORE, MESSAGE_MAX, NAME_MAX, OPCODE_UPDATE, RCODE_FORMERR, REJECTION_MAX,
+                            TYPE_OPT, TYPE_TSIG, Acceptance, Message, Name, Section, WireRecord, flags_opcode, load16, store16, store32, wire_accept,
+                            wire_accept_sections, wire_begin_records, wire_expand_name, wire_expand_rdata, wire_name_copy, wire_name_equal,
+                            wire_name_hash, wire_name_length, wire_name_text, wire_next_record, wire_option, wire_parse_reply, wire_read_name,
+                            wire_reject, wire_skip_name, wire_subnet)
 from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, LargeReplyBuffer, reply_append, reply_begin, reply_end, reply_own, reply_parse
 from fastdns.message.text cimport text_read_name
 from fastdns.message.tsig cimport Tsig, tsig_read
@@ -61,6 +62,9 @@ cdef const char *check_packet(const uint8_t *octets, size_t size) noexcept nogil
     if size > MESSAGE_MAX:
         return NULL
     how = wire_accept(octets, <uint32_t>size, &message, &name, &rcode)
+    if how != ACCEPT and how != IGNORE and flags_opcode(message.flags) == OPCODE_UPDATE and message.counts[0] == 1:  # for a server that takes it
+        rcode = RCODE_FORMERR
+        how = wire_accept_sections(octets, <uint32_t>size, &message, &name, &rcode)
     if how == IGNORE:
         return NULL
     if how == ACCEPT:
