@@ -536,10 +536,11 @@ def test_traits_of_our_plugins() -> None:
             declared[name] = importlib.import_module(f"fastdns.plugins.{folder}").TRAITS
             assert declared[name] is registry.traits(name)
     answering = "any auto azure chaos clouddns erratic etcd file forward grpc hosts k8s_external k8s_gateway kubernetes local nomad proxy route53 secondary "
-    answering += "template unbound whoami"
+    answering += "template unbound whoami dynupdate"
     aside = "console dnstap errors fqdn_policy health log loop on pprof prometheus ready recorder reload shadow sign slo top trace transfer"
     assert {name for name, traits in declared.items() if traits.answers} == set(answering.split())
     assert {name for name, traits in declared.items() if traits.side_effects} == set(aside.split())
     assert {name for name, traits in declared.items() if traits.any_class} == {"chaos", "forward", "proxy"}
+    assert {name for name, traits in declared.items() if traits.takes_updates} == {"dynupdate"}
     clouds = {"azure", "clouddns", "route53"}  # a check asks none
     assert {name for name, traits in declared.items() if not traits.runs_in_check} == set(aside.split()) | clouds

@@ -112,7 +112,7 @@ def test_exit(words: list[str], status: int, message: str) -> None:
 def test_every_directive_of_coredns_is_known() -> None:
     names = list(registry.in_tree())
     added = ["proxy", "rrl", "cookies", "blocklist", "filter_aaaa", "filter_a", "fqdn_policy", "k8s_gateway", "latency", "console", "top", "slo"]
-    added += ["recorder", "shadow", "siit", "unbound", "test"]
+    added += ["recorder", "shadow", "siit", "dynupdate", "unbound", "test"]
     assert len(names) == 60 + len(added)
     assert names[0] == "root"
     assert names[-3:] == ["nomad", "unbound", "test"]

@@ -43,6 +43,7 @@ READERS = {
     "autopath": "autopath FILE\n whoami",
     "tsig": "tsig {\n secrets FILE\n }\n whoami",
     "loadbalance": "loadbalance weighted FILE\n whoami",
+    "dynupdate": "dynupdate {\n file FILE\n allow key. * A\n }",
 }
 CONTENTS = {
     "hosts": ("192.0.2.1 a.example.org\n", "192.0.2.2 a.example.org\n"),
@@ -55,6 +56,7 @@ CONTENTS = {
     "kubernetes": ("", '{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}\n'),
 }
 CONTENTS["auto"], CONTENTS["grpc"] = CONTENTS["file"], CONTENTS["forward"]
+CONTENTS["dynupdate"] = CONTENTS["file"]
 
 
 @pytest.mark.parametrize("plugin", READERS)
