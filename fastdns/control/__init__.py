@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastdns.control.offload import OffloadThread
 from fastdns.control.tasks import (
     NICENESS,
     Pool,
@@ -24,6 +25,7 @@ from fastdns.control.tasks import (
 
 __all__ = [
     "NICENESS",
+    "OffloadThread",
     "Pool",
     "Signal",
     "Timer",

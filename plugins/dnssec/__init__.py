@@ -7,7 +7,7 @@ from fastdns.corefile import CorefileError
 from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.dnssec._dnssec import DnssecHandler
 from fastdns.plugins.dnssec.keys import Key, key_of_texts, key_path, read_key
-from fastdns.plugins.dnssec.signing import Signing, start_thread
+from fastdns.plugins.dnssec.signing import THREAD, Signing
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 
@@ -45,7 +45,7 @@ def setup(controller: Controller) -> None:
     controller.config.add_handler(handler)
 
     def start() -> None:
-        start_thread()
+        THREAD.start()
         signing.start()
 
     controller.on_startup(start)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import struct
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from fastdns.plugins.dnssec._dnssec import DnssecHandler
     from fastdns.plugins.dnssec.keys import Key
 
-__all__ = ["Signing", "start_thread"]
+__all__ = ["THREAD", "Signing"]
 
 log = Log("plugin/dnssec")
 
@@ -32,7 +31,8 @@ CLEAN_EVERY = 8 * 3600
 
 _numbers = itertools.count(1)
 _signings: dict[int, Signing] = {}
-_thread: threading.Thread | None = None
+#: Started before any handler serves.
+THREAD = control.OffloadThread("dnssec", open_queue, lambda: serve_requests(_sign, _free_retired))
 
 
 class Signing:
@@ -85,20 +85,6 @@ def _name_end(octets: bytes, at: int) -> int:
     while octets[at]:
         at += octets[at] + 1
     return at + 1
-
-
-def start_thread() -> None:
-    """Once for the process, before any handler serves."""
-    global _thread
-    if _thread is None:
-        open_queue()
-        thread = threading.Thread(target=_run, name="dnssec", daemon=True)
-        thread.start()
-        _thread = thread
-
-
-def _run() -> None:
-    serve_requests(_sign, _free_retired)  # not niced: clients wait for it
 
 
 def _sign(number: int, key: bytes) -> bytes | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fastdns import control
 from fastdns._wire import name_text, name_wire
 from fastdns.corefile import CorefileError
 from fastdns.corefile.errors import quoted
@@ -65,7 +65,7 @@ class Directive:
         self._acquired = True
         self._serve(self.zone.serving)
         _directives[self.number] = self
-        _start_thread()
+        _thread.start()
 
     def close(self) -> None:
         """No query is in the handler any more."""
@@ -244,15 +244,7 @@ def _inspect(controller: Controller, settings: Settings) -> None:
 
 _numbers = itertools.count(1)
 _directives: dict[int, Directive] = {}
-_thread: threading.Thread | None = None
-
-
-def _start_thread() -> None:
-    global _thread
-    if _thread is None:
-        open_queue()
-        _thread = threading.Thread(target=serve_updates, args=(_take,), name="updates", daemon=True)
-        _thread.start()
+_thread = control.OffloadThread("updates", open_queue, lambda: serve_updates(_take))
 
 
 def _take(update: Update) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import socket
-import threading
 
+from fastdns import control
 from fastdns._wire import name_text
 from fastdns.plugins.file.source import notifier
 from fastdns.plugins.secondary._secondary import SecondaryHandler, open_queue, serve_notifies
@@ -29,7 +29,7 @@ def setup(controller: Controller) -> None:
 
     def start() -> None:
         _groups[number] = group
-        _start_thread()
+        _thread.start()
         receivers.start()
         group.begin(notifier(controller.config))
 
@@ -46,15 +46,7 @@ def setup(controller: Controller) -> None:
 
 _numbers = itertools.count(1)
 _groups: dict[int, Group] = {}
-_thread: threading.Thread | None = None
-
-
-def _start_thread() -> None:
-    global _thread
-    if _thread is None:
-        open_queue()
-        _thread = threading.Thread(target=serve_notifies, args=(accept,), name="notifies", daemon=True)
-        _thread.start()
+_thread = control.OffloadThread("notifies", open_queue, lambda: serve_notifies(accept))
 
 
 def accept(number: int, zone: bytes, address: bytes) -> bool:

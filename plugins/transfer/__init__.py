@@ -10,6 +10,7 @@ import threading
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+from fastdns import control
 from fastdns._wire import name_text
 from fastdns.control.sized import SizedPool
 from fastdns.corefile import CorefileError
@@ -77,7 +78,7 @@ def setup(controller: Controller) -> None:
     def start() -> None:
         found = (provider(other) for other in controller.config.handlers)
         handler.providers = [(one, None if hasattr(one, "transfer_size") else threading.Lock()) for one in found if one is not None]
-        _start_thread()
+        _thread.start()
 
     controller.on_startup(start)
     controller.on_shutdown(notifier.stop)
@@ -158,7 +159,7 @@ Key = tuple[int, int, bytes, bytes]
 Providers: TypeAlias = "list[tuple[Provider, threading.Lock | None]]"
 
 _numbers = itertools.count(1)
-_thread: threading.Thread | None = None
+_thread = control.OffloadThread("transfer", open_queue, lambda: serve_jobs(_submit))
 #: Jobs that wait for one with the same key.
 _followers: dict[Key, list[Job]] = {}
 _lock = threading.Lock()
@@ -171,16 +172,6 @@ def provider(handler: Any) -> Provider | None:
         if candidate is not None and not isinstance(candidate, TransferHandler) and callable(getattr(candidate, "transfer", None)):
             return candidate  # type: ignore[no-any-return]
     return None
-
-
-def _start_thread() -> None:
-    """Started by a set-up hook: it is not niced, so the preparers that it starts are not."""
-    global _thread
-    if _thread is None:
-        open_queue()
-        thread = threading.Thread(target=serve_jobs, args=(_submit,), name="transfer", daemon=True)
-        thread.start()
-        _thread = thread
 
 
 def _submit(job: Job) -> None:
