@@ -72,13 +72,14 @@ class Address:
 class Trial:
     """A Corefile set up and started, without any listening address, and without what acts on its own (see `Traits`)."""
 
-    def __init__(self, source: Source, dns_port: str, kind: type[Tried] = Tried) -> None:
-        """Raises CorefileError and whatever start-up hooks raise."""
+    def __init__(self, source: Source, dns_port: str, kind: type[Tried] = Tried, beside: Trial | None = None) -> None:
+        """``beside``: a trial whose worker this one shares, and which ends after it. Raises CorefileError and whatever start-up hooks raise."""
         from fastdns.engine.engine import Engine
 
         self.configuration = kind(source, dns_port)
         self.instance = Instance(self.configuration)
-        self.engine = Engine(1)
+        self.shares_engine = beside is not None
+        self.engine: Engine = beside.engine if beside is not None else Engine(1)
         try:
             self.configuration.start(first=True)
             self.instance.listeners = {server.address: Address(index) for index, server in enumerate(self.instance.servers)}  # type: ignore[misc]
@@ -86,7 +87,8 @@ class Trial:
         except BaseException:
             self.configuration.discard()
             raise
-        self.engine.start()
+        if not self.shares_engine:
+            self.engine.start()
 
     def ask(self, packet: bytes, client: bytes, address: str = "", tcp: bool = False) -> Explained:
         """Run one query at an address (default: the first). Raises ValueError."""
@@ -98,7 +100,8 @@ class Trial:
 
     def close(self) -> None:
         self.engine.dismiss(self.chains)
-        self.engine.stop()
+        if not self.shares_engine:
+            self.engine.stop()
         self.configuration.discard()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,15 @@ def tap(path: Path, names: list[str], replies: bool = True, extra: bytes = b"") 
         octets += message(b"us", b"1", extra, True, CLIENT, 1, CLIENT, 53, 10**18, 0, query.to_wire())
         if replies:
             octets += message(b"us", b"1", extra, True, CLIENT, 1, CLIENT, 53, 10**18, 10**18 + 1, right(query).to_wire())
+    path.write_bytes(octets + frames.control(frames.STOP))
+    return path
+
+
+def tap_of(path: Path, questions: Iterable[tuple[bytes, bytes]]) -> Path:
+    """Queries and their clients."""
+    octets = bytearray(frames.control(frames.START, frames.CONTENT_TYPE))
+    for query, client in questions:
+        octets += message(b"us", b"1", b"", True, client, 1, CLIENT, 53, 10**18, 0, query)
     path.write_bytes(octets + frames.control(frames.STOP))
     return path
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fastdns.comparison.derived import packet
+from fastdns.server.diff.differences import KEPT_MOST
 from fastdns.testing import Upstream
-from tests.comparison.test_command import tap
-from tests.server import Server, free_port
+from tests.comparison.test_command import CLIENT, tap, tap_of
+from tests.server import Server, command, free_port
 from tests.server.test_commands import run
 
 HOSTS = """example.org {
@@ -167,6 +171,54 @@ def test_many_questions(diff: Diff, tmp_path: Path) -> None:
     path = tap(tmp_path / "tap", [f"n{number}.example.org." for number in range(1000)], replies=False)
     status, report = diff(HOSTS, HOSTS, "-queries", str(path))
     assert (status, report["questions"]) == (0, 1000)
+
+
+def test_who_asks_most_is_named(diff: Diff, tmp_path: Path) -> None:
+    """Of a difference that many clients see: all are counted."""
+    names = ("api.example.org", "API.example.org")
+    asked = [(packet(name, 1, edns), bytes((10, 0, 0, number))) for number in range(1, 9) for name in names for edns in (False, True) * number]
+    status, report = diff(HOSTS, HOSTS.replace("192.0.2.2", "192.0.2.3"), "-queries", str(tap_of(tmp_path / "tap", asked)))
+    assert (status, report["questions"], report["clients"], report["asked"]) == (1, 4, 8, 144)
+    assert sorted((d["name"], d["times"], d["clients_count"]) for d in report["differences"]) == sorted((f"{name}.", 36, 8) for name in names * 2)
+    assert all(d["clients"] == [f"10.0.0.{number}" for number in (8, 7, 6, 5, 4)] for d in report["differences"])
+    assert (report["otherwise"], report["otherwise_names"], report["otherwise_zones"]) == (4, 2, {"example.org.": 4})
+
+
+def test_examples_are_bounded(tmp_path: Path) -> None:
+    """Of what becomes the same, a hundred are kept; all are counted."""
+    old = ". {\n    template IN A {\n        rcode NXDOMAIN\n    }\n}\n"
+    (tmp_path / "old").write_text(old)
+    (tmp_path / "new").write_text(old.replace("NXDOMAIN", "REFUSED"))
+    path = tap_of(tmp_path / "tap", [(packet(f"n{number:03}.example.org", 1), CLIENT) for number in range(150)])
+    words = ("diff", "-queries", str(path), str(tmp_path / "old"), str(tmp_path / "new"))
+    status, out, _ = run(*words)
+    assert status == 1
+    assert "150 questions of 1 client: 150 would be answered otherwise, for 150 names" in out
+    assert "n007.example.org. A and 142 more: rcode, asked 150 times by 10.0.0.1\n" in out
+    report = json.loads(run(*words, "-json")[1])
+    assert (len(report["differences"]), report["differences_left_out"], report["otherwise"]) == (100, 50, 150)
+
+
+@pytest.mark.memory
+def test_memory_does_not_grow_with_the_questions(tmp_path: Path) -> None:
+    """Though each is answered otherwise, and in its own way."""
+    old = '. {\n    template IN A {\n        answer "{{ .Name }} 60 IN A 192.0.2.1"\n    }\n}\n'
+    (tmp_path / "old").write_text(old)
+    (tmp_path / "new").write_text(old.replace("192.0.2.1", "192.0.2.2"))
+    peaks = []
+    for count in (11_000, 31_000):
+        questions = [(packet(f"n{number}.example.org", 1), bytes((10, 0, number >> 8 & 255, number & 255))) for number in range(count)]
+        path = tap_of(tmp_path / "tap", questions)
+        process = subprocess.Popen([*command(), "diff", "-queries", path, tmp_path / "old", tmp_path / "new"], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        out = process.stdout.read()
+        process.stdout.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert f"{count:,} questions of {count:,} clients: {count:,} would be answered otherwise, for {count:,} names\n" in out
+        assert out.endswith(f"\n{count - KEPT_MOST:,} more are not shown\n")
+        peaks.append(usage.ru_maxrss)
+    assert peaks[1] - peaks[0] < 25_000, f"peaks in kB: {peaks}"
 
 
 def test_text(tmp_path: Path) -> None:

@@ -76,10 +76,11 @@ class Configured(Tried):
 
 
 class Offline:
-    """A Corefile set up and started for questions in process. Raises CorefileError and whatever start-up hooks raise."""
+    """A Corefile set up and started for questions in process."""
 
-    def __init__(self, source: Source, dns_port: str) -> None:
-        self.trial = Trial(source, dns_port, Configured)
+    def __init__(self, source: Source, dns_port: str, beside: Offline | None = None) -> None:
+        """``beside``: one that is asked in turns with this, and closed after it. Raises CorefileError and whatever start-up hooks raise."""
+        self.trial: Trial = Trial(source, dns_port, Configured, beside.trial if beside else None)
 
     @property
     def addresses(self) -> list[str]:
