@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from fastdns.corefile.address import join_host_port, split_address
 from fastdns.httpd import listener as native
 from fastdns.httpd.message import Later, Reply, Request, parse_head
+from fastdns.httpd.places import Places
 from fastdns.telemetry.log import Log
 
 __all__ = ["HEALTH", "Endpoint", "bind", "page_address"]
@@ -25,6 +26,7 @@ BACKLOG = 128
 
 #: Replies of `Later` that are made at the same time, of all listeners; further ones are refused.
 LATER_MAX = 8
+_later = Places(LATER_MAX)
 
 Page = Callable[[Request], Reply | Later]
 
@@ -252,34 +254,31 @@ def _start_thread() -> None:
 def _run() -> None:
     while True:
         try:
-            request, number, head = native.take()
+            request, number, client, head = native.take()
             with _lock:
                 listener = _listeners_by_number.get(number)
             asked = parse_head(head)
             reply = NOT_FOUND if listener is None else listener.answer(asked)
             if isinstance(reply, Later):
-                _reply_later(request, asked.path, reply)
+                _reply_later(request, client, asked.path, reply)
             else:
                 native.reply(request, reply.head(), reply.body)
         except Exception as error:  # MemoryError: the connection times out, the thread continues
             log.error(f"HTTP: {type(error).__name__}: {error}")
 
 
-_later = threading.BoundedSemaphore(LATER_MAX)
-
-
-def _made_later(request: Request, later: Later) -> Reply:
+def _made_later(client: Hashable, path: str, later: Later) -> Reply:
     """On a thread that may take its time."""
-    if not _later.acquire(blocking=False):
+    if not _later.take(client):
         return BUSY
     try:
-        reply = _made(request.path, later.make)
+        reply = _made(path, later.make)
         return reply if isinstance(reply, Reply) else BUSY
     finally:
-        _later.release()
+        _later.leave(client)
 
 
-def _reply_later(request: int, path: str, later: Later) -> None:
+def _reply_later(request: int, client: Hashable, path: str, later: Later) -> None:
     """Reply from another thread."""
 
     def run() -> None:
@@ -288,13 +287,13 @@ def _reply_later(request: int, path: str, later: Later) -> None:
             if isinstance(reply, Reply):
                 native.reply(request, reply.head(), reply.body)
         finally:
-            _later.release()
+            _later.leave(client)
 
-    if not _later.acquire(blocking=False):
+    if not _later.take(client):
         native.reply(request, BUSY.head(), BUSY.body)
         return
     try:
         threading.Thread(target=run, name="http-later", daemon=True).start()
     except RuntimeError:  # no thread can be started
-        _later.release()
+        _later.leave(client)
         native.reply(request, BUSY.head(), BUSY.body)

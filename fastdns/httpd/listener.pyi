@@ -13,8 +13,8 @@ def set_health(id: int, health: bool, health_only: bool) -> None:  # noqa: A002
 def remove_listener(id: int) -> None:  # noqa: A002
     """Close the socket of a listener. Replies in progress are completed."""
 
-def take() -> tuple[int, int, bytes]:
-    """Wait, without the GIL, for a request that is not answered natively: its number, its listener's, its head with the blank line."""
+def take() -> tuple[int, int, int, bytes]:
+    """Wait, without the GIL, for a request that is not answered natively: its number, its listener's, its client's network, its head with the blank line."""
 
 def reply(request: int, head: bytes, body: bytes) -> None:
     """Answer a request from `take`. ``head``: status line and fields, without Connection, Content-Length and the blank line.

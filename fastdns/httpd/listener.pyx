@@ -501,8 +501,9 @@ def remove_listener(uint32_t id) -> None:
 
 
 def take() -> tuple:
-    """Wait for a request that Python answers: (request, listener, head)."""
+    """Wait for a request that Python answers: (request, listener, client's network, head)."""
     cdef uint32_t id = 0, listener = 0, length = 0
+    cdef uint64_t network = 0
     cdef Connection *c
     cdef char head[HEAD_MAX]        # a copy: no Python object is made while the lock is held
     with nogil:
@@ -512,10 +513,10 @@ def take() -> tuple:
             http_wait()
             c = next_asked()
         c.state = TAKEN
-        id, listener, length = c.id, c.listener, c.length
+        id, listener, network, length = c.id, c.listener, c.network, c.length
         memcpy(head, c.head, length)
         http_unlock()
-    return id, listener, PyBytes_FromStringAndSize(head, length)
+    return id, listener, network, PyBytes_FromStringAndSize(head, length)
 
 
 cdef Connection *next_asked() noexcept nogil:

@@ -51,9 +51,9 @@ class SecureListener:
         listener: socket.socket,
         context: Callable[[], ssl.SSLContext],
         answer: Callable[[Request], Reply | Later],
-        later: Callable[[Request, Later], Reply],
+        later: Callable[[str, str, Later], Reply],
     ) -> None:
-        """``context`` is called for each connection, so that certificates can change; ``later`` makes a reply that may take its time."""
+        """``context`` is called for each connection, so that certificates can change; ``later`` makes a client's reply, for a path, that may take its time."""
         self.listener = listener
         self.context = context
         self.answer, self.later = answer, later
@@ -193,7 +193,7 @@ class SecureListener:
         request = parse_head(head)
         with self._turn(place):
             made = self.answer(request)
-        reply = self.later(request, made) if isinstance(made, Later) else made
+        reply = self.later(place.network, request.path, made) if isinstance(made, Later) else made
         last = words[2] == b"HTTP/1.0" or request.fields.get("connection", "").lower() == "close"
         last = last or "content-length" in request.fields or "transfer-encoding" in request.fields
         tail = f"Content-Length: {len(reply.body)}\r\n{'Connection: close' if last else ''}".encode().rstrip() + b"\r\n\r\n"

@@ -153,6 +153,7 @@ def test_replies_that_are_not_read_are_bounded(serve: Callable[[Page], None], co
 
 
 def test_replies_that_take_time_are_as_many_as_without_tls(serve: Callable[[Page], None], connect: Connect) -> None:
+    """A client gets no more than are left for others: four, two, one and one."""
     release = threading.Event()
     begun: list[int] = []
 
@@ -162,9 +163,14 @@ def test_replies_that_take_time_are_as_many_as_without_tls(serve: Callable[[Page
         return Reply(body=b"at last")
 
     serve(lambda request: Later(make))
-    clients = [connect() for _ in range(LATER_MAX)]
+    clients: list[ssl.SSLSocket] = []
     try:
-        until(lambda: len(begun) == LATER_MAX)
+        for number, most in enumerate((4, 2, 1, 1)):
+            source = f"127.0.0.{2 + number}"
+            clients += [connect(source) for _ in range(most)]
+            until(lambda: len(begun) == len(clients))  # noqa: B023 - it is called in this turn alone
+            assert status(page_of(connect(source))) == 503
+        assert len(clients) == LATER_MAX
         assert status(page_of(connect())) == 503
     finally:
         release.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
@@ -16,6 +17,7 @@ import dns.message
 import pytest
 
 from fastdns.corefile import CorefileError
+from fastdns.httpd.endpoint import LATER_MAX
 from fastdns.plugins.console import Settings, is_loopback, parse, setup
 from tests.certificates import write_certificates
 from tests.directives import directives
@@ -290,6 +292,27 @@ def test_an_explanation_that_waits_holds_nobody_up(serve: Serve) -> None:
             asking.setblocking(False)
             with pytest.raises(BlockingIOError):
                 asking.recv(1)
+
+
+def test_a_client_with_many_explanations_does_not_keep_others_out(serve: Serve) -> None:
+    """As many wait for an upstream as one client gets; another client is answered, and the first one's next is not."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent, contextlib.ExitStack() as held:
+        silent.bind(("127.0.0.1", 0))
+        server = serve(f".:{{port}} {{\n console 127.0.0.1:{{port2}}\n recorder 1MiB\n forward . 127.0.0.1:{silent.getsockname()[1]}\n}}")
+        address = ("127.0.0.1", server.ports["port2"])
+
+        def ask(source: str, target: str) -> socket.socket:
+            connection = held.enter_context(socket.create_connection(address, LIMIT, (source, 0)))
+            connection.sendall(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Requested-With: fastdns\r\n\r\n".encode())
+            return connection
+
+        waiting = [ask("127.0.0.2", f"/api/explain?name=n{number}.example.org") for number in range(LATER_MAX)]
+        silent.settimeout(LIMIT)
+        for _ in range(LATER_MAX // 2):
+            silent.recv(512)
+        assert ask("127.0.0.3", "/api/status?sections=recorder").recv(4096).startswith(b"HTTP/1.1 200 OK")
+        until(lambda: len(select.select(waiting, [], [], 0)[0]) == LATER_MAX // 2)
+        assert {connection.recv(4096)[:12] for connection in select.select(waiting, [], [], 0)[0]} == {b"HTTP/1.1 503"}
 
 
 # ---- data ----
