@@ -17,6 +17,7 @@ class QueryLog(NativeHandler):
         """Rules are tried in order: zone, classes of replies, and the format of the line. KeyError for an unknown class."""
 
     def resolve(self, config: Config) -> None:
-        """Looks up the labels of metadata that formats name; before the chain is published."""
+        """Looks up the labels of metadata that formats name, and what tells the client's pod; before the chain is published."""
+
     def label(self, name: str) -> LabelHandle | None:
         """Publishes metadata ``log/type`` and ``log/class``."""

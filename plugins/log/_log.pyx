@@ -8,7 +8,7 @@ from fastdns.api.reply cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIN
 from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport flags_opcode
 from fastdns.api.log cimport JSON_GROWTH, LOG_FIELDS_MAX, LOG_INFO, LOG_LINE_MAX, json_escape, log_is_json, log_put, log_put_fields
-from fastdns.api.metadata cimport Format, Label, LabelHandle, Operation, format_write
+from fastdns.api.metadata cimport Format, Label, LabelHandle, Operation, format_write, label_read
 from fastdns.api.network cimport address_text, socket_clock
 from fastdns.api.text cimport Text, text_class, text_name, text_number, text_put, text_rcode, text_seconds, text_string, text_type
 
@@ -16,6 +16,8 @@ from fastdns._wire import name_wire
 
 cdef enum:
     PRESENTATION_MAX = 1024     # octets of a name as text
+    VALUE_MAX = 255             # octets of what is known of a client
+    CLIENT_LABELS = 3
 
 cdef enum:                      # Rule.classes
     SUCCESS = 1
@@ -36,6 +38,7 @@ cdef struct Rule:
 cdef struct State:
     uint32_t count
     Rule *rules                 # owned
+    const Label *client[CLIENT_LABELS]  # of the pod that asks, as CLIENT_MEMBERS; owned by the QueryLog's handles; NULL: not known
 
 
 cdef void log_done(Handler *self, Query *q) noexcept nogil:
@@ -45,7 +48,7 @@ cdef void log_done(Handler *self, Query *q) noexcept nogil:
     while rule < end:
         if not rule.labels or covers(rule, q):
             if rule.classes & class_of(q):
-                write_line(rule, q)
+                write_line(state, rule, q)
             return              # the first rule whose scope has the name is the only one
         rule += 1
 
@@ -88,21 +91,25 @@ cdef bint publish_class(const Label *label, Query *q, Text *out) noexcept nogil:
     return True
 
 
-cdef void write_line(const Rule *rule, Query *q) noexcept nogil:
+cdef void write_line(const State *state, const Rule *rule, Query *q) noexcept nogil:
     cdef char line[LOG_LINE_MAX]
     cdef Text text
     text.out, text.used, text.capacity, text.full = line, 0, LOG_LINE_MAX, 0
     format_write(rule.operations, rule.count, &text, q, True)
     if log_is_json():
-        put_fields(q, line, text.used)
+        put_fields(state, q, line, text.used)
     else:
         log_put(q.worker.id, LOG_INFO, NULL, line, text.used)
 
 
 # ---- JSON ----
 
-cdef void put_fields(Query *q, const char *line, uint32_t length) noexcept nogil:
-    """The line with the query and its reply as members, CoreDNS 1.15's."""
+cdef const char *CLIENT_MEMBERS[CLIENT_LABELS]
+CLIENT_MEMBERS[:] = [b',"client_namespace":"', b',"client_pod":"', b',"client_node":"']
+
+
+cdef void put_fields(const State *state, Query *q, const char *line, uint32_t length) noexcept nogil:
+    """The line with the query and its reply as members, CoreDNS 1.15's, and behind them what is known of the client."""
     cdef char fields[LOG_FIELDS_MAX]
     cdef Text text
     text.out, text.used, text.capacity, text.full = fields, 0, LOG_FIELDS_MAX, 0
@@ -118,6 +125,7 @@ cdef void put_fields(Query *q, const char *line, uint32_t length) noexcept nogil
     text_string(&text, b',"bufsize":')
     text_number(&text, query_size(q))
     write_reply(&text, q)
+    write_client(&text, state, q)
     log_put_fields(q.worker.id, LOG_INFO, b"log", line, length, fields, text.used)
 
 
@@ -141,6 +149,23 @@ cdef void write_question(Text *text, const Query *q) noexcept nogil:
     text_string(text, b'","protocol":"udp"' if query_is_udp(q) else b'","protocol":"tcp"')
 
 
+cdef void write_client(Text *text, const State *state, Query *q) noexcept nogil:
+    cdef char value[VALUE_MAX]
+    cdef char escaped[JSON_GROWTH * VALUE_MAX]
+    cdef Text known
+    cdef uint32_t i, before
+    for i in range(CLIENT_LABELS):
+        known.out, known.used, known.capacity, known.full = value, 0, VALUE_MAX, 0
+        if state.client[i] == NULL or not label_read(state.client[i], q, &known) or known.full or not known.used:
+            continue
+        before = text.used
+        text_string(text, CLIENT_MEMBERS[i])
+        text_put(text, escaped, json_escape(escaped, value, known.used))
+        text_put(text, b'"', 1)
+        if text.full:           # beside the longest names: a part of a member is no JSON
+            text.used, text.full = before, 0
+
+
 cdef void write_reply(Text *text, const Query *q) noexcept nogil:
     cdef bint dropped = query_was_dropped(q)
     text_string(text, b',"rcode":')
@@ -161,6 +186,7 @@ cdef class QueryLog(NativeHandler):
     """QueryLog(name, rules): each rule is (zone, set of classes, Format)."""
     cdef State state
     cdef list _formats
+    cdef list _client
 
     def __cinit__(self, name, list rules):
         handler_init(self)
@@ -191,6 +217,10 @@ cdef class QueryLog(NativeHandler):
     def resolve(self, config):
         for form in self._formats:
             form.resolve(config)
+        self._client = [config.client_label(name) for name in ("client-namespace", "client-pod-name", "client-node-name")]
+        for number, handle in enumerate(self._client):
+            if handle is not None:
+                self.state.client[number] = &(<LabelHandle>handle).label
 
     def label(self, str name):
         cdef LabelHandle handle

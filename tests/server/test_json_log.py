@@ -1,4 +1,4 @@
-"""``-log-format json``: what a server writes is an object a line, from its start to its end, whatever clients send. The members are CoreDNS 1.15.0's."""
+"""``-log-format json``: an object a line, whatever clients send. The members are CoreDNS 1.15.0's, and what is known of the client's pod."""
 
 from __future__ import annotations
 
@@ -101,6 +101,35 @@ def test_a_query(server: Server) -> None:
     assert (record["level"], record["msg"]) == ("INFO", "www.example.org. NOERROR")
     assert record["response_size"] >= len(reply.to_wire())
     assert 0 < record["duration_seconds"] < LIMIT
+
+
+@pytest.mark.parametrize(("topology", "node"), [("", {}), ("topology zone", {"client_node": "node1"})])
+def test_pods_of_clients(serve: Serve, tmp_path: Path, topology: str, node: dict[str, str]) -> None:
+    """What *top* tells clients apart by stands behind CoreDNS's members; nothing of a client that is no pod."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "crawler", "namespace": "batch-jobs"},
+        "spec": {"nodeName": "node1"},
+        "status": {"podIP": "127.0.0.42", "phase": "Running"},
+    }
+    (tmp_path / "pods.json").write_text(json.dumps(pod))
+    block = f"kubernetes cluster.local {{\n manifests {tmp_path}/pods.json\n pods verified\n {topology}\n }}"
+    server = serve(f".:{{port}} {{\n bind 127.0.0.1\n log\n {block}\n whoami\n}}", "-log-format", "json")
+    longest = dns.name.Name([b"\x01" * 63, b'"' * 63, b"\\" * 63, b"\n" * 61, b""])
+    for source, name in (("127.0.0.42", "example.org"), ("127.0.0.1", "example.org"), ("127.0.0.42", longest)):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.bind((source, 0))
+            client.settimeout(LIMIT)
+            client.sendto(dns.message.make_query(name, "A").to_wire(), ("127.0.0.1", server.port))
+            client.recv(4096)
+    known, unknown, long = queries(server, 3)
+    members = [*KEYS, "plugin", *QUERY, "duration_seconds"]
+    wanted = {"client_namespace": "batch-jobs", "client_pod": "crawler", **node}
+    for record in (known, long):
+        assert list(record) == [*members, *wanted]
+        assert {key: record[key] for key in wanted} == wanted
+    assert list(unknown) == members
 
 
 def test_failures_and_drops(server: Server) -> None:
