@@ -31,6 +31,8 @@ BATCH = 32  # as many as the engine takes at once
 #: Batches before those that count, and those that do. Few: the same instructions run each time.
 WARM = 12
 COUNTED = 16
+#: About what a worker answers: it has 5 µs for each.
+SATURATION = 200_000
 
 SERVICES = 1000
 NAMESPACES = 40
@@ -124,6 +126,10 @@ class Case:
     edns: bool = False
     #: Half of the clients have the same block of another configuration.
     canary: bool = False
+    #: Queries a second by the worker's clock; 0: the clock stands still.
+    rate: int = 0
+    #: Batches that count.
+    counted: int = COUNTED
 
 
 # ---- the names ----
@@ -233,6 +239,7 @@ CASES = (
     Case("with ten rules", KUBEADM + RULES, cluster_name),
     Case("with ten rules that rewrite", KUBEADM + RULES, corporate_name),
     Case("with canary", KUBEADM, cluster_name, canary=True),
+    Case("with top, saturated", KUBEADM + "top\n", cluster_name, rate=SATURATION, counted=200),
     # The last one: with it queries have times of arrival, as long as its configuration is there, at whatever server has the same address.
     Case("with slo", KUBEADM + OTHERS["slo"] + "\n", cluster_name),
 )
@@ -416,8 +423,9 @@ def run(case: Case, fill: dict[str, str], upstream: Upstream) -> int:
     for turn, batch in enumerate(batches(case)):
         if turn == WARM:
             wait_for_shadow()
+            saturate(replay, case.rate, batch)
             replay.counting = True
-        if turn == WARM + COUNTED:
+        if turn == WARM + case.counted:
             break
         counted += BATCH * replay.counting
         replies = list(replay.serve(batch))
@@ -428,6 +436,15 @@ def run(case: Case, fill: dict[str, str], upstream: Upstream) -> int:
         check(case, batch, replies)
     write_down()
     return counted
+
+
+def saturate(replay: Replay, rate: int, batch: Sequence[bytes]) -> None:
+    """Let a worker see so many queries a second: for two of the spans of 0.1 s by which *top* chooses its share."""
+    if not rate:
+        return
+    replay.step = BATCH * 1_000_000_000 // rate
+    for _ in range(rate // 5 // BATCH):
+        replay.serve(batch)
 
 
 def main(arguments: Sequence[str]) -> None:

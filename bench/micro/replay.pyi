@@ -19,6 +19,8 @@ class Replay:
 
     #: Whether callgrind counts the turns from now on.
     counting: bool
+    #: Nanoseconds between two batches.
+    step: int
 
     def __init__(self, engine: Engine, listener: Listener, seed: int = 1) -> None:
         """``seed``: of the numbers that nobody could guess otherwise."""

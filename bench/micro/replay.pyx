@@ -121,6 +121,7 @@ cdef class Replay:
     cdef UdpBatch *batch
     cdef Turn turn
     cdef public bint counting
+    cdef public int64_t step            # ns between two batches
 
     def __init__(self, Engine engine not None, Listener listener not None, uint64_t seed=1):
         cdef uint32_t i
@@ -161,6 +162,7 @@ cdef class Replay:
             batch.received[i].msg_hdr.msg_controllen = CONTROL_SIZE
             batch.received[i].msg_hdr.msg_controllen = replay_destination(&batch.received[i].msg_hdr, CLIENT)
         self.turn.count = <int>len(messages)
+        self.loop.base.now += self.step
         self._run(receive)
         return self._replies()
 
