@@ -5,7 +5,7 @@ Both end on TERM or INT and when standard input closes. Arguments that are not l
 --deny-anonymous or --feature-gates=WatchList=false.
 
 Lines on standard input: "stop" stops the server (etcd stays), "start" starts it again on the same ports, "compact" makes etcd
-forget all older revisions. Each is answered by one JSON line.
+forget all older revisions, "backup" keeps a copy of etcd's data, and "restore" takes it back. Each is answered by one JSON line.
 """
 
 from __future__ import annotations
@@ -98,6 +98,12 @@ def obey(cluster: Cluster, command: str) -> dict[str, Any]:
         return {"started": True, "pid": cluster.describe()["pid"]}
     if command == "compact":
         return {"compacted": cluster.compact()}
+    if command == "backup":
+        cluster.backup()
+        return {"backup": True}
+    if command == "restore":
+        cluster.restore()
+        return {"restored": True}
     return {"error": f"unknown command {command!r}"}
 
 

@@ -63,9 +63,13 @@ class Cluster:
 
     def start(self) -> None:
         """Raises Failed."""
+        self.start_etcd()
+        self.start_server()
+
+    def start_etcd(self) -> None:
+        """Raises Failed."""
         self.etcd = start(self.etcd_command, self.etcd_log)
         wait_until(lambda: is_ready(f"{self.etcd_url}/health"), self.etcd, self.etcd_log)
-        self.start_server()
 
     def start_server(self) -> None:
         """Nothing if it runs. Raises Failed."""
@@ -88,6 +92,21 @@ class Cluster:
     def stop(self) -> None:
         stop(self.server)
         stop(self.etcd)
+
+    def backup(self) -> None:
+        """Keeps what etcd has now. Raises Failed."""
+        self._exchange(self.folder / "etcd", self.folder / "backup")
+
+    def restore(self) -> None:
+        """What was kept takes the place of what etcd has: objects and revisions go back. Raises Failed."""
+        self._exchange(self.folder / "backup", self.folder / "etcd")
+
+    def _exchange(self, source: Path, target: Path) -> None:
+        """Copies while neither etcd nor the server runs; afterwards both do."""
+        self.stop()
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+        self.start()
 
     def running(self) -> bool:
         return self.etcd is not None and self.etcd.poll() is None

@@ -38,7 +38,7 @@ class ApiServer:
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
 
     def command(self, line: str) -> Any:
-        """``stop``, ``start`` or ``compact``."""
+        """``stop``, ``start``, ``compact``, ``backup`` or ``restore``."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{line}\n")

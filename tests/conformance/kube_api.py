@@ -36,6 +36,7 @@ REASONS = {
 }
 #: Seconds between two bookmarks of a watch.
 BOOKMARK = 10.0
+TOO_LARGE = "Too large resource version: %d, current: %d"
 
 
 def failure(code: int, message: str = "") -> Object:
@@ -161,7 +162,7 @@ class KubeAPI:
             return self.version, copy.deepcopy(self.store)
 
     def restore(self, backup: tuple[int, dict[tuple[str, str, str], Object]]) -> None:
-        """Go back to a backup. Watches end, and who resumes one at a revision that is not yet there gets 504."""
+        """Go back to a backup. Watches end, and one that goes on from a revision that is not yet there is silent until it is."""
         with self.changed:
             self.version, self.store = backup[0], copy.deepcopy(backup[1])
             self.events, self.compacted = [], 0
@@ -256,7 +257,11 @@ class Handler(BaseHTTPRequestHandler):
             _, kind, _ = RESOURCES[plural]
             with api.changed:
                 items = selected(api, plural, namespace, query)
-                metadata = {"resourceVersion": str(api.version)}
+                version = api.version
+            if (since := int(query.get("resourceVersion") or "0")) > version:
+                self._fail(504, TOO_LARGE % (since, version))
+                return
+            metadata = {"resourceVersion": str(version)}
             self._reply({"kind": f"{kind}List", "apiVersion": api_version(root), "metadata": metadata, "items": items})
 
 
@@ -274,8 +279,8 @@ class Watch:
             cuts, marks = self.api.cuts, self.api.marks
             expired = not self.streaming and 0 < self.since < self.api.compacted
             current = self.api.version
-        if self.since > current:
-            self.handler._fail(504, f"Too large resource version: {self.since}, current: {current}")
+        if self.since > current and self.streaming:
+            self.handler._fail(504, TOO_LARGE % (self.since, current))
             return
         if expired and self.api.compaction == "status":
             self.handler._fail(410, "too old resource version")
@@ -312,10 +317,10 @@ class Watch:
                 if api.cuts != cuts or api.down:
                     return
                 events, position, version = api.events[position:], len(api.events), api.version
-            for _, plural, old, new in events:
-                if plural == self.plural:
+            for revision, plural, old, new in events:
+                if plural == self.plural and revision > self.since:
                     self._send_change(old, new)
-            if self.query.get("allowWatchBookmarks") and (time.monotonic() - bookmarked > BOOKMARK or api.marks != marks):
+            if self.query.get("allowWatchBookmarks") and version > self.since and (time.monotonic() - bookmarked > BOOKMARK or api.marks != marks):
                 bookmarked, marks = time.monotonic(), api.marks
                 self._bookmark(version, {})
 

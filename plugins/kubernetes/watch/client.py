@@ -141,20 +141,23 @@ class Reply:
 
     async def failure(self, stream: Stream) -> Exception:
         """The ApiError of a reply with an error status."""
-        try:
-            stream.begin_raw(self.length)
-            await self.body(stream, BODY_TIMEOUT, lambda: True)
-            body = stream.take_raw()
-        except (StreamError, Unreachable):
-            body = b""
-        finally:
-            self.done()
-        error = api_error(self.status, self.content_type, body)
+        error = api_error(self.status, self.content_type, await self.text(stream))
         error.code = self.status
         after = self.headers.get("retry-after", "")
         if not error.retry_after and after.isascii() and after.isdigit():
             error.retry_after = min(int(after), 3600)
         return error
+
+    async def text(self, stream: Stream) -> bytes:
+        """The body, of which nothing is decoded; empty where it is long or does not come whole."""
+        try:
+            stream.begin_raw(self.length)
+            await self.body(stream, BODY_TIMEOUT, lambda: True)
+            return stream.take_raw()
+        except (StreamError, Unreachable):
+            return b""
+        finally:
+            self.done()
 
     def done(self) -> None:
         """Close the connection if it is not kept. Again does no harm."""

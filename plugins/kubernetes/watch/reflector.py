@@ -107,6 +107,8 @@ class Reflector:
         self.resumable = False
         #: Why it is not.
         self.cause = ""
+        #: Whether the server has `stream.version`: it said so, or the last watch went on for as long as it was asked for.
+        self.confirmed = False
         self.no_streaming_until = 0.0
         self.cut_short = 0
         self.logged: tuple[str, float] | None = None
@@ -180,12 +182,13 @@ class Reflector:
 
     async def _streaming_list(self) -> None:
         """The list as the beginning of a watch, which goes on behind it."""
+        seconds = self._seconds()
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "sendInitialEvents": "true",
             "resourceVersionMatch": "NotOlderThan",
-            "timeoutSeconds": str(self._seconds()),
+            "timeoutSeconds": str(seconds),
         }
         if self.stream.version:
             query["resourceVersion"] = self.stream.version
@@ -200,7 +203,7 @@ class Reflector:
             raise
         self._begin_list()
         try:
-            await self._follow(reply, initial=True)
+            await self._follow(reply, seconds, initial=True)
         except ApiError as error:  # an event: of an etcd that cannot do it, for one
             if self.stream.listing and error.code not in (401, 403, 410, 429, 503) and not too_large(error):
                 self.no_streaming_until = time.monotonic() + NO_STREAMING
@@ -259,28 +262,45 @@ class Reflector:
         self.on_synced()
 
     def _succeeded(self) -> None:
-        self.resumable = bool(self.stream.version)
+        self.resumable = self.confirmed = bool(self.stream.version)
         self.cause = "the server's list had no version that a watch could go on from"
         self.pause = FIRST_PAUSE
         self.cut_short = 0
         self.logged = None
 
     async def _watch(self) -> None:
+        if not self.confirmed:
+            await self._confirm()
+        seconds = self._seconds()
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": self.stream.version,
-            "timeoutSeconds": str(self._seconds()),
+            "timeoutSeconds": str(seconds),
         }
         reply = await self._get(self._path(**query))
         self._in_contact(True)
-        await self._follow(reply)
+        await self._follow(reply, seconds)
+
+    async def _confirm(self) -> None:
+        """Asks whether the server has come as far as the version to go on from. ApiError where it has not.
+
+        It has not when its etcd was restored from a backup. A watch from there would be silent until etcd has come that far again, and never say
+        what differs. For that an API server is stopped, which ends watches. Who cannot answer this is not asked again.
+        """
+        try:
+            reply = await self._get(self._path(limit="1", resourceVersion=self.stream.version, resourceVersionMatch="NotOlderThan"))
+            await reply.text(self.stream)
+        except ApiError as error:
+            if too_large(error) or error.code in (401, 429) or error.code >= 500:
+                raise
+        self.confirmed = True
 
     def _seconds(self) -> int:
         return round(random.uniform(*WATCH))
 
-    async def _follow(self, reply: Reply, initial: bool = False) -> None:
-        """Read a watch to its end."""
+    async def _follow(self, reply: Reply, seconds: int, initial: bool = False) -> None:
+        """Read a watch, which was asked for so many seconds, to its end."""
         begun = time.monotonic()
         stream = self.stream
         try:
@@ -290,6 +310,7 @@ class Reflector:
             if initial and stream.listing:
                 raise
         finally:
+            self.confirmed = time.monotonic() - begun >= seconds
             self._in_contact(False)
             reply.done()
             for namespace, name, text in stream.take_warnings():

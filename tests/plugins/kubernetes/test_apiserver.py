@@ -17,6 +17,7 @@ from fastdns.plugins.kubernetes.watch.resources import RESOURCES, Kind
 from tests.apiserver.process import ApiServer
 from tests.native.recorder import Recorder
 from tests.plugins.kubernetes.conftest import addresses
+from tests.plugins.kubernetes.test_journal import REPLICA
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -145,3 +146,44 @@ def test_credentials(strict: ApiServer, follow: Any, lines: list[str], tmp_path:
     assert lines == ["[ERROR] plugin/kubernetes: Failed to watch: failed to list *v1.Service: Unauthorized"]
     follow(Endpoint(info["https"], info["client_cert"], info["client_key"], info["ca"]))
     follow(Kubeconfig(info["kubeconfig"]))
+
+
+WATCHED = """
+cluster.local:{port} {
+    transfer {
+        to *
+    }
+    kubernetes {
+        endpoint URL
+        journal
+    }
+}
+"""
+
+
+def test_an_etcd_that_is_restored(cluster_programs: Path, serve: Any) -> None:
+    """Objects and revisions go back. A watch from a revision that is not yet there is silent, so the server is asked for it first."""
+    api = ApiServer()
+    try:
+        change(api, "web", "10.96.7.1")
+        change(api, "old", "10.96.7.2")
+        server = serve(WATCHED.replace("URL", api.http))
+        replica = serve(REPLICA.replace("FROM", f"127.0.0.1:{server.port}\n        stale serve 2s"))
+        replica.until("old.default.svc.cluster.local.", "A", ["10.96.7.2"])
+        api.command("backup")
+        for name in ("web", "old"):
+            api.ask("DELETE", f"/api/v1/namespaces/default/services/{name}")
+        change(api, "web", "10.96.7.11")
+        change(api, "new", "10.96.7.3")
+        for one in (server, replica):
+            one.until("old.default.svc.cluster.local.", "A", ["NXDOMAIN"])
+            one.until("web.default.svc.cluster.local.", "A", ["10.96.7.11"])
+        api.command("restore")
+        change(api, "later", "10.96.7.4")
+        for one in (server, replica):
+            one.until("old.default.svc.cluster.local.", "A", ["10.96.7.2"])
+            one.until("web.default.svc.cluster.local.", "A", ["10.96.7.1"])
+            one.until("new.default.svc.cluster.local.", "A", ["NXDOMAIN"])
+            one.until("later.default.svc.cluster.local.", "A", ["10.96.7.4"])
+    finally:
+        api.stop()
