@@ -20,6 +20,7 @@ from fastdns.plugins.kubernetes.store.store import Store
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.plugins.kubernetes.zone import objects
 from fastdns.plugins.kubernetes.zone.changes import Changes
+from tests.certificates import write_certificates
 from tests.conformance.kube_api import KubeAPI
 from tests.plugins.kubernetes.objects import Object, give_events, give_list, manifest, namespace, pod, service, service_import, slice_of
 from tests.plugins.kubernetes.test_journal import Replica
@@ -27,8 +28,8 @@ from tests.plugins.kubernetes.test_settings import read
 from tests.plugins.kubernetes.test_store import Model, contents
 from tests.plugins.kubernetes.test_topology import client, placed
 from tests.plugins.secondary.primary import Primary
-from tests.server import Server
-from tests.waiting import until
+from tests.server import Server, free_port
+from tests.waiting import REPLY, until
 
 Serve = Callable[..., Server]
 STALE_ANSWER = 3
@@ -467,3 +468,65 @@ def test_a_zone_that_cannot_be_read_leaves_the_objects(serve: Serve, primary: Pr
 def test_errors(text: str, error: str) -> None:
     with pytest.raises((CorefileError, ValueError), match=re.escape(error)):
         read("kubernetes cluster.local {\n" + text + "\n}")
+
+
+# ---- mutual TLS instead of a key ----
+
+SECURE = """
+cluster.local:{port} {
+    bind 127.0.0.1
+    kubernetes {
+        endpoint URL
+    }
+}
+tls://cluster.local:TLS tls://objects.test:TLS {
+    bind 127.0.0.1
+    tls FILES {
+        client_auth require_and_verify
+    }
+    transfer objects.test {
+        to *
+    }
+    kubernetes cluster.local {
+        endpoint URL
+        objects objects.test
+    }
+}
+"""
+SECURE_NODE = """
+objects.test:{port} {
+    bind 127.0.0.1
+    secondary {
+        transfer from tls://127.0.0.1:TLS
+        tls FILES
+        tls_servername server.test
+        stale serve 2s
+    }
+}
+cluster.local:{port} {
+    bind 127.0.0.1
+    kubernetes {
+        replica objects.test
+    }
+}
+"""
+
+
+def test_mutual_tls_alone(serve: Serve, fakekube: Callable[..., KubeAPI], tmp_path: Path) -> None:
+    """A server block of its own offers the objects, over TLS alone: who has no certificate gets them nowhere. Both blocks share the watches."""
+    folder = write_certificates(tmp_path)
+    api = fakekube(["ns ns", "svc ns/web 10.0.0.1"])
+    files = " ".join(str(folder / name) for name in ("server.pem", "server.key", "ca.pem"))
+    own = " ".join(str(folder / name) for name in ("client.pem", "client.key", "ca.pem"))
+    port = free_port()
+    centre = serve(SECURE.replace("URL", api.url).replace("TLS", str(port)).replace("FILES", files))
+    replica = serve(SECURE_NODE.replace("TLS", str(port)).replace("FILES", own))
+    replica.until("web.ns.svc.cluster.local.", "A", ["10.0.0.1"])
+    api.apply("svc ns/web 10.0.0.2")
+    replica.until("web.ns.svc.cluster.local.", "A", ["10.0.0.2"])
+    query = dns.message.make_query("objects.test.", "AXFR")
+    assert dns.query.tcp(query, "127.0.0.1", port=centre.port, timeout=REPLY).rcode() == dns.rcode.REFUSED
+    with pytest.raises((OSError, EOFError)):
+        dns.query.tls(query, "127.0.0.1", port=port, timeout=REPLY, verify=str(folder / "ca.pem"), server_hostname="server.test")
+    lists = [request for request in api.requests if "sendInitialEvents" in request]
+    assert len(lists) == len(set(re.findall(r"/(\w+)\?", " ".join(lists))))
