@@ -24,7 +24,7 @@ USAGE = """Usage:
   fastdns plan [-json] [-dns.port PORT] [COREFILE]                 its server blocks, addresses and chains
   fastdns explain NAME [TYPE] [-client IP] [-tcp] [-address ADDRESS] [-conf COREFILE] [-pid PID] [-json]
                                                                    what becomes of a query: in the running server, or with -conf in a Corefile
-  fastdns diff OLD NEW [-queries FILE|recorder] [-port PORT] [-pid PID] [-dns.port PORT] [-json]
+  fastdns diff OLD NEW [-queries FILE|recorder] [-port PORT] [-pid PID] [-upstreams] [-dns.port PORT] [-json]
                                                                    which names, zones and clients two Corefiles answer otherwise; status 1 where there are some
   fastdns recorder show|dump|list [-which recent|slow|failed|dropped] [-name NAME] [-client NETWORK] [-most N] [-pid PID] [-json]
                                                                    the queries that the running server has recorded; writes them to files; lists these
@@ -52,7 +52,7 @@ COREFILE is ./Corefile by default, '-' is standard input. Flags may begin with t
 FLAGS = {
     "check": {"json": False, "notests": False, "strict": False, "dns.port": True, "conf": True},
     "plan": {"json": False, "dns.port": True, "conf": True},
-    "diff": {"json": False, "queries": True, "port": True, "pid": True, "dns.port": True},
+    "diff": {"json": False, "upstreams": False, "queries": True, "port": True, "pid": True, "dns.port": True},
     "init": {},
     "recorder": {"json": False, "which": True, "name": True, "client": True, "most": True, "pid": True},
     "canary": {"json": False, "pid": True},
@@ -315,7 +315,8 @@ def _diff(flags: dict[str, str], rest: list[str]) -> int:
         raise UsageError("diff takes two Corefiles")
     port = flags.get("dns.port", "53")
     old, new = (find("stdin" if path == "-" else path, port) for path in rest)
-    return diff.run(old, new, port, flags.get("queries", ""), int(flags.get("port") or 53), int(flags.get("pid") or 0), "json" in flags, control.ask)
+    numbers = (int(flags.get("port") or 53), int(flags.get("pid") or 0))
+    return diff.run(old, new, port, flags.get("queries", ""), *numbers, "json" in flags, "upstreams" in flags, control.ask)
 
 
 # ---- explain ----

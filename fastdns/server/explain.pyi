@@ -55,12 +55,12 @@ def explain(
     port: int,
     tcp: bool = False,
     seconds: float = 12.0,
-    asks_nobody: bool = False,
+    forgets: bool = False,
 ) -> Explained:
     """Run one query as if ``client`` had sent it to the listener; its local address is ``local`` and ``port`` (addresses: 4 or 16 octets).
 
-    Waits up to ``seconds`` for the end. Its memory is kept for a minute more, as what it has started may go on; with ``asks_nobody`` until the next one
-    ends, as no handler waits for anybody. The engine must run. ``chains`` are the served ones, or prepared ones that the caller keeps. The plugins that
-    log or count queries do not see it. Raises ValueError for a packet that is not a query, an address that is not served, and a configuration that was
-    replaced meanwhile.
+    Waits up to ``seconds`` for the end. Its memory is kept for a minute more, as what it has started may go on; with ``forgets`` until the next one
+    ends, where no query of the engine waits any more. The engine must run. ``chains`` are the served ones, or prepared ones that the caller keeps. The
+    plugins that log or count queries do not see it. Raises ValueError for a packet that is not a query, an address that is not served, and a configuration
+    that was replaced meanwhile.
     """

@@ -315,7 +315,7 @@ cdef list kept = []
 
 
 def explain(Engine engine not None, Chains chains not None, uint32_t listener, bytes packet not None, bytes client not None, bytes local not None, int port,
-            bint tcp=False, double seconds=12.0, bint asks_nobody=False):
+            bint tcp=False, double seconds=12.0, bint forgets=False):
     cdef Traced traced = Traced()
     cdef Trace *trace = traced.trace
     cdef Worker *worker = &engine.threads.loops[0].base
@@ -347,7 +347,7 @@ def explain(Engine engine not None, Chains chains not None, uint32_t listener, b
     while not atomic_load32(&trace.outcome) and _time.monotonic() < now + seconds:
         _time.sleep(0.0005)
     outcome = atomic_load32(&trace.outcome)
-    if outcome and asks_nobody and engine.statistics()["parked"] == 0:
+    if outcome and forgets and engine.statistics()["parked"] == 0:
         # Mail is run in its order: the worker is through with the query before, and no child of it waits.
         while len(kept) > 1 and kept[0][4]:
             kept.pop(0)

@@ -127,7 +127,7 @@ def ask_of(
     client: bytes,
     tcp: bool = False,
     seconds: float = 12.0,
-    asks_nobody: bool = False,
+    forgets: bool = False,
 ) -> Explained:
     """Run one query at an address of a configuration, such as ``dns://:53`` ("": the first); the rest as for `explain`. Raises ValueError."""
     from fastdns.server.explain import explain
@@ -139,7 +139,7 @@ def ask_of(
         raise ValueError(f"{address} is not served: {' '.join(instance.listeners)}")
     server = next(server for server in instance.servers if server.address == address)
     local = packed(server.host) or inet_pton(*((AF_INET, "127.0.0.1") if len(client) == 4 else (AF_INET6, "::1")))
-    return explain(engine, chains, instance.listeners[address].index, packet, client, local, server.port, tcp, seconds, asks_nobody)
+    return explain(engine, chains, instance.listeners[address].index, packet, client, local, server.port, tcp, seconds, forgets)
 
 
 def must_hold(engine: Engine, instance: Instance, chains: Chains) -> None:

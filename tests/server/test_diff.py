@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dns.message
+import dns.rrset
 import pytest
 
 from fastdns.comparison.derived import packet
@@ -95,6 +97,28 @@ def test_nobody_is_asked_and_nothing_is_written(diff: Diff, tmp_path: Path) -> N
     assert [root[side]["elsewhere"][0]["directive"] for side in ("old", "new")] == [f"forward . {one.address}", f"forward . {other.address}"]
     quiet = by_name["quiet.test."]
     assert (quiet["kind"], quiet["old"]["outcome"], quiet["old"]["elsewhere"], quiet["new"]["plugin"]) == ("outcome", "reply", [], "forward")
+
+
+def test_upstreams_are_asked_where_that_is_told(diff: Diff, tmp_path: Path) -> None:
+    """Two upstreams with the same answers are no difference then, and one wrong answer is one. A secondary zone's lines are compared as before."""
+
+    def answer(address: str) -> Callable[[dns.message.Message], dns.message.Message]:
+        def make(query: dns.message.Message) -> dns.message.Message:
+            reply = dns.message.make_response(query)
+            wrong = str(query.question[0].name) == "b.moved.test."
+            reply.answer.append(dns.rrset.from_text(query.question[0].name, 60, "IN", "A", address if wrong else "192.0.2.1"))
+            return reply
+
+        return make
+
+    path = tap(tmp_path / "tap", ["a.moved.test.", "b.moved.test.", "x.zone.test."], replies=False)
+    with Upstream(answer("192.0.2.7")) as one, Upstream(answer("192.0.2.8")) as other:
+        old = f". {{\n forward . {one.address}\n}}\nzone.test {{\n secondary {{\n  transfer from {one.address}\n }}\n}}\n"
+        status, report = diff(old, old.replace(one.address, other.address), "-upstreams", "-queries", str(path))
+        assert (
+            [str(query.question[0].name) for query in one.seen] == [str(query.question[0].name) for query in other.seen] == ["a.moved.test.", "b.moved.test."]
+        )
+    assert (status, found(report)) == (1, {("b.moved.test.", "A", "answer"), ("x.zone.test.", "A", "elsewhere")})
 
 
 def test_clients_for_whom_it_is_otherwise(diff: Diff) -> None:

@@ -1,4 +1,4 @@
-"""``fastdns diff OLD NEW``: which questions two Corefiles answer otherwise. Both run in process, question by question, and ask nobody else."""
+"""``fastdns diff OLD NEW``: which questions two Corefiles answer otherwise. Both run in process, question by question."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ EDNS_DO = 0x8000
 Ask = Callable[[dict[str, Any], int], dict[str, Any]]
 
 
-def run(old: Source, new: Source, port: str, queries: str, capture_port: int, pid: int, as_json: bool, ask: Ask) -> int:
-    """Print the differences. Returns 1 where there are some. Raises CorefileError, ValueError, OSError."""
+def run(old: Source, new: Source, port: str, queries: str, capture_port: int, pid: int, as_json: bool, asks_upstreams: bool, ask: Ask) -> int:
+    """Print the differences. Returns 1 where there are some. ``ask`` is the control socket's. Raises CorefileError, ValueError, OSError."""
     with ExitStack() as stack:
         questions = stack.enter_context(closing(Questions()))
         left_out = _find(questions, (old, new), port, queries, capture_port, pid, ask)
         count, clients, asked = questions.counts()
         if not count:
             raise ValueError("no questions to ask")
-        before = stack.enter_context(closing(Offline(old, port)))
-        after = stack.enter_context(closing(Offline(new, port, before)))
+        before = stack.enter_context(closing(Offline(old, port, asks_upstreams)))
+        after = stack.enter_context(closing(Offline(new, port, asks_upstreams, before)))
         differences = Differences()
         _compare(questions, before, after, differences)
         zones, new_zones = before.zones(), after.zones()

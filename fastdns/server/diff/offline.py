@@ -1,4 +1,4 @@
-"""A Corefile that answers questions in process and asks nobody else: what `fastdns diff` compares."""
+"""A Corefile that answers questions in process, and asks nobody else where it is not told to: what `fastdns diff` compares."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ __all__ = ["Offline", "Outcome"]
 
 #: What acts on load or on repetition, and not on names.
 LEFT_OUT = frozenset(("cache", "cookies", "loop", "rrl", "shed"))
-#: Seconds that one question may take.
-PATIENCE = 2.0
+#: Has no answers before a transfer, which nobody waits for.
+NOT_ASKED = frozenset(("secondary",))
+#: Seconds that one question may take, and where upstreams are asked.
+PATIENCE, PATIENCE_ASKED = 2.0, 12.0
 
 
 class Elsewhere(NamedTuple):
@@ -54,17 +56,21 @@ class Outcome(NamedTuple):
 class Configured(Tried):
     """A configuration without what acts on load, in which nobody else is asked."""
 
+    asks_upstreams = False
+
     def __init__(self, source: Source, dns_port: str) -> None:
         #: Directives whose plugins are not asked, by the number that `NotAsked.tell` has.
         self.elsewhere: list[Elsewhere] = []
+        self._name = ""
         super().__init__(source, dns_port)
 
     def asks(self, traits: Traits) -> bool:
-        return traits.runs_in_check and not traits.asks_others
+        return traits.runs_in_check and (not traits.asks_others or (self.asks_upstreams and self._name not in NOT_ASKED))
 
     def _run(self, setup: registry.Setup | None, name: str, words: list[Token], config: Config, traits: Traits) -> None:
         if name in LEFT_OUT:
             return
+        self._name = name
         before = len(config.handlers)
         super()._run(setup, name, words, config, traits)
         added = [handler for handler in config.handlers[before:] if isinstance(handler, NotAsked)]
@@ -75,12 +81,19 @@ class Configured(Tried):
             self.elsewhere.append(_directive(name, own, config, traits))
 
 
+class Asking(Configured):
+    """One in which upstreams are asked."""
+
+    asks_upstreams = True
+
+
 class Offline:
     """A Corefile set up and started for questions in process."""
 
-    def __init__(self, source: Source, dns_port: str, beside: Offline | None = None) -> None:
+    def __init__(self, source: Source, dns_port: str, asks_upstreams: bool = False, beside: Offline | None = None) -> None:
         """``beside``: one that is asked in turns with this, and closed after it. Raises CorefileError and whatever start-up hooks raise."""
-        self.trial: Trial = Trial(source, dns_port, Configured, beside.trial if beside else None)
+        self.trial: Trial = Trial(source, dns_port, Asking if asks_upstreams else Configured, beside.trial if beside else None)
+        self.seconds = PATIENCE_ASKED if asks_upstreams else PATIENCE
 
     @property
     def addresses(self) -> list[str]:
@@ -93,7 +106,7 @@ class Offline:
     def ask(self, question: bytes, client: bytes, address: str) -> Outcome:
         """Raises ValueError for what is no query."""
         trial = self.trial
-        explained = ask_of(trial.engine, trial.instance, trial.chains, address, question, client, seconds=PATIENCE, asks_nobody=True)
+        explained = ask_of(trial.engine, trial.instance, trial.chains, address, question, client, seconds=self.seconds, forgets=True)
         return self._outcome(explained)
 
     def close(self) -> None:
