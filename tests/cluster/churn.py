@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.apiserver.client import APIError, Connection
 
-__all__ = ["DEPLOYMENTS", "LIMIT", "addresses_of"]
+__all__ = ["DEPLOYMENTS", "LIMIT", "addresses_of", "question"]
 
 API = "http://127.0.0.1:8001"
 #: By default; each has a node of its own.
@@ -148,6 +148,12 @@ def skip_name(reply: bytes, at: int) -> int:
     return at + (1 if reply[at] == 0 else 2)
 
 
+def question(number: int, name: str) -> bytes:
+    """A query for the IPv4 addresses of a name."""
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    return struct.pack(">6H", number, 0x0100, 1, 0, 0, 0) + labels + b"\0\0\1\0\1"
+
+
 class Resolver:
     """One DNS server, asked over UDP from one socket."""
 
@@ -159,9 +165,8 @@ class Resolver:
     async def ask(self, name: str, seconds: float = 1.0) -> set[str]:
         """The IPv4 addresses of a name; raises TimeoutError."""
         number = random.randrange(1 << 16)
-        question = b"".join(bytes([len(label)]) + label.encode() for label in name.split(".")) + b"\0"
         loop = asyncio.get_running_loop()
-        self.socket.send(struct.pack(">6H", number, 0x0100, 1, 0, 0, 0) + question + b"\0\1\0\1")
+        self.socket.send(question(number, name))
         async with asyncio.timeout(seconds):
             while (reply := await loop.sock_recv(self.socket, 65535))[:2] != struct.pack(">H", number):
                 pass

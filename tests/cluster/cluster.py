@@ -14,7 +14,8 @@ from tests.cluster.cgroups import Cgroups
 from tests.cluster.control_plane import ADDRESS, SERVICES, ControlPlane
 from tests.cluster.hosts import Host, Network
 from tests.cluster.images import Archive
-from tests.cluster.nodes import Node, kept_sysctls
+from tests.cluster.nodes import Node
+from tests.cluster.sysctls import kept_sysctls
 from tests.waiting import until
 
 __all__ = ["Cluster", "clean", "cluster"]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tests.cluster.certificates import Certificates
 from tests.cluster.hosts import Host
+from tests.cluster.kubectl import Kubectl
 from tests.waiting import until
 
 __all__ = ["ADDRESS", "PODS", "SERVICES", "ControlPlane"]
@@ -29,12 +27,12 @@ call("compaction", {"revision": call("range", {"key": "AA=="})["header"]["revisi
 """
 
 
-class ControlPlane:
+class ControlPlane(Kubectl):
     """``kubectl`` and what else is a client of the API server runs on its host too."""
 
     def __init__(self, host: Host, programs: Path, certificates: Certificates) -> None:
-        self.host, self.programs, self.certificates = host, programs, certificates
-        (host.folder / "kubectl").mkdir()
+        super().__init__(host, programs, certificates.folder)
+        self.certificates = certificates
         #: Folders of keys for tokens of service accounts: new ones are signed with the first, and those of all are taken.
         self.token_keys = [certificates.pki]
         #: What pods are given to know the API server by.
@@ -107,23 +105,3 @@ class ControlPlane:
             return self.kubectl("get", "--raw=/readyz", conf="super-admin") == "ok"
         except RuntimeError:
             return False
-
-    def command(self, *words: str, conf: str = "admin") -> list[str]:
-        """A command line of kubectl, for the host."""
-        return [str(self.programs / "kubectl"), f"--kubeconfig={self.certificates.conf(conf)}", f"--cache-dir={self.host.folder}/kubectl", *words]
-
-    def kubectl(self, *words: str, conf: str = "admin", text: str | None = None, limit: float = 120) -> str:
-        """What kubectl prints; raises RuntimeError where it fails."""
-        return self.host.run(*self.command(*words, conf=conf), text=text, limit=limit)
-
-    def get(self, *words: str) -> Any:
-        """The objects of ``kubectl get``, decoded."""
-        return json.loads(self.kubectl("get", "-o", "json", *words))
-
-    def apply(self, manifest: str) -> None:
-        self.kubectl("apply", "-f", "-", text=manifest)
-
-    def shell(self) -> None:
-        """A shell on the host with kubectl, until it ends."""
-        environment = f"PATH={self.programs}:$PATH KUBECONFIG={self.certificates.conf('admin')}"
-        subprocess.run(self.host.entered("sh", "-c", f"{environment} exec bash"), cwd="/")

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.control_plane import SERVICES, ControlPlane
+from tests.cluster.control_plane import SERVICES
+from tests.cluster.kubectl import Kubectl
 from tests.cluster.programs import VERSION
 from tests.waiting import until
 
@@ -22,14 +23,14 @@ END = 120.0
 PODS = ("-n", "kube-system", "-l", "k8s-app=kube-dns")
 
 
-def kubeadm_manifest(control: ControlPlane) -> str:
+def kubeadm_manifest(control: Kubectl) -> str:
     """What kubeadm installs as the DNS server."""
     words = ["init", "phase", "addon", "coredns", "--print-manifest", f"--service-cidr={SERVICES}", f"--kubernetes-version={VERSION}"]
     return control.host.run(str(control.programs / "kubeadm"), *words)
 
 
 class Deployment:
-    def __init__(self, control: ControlPlane, image: str) -> None:
+    def __init__(self, control: Kubectl, image: str) -> None:
         self.control, self.image = control, image
 
     def install(self) -> float:
@@ -52,8 +53,7 @@ class Deployment:
             raise RuntimeError(f"the manifest has {count} images")
         began = time.monotonic()
         self.control.apply(changed)
-        self.wait()
-        until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self.pods()), "the end of the old pods", END)
+        self.settle()
         return time.monotonic() - began
 
     def restart(self) -> float:
@@ -70,11 +70,15 @@ class Deployment:
         values = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
         words = [f"{name}={value}" if value else f"{name}-" for name, value in values.items()]
         self.control.kubectl("-n", "kube-system", "set", "env", "deployment/coredns", *words)
-        self.wait()
-        until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self.pods()), "the end of the old pods", END)
+        self.settle()
 
     def wait(self) -> None:
         self.control.kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", f"--timeout={LIMIT}", limit=330)
+
+    def settle(self) -> None:
+        """Wait until all pods are ready and of the deployment as it is."""
+        self.wait()
+        until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self.pods()), "the end of the old pods", END)
 
     def pods(self) -> list[dict[str, Any]]:
         return list(self.control.get("pods", *PODS)["items"])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.waiting import until
 
-__all__ = ["Host", "Network"]
+__all__ = ["Host", "Network", "set_address"]
 
 PR_SET_PDEATHSIG = 1
 #: Seconds for a program to end by itself after SIGTERM.
@@ -147,6 +147,18 @@ class Network:
         """Have hosts, and the router itself, reach a subnet behind an address."""
         for host in (self.host, *hosts):
             host.run("ip", "route", "add", subnet, "via", via)
+
+
+def set_address(host: Host, address: str) -> None:
+    """Give a host that no other is connected to the interface eth0 with an address, and the default route that kubeadm wants."""
+    for words in (
+        "link add eth0 type veth peer name eth1",
+        f"addr add {address}/24 dev eth0",
+        "link set eth0 up",
+        "link set eth1 up",
+        "route add default dev eth0",
+    ):
+        host.run("ip", *words.split())
 
 
 def _ip(*words: str) -> None:

@@ -67,6 +67,7 @@ BASES = {
         [_TRUST, f"printf '{ACCOUNTS}' > \"$1\"/etc/passwd", 'mkdir -p -m 1777 "$1"/tmp'],
     ),
     "node": Base("minbase", ["ca-certificates"], [_TRUST]),
+    "proxy": Base("minbase", ["iptables", "nftables"]),
     "tools": Base("minbase", ["bind9-dnsutils", "ca-certificates", "curl", "dnsperf", "iproute2", "netcat-openbsd", "procps", "tcpdump"]),
 }  # fmt: skip
 
@@ -161,8 +162,10 @@ class Images:
 
     def save(self, name: str, *others: str) -> None:
         path = FOLDER / f"{name.rpartition('/')[2].replace(':', '-')}.archive"
-        path.unlink(missing_ok=True)
-        _buildah("push", "--quiet", name, f"docker-archive:{path}:{name}")
+        # A cluster that is under way may read the one that is there.
+        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+            _buildah("push", "--quiet", name, f"docker-archive:{folder}/archive:{name}")
+            Path(folder, "archive").rename(path)
         self.archives.append(Archive(path, name, others))
 
 

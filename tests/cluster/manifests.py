@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.cluster import kubeadm
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.deployment import IMAGE
 from tests.cluster.images import BASELINE, FASTDNS
@@ -202,7 +201,6 @@ def _same(found: object, wanted: object) -> None:
 
 CHECKS: Mapping[str, Callable[[Place], str]] = {
     "the process of a pod": process,
-    "kubeadm's phase of the DNS addon": lambda place: kubeadm.addon(place.scene),
     "overlay minimal-rbac": minimal_rights,
     "chart with Roles alone": roles_alone,
     "chart: CoreDNS's image, fastdns and back": chart_there_and_back,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
-from collections.abc import Mapping, Sequence
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
 
 from tests.cluster.e2e import Spec
 from tests.cluster.programs import COREDNS, VERSION
 from tests.cluster.rolling import RATE, SOCKETS, Loss
 from tests.cluster.scene import Outcome
 
-__all__ = ["Page"]
+__all__ = ["Page", "said"]
 
 
 class Page:
@@ -27,6 +30,16 @@ class Page:
         self.faults: dict[str, dict[str, str]] = {}
         self.seconds: dict[str, float] = {}
         self.failures: list[str] = []
+
+    @contextlib.contextmanager
+    def timed(self, part: str) -> Iterator[float]:
+        """Adds the seconds of a part; gives the time of its begin."""
+        began = time.monotonic()
+        said(part)
+        try:
+            yield began
+        finally:
+            self.seconds[part] = time.monotonic() - began
 
     def add(self, what: str, server: str, finding: str) -> None:
         self.rows.setdefault(what, {})[server] = finding
@@ -82,6 +95,11 @@ class Page:
 
     def _findings(self, rows: Mapping[str, Mapping[str, str]]) -> list[list[str]]:
         return [[what, *(found.get(server, "") for server in self.servers)] for what, found in rows.items()]
+
+
+def said(what: str) -> None:
+    """Tell who waits."""
+    print(f"cluster: {what}", file=sys.stderr, flush=True)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests import golang
 from tests.apiserver import build as apiserver
 
-__all__ = ["CACHE", "COREDNS", "VERSION", "build", "module_folder"]
+__all__ = ["CACHE", "COREDNS", "PREVIOUS", "VERSION", "build", "module_folder", "previous"]
 
 SOURCES = Path(__file__).with_name("program")
 CACHE = golang.cache("cluster")
@@ -23,6 +23,8 @@ _found = re.search(rf"{_MODULE} (v1\.(\d+)\.\d+)", (SOURCES / "go.mod").read_tex
 assert _found is not None
 #: Of Kubernetes, as go.mod has it, and the number that changes with each minor release.
 VERSION, MINOR = _found.groups()
+#: The patch release before it.
+PREVIOUS = re.sub(r"\d+$", lambda number: str(int(number[0]) - 1), VERSION)
 #: The version of CoreDNS that is the baseline: the one that this project matches.
 COREDNS = "v1.14.7"
 HELM = "v3.22.0"
@@ -42,6 +44,21 @@ def build(*names: str) -> Path:
         missing = {name: words for name, words in commands().items() if name in (names or commands()) and not (target / name).exists()}
         if missing:
             build_into(target, missing)
+    return target
+
+
+def previous(built: Path) -> Path:
+    """A folder of copies of Kubernetes' programs that tell :data:`PREVIOUS` as their version; they are the same otherwise. Raises RuntimeError."""
+    if len(PREVIOUS) != len(VERSION) or PREVIOUS.endswith("-1"):
+        raise RuntimeError(f"{PREVIOUS} cannot be written over {VERSION} in a program")
+    target = built / PREVIOUS
+    target.mkdir(exist_ok=True)
+    for name in (package.rpartition("/")[2] for package in PACKAGES if "/cmd/" in package):
+        if not (target / name).exists():
+            copy = target / f"{name}.part"
+            copy.write_bytes((built / name).read_bytes().replace(VERSION.encode(), PREVIOUS.encode()))
+            copy.chmod(0o755)
+            copy.rename(target / name)
     return target
 
 

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.nodes import DNS, Node
+from tests.cluster.containerd import Containerd
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.nodes import DNS
 from tests.waiting import REPLY, until
 
 __all__ = ["RATE", "SOCKETS", "Client", "Loss", "addresses", "counted"]
@@ -38,7 +39,7 @@ class Loss(NamedTuple):
 class Client:
     """A pod with dnsperf and dig. Its node's containerd starts them, so that they do without the API server."""
 
-    def __init__(self, control: ControlPlane, node: Node, image: str) -> None:
+    def __init__(self, control: Kubectl, node: Containerd, image: str) -> None:
         self.control, self.node = control, node
         self.numbers = itertools.count()
         overrides = {"spec": {"nodeName": node.host.name, "terminationGracePeriodSeconds": 0}}

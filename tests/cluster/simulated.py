@@ -20,7 +20,7 @@ from tests.cluster.churn import LIMIT
 from tests.cluster.cluster import clean
 from tests.cluster.control_plane import ADDRESS, SERVICES, ControlPlane
 from tests.cluster.deployment import kubeadm_manifest
-from tests.cluster.hosts import Host
+from tests.cluster.hosts import Host, set_address
 from tests.cluster.page import Page
 from tests.waiting import until
 
@@ -124,10 +124,7 @@ def run(page: Page, folder: Path, built: Path, deployments: int) -> None:
 def control_plane(folder: Path, built: Path) -> Iterator[ControlPlane]:
     host = Host("control-plane", folder / "control-plane")
     try:
-        # The address at which the certificates know the API server, and the route that kubeadm wants.
-        for words in ("link add eth0 type veth peer name eth1", f"addr add {ADDRESS}/24 dev eth0", "link set eth0 up", "link set eth1 up"):
-            host.run("ip", *words.split())
-        host.run("ip", "route", "add", "default", "dev", "eth0")
+        set_address(host, ADDRESS)
         control = ControlPlane(host, built, Certificates(built / "kubeadm", folder / "certificates", ADDRESS, SERVICES))
         control.start_etcd()
         control.start_apiserver()

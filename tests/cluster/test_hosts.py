@@ -13,6 +13,7 @@ import pytest
 
 from tests.cluster.cgroups import Cgroups, hierarchies
 from tests.cluster.hosts import Host, Network
+from tests.cluster.sysctls import NAMES, kept_sysctls
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces")
@@ -101,3 +102,27 @@ def test_cgroups_are_removed() -> None:
     assert any((root / groups.name / "node1").is_dir() for root in roots)
     groups.remove()
     assert not any((root / groups.name).exists() for root in roots)
+
+
+def test_sysctls_are_as_before_when_the_last_run_has_ended(tmp_path: Path) -> None:
+    record, setting = tmp_path / "record", tmp_path / NAMES[0]
+    setting.parent.mkdir()
+    setting.write_text("0")
+    first, second = contextlib.ExitStack(), contextlib.ExitStack()
+    first.enter_context(kept_sysctls(record, tmp_path))
+    setting.write_text("1")
+    second.enter_context(kept_sysctls(record, tmp_path))
+    first.close()
+    assert setting.read_text() == "1"
+    second.close()
+    assert setting.read_text() == "0"
+
+
+def test_sysctls_are_restored_after_a_run_that_was_killed(tmp_path: Path) -> None:
+    record, setting = tmp_path / "record", tmp_path / NAMES[0]
+    setting.parent.mkdir()
+    setting.write_text("1")
+    record.write_text(f'{{"{NAMES[0]}": "0"}}')
+    with kept_sysctls(record, tmp_path):
+        pass
+    assert setting.read_text() == "0"
