@@ -56,7 +56,11 @@ CONTEXTS = {"attachment", "argument", "connection", "context", "data", "iov_base
 UNTYPED = {
     "fastdns.engine.io.connection.spare": "memory that is free, linked by its first word",
     "fastdns.expression.matcher.compiled": "an RE2 of C++",
+    "fastdns.index.index.file": "NodeFile of the same package, which is made of its nodes",
+    "fastdns.index.node_file.mutex": "a pthread mutex",
+    "fastdns.index.nodes.file": "NodeFile of the same package, which is made of its nodes",
     "fastdns.index.nodes.mutex": "a pthread mutex",
+    "fastdns.index.nodes.slot_file": "SlotFile of the same package, which is made of its slots",
     "fastdns.index.zone.slots": "ZoneSlots of the same module, exchanged atomically",
     "fastdns.walk.query.awaited": "compared, not followed",
     "fastdns.zonefile.parser.self": "the context of the caller's function",

@@ -13,7 +13,7 @@ from fastdns.index.publish cimport index_holds
 # For `prefetch` hooks.
 from fastdns.index.index cimport table_fetch_node, table_fetch_slot
 # All names of one moment.
-from fastdns.index.index cimport IndexSnapshot, index_snapshot, snapshot_release
+from fastdns.index.index cimport IndexSnapshot, index_snapshot, snapshot_read, snapshot_release
 
 # Zones of authoritative plugins: which zone holds a name, its current version, and building the next one.
 from fastdns.index.zone cimport (Zone, ZoneBuilder, ZoneDraft, ZoneSet, ZoneSlots, ZoneState, zone_add, zone_age, zone_is_stale, zone_match,

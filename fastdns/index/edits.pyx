@@ -5,9 +5,11 @@ from libc.string cimport memcmp, memcpy
 from fastdns.system.atomic cimport atomic_poke8, atomic_poke32, atomic_store_pointer
 from fastdns.index.nodes cimport (INDEX_BUSY, INDEX_MEMORY, INDEX_OK, NODE_APEX, NODE_WILDCARD, SLOT_CHANGING, SLOT_REMOVED, IndexChange, IndexChanges,
                                   IndexCore, IndexNode, IndexRecord, IndexSlot, IndexTable, slot_node)
+from fastdns.index.node_file cimport NodeFile, node_file_hold
 from fastdns.index.publish cimport index_change, index_settled
-from fastdns.index.table cimport (changes_bytes, node_bytes, node_make, node_release, table_copy, table_count_node, table_find_slot, table_grow,
-                                  table_is_full)
+from fastdns.index.slot_file cimport SlotFile, slot_file_note
+from fastdns.index.table cimport (changes_bytes, node_bytes, node_make, node_release, table_copy, table_count_node, table_file_slots, table_find_slot,
+                                  table_grow, table_is_full, table_shell_free)
 from fastdns._wire cimport Name
 
 cdef enum:
@@ -91,7 +93,7 @@ cdef void exchange(IndexEdit *edit, IndexNode *node) noexcept nogil:
 
 cdef int make(IndexEdits *edits, IndexEdit *edit, const IndexRecord *records, uint32_t count) noexcept nogil:
     cdef IndexNode *node
-    cdef int status = node_make(edits.index, edit.name, edit.length, edit.labels, records, count, &node)
+    cdef int status = node_make(edits.index, edits.index.table.file, edit.name, edit.length, edit.labels, records, count, &node)
     if status == INDEX_OK:
         edits.index.table.work += count + 1
         exchange(edit, node)
@@ -163,10 +165,12 @@ cdef int edits_prepare(IndexEdits *edits) noexcept nogil:
     if table == NULL:
         return INDEX_MEMORY
     table.attachment = NULL
+    if table.file != NULL:
+        node_file_hold(<NodeFile *>table.file)
     edits.changes = <IndexChanges *>calloc(1, changes_bytes(changed))
     edits.grown = table_is_full(table, made)
     if edits.changes == NULL or edits.grown and table_grow(table, made) < 0:
-        free(table)
+        table_shell_free(table)
         return INDEX_MEMORY
     edits.table = table
     edits.changes.before = index.table
@@ -200,6 +204,7 @@ cdef void put_change(IndexEdits *edits, IndexEdit *edit) noexcept nogil:
     change.after = edit.after
     if slot.node == NULL:
         table.used += 1
+    slot_file_note(<SlotFile *>table.slot_file, slot)
     atomic_poke32(&slot.hash, edit.hash)
     if not edits.grown:
         change.slot = slot
@@ -227,15 +232,19 @@ cdef void edits_apply(IndexEdits *edits) noexcept nogil:
     cdef IndexEdit *edit = edits.first
     while edit != NULL:
         if edit.after != NULL:
-            edit.after.children = edit.children
-            if edit.before != NULL and edit.after != edit.before:
-                edit.after.flags |= edit.before.flags & NODE_WILDCARD
+            # A node that keeps what it has is not written: it may be in a file.
+            if edit.after.children != edit.children:
+                edit.after.children = edit.children
+            if edit.before != NULL and edit.after != edit.before and edit.before.flags & NODE_WILDCARD:
+                edit.after.flags |= NODE_WILDCARD
         edit = edit.following
     edit = edits.first
     while edit != NULL:
         if edit.after != edit.before:
             put_change(edits, edit)
         edit = edit.following
+    if edits.grown and edits.table.file != NULL:
+        table_file_slots(edits.table)
     index_change(edits.index, edits.changes)
     edit = edits.first
     while edit != NULL:
@@ -256,9 +265,7 @@ cdef void edits_free(IndexEdits *edits) noexcept nogil:
     if edits.table != NULL:
         if edits.grown:
             free(edits.table.slots)
-        if edits.table.attachment != NULL:
-            edits.table.attachment_free(edits.table.attachment)
-        free(edits.table)
+        table_shell_free(edits.table)
     free(edits.changes)
     free(edits.buckets)
     free(edits)

@@ -32,6 +32,7 @@ cdef struct IndexResult:
     uint8_t wildcard            # node is "*" below encloser
 
 cdef struct IndexSnapshot:      # the nodes at one point of time; holds a reference to each
+    void *file                  # a NodeFile, which some of them are in, or NULL
     uint32_t count
     IndexNode *nodes[1]
 
@@ -74,8 +75,11 @@ cdef inline int reply_add_rrset(Reply *reply, int section, const uint8_t *owner,
 # Compares lower-case names in canonical order (RFC 4034 6.1): below 0, 0 or above 0.
 cdef int compare_names(const uint8_t *a, const uint8_t *b) noexcept nogil
 
-# The nodes that have records; sorted: in canonical order. Takes the writer's lock, so workers must not call it. NULL: out of memory.
+# The nodes that have records; sorted: in canonical order, else those of a file by their place. Takes the writer's lock, so workers must not call it. NULL:
+# out of memory.
 cdef IndexSnapshot *index_snapshot(IndexCore *index, bint sorted) noexcept nogil
+# For who reads all nodes, one after the other: called for each, it has the process forget what it has read of a file from time to time.
+cdef void snapshot_read(const IndexSnapshot *snapshot, uint32_t i) noexcept nogil
 # Frees a snapshot, from any thread.
 cdef void snapshot_release(IndexSnapshot *snapshot) noexcept nogil
 

@@ -9,12 +9,17 @@ from fastdns.index.nodes cimport (INDEX_BUSY, INDEX_OK, INDEX_OUTSIDE, INDEX_REC
                                   slot_node)
 from fastdns.index.publish cimport (index_begin, index_collect, index_end, index_holds, index_lock, index_put, index_release, index_swap, index_table,
                                     index_table_put, index_unlock)
+from fastdns.index.node_file cimport FILE_CHUNKS, NodeFile, node_file_chunk, node_file_cool, node_file_has, node_file_pin, node_file_unpin
+from fastdns.index.slot_file cimport SlotFile, slot_file_cool
 from fastdns.index.table cimport node_release, table_free
 from fastdns._wire cimport NAME_MAX, TYPE_ANY, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_NS, Name, octets_equal, wire_name_hash, wire_read_name
 from functools import partial
 from weakref import WeakSet
 from fastdns.telemetry.metrics import Metric
 from fastdns._wire import name_text, name_wire
+
+cdef enum:
+    READ_NODES = 4096           # a file's pages of so many nodes are memory at once, where all are read
 
 
 # ---- look-up ----
@@ -207,29 +212,73 @@ cdef IndexSnapshot *index_snapshot(IndexCore *index, bint sorted) noexcept nogil
     cdef IndexSnapshot *snapshot
     cdef IndexTable *table
     cdef IndexNode *node
+    cdef NodeFile *file
     cdef uint32_t i
     index_lock(index)
     table = index.table
+    file = <NodeFile *>table.file
     snapshot = <IndexSnapshot *>malloc(sizeof(IndexSnapshot) + <uint64_t>table.names * sizeof(void *))
     if snapshot != NULL:
         snapshot.count = 0
+        snapshot.file = file
+        if file != NULL:
+            node_file_pin(file)
         table.work += table.capacity
         for i in range(table.capacity):
             node = slot_node(table, table.slots[i].node)
-            if node != NULL and node.rrsets:
-                atomic_add32(&node.refs, 1)
+            if node_file_has(file, node) or node != NULL and node.rrsets:
+                if not node_file_has(file, node):
+                    atomic_add32(&node.refs, 1)
                 snapshot.nodes[snapshot.count] = node
                 snapshot.count += 1
+    if table.slot_file != NULL:
+        slot_file_cool(<SlotFile *>table.slot_file)
     index_release(index)
     if snapshot != NULL and sorted:
         qsort(snapshot.nodes, snapshot.count, sizeof(void *), compare_nodes)
+    elif snapshot != NULL and file != NULL:
+        order_by_chunk(snapshot, file)
     return snapshot
+
+
+cdef void order_by_chunk(IndexSnapshot *snapshot, const NodeFile *file) noexcept nogil:
+    """Nodes that are near each other in the file, one after the other: so a reader has few of its pages at a time. Without memory they stay as they are."""
+    cdef uint32_t ends[FILE_CHUNKS + 1]     # behind the nodes of each chunk; in the end, those that are not in the file
+    cdef IndexNode **ordered = <IndexNode **>malloc(<uint64_t>snapshot.count * sizeof(void *) + 1)
+    cdef uint32_t i, chunk, before = 0, count
+    if ordered == NULL:
+        return
+    memset(ends, 0, sizeof(ends))
+    for i in range(snapshot.count):
+        ends[chunk_of(file, snapshot.nodes[i])] += 1
+    for chunk in range(FILE_CHUNKS + 1):
+        count = ends[chunk]
+        ends[chunk] = before
+        before += count
+    for i in range(snapshot.count):
+        chunk = chunk_of(file, snapshot.nodes[i])
+        ordered[ends[chunk]] = snapshot.nodes[i]
+        ends[chunk] += 1
+    memcpy(snapshot.nodes, ordered, <uint64_t>snapshot.count * sizeof(void *))
+    free(ordered)
+
+
+cdef inline uint32_t chunk_of(const NodeFile *file, const IndexNode *node) noexcept nogil:
+    return node_file_chunk(file, node) if node_file_has(file, node) else FILE_CHUNKS
+
+
+cdef void snapshot_read(const IndexSnapshot *snapshot, uint32_t i) noexcept nogil:
+    if snapshot.file != NULL and i % READ_NODES == READ_NODES - 1:
+        node_file_cool(<NodeFile *>snapshot.file)
 
 
 cdef void snapshot_release(IndexSnapshot *snapshot) noexcept nogil:
     cdef uint32_t i
     for i in range(snapshot.count):
-        node_release(snapshot.nodes[i])
+        if not node_file_has(<NodeFile *>snapshot.file, snapshot.nodes[i]):
+            node_release(snapshot.nodes[i])
+    if snapshot.file != NULL:
+        node_file_unpin(<NodeFile *>snapshot.file)
     free(snapshot)
 
 

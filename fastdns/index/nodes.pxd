@@ -13,6 +13,7 @@ cdef enum:                      # IndexNode.flags
     NODE_CNAME = 16
     NODE_HASHED = 32            # NSEC3 and its signatures only: the owner is not a name of the zone (RFC 5155 7.2.8)
     NODE_CONFLICT = 64          # records that must not be at one name (index/conflict.pxd)
+    NODE_FILED = 128            # it is in a file (index/node_file.pxd). Constant
 
 cdef enum:                      # results of the functions that put records
     INDEX_OK = 0
@@ -39,7 +40,7 @@ cdef struct RRset:
     uint32_t offset             # of the first record in the node: ENTRY_HEAD octets, then rdata; the records are adjacent
 
 cdef struct IndexNode:
-    uint32_t refs               # atomic: references of the index and of snapshots
+    uint32_t refs               # atomic: references of the index and of snapshots. Of a node in a file nobody counts them
     uint32_t children           # nodes one label below; only the writer uses it
     uint16_t rrsets             # 0: an empty non-terminal
     uint8_t flags
@@ -86,6 +87,8 @@ cdef struct IndexTable:         # a version of the index. Versions that follow e
     uint64_t bytes              # of nodes and table, as malloc rounds them
     void *attachment            # owned: data of this version, the ZoneVersion of index/zone.pxd; freed with the table
     void (*attachment_free)(void *attachment) noexcept nogil
+    void *file                  # a NodeFile, where the nodes below the origin go (index/node_file.pxd), or NULL
+    void *slot_file             # a SlotFile, which has the slots (index/slot_file.pxd), or NULL
     uint64_t work               # slots and records that writers have looked at or copied since the index was made
 
 cdef struct Retired:            # unlinked blocks that wait for their grace period

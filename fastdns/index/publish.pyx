@@ -7,8 +7,10 @@ from fastdns.system.atomic cimport atomic_poke8, atomic_poke32, atomic_store_poi
 from fastdns.system.epoch cimport epoch_passed, epoch_mark
 from fastdns.index.nodes cimport (INDEX_BUSY, INDEX_MEMORY, INDEX_OK, INDEX_OUTSIDE, NODE_APEX, NODE_WILDCARD, RETIRED_BLOCKS, SLOT_REMOVED, IndexChange,
                                   IndexChanges, IndexCore, IndexNode, IndexRecord, IndexSlot, IndexTable, Retired)
+from fastdns.index.node_file cimport NodeFile, node_file_cool
+from fastdns.index.slot_file cimport SlotFile, slot_file_cool, slot_file_free, slot_file_note
 from fastdns.index.table cimport (LEAST_SLOTS, TABLE_BYTES, changes_bytes, node_bytes, node_make, node_release, slots_bytes, table_copy, table_count_node,
-                                  table_find_slot, table_free, table_grow, table_is_full, table_make, table_shell_free)
+                                  table_find_slot, table_free, table_free_slots, table_grow, table_is_full, table_make, table_shell_free)
 from fastdns._wire cimport Name
 
 cdef extern from "<pthread.h>" nogil:
@@ -29,6 +31,8 @@ cdef enum:                      # kind of a retired block, in the low bits of it
     RETIRED_BLOCK = 1           # memory that refers to nothing that is freed with it
     RETIRED_ZONE = 2            # a table and all its nodes
     RETIRED_CHANGES = 3         # an IndexChanges, and the version before it
+    RETIRED_SLOTS = 4           # a SlotFile
+    RETIRED_KINDS = 7
 
 
 # ---- memory ----
@@ -74,13 +78,14 @@ cdef void settle(IndexCore *index, IndexChanges *changes) noexcept nogil:
     for i in range(changes.count):
         change = &changes.items[i]
         if change.slot != NULL:
+            slot_file_note(<SlotFile *>changes.after.slot_file, change.slot)
             atomic_store_pointer(<void **>&change.slot.node, change.after if change.after != NULL else <IndexNode *>SLOT_REMOVED)
         if change.covered != NULL:
             atomic_poke8(&change.covered.flags, change.covered.flags & ~<uint8_t>NODE_WILDCARD)
         if change.before != NULL:
             node_release(change.before)
     if changes.before.slots != changes.after.slots:
-        free(changes.before.slots)
+        table_free_slots(changes.before)
     table_shell_free(changes.before)
     index.changing = NULL
     # Readers of the version that is served may have found the address of a change in a slot.
@@ -91,13 +96,15 @@ cdef void free_blocks(IndexCore *index, Retired *batch) noexcept nogil:
     cdef uint32_t i
     cdef void *block
     for i in range(batch.count):
-        block = <void *>(batch.blocks[i] & ~<uintptr_t>3)
-        if batch.blocks[i] & 3 == RETIRED_NODE:
+        block = <void *>(batch.blocks[i] & ~<uintptr_t>RETIRED_KINDS)
+        if batch.blocks[i] & RETIRED_KINDS == RETIRED_NODE:
             node_release(<IndexNode *>block)
-        elif batch.blocks[i] & 3 == RETIRED_BLOCK:
+        elif batch.blocks[i] & RETIRED_KINDS == RETIRED_BLOCK:
             free(block)
-        elif batch.blocks[i] & 3 == RETIRED_ZONE:
+        elif batch.blocks[i] & RETIRED_KINDS == RETIRED_ZONE:
             table_free(<IndexTable *>block)
+        elif batch.blocks[i] & RETIRED_KINDS == RETIRED_SLOTS:
+            slot_file_free(<SlotFile *>block)
         else:
             settle(index, <IndexChanges *>block)
     free(batch)
@@ -136,6 +143,10 @@ cdef void index_unlock(IndexCore *index, uint32_t wait) noexcept nogil:
     if index.filling != NULL:
         seal(index)
     collect_within(index, wait)
+    if index.table.file != NULL:
+        node_file_cool(<NodeFile *>index.table.file)
+    if index.table.slot_file != NULL:
+        slot_file_cool(<SlotFile *>index.table.slot_file)
     pthread_mutex_unlock(<pthread_mutex_t *>index.mutex)
 
 
@@ -161,7 +172,10 @@ cdef int make_room(IndexCore *index, IndexTable **at) noexcept nogil:
         free(larger)
         return INDEX_MEMORY
     atomic_store_pointer(<void **>&index.table, larger)
-    retire(index, slots, RETIRED_BLOCK, slots_bytes(capacity))
+    if table.slot_file != NULL:
+        retire(index, table.slot_file, RETIRED_SLOTS, 0)
+    else:
+        retire(index, slots, RETIRED_BLOCK, slots_bytes(capacity))
     retire(index, table, RETIRED_BLOCK, TABLE_BYTES)
     at[0] = larger
     return INDEX_OK
@@ -193,7 +207,7 @@ cdef int insert(IndexCore *index, IndexTable **at, const uint8_t *lower, uint32_
     cdef bint found
     cdef int status = make_room(index, at)
     if status == INDEX_OK:
-        status = node_make(index, lower, length, labels, records, count, &node)
+        status = node_make(index, at[0].file, lower, length, labels, records, count, &node)
     if status != INDEX_OK:
         return status
     at[0].work += count
@@ -281,6 +295,8 @@ cdef int index_put(IndexCore *index, const Name *name, const IndexRecord *record
         return INDEX_BUSY
     index.puts += 1
     table = index.table
+    if table.slot_file != NULL:
+        (<SlotFile *>table.slot_file).whole = 1
     return index_table_put(index, &table, name, records, count)
 
 

@@ -2,10 +2,12 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy
-from fastdns.system.atomic cimport atomic_add32, atomic_poke8, atomic_poke32
+from fastdns.system.atomic cimport atomic_add32, atomic_peek8, atomic_poke8, atomic_poke32
+from fastdns.index.node_file cimport NodeFile, node_file_copy, node_file_free, node_file_has, node_file_release, node_file_take
+from fastdns.index.slot_file cimport SlotFile, slot_file_free, slot_file_make
 from fastdns.index.nodes cimport (ENTRY_HEAD, INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, NODE_APEX, NODE_CNAME,
-                                  NODE_CONFLICT, NODE_CUT, NODE_DNAME, NODE_HASHED, NODE_HEAD, SLOT_REMOVED, IndexCore, IndexNode, IndexRecord, IndexSlot,
-                                  IndexTable, RRset, alias_order, is_beside_cname, node_rrsets, rrset_record, slot_node)
+                                  NODE_CONFLICT, NODE_CUT, NODE_DNAME, NODE_FILED, NODE_HASHED, NODE_HEAD, SLOT_REMOVED, IndexCore, IndexNode,
+                                  IndexRecord, IndexSlot, IndexTable, RRset, alias_order, is_beside_cname, node_rrsets, rrset_record, slot_node)
 from fastdns._wire cimport TYPE_CNAME, TYPE_DNAME, TYPE_NS, TYPE_NSEC3, TYPE_RRSIG
 
 cdef enum:
@@ -19,7 +21,7 @@ cdef inline uint64_t rounded(uint64_t size) noexcept nogil:
     return (size + 8 + 15) & ~<uint64_t>15
 
 
-cdef uint64_t node_bytes(const IndexNode *node) noexcept nogil:
+cdef uint64_t node_size(const IndexNode *node) noexcept nogil:
     cdef const RRset *rrset = node_rrsets(node)
     cdef uint64_t end = <uint64_t>(<const uint8_t *>(rrset + node.rrsets) - <const uint8_t *>node)
     cdef const uint8_t *entry = NULL
@@ -30,7 +32,11 @@ cdef uint64_t node_bytes(const IndexNode *node) noexcept nogil:
         for _i in range(rrset.count):
             entry = rrset_record(node, rrset, entry, &record)
             end = <uint64_t>(entry - <const uint8_t *>node) + ENTRY_HEAD + record.rdlength
-    return rounded(end)
+    return max(end, <uint64_t>sizeof(IndexNode))
+
+
+cdef uint64_t node_bytes(const IndexNode *node) noexcept nogil:
+    return 0 if atomic_peek8(&node.flags) & NODE_FILED else rounded(node_size(node))
 
 
 cdef uint64_t slots_bytes(uint32_t capacity) noexcept nogil:
@@ -47,7 +53,9 @@ cdef uint64_t node_records(const IndexNode *node) noexcept nogil:
 
 
 cdef void node_release(IndexNode *node) noexcept nogil:
-    if atomic_add32(&node.refs, <uint32_t>-1) == 0:
+    if atomic_peek8(&node.flags) & NODE_FILED:
+        node_file_free(node, node_size(node))
+    elif atomic_add32(&node.refs, <uint32_t>-1) == 0:
         free(node)
 
 
@@ -69,6 +77,8 @@ cdef void table_shell_free(IndexTable *table) noexcept nogil:
     """Frees a version without its slots and nodes."""
     if table.attachment != NULL:
         table.attachment_free(table.attachment)
+    if table.file != NULL:
+        node_file_release(<NodeFile *>table.file)
     free(table)
 
 
@@ -77,9 +87,10 @@ cdef void table_free(IndexTable *table) noexcept nogil:
     cdef IndexNode *node
     for i in range(table.capacity):
         node = slot_node(table, table.slots[i].node)
-        if node != NULL:
+        # A node in the file goes with it.
+        if node != NULL and not node_file_has(<NodeFile *>table.file, node):
             node_release(node)
-    free(table.slots)
+    table_free_slots(table)
     table_shell_free(table)
 
 
@@ -176,7 +187,7 @@ cdef uint8_t flags_of(const IndexCore *index, const RRset *rrsets, int types, ui
     return flags
 
 
-cdef int node_make(const IndexCore *index, const uint8_t *lower, uint32_t length, uint32_t labels, const IndexRecord *records,
+cdef int node_make(const IndexCore *index, void *file, const uint8_t *lower, uint32_t length, uint32_t labels, const IndexRecord *records,
                    uint32_t count, IndexNode **out) noexcept nogil:
     cdef RRset found[RRSETS_MAX]
     cdef uint32_t fill[RRSETS_MAX]
@@ -185,9 +196,9 @@ cdef int node_make(const IndexCore *index, const uint8_t *lower, uint32_t length
     cdef uint64_t size
     cdef uint32_t i, at, head
     cdef int t, single, types = group(records, count, found, &size)
-    cdef IndexNode *node
+    cdef IndexNode *node = NULL
     cdef uint8_t *base
-    cdef bint differ = False
+    cdef bint differ = False, filed = False
     if types < 0:
         return types
     single = types
@@ -198,7 +209,14 @@ cdef int node_make(const IndexCore *index, const uint8_t *lower, uint32_t length
         size = sizeof(IndexNode)
     if size > 0x7FFFFFFF:
         return INDEX_MEMORY
-    node = <IndexNode *>malloc(size)
+    # The origin, which queries and changes always read, and empty non-terminals, whose children are counted, are memory.
+    if labels == index.origin.labels or count == 0:
+        file = NULL
+    if file != NULL:
+        node = node_file_take(<NodeFile *>file, size)
+        filed = node != NULL
+    if not filed:
+        node = <IndexNode *>malloc(size)
     if node == NULL:
         return INDEX_MEMORY
     base = <uint8_t *>node
@@ -231,8 +249,24 @@ cdef int node_make(const IndexCore *index, const uint8_t *lower, uint32_t length
         memcpy(base + fill[t] + 4, &records[i].rdlength, 2)
         memcpy(base + fill[t] + ENTRY_HEAD, records[i].rdata, records[i].rdlength)
         fill[t] += ENTRY_HEAD + records[i].rdlength
+    if filed:
+        node.flags |= NODE_FILED
+    elif file != NULL:
+        node = copied(<NodeFile *>file, node, size)
     out[0] = node
     return INDEX_OK
+
+
+cdef IndexNode *copied(NodeFile *file, IndexNode *node, uint64_t size) noexcept nogil:
+    """The node in the file, or else the node as it was made."""
+    cdef IndexNode *copy
+    node.flags |= NODE_FILED
+    copy = node_file_copy(file, node, size)
+    if copy != NULL:
+        free(node)
+        return copy
+    node.flags &= ~<uint8_t>NODE_FILED
+    return node
 
 
 cdef void table_count_node(IndexTable *table, const IndexNode *node, int sign) noexcept nogil:
@@ -315,8 +349,27 @@ cdef int table_grow(IndexTable *table, uint32_t names) noexcept nogil:
         slots[j].hash = table.slots[i].hash
         slots[j].node = node
     table.work += table.capacity
-    table.bytes += slots_bytes(capacity) - slots_bytes(table.capacity)
+    table.bytes += slots_bytes(capacity)
+    if table.slot_file == NULL:
+        table.bytes -= slots_bytes(table.capacity)
+    table.slot_file = NULL
     table.used = table.live
     table.capacity = capacity
     table.slots = slots
     return INDEX_OK
+
+
+cdef void table_file_slots(IndexTable *table) noexcept nogil:
+    cdef SlotFile *file = slot_file_make((<NodeFile *>table.file).folder, table.slots, table.capacity)
+    if file != NULL:
+        free(table.slots)
+        table.slots = file.slots
+        table.slot_file = file
+        table.bytes -= slots_bytes(table.capacity)
+
+
+cdef void table_free_slots(IndexTable *table) noexcept nogil:
+    if table.slot_file != NULL:
+        slot_file_free(<SlotFile *>table.slot_file)
+    else:
+        free(table.slots)

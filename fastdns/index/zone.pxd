@@ -87,6 +87,7 @@ cdef class Zone:
     cdef readonly Index index
     cdef readonly str origin
     cdef readonly bytes wire
+    cdef bytes nodes_folder     # None: nodes are memory
     cdef object __weakref__
 
 # ---- sets of zones ----

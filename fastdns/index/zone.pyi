@@ -50,6 +50,9 @@ class Zone:
     conflicts: int
     #: A secondary's copy has expired (RFC 1035 3.3.13): queries get SERVFAIL. `publish` clears it.
     expired: bool
+    #: Folder of a nameless file for the records of versions that are made from now on, which a process then has in memory only while it reads them; None: none.
+    #: For zones that hardly any query is answered from: a worker may have to wait for the disk.
+    folder: str | None
     #: Seconds since when a secondary's copy may differ from its primary's: see `confirm`. None where `confirm` was never called: this server is the primary.
     age: float | None
     #: Age in seconds beyond which a secondary's copy is stale; None: it never is.

@@ -10,8 +10,9 @@ from fastdns.system.epoch cimport EpochMark, epoch_passed, epoch_mark
 from fastdns.index.group cimport Group, group_add, group_clear, group_free, group_read, group_seal
 from fastdns.index.index cimport Index, table_exact
 from fastdns.index.nodes cimport INDEX_BUSY, INDEX_MEMORY, INDEX_OK, INDEX_RECORDS, INDEX_TYPES, INDEX_TYPES_MAX, IndexCore, IndexNode, IndexRecord, IndexTable
+from fastdns.index.node_file cimport NodeFile, node_file_make, node_file_seal
 from fastdns.index.publish cimport index_holds, index_lock, index_release, index_swap, index_table, index_table_put, index_unlock
-from fastdns.index.table cimport table_free
+from fastdns.index.table cimport table_file_slots, table_free
 from fastdns.index.version cimport (NSEC3_ITERATIONS, ZONE_ABSENT, ZONE_BAD_RDATA, ZONE_DENIAL, ZONE_ITERATIONS, ZONE_NO_SHA1, ZONE_NO_SOA,
                                     ZONE_OK, ZONE_OUTDATED, ZONE_PRESENT, ZONE_STRAY_SOA, ZONE_UNCHANGED, ZoneVersion, version_free, version_make,
                                     zone_version)
@@ -270,6 +271,9 @@ cdef void zone_publish(ZoneState *zone, ZoneBuilder *builder) noexcept nogil:
     cdef IndexCore *index = builder.index
     if not builder.finished:
         return
+    if builder.table.file != NULL:
+        node_file_seal(<NodeFile *>builder.table.file)
+        table_file_slots(builder.table)
     index_lock(index)
     index_swap(index, builder.table)
     builder.table = NULL
@@ -430,6 +434,8 @@ cdef class Zone:
         draft.builder = zone_builder(&self.state)
         if draft.builder == NULL:
             raise MemoryError
+        if self.nodes_folder is not None:
+            draft.builder.table.file = node_file_make(self.nodes_folder)
         if unless is not None:
             draft.builder.unless = <uint32_t>unless
         return draft
@@ -439,6 +445,14 @@ cdef class Zone:
             raise ValueError("not a finished draft of this zone")
         with nogil:
             zone_publish(&self.state, draft.builder)
+
+    @property
+    def folder(self):
+        return None if self.nodes_folder is None else os.fsdecode(self.nodes_folder)
+
+    @folder.setter
+    def folder(self, value):
+        self.nodes_folder = None if value is None else os.fsencode(value)
 
     @property
     def serial(self):

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 from fastdns.index.change cimport Difference, DifferenceSet, ZoneChange
-from fastdns.index.index cimport IndexSnapshot, index_snapshot, snapshot_release
+from fastdns.index.index cimport IndexSnapshot, index_snapshot, snapshot_read, snapshot_release
 from fastdns.index.nodes cimport IndexNode, IndexRecord, RRset, node_rrsets, rrset_record
 from fastdns.index.publish cimport index_lock, index_release
 from fastdns.index.zone cimport Zone
@@ -127,6 +127,7 @@ cdef int write_zone(Writer *w, const IndexSnapshot *snapshot, uint32_t names) no
         if status != 0:
             return status
         w.records += put_name(&w.out, snapshot.nodes[i])
+        snapshot_read(snapshot, i)
         if w.out.used >= BLOCK_OCTETS:
             status = end_block(w, BLOCK_NAMES)
             extend(&w.out, BLOCK_HEAD)
