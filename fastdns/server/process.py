@@ -19,7 +19,7 @@ from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
 from fastdns.setup.config import Hook
-from fastdns.system import debug
+from fastdns.system import debug, memory
 from fastdns.system.host import cpu_count
 from fastdns.system.thread import hold_priority, release_priority
 from fastdns.telemetry import events
@@ -91,6 +91,7 @@ class Process:
         if is_json():
             events.watch(log_event)
         raise_descriptor_limit()
+        memory.give_back_large()
         inherited, given = upgrade.inherit(), activation.given()
         try:
             self.source = inherited.source if inherited else find(self.flags.conf, self.flags.port)
