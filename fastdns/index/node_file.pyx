@@ -126,12 +126,15 @@ cdef inline bint move(void *chunk, void *to, int flags) noexcept nogil:
 
 
 cdef bint file_chunk(NodeFile *file, bint *kept) noexcept nogil:
-    """Moves the last chunk to the file; its addresses stay. No other thread has any of it. Its memory becomes that of the next chunk, if `kept` says so then."""
+    """Moves the last chunk to the file; its addresses stay. No other thread has any of it. If `kept` says
+    so then, its memory is that of the next chunk."""
     cdef uint32_t offset = file.chunks * FILE_CHUNK
     cdef void *mapped
     if file.fd < 0:
         file.fd = open_nameless(file.folder)
-    if file.fd < 0 or ftruncate(file.fd, offset + FILE_CHUNK - FIRST) < 0 or not write_all_at(file.fd, file.base + offset, file.used - offset, offset - FIRST):
+    if file.fd < 0 or ftruncate(file.fd, offset + FILE_CHUNK - FIRST) < 0:
+        return False
+    if not write_all_at(file.fd, file.base + offset, file.used - offset, offset - FIRST):
         return False
     # Mapped elsewhere first: what fails leaves the memory.
     mapped = mmap(NULL, FILE_CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, offset - FIRST)
@@ -160,7 +163,8 @@ cdef bint next_chunk(NodeFile *file) noexcept nogil:
             return False
     elif file.chunks and not file_chunk(file, &kept):
         return False
-    if not kept and mmap(file.base + offset, FILE_CHUNK, PROT_READ | PROT_WRITE, flags, file.fd if file.sealed else -1, offset - FIRST if file.sealed else 0) == MAP_FAILED:
+    if not kept and mmap(file.base + offset, FILE_CHUNK, PROT_READ | PROT_WRITE, flags, file.fd if file.sealed else -1,
+                         offset - FIRST if file.sealed else 0) == MAP_FAILED:
         return False
     file.chunks += 1
     file.filed += file.sealed

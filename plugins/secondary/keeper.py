@@ -34,6 +34,7 @@ from fastdns.plugins.transfer.journal import publish
 from fastdns.plugins.transfer.serial import serial_after
 from fastdns.plugins.transfer.version import digest_of
 from fastdns.protocol.parameters import TYPE_SOA, TYPE_ZONEMD
+from fastdns.system import memory
 from fastdns.telemetry.log import Log
 
 __all__ = ["Difference", "Follower", "Keeper", "receivers"]
@@ -46,6 +47,8 @@ file_log = Log("plugin/file")
 Difference = tuple[Sequence[journal.Row], Sequence[journal.Row]]
 
 CLASS_IN = 1
+#: Octets of a transfer of a whole zone that leaves much to be given back.
+LARGE = 1 << 20
 #: Seconds before a first transfer that failed is tried again: doubled up to the second.
 FIRST_DELAY = 0.25
 LAST_DELAY = 10.0
@@ -343,7 +346,7 @@ class Keeper:
                 self.source = primary
                 file_log.info(f"Transferred: {self.zone.origin} from {primary.text}")
                 self._tell((version.deleted, version.added) if isinstance(version, ZoneChange) else None)
-                self._published(octets)
+                self._published(octets, octets >= LARGE and isinstance(version, ZoneDraft))
                 return
         raise failure or ExchangeError("no primaries")
 
@@ -407,9 +410,12 @@ class Keeper:
         for follower in list(self.followers):
             follower(self, difference)
 
-    def _published(self, octets: int) -> None:
+    def _published(self, octets: int, large: bool) -> None:
+        """A version serves. ``large``: to make it has left much that can be given back."""
         if self.kept is not None:
-            self.kept.write_soon(octets)
+            self.kept.write_soon(octets, large)
+        elif large:
+            memory.give_back()
         for listener in list(self.listeners.values()):
             listener(self.zone.origin)
 

@@ -13,9 +13,10 @@ from fastdns.index.change import ZoneChange
 from fastdns.index.zone import Zone, ZoneDraft
 from fastdns.plugins.file.storage import Storage
 from fastdns.plugins.secondary.builders import BUILDERS
+from fastdns.system import memory
 from fastdns.telemetry.log import Log
 
-__all__ = ["Kept"]
+__all__ = ["Kept", "read_once"]
 
 log = Log("plugin/secondary")
 
@@ -25,18 +26,30 @@ NOTE_PAUSE: Final = 30.0
 WRITE_PAUSE: Final = 5.0
 WRITE_SHARE: Final = 20.0
 
+#: Lower-case origins of the zones that `read_once` names.
+_read_once: set[str] = set()
+
+
+def read_once(origin: str) -> None:
+    """Have the records of a zone, given in lower case, on disk where it is kept: what follows it reads them once, and then only what changes.
+
+    To be called before the zone's server serves.
+    """
+    _read_once.add(origin)
+
 
 class Kept:
     """The file of one zone, written by the builders' threads. From any thread."""
 
     def __init__(self, zone: Zone, folder: str) -> None:
         self.zone = zone
+        self.folder = folder
         self.storage = Storage(folder, zone.origin)
         self._lock = threading.Lock()
-        #: When it was last noted as confirmed, when it may be written next, and whether that is to come.
+        #: When it was last noted as confirmed, when it may be written next, whether that is to come, and whether it gives memory back.
         self._noted = 0.0
         self._write_at = 0.0
-        self._due = False
+        self._due = self._large = False
 
     @property
     def path(self) -> str:
@@ -45,6 +58,8 @@ class Kept:
     def restore(self) -> float | None:
         """Publish what is on disk. Returns when a primary last confirmed it (Unix time); None: there is nothing, or nothing usable, which is logged."""
         origin, began = self.zone.origin, time.monotonic()
+        if origin.lower() in _read_once:
+            self.zone.folder = self.folder
         try:
             confirmed = self.storage.restore(self.zone)
         except (OSError, ValueError) as error:
@@ -62,9 +77,10 @@ class Kept:
             publish()
             self.storage.note(version, confirmed)
 
-    def write_soon(self, octets: int) -> None:
-        """Write what is new: at once, if the last time was long ago. ``octets`` is the size of what came."""
+    def write_soon(self, octets: int, large: bool) -> None:
+        """Write what is new: at once, if the last time was long ago. ``octets`` is the size of what came, and ``large`` whether memory is given back then."""
         with self._lock:
+            self._large |= large
             if self._due:
                 return
             self._due = True
@@ -87,12 +103,15 @@ class Kept:
         began = time.monotonic()
         with self._lock:
             self._due = False
+            large, self._large = self._large, False
         if self.zone.serial is None or not self.storage.behind:
             return
         try:
             self.storage.write(self.zone)
         except OSError as error:
             log.warning(f"Failed to keep {self.zone.origin}: {error}")
+        if large:
+            memory.give_back()
         took = time.monotonic() - began
         with self._lock:
             self._write_at = began + took + max(WRITE_PAUSE, WRITE_SHARE * took)

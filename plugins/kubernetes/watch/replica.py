@@ -15,6 +15,7 @@ from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.plugins.kubernetes.zone import objects
 from fastdns.plugins.kubernetes.zone.intake import upsert_all
 from fastdns.plugins.secondary.group import follow, keeper_of, unfollow
+from fastdns.plugins.secondary.kept import read_once
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Replica:
     def __init__(self, zone: str) -> None:
         self.zone = zone
         self.key: tuple[object, ...] = ("replica", zone)
+        read_once(zone)
 
 
 class ReplicaFeed:

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memcmp, memcpy
 from fastdns.api.records cimport (NODE_APEX, Index, IndexNode, IndexRecord, IndexSnapshot, RRset, index_snapshot, node_rrset, rrset_record,
-                                  snapshot_release)
+                                  snapshot_read, snapshot_release)
 from fastdns.plugins.kubernetes.decode.fields cimport DECODED, NO_MEMORY, Scratch, scratch_free, scratch_init
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_COUNT, Kind, Object, Sink, Span
 from fastdns.plugins.kubernetes.decode.protobuf cimport skim_object
@@ -129,6 +129,7 @@ def upsert_all(Sink sink not None, Index index not None, kinds, bint pod_labels=
         else:
             while status == 0 and i < snapshot.count:
                 status = take_node(&intake, snapshot.nodes[i], sink)
+                snapshot_read(snapshot, i)
                 i += 1
             snapshot_release(snapshot)
         scratch_free(&intake.scratch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import signal
@@ -304,6 +305,39 @@ def test_a_restart_answers_from_disk(serve: Serve, tmp_path: Path) -> None:
     again = serve(text)
     assert again.answers("web.shop.svc.cluster.local.") == ["10.96.0.1"]
     assert again.answers("nothing.shop.svc.cluster.local.") == ["NXDOMAIN"]
+
+
+def nameless_files(server: Server, folder: Path) -> int:
+    """Files of the folder that a server has open and that have no name."""
+    links = [os.readlink(f"/proc/{server.pid}/fd/{number}") for number in os.listdir(f"/proc/{server.pid}/fd")]
+    return sum(link.startswith(f"{folder}/") and link.endswith(" (deleted)") for link in links)
+
+
+def test_the_zone_of_a_large_cluster_is_on_disk(serve: Serve, tmp_path: Path) -> None:
+    """Its records are in a nameless file, which changes, transfers and the zone's own file are made from."""
+    made: list[Files] = []
+    store = tmp_path / "store"
+    store.mkdir()
+    slices = [slice_of(f"shop/s{i}-1", f"s{i}", *(f"10.{i}.{k // 250}.{k % 250};{'e' * 40}{k}" for k in range(1000))) for i in range(20)]
+
+    def prepare(folder: Path) -> None:
+        made.append(Files(folder))
+        made[0].put(Kind.SERVICE, *(service(f"shop/s{i}", "None") for i in range(20)), write=False)
+        made[0].put(Kind.SLICE, *slices)
+
+    centre = serve(centre_text(), prepare=prepare)
+    node = serve(node_text(f"127.0.0.1:{centre.port}", secondary=f"store {store}"))
+    centre.reload(centre_text(peer=f"127.0.0.1:{node.port}"))
+    last, first = "19.0.10.10.in-addr.arpa.", "0.0.10.10.in-addr.arpa."
+    node.until(last, "PTR", [f"{'e' * 40}19.s10.shop.svc.cluster.local."])
+    assert nameless_files(node, store) == 1
+    moved = slice_of("shop/s10-1", "s10", *(f"10.10.{k // 250}.{k % 250};{'e' * 40}{k}" for k in range(1, 1000)))
+    files = made[0]
+    files.put(Kind.SLICE, moved)
+    node.until(first, "PTR", ["NXDOMAIN"])
+    assert centre.metric(centre.ports["port2"], 'fastdns_transfer_transfers_total{kind="difference",zone="objects.test."}') >= 1
+    assert whole(node) == whole(centre)
+    until(lambda: os.listdir(store) == ["db.objects.test"], "the zone on disk")
 
 
 def errors(server: Server) -> list[int]:
