@@ -144,6 +144,21 @@ def test_idle_connections_of_others_stay(serve: Callable[..., Server]) -> None:
         assert first.ask(FAST).answer
 
 
+def test_idle_connections_of_others_stay_on_another_worker(serve: Callable[..., Server]) -> None:
+    """Those of a client that has most are all in use: it gets no more, and asks the other worker for none of others."""
+    server = serve(corefile("quic", f"quic {{\n max_connections {PLACES}\n }}", DELAYED), "-workers", "2", prepare=write_certificates)
+    with Client(server.port, first=0, idle_timeout=3600) as first, ExitStack() as stack:
+        assert first.ask(FAST).answer
+        attackers = [stack.enter_context(Client(server.port, source=ATTACKER, first=1, idle_timeout=3600)) for _ in range(PLACES - 1)]
+        time.sleep(1.1)  # idle for less counts as in use
+        for _ in range(5):
+            for attacker in attackers:
+                assert attacker.ask(FAST).answer
+            with pytest.raises(Closed):
+                stack.enter_context(Client(server.port, source=ATTACKER, first=1)).ask(FAST)
+        assert first.ask(FAST).answer
+
+
 @pytest.mark.parametrize("idle", [False, True])
 def test_connections_of_another_worker_end(serve: Callable[..., Server], idle: bool) -> None:
     """A client whose worker has none to end gets in: at once where another client has most, and many, else as soon as another worker has ended one."""

@@ -16,7 +16,8 @@ cdef struct PlaceRequest:           # one for each worker, which owns it; the ma
     QuicWorker *owner               # the other worker's
     EndFunc end
     uint32_t generation             # of the listener
-    uint32_t network                # that loses a connection, or ANY: one that is idle ends
+    uint32_t network                # that loses a connection, or ANY
+    bint surplus                    # for clients that have their places already; otherwise one that is idle ends, for one that may try again
     uint32_t pending
     uint32_t further                # places that were wanted meanwhile
     uint32_t turn                   # of the worker that is asked, where it may be any
@@ -53,12 +54,12 @@ cdef bint make_place(QuicConnection *connection, EndFunc end) noexcept nogil:
     elif most > served_of(connection.socket.group, network):
         other = find_used_least(connection.owner, connection.generation, largest)
         if other == NULL:
-            return ask(connection.owner, connection.socket, end, largest)
+            return ask(connection.owner, connection.socket, end, largest, True)
         end(other)
         return True
     other = find_idle(connection.owner, connection.generation, network)
     if other == NULL:
-        ask(connection.owner, connection.socket, end, ANY)      # for the next attempt of the client
+        ask(connection.owner, connection.socket, end, network, False)
         return False
     end(other)
     return True
@@ -115,7 +116,7 @@ cdef QuicConnection *find_idle(QuicWorker *owner, uint32_t generation, uint32_t 
 
 # ---- connections of other workers ----
 
-cdef bint ask(QuicWorker *requester, QuicSocket *own, EndFunc end, uint32_t network) noexcept nogil:
+cdef bint ask(QuicWorker *requester, QuicSocket *own, EndFunc end, uint32_t network, bint surplus) noexcept nogil:
     """Another worker. True: a connection may have its place at once."""
     cdef Worker *worker = requester.base.worker
     cdef PlaceRequest *request = &requests[worker.id]
@@ -123,20 +124,22 @@ cdef bint ask(QuicWorker *requester, QuicSocket *own, EndFunc end, uint32_t netw
     if own.group.count < 2:
         return False
     if request.pending:
-        request.further += 1
-        return request.further <= FURTHER_MAX
-    other = find_holder(own.group, network) if network != ANY else next_socket(own, request)
+        # Who has no claim to a place may try again and again, and counts nothing.
+        request.further += surplus
+        return surplus and request.further <= FURTHER_MAX
+    other = find_holder(own.group, network) if surplus else next_socket(own, request)
     request.mail.run = on_request
     request.requester = requester
     request.owner = <QuicWorker *>other.udp.base.transport
     request.end = end
     request.generation = own.group.generation
     request.network = network
+    request.surplus = surplus
     request.pending = 1
     request.further = 0
     worker = request.owner.base.worker
     worker.ops.post(worker, &request.mail)
-    return True
+    return surplus
 
 
 cdef QuicSocket *find_holder(const QuicGroup *group, uint32_t network) noexcept nogil:
@@ -160,10 +163,10 @@ cdef QuicSocket *next_socket(const QuicSocket *sock, PlaceRequest *request) noex
 cdef void on_request(Mail *mail, Worker *worker) noexcept nogil:
     """On the other worker."""
     cdef PlaceRequest *request = <PlaceRequest *>mail
-    if request.network == ANY:
-        end_idle(request)
-    else:
+    if request.surplus:
         end_surplus(request)
+    else:
+        end_idle(request)
     request.mail.run = on_reply
     worker = request.requester.base.worker
     worker.ops.post(worker, &request.mail)
@@ -171,7 +174,7 @@ cdef void on_request(Mail *mail, Worker *worker) noexcept nogil:
 
 cdef void end_idle(PlaceRequest *request) noexcept nogil:
     """For a client that may try again."""
-    cdef QuicConnection *connection = find_idle(request.owner, request.generation, ANY)
+    cdef QuicConnection *connection = find_idle(request.owner, request.generation, request.network)
     if connection != NULL and places_left(connection.socket.group) <= 0:
         request.end(connection)
 
@@ -205,6 +208,6 @@ cdef void end_further(QuicWorker *owner, QuicSocket *sock, EndFunc end) noexcept
             return
         connection = find_used_least(owner, group.generation, largest)
         if connection == NULL:
-            ask(owner, sock, end, largest)
+            ask(owner, sock, end, largest, True)
             return
         end(connection)
