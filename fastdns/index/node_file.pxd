@@ -12,6 +12,7 @@ A node that is in the file has NODE_FILED. Its octets come to the file by pwrite
 from then on. The file has no name, so nobody can cut it.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from fastdns.index.mutex cimport pthread_mutex_t
 from fastdns.index.nodes cimport IndexNode
 
 cdef enum:
@@ -30,7 +31,7 @@ cdef struct Places:                 # offsets of free blocks of one size
 
 cdef struct NodeFile:
     uint32_t refs                   # atomic: versions and snapshots that have nodes in it
-    void *mutex                     # of all below
+    pthread_mutex_t mutex           # of all below
     uint8_t *base
     int fd                          # -1: no chunk was full yet
     uint8_t sealed                  # the version is made: blocks are written by pwrite alone

@@ -7,14 +7,7 @@ from posix.mman cimport (MADV_DONTNEED, MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED, MA
                          madvise, mmap, mprotect, munmap)
 from posix.unistd cimport close, ftruncate, unlink
 from fastdns.system.atomic cimport atomic_add32
-
-cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_mutex_t:
-        pass
-    int pthread_mutex_init(pthread_mutex_t *mutex, const void *attributes)
-    int pthread_mutex_destroy(pthread_mutex_t *mutex)
-    int pthread_mutex_lock(pthread_mutex_t *mutex)
-    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+from fastdns.index.mutex cimport pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock
 
 cdef extern from "<fcntl.h>" nogil:
     enum:
@@ -191,13 +184,11 @@ cdef NodeFile *node_file_make(const char *folder) noexcept nogil:
     cdef NodeFile *file = <NodeFile *>calloc(1, sizeof(NodeFile) + length)
     if file == NULL:
         return NULL
-    file.mutex = calloc(1, sizeof(pthread_mutex_t))
-    file.base = reserve() if file.mutex != NULL else NULL
+    file.base = reserve()
     if file.base == NULL:
-        free(file.mutex)
         free(file)
         return NULL
-    pthread_mutex_init(<pthread_mutex_t *>file.mutex, NULL)
+    pthread_mutex_init(&file.mutex, NULL)
     (<NodeFile **>file.base)[0] = file
     memcpy(file.folder, folder, length + 1)
     file.refs = 1
@@ -230,7 +221,7 @@ cdef IndexNode *node_file_copy(NodeFile *file, const IndexNode *node, uint64_t s
     if not file.sealed or size > FILE_LARGEST:
         return NULL
     places = &file.free[size_class(&rounded)]
-    pthread_mutex_lock(<pthread_mutex_t *>file.mutex)
+    pthread_mutex_lock(&file.mutex)
     if not file.failed:
         if places.count:
             places.count -= 1
@@ -240,21 +231,21 @@ cdef IndexNode *node_file_copy(NodeFile *file, const IndexNode *node, uint64_t s
         if at and not write_all_at(file.fd, node, size, at - FIRST):
             file.failed = 1
             at = 0
-    pthread_mutex_unlock(<pthread_mutex_t *>file.mutex)
+    pthread_mutex_unlock(&file.mutex)
     return <IndexNode *>(file.base + at) if at else NULL
 
 
 cdef void node_file_free(IndexNode *node, uint64_t size) noexcept nogil:
     cdef NodeFile *file = file_of(node)
     cdef uint32_t at = <uint32_t>(<uint8_t *>node - file.base), kind = size_class(&size)
-    pthread_mutex_lock(<pthread_mutex_t *>file.mutex)
+    pthread_mutex_lock(&file.mutex)
     # What cannot be noted for want of memory is not used again. What is not in the file cannot be written by pwrite.
     if file.sealed and at < (file.filed + 1) * <uint32_t>FILE_CHUNK:
         if not file.pins:
             push(&file.free[kind], at)
         elif push(&file.freed, at) and not push(&file.freed, kind):
             file.freed.count -= 1
-    pthread_mutex_unlock(<pthread_mutex_t *>file.mutex)
+    pthread_mutex_unlock(&file.mutex)
 
 
 # ---- who has it ----
@@ -273,34 +264,33 @@ cdef void node_file_release(NodeFile *file) noexcept nogil:
     for i in range(FILE_CLASSES):
         free(file.free[i].items)
     free(file.freed.items)
-    pthread_mutex_destroy(<pthread_mutex_t *>file.mutex)
-    free(file.mutex)
+    pthread_mutex_destroy(&file.mutex)
     free(file)
 
 
 cdef void node_file_pin(NodeFile *file) noexcept nogil:
     node_file_hold(file)
-    pthread_mutex_lock(<pthread_mutex_t *>file.mutex)
+    pthread_mutex_lock(&file.mutex)
     file.pins += 1
-    pthread_mutex_unlock(<pthread_mutex_t *>file.mutex)
+    pthread_mutex_unlock(&file.mutex)
 
 
 cdef void node_file_unpin(NodeFile *file) noexcept nogil:
     cdef uint32_t i
-    pthread_mutex_lock(<pthread_mutex_t *>file.mutex)
+    pthread_mutex_lock(&file.mutex)
     file.pins -= 1
     if file.pins == 0:
         for i in range(0, file.freed.count, 2):
             push(&file.free[file.freed.items[i + 1]], file.freed.items[i])
         file.freed.count = 0
-    pthread_mutex_unlock(<pthread_mutex_t *>file.mutex)
+    pthread_mutex_unlock(&file.mutex)
     node_file_cool(file)
     node_file_release(file)
 
 
 cdef void node_file_cool(NodeFile *file) noexcept nogil:
-    pthread_mutex_lock(<pthread_mutex_t *>file.mutex)
+    pthread_mutex_lock(&file.mutex)
     if file.sealed and file.filed:
         # Of mapped pages of a file, which keep what was written.
         madvise(file.base + FIRST, <size_t>file.filed * FILE_CHUNK, MADV_DONTNEED)
-    pthread_mutex_unlock(<pthread_mutex_t *>file.mutex)
+    pthread_mutex_unlock(&file.mutex)

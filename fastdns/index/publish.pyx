@@ -5,6 +5,7 @@ from libc.string cimport memcmp
 from posix.unistd cimport usleep
 from fastdns.system.atomic cimport atomic_poke8, atomic_poke32, atomic_store_pointer
 from fastdns.system.epoch cimport epoch_passed, epoch_mark
+from fastdns.index.mutex cimport pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_t, pthread_mutex_unlock
 from fastdns.index.nodes cimport (INDEX_BUSY, INDEX_MEMORY, INDEX_OK, INDEX_OUTSIDE, NODE_APEX, NODE_WILDCARD, RETIRED_BLOCKS, SLOT_REMOVED, IndexChange,
                                   IndexChanges, IndexCore, IndexNode, IndexRecord, IndexSlot, IndexTable, Retired)
 from fastdns.index.node_file cimport NodeFile, node_file_cool
@@ -12,14 +13,6 @@ from fastdns.index.slot_file cimport SlotFile, slot_file_cool, slot_file_free, s
 from fastdns.index.table cimport (LEAST_SLOTS, TABLE_BYTES, changes_bytes, node_bytes, node_make, node_release, slots_bytes, table_copy, table_count_node,
                                   table_find_slot, table_free, table_free_slots, table_grow, table_is_full, table_make, table_shell_free)
 from fastdns._wire cimport Name
-
-cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_mutex_t:
-        pass
-    int pthread_mutex_init(pthread_mutex_t *mutex, const void *attributes)
-    int pthread_mutex_destroy(pthread_mutex_t *mutex)
-    int pthread_mutex_lock(pthread_mutex_t *mutex)
-    int pthread_mutex_unlock(pthread_mutex_t *mutex)
 
 cdef enum:
     RETIRED_SEALED = 64         # lists of retired blocks up to which a writer does not wait for readers
