@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from fastdns import control
 from fastdns.index.change import ZoneChange
@@ -26,16 +27,16 @@ NOTE_PAUSE: Final = 30.0
 WRITE_PAUSE: Final = 5.0
 WRITE_SHARE: Final = 20.0
 
-#: Lower-case origins of the zones that `read_once` names.
-_read_once: set[str] = set()
+#: Lower-case origins of the zones that `read_once` names, by their readers.
+_read_once: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 
 
-def read_once(origin: str) -> None:
-    """Have the records of a zone, given in lower case, on disk where it is kept: what follows it reads them once, and then only what changes.
+def read_once(origin: str, reader: object) -> None:
+    """Have the records of a zone, given in lower case, on disk where it is kept, for as long as its reader is there.
 
-    To be called before the zone's server serves.
+    The reader takes them once, and then only what changes. To be called before the zone's server serves.
     """
-    _read_once.add(origin)
+    _read_once[reader] = origin
 
 
 class Kept:
@@ -58,7 +59,7 @@ class Kept:
     def restore(self) -> float | None:
         """Publish what is on disk. Returns when a primary last confirmed it (Unix time); None: there is nothing, or nothing usable, which is logged."""
         origin, began = self.zone.origin, time.monotonic()
-        if origin.lower() in _read_once:
+        if origin.lower() in _read_once.values():
             self.zone.folder = self.folder
         try:
             confirmed = self.storage.restore(self.zone)

@@ -36,7 +36,7 @@ class Replica:
     def __init__(self, zone: str) -> None:
         self.zone = zone
         self.key: tuple[object, ...] = ("replica", zone)
-        read_once(zone)
+        read_once(zone, self)
 
 
 class ReplicaFeed:

@@ -10,7 +10,9 @@ from pathlib import Path
 import dns.message
 import pytest
 
-from fastdns.plugins.secondary.kept import WRITE_PAUSE
+from fastdns.index.zone import Zone
+from fastdns.plugins.kubernetes.watch.replica import Replica
+from fastdns.plugins.secondary.kept import WRITE_PAUSE, Kept
 from tests.plugins.secondary.kept import read, serial_in
 from tests.plugins.secondary.primary import Messages, Primary
 from tests.plugins.secondary.test_secondary import corefile, zone
@@ -230,3 +232,14 @@ def test_what_is_kept_of_a_member_goes_with_it(serve: Serve, primary: Make, stor
     until(lambda: server.answers("www.b.example.") == ["SERVFAIL"], "it has no zone yet")
     server.stop()
     assert sorted(path.name for path in store.iterdir()) == ["db.example.org"]
+
+
+def test_records_are_on_disk_as_long_as_their_reader_is_there(tmp_path: Path) -> None:
+    """A zone that no replica follows any more, after a reload, is in memory when it is read anew: clients may ask for it."""
+    reader = Replica("objects.test.")
+    zones = [Zone("Objects.Test."), Zone("objects.test.")]
+    assert Kept(zones[0], str(tmp_path)).restore() is None
+    assert zones[0].folder == str(tmp_path)
+    del reader
+    assert Kept(zones[1], str(tmp_path)).restore() is None
+    assert zones[1].folder is None
