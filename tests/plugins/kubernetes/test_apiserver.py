@@ -17,6 +17,7 @@ from fastdns.plugins.kubernetes.watch.resources import RESOURCES, Kind
 from tests.apiserver.process import ApiServer
 from tests.native.recorder import Recorder
 from tests.plugins.kubernetes.conftest import addresses
+from tests.plugins.kubernetes.test_centres import WATCHED
 from tests.plugins.kubernetes.test_journal import REPLICA
 from tests.waiting import until
 
@@ -146,19 +147,6 @@ def test_credentials(strict: ApiServer, follow: Any, lines: list[str], tmp_path:
     assert lines == ["[ERROR] plugin/kubernetes: Failed to watch: failed to list *v1.Service: Unauthorized"]
     follow(Endpoint(info["https"], info["client_cert"], info["client_key"], info["ca"]))
     follow(Kubeconfig(info["kubeconfig"]))
-
-
-WATCHED = """
-cluster.local:{port} {
-    transfer {
-        to *
-    }
-    kubernetes {
-        endpoint URL
-        journal
-    }
-}
-"""
 
 
 def test_an_etcd_that_is_restored(cluster_programs: Path, serve: Any) -> None:
