@@ -117,4 +117,4 @@ def test_a_change_costs_by_its_size(serve: Serve) -> None:
         draft.change(*draft.difference()).publish()
         return zone.index.statistics["work"] - before
 
-    assert work(10_000) <= 2 * work(10)
+    assert work(10_000) < 1000  # a long run of slots in a row is rare, and no zone
