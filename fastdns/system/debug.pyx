@@ -35,8 +35,8 @@ cdef extern from *:
         fastdns_debug_counter *next
 
 #: The names that Cython gives to structs and functions in C.
-STRUCT = re.compile(r"struct __pyx_(?:t|obj)_(\w+)( \*)?")
-FUNCTION = re.compile(r"__pyx_(?:f|pf|pw)_(\w+)")
+STRUCT = r"struct __pyx_(?:t|obj)_(\w+)( \*)?"
+FUNCTION = r"__pyx_(?:f|pf|pw)_(\w+)"
 
 HEAP_TYPE = 1 << 9              # Py_TPFLAGS_HEAPTYPE
 PIPE_OCTETS = 4096              # PIPE_BUF: what a pipe that can be written takes at once
@@ -60,9 +60,9 @@ def title(what, function):
     """The struct that a block holds, else the function that allocates it."""
     if function is None:
         return what
-    if found := STRUCT.search(what):
+    if found := re.search(STRUCT, what):
         return plain(found[1]) + (found[2] or "")
-    found = FUNCTION.match(function)
+    found = re.match(FUNCTION, function)
     return f"{plain(found[1]) if found else function}()"
 
 

@@ -33,12 +33,12 @@ def test_quota(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, files:
         path = tmp_path / "mounted" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
-    monkeypatch.setattr(host, "CGROUPS", tmp_path / "mounted")
-    monkeypatch.setattr(host, "OWN_CGROUPS", tmp_path / "own")
+    monkeypatch.setattr(host, "CGROUPS", str(tmp_path / "mounted"))
+    monkeypatch.setattr(host, "OWN_CGROUPS", str(tmp_path / "own"))
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)))
     assert host.cpu_count() == expected
 
 
 def test_without_cgroups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(host, "OWN_CGROUPS", tmp_path / "none")
+    monkeypatch.setattr(host, "OWN_CGROUPS", str(tmp_path / "none"))
     assert host.cpu_count() == len(os.sched_getaffinity(0))

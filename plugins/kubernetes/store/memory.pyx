@@ -183,6 +183,7 @@ cdef int table_grow(Table *table, Memory *memory) noexcept nogil:
         return -1
     if table.slots != NULL:
         for i in range(table.slots.mask + 1):
+            table_fetch(table, i + AHEAD)
             word = table.slots.slot[i]
             if word > TOMBSTONE:
                 slots_put(slots, table.hash(slot_entry(word)), slot_entry(word))
