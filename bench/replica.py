@@ -62,8 +62,12 @@ FOLLOW = """kubernetes cluster.local {
         replica objects.cluster.local
         PODS
     }"""
+RECEIVED = re.compile(r"Received (\d+) octets of \S+, and published them, in (\d+) ms")
 READ = re.compile(r"Read (\d+) records of \S+ in (\d+) ms")
 TOOK = re.compile(r"Took (\d+) objects of \S+ in (\d+) ms")
+
+#: Parts of the first start's time.
+PARTS = {"transfer_s": "for the transfer until it is published", "took_s": "to take its objects"}
 
 
 def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -163,7 +167,7 @@ class Node:
         if not any_reply:
             time.sleep(REST)
             found |= {"rss_mb": measure.memory_mb(self.process.pid), "peak_mb": measure.memory_peak_mb(self.process.pid)}
-            for name, pattern in (("read_s", READ), ("took_s", TOOK)):
+            for name, pattern in (("transfer_s", RECEIVED), ("read_s", READ), ("took_s", TOOK)):
                 if line := pattern.search(log.read_text(errors="replace")):
                     found[name] = int(line[2]) * 1e-3
         return found
@@ -211,6 +215,7 @@ def show(found: dict[str, Any]) -> None:
     cluster, first = found["cluster"], found["first"]
     print(f"{found['server']}, {found['mode']}: {cluster['services']:,} services, {cluster['endpoints']:,} endpoints, {cluster['pods']:,} pods")
     print(f"  first     {first['s']:.2f} s from the start to an answer, {first['rss_mb']:.0f} MB (peak {first['peak_mb']:.0f})")
+    print(f"  of that   {', '.join(f'{first[key]:.2f} s {text}' for key, text in PARTS.items() if key in first)}")
     print(f"  on disk   {found['octets'] / 1e6:.1f} MB")
     for name in ("restarts", "empty", "python"):
         print(f"  {name:<9} {', '.join(f'{key} {text}' for key, text in summary(found[name]))}")

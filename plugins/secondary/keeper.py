@@ -326,6 +326,7 @@ class Keeper:
         """From the first primary that gives the zone, the chosen one before all. Raises ExchangeError, ValueError and MemoryError of the last one."""
         failure: Exception | None = None
         for primary in sorted(self.primaries, key=lambda one: one is not self._chosen):
+            began = time.monotonic()
             try:
                 version, octets, checked = self._receive(primary)
                 if version is None:
@@ -345,6 +346,7 @@ class Keeper:
             else:
                 self.source = primary
                 file_log.info(f"Transferred: {self.zone.origin} from {primary.text}")
+                log.debug(f"Received {octets} octets of {self.zone.origin}, and published them, in {(time.monotonic() - began) * 1000:.0f} ms")
                 self._tell((version.deleted, version.added) if isinstance(version, ZoneChange) else None)
                 self._published(octets, octets >= LARGE and isinstance(version, ZoneDraft))
                 return
