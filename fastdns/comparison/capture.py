@@ -6,7 +6,7 @@ dpkt reads pcap and the layers below DNS. It has no requirements of its own, and
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,8 @@ __all__ = ["read_capture"]
 
 #: Octets of a stream that are kept while they wait for those before them.
 AHEAD = 1 << 20
+#: Streams that are followed at once, and octets that all of them keep: those that have had no segment for longest go first. The end of many is not captured.
+STREAMS, KEPT = 1 << 16, 64 << 20
 
 
 def read_capture(path: str | Path, port: int = 53) -> Iterator[Recorded]:
@@ -151,32 +153,50 @@ class Stream:
     #: Segments that came before those in front of them, by sequence number.
     ahead: dict[int, bytes] = field(default_factory=dict)
 
+    @property
+    def waiting(self) -> int:
+        """Octets of the segments that came before those in front of them."""
+        return sum(map(len, self.ahead.values()))
+
 
 class Streams:
     """What each side sends in its connections, in order. One whose beginning is missing is taken to begin with a message."""
 
     def __init__(self) -> None:
-        self.by_key: dict[Key, Stream] = {}
+        #: The one that had a segment last is the last.
+        self.by_key: OrderedDict[Key, Stream] = OrderedDict()
+        #: Octets that all of them keep.
+        self.kept = 0
 
     def open(self, key: Key, following: int) -> None:
+        self.close(key)
         self.by_key[key] = Stream(following & 0xFFFFFFFF)
+        self._evict()
 
     def close(self, key: Key) -> None:
-        self.by_key.pop(key, None)
+        if (stream := self.by_key.pop(key, None)) is not None:
+            self.kept -= len(stream.octets) + stream.waiting
 
     def take(self, key: Key, number: int, data: bytes) -> Iterator[bytes]:
         """The messages that a segment completes (RFC 1035 4.2.2)."""
         if not data:
             return
-        stream = self.by_key.setdefault(key, Stream(number))
+        stream = self.by_key.get(key) or Stream(number)
+        self.close(key)
         stream.ahead[number] = data
         self._join(stream)
-        if sum(map(len, stream.ahead.values())) > AHEAD:  # a segment was not captured
-            self.close(key)
         octets = stream.octets
         while len(octets) >= 2 and len(octets) >= (end := 2 + int.from_bytes(octets[:2])):
             yield bytes(octets[2:end])
             del octets[:end]
+        if stream.waiting <= AHEAD:  # else a segment was not captured
+            self.by_key[key] = stream
+            self.kept += len(octets) + stream.waiting
+            self._evict()
+
+    def _evict(self) -> None:
+        while len(self.by_key) > STREAMS or self.kept > KEPT:
+            self.close(next(iter(self.by_key)))
 
     @staticmethod
     def _join(stream: Stream) -> None:

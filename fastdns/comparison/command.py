@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ from fastdns.corefile.duration import parse_duration
 __all__ = ["run"]
 
 OUTSTANDING_MOST = 4096
+#: Questions that `-distinct` remembers; those that were asked first go first.
+DISTINCT_MOST = 1_000_000
 RECORDED = "the file"
 
 Ask = Callable[[dict[str, Any], int], dict[str, Any]]
@@ -45,7 +48,7 @@ def run(flags: Mapping[str, str], rest: list[str], ask: Ask) -> int:
         limits = limits._replace(timeout=parse_duration(flags["timeout"]) / 1e9)
         if limits.timeout <= 0:
             raise ValueError("the timeout is longer than no time")
-    ask_all(_questions(rest, _whole(flags, "port", 53, 1, 65535), len(servers) == 2, "distinct" in flags), servers, tally, limits)
+    ask_all(questions(rest, _whole(flags, "port", 53, 1, 65535), len(servers) == 2, "distinct" in flags), servers, tally, limits)
     names = (str(servers[0]) if len(servers) == 2 else RECORDED, str(servers[-1]))
     report = tally.report(names)
     return _tell([report], report, "json" in flags)
@@ -64,9 +67,9 @@ def _tell(reports: list[dict[str, Any]], document: Mapping[str, Any], as_json: b
     return int(any(sum(report["differences"].values()) for report in reports))
 
 
-def _questions(paths: list[str], port: int, of_two: bool, distinct: bool) -> Iterator[Asked]:
+def questions(paths: list[str], port: int, of_two: bool, distinct: bool) -> Iterator[Asked]:
     """Of the files. With one server the replies in them, else the queries. Raises RecordingError where there are none."""
-    asked: set[bytes] = set()
+    asked: OrderedDict[bytes, None] = OrderedDict()
     found = 0
     for path in paths:
         for message in read_recorded(path, port):
@@ -77,7 +80,9 @@ def _questions(paths: list[str], port: int, of_two: bool, distinct: bool) -> Ite
             if distinct:
                 if question in asked:
                     continue
-                asked.add(question)
+                asked[question] = None
+                if len(asked) > DISTINCT_MOST:
+                    asked.popitem(last=False)
             yield Asked(question, b"" if of_two else message.octets, message.client)
     if not found:
         raise RecordingError(f"{' '.join(paths)}: no {'queries' if of_two else 'answers'} of clients")

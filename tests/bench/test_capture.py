@@ -11,6 +11,7 @@ import pytest
 from fastdns._wire import name_wire
 from fastdns.bench.workload import Question, WorkloadError
 from fastdns.bench.workloads.recorded import read_recorded
+from fastdns.comparison import capture
 
 pytest.importorskip("dpkt")
 
@@ -112,6 +113,21 @@ def test_what_is_taken(tmp_path: Path, packets: list[bytes], names: str) -> None
     path = tmp_path / "capture"
     path.write_bytes(pcap(packets))
     assert [question.name for question in read_recorded(path)] == names.split()
+
+
+def test_streams_whose_end_is_not_captured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that had no segment for longest are given up, by their number and by their octets."""
+    sources = range(4001, 4005)
+    heads = [packet for source in sources for packet in stream((0, MESSAGE[:HALF]), source=source)]
+    tails = [packet for source in (4001, 4003, 4004, 4002) for packet in stream((HALF, MESSAGE[HALF:]), flags=0, source=source)]
+    again = stream((HALF, MESSAGE[HALF : HALF + 1]), flags=0, source=4001)
+    path = tmp_path / "capture"
+    path.write_bytes(pcap([*heads, *again, *stream((0, MESSAGE), source=4005), *tails]))
+    assert len(list(read_recorded(path))) == 5
+    for bound, value, left in (("STREAMS", 4, 4), ("KEPT", 4 * HALF + 1, 5), ("KEPT", 4 * HALF, 4)):
+        with monkeypatch.context() as patched:
+            patched.setattr(capture, bound, value)
+            assert len(list(read_recorded(path))) == left
 
 
 def test_another_port(tmp_path: Path) -> None:

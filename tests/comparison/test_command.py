@@ -14,6 +14,8 @@ import dns.rdatatype
 import dns.rrset
 import pytest
 
+from fastdns._wire import name_text
+from fastdns.comparison import command
 from fastdns.comparison.asking import Server, parse_server
 from fastdns.plugins.dnstap import frames
 from fastdns.plugins.dnstap._sender import message
@@ -101,6 +103,13 @@ def test_questions_of_a_file_asked_of_two(tmp_path: Path) -> None:
         one.seen.clear()
         status, report = shadow("-against", other.address, "-of", one.address, "-distinct", path)
         assert (report["questions"], len(one.seen)) == (2, 2)
+
+
+def test_distinct_questions_are_remembered_up_to_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "DISTINCT_MOST", 2)
+    path = tap(tmp_path / "file", ["a.test.", "b.test.", "a.test.", "c.test.", "b.test.", "a.test."], replies=False)
+    asked = [name_text(one.question[12:-4]) for one in command.questions([str(path)], 53, of_two=True, distinct=True)]
+    assert asked == ["a.test.", "b.test.", "c.test.", "a.test."]
 
 
 def test_an_answer_that_does_not_fit_is_asked_for_by_tcp(tmp_path: Path) -> None:
