@@ -130,6 +130,9 @@ cdef class NativeHandler:
     # What the plugin declares of itself (setup/traits.py), as the chain's builder and `explain` read it.
     cpdef set_traits(self, traits)
 
+# The largest label of the servers that `attach` gets, and one: for arrays that q.server.label leads into.
+cdef uint32_t label_count(list servers) except 0
+
 # Refuses a handler whose module was compiled against other headers or laid out otherwise: ValueError, which says what to build anew.
 cdef int handler_accept(NativeHandler handler, const char *version, const char *fingerprint, uint64_t layout) except -1
 

@@ -670,6 +670,10 @@ cdef class NativeHandler:
         self.handler.side_effects = traits.side_effects
 
 
+cdef uint32_t label_count(list servers) except 0:
+    return max([label for label, _ in servers], default=0) + 1
+
+
 cdef int handler_accept(NativeHandler handler, const char *version, const char *fingerprint, uint64_t layout) except -1:
     if strcmp(fingerprint, FASTDNS_API_FINGERPRINT) != 0:
         raise ValueError(

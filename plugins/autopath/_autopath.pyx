@@ -12,7 +12,7 @@ from fastdns.api.query cimport (CHILD_CHAIN, ERROR_MAX, NEXT, PARKED, UP, Handle
 from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Record, Reply, reply_add, reply_alloc, reply_append
 from fastdns.api.names cimport NAME_MAX, Name, ZoneList, wire_name_copy, wire_name_equal, wire_name_text, zones_hold
 from fastdns.api.wire cimport CLASS_IN, RCODE_NXDOMAIN, RCODE_SERVFAIL, TYPE_CNAME
-from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns._wire import name_wire
 
 
@@ -221,11 +221,9 @@ cdef class AutopathHandler(NativeHandler):
         self.autopath.path = provider.path
 
     cpdef attach(self, list servers, str view):
-        cdef uint32_t most = 0
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
+        cdef uint32_t count = label_count(servers)
         free(self.autopath.successes)
-        self.autopath.successes = <uint32_t *>calloc(most + 1, sizeof(uint32_t))
+        self.autopath.successes = <uint32_t *>calloc(count, sizeof(uint32_t))
         if self.autopath.successes == NULL:
             raise MemoryError
         for label, server in servers:

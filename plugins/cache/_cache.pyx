@@ -13,7 +13,7 @@ from fastdns.api.worker cimport Timer, Worker
 from fastdns.api.reply cimport Record, Reply, reply_add, reply_append, reply_copy
 from fastdns.api.names cimport Name, zones_hold
 from fastdns.api.wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_TC, OPCODE_QUERY, RCODE_SERVFAIL, flags_opcode
-from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns.api.memory cimport atomic_peek_count, atomic_peek_ns, atomic_poke_ns, atomic_swap_ns, fetch_line, sieve_hit
 from fastdns.plugins.cache._contents cimport SharedContents, contents_ask
 from fastdns.plugins.cache._store cimport (Key, Entry, CacheStoreResult, SUCCESS, DENIAL, KEY_DO, KEY_CD, KEY_SUBNET, key_add_subnet, key_set, entry_left,
@@ -587,16 +587,13 @@ cdef class CacheHandler(NativeHandler):
 
     cpdef attach(self, list servers, str view):
         cdef Cells *cells
-        cdef uint32_t most = 0
         zones = ",".join(self.settings.zones)
         for handler in self.below:
             for family, bits in enumerate(getattr(handler, "subnet_bits", (0, 0))):
                 self.cache.subnet_bits[<int>family] = max(self.cache.subnet_bits[<int>family], <uint8_t>bits)
         self.cache.subnet_sent = self.cache.subnet_bits[0] or self.cache.subnet_bits[1]
         free(self.cache.cells)
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
-        self.cache.cells = <Cells *>calloc(most + 1, sizeof(Cells))
+        self.cache.cells = <Cells *>calloc(label_count(servers), sizeof(Cells))
         if self.cache.cells == NULL:
             raise MemoryError
         for label, server in servers:

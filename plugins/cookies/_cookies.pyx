@@ -6,7 +6,7 @@ from libc.time cimport time
 from fastdns.api.query cimport (ANSWERED, COOKIE_IN_REPLY, COOKIE_OPTION, COOKIE_VALID, NEXT, TRANSPORT_NONE, TRANSPORT_UDP, Handler, NativeHandler, Query,
                                 Verdict, handler_init, query_answer, query_scratch)
 from fastdns.api.memory cimport atomic_load_pointer, atomic_store_pointer, epoch_wait
-from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns.api.network cimport Address
 from fastdns.api.wire cimport OPTION_COOKIE, RCODE_BADCOOKIE, load16, load32, store16, store32, wire_option
 from fastdns.plugins.cookies._siphash cimport siphash24
@@ -166,12 +166,10 @@ cdef class CookiesHandler(NativeHandler):
             free(former)
 
     cpdef attach(self, list servers, str view):
-        cdef uint32_t most = 0
+        cdef uint32_t count = label_count(servers)
         cdef Cells *cells
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
         free(self.cookies.cells)
-        self.cookies.cells = <Cells *>calloc(most + 1, sizeof(Cells))
+        self.cookies.cells = <Cells *>calloc(count, sizeof(Cells))
         if self.cookies.cells == NULL:
             raise MemoryError
         for label, server in servers:

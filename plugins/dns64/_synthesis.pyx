@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from fastdns.api.metrics cimport metric_add
+from fastdns.api.metrics cimport label_count, metric_add
 from fastdns.api.names cimport Name, wire_name_copy
 from fastdns.api.query cimport CHILD_MUX, PARKED, UP, query_answer, query_child, query_fail, query_park, query_scratch
 from fastdns.api.reply cimport (KIND_NAMEERROR, RECORD_OWNED, SECTION_ANSWER, SECTION_AUTHORITY, Record, reply_append, reply_copy, reply_has, reply_kind)
@@ -162,11 +162,9 @@ cdef class SynthesisHandler(NativeHandler):
 
     cpdef attach(self, list servers, str view):
         cdef Synthesis *synthesis = <Synthesis *>self.handler.state
-        cdef uint32_t most = 0
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
+        cdef uint32_t count = label_count(servers)
         free(synthesis.translated)
-        synthesis.translated = <uint32_t *>calloc(most + 1, sizeof(uint32_t))
+        synthesis.translated = <uint32_t *>calloc(count, sizeof(uint32_t))
         if synthesis.translated == NULL:
             raise MemoryError
         for label, server in servers:

@@ -10,7 +10,7 @@ from fastdns.api.reply cimport (KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, RE
 from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_match
 from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, MESSAGE_MAX, RCODE_NOERROR, RCODE_SERVFAIL, TYPE_DNSKEY, TYPE_DS, TYPE_NSEC, TYPE_OPT, TYPE_RRSIG,
                                TYPE_SOA, flags_opcode, load16, load32)
-from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns.api.memory cimport SieveLink, epoch_wait
 from fastdns.api.network cimport address_prefix
 from fastdns.api.worker cimport offload_abandon
@@ -401,11 +401,9 @@ cdef class DnssecHandler(NativeHandler):
 
     cpdef attach(self, list servers, str view):
         cdef Cells *cells
-        cdef uint32_t most = 0
+        cdef uint32_t count = label_count(servers)
         free(self.state.cells)
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
-        self.state.cells = <Cells *>calloc(most + 1, sizeof(Cells))
+        self.state.cells = <Cells *>calloc(count, sizeof(Cells))
         if self.state.cells == NULL:
             raise MemoryError
         for label, server in servers:

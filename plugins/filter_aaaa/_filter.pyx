@@ -11,7 +11,7 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy
 from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
 from fastdns.api.metadata cimport Label, LabelHandle, label_read
-from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns.api.names cimport ZoneList, Zones, zones_find
 from fastdns.api.network cimport PrefixKey, PrefixNode, PrefixTree, Prefixes, prefixes_first, prefixes_next
 from fastdns.api.query cimport (ANSWERED, CHILD_CHAIN, NEXT, PARKED, TAILORED_WALK, UP, Explanation, Handler, NativeHandler, Query, Verdict,
@@ -349,13 +349,11 @@ cdef class FilterHandler(NativeHandler):
         self.filter_.cluster_zones = self.zones(cluster.zones)
 
     cpdef attach(self, list servers, str view):
-        cdef uint32_t most = 0
+        cdef uint32_t count = label_count(servers)
         cdef Cells *cells
         withheld = "A" if self.filter_.family.type == TYPE_A else "AAAA"
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
         blocks_free(&self.cells)
-        self.filter_.cells = <Cells *>take(&self.cells, most + 1, sizeof(Cells))
+        self.filter_.cells = <Cells *>take(&self.cells, count, sizeof(Cells))
         for label, server in servers:
             cells = &self.filter_.cells[<uint32_t>label]
             cells.questions = QUESTIONS.cell((server, view, withheld))

@@ -9,7 +9,7 @@ import sys
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport calloc, free
 from fastdns.api.memory cimport atomic_load32
-from fastdns.api.metrics cimport Metric, metric_add, metric_observe
+from fastdns.api.metrics cimport Metric, label_count, metric_add, metric_observe
 from fastdns.api.names cimport ZoneList, Zones, zones_hold
 from fastdns.api.query cimport PARKED, TRANSPORT_NONE, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_fail
 from fastdns.api.reply cimport reply_clear
@@ -139,12 +139,10 @@ cdef class PolicyHandler(NativeHandler):
             free(self.policy)
 
     cpdef attach(self, list servers, str view):
-        cdef uint32_t most = 0
+        cdef uint32_t count = label_count(servers)
         cdef Cells *cells
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
         free(self.policy.cells)
-        self.policy.cells = <Cells *>calloc(most + 1, sizeof(Cells))
+        self.policy.cells = <Cells *>calloc(count, sizeof(Cells))
         if self.policy.cells == NULL:
             raise MemoryError
         for label, server in servers:

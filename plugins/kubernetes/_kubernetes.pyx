@@ -8,7 +8,7 @@ from fastdns.api.names cimport Name, ZoneName, zones_hold, zones_match
 from fastdns.api.wire cimport (CLASS_IN, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_AXFR,
                                TYPE_CNAME, TYPE_IXFR, TYPE_NS, TYPE_PTR, TYPE_SOA, TYPE_SRV, TYPE_TXT)
 from fastdns.api.memory cimport atomic_peek8, blocks_free, blocks_take, fetch_line
-from fastdns.api.metrics cimport Metric
+from fastdns.api.metrics cimport Metric, label_count
 from fastdns.plugins.kubernetes.answer.records cimport (Ask, Candidates, answer_addresses, answer_exists, answer_expire, answer_servers, answer_soa,
                                                         answer_srv, ask_resolve)
 from fastdns.plugins.kubernetes.answer.chase cimport Chase, chase_begin, chase_resume
@@ -270,13 +270,11 @@ cdef class Kubernetes(ViewHandler):
         blocks_free(&self.cells)
 
     cpdef attach(self, list servers, str view):
-        cdef uint32_t most = 0, outcome
+        cdef uint32_t count = label_count(servers), outcome
         if self.view.near == 0:
             return
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
         blocks_free(&self.cells)
-        self.view.near_cells = <uint32_t *>blocks_take(&self.cells, (most + 1) * <size_t>NEAR_OUTCOMES * sizeof(uint32_t))
+        self.view.near_cells = <uint32_t *>blocks_take(&self.cells, count * <size_t>NEAR_OUTCOMES * sizeof(uint32_t))
         if self.view.near_cells == NULL:
             raise MemoryError
         for label, server in servers:

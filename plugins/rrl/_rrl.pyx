@@ -9,7 +9,7 @@ from fastdns.api.network cimport Address
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.api.reply cimport SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply
 from fastdns.api.wire cimport FLAG_AA, FLAG_RA, FLAG_TC, RCODE_NOERROR, RCODE_NXDOMAIN, TYPE_NS
-from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns.api.metadata cimport Label, LabelHandle, label_read
 from fastdns.api.text cimport Text
 from fastdns.plugins.rrl._clients cimport (COUNT_REQUESTS, COUNT_RESPONSES, NAMESPACE_MAX, POD_MAX, Identity, clients_count)
@@ -264,11 +264,9 @@ cdef class RrlHandler(NativeHandler):
         self.rrl.pod = &pod.label if pod is not None else NULL
 
     cpdef attach(self, list servers, str view):
-        cdef uint32_t most = 0
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
+        cdef uint32_t count = label_count(servers)
         free(self.rrl.cells)
-        self.rrl.cells = <Cells *>calloc(most + 1, sizeof(Cells))
+        self.rrl.cells = <Cells *>calloc(count, sizeof(Cells))
         if self.rrl.cells == NULL:
             raise MemoryError
         for label, server in servers:

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from fastdns.api.query cimport DROPPED, NEXT, TRANSPORT_UDP, Handler, NativeHandler, Query, Verdict, handler_init
 from fastdns.api.worker cimport BACKLOG_MAX, UdpSocket, aging_forget, aging_want, udp_hold
-from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.metrics cimport Metric, label_count, metric_add
 
 cdef struct Cells:              # of metrics, for one server
     uint32_t queries
@@ -45,11 +45,9 @@ cdef class ShedHandler(NativeHandler):
         free(self.cells)
 
     cpdef attach(self, list servers, str view):
-        cdef uint32_t most = 0
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
+        cdef uint32_t count = label_count(servers)
         free(self.cells)
-        self.cells = <Cells *>calloc(most + 1, sizeof(Cells))
+        self.cells = <Cells *>calloc(count, sizeof(Cells))
         if self.cells == NULL:
             raise MemoryError
         for label, server in servers:

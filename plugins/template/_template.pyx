@@ -7,7 +7,7 @@ from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER,
 from fastdns.api.names cimport NAME_MAX, Name, ZoneList, ZoneName, Zones, wire_name_copy, wire_name_text, zones_hold, zones_match
 from fastdns.api.wire cimport EDNS_DO, FLAG_AA, FLAG_TC, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME
 from fastdns.api.records cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_parse
-from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
 from fastdns.api.expression cimport (GROUPS_MAX, VALUE_BOOL, Code, Groups, Output, Pattern, Program, Regex, ValueArena, Span, Value, evaluate, regex_match,
                                      arena_open, set_int, set_text)
@@ -439,13 +439,11 @@ cdef class TemplateHandler(NativeHandler):
     cpdef attach(self, list servers, str view):
         """Metric cells, for each server, zone and template."""
         cdef Template *made
-        cdef uint32_t number, zone, text, most = 0
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
+        cdef uint32_t number, zone, text, count = label_count(servers)
         for number in range(self.state.count):
             made = &self.state.templates[number]
-            made.matched = <uint32_t *>self.take((most + 1) * made.zones.count * sizeof(uint32_t))
-            made.broken = <uint32_t *>self.take((most + 1) * made.zones.count * (2 * made.text_count + 1) * sizeof(uint32_t))
+            made.matched = <uint32_t *>self.take(count * made.zones.count * sizeof(uint32_t))
+            made.broken = <uint32_t *>self.take(count * made.zones.count * (2 * made.text_count + 1) * sizeof(uint32_t))
             for label, address in servers:
                 for zone in range(made.zones.count):
                     at = <uint32_t>label * made.zones.count + zone

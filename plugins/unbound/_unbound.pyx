@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport strlen, strncpy
-from fastdns.api.metrics cimport Metric, metric_add, metric_observe
+from fastdns.api.metrics cimport Metric, label_count, metric_add, metric_observe
 from fastdns.api.names cimport wire_name_equal, zones_hold
 from fastdns.api.query cimport (ANSWERED, NEXT, PARKED, Explanation, Handler, Query, Verdict, handler_init, query_answer, query_await, query_do,
                                 query_error, query_fail, query_park, query_scratch)
@@ -203,7 +203,7 @@ cdef class UnboundHandler(NativeHandler):
         self.metrics = (durations, rcodes, securities, refused, evicted)
         free(self.unbound.cells)
         self.unbound.cell_count = 0
-        count = max([label for label, _ in servers]) + 1
+        count = label_count(servers)
         self.unbound.cells = <Cells *>calloc(count, sizeof(Cells))
         if self.unbound.cells == NULL:
             raise MemoryError
