@@ -7,19 +7,22 @@ from fastdns._wire import name_wire
 
 
 cdef const ZoneName *zones_look_up(const Zones *zones, const Name *name) noexcept nogil:
-    cdef uint32_t label, i, length
+    """The root has no slot: it is what is left."""
+    cdef uint32_t label, i, at, length, least = zones.labels_least + zones.all
     cdef const ZoneName *zone
     label = name.labels - zones.labels_most if name.labels > zones.labels_most else 0
-    while label + zones.labels_least <= name.labels:
-        length = name.length - name.offset[label]
+    while label + least <= name.labels:
         i = name.hash[label]
-        while zones.slots[i & zones.mask]:
-            zone = &zones.names[zones.slots[i & zones.mask] - 1]
+        at = zones.slots[i & zones.mask]
+        while at:
+            zone = &zones.names[at - 1]
+            length = name.length - name.offset[label]
             if zone.hash == name.hash[label] and zone.length == length and octets_equal(name.lower + name.offset[label], zone.wire, length):
                 return zone
             i += 1
+            at = zones.slots[i & zones.mask]
         label += 1
-    return NULL
+    return &zones.names[zones.count - 1] if zones.all else NULL
 
 
 cdef class ZoneList:
@@ -46,10 +49,10 @@ cdef class ZoneList:
             self.hash_zones()
 
     cdef int hash_zones(self) except -1:
-        """At most half of the slots are used."""
+        """At most a quarter of the slots are used: most look-ups are for suffixes that are no zones, and end at the first free one."""
         cdef Zones *zones = &self.zones
         cdef uint32_t i, at, size = 4 * ZONES_FEW
-        while size < 2 * zones.count:
+        while size < 4 * zones.count:
             size *= 2
         zones.slots = <uint32_t *>calloc(size, sizeof(uint32_t))
         if zones.slots == NULL:
@@ -57,7 +60,7 @@ cdef class ZoneList:
         zones.mask = size - 1
         zones.labels_most = zones.names[0].labels
         zones.labels_least = zones.names[zones.count - 1].labels
-        for i in range(zones.count):
+        for i in range(zones.count - zones.all):
             at = zones.names[i].hash
             while zones.slots[at & zones.mask]:
                 at += 1

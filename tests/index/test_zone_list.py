@@ -53,3 +53,6 @@ def test_long_lists(count: int) -> None:
         assert found.match(name) == (name_wire(zone) if zone else None), name
     assert ZoneList([".", *zones]).match("other.") == b"\0"
     assert ZoneList([*zones, "."]).match("z0.TEST.") == name_wire("z0.test.")
+    # Zones with different numbers of labels, of which the name has fewer than the longest.
+    assert ZoneList(["d.c.b.a.test.", *zones, "."]).match("test.") == name_wire("test.")
+    assert ZoneList(["d.c.b.a.test.", *zones, "."]).match(".") == b"\0"
