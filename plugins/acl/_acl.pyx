@@ -10,7 +10,7 @@ from fastdns.api.metrics cimport Metric, metric_add
 from fastdns.api.metadata cimport LabelHandle
 from fastdns.plugins.acl._audit cimport AuditLog, audit_log
 from fastdns.plugins.acl._cluster cimport ClusterNamesHandle
-from fastdns.plugins.acl._facts cimport NO_NAME, Facts, Sources, facts_begin
+from fastdns.plugins.acl._facts cimport NO_NAME, Facts, Sources, facts_begin, facts_zone
 from fastdns.plugins.acl._table cimport TABLE_MAX, Candidates, Line, PolicyTable, Table, candidates_begin, candidates_enforce, candidates_next
 from fastdns._wire import name_text
 from fastdns.plugins.acl.rules import NAMESPACE, names_of
@@ -37,8 +37,6 @@ cdef struct Place:              # of a policy
     uint32_t *audits            # metric cells of an audit, by server label and zone of its rule; NULL: it is none
 
 cdef struct Acl:                # all that it points to belongs to the handler
-    const Zones *zones          # of all rules
-    const ZoneName *only        # the root, where it is the only one
     const Table **tables
     uint32_t table_count
     Rule *rules
@@ -124,17 +122,16 @@ cdef inline uint32_t zone_of(const Rule *rule, const Query *q) noexcept nogil:
 cdef Verdict acl_query(Handler *self, Query *q) noexcept nogil:
     cdef const Acl *acl = <const Acl *>self.state
     cdef Decision *decision = <Decision *>query_scratch(self, q)
-    cdef const ZoneName *zone = acl.only if acl.only != NULL else zones_find(acl.zones, q.name)
     cdef const Line *line
     cdef Facts facts
     cdef uint32_t i
     decision.decided = decision.audited = 0
-    if zone != NULL:
+    facts_begin(&facts, q, &acl.sources)
+    if acl.sources.zones.all or facts_zone(&facts) != NULL:
         if acl.by_client:
             q.tailored |= TAILORED_WALK
-        facts_begin(&facts, q, &acl.sources)
         for i in range(acl.table_count):
-            line = decide(acl, acl.tables[i], <uint32_t>(zone - acl.zones.names), &facts, decision)
+            line = decide(acl, acl.tables[i], &facts, decision)
             if line != NULL:
                 decision.decided = line.place + 1
                 decision.action = line.action
@@ -145,11 +142,11 @@ cdef Verdict acl_query(Handler *self, Query *q) noexcept nogil:
     return NEXT
 
 
-cdef inline const Line *decide(const Acl *acl, const Table *table, uint32_t zone, Facts *facts, Decision *decision) noexcept nogil:
+cdef inline const Line *decide(const Acl *acl, const Table *table, Facts *facts, Decision *decision) noexcept nogil:
     """The first policy that matches, or NULL. An audit before it is what would decide, were it none: only the first one counts."""
     cdef Candidates found
     cdef const Line *line
-    if not candidates_begin(table, facts.q, zone, &found):
+    if not candidates_begin(table, facts.q, &found):
         return NULL
     if decision.audited:
         candidates_enforce(table, &found)
@@ -244,9 +241,7 @@ cdef class AclHandler(NativeHandler):
             self.acl.rules[self.acl.rule_count].zones = &zones.zones
             self.acl.rule_count += 1
         self.zones = ZoneList([zone for rule in rules for zone in rule.zones])
-        self.acl.zones = &self.zones.zones
-        if self.acl.zones.count == 1 and self.acl.zones.all:
-            self.acl.only = self.acl.zones.names
+        self.acl.sources.zones = &self.zones.zones
         return 0
 
     cdef int add_places(self) except -1:

@@ -1,6 +1,7 @@
 """What policies look at of a client and of its question: read when a policy asks for it, and once for a query."""
 from libc.stdint cimport uint8_t, uint32_t
 from fastdns.api.metadata cimport Label
+from fastdns.api.names cimport ZoneName, Zones, zones_find
 from fastdns.api.query cimport Query
 from fastdns.plugins.acl._cluster cimport ClusterNames
 
@@ -12,6 +13,7 @@ cdef enum:
     TARGETS_OCTETS = 512        # of their labels, with the length octets
 
 cdef struct Sources:
+    const Zones *zones          # of all rules
     const Label *labels[NAMES]  # by the number of a name; NULL: a client never has it. Each borrowed from its handle
     uint8_t namespace           # number of the name for the client's namespace, or NO_NAME
     const ClusterNames *cluster     # NULL: no name is one of a namespace. Borrowed likewise
@@ -19,6 +21,7 @@ cdef struct Sources:
 cdef struct Facts:
     Query *q
     const Sources *sources
+    const ZoneName *zone        # the longest one that holds the name; NULL: it was not looked for, or there is none
     uint32_t read               # a bit for each name
     uint32_t known              # likewise: the client has one
     uint8_t length[NAMES]
@@ -32,6 +35,7 @@ cdef struct Facts:
 cdef inline void facts_begin(Facts *facts, Query *q, const Sources *sources) noexcept nogil:
     facts.q = q
     facts.sources = sources
+    facts.zone = NULL
     facts.read = facts.known = 0
     facts.targets_read = 0
 
@@ -39,6 +43,11 @@ cdef inline void facts_begin(Facts *facts, Query *q, const Sources *sources) noe
 cdef void facts_read(Facts *facts, uint32_t name) noexcept nogil
 # Reads the namespaces that the question is for.
 cdef void facts_read_targets(Facts *facts) noexcept nogil
+
+cdef inline const ZoneName *facts_zone(Facts *facts) noexcept nogil:
+    if facts.zone == NULL:
+        facts.zone = zones_find(facts.sources.zones, facts.q.name)
+    return facts.zone
 
 cdef inline bint facts_has(Facts *facts, uint32_t name) noexcept nogil:
     """Whether the client has something for a name: `text` and `length` are set then."""

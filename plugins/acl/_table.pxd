@@ -3,7 +3,14 @@
 A table has up to TABLE_MAX policies. A set has a bit for each, in words of 64, and a summary with a bit for each word that is not empty; the intersection
 of the summaries says which words are looked at. The lowest bit is the first policy of the Corefile, which decides.
 
-Most tables have a single word. There a query intersects these words by the sets' numbers, without summaries.
+A query begins with one set, that of its address and its type. Set-up makes it: the set of an address is that of the narrowest network it is in, to which
+those of the wider ones are added, and each of these is intersected with each set of types, if that gives no more than PAIRS. Otherwise the type is looked at
+like the zone, what the client is and which namespaces the question is for: when the first policy that is left depends on it.
+
+A set takes 32 octets, one for each word of the table and 8 for each of its own words that is not empty: 608 at most. A table has no more sets than PAIRS and
+its policies' zones, types, networks, the prefixes that these have in common, and values.
+
+Many tables have a single word. There a query needs no summary.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.api.memory cimport Blocks
@@ -12,16 +19,34 @@ from fastdns.api.query cimport Query
 from fastdns.api.wire cimport RRTYPES_DENSE
 from fastdns.plugins.acl._facts cimport NAMES, TARGETS, VALUE, Facts
 
+cdef extern from *:
+    int __builtin_ctzll(unsigned long long) noexcept nogil
+
 cdef enum:
     TABLE_MAX = 4096            # policies of a table
-    WORD = 64                   # of a table with a single word
-    NETWORKS = 129              # that contain one address
+    PAIRS = 8192                # of the sets of networks and of types
+    WORD = 64                   # policies
+    WORDS = 64                  # TABLE_MAX / WORD
     KEY_TARGET = 255            # in place of a name's number: the namespace that the question is for
+
+cdef enum Need:
+    NEED_ZONE = 1               # it does not apply to all zones
+    NEED_TYPE = 2
+    NEED_CONDITIONS = 4         # it has one with a key
+    NEED_TARGETS = 8
 
 cdef struct PolicySet:
     uint64_t summary
-    const uint64_t *words       # from the summary's lowest bit to its highest one
-    uint32_t first              # that lowest bit
+    const uint8_t *places       # of each word of the table in `words`
+    const uint64_t *words       # 0, and behind it those that are not
+
+cdef struct Kinds:              # of the policies of a word: a bit for each that
+    uint64_t allow
+    uint64_t audit
+    uint64_t unconditional      # has no condition with a key
+    uint64_t untargeted         # has no targets
+    uint64_t any_target
+    uint64_t own                # has the client's namespace as a target
 
 cdef struct Alternative:        # a value that the client's may be
     uint8_t name
@@ -40,8 +65,7 @@ cdef struct Key:                # of the hash table of values
 cdef struct Line:               # a policy
     uint8_t action
     uint8_t audit
-    uint8_t conditional         # has a condition with a key
-    uint8_t targeted
+    uint8_t needs               # what else it depends on than what the first set knows: bits of Need
     uint32_t rule               # the directive that it stands in
     uint32_t place              # of the policy in all directives
     uint32_t alternative_count
@@ -52,39 +76,36 @@ cdef struct Table:              # owned by a PolicyTable; constant
     const PolicySet *sets       # sets[0] is empty
     const uint64_t *words       # of the sets by their number, where the table has a single word; else NULL
     const uint32_t *zones       # set of the policies for names whose longest zone is that one
-    const Prefixes *prefixes    # a node's value is the number of a set
+    const Prefixes *prefixes    # a node's value is the number of a set: of the policies for the addresses in it
+    const uint32_t *pairs       # set by that of the address and the class of the type: a row for each of the former
+    uint32_t columns            # 1: the sets of the addresses themselves
+    uint32_t class_mask         # 0 then, else all ones
+    const uint32_t *classes     # set of each class of types
+    const Kinds *kinds          # by word
+    Kinds summary               # a bit for each word that is not empty
     const Key *keys             # open addressing
     uint32_t key_mask
     uint32_t names              # a bit for each name that a key has
-    uint32_t other_types        # set of the policies for types that no policy names
-    uint32_t types[RRTYPES_DENSE]
+    uint32_t other_types        # class of the types that no policy names
+    uint32_t types[RRTYPES_DENSE]       # likewise of each other type
     uint32_t sparse_count
-    const uint32_t *sparse      # types from RRTYPES_DENSE on that policies name, each followed by its set
-    uint32_t allow
-    uint32_t audit
-    uint32_t unconditional      # without a condition that has a key
-    uint32_t untargeted         # without targets
-    uint32_t any_target
-    uint32_t own                # with the client's namespace as a target
+    const uint32_t *sparse      # types from RRTYPES_DENSE on that policies name, each followed by its class
 
-cdef struct Candidates:         # the policies of one query that are left; its sets, and their union for networks and conditions
+cdef struct Candidates:         # the policies of one query that are left, and its sets
     uint64_t bits               # of `word`
     uint64_t summary            # of the words behind it where a policy may match, as far as is known; 0 where the table has a single one
     uint32_t word
     uint8_t enforced            # audits do not count
-    uint8_t conditions_applied  # to `bits`
-    uint8_t targets_applied
-    uint8_t conditions_read
-    uint8_t targets_read
-    uint32_t network_count
+    uint8_t read                # bits of Need: the sets that are known
     uint32_t condition_count
+    const PolicySet *first      # where the table has several words
     const PolicySet *zone
     const PolicySet *type
-    const PolicySet *networks[NETWORKS]
     const PolicySet *conditions[NAMES]
-    const PolicySet *targets[TARGETS][2]      # of each namespace that the question is for: as a name, and as the client's; NULL: none
+    const PolicySet *targets[TARGETS]       # of each namespace that the question is for
+    uint8_t own[TARGETS]        # it is the client's, and policies have that as a target
 
-cdef inline uint32_t type_set(const Table *table, uint16_t qtype) noexcept nogil:
+cdef inline uint32_t type_class(const Table *table, uint16_t qtype) noexcept nogil:
     cdef uint32_t i
     if qtype < RRTYPES_DENSE:
         return table.types[qtype]
@@ -93,32 +114,50 @@ cdef inline uint32_t type_set(const Table *table, uint16_t qtype) noexcept nogil
             return table.sparse[2 * i + 1]
     return table.other_types
 
-cdef inline uint64_t network_bits(const Table *table, const Query *q) noexcept nogil:
-    """Of a table with a single word."""
+cdef inline uint32_t network_set(const Table *table, const Query *q) noexcept nogil:
     cdef PrefixKey key
-    cdef uint64_t bits = 0
+    cdef uint32_t found = 0
     cdef const PrefixNode *node = prefixes_first(table.prefixes, &q.client, &key)
     while node != NULL:
-        bits |= table.words[node.value]
+        found = node.value
         node = prefixes_next(table.prefixes, node, &key)
-    return bits
+    return found
 
-cdef inline bint candidates_begin(const Table *table, const Query *q, uint32_t zone, Candidates *found) noexcept nogil:
-    """The sets of a query in a table; zone: position of the longest zone that holds its name. False: no policy matches."""
-    cdef uint32_t of_zone = table.zones[zone], of_type = type_set(table, q.qtype)
-    found.word = found.enforced = found.conditions_applied = found.targets_applied = found.conditions_read = found.targets_read = 0
-    if table.words == NULL:
-        return candidates_read(table, q, &table.sets[of_zone], &table.sets[of_type], found)
+cdef inline uint64_t word_of(const PolicySet *policies, uint32_t word) noexcept nogil:
+    return policies.words[policies.places[word]]
+
+cdef inline bint candidates_begin(const Table *table, const Query *q, Candidates *found) noexcept nogil:
+    """False: no policy matches."""
+    cdef uint32_t number = table.pairs[network_set(table, q) * table.columns + (type_class(table, q.qtype) & table.class_mask)]
+    cdef const PolicySet *policies
+    found.word = 0
     found.summary = 0
-    found.bits = table.words[of_zone] & table.words[of_type]
-    if found.bits:
-        found.bits &= network_bits(table, q)
-    return found.bits != 0
+    found.enforced = found.read = 0
+    if table.words != NULL:
+        found.bits = table.words[number]
+        return found.bits != 0
+    policies = &table.sets[number]
+    if policies.summary == 0:
+        return False
+    found.first = policies
+    found.word = <uint32_t>__builtin_ctzll(policies.summary)
+    found.summary = policies.summary & (policies.summary - 1)
+    found.bits = policies.words[1]
+    return True
 
-# Of a table with several words.
-cdef bint candidates_read(const Table *table, const Query *q, const PolicySet *zone, const PolicySet *type, Candidates *found) noexcept nogil
-# The next policy that matches, the first one first; NULL: none does.
-cdef const Line *candidates_next(const Table *table, Candidates *found, Facts *facts) noexcept nogil
+# candidates_next where more than the first set may be needed.
+cdef const Line *candidates_search(const Table *table, Candidates *found, Facts *facts) noexcept nogil
+
+cdef inline const Line *candidates_next(const Table *table, Candidates *found, Facts *facts) noexcept nogil:
+    """The next policy that matches, the first one first; NULL: none does."""
+    cdef const Line *line
+    if found.bits:
+        line = &table.lines[64 * found.word + <uint32_t>__builtin_ctzll(found.bits)]
+        if line.needs == 0:
+            found.bits &= found.bits - 1
+            return line
+    return candidates_search(table, found, facts)
+
 # Audits do not count from here on.
 cdef void candidates_enforce(const Table *table, Candidates *found) noexcept nogil
 
@@ -126,12 +165,17 @@ cdef class PolicyTable:
     cdef Table table
     cdef PrefixTree tree
     cdef Blocks blocks          # what the table points to
-    cdef dict numbers           # set as a tuple of positions -> its number
+    cdef readonly size_t size   # octets of these
+    cdef uint32_t width         # words
+    cdef dict numbers           # set, as the octets of its words -> its number
     cdef void *take(self, size_t count, size_t size) except NULL
-    cdef uint32_t number(self, positions) except? 0xFFFFFFFF
-    cdef int put_lines(self, list lines, list rest, names) except -1
-    cdef int put_types(self, list policies) except -1
+    cdef uint32_t number(self, places) except? 0xFFFFFFFF
+    cdef uint32_t number_of(self, const uint64_t *words) except? 0xFFFFFFFF
+    cdef set put_zones(self, list lines, list zones)
+    cdef int put_lines(self, list lines, list rest, names, set everywhere) except -1
+    cdef int put_kinds(self, list policies) except -1
     cdef int put_networks(self, list policies) except -1
-    cdef int put_targets(self, list policies, dict keys) except -1
+    cdef int put_types(self, list policies) except -1
+    cdef int put_pairs(self, list classes, uint32_t rows) except -1
     cdef int put_keys(self, dict keys) except -1
-    cdef int put_sets(self, size_t policy_count) except -1
+    cdef int put_sets(self) except -1

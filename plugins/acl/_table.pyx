@@ -1,34 +1,25 @@
 """Policies as sets; see _table.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.memory cimport blocks_free, blocks_take
-from fastdns.api.network cimport PrefixKey, PrefixNode, PrefixTree, prefixes_first, prefixes_next
-from fastdns.api.query cimport Query
+from fastdns.api.network cimport PrefixTree
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.api.wire cimport RRTYPES_DENSE
-from fastdns.plugins.acl._facts cimport NAMES, VALUE, Facts, facts_has, facts_read_targets
-from fastdns.plugins.acl.rules import ACTIONS, ANY_TARGET, OWN
+from fastdns.plugins.acl._facts cimport NAMES, VALUE, Facts, facts_has, facts_read_targets, facts_zone
+from fastdns.plugins.acl.rules import ACTIONS, ANY_TARGET, EVERYWHERE, OWN
 from collections import Counter
-
-cdef extern from *:
-    int __builtin_ctzll(unsigned long long) noexcept nogil
-
 
 # ---- sets ----
 
-cdef inline uint64_t word_of(const PolicySet *policies, uint32_t word) noexcept nogil:
-    return policies.words[word - policies.first] if policies.summary >> word & 1 else 0
-
-
 cdef inline const PolicySet *key_set(const Table *table, uint8_t name, const char *text, uint8_t length) noexcept nogil:
-    """The policies that have a value as a key; NULL: none."""
+    """The policies that have a value as a key."""
     cdef uint64_t hash = key_hash(name, text, length)
     cdef uint64_t i = hash
     cdef const Key *key
     while True:
         key = &table.keys[i & table.key_mask]
         if not key.used:
-            return NULL
+            return table.sets
         if key.hash == hash and key.name == name and key.length == length and memcmp(key.text, text, length) == 0:
             return &table.sets[key.set]
         i += 1
@@ -40,141 +31,122 @@ cdef inline uint64_t key_hash(uint8_t name, const char *text, uint8_t length) no
 
 # ---- which policies match ----
 
-cdef bint candidates_read(const Table *table, const Query *q, const PolicySet *zone, const PolicySet *type, Candidates *found) noexcept nogil:
-    cdef PrefixKey key
-    cdef const PrefixNode *node
-    cdef const PolicySet *policies
-    cdef uint64_t summary = 0
-    found.bits = 0
-    found.zone = zone
-    found.type = type
-    found.summary = zone.summary & type.summary
-    if found.summary == 0:
-        return False
-    found.network_count = 0
-    node = prefixes_first(table.prefixes, &q.client, &key)
-    while node != NULL:
-        if node.value:
-            policies = &table.sets[node.value]
-            summary |= policies.summary
-            found.networks[found.network_count] = policies
-            found.network_count += 1
-        node = prefixes_next(table.prefixes, node, &key)
-    found.summary &= summary
-    return found.summary != 0
-
-
-cdef const Line *candidates_next(const Table *table, Candidates *found, Facts *facts) noexcept nogil:
-    """Conditions and targets are looked at when the first policy that is left has some."""
+cdef const Line *candidates_search(const Table *table, Candidates *found, Facts *facts) noexcept nogil:
+    """What policies depend on is looked at when the first policy that is left does."""
     cdef const Line *line
+    cdef uint32_t needs
     while True:
         while found.bits == 0:
             if found.summary == 0:
                 return NULL
-            read_word(table, found)
+            read_word(table, found, facts)
         line = &table.lines[64 * found.word + <uint32_t>__builtin_ctzll(found.bits)]
-        if line.conditional and not found.conditions_applied:
-            found.bits &= condition_bits(table, found, facts, found.word)
-            found.conditions_applied = 1
-        elif line.targeted and not found.targets_applied:
-            found.bits &= target_bits(table, found, facts, found.word)
-            found.targets_applied = 1
-        else:
+        needs = line.needs & ~<uint32_t>found.read
+        if needs == 0:
             found.bits &= found.bits - 1
             if line.alternative_count == 0 or hold(line, facts):
                 return line
+        elif needs & NEED_ZONE:
+            found.read |= NEED_ZONE
+            found.zone = &table.sets[table.zones[facts_zone(facts) - facts.sources.zones.names]]
+            found.summary &= found.zone.summary
+            found.bits &= word_of(found.zone, found.word)
+        elif needs & NEED_TYPE:
+            found.read |= NEED_TYPE
+            found.type = &table.sets[table.classes[type_class(table, facts.q.qtype)]]
+            found.summary &= found.type.summary
+            found.bits &= word_of(found.type, found.word)
+        elif needs & NEED_CONDITIONS:
+            found.read |= NEED_CONDITIONS
+            read_conditions(table, found, facts)
+            found.bits &= condition_bits(table, found)
+        else:
+            found.read |= NEED_TARGETS
+            read_targets(table, found, facts)
+            found.bits &= target_bits(table, found, facts)
 
 
-cdef void read_word(const Table *table, Candidates *found) noexcept nogil:
-    """The next word's intersection of the sets that are known at once."""
-    cdef uint32_t word = <uint32_t>__builtin_ctzll(found.summary), i
+cdef inline void read_word(const Table *table, Candidates *found, Facts *facts) noexcept nogil:
+    """The next word's intersection of the sets that are known."""
+    found.word = <uint32_t>__builtin_ctzll(found.summary)
     found.summary &= found.summary - 1
-    found.word = word
-    found.bits = 0
-    for i in range(found.network_count):
-        found.bits |= word_of(found.networks[i], word)
-    found.bits &= word_of(found.zone, word) & word_of(found.type, word)
+    found.bits = word_of(found.first, found.word)
     if found.enforced:
         candidates_enforce(table, found)
-    found.conditions_applied = found.targets_applied = 0
+    if found.read & NEED_ZONE:
+        found.bits &= word_of(found.zone, found.word)
+    if found.read & NEED_TYPE:
+        found.bits &= word_of(found.type, found.word)
+    if found.read & NEED_CONDITIONS:
+        found.bits &= condition_bits(table, found)
+    if found.read & NEED_TARGETS:
+        found.bits &= target_bits(table, found, facts)
 
 
 cdef void candidates_enforce(const Table *table, Candidates *found) noexcept nogil:
     found.enforced = 1
-    found.bits &= ~word_of(&table.sets[table.audit], found.word)
+    found.bits &= ~table.kinds[found.word].audit
 
 
-cdef uint64_t condition_bits(const Table *table, Candidates *found, Facts *facts, uint32_t word) noexcept nogil:
-    cdef uint64_t bits = word_of(&table.sets[table.unconditional], word)
-    cdef uint64_t summary
-    cdef const PolicySet *policies
-    cdef uint32_t i, names
-    if not found.conditions_read:
-        found.conditions_read = 1
-        found.condition_count = 0
-        summary = table.sets[table.unconditional].summary
-        names = table.names
-        while names:
-            i = <uint32_t>__builtin_ctzll(names)
-            names &= names - 1
-            if facts_has(facts, i):
-                policies = key_set(table, <uint8_t>i, facts.text[i], facts.length[i])
-                if policies != NULL:
-                    found.conditions[found.condition_count] = policies
-                    found.condition_count += 1
-                    summary |= policies.summary
-        found.summary &= summary
-    for i in range(found.condition_count):
-        bits |= word_of(found.conditions[i], word)
-    return bits
+cdef inline void read_conditions(const Table *table, Candidates *found, Facts *facts) noexcept nogil:
+    cdef uint64_t summary = table.summary.unconditional
+    cdef uint32_t i, names = table.names
+    found.condition_count = 0
+    while names:
+        i = <uint32_t>__builtin_ctzll(names)
+        names &= names - 1
+        if facts_has(facts, i):
+            found.conditions[found.condition_count] = key_set(table, <uint8_t>i, facts.text[i], facts.length[i])
+            summary |= found.conditions[found.condition_count].summary
+            found.condition_count += 1
+    found.summary &= summary
 
 
-cdef uint64_t target_bits(const Table *table, Candidates *found, Facts *facts, uint32_t word) noexcept nogil:
-    """Where the answer may name several namespaces, one that is a target is enough to be blocked; to be allowed, all must be."""
-    cdef uint64_t any_target = word_of(&table.sets[table.any_target], word)
-    cdef uint64_t allow, all, some = 0, bits
+cdef inline uint64_t condition_bits(const Table *table, const Candidates *found) noexcept nogil:
+    cdef uint64_t bits = table.kinds[found.word].unconditional
     cdef uint32_t i
-    if not found.targets_read:
-        read_targets(table, found, facts)
-    if facts.all_targets:
-        allow = word_of(&table.sets[table.allow], word)
-        return word_of(&table.sets[table.untargeted], word) | any_target | ~allow
-    if facts.target_count == 0:
-        return word_of(&table.sets[table.untargeted], word)
-    all = ~<uint64_t>0
-    for i in range(facts.target_count):
-        bits = any_target
-        if found.targets[i][0] != NULL:
-            bits |= word_of(found.targets[i][0], word)
-        if found.targets[i][1] != NULL:
-            bits |= word_of(found.targets[i][1], word)
-        all &= bits
-        some |= bits
-    allow = word_of(&table.sets[table.allow], word)
-    return word_of(&table.sets[table.untargeted], word) | all & allow | some & ~allow
+    for i in range(found.condition_count):
+        bits |= word_of(found.conditions[i], found.word)
+    return bits
 
 
 cdef void read_targets(const Table *table, Candidates *found, Facts *facts) noexcept nogil:
     cdef const uint8_t *label
-    cdef uint64_t summary = table.sets[table.untargeted].summary
+    cdef uint64_t summary = table.summary.untargeted
     cdef uint32_t i, name = facts.sources.namespace
-    cdef bint own = table.own != 0 and facts_has(facts, name)
-    found.targets_read = 1
+    cdef bint own = table.summary.own != 0 and facts_has(facts, name)
     if not facts.targets_read:
         facts_read_targets(facts)
+    if facts.all_targets:
+        return
+    if facts.target_count:
+        summary |= table.summary.any_target
     for i in range(facts.target_count):
         label = facts.target[i]
-        found.targets[i][0] = key_set(table, KEY_TARGET, <const char *>label + 1, label[0])
-        found.targets[i][1] = NULL
-        if own and facts.length[name] == label[0] and memcmp(facts.text[name], label + 1, label[0]) == 0:
-            found.targets[i][1] = &table.sets[table.own]
-            summary |= found.targets[i][1].summary
-        if found.targets[i][0] != NULL:
-            summary |= found.targets[i][0].summary
-    if facts.target_count:
-        summary |= table.sets[table.any_target].summary
-    if not facts.all_targets:
-        found.summary &= summary
+        found.targets[i] = key_set(table, KEY_TARGET, <const char *>label + 1, label[0])
+        summary |= found.targets[i].summary
+        found.own[i] = own and facts.length[name] == label[0] and memcmp(facts.text[name], label + 1, label[0]) == 0
+        if found.own[i]:
+            summary |= table.summary.own
+    found.summary &= summary
+
+
+cdef uint64_t target_bits(const Table *table, const Candidates *found, const Facts *facts) noexcept nogil:
+    """Where the answer may name several namespaces, one that is a target is enough to be blocked; to be allowed, all must be."""
+    cdef const Kinds *kinds = &table.kinds[found.word]
+    cdef uint64_t all = ~<uint64_t>0, some = 0, bits
+    cdef uint32_t i
+    if facts.all_targets:
+        return kinds.untargeted | kinds.any_target | ~kinds.allow
+    if facts.target_count == 0:
+        return kinds.untargeted
+    for i in range(facts.target_count):
+        bits = kinds.any_target | word_of(found.targets[i], found.word)
+        if found.own[i]:
+            bits |= kinds.own
+        all &= bits
+        some |= bits
+    return kinds.untargeted | all & kinds.allow | some & ~kinds.allow
 
 
 cdef bint hold(const Line *line, Facts *facts) noexcept nogil:
@@ -201,27 +173,18 @@ cdef class PolicyTable:
         """See _table.pyi."""
         cdef list policies = [policy for _, _, policy in lines]
         cdef dict keys = {}
-        cdef uint32_t *numbers
         if len(lines) > TABLE_MAX or len(names) > NAMES:
             raise ValueError(f"{TABLE_MAX} policies and {NAMES} names at most")
-        self.numbers = {(): 0}
+        self.width = <uint32_t>(len(lines) + WORD - 1) // WORD
+        self.numbers = {bytes(8 * self.width): 0}
         rest = keyed(policies, list(names), keys)
-        numbers = <uint32_t *>self.take(len(zones), sizeof(uint32_t))
-        of_rule = {}
-        for place, (_, rule, _) in enumerate(lines):
-            of_rule.setdefault(rule, []).append(place)
-        for place, rules in enumerate(zones):
-            numbers[<uint32_t>place] = self.number([line for rule in rules if rule in of_rule for line in of_rule[rule]])
-        self.table.zones = numbers
-        self.table.allow = self.number(place for place, policy in enumerate(policies) if policy.action == "allow")
-        self.table.audit = self.number(place for place, policy in enumerate(policies) if policy.audit)
-        self.table.unconditional = self.number(place for place, policy in enumerate(policies) if not policy.conditions)
-        self.put_lines(lines, rest, names)
-        self.put_types(policies)
         self.put_networks(policies)
-        self.put_targets(policies, keys)
+        self.put_types(policies)
+        everywhere = self.put_zones(lines, zones)
+        self.put_lines(lines, rest, names, everywhere)
+        self.put_kinds(policies)
         self.put_keys(keys)
-        self.put_sets(len(lines))
+        self.put_sets()
 
     def __dealloc__(self):
         blocks_free(&self.blocks)
@@ -230,22 +193,48 @@ cdef class PolicyTable:
         cdef void *memory = blocks_take(&self.blocks, count * size)
         if memory == NULL:
             raise MemoryError
+        self.size += count * size
         return memory
 
-    cdef uint32_t number(self, positions) except? 0xFFFFFFFF:
+    cdef uint32_t number(self, places) except? 0xFFFFFFFF:
         """Of the set of these policies."""
-        cdef tuple policies = tuple(sorted(set(positions)))
-        return self.numbers.setdefault(policies, len(self.numbers))
+        cdef uint64_t words[WORDS]
+        cdef uint32_t place
+        memset(words, 0, sizeof(words))
+        for place in places:
+            words[place // WORD] |= <uint64_t>1 << place % WORD
+        return self.number_of(words)
 
-    cdef int put_lines(self, list lines, list rest, names) except -1:
+    cdef uint32_t number_of(self, const uint64_t *words) except? 0xFFFFFFFF:
+        return self.numbers.setdefault((<const char *>words)[:8 * self.width], len(self.numbers))
+
+    cdef set put_zones(self, list lines, list zones):
+        """Returns the directives that apply to all zones."""
+        cdef uint32_t *numbers = <uint32_t *>self.take(len(zones), sizeof(uint32_t))
+        cdef dict of_rule = {}
+        self.table.zones = numbers
+        for place, (_, rule, _) in enumerate(lines):
+            of_rule.setdefault(rule, []).append(place)
+        for rules in zones:
+            numbers[0] = self.number([line for rule in rules if rule in of_rule for line in of_rule[rule]])
+            numbers += 1
+        return set(zones[0]).intersection(*zones) if zones else set()
+
+    cdef int put_lines(self, list lines, list rest, names, set everywhere) except -1:
         cdef Line *made = <Line *>self.take(len(lines), sizeof(Line))
         cdef Alternative *alternatives = <Alternative *>self.take(sum([len(condition) for conditions in rest for condition in conditions]), sizeof(Alternative))
         self.table.lines = made
         for (place, rule, policy), conditions in zip(lines, rest):
             made.action = <uint8_t>ACTIONS.index(policy.action)
             made.audit = policy.audit
-            made.conditional = bool(policy.conditions)
-            made.targeted = bool(policy.targets)
+            if rule not in everywhere:
+                made.needs |= NEED_ZONE
+            if policy.types and not self.table.class_mask:
+                made.needs |= NEED_TYPE
+            if policy.conditions:
+                made.needs |= NEED_CONDITIONS
+            if policy.targets:
+                made.needs |= NEED_TARGETS
             made.rule = rule
             made.place = place
             made.alternatives = alternatives
@@ -258,7 +247,33 @@ cdef class PolicyTable:
             made += 1
         return 0
 
+    cdef int put_kinds(self, list policies) except -1:
+        cdef Kinds *kinds = <Kinds *>self.take(self.width, sizeof(Kinds))
+        cdef size_t place
+        self.table.kinds = kinds
+        for place in range(<size_t>len(policies)):
+            policy = policies[place]
+            put_kind(&kinds[place // WORD], policy, <uint64_t>1 << place % WORD)
+            put_kind(&self.table.summary, policy, <uint64_t>1 << place // WORD)
+        return 0
+
+    cdef int put_networks(self, list policies) except -1:
+        cdef dict networks = {}
+        everywhere = [place for place, policy in enumerate(policies) if policy.networks == EVERYWHERE]
+        for network in EVERYWHERE if everywhere else ():
+            networks[network] = everywhere.copy()
+        for place, policy in enumerate(policies):
+            for network in policy.networks if policy.networks != EVERYWHERE else ():
+                networks.setdefault(masked(network), []).append(place)
+        self.tree = PrefixTree({network: self.number(places) for network, places in networks.items()})
+        inherit_sets(self.tree, self.numbers)
+        self.table.prefixes = &self.tree.prefixes
+        return 0
+
     cdef int put_types(self, list policies) except -1:
+        """After the networks, whose sets have the first numbers: these are the rows of pairs."""
+        cdef uint32_t rows = <uint32_t>len(self.numbers)
+        cdef list classes = []
         cdef dict named = {}
         cdef uint32_t *sparse
         cdef uint32_t i
@@ -266,35 +281,34 @@ cdef class PolicyTable:
         for place, policy in enumerate(policies):
             for qtype in policy.types:
                 named.setdefault(qtype, []).append(place)
-        self.table.other_types = self.number(every)
+        self.table.other_types = class_of(classes, self.number(every))
         for i in range(RRTYPES_DENSE):
-            self.table.types[i] = self.number(every + named.pop(i)) if i in named else self.table.other_types
+            self.table.types[i] = class_of(classes, self.number(every + named.pop(i))) if i in named else self.table.other_types
         sparse = <uint32_t *>self.take(2 * len(named), sizeof(uint32_t))
         self.table.sparse = sparse
         self.table.sparse_count = <uint32_t>len(named)
         for qtype, places in named.items():
             sparse[0] = qtype
-            sparse[1] = self.number(every + places)
+            sparse[1] = class_of(classes, self.number(every + places))
             sparse += 2
-        return 0
+        return self.put_pairs(classes, rows)
 
-    cdef int put_networks(self, list policies) except -1:
-        cdef dict networks = {}
-        for place, policy in enumerate(policies):
-            for network in policy.networks:
-                networks.setdefault(masked(network), []).append(place)
-        self.tree = PrefixTree({network: self.number(places) for network, places in networks.items()})
-        self.table.prefixes = &self.tree.prefixes
-        return 0
-
-    cdef int put_targets(self, list policies, dict keys) except -1:
-        for place, policy in enumerate(policies):
-            for target in policy.targets:
-                if target not in (OWN, ANY_TARGET):
-                    keys.setdefault((<int>KEY_TARGET, octets_of(target)), []).append(place)
-        self.table.untargeted = self.number([place for place, policy in enumerate(policies) if not policy.targets])
-        self.table.any_target = self.number([place for place, policy in enumerate(policies) if ANY_TARGET in policy.targets])
-        self.table.own = self.number([place for place, policy in enumerate(policies) if OWN in policy.targets])
+    cdef int put_pairs(self, list classes, uint32_t rows) except -1:
+        cdef uint32_t *sets = <uint32_t *>self.take(len(classes), sizeof(uint32_t))
+        cdef uint32_t *pairs
+        cdef uint32_t i, j
+        cdef list octets = list(self.numbers)
+        for i in range(<uint32_t>len(classes)):
+            sets[i] = classes[i]
+        self.table.classes = sets
+        self.table.columns = <uint32_t>len(classes) if rows * len(classes) <= PAIRS else 1
+        self.table.class_mask = 0 if self.table.columns == 1 and len(classes) > 1 else 0xFFFFFFFF
+        pairs = <uint32_t *>self.take(rows * self.table.columns, sizeof(uint32_t))
+        self.table.pairs = pairs
+        for i in range(rows):
+            for j in range(self.table.columns):
+                pairs[0] = self.numbers.setdefault(both_of(octets[i], octets[sets[j]]), len(self.numbers)) if self.table.class_mask else i
+                pairs += 1
         return 0
 
     cdef int put_keys(self, dict keys) except -1:
@@ -326,42 +340,113 @@ cdef class PolicyTable:
                 self.table.names |= 1u << <uint32_t>name
         return 0
 
-    cdef int put_sets(self, size_t policy_count) except -1:
-        cdef PolicySet *sets = <PolicySet *>self.take(len(self.numbers), sizeof(PolicySet))
-        cdef PolicySet *made = sets
-        cdef uint64_t *single = NULL
+    cdef int put_sets(self) except -1:
+        cdef size_t count = <size_t>len(self.numbers), filled = 0, i
+        cdef PolicySet *sets = <PolicySet *>self.take(count, sizeof(PolicySet))
+        cdef uint8_t *places = <uint8_t *>self.take(count, self.width)
+        cdef uint64_t *single = <uint64_t *>self.take(count, sizeof(uint64_t)) if self.width == 1 else NULL
+        cdef uint64_t all[WORDS]
         cdef uint64_t *words
-        cdef uint32_t place, last
-        if policy_count <= WORD:
-            single = <uint64_t *>self.take(len(self.numbers), sizeof(uint64_t))
-            self.table.words = single
-        for policies in self.numbers:       # in the order of their numbers
-            if policies:
-                made.first = <uint32_t>policies[0] // 64
-                last = <uint32_t>policies[len(policies) - 1] // 64
-                words = <uint64_t *>self.take(last - made.first + 1, sizeof(uint64_t))
-                made.words = words
-                for position in policies:
-                    place = position
-                    made.summary |= <uint64_t>1 << (place // 64)
-                    words[place // 64 - made.first] |= <uint64_t>1 << (place % 64)
-                if single != NULL:
-                    single[made - sets] = words[0]
-            made += 1
+        cdef bytes octets
         self.table.sets = sets
+        self.table.words = single
+        for octets in self.numbers:
+            memcpy(all, <const char *>octets, 8 * self.width)
+            for i in range(self.width):
+                filled += all[i] != 0
+        words = <uint64_t *>self.take(count + filled, sizeof(uint64_t))
+        for octets in self.numbers:         # in the order of their numbers
+            memcpy(all, <const char *>octets, 8 * self.width)
+            sets.places = places
+            sets.words = words
+            words += 1
+            for i in range(self.width):
+                if all[i]:
+                    words[0] = all[i]
+                    places[i] = <uint8_t>(words - sets.words)
+                    sets.summary |= <uint64_t>1 << i
+                    words += 1
+            if single != NULL:
+                single[0] = all[0]
+                single += 1
+            places += self.width
+            sets += 1
         self.numbers = {}
         return 0
 
 
+cdef int put_kind(Kinds *kinds, policy, uint64_t bit) except -1:
+    if policy.action == "allow":
+        kinds.allow |= bit
+    if policy.audit:
+        kinds.audit |= bit
+    if not policy.conditions:
+        kinds.unconditional |= bit
+    if not policy.targets:
+        kinds.untargeted |= bit
+    if ANY_TARGET in policy.targets:
+        kinds.any_target |= bit
+    if OWN in policy.targets:
+        kinds.own |= bit
+    return 0
+
+
+def inherit_sets(PrefixTree tree not None, dict numbers not None):
+    """Adds to each node's set those of the nodes above."""
+    sets = list(numbers)
+
+    def union(wider, own):
+        if not (wider and own):
+            return wider or own
+        both = union_of(sets[wider], sets[own])
+        number = numbers.setdefault(both, len(sets))
+        if number == len(sets):
+            sets.append(both)
+        return number
+
+    tree.inherit(union)
+
+
+cdef uint32_t class_of(list classes, uint32_t number) except? 0xFFFFFFFF:
+    """Types that have the same set are one."""
+    if number not in classes:
+        classes.append(number)
+    return classes.index(number)
+
+
+cdef bytes both_of(bytes one, bytes other):
+    cdef uint64_t words[WORDS]
+    cdef uint64_t others[WORDS]
+    cdef size_t i, size = <size_t>len(one)
+    memcpy(words, <const char *>one, size)
+    memcpy(others, <const char *>other, size)
+    for i in range(size // 8):
+        words[i] &= others[i]
+    return (<const char *>words)[:size]
+
+
+cdef bytes union_of(bytes one, bytes other):
+    cdef uint64_t words[WORDS]
+    cdef uint64_t others[WORDS]
+    cdef size_t i, size = <size_t>len(one)
+    memcpy(words, <const char *>one, size)
+    memcpy(others, <const char *>other, size)
+    for i in range(size // 8):
+        words[i] |= others[i]
+    return (<const char *>words)[:size]
+
+
 def keyed(list policies not None, list names not None, dict keys not None):
-    """Of each policy the condition whose values fewest others have becomes a key. Returns what other conditions each has."""
+    """Of each policy the condition whose values fewest others have becomes a key, and so do targets. Returns what other conditions each has."""
     rest = []
     values = Counter(value for policy in policies for condition in policy.conditions for value in set(condition))
     for place, policy in enumerate(policies):
         conditions = sorted(policy.conditions, key=lambda condition: max(values[value] for value in condition))
         rest.append(conditions[1:])
-        for name, value in conditions[0] if conditions else ():
-            keys.setdefault((names.index(name), octets_of(value)), []).append(place)
+        found = [(names.index(name), octets_of(value)) for name, value in conditions[0]] if conditions else []
+        found += [(<int>KEY_TARGET, octets_of(target)) for target in policy.targets if target not in (OWN, ANY_TARGET)]
+        for key in found:
+            keys.setdefault(key, []).append(place)
     return rest
 
 
