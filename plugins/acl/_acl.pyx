@@ -6,7 +6,7 @@ from fastdns.api.query cimport (ANSWERED, DROPPED, NEXT, TAILORED_WALK, Explanat
 from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
 from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_find
 from fastdns.api.wire cimport EDNS_DO, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED
-from fastdns.api.metrics cimport Metric, metric_add
+from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns.api.metadata cimport LabelHandle
 from fastdns.plugins.acl._audit cimport AuditLog, audit_log
 from fastdns.plugins.acl._cluster cimport ClusterNamesHandle
@@ -298,16 +298,14 @@ cdef class AclHandler(NativeHandler):
         self.handler.side_effects = 1
 
     cpdef attach(self, list servers, str view):
-        cdef uint32_t most = 0, i, j
+        cdef uint32_t labels = label_count(servers), i, j
         cdef Rule *rule
         cdef Place *place
-        for label, _ in servers:
-            most = max(most, <uint32_t>label)
         blocks_free(&self.cells)
-        self.acl.allowed = <uint32_t *>take(&self.cells, most + 1, sizeof(uint32_t))
+        self.acl.allowed = <uint32_t *>take(&self.cells, labels, sizeof(uint32_t))
         for i in range(self.acl.rule_count):
             rule = &self.acl.rules[i]
-            rule.cells = <uint32_t *>take(&self.cells, (most + 1) * rule.zones.count * REFUSALS, sizeof(uint32_t))
+            rule.cells = <uint32_t *>take(&self.cells, labels * rule.zones.count * REFUSALS, sizeof(uint32_t))
             for label, server in servers:
                 for j in range(rule.zones.count):
                     zone = name_text(wire_of(&rule.zones.names[j]))
@@ -321,7 +319,7 @@ cdef class AclHandler(NativeHandler):
             if policy.audit:
                 rule = &self.acl.rules[<uint32_t>number]
                 place = &self.acl.places[i]
-                place.audits = <uint32_t *>take(&self.cells, (most + 1) * rule.zones.count, sizeof(uint32_t))
+                place.audits = <uint32_t *>take(&self.cells, labels * rule.zones.count, sizeof(uint32_t))
                 for label, server in servers:
                     for j in range(rule.zones.count):
                         zone = name_text(wire_of(&rule.zones.names[j]))
