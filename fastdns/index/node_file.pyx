@@ -8,6 +8,7 @@ from posix.mman cimport (MADV_DONTNEED, MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED, MA
 from posix.unistd cimport close, ftruncate, unlink
 from fastdns.system.atomic cimport atomic_add32
 from fastdns.index.mutex cimport pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock
+from fastdns.index.regions cimport region_hide, region_show
 
 cdef extern from "<fcntl.h>" nogil:
     enum:
@@ -51,6 +52,11 @@ cdef inline uint32_t size_class(uint64_t *size) noexcept nogil:
     return (bits - FILE_LEAST_BITS) * (FILE_UNITS // 2) + units
 
 
+cdef inline uint64_t class_size(uint32_t kind) noexcept nogil:
+    cdef uint32_t bits = (kind - FILE_UNITS // 2 - 1) // (FILE_UNITS // 2) if kind > FILE_UNITS else 0
+    return <uint64_t>(kind - bits * (FILE_UNITS // 2)) << (bits + FILE_LEAST_BITS)
+
+
 cdef bint push(Places *places, uint32_t item) noexcept nogil:
     cdef uint32_t capacity
     cdef void *grown
@@ -64,6 +70,12 @@ cdef bint push(Places *places, uint32_t item) noexcept nogil:
     places.items[places.count] = item
     places.count += 1
     return True
+
+
+cdef void make_place(NodeFile *file, uint32_t at, uint32_t kind) noexcept nogil:
+    """Nobody reads the block any more. What cannot be noted for want of memory is not used again."""
+    push(&file.free[kind], at)
+    region_hide(file.base + at, class_size(kind))
 
 
 cdef inline NodeFile *file_of(const IndexNode *node) noexcept nogil:
@@ -226,6 +238,7 @@ cdef IndexNode *node_file_copy(NodeFile *file, const IndexNode *node, uint64_t s
         if places.count:
             places.count -= 1
             at = places.items[places.count]
+            region_show(file.base + at, rounded)
         else:
             at = next_block(file, rounded)
         if at and not write_all_at(file.fd, node, size, at - FIRST):
@@ -239,10 +252,10 @@ cdef void node_file_free(IndexNode *node, uint64_t size) noexcept nogil:
     cdef NodeFile *file = file_of(node)
     cdef uint32_t at = <uint32_t>(<uint8_t *>node - file.base), kind = size_class(&size)
     pthread_mutex_lock(&file.mutex)
-    # What cannot be noted for want of memory is not used again. What is not in the file cannot be written by pwrite.
+    # What is not in the file cannot be written by pwrite.
     if file.sealed and at < (file.filed + 1) * <uint32_t>FILE_CHUNK:
         if not file.pins:
-            push(&file.free[kind], at)
+            make_place(file, at, kind)
         elif push(&file.freed, at) and not push(&file.freed, kind):
             file.freed.count -= 1
     pthread_mutex_unlock(&file.mutex)
@@ -258,6 +271,7 @@ cdef void node_file_release(NodeFile *file) noexcept nogil:
     cdef uint32_t i
     if atomic_add32(&file.refs, <uint32_t>-1) != 0:
         return
+    region_show(file.base + FIRST, <size_t>file.chunks * FILE_CHUNK)
     munmap(file.base, FILE_SPAN)
     if file.fd >= 0:
         close(file.fd)
@@ -281,7 +295,7 @@ cdef void node_file_unpin(NodeFile *file) noexcept nogil:
     file.pins -= 1
     if file.pins == 0:
         for i in range(0, file.freed.count, 2):
-            push(&file.free[file.freed.items[i + 1]], file.freed.items[i])
+            make_place(file, file.freed.items[i], file.freed.items[i + 1])
         file.freed.count = 0
     pthread_mutex_unlock(&file.mutex)
     node_file_cool(file)

@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free
 from posix.mman cimport MADV_DONTNEED, MAP_FAILED, MAP_PRIVATE, PROT_READ, PROT_WRITE, madvise, mmap, munmap
 from posix.unistd cimport close
 from fastdns.index.node_file cimport open_nameless, write_all_at
+from fastdns.index.regions cimport root_region_add, root_region_remove
 
 cdef enum:
     LEAST = 1 << 18                 # octets that are worth a file
@@ -25,10 +26,12 @@ cdef SlotFile *slot_file_make(const char *folder, const IndexSlot *slots, uint32
         return NULL
     file.slots = <IndexSlot *>mapped
     file.size = size
+    root_region_add(file.slots, size)
     return file
 
 
 cdef void slot_file_free(SlotFile *file) noexcept nogil:
+    root_region_remove(file.slots, file.size)
     munmap(file.slots, file.size)
     close(file.fd)
     free(file)

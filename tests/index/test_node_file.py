@@ -171,6 +171,12 @@ def test_a_change_that_is_never_published(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 1
 
 
+def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A script in a process of its own, with the modules that this one has."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run([sys.executable, "-P", "-c", script, *arguments], env=environment, check=False, capture_output=True, text=True)
+
+
 FULL = """
 import resource, sys
 from pathlib import Path
@@ -198,7 +204,7 @@ print("well")
 @pytest.mark.parametrize("limit", [0, 100_000, 1 << 20, 3 << 19, 4 << 20, 6 << 20])
 def test_a_disk_that_is_full(tmp_path: Path, limit: int) -> None:
     """Here a limit of the file's size: what cannot be written is memory."""
-    found = subprocess.run([sys.executable, "-c", FULL, str(tmp_path), str(limit)], check=False, capture_output=True, text=True)
+    found = run(FULL, str(tmp_path), str(limit))
     assert found.stdout == "well\n", found.stderr
 
 
@@ -221,5 +227,4 @@ assert sum(1 for _ in zone.index.snapshot(sorted=False)) == 20_001
 change(zone, long_rows(range(10)), long_rows(range(10), mark=1)).publish()
 print(resident() - before)
 """
-    grown = int(subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, capture_output=True, text=True).stdout)
-    assert grown < 8 << 20  # of 60 MB
+    assert int(run(script, str(tmp_path)).stdout) < 8 << 20  # of 60 MB
