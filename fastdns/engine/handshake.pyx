@@ -176,24 +176,28 @@ cdef void handshake_end(uint32_t generation) noexcept nogil:
 cdef HandshakePlace handshake_make_place(uint32_t generation, int64_t now) noexcept nogil:
     cdef HandshakePlace found = HANDSHAKE_NONE
     cdef Handshake *handshake
+    cdef Handshake *slow = NULL         # the oldest one, if it has taken its grace
+    cdef Handshake *of_many = NULL      # the oldest one of the address that has most, if these are many
     cdef Handshake *victim = NULL
+    cdef uint32_t count = 0
     handshake_lock()
     handshake = oldest()
     while handshake != NULL:
         if handshake.generation == generation:
-            if now - handshake.since >= HANDSHAKE_GRACE:        # they come first
-                victim = handshake
-                break
-            if registry.held_by[handshake.bucket] > (HANDSHAKE_MANY if victim == NULL else registry.held_by[victim.bucket]):
-                if now - handshake.since < HANDSHAKE_GRACE_MANY:
-                    found = HANDSHAKE_SOON
-                    break
-                victim = handshake
+            count += 1
+            if slow == NULL and now - handshake.since >= HANDSHAKE_GRACE:
+                slow = handshake
+            if registry.held_by[handshake.bucket] > (HANDSHAKE_MANY if of_many == NULL else registry.held_by[of_many.bucket]):
+                of_many = handshake
         handshake = newer_than(handshake)
+    if of_many != NULL and now - of_many.since >= HANDSHAKE_GRACE_MANY:
+        victim = of_many
+    elif of_many == NULL or 2 * registry.held_by[of_many.bucket] <= count:
+        victim = slow               # else a client that is slow would make place for those of the address that has most
     if victim != NULL:
         stop_handshake(victim)
         found = HANDSHAKE_STOPPED
-    elif given() > registry.count + HANDSHAKE_MANY:     # the threads have not seen them yet
+    elif of_many != NULL or given() > registry.count + HANDSHAKE_MANY:     # the threads have not seen them yet
         found = HANDSHAKE_SOON
     handshake_unlock()
     return found

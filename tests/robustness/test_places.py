@@ -160,6 +160,24 @@ def test_unfinished_handshakes_of_one_client_keep_nobody_out(serve: Callable[...
         assert Frames(idle).until(PING)[2] == bytes(8)
 
 
+@pytest.mark.parametrize("scheme", ["https", "grpc"])
+def test_a_slow_handshake_outlasts_those_of_a_client_that_has_many(serve: Callable[..., Server], scheme: str) -> None:
+    """The half of a hello, and the rest of it after a second, while another address takes each place that is free."""
+    server = serve(SECURE.replace("SCHEME", scheme), "-workers", "1", prepare=write_certificates)
+    octets = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        client_context(server.folder).wrap_bio(ssl.MemoryBIO(), octets, server_hostname="server.test").do_handshake()
+    hello = octets.read()
+    with Attack(server.port, ATTACKING, lambda second: b"" if second else HALF_A_HELLO), connected(server) as connection:
+        connection.sendall(hello[:100])
+        connection.settimeout(1.0)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        connection.settimeout(REPLY)
+        connection.sendall(hello[100:])
+        assert connection.recv(1) == b"\x16"
+
+
 def test_connections_at_work_of_one_client_keep_nobody_out(serve: Callable[..., Server]) -> None:
     """Of a network that has more than half of the places, they end for others. One of another network keeps its own, and gets its reply."""
     with Upstream(lambda query: None) as upstream:
