@@ -27,8 +27,9 @@ NOTE_PAUSE: Final = 30.0
 WRITE_PAUSE: Final = 5.0
 WRITE_SHARE: Final = 20.0
 
-#: Lower-case origins of the zones that `read_once` names, by their readers.
+#: Lower-case origins of the zones that `read_once` names, by their readers; and what guards it: a catalog's zones are restored while a reload sets up.
 _read_once: WeakKeyDictionary[object, str] = WeakKeyDictionary()
+_read_once_lock = threading.Lock()
 
 
 def read_once(origin: str, reader: object) -> None:
@@ -36,7 +37,8 @@ def read_once(origin: str, reader: object) -> None:
 
     The reader takes them once, and then only what changes. To be called before the zone's server serves.
     """
-    _read_once[reader] = origin
+    with _read_once_lock:
+        _read_once[reader] = origin
 
 
 class Kept:
@@ -59,8 +61,9 @@ class Kept:
     def restore(self) -> float | None:
         """Publish what is on disk. Returns when a primary last confirmed it (Unix time); None: there is nothing, or nothing usable, which is logged."""
         origin, began = self.zone.origin, time.monotonic()
-        if origin.lower() in _read_once.values():
-            self.zone.folder = self.folder
+        with _read_once_lock:
+            if origin.lower() in _read_once.values():
+                self.zone.folder = self.folder
         try:
             confirmed = self.storage.restore(self.zone)
         except (OSError, ValueError) as error:
