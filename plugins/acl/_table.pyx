@@ -307,7 +307,7 @@ cdef class PolicyTable:
         self.table.pairs = pairs
         for i in range(rows):
             for j in range(self.table.columns):
-                pairs[0] = self.numbers.setdefault(both_of(octets[i], octets[sets[j]]), len(self.numbers)) if self.table.class_mask else i
+                pairs[0] = self.numbers.setdefault(combined(octets[i], octets[sets[j]], True), len(self.numbers)) if self.table.class_mask else i
                 pairs += 1
         return 0
 
@@ -398,7 +398,7 @@ def inherit_sets(PrefixTree tree not None, dict numbers not None):
     def union(wider, own):
         if not (wider and own):
             return wider or own
-        both = union_of(sets[wider], sets[own])
+        both = combined(sets[wider], sets[own], False)
         number = numbers.setdefault(both, len(sets))
         if number == len(sets):
             sets.append(both)
@@ -414,25 +414,15 @@ cdef uint32_t class_of(list classes, uint32_t number) except? 0xFFFFFFFF:
     return classes.index(number)
 
 
-cdef bytes both_of(bytes one, bytes other):
+cdef bytes combined(bytes one, bytes other, bint common):
+    """The policies that both sets have, or those of either."""
     cdef uint64_t words[WORDS]
     cdef uint64_t others[WORDS]
     cdef size_t i, size = <size_t>len(one)
     memcpy(words, <const char *>one, size)
     memcpy(others, <const char *>other, size)
     for i in range(size // 8):
-        words[i] &= others[i]
-    return (<const char *>words)[:size]
-
-
-cdef bytes union_of(bytes one, bytes other):
-    cdef uint64_t words[WORDS]
-    cdef uint64_t others[WORDS]
-    cdef size_t i, size = <size_t>len(one)
-    memcpy(words, <const char *>one, size)
-    memcpy(others, <const char *>other, size)
-    for i in range(size // 8):
-        words[i] |= others[i]
+        words[i] = words[i] & others[i] if common else words[i] | others[i]
     return (<const char *>words)[:size]
 
 
