@@ -16,6 +16,9 @@ Serve = Callable[..., Server]
 #: The command, up to when the server serves: it prints what was imported, and ends.
 UNTIL_IT_SERVES = """
 import os, sys
+# The finder of an editable installation has imported it.
+for name in ("pathlib", "urllib.parse", "ipaddress"):
+    sys.modules.pop(name, None)
 from fastdns import control
 from fastdns.server import cli
 
@@ -29,6 +32,7 @@ cli.main()
 """
 #: For commands, for the loop of the control plane and for connections to API servers; of the last two a replica has all it needs on disk.
 OF_COMMANDS = {"argparse", "json", "tempfile", "shutil", "hashlib", "secrets", "hmac", "email", "http", "dns", "uvloop", "fastdns.server.commands"}
+OF_PATHS = {"pathlib", "urllib.parse", "ipaddress"}
 OF_THE_LOOP = {"asyncio", "ssl", "logging", "concurrent.futures", "inspect", "dataclasses", "subprocess", "traceback"}
 OF_API_SERVERS = {f"fastdns.plugins.kubernetes.{name}" for name in ("watch.client", "watch.connection", "watch.reflector", "decode.stream")}
 
@@ -82,4 +86,4 @@ def test_a_replica_answers_from_disk_without_the_control_planes_loop(serve: Serv
     until(lambda: any(path.name.startswith("db.") for path in tmp_path.iterdir()), "the zone on disk")
     centre.stop()
     node.stop()
-    assert not imported(node.corefile) & (OF_COMMANDS | OF_THE_LOOP | OF_API_SERVERS)
+    assert not imported(node.corefile) & (OF_COMMANDS | OF_PATHS | OF_THE_LOOP | OF_API_SERVERS)

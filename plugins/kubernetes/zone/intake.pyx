@@ -8,13 +8,12 @@ from fastdns.api.records cimport (NODE_APEX, Index, IndexNode, IndexRecord, Inde
 from fastdns.plugins.kubernetes.decode.fields cimport DECODED, NO_MEMORY, Scratch, scratch_free, scratch_init
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_COUNT, Kind, Object, Sink, Span
 from fastdns.plugins.kubernetes.decode.protobuf cimport skim_object
+from fastdns.plugins.kubernetes.store.memory cimport AHEAD, LINE
 from fastdns.plugins.kubernetes.zone.objects cimport PART_HEAD, TYPE_OBJECT
 
 cdef enum:
     PART_OCTETS = 2                 # before a part of a message: kind, and which part
-    AHEAD = 8                       # nodes between the one that is read and the one that the CPU fetches meanwhile
-    LINES = 3                       # of it: most are not larger
-    LINE = 64                       # of the cache
+    LINES = 3                       # of a node that the CPU fetches while others are read: most are not larger
     MALFORMED = -1
     PARTS = -2                      # no head, several, parts of several kinds, or less than one
     MEMORY = -3
