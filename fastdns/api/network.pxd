@@ -1,6 +1,6 @@
 """Addresses, sets of networks, and the kernel's socket calls."""
-from fastdns.system.address cimport (Address, address_from_octets, address_from_socket, address_network, address_prefix, address_text,
-                                     address_to_octets, address_to_socket)
+from fastdns.system.address cimport (Address, address_from_octets, address_from_socket, address_network, address_parse, address_prefix,
+                                     address_text, address_to_octets, address_to_socket)
 # Sets of networks, walked from the widest one that holds an address to the narrowest.
 from fastdns.index.prefixes cimport PrefixKey, PrefixNode, PrefixTree, Prefixes, prefixes_first, prefixes_next
 

@@ -1,18 +1,13 @@
 """The parser of PROXY headers. The contract is in proxy/header.pxd."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy, memset
-from fastdns.system.address cimport Address, address_from_octets
+from fastdns.system.address cimport Address, address_from_octets, address_from_text
 from fastdns.system.byteorder cimport load16
-from fastdns.system.socket cimport AF_INET, AF_INET6
-
-cdef extern from "<arpa/inet.h>" nogil:
-    int inet_pton(int family, const char *text, void *out)
 
 cdef enum:
     WORD_SIZE = 5                   # octets of "PROXY"
     SIGNATURE_SIZE = 12             # octets of the signature of version 2
     LINE_MIN = 15                   # octets of "PROXY UNKNOWN\r\n", the shortest header of version 1
-    ADDRESS_TEXT_MAX = 45           # characters of an IPv6 address that ends as IPv4
     COMMAND_LOCAL = 0x20            # version and command of version 2
     COMMAND_PROXY = 0x21
     TCP_IPV4 = 0x11                 # address family and protocol
@@ -173,16 +168,11 @@ cdef ProxyStatus parse_words(const uint8_t *at, const uint8_t *end, ProxyHeader 
 
 
 cdef bint read_address(Address *address, uint8_t transport, const uint8_t *text, uint32_t size) noexcept nogil:
-    cdef char copy[ADDRESS_TEXT_MAX + 1]
     cdef uint8_t octets[16]
-    if size > ADDRESS_TEXT_MAX or memchr(text, 0, size) != NULL:
-        return False
-    memcpy(copy, text, size)
-    copy[size] = 0
     if transport == TCP_IPV4:
         address.family = 4
-        return inet_pton(AF_INET, copy, address.octets) == 1
-    if inet_pton(AF_INET6, copy, octets) != 1:
+        return address_from_text(<const char *>text, size, 4, address.octets)
+    if not address_from_text(<const char *>text, size, 6, octets):
         return False
     address_from_octets(address, octets)
     return True

@@ -73,3 +73,9 @@ cdef inline uint32_t address_to_socket(const Address *address, uint8_t family, s
 
 # Text as Go prints it (no brackets, %scope for link-local); out has 64 octets. Returns the length.
 cdef int address_text(const Address *address, char *out) noexcept nogil
+# The 4 or 16 octets of a text of that family (4 or 6), which is not terminated and as Go's net.ParseIP takes it: no zeros lead, and no scope
+# follows. False where it is none; what is in octets is then of no use.
+cdef bint address_from_text(const char *text, uint32_t length, uint8_t family, uint8_t *octets) noexcept nogil
+# The same of either family, which is returned; 0: it is none. An IPv4-mapped address is one of IPv4. There are 16 octets, and those that the family does
+# not need become 0.
+cdef uint8_t address_parse(const char *text, uint32_t length, uint8_t *octets) noexcept nogil

@@ -2,8 +2,9 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 from fastdns.zonefile.lexer cimport LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, LexKind, Token, lexer_next, token_is
-from fastdns.zonefile.spans cimport (Base64, base64_add, base64_whole, span_address, span_digit, span_escape, span_hex, span_name, span_number,
-                                     span_octets, span_period, span_type)
+from fastdns.zonefile.spans cimport (Base64, base64_add, base64_whole, span_digit, span_escape, span_hex, span_name, span_number, span_octets,
+                                     span_period, span_type)
+from fastdns.system.address cimport address_from_text
 from fastdns._wire cimport NAME_MAX, store16, store32
 
 cdef const char *algorithm_names[256]       # IANA, "DNS Security Algorithm Numbers"
@@ -82,7 +83,9 @@ cdef int field_address(RdataText *text, int family) noexcept nogil:
     if not field_word(text):
         return -1
     out = field_reserve(text, 4 if family == 4 else 16)
-    return -1 if out == NULL else span_address(text.lexer.token.text, text.lexer.token.length, family, out)
+    if out == NULL:
+        return -1
+    return 0 if address_from_text(text.lexer.token.text, text.lexer.token.length, family, out) else -1
 
 
 cdef int field_period(RdataText *text) noexcept nogil:

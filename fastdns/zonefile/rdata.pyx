@@ -8,8 +8,9 @@ from fastdns.zonefile.fields cimport (BITMAP_OCTETS, RDATA_MAX, RdataText, field
                                       field_word)
 from fastdns.zonefile.lexer cimport LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, Lexer, LexKind, Token, lexer_begin, lexer_keep, lexer_next
 from fastdns.zonefile.location cimport location_field
-from fastdns.zonefile.spans cimport span_address, span_base64, span_number
+from fastdns.zonefile.spans cimport span_base64, span_number
 from fastdns.zonefile.svcb cimport svcb_parameters, svcb_valid
+from fastdns.system.address cimport address_from_text
 from fastdns._wire cimport NAME_MAX, load16, store16
 from fastdns.protocol.rrtypes cimport (BLOCK_STRING, FIELD_A, FIELD_AAAA, FIELD_ALGORITHM, FIELD_ALGORITHM_ANY_CASE, FIELD_BASE64, FIELD_BITMAP,
                                        FIELD_CERTIFICATE, FIELD_DISCOVERY, FIELD_END, FIELD_EUI48, FIELD_EUI64, FIELD_FIRST_STRING, FIELD_FLOAT,
@@ -263,7 +264,7 @@ cdef int parse_prefixes(RdataText *text) noexcept nogil:
         octets = 4 if family == 1 else 16
         out = field_reserve(text, 4 + octets)
         if out == NULL or slash == token.length or span_number(token.text + slash + 1, token.length - slash - 1, 8 * octets, &prefix) < 0 or (
-                span_address(token.text + at + 1, slash - at - 1, 4 if family == 1 else 6, out + 4) < 0):
+                not address_from_text(token.text + at + 1, slash - at - 1, 4 if family == 1 else 6, out + 4)):
             text.failure = b"failed to parse APL address"
             return -1
         if not clear_behind(out + 4, octets, <uint32_t>prefix):

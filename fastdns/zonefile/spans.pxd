@@ -9,7 +9,6 @@ cdef int span_octets(const char *text, uint32_t length, uint8_t *out, uint32_t c
 cdef int span_number(const char *text, uint32_t length, uint64_t most, uint64_t *out) noexcept nogil
 # Seconds: digits with the units s, m, h, d, w, as BIND reads TTLs.
 cdef int span_period(const char *text, uint32_t length, uint32_t *out) noexcept nogil
-cdef int span_address(const char *text, uint32_t length, int family, uint8_t *out) noexcept nogil
 # Wire form of a name relative to the origin (NULL: the name must be absolute); out has NAME_MAX octets. Returns its length, or -1.
 cdef int span_name(const char *text, uint32_t length, const uint8_t *origin, uint32_t origin_length, uint8_t *out) noexcept nogil
 # Number of a record type or class from its mnemonic in any case, or from TYPE123 or CLASS123. -1: unknown; -2: TYPE or CLASS without a number.

@@ -5,10 +5,6 @@ from fastdns.zonefile.lexer cimport Token, token_is
 from fastdns._wire cimport NAME_MAX
 from fastdns.protocol.rrtypes cimport CLASS_ANY, CLASS_CH, CLASS_CS, CLASS_HS, CLASS_IN, CLASS_NONE, rrtype_number
 
-cdef extern from "<arpa/inet.h>" nogil:
-    int inet_pton(int family, const char *text, void *out)
-    enum: AF_INET6
-
 
 cdef int span_octets(const char *text, uint32_t length, uint8_t *out, uint32_t capacity) noexcept nogil:
     cdef uint32_t at = 0, used = 0
@@ -73,38 +69,6 @@ cdef int span_period(const char *text, uint32_t length, uint32_t *out) noexcept 
         return -1
     out[0] = <uint32_t>(seconds + number)
     return 0
-
-
-cdef int span_address4(const char *text, uint32_t length, uint8_t *out) noexcept nogil:
-    cdef uint32_t at = 0, part, number, digits
-    for part in range(4):
-        if part:
-            if at == length or text[at] != c'.':
-                return -1
-            at += 1
-        number = 0
-        digits = 0
-        while at < length and span_digit(<uint8_t>text[at]):
-            number = number * 10 + <uint8_t>text[at] - c'0'
-            digits += 1
-            at += 1
-            if number > 255 or digits > 3 or (digits > 1 and number < 10):
-                return -1
-        if digits == 0:
-            return -1
-        out[part] = <uint8_t>number
-    return 0 if at == length else -1
-
-
-cdef int span_address(const char *text, uint32_t length, int family, uint8_t *out) noexcept nogil:
-    cdef char copy[64]
-    if family == 4:
-        return span_address4(text, length, out)
-    if length >= sizeof(copy):
-        return -1
-    memcpy(copy, text, length)
-    copy[length] = 0
-    return 0 if inet_pton(AF_INET6, copy, out) == 1 else -1
 
 
 cdef int span_name(const char *text, uint32_t length, const uint8_t *origin, uint32_t origin_length, uint8_t *out) noexcept nogil:

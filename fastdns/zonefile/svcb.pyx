@@ -3,7 +3,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 from fastdns.zonefile.fields cimport RDATA_MAX, RdataText, field_reserve
 from fastdns.zonefile.lexer cimport LEX_END, LEX_LINE, LEX_QUOTED, LEX_WORD, LexKind, lexer_keep, lexer_next
-from fastdns.zonefile.spans cimport span_address, span_base64, span_number, span_octets
+from fastdns.zonefile.spans cimport span_base64, span_number, span_octets
+from fastdns.system.address cimport address_from_text
 from fastdns._wire cimport load16, store16
 
 cdef enum:                      # RFC 9460 14.3.2, RFC 9461, RFC 9540
@@ -258,7 +259,7 @@ cdef int write_hint(RdataText *text, int family, const char *value, uint32_t len
         out = field_reserve(text, 4 if family == 4 else 16)
         if out == NULL:
             return fail(text, b"bad SVCB values")
-        if span_address(value + at, end - at, family, out) < 0:
+        if not address_from_text(value + at, end - at, family, out):
             return fail(text, b"bad svcbipv4hint: bad ip" if family == 4 else b"bad svcbipv6hint: bad ip")
         at = end + 1
     return 0

@@ -1,7 +1,8 @@
 """The names of a cluster's zone; see _name.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
-from fastdns.plugins.kubernetes.store.find cimport address_parse, address_text
+from fastdns.api.network cimport address_parse
+from fastdns.plugins.kubernetes.store.find cimport address_text
 
 
 # ---- labels ----

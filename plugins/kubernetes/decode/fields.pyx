@@ -1,15 +1,7 @@
 """The typed texts inside Kubernetes objects, and the arrays an object is built in; see _fields.pxd."""
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memset
-
-cdef extern from "arpa/inet.h" nogil:
-    int inet_pton(int family, const char *text, void *address)
-    enum:
-        AF_INET
-        AF_INET6
-
-cdef enum:
-    ADDRESS_TEXT_MAX = 45           # octets of the longest IPv6 text
+from libc.string cimport memset
+from fastdns.api.network cimport address_parse
 
 
 cdef void scratch_init(Scratch *scratch) noexcept nogil:
@@ -47,33 +39,8 @@ cdef void *array_add(Array *array, uint32_t size, uint32_t limit) noexcept nogil
 # ---- texts ----
 
 cdef void address_set(Address *address, Span text) noexcept nogil:
-    cdef char copy[ADDRESS_TEXT_MAX + 1]
-    cdef uint32_t i
-    cdef bint mapped = True
     address.text = text
-    address.family = 0
-    memset(address.ip, 0, 16)
-    if text.length == 0 or text.length > ADDRESS_TEXT_MAX:
-        return
-    for i in range(text.length):
-        if text.data[i] == 0:
-            return
-    memcpy(copy, text.data, text.length)
-    copy[text.length] = 0
-    if inet_pton(AF_INET, copy, address.ip) == 1:
-        address.family = 4
-    elif inet_pton(AF_INET6, copy, address.ip) == 1:
-        for i in range(10):
-            mapped = mapped and address.ip[i] == 0
-        if mapped and address.ip[10] == 0xff and address.ip[11] == 0xff:
-            memcpy(copy, address.ip + 12, 4)
-            memset(address.ip, 0, 16)
-            memcpy(address.ip, copy, 4)
-            address.family = 4
-        else:
-            address.family = 6
-    else:
-        memset(address.ip, 0, 16)
+    address.family = address_parse(text.data, text.length, address.ip)
 
 
 cdef uint64_t version_parse(Span text) noexcept nogil:

@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy, memset
-from fastdns.plugins.kubernetes.store.find cimport address_parse
+from fastdns.api.network cimport address_parse
 from fastdns.plugins.kubernetes.decode.objects cimport Address, Endpoint, Import, Label, Pod, Port, Service, Slice, Span
 from fastdns.plugins.kubernetes.decode.protobuf cimport Field, Reader, next_field, reader
 from fastdns.plugins.kubernetes.store.records cimport (HINT_MAX, HINT_NODE, HINT_ZONE, AddressRecord, Cluster, EndpointRecord, PodRecord,

@@ -96,5 +96,3 @@ cdef inline SliceRecord *next_slice(Probe *probe) noexcept nogil:
 
 # Text of an address as Go prints it (RFC 5952), without a final zero. out has 40 octets; returns the length.
 cdef uint32_t address_text(const uint8_t *ip, uint8_t family, char *out) noexcept nogil
-# An address of a text that is not terminated: family 4 or 6 (an IPv4-mapped one is 4), or 0. ip has 16 octets.
-cdef uint8_t address_parse(const char *text, uint32_t length, uint8_t *ip) noexcept nogil

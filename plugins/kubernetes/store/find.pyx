@@ -1,15 +1,13 @@
 """Reading the store; see _find.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
-from libc.string cimport memcmp, memcpy, memset, strlen
+from libc.string cimport memcmp, memcpy, strlen
 from fastdns.api.wire cimport octets_equal
 from fastdns.plugins.kubernetes.store.records cimport (AddressRecord, Cluster, NodeRecord, PodRecord, ServiceNode, ServiceRecord, node_service,
                                                        service_externals, service_ip4, service_ip6)
 
 cdef extern from "<arpa/inet.h>" nogil:
-    int AF_INET
     int AF_INET6
     const char *inet_ntop(int family, const void *address, char *out, uint32_t size)
-    int inet_pton(int family, const char *text, void *address)
 
 
 cdef PodRecord *find_pod(const Cluster *cluster, const uint8_t *ip, uint8_t family) noexcept nogil:
@@ -119,23 +117,3 @@ cdef uint32_t hex_text(int value, char *out) noexcept nogil:
             length += 1
         shift -= 4
     return length
-
-
-cdef uint8_t address_parse(const char *text, uint32_t length, uint8_t *ip) noexcept nogil:
-    cdef char copy[48]
-    if length == 0 or length >= sizeof(copy):
-        return 0
-    memcpy(copy, text, length)
-    copy[length] = 0
-    if strlen(copy) != length:
-        return 0
-    memset(ip, 0, 16)
-    if inet_pton(AF_INET, copy, ip) == 1:
-        return 4
-    if inet_pton(AF_INET6, copy, ip) != 1:
-        return 0
-    if memcmp(ip, <const char *>b"\0\0\0\0\0\0\0\0\0\0\xff\xff", 12) == 0:
-        memcpy(ip, ip + 12, 4)
-        memset(ip + 4, 0, 12)
-        return 4
-    return 6
