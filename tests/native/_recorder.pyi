@@ -21,5 +21,8 @@ class Recorder(Sink):
     def objects(self, kind: int) -> dict[tuple[str, str], dict[str, Any]]:
         """Standing objects of a kind by (namespace, name)."""
 
+    def at(self, store: Store, address: bytes) -> list[str]:
+        """The slices and pods of a store that a look-up of an address meets, sorted; a slice once for each of its endpoints there."""
+
     def take(self, store: Store) -> None:
         """Takes all objects of a store, as whole lists. Raises MemoryError."""

@@ -1,9 +1,13 @@
 """A sink that keeps what it is given as Python objects."""
+from libc.stdint cimport uint8_t
+from libc.string cimport memcmp
 from fastdns.plugins.kubernetes.store.encode cimport Output, encode_object, output_free
 from fastdns.plugins.kubernetes.decode.fields cimport DECODED, Scratch, scratch_free, scratch_init
 from fastdns.plugins.kubernetes.decode.objects cimport (KIND_COUNT, KIND_IMPORT, KIND_IMPORT_SLICE, KIND_POD, KIND_SERVICE, KIND_SLICE, SOURCE_API,
                                                         Address, Import, Kind, Object, ObjectSink, Pod, Port, Service, Sink, Slice, Source, Span)
 from fastdns.plugins.kubernetes.decode.protobuf cimport skim_object
+from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, next_pod, next_slice, probe_begin
+from fastdns.plugins.kubernetes.store.records cimport PodRecord, SliceRecord, pod_address_length, slice_endpoints, slice_text
 from fastdns.plugins.kubernetes.store.store cimport Store, cluster_lock, cluster_unlock
 
 NAMES = ("namespace", "service", "slice", "pod", "import", "import-slice")
@@ -79,9 +83,10 @@ cdef void recorder_remove(void *self, Kind kind, const Object *object) noexcept 
         (<Recorder>self).removed(kind, object)
 
 
-cdef void recorder_commit(void *self, Kind kind) noexcept nogil:
+cdef int recorder_commit(void *self, Kind kind) noexcept nogil:
     with gil:
         (<Recorder>self).committed(kind)
+    return 0
 
 
 cdef void recorder_drop(void *self, Kind kind) noexcept nogil:
@@ -116,6 +121,28 @@ cdef class Recorder(Sink):
 
     def objects(self, int kind):
         return {name: kept[0] for name, kept in self.kept[kind].items()}
+
+    def at(self, Store store not None, bytes address not None):
+        cdef uint8_t family = 4 if len(address) == 4 else 6
+        cdef const uint8_t *ip = address
+        cdef SliceRecord *slice
+        cdef PodRecord *pod
+        cdef Probe probe
+        found = []
+        probe_begin(&probe, &store.cluster.endpoint_addresses, address_hash(ip, family))
+        while True:
+            slice = next_slice(&probe)
+            if slice == NULL:
+                break
+            if any(slice_endpoints(slice)[i].family == family and memcmp(slice_endpoints(slice)[i].ip, ip, len(address)) == 0
+                   for i in range(slice.endpoint_count)):
+                found.append("slice " + slice_text(slice)[:slice.name_length].decode())
+        probe_begin(&probe, &store.cluster.pod_addresses, address_hash(ip, family))
+        while True:
+            pod = next_pod(&probe, ip, family)
+            if pod == NULL:
+                return sorted(found)
+            found.append("pod " + (<const char *>pod.data + pod_address_length(pod))[:pod.name_length].decode())
 
     def take(self, Store store not None):
         cdef int kind, status = 0

@@ -20,6 +20,7 @@ cdef enum Source:                   # where a full list comes from
     SOURCE_API = 0
     SOURCE_MANIFESTS = 1
     SOURCE_SNAPSHOT = 2             # stale: as last seen by an earlier process
+    SOURCE_ZONE = 3                 # a zone of objects
 
 cdef struct Span:                   # UTF-8 text, not terminated; length 0 (data may then be NULL) for what is absent or empty
     const char *data
@@ -107,8 +108,9 @@ cdef struct ObjectSink:
     int (*upsert)(void *self, Kind kind, const Object *object) noexcept nogil
     # Deletes; an unknown name is no error. A version (not 0) lower than the standing object's changes nothing, outside of a list.
     void (*remove)(void *self, Kind kind, const Object *object) noexcept nogil
-    # The list is complete: drops what was not seen since begin. The kind counts as synced from here on.
-    void (*commit)(void *self, Kind kind) noexcept nogil
+    # The list is complete: drops what was not seen since begin. The kind counts as synced from here on. 0, or -1 when memory ran out: it does not, and the
+    # caller lists anew later.
+    int (*commit)(void *self, Kind kind) noexcept nogil
     # Nobody wants this kind any more (a reload took `pods verified` away): forget its objects; it is no longer synced.
     void (*drop)(void *self, Kind kind) noexcept nogil
     # No more events at hand for the moment: what was put off for a batch is published now. Cheap when nothing was.

@@ -13,8 +13,8 @@ cdef void remove_ignored(void *self, Kind kind, const Object *object) noexcept n
     pass
 
 
-cdef void commit_ignored(void *self, Kind kind) noexcept nogil:
-    pass
+cdef int commit_ignored(void *self, Kind kind) noexcept nogil:
+    return 0
 
 
 cdef void drop_ignored(void *self, Kind kind) noexcept nogil:

@@ -151,9 +151,11 @@ cdef class Stream:
             self.sink.calls.begin(self.sink.self_, self.kind, <Source>source)
 
     def commit_list(self):
-        self.listing = False
+        cdef int status
         with nogil:
-            self.commit()
+            status = self.commit()
+        if status != GOES_ON:
+            raise MemoryError
 
     def drop(self):
         """Tells the sink that nobody wants this kind any more."""
@@ -228,10 +230,14 @@ cdef class Stream:
 
     # ---- inside ----
 
-    cdef void commit(self) noexcept nogil:
-        self.sink.calls.commit(self.sink.self_, self.kind)
+    cdef int commit(self) noexcept nogil:
+        cdef int status = self.sink.calls.commit(self.sink.self_, self.kind)
         self.sink.calls.flush(self.sink.self_)
         self.touched = False
+        if status < 0:
+            return MEMORY
+        self.listing = False
+        return GOES_ON
 
     cdef int begin_body(self, long long length) except -1:
         self.ended = False
@@ -351,8 +357,7 @@ cdef class Stream:
                 return BROKEN
             self.keep_version(bookmark.version)
             if bookmark.initial_end and self.initial and self.listing:
-                self.listing = False
-                self.commit()
+                return self.commit()
             return GOES_ON
         if event.type != EVENT_DELETED:
             status = self.upsert(event.object)

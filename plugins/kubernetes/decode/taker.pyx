@@ -19,9 +19,10 @@ cdef void taker_begin(void *self, Kind kind, Source source) noexcept nogil:
         call(self, "begin")
 
 
-cdef void taker_commit(void *self, Kind kind) noexcept nogil:
+cdef int taker_commit(void *self, Kind kind) noexcept nogil:
     with gil:
         call(self, "commit")
+    return 0
 
 
 cdef void taker_drop(void *self, Kind kind) noexcept nogil:

@@ -15,6 +15,7 @@ cdef enum:
     CLASSES = 64                    # up to 512 octets; larger blocks come from malloc
     PAGE = 65536                    # octets carved into blocks at a time
     LINE = 64                       # of the cache; blocks of its multiples (up to the largest class) begin at one
+    ENTRIES_MAX = 1 << 27           # of a table, whose slots then have 2**31 octets
     AHEAD = 8                       # entries between one that is read and one that the CPU fetches meanwhile, where all are read
 
 cdef struct Retired:
@@ -110,5 +111,27 @@ cdef bint table_room(const Table *table, uint32_t entries) noexcept nogil
 cdef Slots *slots_new(Memory *memory, uint32_t entries) noexcept nogil
 # Puts an entry into slots that no reader sees yet.
 cdef void slots_put(Slots *slots, uint64_t hash, const void *entry) noexcept nogil
+
+cdef struct Filling:                # of slots that no reader sees yet, with entries whose slots the CPU fetches meanwhile
+    Slots *slots
+    uint32_t count                  # of those that wait
+    uint64_t hash[AHEAD]
+    const void *entry[AHEAD]
+
+# Puts an entry there; `slots_filled` those that wait.
+cdef inline void slots_fill(Filling *filling, uint64_t hash, const void *entry) noexcept nogil:
+    fetch_line(&filling.slots.slot[<uint32_t>hash & filling.slots.mask])
+    filling.hash[filling.count] = hash
+    filling.entry[filling.count] = entry
+    filling.count += 1
+    if filling.count == AHEAD:
+        slots_filled(filling)
+
+cdef inline void slots_filled(Filling *filling) noexcept nogil:
+    cdef uint32_t i
+    for i in range(filling.count):
+        slots_put(filling.slots, filling.hash[i], filling.entry[i])
+    filling.count = 0
+
 # Publishes refilled slots that hold `used` entries.
 cdef void table_publish(Table *table, Memory *memory, Slots *slots, uint32_t used) noexcept nogil

@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
+from posix.mman cimport madvise
 from fastdns.api.memory cimport epoch_passed, epoch_mark, epoch_wait
 
 cdef inline uint32_t class_limit() noexcept nogil:
@@ -10,6 +11,25 @@ cdef inline uint32_t class_limit() noexcept nogil:
 
 cdef extern from "<stdlib.h>" nogil:
     void *aligned_alloc(size_t alignment, size_t size)
+
+cdef extern from * nogil:
+    """
+    #include <sys/mman.h>
+    #ifndef MADV_POPULATE_WRITE
+    #define MADV_POPULATE_WRITE 23  /* Linux 5.14 */
+    #endif
+    """
+    enum:
+        MADV_POPULATE_WRITE
+
+cdef enum:
+    KERNEL_PAGE = 4096              # at least, of all processors that Python's wheels are for
+
+
+cdef inline void populate(void *block, uint32_t size) noexcept nogil:
+    """Takes memory that is written to at once from the kernel in one call, not page by page as it is met. Where the kernel cannot, it comes so."""
+    cdef size_t first = <size_t>block & ~<size_t>(KERNEL_PAGE - 1)
+    madvise(<void *>first, <size_t>block + size - first, MADV_POPULATE_WRITE)
 
 
 # ---- blocks ----
@@ -21,6 +41,8 @@ cdef void *memory_alloc(Memory *memory, uint32_t size) noexcept nogil:
     if size > class_limit():
         block = malloc(size)
         if block != NULL:
+            if size >= PAGE:
+                populate(block, size)
             memory.held += size
             memory.used += size
         return block
@@ -39,6 +61,7 @@ cdef void *memory_alloc(Memory *memory, uint32_t size) noexcept nogil:
         (<void **>block)[0] = memory.pages
         memory.pages = block
         memory.held += PAGE
+        populate(block, PAGE)
         memory.bump = <uint8_t *>block + CLASS_STEP
         memory.left = PAGE - CLASS_STEP
         gap = LINE - CLASS_STEP if size % LINE == 0 else 0
@@ -142,6 +165,8 @@ cdef Slots *slots_new(Memory *memory, uint32_t entries) noexcept nogil:
     cdef uint32_t count = 16
     cdef uint32_t size
     cdef Slots *slots
+    if entries > <uint32_t>ENTRIES_MAX:
+        return NULL
     while count < entries + entries // 2:      # at most two thirds full
         count *= 2
     size = <uint32_t>(sizeof(Slots) + (count - 1) * sizeof(uint64_t))

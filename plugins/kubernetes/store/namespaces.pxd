@@ -1,5 +1,5 @@
 """Writing the store: namespaces, services and service imports."""
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.plugins.kubernetes.decode.objects cimport Import, Namespace, Object, Service, Span
 from fastdns.plugins.kubernetes.store.records cimport Cluster, NamespaceNode, ServiceNode
 
@@ -21,6 +21,8 @@ cdef NamespaceNode *namespace_node(Cluster *cluster, Span name, bint make) noexc
 cdef void namespace_release(Cluster *cluster, NamespaceNode *node) noexcept nogil
 # The node of a service, likewise.
 cdef ServiceNode *service_node(Cluster *cluster, int world, Span namespace, Span name, bint make) noexcept nogil
+# The same of the service's key (build_key), with its length.
+cdef ServiceNode *keyed_service_node(Cluster *cluster, int world, const uint8_t *key, uint32_t length, bint make) noexcept nogil
 cdef void service_release(Cluster *cluster, ServiceNode *node) noexcept nogil
 
 cdef inline bint is_late(const Cluster *cluster, int kind, uint64_t version, uint64_t standing) noexcept nogil:

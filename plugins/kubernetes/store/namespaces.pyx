@@ -13,8 +13,7 @@ from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, AddressR
 
 
 cdef uint64_t namespace_hash(const void *entry) noexcept nogil:
-    cdef const NamespaceNode *node = <const NamespaceNode *>entry
-    return hash_octets(node.label, node.length, hash_seed)
+    return (<const NamespaceNode *>entry).hash
 
 
 cdef uint64_t service_hash(const void *entry) noexcept nogil:
@@ -42,11 +41,12 @@ cdef uint32_t namespace_size(uint32_t length) noexcept nogil:
 
 cdef NamespaceNode *namespace_node(Cluster *cluster, Span name, bint make) noexcept nogil:
     cdef uint8_t label[64]
-    cdef uint32_t length = build_label(name, label)
-    cdef NamespaceNode *node
-    if length == 0:
-        return NULL
-    node = find_namespace(cluster, label)
+    return labelled_namespace(cluster, label, make) if build_label(name, label) else NULL
+
+
+cdef NamespaceNode *labelled_namespace(Cluster *cluster, const uint8_t *label, bint make) noexcept nogil:
+    cdef NamespaceNode *node = find_namespace(cluster, label)
+    cdef uint32_t length = <uint32_t>label[0] + 1
     if node != NULL or not make:
         return node
     node = <NamespaceNode *>memory_alloc(&cluster.memory, namespace_size(length))
@@ -55,7 +55,8 @@ cdef NamespaceNode *namespace_node(Cluster *cluster, Span name, bint make) noexc
     memset(node, 0, NAMESPACE_HEAD)
     node.length = <uint8_t>length
     memcpy(node.label, label, length)
-    if table_insert(&cluster.namespaces, &cluster.memory, namespace_hash(node), node) < 0:
+    node.hash = hash_octets(label, length, hash_seed)
+    if table_insert(&cluster.namespaces, &cluster.memory, node.hash, node) < 0:
         memory_free(&cluster.memory, node, namespace_size(length))
         return NULL
     return node
@@ -63,7 +64,7 @@ cdef NamespaceNode *namespace_node(Cluster *cluster, Span name, bint make) noexc
 
 cdef void namespace_release(Cluster *cluster, NamespaceNode *node) noexcept nogil:
     if node.references == 0 and not node.present:
-        table_remove(&cluster.namespaces, namespace_hash(node), node)
+        table_remove(&cluster.namespaces, node.hash, node)
         memory_retire(&cluster.memory, node, namespace_size(node.length))
 
 
@@ -171,14 +172,15 @@ cdef uint32_t node_size(uint32_t length) noexcept nogil:
 cdef ServiceNode *service_node(Cluster *cluster, int world, Span namespace, Span name, bint make) noexcept nogil:
     cdef uint8_t key[128]
     cdef uint32_t length = build_key(name, namespace, key)
-    cdef ServiceNode *node
+    return keyed_service_node(cluster, world, key, length, make) if length else NULL
+
+
+cdef ServiceNode *keyed_service_node(Cluster *cluster, int world, const uint8_t *key, uint32_t length, bint make) noexcept nogil:
+    cdef ServiceNode *node = find_service(cluster, world, key, length)
     cdef NamespaceNode *owner
-    if length == 0:
-        return NULL
-    node = find_service(cluster, world, key, length)
     if node != NULL or not make:
         return node
-    owner = namespace_node(cluster, namespace, True)
+    owner = labelled_namespace(cluster, key + key[0] + 1, True)
     if owner == NULL:
         return NULL
     node = <ServiceNode *>memory_alloc(&cluster.memory, node_size(length))

@@ -15,6 +15,7 @@ cdef enum:                          # worlds: which services a zone shows
 
 cdef struct NamespaceNode:          # of a namespace that exists or that something names
     uint64_t version                # writer's
+    uint64_t hash                   # constant: of label
     uint32_t references             # writer's: records that point here
     uint32_t present                # atomic; 1: the Namespace object exists
     uint16_t mark                   # writer's: generation of the list that last showed it
@@ -142,6 +143,7 @@ cdef struct Cluster:                # the store's state; pointers to it are vali
     uint16_t generation[6]          # writer's; by Kind
     uint8_t listing[6]              # writer's: between begin and commit
     uint8_t source[6]               # writer's: Source of the list under way or last seen
+    uint8_t at_once[6]              # writer's: nothing of the kind has been answered yet, and its list is at hand; see addresses.pxd
     uint32_t events                 # writer's
     Observer *observers             # under the lock
     uint32_t count[6]               # objects, by Kind; readable at any time

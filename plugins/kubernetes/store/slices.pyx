@@ -2,12 +2,14 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.random cimport hash_octets, hash_seed
+from fastdns.plugins.kubernetes.store.addresses cimport (addresses_begin, pod_address_put, pod_address_remove, slice_addresses_put,
+                                                         slice_addresses_room)
 from fastdns.plugins.kubernetes.store.build cimport build_key, build_label, build_pod, build_slice
-from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_node, node_hash, probe_begin, probe_next
-from fastdns.plugins.kubernetes.store.memory cimport (Slots, Table, memory_alloc, memory_free, memory_retire, slots_new, slots_put, store_pointer,
-                                                      table_insert, table_next, table_publish, table_remove, table_replace, table_room)
-from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, NO_MEMORY, REMOVED, UNCHANGED, is_late, namespace_node, namespace_release,
-                                                          service_node, service_release)
+from fastdns.plugins.kubernetes.store.find cimport Probe, find_node, node_hash, probe_begin, probe_next
+from fastdns.plugins.kubernetes.store.memory cimport (Table, memory_alloc, memory_free, memory_retire, store_pointer, table_insert, table_next,
+                                                      table_remove, table_replace)
+from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, NO_MEMORY, REMOVED, UNCHANGED, is_late, keyed_service_node, namespace_node,
+                                                          namespace_release, service_release)
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_IMPORT_SLICE, KIND_POD, KIND_SLICE, Span
 from fastdns.plugins.kubernetes.store.records cimport (LOCAL, EndpointPlace, EndpointRecord, NamespaceNode, NodeRecord, NodeZone, PodRecord, ServiceNode,
                                                        SliceRecord, endpoint_hostname, endpoint_place, pod_address_length, pod_labels, pod_node,
@@ -24,7 +26,7 @@ cdef uint32_t NODE_HEAD = <uint32_t>(<uint8_t *>&blank_node.name - <uint8_t *>&b
 
 cdef uint64_t name_hash(const NamespaceNode *namespace, const char *name, uint32_t length) noexcept nogil:
     cdef uint64_t seed[2]
-    seed[0] = hash_octets(namespace.label, namespace.length, hash_seed)
+    seed[0] = namespace.hash
     seed[1] = hash_seed[1]
     return hash_octets(<const uint8_t *>name, length, seed)
 
@@ -43,11 +45,6 @@ cdef uint64_t pod_hash(const void *entry) noexcept nogil:
     return name_hash(pod.namespace, pod_name(pod), pod.name_length)
 
 
-cdef uint64_t pod_address_hash(const void *entry) noexcept nogil:
-    cdef const PodRecord *pod = <const PodRecord *>entry
-    return address_hash(pod.data, pod.family)
-
-
 cdef uint64_t node_record_hash(const void *entry) noexcept nogil:
     cdef const NodeRecord *node = <const NodeRecord *>entry
     return node_hash(node.name, node.length)
@@ -57,7 +54,7 @@ cdef void slices_begin(Cluster *cluster) noexcept nogil:
     cluster.slices[0].hash = slice_hash
     cluster.slices[1].hash = slice_hash
     cluster.pods.hash = pod_hash
-    cluster.pod_addresses.hash = pod_address_hash
+    addresses_begin(cluster)
     cluster.nodes.hash = node_record_hash
 
 
@@ -73,50 +70,6 @@ cdef SliceRecord *find_slice(Cluster *cluster, int world, Span namespace, Span n
         if record == NULL or (record.service.namespace == owner and record.name_length == name.length
                               and memcmp(slice_text(record), name.data, name.length) == 0):
             return record
-
-
-# ---- endpoint addresses ----
-
-cdef int make_room(Cluster *cluster, uint32_t entries) noexcept nogil:
-    """Free slots for more endpoint addresses; -1 when memory ran out."""
-    cdef Table *table = &cluster.endpoint_addresses
-    cdef Table *slices = &cluster.slices[LOCAL]
-    cdef SliceRecord *record
-    cdef Slots *slots
-    cdef uint32_t place = 0
-    if table_room(table, entries):
-        return 0
-    slots = slots_new(&cluster.memory, table.used + entries)
-    if slots == NULL:
-        return -1
-    record = <SliceRecord *>table_next(slices, &place)
-    while record != NULL:
-        put_addresses(slots, record)
-        record = <SliceRecord *>table_next(slices, &place)
-    table_publish(table, &cluster.memory, slots, table.used)
-    return 0
-
-
-cdef void put_addresses(Slots *slots, const SliceRecord *record) noexcept nogil:
-    cdef const EndpointRecord *endpoint
-    cdef uint32_t i
-    for i in range(record.endpoint_count):
-        endpoint = &slice_endpoints(record)[i]
-        if endpoint.family:
-            slots_put(slots, address_hash(endpoint.ip, endpoint.family), record)
-
-
-cdef void list_addresses(Cluster *cluster, const SliceRecord *record, bint remove) noexcept nogil:
-    cdef const EndpointRecord *endpoint
-    cdef uint32_t i
-    for i in range(record.endpoint_count):
-        endpoint = &slice_endpoints(record)[i]
-        if endpoint.family == 0:
-            continue
-        if remove:
-            table_remove(&cluster.endpoint_addresses, address_hash(endpoint.ip, endpoint.family), record)
-        else:
-            table_insert(&cluster.endpoint_addresses, &cluster.memory, address_hash(endpoint.ip, endpoint.family), record)
 
 
 # ---- what observers hear ----
@@ -256,7 +209,7 @@ cdef void unlink(Cluster *cluster, int world, SliceRecord *record) noexcept nogi
     tell_before(cluster, record.service)
     store_pointer(<void **>link_of(record.service, record), record.next)
     if world == LOCAL:
-        list_addresses(cluster, record, True)
+        slice_addresses_put(cluster, record, True)
         release_nodes(cluster, record, record.endpoint_count)
     tell_published(cluster, world, record, NULL)
     service_release(cluster, record.service)
@@ -269,11 +222,12 @@ cdef EventResult slice_upsert(Cluster *cluster, int world, const Slice *object) 
     cdef SliceRecord *made
     cdef ServiceNode *node
     cdef uint8_t key[128]
-    cdef uint32_t size
+    cdef uint32_t size, length
     if old != NULL and is_late(cluster, kind, object.object.version, old.version):
         return UNCHANGED
-    made = build_slice(cluster, object, &size) if build_key(object.service, object.object.namespace, key) else NULL
-    if made == NULL and build_key(object.service, object.object.namespace, key) and size:
+    length = build_key(object.service, object.object.namespace, key)
+    made = build_slice(cluster, object, &size) if length else NULL
+    if length and made == NULL and size:
         return NO_MEMORY
     if made == NULL:                # of no service (any more)
         if old == NULL:
@@ -281,7 +235,7 @@ cdef EventResult slice_upsert(Cluster *cluster, int world, const Slice *object) 
         table_remove(&cluster.slices[world], slice_hash(old), old)
         unlink(cluster, world, old)
         return REMOVED
-    node = service_node(cluster, world, object.object.namespace, object.service, True)
+    node = keyed_service_node(cluster, world, key, length, True)
     if node == NULL:
         return NO_MEMORY
     if old != NULL and old.service == node and old.size == size:
@@ -314,7 +268,7 @@ cdef EventResult put(Cluster *cluster, int world, int kind, uint64_t version, Se
         memory_free(&cluster.memory, record, size)
         service_release(cluster, node)
         return NO_MEMORY
-    if (world == LOCAL and make_room(cluster, record.endpoint_count) < 0) or (
+    if (world == LOCAL and slice_addresses_room(cluster, record) < 0) or (
             old == NULL and table_insert(&cluster.slices[world], &cluster.memory, hash, record) < 0):
         if world == LOCAL:
             release_nodes(cluster, record, record.endpoint_count)
@@ -324,7 +278,7 @@ cdef EventResult put(Cluster *cluster, int world, int kind, uint64_t version, Se
     tell_before(cluster, node)
     # New addresses first, so that an address in both records is never missing from the reverse table.
     if world == LOCAL:
-        list_addresses(cluster, record, False)
+        slice_addresses_put(cluster, record, False)
     if old != NULL and old.service == node:
         record.next = old.next
         store_pointer(<void **>link_of(node, old), record)
@@ -340,7 +294,7 @@ cdef EventResult put(Cluster *cluster, int world, int kind, uint64_t version, Se
         unlink(cluster, world, old)
         return CHANGED
     if world == LOCAL:
-        list_addresses(cluster, old, True)
+        slice_addresses_put(cluster, old, True)
         release_nodes(cluster, old, old.endpoint_count)
     tell_published(cluster, world, record, old)
     memory_retire(&cluster.memory, old, old.size)
@@ -432,9 +386,8 @@ cdef EventResult pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
     pod.namespace = owner
     pod.version = object.object.version
     pod.mark = cluster.generation[<int>KIND_POD]
-    if (pod.family and table_insert(&cluster.pod_addresses, &cluster.memory, pod_address_hash(pod), pod) < 0) or (
-            old == NULL and table_insert(&cluster.pods, &cluster.memory, pod_hash(pod), pod) < 0):
-        if pod.family and table_remove(&cluster.pod_addresses, pod_address_hash(pod), pod):
+    if pod_address_put(cluster, pod) < 0 or old == NULL and table_insert(&cluster.pods, &cluster.memory, pod_hash(pod), pod) < 0:
+        if pod_address_remove(cluster, pod):
             memory_retire(&cluster.memory, pod, size)
         else:
             memory_free(&cluster.memory, pod, size)
@@ -453,8 +406,7 @@ cdef EventResult pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
 cdef void forget(Cluster *cluster, PodRecord *pod) noexcept nogil:
     """A pod that is no longer in the table of pods."""
     tell_pod_changed(cluster, pod, True)
-    if pod.family:
-        table_remove(&cluster.pod_addresses, pod_address_hash(pod), pod)
+    pod_address_remove(cluster, pod)
     pod.namespace.references -= 1
     namespace_release(cluster, pod.namespace)
     if pod.placed:

@@ -204,9 +204,9 @@ def load(Sink sink not None, const uint8_t[::1] data not None, Py_ssize_t start,
         for number in range(KIND_COUNT):
             if wanted[number]:
                 kind = <Kind>number
-                if status == DECODED:
-                    sink.calls.commit(sink.self_, kind)
-                else:
+                if status == DECODED and sink.calls.commit(sink.self_, kind) < 0:
+                    status = NO_MEMORY
+                if status != DECODED:
                     sink.calls.drop(sink.self_, kind)
         sink.calls.flush(sink.self_)
     if status == NO_MEMORY:

@@ -6,12 +6,13 @@ from libc.time cimport time
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 from fastdns.api.metrics cimport METRIC_CONTROL, Buckets, Metric, metric_observe
 from fastdns.api.memory cimport atomic_poke8, atomic_poke_ns, epoch_wait
+from fastdns.plugins.kubernetes.store.addresses cimport addresses_fill
 from fastdns.plugins.kubernetes.store.memory cimport Table, load_count, memory_end, memory_free, memory_reclaim, store_count
 from fastdns.plugins.kubernetes.store.namespaces cimport (ADDED, CHANGED, MOVES_EXTERNAL, MOVES_INTERNAL, NO_MEMORY, REMOVED, UNCHANGED, EventResult,
                                                           import_upsert, namespace_remove, namespace_sweep, namespace_upsert, nodes_begin, nodes_end,
                                                           service_remove, service_node, service_sweep, service_upsert)
 from fastdns.plugins.kubernetes.decode.objects cimport (KIND_IMPORT, KIND_IMPORT_SLICE, KIND_NAMESPACE, KIND_POD, KIND_SERVICE, KIND_SLICE,
-                                                        SOURCE_SNAPSHOT, Import, Namespace, Object, Pod, Service, Slice, Source)
+                                                        SOURCE_SNAPSHOT, SOURCE_ZONE, Import, Namespace, Object, Pod, Service, Slice, Source)
 from fastdns.plugins.kubernetes.store.records cimport IMPORTED, LOCAL, SERVICE_HEADLESS, ServiceNode
 from fastdns.plugins.kubernetes.store.replay cimport replay_kind
 from fastdns.plugins.kubernetes.store.slices cimport pod_remove, pod_sweep, pod_upsert, slice_remove, slice_sweep, slice_upsert, slices_begin, slices_end
@@ -78,6 +79,8 @@ cdef void sink_begin(void *self, Kind kind, Source source) noexcept nogil:
     cluster.generation[<int>kind] += 1
     cluster.listing[<int>kind] = 1
     cluster.source[<int>kind] = source
+    if (source == SOURCE_SNAPSHOT or source == SOURCE_ZONE) and cluster.count[<int>kind] == 0 and not cluster.synced >> <int>kind & 1:
+        cluster.at_once[<int>kind] = 1
     cluster_unlock(cluster)
 
 
@@ -181,10 +184,14 @@ cdef uint32_t sweep(Cluster *cluster, Kind kind) noexcept nogil:
     return gone
 
 
-cdef void sink_commit(void *self, Kind kind) noexcept nogil:
+cdef int sink_commit(void *self, Kind kind) noexcept nogil:
     cdef Cluster *cluster = <Cluster *>self
     cluster_lock(cluster)
     sweep(cluster, kind)
+    if cluster.at_once[<int>kind] and addresses_fill(cluster, kind) < 0:
+        cluster_unlock(cluster)
+        return -1
+    cluster.at_once[<int>kind] = 0
     cluster.listing[<int>kind] = 0
     if cluster.source[<int>kind] == SOURCE_SNAPSHOT:
         store_count(&cluster.stale, cluster.stale | (1 << kind))
@@ -193,6 +200,7 @@ cdef void sink_commit(void *self, Kind kind) noexcept nogil:
     store_count(&cluster.synced, cluster.synced | (1 << kind))
     memory_reclaim(&cluster.memory)
     cluster_unlock(cluster)
+    return 0
 
 
 cdef void sink_drop(void *self, Kind kind) noexcept nogil:
@@ -203,6 +211,7 @@ cdef void sink_drop(void *self, Kind kind) noexcept nogil:
     store_count(&cluster.synced, cluster.synced & ~<uint32_t>(1 << kind))
     store_count(&cluster.stale, cluster.stale & ~<uint32_t>(1 << kind))
     sweep(cluster, kind)
+    cluster.at_once[<int>kind] = 0
     memory_reclaim(&cluster.memory)
     cluster_unlock(cluster)
 

@@ -153,11 +153,12 @@ class ReplicaFeed:
             objects.begin(self.cluster.sink, kind)
         try:
             count = upsert_all(self.cluster.sink, zone.index, kinds, self.cluster.options.pod_labels)
+            for kind in kinds:
+                objects.commit(self.cluster.sink, kind)
         except (ValueError, MemoryError) as error:
             self._say(f"{self.origin.zone}: {str(error) or type(error).__name__}: the objects before stay")
             return
         for kind in kinds:
-            objects.commit(self.cluster.sink, kind)
             self.cluster.mark(kind)
         objects.flush(self.cluster.sink)
         self.taken = True

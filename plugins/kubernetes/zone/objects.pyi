@@ -24,7 +24,7 @@ def remove(sink: Sink, kind: int, message: bytes) -> None:
     """Remove the object of that namespace and name. Raises ValueError for a malformed one."""
 
 def commit(sink: Sink, kind: int) -> None:
-    """The list is complete: what was not upserted is gone."""
+    """The list is complete: what was not upserted is gone. Raises MemoryError: it is not served, and has to come again."""
 
 def drop(sink: Sink, kind: int) -> None:
     """Nobody wants the kind any more: its objects are forgotten."""

@@ -5,7 +5,7 @@ from fastdns.api.digest cimport HASH_SHA256, digest_of
 from fastdns.api.names cimport NAME_MAX
 from fastdns.plugins.kubernetes.answer.view cimport view_exposes, view_names
 from fastdns.plugins.kubernetes.decode.fields cimport DECODED, NO_MEMORY, Scratch, scratch_free, scratch_init
-from fastdns.plugins.kubernetes.decode.objects cimport (KIND_COUNT, KIND_IMPORT_SLICE, KIND_POD, KIND_SLICE, SOURCE_API, Kind, Object, ObjectSink, Sink, Slice,
+from fastdns.plugins.kubernetes.decode.objects cimport (KIND_COUNT, KIND_IMPORT_SLICE, KIND_POD, KIND_SLICE, SOURCE_ZONE, Kind, Object, ObjectSink, Sink, Slice,
                                                         Span)
 from fastdns.plugins.kubernetes.decode.protobuf cimport skim_object
 from fastdns.plugins.kubernetes.store.encode cimport Output, encode_endpoint, encode_object, output_add, output_free
@@ -236,7 +236,7 @@ cdef int hand_over(Sink sink, Kind kind, bytes message, Deed deed, bint pod_labe
 def begin(Sink sink not None, int kind):
     check(kind)
     with nogil:
-        sink.calls.begin(sink.self_, <Kind>kind, SOURCE_API)
+        sink.calls.begin(sink.self_, <Kind>kind, SOURCE_ZONE)
 
 
 def validate(int kind, bytes message not None):
@@ -255,9 +255,12 @@ def remove(Sink sink not None, int kind, bytes message not None):
 
 
 def commit(Sink sink not None, int kind):
+    cdef int status
     check(kind)
     with nogil:
-        sink.calls.commit(sink.self_, <Kind>kind)
+        status = sink.calls.commit(sink.self_, <Kind>kind)
+    if status < 0:
+        raise MemoryError
 
 
 def drop(Sink sink not None, int kind):

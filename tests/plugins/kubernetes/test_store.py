@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fastdns.plugins.kubernetes.decode.stream import Stream
 from fastdns.plugins.kubernetes.store.gauges import make_store, objects
 from fastdns.plugins.kubernetes.store.store import Store
 from fastdns.plugins.kubernetes.watch.resources import Kind
@@ -227,6 +228,39 @@ def test_any_sequence_of_events_gives_what_a_dictionary_would(seed: int) -> None
     wanted = {kind: recorder.objects(kind) for kind in Kind}
     assert contents(store) == wanted
     assert list(store.counts().values()) == [len(wanted[kind]) for kind in Kind]
+
+
+#: `Source` of decode/objects.pxd.
+SOURCE_ZONE = 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_comes_all_at_once_is_found_by_its_addresses(seed: int) -> None:
+    """Objects that replace others before the list ends, or are gone by then; and a list that begins anew. Before its end nothing is found."""
+    model, store, other, recorder = Model(seed), Store(), Store(), Recorder()
+    streams = [Stream(store, kind) for kind in (Kind.SLICE, Kind.POD)]
+    addresses = [bytes([10, x, 0, y]) for x in range(2) for y in range(40)] + [b"\xfd" + bytes(14) + bytes([x]) for x in range(40)]
+    for stream in streams * 2:
+        stream.begin_list(SOURCE_ZONE)
+    for kind in (Kind.SLICE, Kind.POD):
+        give_list(other, kind)
+        for event in [model.event(kind) for _ in range(150)]:
+            give_events(store, kind, event)
+            give_events(other, kind, event)
+    assert not any(recorder.at(store, address) for address in addresses)
+    for stream in streams:
+        stream.commit_list()
+    for _ in range(3):
+        wanted = [recorder.at(other, address) for address in addresses]
+        assert any(wanted)
+        assert [recorder.at(store, address) for address in addresses] == wanted
+        for kind in (Kind.SLICE, Kind.POD):
+            for event in [model.event(kind) for _ in range(50)]:
+                give_events(store, kind, event)
+                give_events(other, kind, event)
+    for stream in streams:
+        stream.drop()
+    assert not any(recorder.at(store, address) for address in addresses)
 
 
 def test_serials() -> None:
