@@ -52,8 +52,23 @@ cdef inline Reader reader(Span span) noexcept nogil:
     r.bad = 0
     return r
 
-# The next field; False at the end or after a bad read.
-cdef bint next_field(Reader *r, Field *field) noexcept nogil
+# `next_field`, of any field.
+cdef bint read_field(Reader *r, Field *field) noexcept nogil
+
+cdef inline bint next_field(Reader *r, Field *field) noexcept nogil:
+    """The next field; False at the end or after a bad read."""
+    cdef const uint8_t *at = r.at
+    # A text, or a message, of less than 128 octets, with a number below 16: nearly all are.
+    if r.end - at < 2 or at[0] & 0x87 != 2 or at[0] < 8 or at[1] & 0x80 or at[1] > r.end - at - 2:
+        return read_field(r, field)
+    field.number = at[0] >> 3
+    field.wire = 2
+    field.value = 0
+    field.span.data = <const char *>at + 2
+    field.span.length = at[1]
+    r.at = at + 2 + at[1]
+    return True
+
 # A varint of at most 10 octets at `at`: its length, 0 when octets are missing, -1 when it is malformed.
 cdef int varint_at(const uint8_t *at, uint64_t available, uint64_t *value) noexcept nogil
 # Takes the envelope off ("k8s\0" and runtime.Unknown). 0, or -1.

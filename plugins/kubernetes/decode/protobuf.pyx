@@ -65,7 +65,7 @@ cdef inline uint64_t fixed(Reader *r, int length) noexcept nogil:
     return value
 
 
-cdef bint next_field(Reader *r, Field *field) noexcept nogil:
+cdef bint read_field(Reader *r, Field *field) noexcept nogil:
     cdef uint64_t tag, length
     if r.at >= r.end:
         return False

@@ -1,12 +1,12 @@
 """The structs of _objects.pxd as protobuf; see _encode.pxd. Field numbers are those that _protobuf.pyx reads."""
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 from fastdns.plugins.kubernetes.decode.objects cimport (KIND_IMPORT, KIND_IMPORT_SLICE, KIND_POD, KIND_SERVICE, KIND_SLICE, Endpoint, Import, Label,
                                                         Pod, Port, Service, Slice, Span)
 
 cdef enum:
-    LENGTH_SIZE = 4                 # octets left for the length of a message inside of another: 268,435,455 at most
+    LENGTH_SIZE = 4                 # octets of the length of a message inside of another at most: 268,435,455
 
 
 cdef void output_free(Output *out) noexcept nogil:
@@ -63,25 +63,27 @@ cdef void put_span(Output *out, int field, Span span) noexcept nogil:
 
 cdef uint64_t open_message(Output *out, int field) noexcept nogil:
     """Begins a message whose length is not known yet; returns what close_message wants."""
-    cdef uint8_t none[LENGTH_SIZE]
-    memset(none, 0, LENGTH_SIZE)
     put_varint(out, (<uint64_t>field << 3) | 2)
-    output_add(out, none, LENGTH_SIZE)
+    put_varint(out, 0)              # for a length of one octet, as most are
     return out.length
 
 
 cdef void close_message(Output *out, uint64_t start) noexcept nogil:
-    """Puts the length in front, as a varint filled up to LENGTH_SIZE."""
-    cdef uint64_t length
-    cdef int i
+    """Puts the length in front."""
+    cdef uint64_t length = out.length - start
+    cdef int more = 0, i
+    while length >> (7 * (more + 1)):
+        more += 1
+    if more >= LENGTH_SIZE:
+        out.failed = 1
+    for i in range(more):
+        put_varint(out, 0)
     if out.failed:
         return
-    length = out.length - start
-    if length >> (7 * LENGTH_SIZE):
-        out.failed = 1
-        return
-    for i in range(LENGTH_SIZE):
-        out.data[start - LENGTH_SIZE + i] = <uint8_t>((length >> (7 * i)) & 0x7f) | (0x80 if i < LENGTH_SIZE - 1 else 0)
+    if more:
+        memmove(out.data + start + more, out.data + start, length)
+    for i in range(more + 1):
+        out.data[start - 1 + i] = <uint8_t>((length >> (7 * i)) & 0x7f) | (0x80 if i < more else 0)
 
 
 cdef void put_label(Output *out, const char *key, uint64_t key_length, Span value) noexcept nogil:
