@@ -1,5 +1,5 @@
 """Look-ups, snapshots and the Python side of the record index. The contract is in index/index.pxd."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.system.atomic cimport atomic_add32, atomic_load_pointer, atomic_peek8, atomic_peek32
@@ -9,7 +9,7 @@ from fastdns.index.nodes cimport (INDEX_BUSY, INDEX_OK, INDEX_OUTSIDE, INDEX_REC
                                   slot_node)
 from fastdns.index.publish cimport (index_begin, index_collect, index_end, index_holds, index_lock, index_put, index_release, index_swap, index_table,
                                     index_table_put, index_unlock)
-from fastdns.index.node_file cimport FILE_CHUNKS, NodeFile, node_file_chunk, node_file_cool, node_file_has, node_file_pin, node_file_unpin
+from fastdns.index.node_file cimport FILE_SPAN, NodeFile, node_file_cool, node_file_has, node_file_pin, node_file_unpin
 from fastdns.index.slot_file cimport SlotFile, slot_file_cool
 from fastdns.index.table cimport node_release, table_free
 from fastdns._wire cimport NAME_MAX, TYPE_ANY, TYPE_CNAME, TYPE_DNAME, TYPE_DS, TYPE_NS, Name, octets_equal, wire_name_hash, wire_read_name
@@ -19,6 +19,8 @@ from fastdns.telemetry.metrics import Metric
 from fastdns._wire import name_text, name_wire
 
 cdef enum:
+    PIECE = 1 << 14             # octets of a file that a snapshot does not look into when it orders nodes
+    PIECES = FILE_SPAN // PIECE
     READ_NODES = 4096           # a file's pages of so many nodes are memory at once, where all are read
 
 
@@ -237,34 +239,35 @@ cdef IndexSnapshot *index_snapshot(IndexCore *index, bint sorted) noexcept nogil
     if snapshot != NULL and sorted:
         qsort(snapshot.nodes, snapshot.count, sizeof(void *), compare_nodes)
     elif snapshot != NULL and file != NULL:
-        order_by_chunk(snapshot, file)
+        order_by_place(snapshot, file)
     return snapshot
 
 
-cdef void order_by_chunk(IndexSnapshot *snapshot, const NodeFile *file) noexcept nogil:
-    """Nodes that are near each other in the file, one after the other: so a reader has few of its pages at a time. Without memory they stay as they are."""
-    cdef uint32_t ends[FILE_CHUNKS + 1]     # behind the nodes of each chunk; in the end, those that are not in the file
+cdef void order_by_place(IndexSnapshot *snapshot, const NodeFile *file) noexcept nogil:
+    """Nodes that are near each other in the file, one after the other: so a reader has few of its pages at a time, and meets them in their order.
+    Without memory they stay as they are."""
+    # Behind the nodes of each piece of the file; in the end, those that are not in it.
+    cdef uint32_t *ends = <uint32_t *>calloc(PIECES + 1, sizeof(uint32_t))
     cdef IndexNode **ordered = <IndexNode **>malloc(<uint64_t>snapshot.count * sizeof(void *) + 1)
-    cdef uint32_t i, chunk, before = 0, count
-    if ordered == NULL:
-        return
-    memset(ends, 0, sizeof(ends))
-    for i in range(snapshot.count):
-        ends[chunk_of(file, snapshot.nodes[i])] += 1
-    for chunk in range(FILE_CHUNKS + 1):
-        count = ends[chunk]
-        ends[chunk] = before
-        before += count
-    for i in range(snapshot.count):
-        chunk = chunk_of(file, snapshot.nodes[i])
-        ordered[ends[chunk]] = snapshot.nodes[i]
-        ends[chunk] += 1
-    memcpy(snapshot.nodes, ordered, <uint64_t>snapshot.count * sizeof(void *))
+    cdef uint32_t i, piece, before = 0, count
+    if ends != NULL and ordered != NULL:
+        for i in range(snapshot.count):
+            ends[piece_of(file, snapshot.nodes[i])] += 1
+        for piece in range(<uint32_t>PIECES + 1):
+            count = ends[piece]
+            ends[piece] = before
+            before += count
+        for i in range(snapshot.count):
+            piece = piece_of(file, snapshot.nodes[i])
+            ordered[ends[piece]] = snapshot.nodes[i]
+            ends[piece] += 1
+        memcpy(snapshot.nodes, ordered, <uint64_t>snapshot.count * sizeof(void *))
     free(ordered)
+    free(ends)
 
 
-cdef inline uint32_t chunk_of(const NodeFile *file, const IndexNode *node) noexcept nogil:
-    return node_file_chunk(file, node) if node_file_has(file, node) else FILE_CHUNKS
+cdef inline uint32_t piece_of(const NodeFile *file, const IndexNode *node) noexcept nogil:
+    return <uint32_t>((<uintptr_t>node - <uintptr_t>file.base) // PIECE) if node_file_has(file, node) else PIECES
 
 
 cdef void snapshot_read(const IndexSnapshot *snapshot, uint32_t i) noexcept nogil:

@@ -18,7 +18,6 @@ from fastdns.index.nodes cimport IndexNode
 cdef enum:
     FILE_SPAN = 1 << 30             # octets of addresses, at a multiple of it: the first page leads from a node to its file
     FILE_CHUNK = 1 << 20            # octets that are mapped at once
-    FILE_CHUNKS = 1024
     FILE_LEAST_BITS = 3
     FILE_UNITS = 128                # a size class is up to 128 units of 8 octets, or 65 to 128 of a power of two
     FILE_LARGEST = FILE_UNITS << 12
@@ -66,6 +65,3 @@ cdef void node_file_pin(NodeFile *file) noexcept nogil
 cdef void node_file_unpin(NodeFile *file) noexcept nogil
 # Has the process forget the pages that it has read. From any thread, also while others read.
 cdef void node_file_cool(NodeFile *file) noexcept nogil
-# The chunk that has the node.
-cdef inline uint32_t node_file_chunk(const NodeFile *file, const IndexNode *node) noexcept nogil:
-    return <uint32_t>((<uintptr_t>node - <uintptr_t>file.base) // FILE_CHUNK)

@@ -12,7 +12,6 @@ Numbers are in network byte order. A digest is of the content, with the number a
 order are noticed, too. It is no protection from somebody who may write the file; so the reader checks whatever it reads.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from fastdns.system.hash cimport hash_octets
 
 cdef enum:
     MAGIC_OCTETS = 16
@@ -30,8 +29,4 @@ cdef extern from * nogil:
     """
     const char *MAGIC "FASTDNS_ZONE_MAGIC"
 
-cdef inline uint64_t block_digest(uint32_t number, uint8_t kind, const uint8_t *content, uint32_t length) noexcept nogil:
-    cdef uint64_t key[2]
-    key[0] = 0x9E3779B97F4A7C15u ^ (<uint64_t>number << 8 | kind)
-    key[1] = 0xC2B2AE3D27D4EB4Fu
-    return hash_octets(content, length, key)
+cdef uint64_t block_digest(uint32_t number, uint8_t kind, const uint8_t *content, uint32_t length) noexcept nogil

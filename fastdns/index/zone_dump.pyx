@@ -8,6 +8,7 @@ from fastdns.index.nodes cimport IndexNode, IndexRecord, RRset, node_rrsets, rrs
 from fastdns.index.publish cimport index_lock, index_release
 from fastdns.index.zone cimport Zone
 from fastdns.system.byteorder cimport store16, store32
+from fastdns.system.hash cimport hash_octets
 from fastdns.system.socket cimport write_all
 
 cdef enum:
@@ -57,6 +58,13 @@ cdef void put_record(Output *out, uint16_t type, uint32_t ttl, const uint8_t *rd
         store32(at + 2, ttl)
         store16(at + 6, rdlength)
         memcpy(at + RECORD_HEAD, rdata, rdlength)
+
+
+cdef uint64_t block_digest(uint32_t number, uint8_t kind, const uint8_t *content, uint32_t length) noexcept nogil:
+    cdef uint64_t key[2]
+    key[0] = 0x9E3779B97F4A7C15u ^ (<uint64_t>number << 8 | kind)
+    key[1] = 0xC2B2AE3D27D4EB4Fu
+    return hash_octets(content, length, key)
 
 
 cdef void put_head(uint8_t *at, uint32_t number, uint8_t kind, const uint8_t *content, uint32_t length) noexcept nogil:

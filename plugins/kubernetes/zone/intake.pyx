@@ -13,7 +13,9 @@ from fastdns.plugins.kubernetes.zone.objects cimport PART_HEAD, TYPE_OBJECT
 
 cdef enum:
     PART_OCTETS = 2                 # before a part of a message: kind, and which part
-    LINES = 3                       # of a node that the CPU fetches while others are read: most are not larger
+    LINES = 3                       # of a node that the CPU fetches while others are read, twice as far ahead: most are not larger
+    PART_LINES = 2                  # that a part of an object has, about; and of the parts of one object, at most
+    LINES_MOST = 32
     MALFORMED = -1
     PARTS = -2                      # no head, several, parts of several kinds, or less than one
     MEMORY = -3
@@ -61,6 +63,7 @@ cdef int join(Intake *intake, const IndexNode *node, const RRset *rrset, int *ki
     cdef IndexRecord record, head
     cdef uint64_t octets = 0
     cdef uint32_t heads = 0, i, used
+    cdef bint ordered = True        # as they usually are
     intake.count = 0
     if not reserve(intake, rrset.count, 0):
         return MEMORY
@@ -73,13 +76,15 @@ cdef int join(Intake *intake, const IndexNode *node, const RRset *rrset, int *ki
             head = record
             heads += 1
         else:
+            ordered = ordered and (intake.count == 0 or by_octets(&intake.parts[intake.count - 1], &record) <= 0)
             intake.parts[intake.count] = record
             intake.count += 1
     if heads != 1:
         return PARTS
     if octets > 0x7FFFFFFFu or not reserve(intake, 0, octets + 1):
         return MEMORY
-    qsort(intake.parts, intake.count, sizeof(IndexRecord), by_octets)
+    if not ordered:
+        qsort(intake.parts, intake.count, sizeof(IndexRecord), by_octets)
     kind[0] = head.rdata[0]
     used = head.rdlength - PART_OCTETS
     memcpy(intake.message, head.rdata + PART_OCTETS, used)
@@ -112,10 +117,21 @@ cdef int take_node(Intake *intake, const IndexNode *node, Sink sink) noexcept no
     return 0
 
 
-cdef void fetch_node(const IndexNode *node) noexcept nogil:
+cdef void fetch_lines(const IndexNode *node, uint32_t first, uint32_t end) noexcept nogil:
     cdef uint32_t i
-    for i in range(<uint32_t>LINES):
+    for i in range(first, end):
         fetch_line(<const uint8_t *>node + i * LINE)
+
+
+cdef void fetch_ahead(const IndexSnapshot *snapshot, uint32_t i) noexcept nogil:
+    """What is needed of nodes soon: how long one is, its first lines tell."""
+    cdef const RRset *rrset
+    if i + 2 * AHEAD < snapshot.count:
+        fetch_lines(snapshot.nodes[i + 2 * AHEAD], 0, LINES)
+    if i + AHEAD < snapshot.count:
+        rrset = node_rrset(snapshot.nodes[i + AHEAD], TYPE_OBJECT)
+        if rrset != NULL and rrset.count > 1:
+            fetch_lines(snapshot.nodes[i + AHEAD], LINES, min(<uint32_t>rrset.count * PART_LINES, <uint32_t>LINES_MOST))
 
 
 def upsert_all(Sink sink not None, Index index not None, kinds, bint pod_labels=False):
@@ -137,8 +153,7 @@ def upsert_all(Sink sink not None, Index index not None, kinds, bint pod_labels=
             status = MEMORY
         else:
             while status == 0 and i < snapshot.count:
-                if i + AHEAD < snapshot.count:
-                    fetch_node(snapshot.nodes[i + AHEAD])
+                fetch_ahead(snapshot, i)
                 status = take_node(&intake, snapshot.nodes[i], sink)
                 snapshot_read(snapshot, i)
                 i += 1
