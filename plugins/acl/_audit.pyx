@@ -10,15 +10,25 @@ cdef enum:
     SECOND = 1000000000         # ns
 
 
+cdef AuditPlace *place_of(AuditPlace *pair, uint64_t hash) noexcept nogil:
+    """That of the client and policy, or else the one that has waited for longer."""
+    cdef uint32_t i
+    for i in range(2):
+        if pair[i].hash == hash:
+            return &pair[i]
+    return &pair[pair[1].next < pair[0].next]
+
+
 cdef void audit_log(AuditLog *log, Facts *facts, uint32_t policy, const char *action, const char *place) noexcept nogil:
-    """A place is chosen by a keyed hash, so a client cannot choose one whose lines it would keep back."""
+    """A pair is chosen by a keyed hash, so a client cannot choose one whose lines it would keep back."""
     cdef const Query *q = facts.q
     cdef uint64_t hash = hash_octets(q.client.octets, 4 if q.client.family == 4 else 8, hash_seed) + policy * <uint64_t>0x9E3779B97F4A7C15
-    cdef AuditPlace *found = &log.places[q.worker.id][hash >> 56]
+    cdef AuditPlace *found = place_of(log.places[q.worker.id][hash >> 57], hash)
     if q.worker.now < found.next:
         found.left_out += 1
         return
     write_line(facts, action, place, found.left_out)
+    found.hash = hash
     found.next = q.worker.now + <int64_t>AUDIT_INTERVAL * SECOND
     found.left_out = 0
 
