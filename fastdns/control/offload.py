@@ -14,11 +14,14 @@ class OffloadThread:
     def __init__(self, name: str, open_queue: Callable[[], object], serve: Callable[[], object]) -> None:
         """``serve`` takes requests of the queue, for ever."""
         self._name, self._open_queue, self._serve = name, open_queue, serve
-        self._started = False
+        self._opened = self._started = False
 
     def start(self) -> None:
         """Before any handler serves. Raises RuntimeError where no thread can be started; the next call tries it again."""
-        if not self._started:
+        if self._started:
+            return
+        if not self._opened:
             self._open_queue()
-            threading.Thread(target=self._serve, name=self._name, daemon=True).start()
-            self._started = True
+            self._opened = True
+        threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+        self._started = True

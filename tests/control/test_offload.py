@@ -11,8 +11,9 @@ from tests.waiting import until
 
 
 def test_it_is_started_once_and_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
     begun: list[str] = []
-    thread = OffloadThread("requests", lambda: None, lambda: begun.append(threading.current_thread().name))
+    thread = OffloadThread("requests", lambda: opened.append(1), lambda: begun.append(threading.current_thread().name))
 
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -25,3 +26,4 @@ def test_it_is_started_once_and_again_after_a_failure(monkeypatch: pytest.Monkey
         thread.start()
     until(lambda: begun)
     assert begun == ["requests"]
+    assert opened == [1]
