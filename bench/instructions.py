@@ -50,8 +50,8 @@ class Counts:
     key: str
     #: By case, and "adds NAME" for what a directive adds to the first one.
     instructions: dict[str, int]
-    #: Where callgrind has put its file of each case.
-    profiles: dict[str, Path]
+    #: Where callgrind has put its file of each case, and how many queries that counts.
+    profiles: dict[str, tuple[Path, int]]
 
 
 # ---- counting ----
@@ -83,8 +83,8 @@ def measure(folder: Path, names: Sequence[str] = ()) -> Counts:
     each: dict[str, int] = {}
     profiles = {}
     for part, (name, queries) in enumerate(result["queries"].items(), 1):
-        profiles[name] = Path(f"{profile}.{part}")
-        each[name] = round(total(profiles[name]) / queries)
+        profiles[name] = Path(f"{profile}.{part}"), queries
+        each[name] = round(total(profiles[name][0]) / queries)
     return Counts(f"{result['compiler']}, {c_library()}, {platform.machine()}", derive(each), profiles)
 
 
@@ -159,7 +159,7 @@ def readable(name: str) -> str:
     return ".".join([*parts, rest])
 
 
-def functions(profile: Path, queries: float) -> Iterable[str]:
+def functions(profile: Path, queries: int) -> Iterable[str]:
     """A case's functions by the instructions in themselves, per query."""
     costs: Counter[str] = Counter()
     name, called = "", False
@@ -198,10 +198,8 @@ def run(given: argparse.Namespace) -> int:
             print(f"fastdns-bench instructions: {error}", file=sys.stderr)
             return 2
         if given.functions:
-            for name, profile in counts.profiles.items():
-                each = counts.instructions.get(name)
-                if each:
-                    print(f"== {name}", *functions(profile, total(profile) / each), sep="\n")
+            for name, (profile, queries) in counts.profiles.items():
+                print(f"== {name}", *functions(profile, queries), sep="\n")
     return judge(counts, given.file, given.update)
 
 
