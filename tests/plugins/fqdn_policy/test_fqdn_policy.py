@@ -238,6 +238,7 @@ def test_zones(serve: Serve, tmp_path: Path) -> None:
 # ---- without an agent ----
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(("mode", "rcode"), [("open", dns.rcode.NOERROR), ("closed", dns.rcode.SERVFAIL)])
 def test_no_agent_and_then_one(serve: Serve, tmp_path: Path, mode: str, rcode: int) -> None:
     with running(serve, tmp_path, f"fail {mode}") as (server, agent, script):
@@ -263,6 +264,7 @@ def test_an_agent_that_leaves_while_replies_wait(serve: Serve, tmp_path: Path, m
         until(lambda: results(server) == {"unavailable": 1}, "the reply")
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("answer", [b"\2\3\0\0" + bytes(8), b"\1\1\0\0" + bytes(8), b"\1\3", b"x" * 1000])
 def test_what_is_no_acknowledgement_ends_the_connection(serve: Serve, tmp_path: Path, answer: bytes) -> None:
     with running(serve, tmp_path) as (server, agent, _):
