@@ -93,6 +93,8 @@ class Server:
 
     def start(self) -> None:
         """Starts the process: the first one, or another after it has ended."""
+        #: Characters of the log that are of processes before.
+        self.before = len(self.log()) if self.log_path.exists() else 0
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command(), "-conf", str(self.corefile), *map(self.fill, self.args)],
@@ -206,7 +208,7 @@ class Server:
 
     def wait_started(self, limit: float = LIMIT) -> None:
         """Waits for the banner, which ``-quiet`` leaves out."""
-        self.wait_log(STARTED, limit)
+        self.wait_log(STARTED, limit, self.before)
 
     def signal(self, number: signal.Signals) -> None:
         if self.pid == self.process.pid:
