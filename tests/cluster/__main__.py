@@ -66,10 +66,11 @@ def main() -> int:
     # What is under way ends as with Ctrl-C, and all that was started with it.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    page = Page(options.server or list(SERVERS), options.nodes, options.proxy_mode)
+    parts = options.only or PARTS
+    page = Page(options.server or list(SERVERS), 0 if set(parts) <= ALONE else options.nodes, options.proxy_mode)
     try:
         chosen = [name for name in faults.NAMES if any(text in name for text in options.fault or [""])]
-        choice = Choice(options.only or PARTS, chosen, options.coredns_chart or manifests.CHART, options.deployments, programs.CACHE / options.run)
+        choice = Choice(parts, chosen, options.coredns_chart or manifests.CHART, options.deployments, programs.CACHE / options.run)
         run(page, choice, options.keep)
     except (Unbuildable, RuntimeError, AssertionError, subprocess.TimeoutExpired) as error:
         page.failures.append(f"{type(error).__name__}: {error}")

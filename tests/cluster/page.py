@@ -18,7 +18,7 @@ __all__ = ["Page", "said"]
 
 
 class Page:
-    """Rows of findings with a column for each server, and how long each part took."""
+    """Rows of findings with a column for each server, and how long each part took. ``nodes`` is 0 where each part had a cluster of its own."""
 
     def __init__(self, servers: Sequence[str], nodes: int, proxy_mode: str) -> None:
         self.servers, self.nodes, self.proxy_mode = servers, nodes, proxy_mode
@@ -77,7 +77,7 @@ class Page:
         versions = {"fastdns": "fastdns", "coredns": f"CoreDNS {COREDNS}"}
         head = [versions[server] for server in self.servers]
         lines = [
-            f"# Kubernetes {VERSION}, {self.nodes} {'node' if self.nodes == 1 else 'nodes'}, kube-proxy in {self.proxy_mode} mode",
+            f"# Kubernetes {VERSION}{self._cluster()}",
             "",
             f"{platform.machine()}, {len(os.sched_getaffinity(0))} processors, load {os.getloadavg()[0]:.0f}, Linux {platform.release()}",
             "",
@@ -92,6 +92,11 @@ class Page:
         if self.failures:
             lines += ["", "Failed:", "", *(f"- {' '.join(failure.split())}" for failure in self.failures)]
         return "\n".join(lines) + "\n"
+
+    def _cluster(self) -> str:
+        if not self.nodes:
+            return ""
+        return f", {self.nodes} {'node' if self.nodes == 1 else 'nodes'}, kube-proxy in {self.proxy_mode} mode"
 
     def _findings(self, rows: Mapping[str, Mapping[str, str]]) -> list[list[str]]:
         return [[what, *(found.get(server, "") for server in self.servers)] for what, found in rows.items()]

@@ -69,6 +69,8 @@ def test_page() -> None:
     assert "| images | 12 |" in text
     assert "| [sig-network] DNS should provide DNS for services | passed, 12 s |  |" in text
     assert "- fastdns: [sig-network] DNS should support configurable pod resolv.conf: timed out\n" in text
+    assert text.splitlines()[0].endswith(", 3 nodes, kube-proxy in nftables mode")
+    assert "node" not in Page(["fastdns"], 0, "nftables").text().splitlines()[0]
 
 
 def test_page_of_faults() -> None:
