@@ -70,9 +70,7 @@ class ServerContext(Context):
 class ClientContext(Context):
     """Of connections to servers. TLS 1.2 and later, with ``only13`` 1.3 alone. ``authority`` has the CAs of servers; "": the system's."""
 
-    def __init__(
-        self, certificate: str = "", key: str = "", authority: str = "", alpn: Sequence[str] = (), verify: bool = True, only13: bool = False
-    ) -> None:
+    def __init__(self, certificate: str = "", key: str = "", authority: str = "", alpn: Sequence[str] = (), verify: bool = True, only13: bool = False) -> None:
         """OSError, TlsError."""
     @property
     def verify(self) -> bool: ...

@@ -118,9 +118,7 @@ def test_connections_at_work_of_one_client_keep_nobody_out(serve: Callable[..., 
     make = CLIENTS[scheme]
     directive = f"{scheme} {{\n max_connections {PLACES}\n }}"
     with Upstream(lambda query: None) as upstream:
-        server = serve(
-            corefile(scheme, directive, SILENT.replace("UPSTREAM", upstream.address)), "-workers", str(workers), prepare=write_certificates
-        )
+        server = serve(corefile(scheme, directive, SILENT.replace("UPSTREAM", upstream.address)), "-workers", str(workers), prepare=write_certificates)
         with make(server.port, idle_timeout=3600) as first:
             waiting = first.begin(question(10**9))
             with Attack(make, server.port, PLACES):
