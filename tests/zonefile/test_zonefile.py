@@ -114,6 +114,7 @@ BAD = {
     "$TTL 300\na A 192.0.2\n": 'bad A A: "192.0.2" at line: 2:11',
     "a 300 IN A 2001:db8::1\n": 'bad A A: "2001:db8::1" at line: 1:22',
     "a 300 IN AAAA 192.0.2.1\n": 'bad AAAA AAAA: "192.0.2.1" at line: 1:23',
+    "a 300 IN AAAA ::1\0x\n": 'bad AAAA AAAA: "::1\\x00x" at line: 1:19',
     "a 300 IN MX ten mail\n": 'bad MX Pref: "ten" at line: 1:16',
     "a 300 IN MX 10 mail more\n": 'garbage after rdata: "more" at line: 1:24',
     "a 300 IN MX 10 a..b\n": 'bad MX Mx: "a..b" at line: 1:19',
