@@ -56,7 +56,7 @@ cdef bint address_from_text(const char *text, uint32_t length, uint8_t family, u
     cdef char copy[TEXT_MAX + 1]
     if family == 4:
         return read_v4(text, length, octets)
-    if length > TEXT_MAX or memchr(text, 0, length) != NULL:
+    if length == 0 or length > TEXT_MAX or memchr(text, 0, length) != NULL:
         return False
     memcpy(copy, text, length)
     copy[length] = 0

@@ -27,9 +27,16 @@ import sys
 import fastdns
 from Cython.Build import cythonize
 from setuptools import Extension, setup
-name, *paths = sys.argv[1:]
-extension = Extension(name, [f"{name}.pyx"], include_dirs=[fastdns.get_include()], extra_compile_args=["-O0", "-w"], define_macros=[("_GNU_SOURCE", "1")])
-setup(ext_modules=cythonize([extension], language_level=3, include_path=paths, quiet=True), script_args=["-q", "build_ext", "--inplace"])
+name, path, *sanitize = sys.argv[1:]
+extension = Extension(
+    name,
+    [f"{name}.pyx"],
+    include_dirs=[fastdns.get_include()],
+    extra_compile_args=["-O0", "-w", *sanitize],
+    extra_link_args=sanitize,
+    define_macros=[("_GNU_SOURCE", "1")],
+)
+setup(ext_modules=cythonize([extension], language_level=3, include_path=[path], quiet=True), script_args=["-q", "build_ext", "--inplace"])
 """
 
 
@@ -42,7 +49,9 @@ def headers() -> list[Path]:
 def compiled(name: str) -> ModuleType:
     """The module of ``tests/native/NAME.pyx``. Raises AssertionError with the compiler's output where it does not compile."""
     source = HERE / f"{name}.pyx"
-    digest = hashlib.sha256(sys.version.encode())
+    # As the build that it reads the memory of: inline functions may differ.
+    sanitize = [f"-fsanitize={os.environ.get('FASTDNS_SANITIZE', 'address,undefined')}"] if os.environ.get("FASTDNS_SANITIZED") else []
+    digest = hashlib.sha256(f"{sys.version} {sanitize}".encode())
     for path in [Path(__file__), source, *headers()]:
         digest.update(path.read_bytes())
     folder = ROOT / "build" / "tests" / digest.hexdigest()[:16]
@@ -54,7 +63,9 @@ def compiled(name: str) -> ModuleType:
             (folder / source.name).write_text(source.read_text())
             environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"} | {"PYTHONPATH": str(PACKAGE.parent)}
             tree = ROOT / "build" / "tree"  # where the folders of a source tree stand as the import names say
-            done = subprocess.run([sys.executable, "-c", SETUP, name, str(tree)], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [sys.executable, "-c", SETUP, name, str(tree), *sanitize], cwd=folder, env=environment, capture_output=True, text=True, check=False
+            )
             assert library.is_file(), done.stdout + done.stderr
     spec = importlib.util.spec_from_file_location(f"tests.native.{name}", library)
     assert spec is not None

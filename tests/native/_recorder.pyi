@@ -22,7 +22,7 @@ class Recorder(Sink):
         """Standing objects of a kind by (namespace, name)."""
 
     def at(self, store: Store, address: bytes) -> list[str]:
-        """The slices and pods of a store that a look-up of an address meets, sorted; a slice once for each of its endpoints there."""
+        """The slices and pods of a store that have an address and that a look-up of it meets, sorted."""
 
     def take(self, store: Store) -> None:
         """Takes all objects of a store, as whole lists. Raises MemoryError."""

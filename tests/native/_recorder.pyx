@@ -128,7 +128,7 @@ cdef class Recorder(Sink):
         cdef SliceRecord *slice
         cdef PodRecord *pod
         cdef Probe probe
-        found = []
+        found = set()
         probe_begin(&probe, &store.cluster.endpoint_addresses, address_hash(ip, family))
         while True:
             slice = next_slice(&probe)
@@ -136,13 +136,13 @@ cdef class Recorder(Sink):
                 break
             if any(slice_endpoints(slice)[i].family == family and memcmp(slice_endpoints(slice)[i].ip, ip, len(address)) == 0
                    for i in range(slice.endpoint_count)):
-                found.append("slice " + slice_text(slice)[:slice.name_length].decode())
+                found.add("slice " + slice_text(slice)[:slice.name_length].decode())
         probe_begin(&probe, &store.cluster.pod_addresses, address_hash(ip, family))
         while True:
             pod = next_pod(&probe, ip, family)
             if pod == NULL:
                 return sorted(found)
-            found.append("pod " + (<const char *>pod.data + pod_address_length(pod))[:pod.name_length].decode())
+            found.add("pod " + (<const char *>pod.data + pod_address_length(pod))[:pod.name_length].decode())
 
     def take(self, Store store not None):
         cdef int kind, status = 0
