@@ -101,9 +101,9 @@ def tenants(teams: int) -> str:
 
 
 def networks(count: int) -> str:
-    """Rules for zones of their own, policies for networks and types; the last one of the last rule is the client's."""
+    """Rules for zones of their own, policies for networks near the client's and for types; the last one of the last rule is the client's."""
     rules = "".join(f"acl zone-{i}.example {{\n    block type TXT\n}}\n" for i in range(count - 1))
-    lines = "".join(f"    block type {('A', 'AAAA', 'TXT')[i % 3]} net 10.{i // 256}.{i % 256}.0/24\n" for i in range(count - 1))
+    lines = "".join(f"    block type {('A', 'AAAA', 'TXT')[i % 3]} net 127.{i // 255}.{i % 255 + 1}.0/24\n" for i in range(count - 1))
     return f"{rules}acl {{\n{lines}    allow net 127.0.0.0/8\n    block\n}}\n"
 
 

@@ -1,6 +1,6 @@
 """Sets of networks, which native handlers look addresses up in; the native side is in ``index/prefixes.pxd``."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 class PrefixTree:
     """A set of networks; each has a number above 0.
@@ -10,10 +10,5 @@ class PrefixTree:
     """
 
     def __init__(self, networks: Mapping[tuple[bytes, int], int]) -> None: ...
-    def inherit(self, union: Callable[[int, int], int]) -> None:
-        """Give each node, common prefixes too, the number that ``union`` makes of the number of the node above it and its own, 0 if it has none.
-
-        Afterwards the narrowest node that contains an address says all.
-        """
     def find(self, octets: bytes) -> list[int]:
         """The numbers of all networks that contain an address (4 or 16 octets), the widest first."""

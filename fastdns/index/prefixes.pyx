@@ -56,15 +56,6 @@ cdef class PrefixTree:
             node.child[1] = self.make(networks, split, end, size)
         return place
 
-    def inherit(self, union not None):
-        """See prefixes.pyi. A node stands before its children."""
-        cdef uint32_t i, j, child
-        for i in range(1, self.used):
-            for j in range(2):
-                child = self.nodes[i].child[j]
-                if child:
-                    self.nodes[child].value = union(self.nodes[i].value, self.nodes[child].value)
-
     def find(self, bytes octets not None):
         cdef Address address
         cdef PrefixKey key

@@ -8,16 +8,16 @@ those of the wider ones are added, and each of these is intersected with each se
 like the zone, what the client is and which namespaces the question is for: when the first policy that is left depends on it.
 
 A set takes 32 octets, one for each word of the table and 8 for each of its own words that is not empty: 608 at most. A table has no more sets than PAIRS and
-its policies' zones, types, networks, the prefixes that these have in common, and values.
+its policies' zones, types, networks and values.
 
 Many tables have a single word. There a query needs no summary.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.api.memory cimport Blocks
-from fastdns.api.network cimport PrefixKey, PrefixNode, PrefixTree, Prefixes, prefixes_first, prefixes_next
 from fastdns.api.query cimport Query
 from fastdns.api.wire cimport RRTYPES_DENSE
 from fastdns.plugins.acl._facts cimport NAMES, TARGETS, VALUE, Facts
+from fastdns.plugins.acl._networks cimport Networks, networks_find
 
 cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
@@ -76,7 +76,7 @@ cdef struct Table:              # owned by a PolicyTable; constant
     const PolicySet *sets       # sets[0] is empty
     const uint64_t *words       # of the sets by their number, where the table has a single word; else NULL
     const uint32_t *zones       # set of the policies for names whose longest zone is that one
-    const Prefixes *prefixes    # a node's value is the number of a set: of the policies for the addresses in it
+    Networks networks
     const uint32_t *pairs       # set by that of the address and the class of the type: a row for each of the former
     uint32_t columns            # 1: the sets of the addresses themselves
     uint32_t class_mask         # 0 then, else all ones
@@ -114,21 +114,12 @@ cdef inline uint32_t type_class(const Table *table, uint16_t qtype) noexcept nog
             return table.sparse[2 * i + 1]
     return table.other_types
 
-cdef inline uint32_t network_set(const Table *table, const Query *q) noexcept nogil:
-    cdef PrefixKey key
-    cdef uint32_t found = 0
-    cdef const PrefixNode *node = prefixes_first(table.prefixes, &q.client, &key)
-    while node != NULL:
-        found = node.value
-        node = prefixes_next(table.prefixes, node, &key)
-    return found
-
 cdef inline uint64_t word_of(const PolicySet *policies, uint32_t word) noexcept nogil:
     return policies.words[policies.places[word]]
 
 cdef inline bint candidates_begin(const Table *table, const Query *q, Candidates *found) noexcept nogil:
     """False: no policy matches."""
-    cdef uint32_t number = table.pairs[network_set(table, q) * table.columns + (type_class(table, q.qtype) & table.class_mask)]
+    cdef uint32_t number = table.pairs[networks_find(&table.networks, &q.client) * table.columns + (type_class(table, q.qtype) & table.class_mask)]
     cdef const PolicySet *policies
     found.word = 0
     found.summary = 0
@@ -163,7 +154,6 @@ cdef void candidates_enforce(const Table *table, Candidates *found) noexcept nog
 
 cdef class PolicyTable:
     cdef Table table
-    cdef PrefixTree tree
     cdef Blocks blocks          # what the table points to
     cdef readonly size_t size   # octets of these
     cdef uint32_t width         # words

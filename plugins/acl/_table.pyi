@@ -12,7 +12,7 @@ class PolicyTable:
     many policies or names and for values that are too long.
     """
 
-    #: Octets of its sets, policies and values, without the tree of networks.
+    #: Octets of its sets, networks, policies and values.
     size: int
 
     def __init__(self, lines: list[tuple[int, int, Policy]], zones: Sequence[set[int]], names: list[str]) -> None: ...

@@ -2,10 +2,10 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.memory cimport blocks_free, blocks_take
-from fastdns.api.network cimport PrefixTree
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.api.wire cimport RRTYPES_DENSE
 from fastdns.plugins.acl._facts cimport NAMES, VALUE, Facts, facts_has, facts_read_targets, facts_zone
+from fastdns.plugins.acl._networks cimport networks_set
 from fastdns.plugins.acl.rules import ACTIONS, ANY_TARGET, EVERYWHERE, OWN
 from collections import Counter
 
@@ -265,9 +265,17 @@ cdef class PolicyTable:
         for place, policy in enumerate(policies):
             for network in policy.networks if policy.networks != EVERYWHERE else ():
                 networks.setdefault(masked(network), []).append(place)
-        self.tree = PrefixTree({network: self.number(places) for network, places in networks.items()})
-        inherit_sets(self.tree, self.numbers)
-        self.table.prefixes = &self.tree.prefixes
+        numbered = {network: self.number(places) for network, places in networks.items()}
+        sets = list(self.numbers)
+
+        def union(wider, own):
+            both = combined(sets[wider], sets[own], False)
+            number = self.numbers.setdefault(both, len(sets))
+            if number == len(sets):
+                sets.append(both)
+            return number
+
+        self.size += networks_set(&self.table.networks, &self.blocks, numbered, union)
         return 0
 
     cdef int put_types(self, list policies) except -1:
@@ -389,22 +397,6 @@ cdef int put_kind(Kinds *kinds, policy, uint64_t bit) except -1:
     if OWN in policy.targets:
         kinds.own |= bit
     return 0
-
-
-def inherit_sets(PrefixTree tree not None, dict numbers not None):
-    """Adds to each node's set those of the nodes above."""
-    sets = list(numbers)
-
-    def union(wider, own):
-        if not (wider and own):
-            return wider or own
-        both = combined(sets[wider], sets[own], False)
-        number = numbers.setdefault(both, len(sets))
-        if number == len(sets):
-            sets.append(both)
-        return number
-
-    tree.inherit(union)
 
 
 cdef uint32_t class_of(list classes, uint32_t number) except? 0xFFFFFFFF:
