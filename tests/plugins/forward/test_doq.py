@@ -381,6 +381,7 @@ def test_loss(serve: Serve, folder: Path, doq: DoqServer) -> None:
         assert ask_at_once(server, named(30)) == [["192.0.2.1"]] * 30
 
 
+@pytest.mark.timing
 def test_an_upstream_that_restarts(serve: Serve, folder: Path, doq: DoqServer) -> None:
     """It has forgotten its connections: packets of them are answered by nothing, or by the kernel while the port is closed."""
     server = start(serve, folder, doq, "read_timeout 500ms\n max_fails 0")
