@@ -94,7 +94,7 @@ class Server:
     def start(self) -> None:
         """Starts the process: the first one, or another after it has ended."""
         #: Characters of the log that are of processes before.
-        self.before = len(self.log()) if self.log_path.exists() else 0
+        self.before = len(self.log()) if self.log_path.is_file() else 0
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command(), "-conf", str(self.corefile), *map(self.fill, self.args)],
