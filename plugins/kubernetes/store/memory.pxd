@@ -15,7 +15,7 @@ cdef enum:
     CLASSES = 64                    # up to 512 octets; larger blocks come from malloc
     PAGE = 65536                    # octets carved into blocks at a time
     LINE = 64                       # of the cache; blocks of its multiples (up to the largest class) begin at one
-    ENTRIES_MAX = 1 << 27           # of a table, whose slots then have 2**31 octets
+    ENTRIES_MAX = 1 << 26           # of a table, whose slots then have 2**30 octets: memory_alloc gives them
     AHEAD = 8                       # entries between one that is read and one that the CPU fetches meanwhile, where all are read
 
 cdef struct Retired:
