@@ -17,6 +17,7 @@ cdef enum Framing:
 cdef enum:
     FRAME_MAX = 33554432            # octets of one object; etcd's limit is 1.5 MB
     RAW_MAX = 1048576               # octets kept of an error reply, or of a JSON list around its items
+    DEPTH_MAX = 100                 # levels of a JSON value that the decoder sees, which recurses; nothing that is read lies deeper
 
 cdef enum Step:
     STEP_MORE = 0                   # needs more octets
@@ -50,7 +51,7 @@ cdef void frames_free(Frames *frames) noexcept nogil
 cdef void frames_begin(Frames *frames, Framing framing) noexcept nogil
 # Takes octets in. 0, or STEP_NO_MEMORY or STEP_TOO_LARGE.
 cdef int frames_add(Frames *frames, const uint8_t *data, uint64_t length) noexcept nogil
-# The next frame; it is borrowed until the next call of any function here.
+# The next frame; it is borrowed until the next call of any function here. A JSON array or object at level DEPTH_MAX is empty.
 cdef int frames_next(Frames *frames, Span *frame) noexcept nogil
 # Whether the body may end here: nothing half read.
 cdef bint frames_complete(const Frames *frames) noexcept nogil

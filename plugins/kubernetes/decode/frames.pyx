@@ -241,14 +241,16 @@ cdef inline uint64_t string_end(const uint8_t *data, uint64_t at, uint64_t end) 
 cdef int json_value(Frames *frames, Span *frame) noexcept nogil:
     """Finds where values begin and end by depth and strings alone; the decoder sees whether they are JSON."""
     cdef bint watch = frames.framing == FRAMING_JSON_WATCH
-    cdef const uint8_t *data = frames.data
+    cdef uint8_t *data = frames.data
     cdef uint64_t i = frames.scanned if frames.scanned > frames.used else frames.used
     cdef uint64_t end = frames.length
     cdef uint64_t stop
+    cdef uint32_t depth
     cdef uint8_t c
     cdef int kept
     while i < end:
         c = data[i]
+        depth = frames.depth
         if frames.text == 2:
             frames.text = 1
             frames.key_length = 255                     # no key of ours is escaped
@@ -260,6 +262,8 @@ cdef int json_value(Frames *frames, Span *frame) noexcept nogil:
                 else:
                     memcpy(frames.key + frames.key_length, data + i, stop - i)
                     frames.key_length += <uint8_t>(stop - i)
+            if frames.depth >= DEPTH_MAX:
+                memset(data + i, c' ', stop - i)
             i = stop
             if i == end:
                 break
@@ -317,6 +321,8 @@ cdef int json_value(Frames *frames, Span *frame) noexcept nogil:
                 frames.state = DONE
         elif c > 32 and (frames.state == DONE or (frames.depth == 0) or (frames.state == BETWEEN and c != b',')):
             return STEP_MALFORMED
+        if depth >= DEPTH_MAX and frames.depth >= DEPTH_MAX:
+            data[i] = c' '          # inside of a container at that level
         i += 1
     frames.scanned = end
     if frames.state == DONE or frames.state == BETWEEN or (watch and frames.depth == 0):

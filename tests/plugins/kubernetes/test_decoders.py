@@ -343,6 +343,28 @@ def test_announced_sizes_are_not_believed(content: str, watching: bool, data: by
         feed(stream, data)
 
 
+@pytest.mark.parametrize(("depth", "size"), [(90, 7), (5000, 7), (5000, 4096), (300_000, 1 << 20)])
+@pytest.mark.parametrize("watching", [True, False], ids=["watch", "list"])
+@pytest.mark.parametrize(("opened", "inner", "closed"), [("[", r'"x\"]", 1', "]"), (r'{"a\\":', "null", "}")], ids=["arrays", "objects"])
+def test_what_is_nested_deeply_and_not_read_costs_nothing(opened: str, inner: str, closed: str, watching: bool, depth: int, size: int) -> None:
+    first, deep, last = (thing(name, spec={"clusterIP": ip}) for name, ip in (("a", "10.0.0.1"), ("deep", "10.0.0.2"), ("z", "10.0.0.3")))
+    deep["metadata"] = {"managedFields": "@", **deep["metadata"], "annotations": {"x": "y"}}
+    texts = [json.dumps({"type": "ADDED", "object": one} if watching else one) for one in (first, deep, last)]
+    data = ("\n".join(texts) if watching else f'{{"items":[{",".join(texts)}],"metadata":{{"resourceVersion":"9"}}}}').replace(
+        '"@"', opened * depth + inner + closed * depth
+    )
+    recorder = Recorder()
+    stream = Stream(recorder, Kind.SERVICE)
+    stream.begin(JSON, watching, -2)
+    feed(stream, data.encode(), size)
+    assert stream.end()
+    assert {name: found["cluster_ips"][0][0] for (_, name), found in recorder.objects(Kind.SERVICE).items()} == {
+        "a": "10.0.0.1",
+        "deep": "10.0.0.2",
+        "z": "10.0.0.3",
+    }
+
+
 ERRORS = [
     (PROTOBUF, wrap(message((3, "slow down"), (4, "TooManyRequests"), (5, message((5, 7))), (6, 429)), "Status"), (429, "TooManyRequests", "slow down", 7)),
     (JSON, b'{"kind":"Status","message":"no","reason":"Forbidden","code":403,"details":{"retryAfterSeconds":3}}', (403, "Forbidden", "no", 3)),
