@@ -1,4 +1,4 @@
-"""The native handler of cookies: server cookies of version 1 (RFC 7873, RFC 9018)."""
+"""The native handler of cookies: server cookies of version 1 (RFC 7873, RFC 9018). What other plugins may ask it stands in _cookies.pxd."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -27,6 +27,10 @@ cdef enum:                      # seconds (RFC 9018 4.3)
 cdef struct Secrets:            # never changed once it is published
     uint32_t count
     uint8_t keys[SECRETS][SECRET]   # the first makes cookies, all are accepted
+
+cdef struct CookieReply:        # scratch of a query
+    uint8_t option[COOKIE_OPTION]   # of the reply
+    uint8_t renew               # with COOKIE_VALID: the reply gets a new server cookie
 
 cdef struct Cells:              # of metrics, for one server
     uint32_t client
@@ -90,32 +94,55 @@ cdef void write_option(const Secrets *secrets, const uint8_t *cookie, const Addr
     cookie_hash(secrets.keys[0], option + 4, client, option + 20)
 
 
+cdef inline const uint8_t *client_option(const Query *q) noexcept nogil:
+    """The client's cookie option, not one that rewrite or a handler's own query makes; NULL: the query has none."""
+    if not q.message.edns.options_length or q.parent != NULL or q.transport == TRANSPORT_NONE:
+        return NULL
+    return wire_option(&q.message.edns, OPTION_COOKIE)
+
+
+cdef inline bint check_option(Handler *self, Query *q, const uint8_t *option, const Secrets *secrets, uint32_t now) noexcept nogil:
+    cdef CookieReply *kept = <CookieReply *>query_scratch(self, q)
+    cdef bint renew = False
+    if q.cookie & COOKIE_VALID:
+        return True
+    if not cookie_valid(secrets, option + 4, load16(option + 2), &q.client, now, &renew):
+        return False
+    q.cookie |= COOKIE_VALID
+    kept.renew = renew
+    return True
+
+
+cdef bint cookies_check(Handler *self, Query *q) noexcept nogil:
+    cdef Cookies *cookies = <Cookies *>self.state
+    cdef const uint8_t *option = client_option(q)
+    if option == NULL or load16(option + 2) == CLIENT_COOKIE:
+        return False
+    return check_option(self, q, option, <const Secrets *>atomic_load_pointer(<void **>&cookies.secrets), <uint32_t>time(NULL))
+
+
 cdef Verdict cookies_query(Handler *self, Query *q) noexcept nogil:
     cdef Cookies *cookies = <Cookies *>self.state
+    cdef CookieReply *kept
     cdef const Cells *cells
     cdef const Secrets *secrets
-    cdef const uint8_t *option
-    cdef uint8_t *answer
+    cdef const uint8_t *option = client_option(q)
     cdef uint32_t length, now
     cdef bint renew = True
-    # Of the client, not of what rewrite or a handler's own query makes.
-    if not q.message.edns.options_length or q.parent != NULL or q.transport == TRANSPORT_NONE:
-        return NEXT
-    option = wire_option(&q.message.edns, OPTION_COOKIE)
     if option == NULL:
         return NEXT
+    kept = <CookieReply *>query_scratch(self, q)
     cells = &cookies.cells[q.server.label]
     secrets = <const Secrets *>atomic_load_pointer(<void **>&cookies.secrets)
     length = load16(option + 2)     # 8, or 16 to 40: others do not come this far
     now = <uint32_t>time(NULL)
-    if length > CLIENT_COOKIE and cookie_valid(secrets, option + 4, length, &q.client, now, &renew):
-        q.cookie |= COOKIE_VALID
+    if length > CLIENT_COOKIE and check_option(self, q, option, secrets, now):
+        renew = kept.renew
         metric_add(cells.valid, q.worker.id, 1)
     else:
         metric_add(cells.invalid if length > CLIENT_COOKIE else cells.client, q.worker.id, 1)
-    answer = <uint8_t *>query_scratch(self, q)
-    write_option(secrets, option + 4, &q.client, now, renew, answer)
-    q.cookie_option = answer
+    write_option(secrets, option + 4, &q.client, now, renew, kept.option)
+    q.cookie_option = kept.option
     q.cookie |= COOKIE_IN_REPLY
     if cookies.require and not q.cookie & COOKIE_VALID and q.transport == TRANSPORT_UDP:
         metric_add(cells.refused, q.worker.id, 1)
@@ -138,7 +165,7 @@ cdef class CookiesHandler(NativeHandler):
         NativeHandler.__init__(self, name)
         self.cookies.require = require
         self.handler.state = &self.cookies
-        self.handler.scratch_size = COOKIE_OPTION
+        self.handler.scratch_size = sizeof(CookieReply)
         self.handler.query = cookies_query
         self.use(secrets)
 

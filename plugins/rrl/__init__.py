@@ -24,6 +24,15 @@ def setup(controller: Controller) -> None:
     handler = RrlHandler("rrl", settings)
     config = controller.config
     config.add_handler(handler)
+
+    def connect_cookies() -> None:
+        """Has *cookies*, which comes later in the chain, check the cookies of datagrams."""
+        cookies = config.handler("cookies")
+        if cookies is not None:
+            handler.use_cookies(cookies)
+
+    if settings.rates["request"]:
+        controller.on_complete(connect_cookies)
     if settings.by != BY_NETWORK:
         place = controller.place()
 

@@ -12,6 +12,7 @@ from fastdns.api.wire cimport FLAG_AA, FLAG_RA, FLAG_TC, RCODE_NOERROR, RCODE_NX
 from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns.api.metadata cimport Label, LabelHandle, label_read
 from fastdns.api.text cimport Text
+from fastdns.plugins.cookies._cookies cimport cookies_check
 from fastdns.plugins.rrl._clients cimport (COUNT_REQUESTS, COUNT_RESPONSES, NAMESPACE_MAX, POD_MAX, Identity, clients_count)
 from fastdns.plugins.rrl._table cimport (CHARGE_GRANTED, CHARGE_SLIPS, CHARGE_UNTRACKED, AccountTable, Charge, table_charge, table_close, table_open)
 from fastdns.plugins.rrl.settings import BY_NAMESPACE, KINDS
@@ -40,12 +41,13 @@ cdef enum Owner:                # whose an account is, beside the families 4 and
 
 cdef enum:
     SECOND = 1000000000         # ns
+    PROVEN = 0x80               # in AccountName.kind: of requests whose client has shown that the address is its own
 
 cdef struct AccountName:        # what an account's key is the hash of
     uint8_t client[16]          # a network's address, a pod's, or the hash of a namespace
     uint32_t name               # hash of the name; 0: any
     uint16_t qtype              # 0: any
-    uint8_t kind
+    uint8_t kind                # a Kind, with PROVEN
     uint8_t owner               # a family, or of Owner
 
 cdef struct Cells:              # of metrics, for one server
@@ -65,6 +67,7 @@ cdef struct Rrl:
     uint8_t limits_replies
     const Label *namespace      # of the client's pod; NULL: not asked for. Borrowed from its handle
     const Label *pod
+    Handler *cookies            # of the block's *cookies*, which lives as long as the chain; NULL: the block has none
     Cells *cells                # by server label
 
 
@@ -102,9 +105,9 @@ cdef void name_owner(const Rrl *rrl, Query *q, AccountName *account) noexcept no
         account.client[i] = client.octets[i] & mask[i]
 
 
-cdef inline Charge charge(const Rrl *rrl, Query *q, AccountName *account, Kind kind) noexcept nogil:
+cdef inline Charge charge(const Rrl *rrl, Query *q, AccountName *account, Kind kind, uint8_t proven) noexcept nogil:
     cdef uint64_t key
-    account.kind = <uint8_t>kind
+    account.kind = <uint8_t>kind | proven
     key = hash_octets(<const uint8_t *>account, sizeof(AccountName), hash_seed)
     return table_charge(&rrl.table, key, rrl.interval[<int>kind], rrl.window, rrl.slip, q.worker.now)
 
@@ -134,12 +137,16 @@ cdef Verdict rrl_query(Handler *self, Query *q) noexcept nogil:
     cdef const Rrl *rrl = <const Rrl *>self.state
     cdef AccountName account
     cdef Charge charged
+    cdef uint8_t proven = 0
     # Queries of handlers are part of a client's, which was charged.
     if q.parent != NULL or q.transport == TRANSPORT_NONE or not zones_hold(rrl.zones, &q.first_name):
         return NEXT
     if rrl.interval[<int>KIND_REQUEST]:
         name_owner(rrl, q, &account)
-        charged = charge(rrl, q, &account, KIND_REQUEST)
+        # Forged datagrams use up the account of datagrams alone.
+        if q.transport != TRANSPORT_UDP or (rrl.cookies != NULL and cookies_check(rrl.cookies, q)):
+            proven = PROVEN
+        charged = charge(rrl, q, &account, KIND_REQUEST, proven)
         if charged != CHARGE_GRANTED and exceeds(rrl, q, charged, KIND_REQUEST):
             return DROPPED
     # Over other transports the address is the client's own: nobody else gets its replies.
@@ -200,7 +207,7 @@ cdef Verdict rrl_reply(Handler *self, Query *q) noexcept nogil:
         return UP
     name_owner(rrl, q, &account)
     name_reply(q, kind, authority, &account)
-    charged = charge(rrl, q, &account, kind)
+    charged = charge(rrl, q, &account, kind, 0)
     if charged == CHARGE_GRANTED or not exceeds(rrl, q, charged, kind):
         return UP
     if charged != CHARGE_SLIPS:
@@ -257,6 +264,9 @@ cdef class RrlHandler(NativeHandler):
     def __dealloc__(self):
         table_close(&self.rrl.table)
         free(self.rrl.cells)
+
+    def use_cookies(self, NativeHandler cookies not None):
+        self.rrl.cookies = &cookies.handler
 
     def use(self, LabelHandle namespace not None, LabelHandle pod):
         self.labels = [namespace, pod]

@@ -7,17 +7,24 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import dns.edns
+import dns.exception
 import dns.flags
 import dns.message
 import dns.rcode
 import pytest
+import yaml
 
 from tests.programs import program
 from tests.server import Server
 from tests.validators import run
+from tests.waiting import until
 
 #: Allowance of one token, whose successor takes 1000 seconds: what passes does not depend on the test's speed.
 ONE = "0.001"
+
+COOKIE = dns.edns.OptionType.COOKIE
+CLIENT = b"clientof"
 
 ZONE = """$ORIGIN example.org.
 @ 3600 SOA ns hostmaster 1 7200 3600 1209600 3600
@@ -136,14 +143,63 @@ def test_slip_and_the_client_that_asks_over_tcp(start) -> None:
 
 
 def test_requests_on_every_transport(start) -> None:
+    """One account for datagrams, one for what proves the address."""
     server = start(f"requests-per-second {ONE}", "slip-ratio 1")
     assert len(replies(server, ["www.example.org.", "mail.example.org.", "x.example.org."])) == 1
+    assert server.query("www.example.org.", tcp=True).answer
     with pytest.raises((EOFError, TimeoutError, dns.exception.Timeout)):
         server.query("www.example.org.", tcp=True, timeout=0.5)
     metrics = server.get(server.ports["port9"], "/metrics")
     assert 'coredns_rrl_requests_exceeded_total{client_ip="127.0.0.1"} 3' in metrics
     assert f'fastdns_rrl_exceeded_total{{action="drop",kind="request",server="dns://127.0.0.1:{server.port}"}} 3' in metrics
     assert "coredns_rrl_responses_exceeded_total" not in metrics
+
+
+def cookie_of(server: Server, source: str) -> bytes:
+    """Both halves of a cookie of the client."""
+    reply = server.query("www.example.org.", use_edns=0, options=[dns.edns.GenericOption(COOKIE, CLIENT)], source=source)
+    return next(option.to_wire() for option in reply.options if option.otype == COOKIE)
+
+
+def ask(server: Server, source: str, cookie: bytes = b"", tcp: bool = False) -> bool:
+    """Asks once; true if there is an answer."""
+    options = [dns.edns.GenericOption(COOKIE, cookie)] if cookie else []
+    try:
+        return bool(server.query("www.example.org.", use_edns=0, options=options, source=source, tcp=tcp, timeout=0.5).answer)
+    except (EOFError, OSError, dns.exception.DNSException):
+        return False
+
+
+@pytest.mark.parametrize("by", ["network", "pod", "namespace"])
+def test_forged_datagrams_take_no_request_that_proves_its_address(start, tmp_path: Path, by: str) -> None:
+    """Datagrams in clients' names, also with a cookie of another client or a wrong one: TCP and valid cookies have an allowance of their own."""
+    rules = [f"requests-per-second {ONE}", "ipv4-prefix-length 32"]
+    corefile = COREFILE.replace("    file", "    cookies\n    file")
+    victims = ["127.0.0.5", "127.0.0.6"]
+    if by != "network":
+        rules.append(f"by {by}")
+        pods = [
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": f"n{address[-1]}"}, "status": {"podIP": address, "phase": "Running"}}
+            for address in victims
+        ]
+        (tmp_path / "pods.yaml").write_text(yaml.safe_dump_all(pods))
+        corefile = corefile.replace("    file", "    kubernetes cluster.local {\n        manifests {dir}/pods.yaml\n        pods verified\n    }\n    file")
+    server = start(*rules, corefile=corefile)
+    cookies = [cookie_of(server, victim) for victim in victims]
+    for victim, cookie, stolen in zip(victims, cookies, reversed(cookies), strict=True):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as forger:
+            forger.bind((victim, 0))
+            for wrong in (b"", stolen, cookie[:-1] + bytes([cookie[-1] ^ 1]), CLIENT) * 5:
+                options = [dns.edns.GenericOption(COOKIE, wrong)] if wrong else []
+                forger.sendto(dns.message.make_query("www.example.org.", "A", use_edns=0, options=options).to_wire(), ("127.0.0.1", server.port))
+    dropped = f'fastdns_rrl_exceeded_total{{action="drop",kind="request",server="dns://127.0.0.1:{server.port}"}}'
+    until(lambda: server.metric(server.ports["port9"], dropped) == 40, "the forged datagrams")
+    assert [ask(server, victim) for victim in victims] == [False, False]
+    # The allowance is one request: both ways of proving the address have one account.
+    assert ask(server, victims[0], cookies[0])
+    assert ask(server, victims[1], tcp=True)
+    assert not ask(server, victims[0], tcp=True)
+    assert not ask(server, victims[1], cookies[1])
 
 
 def test_zones(start) -> None:
