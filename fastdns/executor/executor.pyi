@@ -14,3 +14,6 @@ class Executor:
     stuck: int
     #: Why queries get SERVFAIL at once; "" while they do not.
     problem: str
+
+    def under_way(self) -> tuple[int, str]:
+        """When the call that is under way began (ns, monotonic; 0: none is), and a text that says on which query and in which line."""

@@ -15,6 +15,7 @@ from fastdns.telemetry.log import Log
 from fastdns.walk.query cimport AGAIN, ERROR_MAX, FAILED
 from fastdns._wire cimport RCODE_SERVFAIL
 from fastdns.executor.below cimport deliver_answer, next_handlers
+from fastdns.executor.gil_watch cimport gil_watch_enter, gil_watch_leave
 from fastdns.executor.conclusion cimport query_conclude, query_error, query_finish, request_finish
 from fastdns.executor.hooks cimport RequestHandler
 from fastdns.executor.request cimport REQUEST_ABANDONED, REQUEST_ANSWER, REQUESTS_MAX, PluginQuery, Request, request_free
@@ -89,11 +90,13 @@ cdef class Executor:
         thread_name(self.name.encode("utf-8", "replace"))
         me = threading.current_thread()
         try:
+            gil_watch_enter(self, self.name, &self.queue)
             if self.waits:
                 self._run_loop(me)
             else:
                 self._run_calls(me)
         finally:
+            gil_watch_leave()
             if self.thread is not me:
                 self._come_back()
             elif self.ended:
@@ -220,6 +223,14 @@ cdef class Executor:
         self.tasks.pop(task, None)
 
     # ---- hangs ----
+
+    def under_way(self):
+        """When the call that is under way began (ns, monotonic; 0: none is), and a text that says on which query and in which line."""
+        cdef PluginQuery query = self.current
+        if self.since == 0 or self.thread is None:
+            return 0, ""
+        question = "" if query is None or query.request == NULL else f" on {query.name} {query.type} from {query.client}"
+        return self.since, f"{question}{place_of(self.thread, self.plugin.serve)}"
 
     cdef int64_t _check(self, int64_t now) except? -2:
         """The watchdog's look after a deadline has passed. When to look again (ns, monotonic); 0: at the next deadline."""

@@ -13,6 +13,7 @@ import socket
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import which
 from typing import Any, NamedTuple
@@ -61,7 +62,7 @@ late.example:{port3} {
 }
 """
 PLUGIN = """
-import os, time
+import ctypes, os, time
 from fastdns.plugin import Plugin
 
 class Example(Plugin):
@@ -74,6 +75,8 @@ class Example(Plugin):
             raise RuntimeError("bad")
         if query.name.startswith("large"):
             self.kept = b"x" * (160 << 20)
+        if query.name.startswith("lock"):
+            os.close(ctypes.PyDLL(None).open(b"pipe", os.O_RDONLY))
         while query.name.startswith("hang") and not os.path.exists("go"):
             time.sleep(0.01)
         return query.reply("A 192.0.2.1")
@@ -345,6 +348,22 @@ def hangs(scene: Scene) -> Pages:
     return hang(scene, 3)
 
 
+def lock(scene: Scene) -> Pages:
+    """A plugin keeps the interpreter lock in a call of C until somebody writes to a pipe."""
+    server = runs_python(scene)
+    os.mkfifo(server.folder / "pipe")
+    ask(server, ["good.example"])
+    yield page(server)
+    yield page(server)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask, server, ["lock.example"])
+        server.wait_log("has held the interpreter lock")
+        (server.folder / "pipe").open("w").close()
+        asked.result()
+    until(lambda: total(server, "fastdns_plugin_lock_holds_total"), "the count")
+    yield page(server)
+
+
 def memory(scene: Scene) -> Pages:
     """A plugin keeps 160 MiB."""
     server = runs_python(scene)
@@ -447,6 +466,7 @@ FAULTS: dict[str, Callable[[Scene], Pages]] = {
     "FastDNSPanics": exception,
     "FastDNSPluginRefusesQueries": full_queue,
     "FastDNSPluginHung": hang,
+    "FastDNSPluginHoldsInterpreter": lock,
     "FastDNSPluginRefusing": hangs,
     "FastDNSMemoryHigh": memory,
     "FastDNSFilesNearlyOut": descriptors,
