@@ -4,8 +4,10 @@ The thread polls listeners and connections, reads request heads and writes repli
 from the workers' epoch counters it finds workers that are stuck. A Python thread (httpd/endpoint.py) gets all other requests by `take` and answers
 them by `reply`.
 
-Clients cannot keep one another out. Each listener has a number of connections of its own; a further client replaces a connection of the client that has
-most of them. Python is given the listeners' requests in turn, and of one listener those of the client first that has the fewest.
+Clients cannot keep one another out. Each listener has a number of connections of its own. A further client evicts a connection of the network that holds
+most of them, and in that network of the address that holds most. Python gets the listeners' requests in turn, and of one listener those of the client first
+that has the fewest. Networks come first because a client outside may have any number of addresses of one; addresses come second because the kubelet and
+the pods of its node share a network.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -15,7 +17,7 @@ from libc.string cimport memcmp, memcpy, memmove, strlen
 
 from fastdns.engine.http.date cimport DATE_PAGES, http_date
 from fastdns.engine.http.head cimport HEAD_COMPLETE, HEAD_INCOMPLETE, HttpHead, http_is, http_parse_head, http_split_target
-from fastdns.system.address cimport Address, address_from_socket, address_network
+from fastdns.system.address cimport Address, address_from_socket, address_network, address_prefix
 from fastdns.system.atomic cimport atomic_load64
 from fastdns.system.epoch cimport EPOCH_WORKERS, epoch_slots
 from fastdns.system.socket cimport (EFD_CLOEXEC, EFD_NONBLOCK, POLLIN, POLLOUT, close, eventfd, poll, pollfd, read, sockaddr_in6, socket_clock,
@@ -84,7 +86,7 @@ cdef struct Connection:
     int fd
     uint32_t id                 # number of the request: a reply to another request is dropped
     uint32_t listener
-    uint64_t network            # of the client
+    Address client
     State state
     int64_t deadline            # ms
     uint32_t used               # octets in head
@@ -224,15 +226,13 @@ cdef void expire(int64_t now) noexcept nogil:
 cdef void accept_connection(Listener *listener, int64_t now) noexcept nogil:
     cdef Connection *chosen
     cdef sockaddr_in6 peer
-    cdef Address client
     cdef int fd = http_accept(listener.fd, &peer, sizeof(peer))
     if fd < 0:
         return
     chosen = find_place(listener.id)
-    address_from_socket(&client, &peer)
+    address_from_socket(&chosen.client, &peer)
     chosen.fd = fd
     chosen.listener = listener.id
-    chosen.network = address_network(&client)
     chosen.used = 0
     expect_request(chosen, now)
     read_request(chosen, now)
@@ -267,26 +267,55 @@ cdef uint32_t count_connections(uint32_t listener) noexcept nogil:
     return count
 
 
-cdef uint32_t count_client(const Connection *c, State state) noexcept nogil:
-    """Connections of its client to its listener: those in a state, or with FREE all."""
-    cdef uint32_t i, count = 0
+cdef inline bint share_network(const Connection *a, const Connection *b) noexcept nogil:
+    return a.client.family == b.client.family and address_prefix(&a.client) == address_prefix(&b.client)
+
+
+cdef inline bint share_address(const Connection *a, const Connection *b) noexcept nogil:
+    return a.client.family == b.client.family and memcmp(a.client.octets, b.client.octets, 4 if a.client.family == 4 else 16) == 0
+
+
+cdef uint64_t rank(uint64_t of_network, uint64_t of_address) noexcept nogil:
+    """Orders clients by the holdings of their networks, then by their own; neither number exceeds 32 bits."""
+    return of_network << 32 | of_address
+
+
+cdef uint64_t rank_connections(const Connection *c, State state) noexcept nogil:
+    """The rank of a client by its connections to its listener: those in a state, or with FREE all."""
+    cdef Connection *other
+    cdef uint32_t i, of_network = 0, of_address = 0
     for i in range(CONNECTIONS_MAX):
-        if (connections[i].state != FREE and connections[i].listener == c.listener and connections[i].network == c.network
-                and (state == FREE or connections[i].state == state)):
-            count += 1
-    return count
+        other = &connections[i]
+        if other.state != FREE and other.listener == c.listener and (state == FREE or other.state == state):
+            of_network += share_network(other, c)
+            of_address += share_address(other, c)
+    return rank(of_network, of_address)
+
+
+cdef uint64_t rank_replies(const Connection *c) noexcept nogil:
+    """The rank of a client by the octets of its unread replies, on all listeners."""
+    cdef Connection *other
+    cdef uint64_t of_network = 0, of_address = 0
+    cdef uint32_t i
+    for i in range(CONNECTIONS_MAX):
+        other = &connections[i]
+        if other.state == WRITING:
+            of_network += other.out_length if share_network(other, c) else 0
+            of_address += other.out_length if share_address(other, c) else 0
+    return rank(min(of_network, <uint64_t>0xffffffffU), min(of_address, <uint64_t>0xffffffffU))
 
 
 cdef Connection *find_victim(uint32_t listener) noexcept nogil:
-    """Of the client that has most connections one that does not read its reply, or else one that is idle; of these the oldest."""
+    """A connection of the client with the highest rank: one that does not read its reply, or else one that is idle; of these the oldest."""
     cdef Connection *chosen = NULL
     cdef Connection *c
-    cdef uint32_t i, held, most = 0
+    cdef uint64_t held, most = 0
+    cdef uint32_t i
     for i in range(CONNECTIONS_MAX):
         c = &connections[i]
         if c.state == FREE or c.listener != listener:
             continue
-        held = count_client(c, FREE)
+        held = rank_connections(c, FREE)
         if (chosen == NULL or held > most or held == most
                 and (c.state > chosen.state or c.state == chosen.state and c.deadline < chosen.deadline)):
             chosen = c
@@ -380,10 +409,10 @@ cdef void answer(Connection *c, const char *form, int64_t now) noexcept nogil:
 
 
 cdef void bound_replies(const Connection *written) noexcept nogil:
-    """Closes connections that do not read until the octets of replies are within their bound; whose client has most of them goes first."""
+    """Closes connections that do not read until the octets of replies are within their bound. The client that holds most octets is evicted first."""
     cdef Connection *chosen
     cdef uint64_t total, held, most
-    cdef uint32_t i, j
+    cdef uint32_t i
     while True:
         chosen = NULL
         total = most = 0
@@ -391,10 +420,7 @@ cdef void bound_replies(const Connection *written) noexcept nogil:
             total += connections[i].out_length if connections[i].state == WRITING else 0
             if connections[i].state != WRITING or &connections[i] == written:
                 continue
-            held = 0
-            for j in range(CONNECTIONS_MAX):
-                if connections[j].state == WRITING and connections[j].network == connections[i].network:
-                    held += connections[j].out_length
+            held = rank_replies(&connections[i])
             if held > most or (held == most and chosen != NULL and connections[i].deadline < chosen.deadline):
                 most = held
                 chosen = &connections[i]
@@ -513,7 +539,7 @@ def take() -> tuple:
             http_wait()
             c = next_asked()
         c.state = TAKEN
-        id, listener, network, length = c.id, c.listener, c.network, c.length
+        id, listener, network, length = c.id, c.listener, address_network(&c.client), c.length
         memcpy(head, c.head, length)
         http_unlock()
     return id, listener, network, PyBytes_FromStringAndSize(head, length)
@@ -524,14 +550,15 @@ cdef Connection *next_asked() noexcept nogil:
     global last_taken
     cdef Connection *chosen
     cdef Connection *c
-    cdef uint32_t i, turn, fewest = 0, held
+    cdef uint64_t held, fewest = 0
+    cdef uint32_t i, turn
     for turn in range(1, LISTENERS_MAX + 1):
         chosen = NULL
         for i in range(CONNECTIONS_MAX):
             c = &connections[i]
             if c.state != ASKED or c.listener != listeners[(last_taken + turn) % LISTENERS_MAX].id:
                 continue
-            held = count_client(c, ASKED)
+            held = rank_connections(c, ASKED)
             if chosen == NULL or held < fewest or (held == fewest and c.deadline < chosen.deadline):
                 chosen = c
                 fewest = held

@@ -1,8 +1,8 @@
 """HTTP over TLS, in Python: one thread accepts, and each connection has a thread. Imported only when a directive configures TLS for its endpoint.
 
-As in httpd/listener.pyx, a client that finds all places taken replaces a connection of the client that has most of them, first one whose reply it does not
-read, and so does a reply for which there is no space. Requests are answered one at a time: threads that prepare pages all at once would hold up what else
-needs Python, such as /ready.
+As in httpd/listener.pyx, a client that finds all slots taken evicts a connection of the network, and in that of the address, that holds most of them, first
+one whose reply it does not read. A reply for which there is no space does the same. Requests are answered one at a time: threads that prepare pages all at
+once would hold up what else needs Python, such as /ready.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fastdns.httpd.message import TIMEOUT, Later, Reply, Request, parse_head
 
@@ -28,12 +29,20 @@ REPLIES_MAX = 16 << 20  # octets of replies that wait for their clients
 BLOCKED = 0.2  # seconds after which a reply that is not read counts as such
 
 
+class Client(NamedTuple):
+    """An address. ``subnet`` is the same address, or its IPv6 /64; ``network`` is its IPv4 /24 or IPv6 /56."""
+
+    network: str
+    subnet: str
+    address: str
+
+
 @dataclass(eq=False, slots=True)
 class Place:
     """A connection's. ``octets`` of the reply that is written ``since`` then (monotonic, seconds); 0: none."""
 
     connection: socket.socket
-    network: str
+    client: Client
     octets: int = 0
     since: float = 0.0
     dropped: bool = False  # while it waited for its turn
@@ -84,19 +93,19 @@ class SecureListener:
             if not self.threads.acquire(blocking=False):
                 connection.close()
                 continue
-            place = self._take_place(connection, _network(peer[0]))
+            place = self._take_place(connection, client_of(peer[0]))
             try:
                 threading.Thread(target=self._converse, args=(place,), name="https", daemon=True).start()
             except RuntimeError:  # no thread can be started
                 self._leave(place)
 
-    def _take_place(self, connection: socket.socket, network: str) -> Place:
-        place = Place(connection, network)
+    def _take_place(self, connection: socket.socket, client: Client) -> Place:
+        place = Place(connection, client)
         with self.lock:
             if len(self.places) >= CONNECTIONS:
                 now = time.monotonic()
-                held = Counter(other.network for other in self.places)
-                self._end(max(self.places, key=lambda other: (held[other.network], other.blocked(now))))  # of equal ones the first
+                rank = ranking(self.places, lambda other: 1)
+                self._end(max(self.places, key=lambda other: (rank(other), other.blocked(now))))  # of equal ones the first
             self.places.append(place)
         return place
 
@@ -131,8 +140,7 @@ class SecureListener:
     def _pass_turn(self) -> None:
         """To the client that has the fewest waiting, of these to the request that has waited longest."""
         with self.lock:
-            held = Counter(place.network for place in self.waiting)
-            following = min(self.waiting, key=lambda place: held[place.network], default=None)
+            following = min(self.waiting, key=ranking(self.waiting, lambda place: 1), default=None)
             if following is None:
                 self.busy = False
             else:
@@ -145,13 +153,10 @@ class SecureListener:
         with self.lock:
             place.octets, place.since = octets, time.monotonic()
             while sum(other.octets for other in self.places) > REPLIES_MAX:
-                held: Counter[str] = Counter()
-                for other in self.places:
-                    held[other.network] += other.octets
                 others = [other for other in self.places if other.octets and other is not place]
                 if not others:
                     break
-                self._end(max(others, key=lambda other: held[other.network]))
+                self._end(max(others, key=ranking(self.places, lambda other: other.octets)))
         try:
             yield
         finally:
@@ -193,7 +198,7 @@ class SecureListener:
         request = parse_head(head)
         with self._turn(place):
             made = self.answer(request)
-        reply = self.later(place.network, request.path, made) if isinstance(made, Later) else made
+        reply = self.later(place.client.subnet, request.path, made) if isinstance(made, Later) else made
         last = words[2] == b"HTTP/1.0" or request.fields.get("connection", "").lower() == "close"
         last = last or "content-length" in request.fields or "transfer-encoding" in request.fields
         tail = f"Content-Length: {len(reply.body)}\r\n{'Connection: close' if last else ''}".encode().rstrip() + b"\r\n\r\n"
@@ -203,14 +208,24 @@ class SecureListener:
         return not last
 
 
-def _network(address: str) -> str:
-    """The clients that count as one: those of an IPv4 address, and those of an IPv6 /64."""
-    client = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(client, ipaddress.IPv6Address):
-        if client.ipv4_mapped is not None:
-            return str(client.ipv4_mapped)
-        return str(ipaddress.ip_network((client, 64), strict=False))
-    return address
+def ranking(places: Iterable[Place], weigh: Callable[[Place], int]) -> Callable[[Place], tuple[int, int]]:
+    """Orders clients by the weight of all places of their network, then of their own."""
+    networks: Counter[str] = Counter()
+    clients: Counter[Client] = Counter()
+    for place in places:
+        networks[place.client.network] += weigh(place)
+        clients[place.client] += weigh(place)
+    return lambda place: (networks[place.client.network], clients[place.client])
+
+
+def client_of(address: str) -> Client:
+    """The client of an address as the kernel writes it."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    lengths = (24, 32) if parsed.version == 4 else (56, 64)
+    network, subnet = (str(ipaddress.ip_network((parsed, length), strict=False)) for length in lengths)
+    return Client(network, subnet, str(parsed))
 
 
 def _read_head(connection: ssl.SSLSocket, buffered: bytes) -> tuple[bytes, bytes]:

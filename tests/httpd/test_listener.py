@@ -17,6 +17,8 @@ from fastdns.httpd.endpoint import HEALTH, Endpoint, Page
 from fastdns.httpd.message import Reply, Request
 from fastdns.setup import Controller
 from fastdns.system import epoch
+from tests.networks import own_network
+from tests.programs import need
 from tests.server import free_port
 from tests.waiting import LIMIT, until
 
@@ -252,16 +254,16 @@ def test_requests_that_hang_leave_room_for_health(opened: list[Endpoint], port: 
 
 
 @contextmanager
-def greedy(port: int, count: int, path: str, source: str = "127.0.0.2") -> Iterator[None]:
+def greedy(port: int, count: int, path: str, source: str = "127.0.0.2", target: str = "127.0.0.1") -> Iterator[None]:
     """Connections of one client that ask for a page and do not read it."""
     held: list[socket.socket] = []
     try:
         for _ in range(count):
-            connection = socket.socket()
+            connection = socket.socket(socket.AF_INET6 if ":" in target else socket.AF_INET)
             held.append(connection)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.bind((source, 0))
-            connection.connect(("127.0.0.1", port))
+            connection.connect((target, port))
             connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         yield
     finally:
@@ -313,6 +315,24 @@ def test_the_connection_that_makes_room_is_of_who_holds_most(opened: list[Endpoi
         with greedy(port, 200, "/large"):
             idle.sendall(b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
             assert idle.recv(1000).endswith(b"page")
+
+
+def test_a_pod_does_not_evict_the_kubelet_of_its_network(opened: list[Endpoint]) -> None:
+    """The kubelet and the pods of an IPv6 node share a /64: there the address that holds most is evicted, as a network is among networks."""
+    need("ip")
+    with own_network():
+        for address in ("fd00::1", "fd00::2"):
+            subprocess.run(["ip", "addr", "add", f"{address}/64", "dev", "lo"], check=True)
+        for path, page in (("/large", says(bytes(4 << 20))), ("/page", says(b"page"))):
+            opened.append(Endpoint("[fd00::1]:8080", path, page))
+            opened[-1].open()
+        with socket.create_connection(("fd00::1", 8080), source_address=("fd00::1", 0)) as kubelet:
+            for _ in range(2):
+                kubelet.sendall(b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert kubelet.recv(1000).endswith(b"page")
+                with greedy(8080, 200, "/large", "fd00::2", "fd00::1"):
+                    kubelet.sendall(b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
+                    assert kubelet.recv(1000).endswith(b"page")
 
 
 def test_mutated_requests(opened: list[Endpoint], port: int) -> None:
