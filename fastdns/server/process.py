@@ -77,6 +77,7 @@ class Process:
         #: While the first configuration is set up, unless another process has been serving until now.
         self.first_start = False
         self._storms: Storms | None = None
+        self._remove_control_socket: Callable[[], None] = lambda: None
         self._restarting = threading.Lock()
         self._ending = threading.Lock()
         self._stopping = threading.Event()
@@ -147,7 +148,7 @@ class Process:
         self.first_start = False
         sections.provide(self)
         canary_control.provide(self)
-        control.serve(self.answer)
+        self._remove_control_socket = control.serve(self.answer)
         self._storms = storms.Storms(self.engine)
         # The last line of a start: all threads and sockets are there.
         self._print(banner.version())
@@ -430,6 +431,7 @@ class Process:
         """End the process at once, without waiting for threads or for the interpreter's finalisation."""
         try:
             self.remove_pidfile()
+            self._remove_control_socket()
             flush()
             debug.report()
             sys.stderr.flush()

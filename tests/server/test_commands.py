@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -362,34 +361,6 @@ def test_explain_the_running_server(serve: Callable[..., Server]) -> None:
     server.stop()
     status, _, err = run("explain", "x.a.test", "-pid", pid)
     assert (status, err) == (1, f"no server with process id {pid} runs here\n")
-
-
-def test_whose_control_socket_it_is() -> None:
-    """The name is free for all: of another process, and of another user, nothing is believed."""
-    from fastdns.server import control
-
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(f"{control.NAME}1")
-        listener.listen()
-        with pytest.raises(ValueError, match=rf"^the control socket of process 1 is held by process {os.getpid()} of user {os.getuid()}$"):
-            control.ask({}, 1)
-    if os.getuid() != 0:
-        return
-    code = f"""
-import os, socket
-listener = socket.socket(socket.AF_UNIX)
-listener.bind({control.NAME!r} + str(os.getpid()))
-os.setuid(65534)
-listener.listen()
-print(flush=True)
-listener.accept()[0].recv(1)
-"""
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "\n"
-        with pytest.raises(ValueError, match=rf"^the control socket of process {other.pid} is held by process {other.pid} of user 65534$"):
-            control.ask({}, other.pid)
-        assert other.wait(LIMIT) == 0
 
 
 def test_explained_while_it_reloads(serve: Callable[..., Server]) -> None:
