@@ -1,6 +1,6 @@
-/* /coredns of the container image: the server as a program of its own. /node-cache is the same with another module.
+/* /coredns of the container image: the server as a program of its own. /node-server is the same file, and /node-cache has another module.
  *
- * It embeds the interpreter, so that the file capability for port 53 is on this file alone, no environment variable
+ * It embeds the interpreter, so that the file capability for port 53 is on /coredns alone, no environment variable
  * and no file in the working folder changes what is imported, and no shell is needed. As process 1 of a container it
  * first forks: the parent hands signals on and reaps what an exec credential plugin leaves behind, and ends with the
  * server's own status.

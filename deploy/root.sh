@@ -1,7 +1,7 @@
 #!/bin/sh
 # root.sh TARGET [BASE]
 #
-# Lays out what the image holds under the folder TARGET: /coredns and /node-cache, the interpreter's library with its modules, their bytecode,
+# Lays out what the image holds under the folder TARGET: /coredns, /node-cache and /node-server, the interpreter's library with its modules, their bytecode,
 # and the shared libraries that the base image, whose files are in the folder BASE, does not have. Runs with the Python in which fastdns is installed.
 # With SOURCE_DATE_EPOCH, seconds since 1970, as the time of every file.
 set -eu
@@ -27,6 +27,8 @@ launcher() {
 launcher coredns fastdns
 # Only the image of the cache on every node has what this needs.
 launcher node-cache fastdns.node
+# Its server: without a file capability, which would clear the signal for the parent's death.
+launcher node-server fastdns
 
 # The standard library but for what no server needs, then the installed packages but for tools, benchmarks and what only compilers and pip read.
 copy() {

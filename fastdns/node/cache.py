@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 import time
 from pathlib import Path
@@ -36,7 +37,7 @@ RESTART_SECONDS = 10.0
 HANDOVER_SECONDS = 10.0
 KUBE_DNS = "/etc/kube-dns"
 #: The server of the container image, where there is no interpreter to run.
-IMAGE_SERVER = "/coredns"
+IMAGE_SERVER = "/node-server"
 METRIC = "coredns_nodecache_setup_errors_total"
 ERRORS = ("configmap", "interface_add", "interface_check", "iptables", "iptables_lock")
 RESTARTS = "fastdns_node_restarts_total"
@@ -177,7 +178,7 @@ class NodeCache:
             command.append("-quiet")
         flush()
         self.store.begin()
-        self.server = Child(command, {**os.environ, "NOTIFY_SOCKET": self.notices.path}, self.store.sockets)
+        self.server = Child(command, {**os.environ, "NOTIFY_SOCKET": self.notices.path}, self.store.sockets, self.flags.server_user)
         return self.server
 
     def _may_restart(self, status: int, now: float) -> bool:
@@ -242,13 +243,15 @@ class NodeCache:
     def _write(self, text: str) -> None:
         """Replace the Corefile by a rename, so that the server's reload never reads a part of it. Raises OSError."""
         path = Path(self.flags.conf)
+        if self.flags.server_user is not None:
+            own_alone(path.parent)
         beside = path.with_name(path.name + ".new")
         try:
-            beside.write_text(text, "utf-8")
+            write_file(beside, text)
             os.replace(beside, path)
         except OSError:
             # A file that is mounted by itself cannot be replaced.
-            path.write_text(text, "utf-8")
+            write_file(path, text)
 
     # ---- metrics ----
 
@@ -266,3 +269,17 @@ class NodeCache:
         lines += [f'{METRIC}{{errortype="{kind}"}} {count}' for kind, count in self.errors.items()]
         lines += [f"# HELP {RESTARTS} Servers that were started again after a crash.", f"# TYPE {RESTARTS} counter", f"{RESTARTS} {self.restarts}"]
         return Reply(200, ("\n".join(lines) + "\n").encode(), "text/plain; version=0.0.4; charset=utf-8")
+
+
+def own_alone(folder: Path) -> None:
+    """Take a folder of this user's from all others, who could replace its files. A volume of a pod is everybody's at first. Raises OSError."""
+    status = folder.stat()
+    if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX and status.st_uid == os.geteuid():
+        folder.chmod(0o755)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file that everybody may read. A symbolic link in its place is not followed. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)

@@ -8,6 +8,7 @@ import os
 import signal
 import time
 
+from fastdns.node.rights import User, drop_rights
 from fastdns.node.store import Sockets
 from fastdns.server.activation import FIRST
 
@@ -23,8 +24,8 @@ POLL = 0.02
 class Child:
     """A process that has been started; one thread at a time may use it."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], sockets: Sockets) -> None:
-        """Start a program. ``command[0]`` is its path. Raises OSError when there is no process to be had."""
+    def __init__(self, command: list[str], environment: dict[str, str], sockets: Sockets, user: User | None = None) -> None:
+        """Start a program, as the user if there is one. ``command[0]`` is its path. Raises OSError when there is no process to be had."""
         descriptors = [descriptor for some in sockets.values() for descriptor in some]
         names = ":".join(name for name, some in sockets.items() for _ in some)
         if descriptors:
@@ -36,7 +37,9 @@ class Child:
         if self.pid == 0:
             # subprocess cannot have descriptors begin at 3, and LISTEN_PID is known here alone.
             try:
-                _become(command, environment, descriptors, parent)
+                _become(command, environment, descriptors, parent, user)
+            except OSError as error:
+                os.write(2, f"fastdns-node: the server is not started: {error}\n".encode())
             finally:
                 os._exit(127)
 
@@ -62,10 +65,12 @@ class Child:
             time.sleep(POLL)
 
 
-def _become(command: list[str], environment: dict[str, str], descriptors: list[int], parent: int) -> None:
-    # The server gets SIGTERM when its parent dies, also before exec: the parent's handler is not for it.
+def _become(command: list[str], environment: dict[str, str], descriptors: list[int], parent: int, user: User | None) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if user is not None:
+        drop_rights(user)
+    # The server gets SIGTERM when its parent dies, also before exec: the parent's handler is not for it. A change of user would clear this.
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         return

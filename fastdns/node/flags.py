@@ -8,6 +8,7 @@ import ipaddress
 import re
 
 from fastdns.corefile.duration import parse_duration
+from fastdns.node.rights import User, parse_user
 from fastdns.server.flags import FALSE, TRUE, FlagError
 
 __all__ = ["USAGE", "Flags", "parse"]
@@ -30,6 +31,7 @@ TEXTS = (
     ("dns.port", "port", "53", "port of DNS"),
     ("p", "port", "53", "the same"),
     ("pidfile", "pidfile", "", "file for the server's process id, which is there as long as it serves"),
+    ("user", "user", "", "UID or UID:GID that the server runs as, with ports below 1024 as its only right (default this command's own)"),
     ("workers", "workers", "", "threads that serve"),
     ("log-format", "log_format", "text", "lines of the log: text or json"),
 )
@@ -68,6 +70,7 @@ class Flags:
     syncinterval: str
     port: str
     pidfile: str
+    user: str
     workers: str
     log_format: str
     setupinterface: bool
@@ -86,6 +89,7 @@ class Flags:
             setattr(self, attribute, wanted)
         self.help = False
         self.addresses: list[Address] = []
+        self.server_user: User | None = None
         #: Seconds between two checks of interface and rules.
         self.interval = 60.0
 
@@ -109,6 +113,7 @@ class Flags:
         for what, port in (("port", self.port), ("healthcheck port", self.health_port)):
             if not port.isdecimal() or not 0 < int(port) < 65536:
                 raise ValueError(f'invalid {what} specified - "{port}"')
+        self.server_user = parse_user(self.user)
         self.conf = self.conf or self.corefile
         self.interval = seconds(self.syncinterval)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +14,10 @@ from typing import Any
 import pytest
 
 import fastdns
+from fastdns.node.cache import IMAGE_SERVER
 from fastdns.node.flags import parse
 from fastdns.node.network import described
+from fastdns.node.rights import parse_user
 from fastdns.node.template import MODE, REPLICA, KubeDNS, render
 from tests.deploy.conftest import DEPLOY
 
@@ -51,7 +54,7 @@ ROWS: list[tuple[str, str, Any]] = [
     (DAEMONSET, POD + "priorityClassName", "system-node-critical"),
     (DAEMONSET, POD + "serviceAccountName", "node-local-dns"),
     (DAEMONSET, POD + "containers/0/name", "node-cache"),
-    (DAEMONSET, POD + "containers/0/securityContext/capabilities/add", ["NET_ADMIN"]),
+    (DAEMONSET, POD + "securityContext/seccompProfile", {"type": "RuntimeDefault"}),
     (DAEMONSET, POD + "containers/0/livenessProbe/httpGet", {"host": "169.254.20.10", "path": "/health", "port": 8080}),
     (DAEMONSET, "spec/updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "10%", "maxUnavailable": 0}}),
     (DAEMONSET, POD + "volumes/0", {"name": "handover", "hostPath": {"path": "/run/fastdns-node", "type": "DirectoryOrCreate"}}),
@@ -71,7 +74,7 @@ def test_arguments(objects: dict[str, dict[str, Any]]) -> None:
     container = pick(objects[DAEMONSET], POD + "containers/0")
     flags = parse(container["args"])
     flags.validate()
-    assert (flags.localip, flags.conf, flags.upstreamsvc) == ("169.254.20.10,10.96.0.10", "/etc/Corefile", "kube-dns-upstream")
+    assert (flags.localip, flags.conf, flags.upstreamsvc) == ("169.254.20.10,10.96.0.10", "/etc/fastdns-node/Corefile", "kube-dns-upstream")
     assert f"Service/{flags.upstreamsvc}" in objects
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert flags.basecorefile == f"{mounts['config-volume']}/Corefile.base"
@@ -85,7 +88,28 @@ def test_two_pods_fit_on_a_node(objects: dict[str, dict[str, Any]]) -> None:
     assert all("ports" not in container for container in containers)
     probe = containers[0]["readinessProbe"]
     assert probe["exec"]["command"] == ["test", "-f", parse(containers[0]["args"]).pidfile]
-    assert not any(mount["mountPath"] in ("/tmp", "/") for mount in containers[0]["volumeMounts"])
+    # The file is of a volume that ends with the pod.
+    (volume,) = [mount["name"] for mount in containers[0]["volumeMounts"] if mount["mountPath"] == "/tmp"]
+    assert {"name": volume, "emptyDir": {}} in pick(objects[DAEMONSET], POD + "volumes")
+
+
+@pytest.mark.parametrize("folder", ["node-local", "node-replica"])
+def test_rights(kustomize: Render, folder: str) -> None:
+    """No container has more than it needs (tests/node/test_rights.py), and the server is no root's process."""
+    pod = pick(filled(kustomize(DEPLOY / folder))[DAEMONSET], "spec/template/spec")
+    added = {
+        "node-cache": ["KILL", "NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW", "SETGID", "SETUID"],
+        "sockets": ["NET_ADMIN", "NET_RAW"],
+        "objects": ["CHOWN", "DAC_OVERRIDE"],
+    }
+    containers = [*pod["containers"], *pod.get("initContainers", [])]
+    for container in containers:
+        rights = {"drop": ["ALL"], "add": added[container["name"]]}
+        assert container["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": rights}
+    user = parse_user(parse(containers[0]["args"]).user)
+    assert user is not None
+    owned = [container["command"][2] for container in containers if container["name"] == "objects"]
+    assert owned == [f"{user.uid}:{user.gid}"] * (folder == "node-replica")
 
 
 def test_the_container_that_keeps_sockets(objects: dict[str, dict[str, Any]]) -> None:
@@ -101,8 +125,6 @@ def test_the_container_that_keeps_sockets(objects: dict[str, dict[str, Any]]) ->
         assert {"name": "handover", "mountPath": flags.handover} in container["volumeMounts"]
         assert {"name": "xtables-lock", "mountPath": "/run/xtables.lock", "readOnly": False} in container["volumeMounts"]
         assert container["image"] == "fastdns-node:v" + fastdns.COREDNS_VERSION
-    rights = {"drop": ["ALL"], "add": ["NET_ADMIN", "NET_RAW"]}
-    assert keeper["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": rights}
 
 
 def test_corefile(objects: dict[str, dict[str, Any]], tmp_path: Path) -> None:
@@ -154,4 +176,8 @@ def test_image() -> None:
     assert "nftables" in node
     assert "libssl3" in node
     assert stages[-1].strip() == "server"
-    assert "launcher node-cache fastdns.node" in (DEPLOY / "root.sh").read_text()
+    layout = (DEPLOY / "root.sh").read_text()
+    assert "launcher node-cache fastdns.node" in layout
+    assert f"launcher {IMAGE_SERVER.lstrip('/')} fastdns\n" in layout
+    # A file capability would clear the signal for the parent's death.
+    assert not re.search(rf"setcap .*{IMAGE_SERVER}", text)
