@@ -16,6 +16,8 @@ ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 OPTION_END, OPTION_COMMENT = 0, 1
 #: Octets of a block: libpcap reads none that are larger.
 BLOCK_MAX = 16 << 20
+#: Interfaces of a section.
+INTERFACES_MAX = 65_536
 
 
 class Packet(NamedTuple):
@@ -44,6 +46,8 @@ def read_packets(file: BinaryIO) -> Iterator[Packet]:
         try:
             if kind == INTERFACE:
                 links += struct.unpack_from(order + "H", body)
+                if len(links) > INTERFACES_MAX:
+                    raise ValueError("a section has too many interfaces")
             elif kind in (PACKET, OLD_PACKET):
                 interface, captured = struct.unpack_from(order + ("I8xI4x" if kind == PACKET else "H10xI4x"), body)
                 end = 20 + captured

@@ -118,7 +118,10 @@ def _sides(servers: list[str], replies: list[dict[str, Any]]) -> list[str]:
             lines.append(f"{server:<{width}}  no answer")
             continue
         head = f"{mine['rcode'] or 'no DNS message'} {' '.join(mine['flags'])}".rstrip()
-        records = [f"{section} {record}" for section in ("answer", "authority", "additional") for record in mine[section] if record not in other[section]]
+        records = []
+        for section in ("answer", "authority", "additional"):
+            others = set(other[section])
+            records += [f"{section} {record}" for record in mine[section] if record not in others]
         lines.append(f"{server:<{width}}  {head}")
         lines += [f"{'':<{width}}      {record}" for record in records]
     return lines

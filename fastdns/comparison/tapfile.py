@@ -69,7 +69,7 @@ def _message(frame: bytes) -> Recorded | None:
         return None
     if is_reply and isinstance(extra, bytes) and extra.startswith(REBUILT):
         return None  # without the records that the answer had
-    return Recorded(octets, is_reply, client if isinstance(client, bytes) else b"")
+    return Recorded(octets, is_reply, client if isinstance(client, bytes) and len(client) in (4, 16) else b"")
 
 
 def _fields(octets: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -11,7 +11,7 @@ import pytest
 from fastdns._wire import name_wire
 from fastdns.bench.workload import Question, WorkloadError
 from fastdns.bench.workloads.recorded import read_recorded
-from fastdns.comparison import capture
+from fastdns.comparison import streams
 
 pytest.importorskip("dpkt")
 
@@ -126,7 +126,7 @@ def test_streams_whose_end_is_not_captured(tmp_path: Path, monkeypatch: pytest.M
     assert len(list(read_recorded(path))) == 5
     for bound, value, left in (("STREAMS", 4, 4), ("KEPT", 4 * HALF + 1, 5), ("KEPT", 4 * HALF, 4)):
         with monkeypatch.context() as patched:
-            patched.setattr(capture, bound, value)
+            patched.setattr(streams, bound, value)
             assert len(list(read_recorded(path))) == left
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from tests.fuzz import corefiles, stored, transfers, watches
+from tests.fuzz import captures, corefiles, stored, transfers, watches
 from tests.fuzz.test_transfer import WORDS as RECORDS
 from tests.fuzz.test_zonefile import WORDS
 from tests.native import compiled
@@ -123,6 +123,7 @@ TARGETS = {
     "svcb": Target("rdata_parse, rdata_valid, strip_hint", ("zonefile.svcb", "plugins.filter_aaaa._strip"), words=tuple(WORDS)),
     "transfer": Target("Receiver.feed", ("plugins.secondary._receive", "index"), transfers.check, tuple(RECORDS)),
     "stored-zone": Target("ZoneFile.read, read_changes", ("index",), stored.check, tuple(RECORDS)),
+    "capture": Target("read_recorded", ("comparison",), captures.check),
     "corefile": Target("corefile.parser.parse", ("corefile",), corefiles.check, words(COREFILE_WORDS)),
     "watch-protobuf": Target("Stream.feed", (f"{DECODE}.body", f"{DECODE}.frames", f"{DECODE}.protobuf", f"{DECODE}.fields"), watches.check_protobuf),
     "watch-json": Target("Stream.feed", (f"{DECODE}.body", f"{DECODE}.frames", f"{DECODE}.json"), watches.check_json, words(JSON_WORDS)),
