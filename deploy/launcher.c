@@ -14,6 +14,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Blocks the signals that end a process without handlers. The server takes those that have come once it has its own (fastdns/server/early.py). */
+static void block_early(void)
+{
+    static const int numbers[] = {SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT, SIGQUIT};
+    sigset_t early;
+
+    sigemptyset(&early);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+        sigaddset(&early, numbers[i]);
+    sigprocmask(SIG_BLOCK, &early, NULL);
+}
+
 /* Runs in process 1 until the server has ended. Returns its status as a shell tells it. */
 static int watch(pid_t server, const sigset_t *all)
 {
@@ -66,6 +78,7 @@ static int serve(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    block_early();
     if (getpid() == 1) {
         sigset_t all, before;
         sigfillset(&all);

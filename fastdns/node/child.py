@@ -10,6 +10,7 @@ import time
 
 from fastdns.node.rights import User, drop_rights
 from fastdns.node.store import Sockets
+from fastdns.server import early
 from fastdns.server.activation import FIRST
 
 __all__ = ["Child"]
@@ -66,6 +67,7 @@ class Child:
 
 
 def _become(command: list[str], environment: dict[str, str], descriptors: list[int], parent: int, user: User | None) -> None:
+    early.block()  # until the server has its handlers
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if user is not None:

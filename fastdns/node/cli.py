@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
 
-from fastdns.node.flags import USAGE, parse
-from fastdns.server.flags import FlagError
+from fastdns.server import early
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` would delay `early.install`
+    from typing import NoReturn
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the command line and end the process with its status."""
+    early.install()
+    from fastdns.node.flags import USAGE, parse
+    from fastdns.server.flags import FlagError
+
     if sys.argv[1:2] in (["-version"], ["--version"], ["-plugins"], ["--plugins"]):
         from fastdns.server import cli
 

@@ -21,6 +21,8 @@ class Signals:
         # The C handler writes the number of a signal there, whatever thread it runs on.
         self._reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number in (signal.SIGUSR2, signal.SIGHUP):  # which would end the process
+            signal.signal(number, signal.SIG_IGN)
         for number in self.WANTED:
             signal.signal(number, lambda number, frame: None)
 

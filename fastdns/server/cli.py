@@ -5,7 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import NoReturn
+
+from fastdns.server import early
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` would delay `early.install`
+    from typing import NoReturn
 
 __all__ = ["main"]
 
@@ -15,9 +20,11 @@ SWITCH_INTERVAL = 1e-4
 
 def main() -> None:
     """Run the command line and end the process with its status."""
+    early.install()
     from fastdns.server import flags
 
     if sys.argv[1:2] and sys.argv[1] in flags.COMMANDS:
+        early.restore()
         from fastdns.server import commands
 
         _exit(commands.main(sys.argv[1:]))

@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastdns import control as control_plane
+from fastdns.corefile import left_out
 from fastdns.corefile.errors import CorefileError, defect, system_error
-from fastdns.server import activation, left_out, upgrade
+from fastdns.server import activation, upgrade
 from fastdns.server.canary import RULES, Canary, Judged, Rules
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
@@ -82,6 +83,8 @@ class Process:
         self._ending = threading.Lock()
         self._stopping = threading.Event()
         self._hurried = threading.Event()
+        #: The start is complete.
+        self._serving = threading.Event()
 
     # ---- start ----
 
@@ -157,6 +160,7 @@ class Process:
         activation.keep(instance.listeners, given.names if given else ())
         if inherited:
             inherited.succeeded()
+        self._serving.set()
 
     def _serves(self, instance: Instance) -> None:
         from fastdns.server import signals
@@ -356,7 +360,8 @@ class Process:
     # ---- signals ----
 
     def reload(self) -> None:
-        """SIGUSR1: read the Corefile again and reload."""
+        """SIGUSR1: read the Corefile again and reload, once the process serves."""
+        self._serving.wait()
         log.info("SIGUSR1: Reloading")
         if self.source is None or self.source.built_in:
             log.error("SIGUSR1: no Caddyfile loader with which to reload Caddyfile")
@@ -372,7 +377,8 @@ class Process:
             log.error(f"SIGUSR1: {error}")
 
     def upgrade(self) -> None:
-        """SIGUSR2: start the program again with this process's sockets, and end once the new process serves."""
+        """SIGUSR2: start the program again with this process's sockets, and end once the new process serves. Waits until this one serves."""
+        self._serving.wait()
         log.info("SIGUSR2: Upgrading")
         log.info("Upgrading")
         with self._restarting:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn, Protocol
 
+from fastdns.server import early
 from fastdns.system import watchdog
 from fastdns.telemetry.log import Log
 
@@ -38,7 +39,7 @@ _reaper: threading.Timer | None = None
 
 
 class Signalled(Protocol):
-    """The process that signals act on. Methods may be called from any thread."""
+    """The process that signals act on. Methods may be called from any thread. `reload` and `upgrade` wait until the process serves."""
 
     def stop(self, name: str, graceful: bool) -> None: ...
     def reload(self) -> None: ...
@@ -85,6 +86,8 @@ def install(process: Signalled) -> None:
         signal.signal(signal.SIGCHLD, lambda number, frame: _reap())
     watchdog.watch(signal.SIGQUIT, QUIT_SECONDS)
     limit_end(0.0)
+    for number in early.take():
+        signal.raise_signal(number)
 
 
 def limit_end(seconds: float) -> None:
@@ -110,18 +113,26 @@ def wait(look: Callable[[], object], seconds: float) -> NoReturn:
 
 
 def _thread(name: str) -> Callable[[Callable[[], object]], None]:
-    """Start a thread that runs what it is given, one after the other."""
+    """Start a thread that runs actions one after the other. An action that waits already does not wait twice."""
     actions: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+    waiting: dict[Callable[[], object], None] = {}
+
+    def put(action: Callable[[], object]) -> None:
+        if action not in waiting:
+            waiting[action] = None
+            actions.put(action)
 
     def run() -> None:
         while True:
             try:
-                actions.get()()
+                action = actions.get()
+                waiting.pop(action, None)
+                action()
             except Exception as error:
                 log.error(f"{name}: {type(error).__name__}: {error}")
 
     threading.Thread(target=run, name=name, daemon=True).start()
-    return actions.put
+    return put
 
 
 def _reap() -> None:

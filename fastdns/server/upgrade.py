@@ -11,6 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from fastdns.server import early
 from fastdns.server.source import Source
 from fastdns.setup import inheritance
 
@@ -108,13 +109,17 @@ def hand_over(source: Source, listeners: dict[str, Listener], workers: Workers) 
             channels = [descriptor for _, descriptor in offered["processes"] if descriptor >= 0]
             channel = channels[-1]
             passed += channels
-        child = subprocess.Popen(
-            [sys.executable, *sys.orig_argv[1:]],
-            stdin=subprocess.PIPE,
-            pass_fds=[*passed, report],
-            env={**os.environ, VARIABLE: "1"},
-            restore_signals=True,
-        )
+        blocked = early.block()
+        try:
+            child = subprocess.Popen(
+                [sys.executable, *sys.orig_argv[1:]],
+                stdin=subprocess.PIPE,
+                pass_fds=[*passed, report],
+                env={**os.environ, VARIABLE: "1"},
+                restore_signals=True,
+            )
+        finally:
+            early.unblock(blocked)
         os.close(report)
         report = -1
         with child.stdin:  # type: ignore[union-attr]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-__all__ = ["replacing", "sync_folder"]
+__all__ = ["check_folder", "open_regular", "replacing", "sync_folder"]
 
 
 @contextmanager
@@ -36,3 +38,22 @@ def sync_folder(folder: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def open_regular(path: str) -> int:
+    """Open a file to read. Raises OSError, also for a pipe or a device, whose octets may never come or never end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def check_folder(path: str) -> None:
+    """Raise OSError if no file can be made in a folder."""
+    if not stat.S_ISDIR(os.stat(path).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+    if os.access(path, os.W_OK | os.X_OK):
+        return
+    number = errno.EROFS if os.statvfs(path).f_flag & os.ST_RDONLY else errno.EACCES
+    raise OSError(number, os.strerror(number), path)

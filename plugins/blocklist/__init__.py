@@ -11,7 +11,7 @@ from fastdns.plugin import BELOW, BOTH, Controller, NameMap, Record, Traits
 from fastdns.plugins.blocklist.policy import SOURCES_MOST, Answer, Blocklist
 from fastdns.plugins.blocklist.source import FileSource, Source, UrlSource, is_url
 from fastdns.plugins.file.hosted_options import refresh_seconds
-from fastdns.plugins.file.storage import check_folder
+from fastdns.plugins.file.storage import store_folder
 from fastdns.protocol.parameters import TYPE_A, TYPE_AAAA
 
 __all__ = ["Settings", "parse", "setup"]
@@ -84,7 +84,7 @@ def _option(controller: Controller, settings: Settings) -> None:
         case "refresh":
             settings.refresh = refresh_seconds(controller, controller.one_arg())
         case "snapshot":
-            settings.snapshot = check_folder(controller.path(controller.one_arg(), reads=False))
+            settings.snapshot = store_folder(controller)
         case word:
             raise controller.err(f"unknown property '{word}'")
 

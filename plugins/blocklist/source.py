@@ -16,7 +16,8 @@ from fastdns.corefile.errors import system_error
 from fastdns.plugin import Log
 from fastdns.plugins.blocklist.fetch import SIZE_MOST, Body, FetchError, Packer, fetch, shown
 from fastdns.plugins.blocklist.lists import READERS, Contents
-from fastdns.system.files import replacing
+from fastdns.system.files import check_folder, open_regular, replacing
+from fastdns.telemetry.keeping import Keeping
 from fastdns.telemetry.metrics import Metric
 
 __all__ = ["FileSource", "Source", "UrlSource", "is_url"]
@@ -151,6 +152,8 @@ class UrlSource(Source):
         self._kept = b""
         name = hashlib.blake2b(f"{kind} {place}".encode(), digest_size=12).hexdigest()
         self.path = os.path.join(folder, f"blocklist-{name}.gz") if folder else ""
+        failing, again = f"{self.label} cannot be kept in {self.path}", f"{self.label} is kept in {self.path} again"
+        self._keeping = Keeping("blocklist", self.path, log.warning, failing, again)
         with _lock:
             _fetched.add(self)
 
@@ -164,6 +167,10 @@ class UrlSource(Source):
 
     def accept(self, body: Body, contents: Contents) -> None:
         super().accept(body, contents)
+        self._keep(body)
+
+    def _keep(self, body: Body) -> None:
+        """Write a version that is not on disk yet."""
         if self.path and self._kept != body.digest:
             try:
                 with replacing(self.path, ".blocklist-") as file:
@@ -172,15 +179,26 @@ class UrlSource(Source):
                     file.write(body.packed)
                 self._kept = body.digest
             except OSError as error:
-                log.warning(f"{self.label} cannot be kept: {system_error(error)}")
+                self._keeping.failed(error)
+            else:
+                self._keeping.succeeded()
 
     def confirm(self) -> None:
         super().confirm()
-        if self._kept:
+        if self.body is not None and self._kept != self.body.digest:
+            self._keep(self.body)
+        elif self._kept:
             try:
                 os.utime(self.path)
+                check_folder(os.path.dirname(self.path))
             except OSError as error:
-                log.warning(f"{self.label} cannot be kept: {system_error(error)}")
+                self._keeping.failed(error)
+            else:
+                self._keeping.succeeded()
+
+    def stop(self) -> None:
+        super().stop()
+        self._keeping.withdraw()
 
     def restore(self) -> Body | None:
         """What another configuration serves, or what was kept; None: nothing that can be used."""
@@ -191,8 +209,9 @@ class UrlSource(Source):
                     return other.body
         if not self.path:
             return None
+        self._keeping.check(os.path.dirname(self.path))
         try:
-            with open(self.path, "rb") as file:
+            with open(open_regular(self.path), "rb") as file:
                 head = json.loads(file.readline(PIECE))
                 packed = file.read(SIZE_MOST)
             if head["magic"] != MAGIC or _digest(packed).hex() != head["digest"]:
@@ -201,7 +220,7 @@ class UrlSource(Source):
             CONFIRMED.set((self.label,), os.stat(self.path).st_mtime)
         except FileNotFoundError:
             return None
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:  # json's are among them
+        except (OSError, EOFError, ValueError, KeyError, TypeError, MemoryError, zlib.error) as error:  # json's are among them
             log.warning(f"What was kept of {self.label} is not used: {error}")
             return None
         self._kept = body.digest

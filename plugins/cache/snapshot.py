@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastdns.index.zone_list import ZoneList
 from fastdns.plugins.cache import _snapshot
-from fastdns.system.files import replacing
+from fastdns.system.files import open_regular, replacing
+from fastdns.telemetry.keeping import Keeping
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 
@@ -62,7 +63,7 @@ class Snapshot:
         self._stopped = False
         #: The file is of a process that takes over.
         self._handed_over = False
-        self._failed = ""
+        self._keeping = Keeping("cache", path, log.error, f"snapshot {path} cannot be written", f"snapshot {path} is written again")
         RESTORED.cell(labels, True)
         FAILURES.cell(labels, True)
 
@@ -74,6 +75,7 @@ class Snapshot:
         from fastdns.control import every
 
         self.identity = identity
+        self._keeping.check(os.path.dirname(os.path.abspath(self.path)))
         if not identity:
             log.warning(f"snapshot {self.path} keeps nothing: the block has plugins that are not of this project")
             return
@@ -89,6 +91,7 @@ class Snapshot:
             self._timer.cancel()
         with self._lock:
             self._stopped = True
+        self._keeping.withdraw()
 
     def _remove(self) -> None:
         with self._lock:
@@ -123,13 +126,11 @@ class Snapshot:
         """A failure is logged once, and counted."""
         try:
             self._write()
-            self._failed = ""
         except (OSError, MemoryError) as error:
             FAILURES.add(self.labels)
-            reason = (isinstance(error, OSError) and error.strerror) or str(error) or "no memory"
-            if reason != self._failed:
-                self._failed = reason
-                log.error(f"snapshot {self.path} cannot be written: {reason}")
+            self._keeping.failed(error)
+        else:
+            self._keeping.succeeded()
 
     def _write(self) -> None:
         """Raises OSError and MemoryError."""
@@ -159,7 +160,7 @@ class Snapshot:
         if shared is None:
             return
         try:
-            with open(self.path, "rb") as file:
+            with open(open_regular(self.path), "rb") as file:
                 data = memoryview(file.read())
             head, start = read_head(data)
             if head["identity"] != self.identity:

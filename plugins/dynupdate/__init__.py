@@ -86,7 +86,9 @@ def setup(controller: Controller) -> None:
     """Add the block's handler. The records are read here, so that what is wrong with them refuses the Corefile."""
     settings = parse(controller)
     try:
-        prepared = prepare(settings.origin, settings.seed, settings.database, settings.limits)
+        # A reload is refused, and the former configuration serves. At the start there is none: a file costs its zone alone.
+        starting = controller.process is not None and controller.process.first_start
+        prepared = prepare(settings.origin, settings.seed, settings.database, settings.limits, starting=starting)
     except ContentError as error:
         raise CorefileError(str(error), settings.place.file, settings.place.line) from error
     zones = ZoneSet([prepared.zone])

@@ -34,6 +34,8 @@ log = Log("plugin/dynupdate")
 POOL: Final = control.Pool("dynupdate", 8)
 #: Seconds between two attempts to open a database.
 RETRY: Final = 5.0
+#: A generation that no database has.
+UNREAD: Final = -1
 #: While another process may change the zone (SIGUSR2): seconds between two looks at the database, and how long they go on.
 LOOK: Final = 0.2
 LOOKS: Final = 120.0
@@ -154,8 +156,10 @@ class DynamicZone:
         self.submit(self.open)
 
     def _open(self) -> None:
-        from fastdns.plugins.dynupdate.database import Database
+        from fastdns.plugins.dynupdate.database import Database, check
 
+        if self._generation == UNREAD:
+            check(self.path, self.zone.wire, self.limits)
         if not self._generation and not os.path.lexists(self.path):
             database = Database.create(self.path, self.zone.wire, self.zone.index.snapshot())
         else:
@@ -351,10 +355,11 @@ _served: list[DynamicZone] = []
 _lock = threading.Lock()
 
 
-def prepare(origin: str, seed: str, path: str, limits: Limits) -> DynamicZone:
+def prepare(origin: str, seed: str, path: str, limits: Limits, *, starting: bool = False) -> DynamicZone:
     """The zone of a directive, which nobody else sees yet; no file is made or changed. Raises ContentError and MemoryError.
 
-    One that the process has already is checked, and given for `acquire`.
+    One that the process has already is checked, and given for `acquire`. While the process is ``starting``, a database that cannot be used makes a zone
+    that is not served until it can.
     """
     with _lock:
         found = _find(path, seed)
@@ -369,7 +374,14 @@ def prepare(origin: str, seed: str, path: str, limits: Limits) -> DynamicZone:
     if path and os.path.lexists(path):
         from fastdns.plugins.dynupdate import database
 
-        generation, rows = database.check(path, zone.wire, limits)
+        try:
+            generation, rows = database.check(path, zone.wire, limits)
+        except ContentError:
+            if not starting:
+                raise
+            unread = DynamicZone(zone, path, UNREAD, limits)
+            unread._serving = False
+            return unread
     else:
         rows = read_seed(seed, zone.origin, zone.wire, limits)
     try:

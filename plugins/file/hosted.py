@@ -24,6 +24,7 @@ from fastdns.plugins.file.storage import Storage
 from fastdns.plugins.transfer.journal import publish
 from fastdns.protocol.parameters import type_number
 from fastdns.setup import Controller
+from fastdns.telemetry.keeping import Keeping
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 from fastdns.zonefile.rdata import parse
@@ -64,6 +65,9 @@ class HostedZone:
         self.notify: Notify | None = None
         self._read = read
         self._storage = Storage(folder, self.zone.origin, f"{plugin}-{identity}") if folder else None
+        path = self._storage.path if self._storage is not None else ""
+        failing, again = f"Failed to keep {self.zone.origin} in {path}", f"{self.zone.origin} is kept in {path} again"
+        self._keeping = Keeping(plugin, path, self.log.warning, failing, again)
         #: Of the records that serve, in the order in which they were read.
         self._digest = b""
         #: Unix time.
@@ -81,6 +85,7 @@ class HostedZone:
             self._stopped = True
             conflicts.withdraw(self.zone)
         _withdraw_age(self)
+        self._keeping.withdraw()
 
     def age(self) -> float:
         """Seconds since the records were read. Raises LookupError before the first time."""
@@ -92,9 +97,10 @@ class HostedZone:
         """Serve what was kept; False: there is nothing."""
         if self._storage is None:
             return False
+        self._keeping.check(self._storage.folder)
         try:
             confirmed = self._storage.restore(self.zone)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, MemoryError) as error:
             self.log.warning(f"What was kept of {self.zone.origin} is not used: {error}")
             return False
         if confirmed is None:
@@ -132,12 +138,14 @@ class HostedZone:
         if self._storage is None:
             return
         try:
-            if changed:
+            if changed or self._storage.behind:
                 self._storage.save(self.zone)
             else:
                 self._storage.confirm()
-        except OSError as error:
-            self.log.warning(f"Failed to keep {self.zone.origin}: {error}")
+        except (OSError, MemoryError) as error:
+            self._keeping.failed(error)
+        else:
+            self._keeping.succeeded()
 
     def _tell_conflicts(self) -> None:
         count = self.zone.conflicts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastdns.corefile.duration import in_seconds
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import fqdn
-from fastdns.plugins.file.storage import check_folder
+from fastdns.plugins.file.storage import store_folder
 from fastdns.setup import Controller
 
 __all__ = ["HostedOptions", "refresh_seconds", "zone_arguments"]
@@ -29,7 +29,7 @@ class HostedOptions:
             case "refresh":
                 self.refresh = refresh_seconds(controller, controller.arg())
             case "snapshot":
-                self.snapshot = check_folder(controller.path(controller.one_arg(), reads=False))
+                self.snapshot = store_folder(controller)
             case _:
                 return False
         return True

@@ -8,6 +8,7 @@ disk, has left of one is not read. A file's time of change is when a primary or 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -15,19 +16,23 @@ import threading
 import time
 from typing import Final
 
-from fastdns.corefile import CorefileError
-from fastdns.corefile.errors import system_error
 from fastdns.index.change import ZoneChange
 from fastdns.index.zone import Zone, ZoneDraft
 from fastdns.index.zone_dump import ZoneDump, change_block, change_content
 from fastdns.index.zone_load import ZoneFile
-from fastdns.system.files import sync_folder
+from fastdns.setup import Controller
+from fastdns.system.files import check_folder, open_regular, sync_folder
 
-__all__ = ["Storage", "check_folder"]
+__all__ = ["Storage", "store_folder"]
 
 #: Changes of more octets than this share of the whole, and than this many, have the whole written again: a restart would read them all.
 SHARE: Final = 4
 LEAST: Final = 64 << 10
+#: Only its owner may read a zone: transfers of it may be restricted.
+MODE: Final = 0o600
+#: Seconds that another process may hold a file's lock.
+LOCK_SECONDS: Final = 5.0
+LOCK_PAUSE: Final = 0.02
 
 
 class Storage:
@@ -35,6 +40,7 @@ class Storage:
 
     def __init__(self, folder: str, origin: str, source: str = "") -> None:
         name = _file_name(origin, source)
+        self.folder = folder
         self.path = os.path.join(folder, name)
         #: What the last `restore` could not use, "" for all is well.
         self.damage = ""
@@ -59,7 +65,7 @@ class Storage:
         """
         with self._lock:
             try:
-                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = open_regular(self.path)
             except FileNotFoundError:
                 return None
             try:
@@ -116,10 +122,11 @@ class Storage:
         return self._changes is None or bool(self._changes)
 
     def confirm(self, confirmed: float | None = None) -> None:
-        """A primary has, or had at a time (Unix time), the version that was noted last. Raises OSError."""
+        """A primary has, or had at a time (Unix time), the version that was noted last. Raises OSError, also if a next version could not be written."""
         self._confirmed = time.time() if confirmed is None else confirmed
         if not self.behind and not self._removed:
             os.utime(self.path, (self._confirmed,) * 2)
+            check_folder(self.folder)
 
     # ---- writing ----
 
@@ -165,7 +172,8 @@ class Storage:
             self._whole = self._end = octets
             self._blocks = dump.blocks
         except BaseException:
-            os.unlink(self._begun)
+            with contextlib.suppress(OSError):
+                os.unlink(self._begun)
             raise
         finally:
             os.close(descriptor)
@@ -174,14 +182,15 @@ class Storage:
     def _append(self, changes: list[bytes]) -> bool:
         """False: the file is not the one that was read or written last."""
         try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             return False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _lock(descriptor)
             if any((status.st_ino, status.st_size) != (self._inode, self._size) for status in (os.fstat(descriptor), os.stat(self.path))):
                 return False
             blocks = [change_block(content, self._blocks + i) for i, content in enumerate(changes)]
+            os.fchmod(descriptor, MODE)  # of a file that an earlier version has made
             if self._end < self._size:
                 os.ftruncate(descriptor, self._end)
             os.lseek(descriptor, self._end, os.SEEK_SET)
@@ -206,11 +215,12 @@ class Storage:
     def _begin(self) -> int:
         """An empty file that nobody else writes: a server that ends may be keeping the zone still when the next one begins."""
         while True:
-            descriptor = os.open(self._begun, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            descriptor = os.open(self._begun, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, MODE)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                _lock(descriptor)
                 if os.path.samestat(os.fstat(descriptor), os.stat(self._begun)):
                     os.ftruncate(descriptor, 0)
+                    os.fchmod(descriptor, MODE)
                     return descriptor
             except FileNotFoundError:  # the other one has renamed it
                 pass
@@ -220,15 +230,28 @@ class Storage:
             os.close(descriptor)
 
 
-def check_folder(path: str) -> str:
-    """The folder, if files can be made in it. Raises CorefileError."""
+def store_folder(controller: Controller) -> str:
+    """Read the folder of a property. `fastdns check` warns of one that cannot be used; a server starts without it."""
+    path = controller.path(controller.one_arg(), reads=False)
     try:
-        os.listdir(path)
+        check_folder(path)
     except OSError as error:
-        raise CorefileError(system_error(error)) from error
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise CorefileError(f"open {path}: permission denied")
+        controller.suspect(f"nothing can be kept in {path}: {error.strerror}")
     return path
+
+
+def _lock(descriptor: int) -> None:
+    """Lock a file that another process may be writing. Raises OSError if that one does not end."""
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise OSError(errno.EAGAIN, "another process holds the file's lock") from None
+            time.sleep(LOCK_PAUSE)
+        else:
+            return
 
 
 def _file_name(origin: str, source: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from fastdns.system.files import replacing
+from fastdns.telemetry.keeping import Keeping
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 
@@ -40,6 +41,7 @@ class Folder:
 
     def __init__(self, path: str, files: int = FILES_DEFAULT, octets: int = OCTETS_DEFAULT) -> None:
         self.path, self.files, self.octets = path, files, octets
+        self.keeping = Keeping("recorder", path, log.error, f"recordings cannot be written to {path}", f"recordings are written to {path} again")
 
     def clean(self) -> None:
         """Remove what a process that ended while it wrote has left. Raises OSError."""
@@ -71,9 +73,11 @@ class Folder:
                         file.write(octets)
             except OSError as error:
                 FAILED.add(())
+                self.keeping.failed(error)
                 log.error(f"cannot write {path}: {error.strerror}")
                 continue
             WRITTEN.add((suffix,))
+            self.keeping.succeeded()
             paths.append(path)
         try:
             self._make_room(0, 0)

@@ -14,6 +14,7 @@ from fastdns.plugins.recorder._records import Recorded, decode
 from fastdns.plugins.recorder.folder import Folder
 from fastdns.plugins.recorder.pcapng import Capture
 from fastdns.plugins.recorder.tap import Tap
+from fastdns.system.files import check_folder
 from fastdns.telemetry import events
 from fastdns.telemetry.log import Log
 
@@ -39,8 +40,9 @@ class Output:
         """Look whether the folder can be used. A problem is logged and no more: files are not worth a server that does not start."""
         try:
             self.folder.clean()
+            check_folder(self.folder.path)
         except OSError as error:
-            log.error(f"recordings cannot be written to {self.folder.path}: {error.strerror}")
+            self.folder.keeping.failed(error)
 
     def dump(self, trigger: str, cause: str) -> dict[str, Any]:
         """Write all that is recorded. Returns the paths and the number of queries; what cannot be written is logged, and no path is of it.

@@ -106,7 +106,9 @@ class Group:
             keepers = [*self.static.values(), *(one.keeper for one in self.dynamic.values())]
         for keeper in keepers:
             self._let_go(keeper)
-            if keeper.kept is not None:
+            if keeper.kept is not None and keeper.stopped:
+                keeper.kept.end()
+            elif keeper.kept is not None:
                 keeper.kept.write()
 
     # ---- what happens ----

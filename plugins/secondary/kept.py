@@ -15,6 +15,8 @@ from fastdns.index.zone import Zone, ZoneDraft
 from fastdns.plugins.file.storage import Storage
 from fastdns.plugins.secondary.builders import BUILDERS
 from fastdns.system import memory
+from fastdns.system.files import check_folder
+from fastdns.telemetry.keeping import Keeping
 from fastdns.telemetry.log import Log
 
 __all__ = ["Kept", "read_once"]
@@ -26,6 +28,8 @@ NOTE_PAUSE: Final = 30.0
 #: Seconds between two writes, at least; and how many times as long as the last one took.
 WRITE_PAUSE: Final = 5.0
 WRITE_SHARE: Final = 20.0
+#: Seconds after which a write that has failed is repeated, if there is no new version before.
+REPEAT_SECONDS: Final = 30.0
 
 #: Lower-case origins of the zones that `read_once` names, by their readers; and what guards it: a catalog's zones are restored while a reload sets up.
 _read_once: WeakKeyDictionary[object, str] = WeakKeyDictionary()
@@ -48,6 +52,10 @@ class Kept:
         self.zone = zone
         self.folder = folder
         self.storage = Storage(folder, zone.origin)
+        path = self.storage.path
+        self._keeping = Keeping("secondary", path, log.warning, f"Failed to keep {zone.origin} in {path}", f"{zone.origin} is kept in {path} again")
+        #: A failed write is to be repeated; nothing is written any more.
+        self._repeating = self._ended = False
         self._lock = threading.Lock()
         #: When it was last noted as confirmed, when it may be written next, whether that is to come, and whether it gives memory back.
         self._noted = 0.0
@@ -61,12 +69,15 @@ class Kept:
     def restore(self) -> float | None:
         """Publish what is on disk. Returns when a primary last confirmed it (Unix time); None: there is nothing, or nothing usable, which is logged."""
         origin, began = self.zone.origin, time.monotonic()
+        self._keeping.check(self.folder)
+        if self._keeping.reason:
+            self._repeat()
         with _read_once_lock:
             if origin.lower() in _read_once.values():
                 self.zone.folder = self.folder
         try:
             confirmed = self.storage.restore(self.zone)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, MemoryError) as error:
             log.warning(f"What was kept of {origin} is not used: {error}")
             return None
         if confirmed is not None:
@@ -108,20 +119,64 @@ class Kept:
         with self._lock:
             self._due = False
             large, self._large = self._large, False
-        if self.zone.serial is None or not self.storage.behind:
+            ended = self._ended
+        if ended or self.zone.serial is None or not self.storage.behind:
             return
         try:
             self.storage.write(self.zone)
-        except OSError as error:
-            log.warning(f"Failed to keep {self.zone.origin}: {error}")
+        except (OSError, MemoryError) as error:
+            self._failed(error)
+        else:
+            self._check_folder()
         if large:
             memory.give_back()
         took = time.monotonic() - began
         with self._lock:
             self._write_at = began + took + max(WRITE_PAUSE, WRITE_SHARE * took)
 
+    def end(self) -> None:
+        """Write what is new, and then nothing more: somebody else may keep the zone."""
+        self.write()
+        with self._lock:
+            self._ended = True
+        self._keeping.withdraw()
+
+    def _failed(self, error: Exception) -> None:
+        self._keeping.failed(error)
+        self._repeat()
+
+    def _repeat(self) -> None:
+        """Write again after REPEAT_SECONDS."""
+        with self._lock:
+            if self._repeating or self._ended:
+                return
+            self._repeating = True
+        control.after(REPEAT_SECONDS, self._write_again)
+
+    def _write_again(self) -> None:
+        with self._lock:
+            self._repeating = False
+            if self._ended:
+                return
+        if self.zone.serial is not None and self.storage.behind:
+            self.write_soon(0, False)
+            return
+        self._check_folder()
+
+    def _check_folder(self) -> None:
+        """Tell whether the zone is kept: changes can be appended to a file whose folder cannot be written, but not for long."""
+        try:
+            check_folder(self.folder)
+        except OSError as error:
+            self._failed(error)
+        else:
+            self._keeping.succeeded()
+
     def remove(self) -> None:
         """Delete the file, and keep the zone no more."""
+        with self._lock:
+            self._ended = True
+        self._keeping.withdraw()
         try:
             self.storage.remove()
         except OSError as error:
@@ -135,4 +190,4 @@ class Kept:
         try:
             self.storage.confirm(confirmed)
         except OSError as error:
-            log.warning(f"{self.path}: {error.strerror}")
+            self._failed(error)

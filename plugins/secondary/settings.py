@@ -6,7 +6,7 @@ from fastdns.corefile import CorefileError
 from fastdns.corefile.address import host_port, split_servername
 from fastdns.corefile.errors import quoted
 from fastdns.corefile.zone import origins
-from fastdns.plugins.file.storage import check_folder
+from fastdns.plugins.file.storage import store_folder
 from fastdns.plugins.secondary.age import AFTER, AFTER_LEAST, Stale
 from fastdns.plugins.secondary.exchange import Limits
 from fastdns.plugins.secondary.primary import Primary, primary_of
@@ -90,7 +90,7 @@ def _property(controller: Controller, block: Block, settings: Settings, places: 
         case "key":
             settings.key = Key(*controller.args(2, 3))
         case "store":
-            settings.store = check_folder(controller.path(controller.one_arg(), reads=False))
+            settings.store = store_folder(controller)
         case "stale":
             settings.stale = _stale(controller)
         case "max_records":

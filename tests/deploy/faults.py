@@ -416,6 +416,22 @@ def lost_lines(scene: Scene) -> Pages:
     os.close(read)
 
 
+def unwritable(scene: Scene) -> Pages:
+    """A file stands where *cache* keeps its snapshot."""
+    folder = scene.folder / "kept"
+    folder.mkdir()
+    server = scene.serve(BLOCK.replace("BODY", f"whoami\n    cache {{\n        snapshot {folder}/cache 1s\n    }}"))
+    yield page(server)
+    ask(server, ["a.example"])
+    yield page(server)
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+    folder.write_text("")
+    until(lambda: total(server, "fastdns_kept_file_failing"), "the failure")
+    yield page(server)
+
+
 def node_setup(scene: Scene) -> Pages:
     """The iptables commands go away from under the cache on a node."""
     need("ip", "iptables", "ip6tables")
@@ -471,5 +487,6 @@ FAULTS: dict[str, Callable[[Scene], Pages]] = {
     "FastDNSMemoryHigh": memory,
     "FastDNSFilesNearlyOut": descriptors,
     "FastDNSLogLinesLost": lost_lines,
+    "FastDNSKeptFileFailing": unwritable,
     "NodeLocalSetupErrors": node_setup,
 }

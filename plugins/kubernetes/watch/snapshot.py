@@ -16,6 +16,8 @@ from fastdns.control import Signal, blocking, sleep
 from fastdns.plugins.kubernetes.store import snapshot
 from fastdns.plugins.kubernetes.watch import metrics
 from fastdns.plugins.kubernetes.watch.resources import Kind
+from fastdns.system.files import open_regular
+from fastdns.telemetry.keeping import Keeping
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
@@ -53,12 +55,13 @@ class Snapshot:
         self.draft: Draft | None = None
         #: Held while a draft is put in its place.
         self.lock = threading.Lock()
-        self.failed = ""
+        self.keeping = Keeping("kubernetes", path, log.error, f"snapshot {path} cannot be written", f"snapshot {path} is written again")
 
     def load(self, kinds: Iterable[Kind]) -> frozenset[Kind]:
         """Put the file's objects into the store; returns the kinds that it had. A missing or bad file gives none."""
+        self.keeping.check(os.path.dirname(os.path.abspath(self.path)))
         try:
-            with open(self.path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            with open(open_regular(self.path), "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
                 text, start = snapshot.check(data)
                 head: dict[str, Any] = json.loads(text)
                 if head.get("identity") != self.identity:
@@ -115,14 +118,14 @@ class Snapshot:
         try:
             fd, temporary = tempfile.mkstemp(prefix=".snapshot-", dir=os.path.dirname(os.path.abspath(self.path)))
         except OSError as error:
-            self._fail(error)
+            self.keeping.failed(error)
             return None
         draft = Draft(changes, fd, temporary)
         try:
             snapshot.save(self.cluster.sink, [int(kind) for kind in kinds], fd, json.dumps(head).encode())
         except (OSError, MemoryError) as error:
             draft.close()
-            self._fail(error)
+            self.keeping.failed(error)
             return None
         return draft
 
@@ -134,17 +137,13 @@ class Snapshot:
             try:
                 os.fsync(draft.fd)
                 os.replace(draft.path, self.path)
-                self.saved, self.failed = draft.changes, ""
+                self.saved = draft.changes
             except OSError as error:
-                self._fail(error)
+                self.keeping.failed(error)
+            else:
+                self.keeping.succeeded()
             finally:
                 draft.close()
-
-    def _fail(self, error: Exception) -> None:
-        """A failure is logged once and tried again later."""
-        if str(error) != self.failed:
-            self.failed = str(error)
-            log.error(f"snapshot {self.path} cannot be written: {error}")
 
 
 @dataclass

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import signal
 import sqlite3
 import stat
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 
 from tests.plugins.dynupdate.zones import DATABASE, MEMORY, SEED, add, message, seed, send, serial, transferred
 from tests.programs import program
-from tests.server import Server
+from tests.server import Server, command
 from tests.waiting import LIMIT, until
 
 Serve = Callable[..., Server]
@@ -202,10 +204,6 @@ def test_a_process_that_is_upgraded_serves_what_the_other_one_commits(server: Se
 
 
 def test_validation_makes_nothing(serve: Serve) -> None:
-    import subprocess
-
-    from tests.server import command
-
     server = serve(DATABASE, prepare=seed, wait=False)
     server.stop()
     for path in server.folder.glob("zone.db*"):
@@ -293,9 +291,12 @@ def test_a_damaged_database_is_no_reason_to_begin_anew(server: Server, damage: C
     octets = path.read_bytes()
     start = len(server.log())
     server.start()
-    assert server.exit_status() == 1
-    server.wait_log(error, start=start)
+    server.wait_log(rf"\[ERROR\] plugin/dynupdate: example\.org\. is not served: .*({error})", start=start)
+    assert server.answers("host.example.org") == ["SERVFAIL"]
     assert path.read_bytes() == octets
+    done = subprocess.run([*command(), "check", str(server.corefile)], capture_output=True, text=True, cwd=server.folder, check=False)
+    assert done.returncode == 1
+    assert re.search(error, done.stdout + done.stderr)
 
 
 def test_the_database_of_another_zone_and_limits(serve: Serve) -> None:
@@ -307,13 +308,17 @@ def test_the_database_of_another_zone_and_limits(serve: Serve) -> None:
         (text, "database belongs to a different zone"),
         (DATABASE.replace("file seed", "file seed\n max_records 8"), r"stored zone exceeds max_records \(8\)"),
         (DATABASE.replace("file seed", "file seed\n max_bytes 100"), r"invalid stored zone size \(max_bytes 100\)"),
-        (DATABASE.replace("database zone.db", "database seed"), "database and seed must be different files"),
     ]:
         server.write(changed)
         start = len(server.log())
         server.start()
-        assert server.exit_status() == 1
-        server.wait_log(error, start=start)
+        server.wait_log(rf"is not served: .*{error}", start=start)
+        assert server.answers("host.example.org" if changed != text else "host.example.net") == ["SERVFAIL"]
+        server.stop()
+    server.write(DATABASE.replace("database zone.db", "database seed"))
+    server.start()
+    assert server.exit_status() == 1
+    server.wait_log("database and seed must be different files")
 
 
 def test_one_database_for_two_zones_is_refused_at_a_reload(server: Server) -> None:

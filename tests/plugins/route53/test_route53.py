@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -178,6 +179,21 @@ def test_the_last_version_is_served_while_the_cloud_is_away(cloud: Route53, serv
 def test_nothing_secret_is_logged(server: Server) -> None:
     server.wait_log(r"Failed to process resource record set: failed to unescape `_sip\\137x.example.org.' name: invalid character: \\0137")
     assert SECRET not in server.log()
+
+
+def test_a_folder_for_snapshots_that_cannot_be_used(cloud: Route53, serve: Serve, tmp_path: Path) -> None:
+    """The zone is read and served; it is kept once that is possible, though its records have not changed."""
+    folder = tmp_path / "kept"
+    folder.write_text("x")
+    options = f"aws_endpoint {cloud.url}\n snapshot {folder}\n refresh 1s"
+    server = serve(f"example.org:{{port}} {{\n route53 example.org:ZSECOND {{\n {options}\n }}\n}}", env=ENVIRONMENT)
+    assert server.answers("only.example.org") == ["192.0.2.5"]
+    kept = folder / "db.example.org@route53-ZSECOND"
+    server.wait_log(rf"^\[WARNING\] plugin/route53: Failed to keep example\.org\. in {kept}: Not a directory$")
+    folder.unlink()
+    folder.mkdir()
+    server.wait_log(rf"^\[WARNING\] plugin/route53: example\.org\. is kept in {kept} again$")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
 def test_a_snapshot_outlives_the_cloud(cloud: Route53, serve: Serve, tmp_path: Path) -> None:

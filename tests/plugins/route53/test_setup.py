@@ -48,7 +48,6 @@ BAD = {
     "route53 example.org:1 { refresh 0 }": 'refresh interval must be greater than 0: "0s"',
     "route53 example.org:1 { refresh -1m }": 'refresh interval must be greater than 0: "-1m"',
     "route53 example.org:1 { snapshot }": "Wrong argument count or unexpected line ending after 'snapshot'",
-    "route53 example.org:1 { snapshot /nonexistent }": "open /nonexistent: no such file or directory",
 }
 
 
