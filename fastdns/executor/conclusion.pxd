@@ -9,3 +9,5 @@ cdef void query_finish(PluginQuery query, Verdict verdict)
 cdef int query_conclude(PluginQuery query, result) except -1
 # An exception is SERVFAIL for its query, a line in the log and counts; with debug or stacktrace its traceback is logged too.
 cdef int query_error(PluginQuery query, error) except -1
+# Type and text of an exception in one line of at most TEXT_MAX characters, whatever its own methods do.
+cdef str error_text(error)

@@ -15,6 +15,7 @@ from fastdns.executor.query import PASS, Failure
 
 cdef enum:
     FRAMES_MAX = 50                 # of a traceback in the log, the innermost
+    TEXT_MAX = 1000                 # characters of an exception's text
 
 cdef Metric PANICS = Metric("coredns_panics_total", "A metrics that counts the number of panics.", "counter")
 
@@ -51,6 +52,14 @@ cdef int query_conclude(PluginQuery query, result) except -1:
     return 0
 
 
+cdef str error_text(error):
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except BaseException:
+        text = "an exception whose text raises"
+    return text if len(text) <= TEXT_MAX else text[:TEXT_MAX - 1] + "…"
+
+
 cdef int query_error(PluginQuery query, error) except -1:
     """An exception is SERVFAIL for its query, a line in the log and counts; with debug or stacktrace its traceback is logged too."""
     cdef RequestHandler handler = query.handler
@@ -60,7 +69,7 @@ cdef int query_error(PluginQuery query, error) except -1:
         return 0
     if not query.debug and not cancelled:       # CoreDNS counts what it recovers from: with debug nothing, and a cancelled context is no panic
         PANICS.add(())
-    text = f"{type(error).__name__}: {error}"
+    text = error_text(error)
     if not isinstance(error, Exception) and not cancelled:
         text = f"RuntimeError: {text}"
     frame = error.__traceback__

@@ -15,6 +15,7 @@ cdef class Executor:
     cdef RequestQueue queue
     cdef readonly str name          # of the plugin
     cdef readonly object plugin
+    cdef str file                   # of the plugin's `serve`, "" if unknown
     cdef readonly bint waits        # `serve` is a coroutine function
     cdef readonly int64_t deadline  # ns
     cdef object __weakref__
@@ -27,8 +28,8 @@ cdef class Executor:
     cdef PluginQuery current        # that the plugin is called for, in `thread`
     cdef int64_t since              # ns, monotonic: the call began; 0: none is under way
     cdef int64_t probed             # ns, monotonic: the watchdog asked the loop for a sign of life; 0: it has given one
-    cdef list hangs                 # ns, monotonic: times of the last hangs
-    cdef readonly uint32_t stuck    # threads left behind that have not come back
+    cdef int64_t hangs[HANGS_MAX]   # ns, monotonic: times of the last hangs, the oldest first; 0: there was none
+    cdef set left                   # threads left behind that have not come back
     cdef readonly str problem       # why the executor refuses, "" while it does not
     cdef uint32_t stuck_cell        # of metrics
     cdef uint32_t refusing_cell
@@ -40,7 +41,10 @@ cdef class Executor:
     cdef int _refuse(self) except -1
     cdef int64_t _check(self, int64_t now) except? -2
     cdef int _hang(self, int64_t now) except -1
+    cdef int _fail(self, int64_t now, str cause) except -1
+    cdef int _end_thread(self, thread, str cause) except -1
+    cdef int _come_back(self, thread) except -1
     cdef int _serve(self, Request *request) except -1
     cdef int _serve_taken(self, thread) except -1
-    cdef void _begin(self, PluginQuery query) noexcept
+    cdef void _begin(self, PluginQuery query, loop) noexcept
     cdef void _end(self, PluginQuery query) noexcept

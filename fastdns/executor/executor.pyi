@@ -10,8 +10,10 @@ class Executor:
     waits: bool
     #: Nanoseconds.
     deadline: int
-    #: Threads left behind that have not come back.
-    stuck: int
+    @property
+    def stuck(self) -> int:
+        """The number of threads left behind that have not come back."""
+
     #: Why queries get SERVFAIL at once; "" while they do not.
     problem: str
 

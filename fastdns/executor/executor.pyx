@@ -1,4 +1,5 @@
 """The executors of Python plugins. The contract is in executor/executor.pxd; plugin authors use plugin.py and query.py."""
+import contextlib
 import os
 import sys
 import threading
@@ -7,7 +8,7 @@ from libc.errno cimport errno
 from libc.stdint cimport uint64_t, int64_t
 from fastdns.system.atomic cimport atomic_exchange32, atomic_load32, atomic_peek8, atomic_peek32, atomic_peek64, atomic_poke8
 from fastdns.system.mailbox cimport mailbox_begin_sleep, mailbox_clear, mailbox_end_sleep, mailbox_interrupt, mailbox_open, mailbox_take
-from fastdns.system.socket cimport POLLIN, close, poll, pollfd, socket_clock
+from fastdns.system.socket cimport POLLIN, close, poll, pollfd, socket_clock, write
 from fastdns.system.thread cimport thread_name
 from fastdns.telemetry.metrics cimport METRIC_CONTROL, Metric, metric_add
 from fastdns.telemetry import events
@@ -15,8 +16,8 @@ from fastdns.telemetry.log import Log
 from fastdns.walk.query cimport AGAIN, ERROR_MAX, FAILED
 from fastdns._wire cimport RCODE_SERVFAIL
 from fastdns.executor.below cimport deliver_answer, next_handlers
+from fastdns.executor.conclusion cimport error_text, query_conclude, query_error, query_finish, request_finish
 from fastdns.executor.gil_watch cimport gil_watch_enter, gil_watch_leave
-from fastdns.executor.conclusion cimport query_conclude, query_error, query_finish, request_finish
 from fastdns.executor.hooks cimport RequestHandler
 from fastdns.executor.request cimport REQUEST_ABANDONED, REQUEST_ANSWER, REQUESTS_MAX, PluginQuery, Request, request_free
 from fastdns.executor.verdicts cimport flags_remember
@@ -47,7 +48,8 @@ cdef class Executor:
         self.waits = waits
         self.deadline = deadline
         self.tasks = {}
-        self.hangs = []
+        self.left = set()
+        self.file = file_of(plugin.serve)
         self.problem = ""
         HANGS.cell((name,), True)
         self.stuck_cell = STUCK.cell((name,))
@@ -61,14 +63,17 @@ cdef class Executor:
         if self.queue.mailbox.wake >= 0:
             close(self.queue.mailbox.wake)
 
+    @property
+    def stuck(self):
+        """The number of threads left behind that have not come back."""
+        return len(self.left)
+
     cdef int _start(self) except -1:
-        """Another thread serves from now on. RuntimeError where none can be started: the watchdog tries again."""
-        self.loop = None
-        self.current = None
-        self.since = self.probed = 0
-        self.thread = threading.Thread(target=self.run, name=f"plugin/{self.name}", daemon=True)
+        """Starts a thread that serves from now on. The watchdog alone calls it, or nobody knows of the executor yet. Raises RuntimeError without threads."""
+        thread = threading.Thread(target=self.run, name=f"plugin/{self.name}", daemon=True)
+        self.thread = thread
         try:
-            self.thread.start()
+            thread.start()
         except BaseException:
             self.thread = None
             raise
@@ -89,18 +94,17 @@ cdef class Executor:
         """Serves until the executor ends or this thread is left behind."""
         thread_name(self.name.encode("utf-8", "replace"))
         me = threading.current_thread()
+        cause = "its event loop was stopped"
         try:
             gil_watch_enter(self, self.name, &self.queue)
             if self.waits:
                 self._run_loop(me)
             else:
                 self._run_calls(me)
-        finally:
-            gil_watch_leave()
-            if self.thread is not me:
-                self._come_back()
-            elif self.ended:
-                self._refuse()          # abandoned requests that nobody took
+        except BaseException as error:          # raised by a task of the plugin: SystemExit ends an event loop
+            cause = error_text(error)
+        gil_watch_leave()
+        self._end_thread(me, cause)
 
     def _run_calls(self, me):
         cdef pollfd watched
@@ -109,13 +113,26 @@ cdef class Executor:
         while self.thread is me and not self.ended:
             self._serve_taken(me)
             if self.thread is not me:
-                mailbox_interrupt(&self.queue.mailbox)            # it may have been meant for the thread that goes on
                 return
             with nogil:
                 if mailbox_begin_sleep(&self.queue.mailbox):
                     poll(&watched, 1, -1)
                 mailbox_end_sleep(&self.queue.mailbox)
                 mailbox_clear(&self.queue.mailbox)
+
+    cdef int _end_thread(self, thread, str cause) except -1:
+        """A thread ends: the executor has ended, the thread was left behind and has come back, or the plugin has ended it."""
+        if thread in self.left:
+            self._come_back(thread)
+        elif self.ended:
+            self._refuse()              # abandoned requests that nobody took
+        elif self.thread is thread:
+            self.thread = self.loop = self.current = None
+            self.since = self.probed = 0
+            self._fail(socket_clock(), f"its thread has ended: {cause}")
+        # The thread may have taken a wake-up that was meant for the next one, and withdrawn its announcement that it sleeps.
+        mailbox_interrupt(&self.queue.mailbox)
+        return 0
 
     cdef Request *_next(self) noexcept:
         """The oldest request, or NULL. What was taken from the queue at once is kept here, for the next thread if this one hangs."""
@@ -134,7 +151,10 @@ cdef class Executor:
             request = self._next()
             if request == NULL:
                 break
-            self._serve(request)
+            try:
+                self._serve(request)
+            except BaseException as error:      # without memory: the query has its deadline
+                Log(f"plugin/{self.name}").error(error_text(error))
         return 0
 
     cdef int _serve(self, Request *request) except -1:
@@ -159,11 +179,12 @@ cdef class Executor:
         query.handler = handler
         query.forgets = atomic_peek64(&handler.verdicts.table.forgets)
         if self.waits:
-            task = self.loop.create_task(serve_coroutine(self, handler, query))
+            loop = self.loop
+            task = loop.create_task(serve_coroutine(self, handler, query, loop))
             self.tasks[task] = query
             task.add_done_callback(self._forget)
             return 0
-        self._begin(query)
+        self._begin(query, None)
         try:
             query_conclude(query, handler.serve(query))
         except BaseException as error:
@@ -172,10 +193,11 @@ cdef class Executor:
             self._end(query)
         return 0
 
-    cdef void _begin(self, PluginQuery query) noexcept:
-        """The plugin's code runs from now on."""
-        self.current = query
-        self.since = socket_clock()
+    cdef void _begin(self, PluginQuery query, loop) noexcept:
+        """The plugin's code runs from now on, on the thread that serves or on the loop of a thread that was left behind: the next hang is not that one's."""
+        if self.loop is loop:
+            self.current = query
+            self.since = socket_clock()
 
     cdef void _end(self, PluginQuery query) noexcept:
         if self.current is query:       # else the thread was left behind, and both are those of the next one
@@ -205,8 +227,6 @@ cdef class Executor:
         """Serves what waits; the loop of a thread that was left behind ends."""
         self.probed = 0 if self.thread is me else self.probed
         if self.thread is not me or self.ended:
-            if not self.ended:
-                mailbox_interrupt(&self.queue.mailbox)            # it may have been meant for the thread that goes on
             loop.stop()
             return
         mailbox_clear(&self.queue.mailbox)
@@ -216,11 +236,18 @@ cdef class Executor:
         while True:
             mailbox_end_sleep(&self.queue.mailbox)
             self._serve_taken(me)
+            if self.thread is not me:
+                mailbox_interrupt(&self.queue.mailbox)      # for the thread that serves now: see _end_thread
+                loop.stop()
+                return
             if mailbox_begin_sleep(&self.queue.mailbox):
                 return
 
     def _forget(self, task):
-        self.tasks.pop(task, None)
+        cdef PluginQuery query = self.tasks.pop(task, None)
+        if query is not None and query.request != NULL and query._result is None and task.cancelled():      # before its first step
+            import asyncio
+            query_error(query, asyncio.CancelledError())
 
     # ---- hangs ----
 
@@ -229,8 +256,8 @@ cdef class Executor:
         cdef PluginQuery query = self.current
         if self.since == 0 or self.thread is None:
             return 0, ""
-        question = "" if query is None or query.request == NULL else f" on {query.name} {query.type} from {query.client}"
-        return self.since, f"{question}{place_of(self.thread, self.plugin.serve)}"
+        since, thread = self.since, self.thread
+        return since, f" {question_of(query)}{place_of(thread, self.file)}"
 
     cdef int64_t _check(self, int64_t now) except? -2:
         """The watchdog's look after a deadline has passed. When to look again (ns, monotonic); 0: at the next deadline."""
@@ -255,46 +282,70 @@ cdef class Executor:
         return 0
 
     cdef int _hang(self, int64_t now) except -1:
-        """The thread is left behind. Another one takes over, or the executor refuses."""
+        """The thread is left behind. Another one takes over, or the executor refuses.
+
+        The thread may return at any moment and begin to sleep where the next one does. So the look of `_check` and the change of state are one step under
+        the GIL: no Python code runs, and nothing that the garbage collector knows is allocated.
+        """
         cdef PluginQuery query = self.current
-        log = Log(f"plugin/{self.name}")
-        question = "outside of a query" if query is None or query.request == NULL else f"on {query.name} {query.type} from {query.client}"
-        HANGS.add((self.name,))
-        REPLACED.add(())
-        self.stuck += 1
-        metric_add(self.stuck_cell, METRIC_CONTROL, 1)
-        self.hangs = [then for then in self.hangs if now - then < HANGS_TIME] + [now]
-        log.error(f"hangs {question}{place_of(self.thread, self.plugin.serve)}: serve has not returned for {self.deadline / 1e9:g}s; "
-                  f"its thread is left behind ({self.stuck} of at most {STUCK_MAX})")
-        if len(self.hangs) < HANGS_MAX and self.stuck < STUCK_MAX:
-            return self._start()
-        self.resumes = len(self.hangs) < HANGS_MAX
-        self.problem = (f"{self.stuck} of its threads hang: queries get SERVFAIL until one comes back" if self.resumes else
-                        f"hung {HANGS_MAX} times within a minute: queries get SERVFAIL until a reload")
-        log.error(self.problem)
-        events.note("plugin_quarantined", self.name, self.problem)
-        metric_add(self.refusing_cell, METRIC_CONTROL, 1)
+        thread, loop = self.thread, self.loop
+        self.left.add(thread)
         self.thread = self.loop = self.current = None
         self.since = self.probed = 0
-        atomic_poke8(&self.queue.refuses, 1)
-        return self._refuse()
+        # From here on the thread may have come back.
+        metric_add(self.stuck_cell, METRIC_CONTROL, 1)
+        HANGS.add((self.name,))
+        REPLACED.add(())
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):         # it has just been closed
+                loop.call_soon_threadsafe(self._on_wake, thread, loop)
+        return self._fail(now, f"hangs {question_of(query)}{place_of(thread, self.file)}: serve has not returned for {self.deadline / 1e9:g}s; "
+                               f"its thread is left behind ({len(self.left)} of at most {STUCK_MAX})")
 
-    def _come_back(self):
-        """A thread that was left behind ends."""
-        self.stuck -= 1
+    cdef int _fail(self, int64_t now, str cause) except -1:
+        """The executor has lost its thread. The watchdog starts another one, unless that happens too often."""
+        cdef uint64_t one = 1
+        cdef bint often
+        cdef int i
+        if self.ended:
+            return self._refuse()
+        for i in range(HANGS_MAX - 1):
+            self.hangs[i] = self.hangs[i + 1]
+        self.hangs[HANGS_MAX - 1] = now
+        often = self.hangs[0] != 0 and now - self.hangs[0] < HANGS_TIME
+        if often or len(self.left) >= STUCK_MAX:
+            self.resumes = not often
+            self.problem = (f"{len(self.left)} of its threads hang: queries get SERVFAIL until one comes back" if self.resumes else
+                            f"hung {HANGS_MAX} times within a minute: queries get SERVFAIL until a reload")
+            metric_add(self.refusing_cell, METRIC_CONTROL, 1)
+            atomic_poke8(&self.queue.refuses, 1)
+        write(self.queue.alarm, &one, 8)
+        log = Log(f"plugin/{self.name}")
+        log.error(cause)
+        if self.problem:
+            log.error(self.problem)
+            events.note("plugin_quarantined", self.name, self.problem)
+        return 0
+
+    cdef int _come_back(self, thread) except -1:
+        """A thread that was left behind ends. Where the executor refuses until then, the watchdog starts a thread."""
+        cdef uint64_t one = 1
+        self.left.discard(thread)
         metric_add(self.stuck_cell, METRIC_CONTROL, <uint64_t>-1)
         if self.resumes and self.problem and not self.ended:
             self.problem = ""
             metric_add(self.refusing_cell, METRIC_CONTROL, <uint64_t>-1)
             atomic_poke8(&self.queue.refuses, 0)
-            self._start()
+            write(self.queue.alarm, &one, 8)
+            Log(f"plugin/{self.name}").info("a thread that hung has come back: queries are served again")
+        return 0
 
     cdef int _refuse(self) except -1:
         """SERVFAIL for all that waits."""
         cdef Request *request
         cdef PluginQuery query
         text = (self.problem or "the server block is gone").encode("utf-8", "replace")[:ERROR_MAX - 1]
-        while True:
+        while self.problem or self.ended:
             request = self._next()
             if request == NULL:
                 return 0
@@ -306,6 +357,7 @@ cdef class Executor:
                 query_finish(query, FAILED)
             else:
                 request_finish(request, FAILED)
+        return 0
 
 
 cdef object new_loop():
@@ -317,10 +369,23 @@ cdef object new_loop():
         return asyncio.new_event_loop()
 
 
-cdef str place_of(thread, serve):
-    """Where a thread is: `` (FILE:LINE)`` of the innermost frame in the file of `serve`, else of the innermost frame; or ""."""
-    frame = innermost = sys._current_frames().get(thread.ident)
+cdef str question_of(PluginQuery query):
+    """What a call is about, for the log."""
+    with contextlib.suppress(RuntimeError):                 # it is answered in this moment
+        if query is not None:
+            return f"on {query.name} {query.type} from {query.client}"
+    return "outside of a query"
+
+
+cdef str file_of(serve):
+    """The file of a function; "" if there is none."""
     file = getattr(getattr(serve, "__code__", None), "co_filename", "")
+    return file if type(file) is str else ""
+
+
+cdef str place_of(thread, str file):
+    """The position of a thread: `` (FILE:LINE)`` of the innermost frame in a file, else of the innermost frame; or ""."""
+    frame = innermost = sys._current_frames().get(thread.ident)
     while frame is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
     frame = frame or innermost
@@ -329,9 +394,9 @@ cdef str place_of(thread, serve):
 
 # ---- coroutines ----
 
-async def serve_coroutine(Executor executor, RequestHandler handler, PluginQuery query):
+async def serve_coroutine(Executor executor, RequestHandler handler, PluginQuery query, loop):
     try:
-        query_conclude(query, await Steps(executor, query, handler.serve(query, next_handlers(query))))
+        query_conclude(query, await Steps(executor, query, loop, handler.serve(query, next_handlers(query))))
     except BaseException as error:
         query_error(query, error)
 
@@ -340,11 +405,13 @@ cdef class Steps:
     """A coroutine of a plugin, each step of which the watchdog knows of."""
     cdef Executor executor
     cdef PluginQuery query
+    cdef object loop
     cdef object coroutine
 
-    def __init__(self, Executor executor, PluginQuery query, coroutine):
+    def __init__(self, Executor executor, PluginQuery query, loop, coroutine):
         self.executor = executor
         self.query = query
+        self.loop = loop
         self.coroutine = coroutine
 
     def __await__(self):
@@ -357,14 +424,14 @@ cdef class Steps:
         return self.send(None)
 
     def send(self, value):
-        self.executor._begin(self.query)
+        self.executor._begin(self.query, self.loop)
         try:
             return self.coroutine.send(value)
         finally:
             self.executor._end(self.query)
 
     def throw(self, *error):
-        self.executor._begin(self.query)
+        self.executor._begin(self.query, self.loop)
         try:
             return self.coroutine.throw(*error)
         finally:

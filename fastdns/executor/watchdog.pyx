@@ -11,6 +11,7 @@ from fastdns.executor.executor cimport Executor
 
 cdef enum:
     AGAIN = 1000000000                              # nanoseconds until a check that has failed is repeated
+    GIL_TIME = 100000000                            # nanoseconds: whoever waited for the GIL so long has had no turn
 
 cdef object _by_plugin = WeakValueDictionary()      # id of a plugin -> its executor, which keeps the plugin
 cdef object _live = WeakSet()                       # executors that have users
@@ -64,8 +65,9 @@ def watch():
     """Woken by deadlines that passed, and when a call that was under way then will have taken too long."""
     cdef pollfd watched
     cdef uint64_t count
-    cdef int64_t now, again, next_ = 0
+    cdef int64_t now, again, woken, next_ = 0
     cdef int timeout
+    cdef bint waited = False
     watched.fd = _alarm
     watched.events = POLLIN
     while True:
@@ -73,6 +75,13 @@ def watch():
         with nogil:
             poll(&watched, 1, timeout)
             read(watched.fd, &count, 8)
+            woken = socket_clock()
+        now = socket_clock()
+        # One plugin held the GIL. Calls of all others look as long as its own, until each thread has had a turn.
+        waited = not waited and now - woken > GIL_TIME
+        if waited:
+            next_ = now + GIL_TIME
+            continue
         next_ = 0
         with _starting:
             live = list(_live)
@@ -80,7 +89,7 @@ def watch():
         for executor in live:
             try:
                 again = (<Executor>executor)._check(now)
-            except Exception as error:      # a loop that is just being closed, no more threads
+            except BaseException as error:  # a loop that is just being closed, no more threads
                 Log(f"plugin/{executor.name}").error(f"{type(error).__name__}: {error}")
                 again = now + AGAIN
             if again and (next_ == 0 or again < next_):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import socket
 import threading
 import time
@@ -253,3 +254,119 @@ def test_a_plugin_object_has_one_thread(serve: Serve, tmp_path: Path) -> None:
     assert threads(server, "two") == 1
     assert server.answers("a.two.example.") == ["192.0.2.7"]
     until(lambda: threads(server, "one") == 0)
+
+
+#: A call of PyDLL keeps the GIL: the watchdog sees the hang in the very moment in which `serve` returns.
+RETURNS = """
+import ctypes
+from fastdns.plugin import Plugin
+
+class Base(Plugin):
+    deadline = 0.05
+
+    def __init__(self, zone):
+        self.zones = [zone]
+
+    def hold(self, query):
+        microseconds = query.name.partition(".")[0]
+        if microseconds.isdigit():
+            ctypes.PyDLL(None).usleep(int(microseconds))
+        return query.reply("A 192.0.2.7")
+
+class Calls(Base):
+    def serve(self, query):
+        return self.hold(query)
+
+class Loop(Base):
+    async def serve(self, query, next):
+        return self.hold(query)
+
+def setup(controller):
+    controller.next()
+    kind, zone = controller.remaining_args()
+    return globals()[kind](zone)
+"""
+
+
+def find_dead(serve: Serve, folder: Path, kind: str, rounds: int) -> list[str]:
+    """Has each of 16 plugins hold the GIL for about its deadline, twice a round; each round begins with a reload. Returns the plugins that answer no more."""
+    (folder / "returns.py").write_text(RETURNS)
+    zones = [f"z{i}.example." for i in range(16)]
+    blocks = "".join(f"{zone}:{{port}} {{\n bind 127.0.0.1\n plugin {{dir}}/../returns.py {kind} {zone}\n}}\n" for zone in zones)
+    server = serve(blocks, "-workers", "1")
+    dead = []
+    for number in range(rounds):
+        if number:
+            server.reload(blocks)
+        for zone in zones:
+            for late in (0, 2000):
+                server.answers(f"{50000 + late + 97 * number % 4000}.{zone}", timeout=LIMIT)
+        for zone in zones:
+            # The first may come while the thread is replaced.
+            if not any(server.answers(f"a.{zone}", timeout=LIMIT) == ["192.0.2.7"] for _ in range(3)):
+                dead.append(f"round {number}: {zone}")
+    return dead
+
+
+def test_a_plugin_that_returns_at_its_deadline_goes_on(serve: Serve, tmp_path: Path) -> None:
+    assert find_dead(serve, tmp_path, "Calls", 2) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["Calls", "Loop"])
+def test_no_plugin_is_dead_after_a_thousand_returns_at_its_deadline(serve: Serve, tmp_path: Path, kind: str) -> None:
+    assert find_dead(serve, tmp_path, kind, 32) == []
+
+
+ENDS = """
+import asyncio
+from fastdns.plugin import Plugin
+
+class Silent(BaseException):
+    def __str__(self):
+        raise self
+
+async def leave():
+    raise SystemExit(1)
+
+class Ends(Plugin):
+    zones = ["ends.example."]
+    deadline = 1.0
+
+    async def serve(self, query, next):
+        what = query.name.partition(".")[0]
+        if what == "stop":
+            asyncio.get_running_loop().stop()
+        elif what == "exit":
+            self.task = asyncio.create_task(leave())
+            await asyncio.sleep(0.001)
+        elif what == "cancel":
+            for task in asyncio.all_tasks():
+                task.cancel()
+            await asyncio.sleep(10)
+        elif what == "silent":
+            raise Silent
+        return query.reply("A 192.0.2.7")
+
+def setup(controller):
+    return Ends()
+"""
+
+
+def test_a_plugin_that_ends_its_thread_gets_another(start: Callable[..., Server]) -> None:
+    """And refuses, for all to see, when that happens three times within a minute."""
+    server = start("ends", ENDS, 1)
+    for name in ("silent", "cancel"):
+        assert server.answers(f"{name}.ends.example.") == ["SERVFAIL"]
+        assert server.answers("a.ends.example.") == ["192.0.2.7"]
+    for count, name in enumerate(("stop", "exit"), 1):
+        server.answers(f"{name}.ends.example.", timeout=LIMIT)
+        until(lambda: len(re.findall(r"its thread has ended: ", server.log())) == count)  # noqa: B023
+        server.until("a.ends.example.", "A", ["192.0.2.7"], timeout=LIMIT)
+    assert "its thread has ended: SystemExit: 1" in server.log()
+    server.answers("stop.ends.example.", timeout=LIMIT)
+    server.wait_log("until a reload")
+    assert server.answers("a.ends.example.") == ["SERVFAIL"]
+    assert server.metric(server.ports["port2"], 'fastdns_plugin_refusing{plugin="ends"}') == 1
+    assert "plugin/ends: " in server.get(server.ports["port3"], "/ready")
+    assert server.answers("a.other.example.") == ["192.0.2.7"]
