@@ -23,6 +23,8 @@ cdef struct ContentDigest:          # zeroed at first
 
 cdef void digest_add(ContentDigest *digest, const TransferRecord *record) noexcept nogil
 cdef void digest_remove(ContentDigest *digest, const TransferRecord *record) noexcept nogil
+# Adds all that another digest has counted; records that were removed there and never added are removed here.
+cdef void digest_merge(ContentDigest *digest, const ContentDigest *other) noexcept nogil
 # From DIGEST_OCTETS octets.
 cdef void digest_read(ContentDigest *digest, const uint8_t *octets) noexcept nogil
 # The rdata of the ZONEMD record.

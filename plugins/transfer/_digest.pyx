@@ -54,11 +54,20 @@ cdef void store64(uint8_t *out, uint64_t value) noexcept nogil:
 
 cdef void digest_add(ContentDigest *digest, const TransferRecord *record) noexcept nogil:
     cdef uint64_t words[4]
-    cdef uint64_t carry = 0, sum
-    cdef uint32_t i
     if not hash_record(record, words):
         digest.failed = 1
         return
+    add_words(digest, words)
+
+
+cdef void digest_merge(ContentDigest *digest, const ContentDigest *other) noexcept nogil:
+    digest.failed |= other.failed
+    add_words(digest, other.words)
+
+
+cdef void add_words(ContentDigest *digest, const uint64_t *words) noexcept nogil:
+    cdef uint64_t carry = 0, sum
+    cdef uint32_t i
     for i in range(4):
         sum = digest.words[i] + carry
         carry = sum < carry

@@ -23,6 +23,8 @@ __all__ = ["Row", "give", "publish", "size"]
 
 #: Records of all differences of a zone; the oldest go first. A change of more than that is none that IXFR would make smaller.
 RECORDS_MOST = 50_000
+#: Octets of their names and data.
+OCTETS_MOST = 32 << 20
 
 _journals: weakref.WeakKeyDictionary[Index, Journal] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
@@ -40,25 +42,32 @@ class Change(NamedTuple):
     def records(self) -> int:
         return len(self.deleted) + len(self.added) + 2
 
+    @property
+    def octets(self) -> int:
+        return sum(len(owner) + len(rdata) for rows in (self.deleted, self.added) for owner, _, _, rdata in rows)
+
 
 class Journal:
     """The last changes of a zone, without a gap."""
 
     def __init__(self) -> None:
         self.changes: deque[Change] = deque()
-        self.records = 0
+        self.records = self.octets = 0
 
     def note(self, old: Row | None, new: Row | None, found: tuple[list[Row], list[Row]] | None) -> None:
         """A new version serves; ``found`` is what was deleted and added, None that it is not known."""
         if found is None or old is None or new is None or (self.changes and self.changes[-1].new != old):
             self.changes.clear()
-            self.records = 0
+            self.records = self.octets = 0
         if found is None or old is None or new is None or _serial(old) == _serial(new):
             return
         self.changes.append(Change(old, new, *found))
         self.records += self.changes[-1].records
-        while self.records > RECORDS_MOST:
-            self.records -= self.changes.popleft().records
+        self.octets += self.changes[-1].octets
+        while self.records > RECORDS_MOST or self.octets > OCTETS_MOST:
+            oldest = self.changes.popleft()
+            self.records -= oldest.records
+            self.octets -= oldest.octets
 
     def since(self, serial: int, current: int) -> list[Row] | None:
         """What leads from a serial to the current one, as IXFR has it; None: not known."""

@@ -22,6 +22,7 @@ from fastdns.plugins.kubernetes.objects.informer import Share
 from fastdns.plugins.kubernetes.objects.kind import KubernetesObject, ObjectKind, Reference, Watched
 from fastdns.plugins.kubernetes.objects.names import Names, Zones
 from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
+from fastdns.plugins.kubernetes.zone.left_out import LEFT_OUT
 from fastdns.plugins.transfer.journal import publish
 from fastdns.plugins.transfer.serial import next_serial
 from fastdns.protocol.parameters import TYPE_SOA
@@ -48,7 +49,6 @@ AT_A_TIME = 2_000
 LINES = 10
 
 NAMES = Metric("fastdns_kubernetes_object_names", "Names with records from objects.", "gauge", ("plugin",))
-LEFT_OUT = Metric("fastdns_kubernetes_object_records_left_out_total", "Counter of records or names from objects that are left out.", "counter", ("plugin",))
 
 
 class ObjectZones:

@@ -14,7 +14,6 @@ from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, SERVICE_
 
 cdef enum:
     TEXT = 40                       # octets for the text of an address
-    LABELS = 64                     # of a pod; what is beyond comes with the next list
 
 
 cdef Span span(const void *data, uint32_t length) noexcept nogil:
@@ -143,12 +142,23 @@ cdef int replay_slice(const SliceRecord *record, Kind kind, const ObjectSink *in
     return status
 
 
+cdef uint32_t count_labels(const PodRecord *record) noexcept nogil:
+    cdef PodLabel label
+    cdef uint32_t place = 0, count = 0
+    while pod_label_next(record, &place, &label):
+        count += 1
+    return count
+
+
 cdef int replay_pod(const PodRecord *record, const ObjectSink *into, void *into_self) noexcept nogil:
     cdef char text[TEXT]
     cdef Pod pod
-    cdef Label labels[LABELS]
+    cdef Label *labels = <Label *>malloc(count_labels(record) * sizeof(Label) + 1)
     cdef PodLabel label
     cdef uint32_t place = 0
+    cdef int status
+    if labels == NULL:
+        return -1
     memset(&pod, 0, sizeof(pod))
     pod.object.namespace = span(record.namespace.label + 1, record.namespace.label[0])
     pod.object.name = span(record.data + pod_address_length(record), record.name_length)
@@ -160,11 +170,13 @@ cdef int replay_pod(const PodRecord *record, const ObjectSink *into, void *into_
         pod.node = span(pod_node(record).name, pod_node(record).length)
         pod.zone = span(pod_zone(record), record.zone_length)
     pod.labels = labels
-    while pod.label_count < LABELS and pod_label_next(record, &place, &label):
+    while pod_label_next(record, &place, &label):
         labels[pod.label_count].key = span(label.key, label.key_length)
         labels[pod.label_count].value = span(label.value, label.value_length)
         pod.label_count += 1
-    return into.upsert(into_self, KIND_POD, &pod.object)
+    status = into.upsert(into_self, KIND_POD, &pod.object)
+    free(labels)
+    return status
 
 
 cdef int replay_namespace(const NamespaceNode *node, const ObjectSink *into, void *into_self) noexcept nogil:

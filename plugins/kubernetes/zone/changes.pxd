@@ -1,15 +1,17 @@
 """What changes of a zone of a cluster: the records of services are compared as they were before and are after a number of changes."""
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from fastdns.plugins.kubernetes._handler cimport ViewHandler
 from fastdns.plugins.kubernetes.store.records cimport Cluster, Observer
 from fastdns.plugins.kubernetes.zone.content cimport Content
 from fastdns.plugins.kubernetes.zone.rows cimport RowSet
+from fastdns.plugins.kubernetes.zone.trimmed cimport Trimmed
 from fastdns.plugins.transfer._digest cimport ContentDigest
 
 cdef struct Touched:                # a service that has changed since the last version
     uint8_t world
     uint8_t length
     uint8_t key[128]                # as ServiceNode.key
+    uint8_t hashed                  # its records in the last version are in Tracker.pending, and not in `before`
     RowSet before                   # its records in the last version; sorted
 
 cdef struct Tracker:
@@ -28,6 +30,11 @@ cdef struct Tracker:
     RowSet pods_deleted             # of a zone of objects: those of pods that came and went since, each as often as it did
     RowSet pods_added
     ContentDigest digest            # of the last version
+    ContentDigest pending           # added to it in the next version, for records that are in no set of rows
+    uint32_t pending_records        # their number, modulo 2**32: deleted ones count below 0
+    uint8_t flooded                 # there are such records: differences to the next version are not known
+    uint64_t octets                 # of all rows in touched
+    Trimmed trimmed
     uint32_t records                # of the last version
     uint32_t serial
     uint8_t failed                  # memory ran out: what has changed is not known
@@ -37,4 +44,5 @@ cdef class Changes:
     cdef ViewHandler handler        # keeps the view and the store
     cdef bytes zone
     cdef bint observing
+    cdef readonly bint too_large
     cdef void _end(self) noexcept

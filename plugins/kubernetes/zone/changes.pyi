@@ -20,9 +20,15 @@ class Changes:
     def advance(self, whole: bool = False) -> tuple[tuple[list[Row], list[Row]] | None, Transfer | None]:
         """Make a new version if something has changed, and with ``whole`` a transfer of all of it.
 
-        Gives what was deleted and added, nothing for no new version; None where that is not known, as of the first version, and of
-        the next one after MemoryError was raised.
+        Gives what was deleted and added, nothing for no new version; None where that is not known, as of the first version, of
+        the next one after MemoryError was raised, and of one that is `too_large`.
         """
+
+    #: The last version differs from the one before by more records than a journal keeps.
+    too_large: bool
+
+    def left_out(self) -> dict[tuple[int, bytes], int] | None:
+        """Services, by world and key, of which the last version has not all records, and how many are missing. None: as at the last call."""
 
     @property
     def serial(self) -> int:

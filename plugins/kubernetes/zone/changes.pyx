@@ -17,7 +17,8 @@ from fastdns.plugins.kubernetes.zone.content cimport content_give, content_serve
 from fastdns.plugins.kubernetes.zone.objects cimport has_pods, objects_give, objects_namespaces, objects_pod, objects_service
 from fastdns.plugins.kubernetes.zone.rows cimport (RowSet, rowset_at, rowset_clear, rowset_compare, rowset_free, rowset_give,
                                                    rowset_sort)
-from fastdns.plugins.transfer._digest cimport ZONEMD_OCTETS, ContentDigest, digest_add, digest_remove, zonemd_write
+from fastdns.plugins.kubernetes.zone.trimmed cimport trimmed_clear, trimmed_dict, trimmed_free, trimmed_set
+from fastdns.plugins.transfer._digest cimport ZONEMD_OCTETS, ContentDigest, digest_add, digest_merge, digest_remove, zonemd_write
 from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
 from fastdns.plugins.transfer._serial cimport serial_after
 from fastdns.plugins.transfer._source cimport TransferRecord
@@ -26,6 +27,8 @@ from fastdns.plugins.transfer._transfer cimport transfer_of
 cdef enum:
     TOUCHED_FIRST = 16
     PARTS = 16                      # of a second, which serials count
+    RECORDS_MOST = 50000            # of a version's differences: no journal keeps more (transfer/journal.py)
+    OCTETS_MOST = 0x2000000         # ... and of their rows; and of the rows of services and pods before they changed
 
 
 # ---- what the zone has of the cluster ----
@@ -76,6 +79,10 @@ cdef void note(Observer *observer, const ServiceNode *node) noexcept nogil:
     memcpy(one.key, node.key, node.length)
     read_service(tracker, node, &one.before)
     tracker.failed = one.before.failed
+    if tracker.octets + one.before.used > OCTETS_MOST:
+        one.hashed = 1
+        hash_pending(tracker, &one.before, True)
+    tracker.octets += one.before.used
     tracker.count += 1
     tracker.slots[find_slot(tracker, node.world, node.key, node.length)] = tracker.count
 
@@ -90,6 +97,27 @@ cdef void note_pod(Observer *observer, const PodRecord *pod, bint gone) noexcept
     if is_of_objects(tracker) and has_pods(&tracker.content) and not tracker.failed:
         objects_pod(&tracker.content, pod, rows)
         tracker.failed = rows.failed
+        if rows.used > OCTETS_MOST:
+            hash_pending(tracker, rows, gone)
+
+
+cdef void hash_pending(Tracker *tracker, RowSet *rows, bint remove) noexcept nogil:
+    """Counts rows in the digest of the next version, and frees them: nobody learns which ones have changed."""
+    hash_rows(&tracker.pending, rows, remove)
+    tracker.pending_records += -rows.count if remove else rows.count
+    tracker.flooded = 1
+    rowset_free(rows)
+
+
+cdef void hash_rows(ContentDigest *digest, const RowSet *rows, bint remove) noexcept nogil:
+    cdef TransferRecord record
+    cdef uint32_t i
+    for i in range(rows.count):
+        rowset_at(rows, i, &record)
+        if remove:
+            digest_remove(digest, &record)
+        else:
+            digest_add(digest, &record)
 
 
 cdef uint32_t find_slot(const Tracker *tracker, uint8_t world, const uint8_t *key, uint32_t length) noexcept nogil:
@@ -142,6 +170,10 @@ cdef void forget(Tracker *tracker) noexcept nogil:
     tracker.spaces_changed = 0
     rowset_free(&tracker.pods_deleted)
     rowset_free(&tracker.pods_added)
+    memset(&tracker.pending, 0, sizeof(ContentDigest))
+    tracker.pending_records = 0
+    tracker.octets = 0
+    tracker.flooded = 0
     tracker.failed = 0
 
 
@@ -159,14 +191,7 @@ cdef uint32_t next_serial(const Tracker *tracker) noexcept nogil:
 
 
 cdef void digest_rows(Tracker *tracker, const RowSet *rows, bint remove) noexcept nogil:
-    cdef TransferRecord record
-    cdef uint32_t i
-    for i in range(rows.count):
-        rowset_at(rows, i, &record)
-        if remove:
-            digest_remove(&tracker.digest, &record)
-        else:
-            digest_add(&tracker.digest, &record)
+    hash_rows(&tracker.digest, rows, remove)
     tracker.records += -rows.count if remove else rows.count
 
 
@@ -181,6 +206,7 @@ cdef bint begin(Tracker *tracker) noexcept nogil:
     forget(tracker)
     memset(&tracker.digest, 0, sizeof(ContentDigest))
     tracker.records = 0
+    trimmed_clear(&tracker.trimmed)
     for world in range(<int>WORLDS):
         if not has_world(tracker, world):
             continue
@@ -191,6 +217,7 @@ cdef bint begin(Tracker *tracker) noexcept nogil:
             read_service(tracker, node, &rows)
             digest_rows(tracker, &rows, False)
             tracker.failed |= rows.failed
+            trimmed_set(&tracker.trimmed, node.world, node.key, node.length, rows.left_out)
             node = <const ServiceNode *>table_next(&tracker.cluster.services[world], &place)
     place = 0
     pod = <const PodRecord *>table_next(&tracker.cluster.pods, &place) if is_of_objects(tracker) and has_pods(&tracker.content) else NULL
@@ -213,27 +240,48 @@ cdef bint begin(Tracker *tracker) noexcept nogil:
     return not tracker.failed
 
 
-cdef bint advance(Tracker *tracker, RowSet *deleted, RowSet *added) noexcept nogil:
-    """The next version, if anything has changed. False: it is not known what, or memory ran out; then `begin` anew."""
+cdef void bound(Tracker *tracker, RowSet *deleted, RowSet *added) noexcept nogil:
+    """Frees differences that are more than a journal keeps, once the digest has them."""
+    if deleted.count + added.count <= RECORDS_MOST and deleted.used + <uint64_t>added.used <= OCTETS_MOST:
+        return
+    hash_pending(tracker, deleted, True)
+    hash_pending(tracker, added, False)
+
+
+cdef void compare_service(Tracker *tracker, Touched *one, RowSet *after, RowSet *deleted, RowSet *added) noexcept nogil:
+    cdef const ServiceNode *node = find_service(tracker.cluster, one.world, one.key, one.length)
+    rowset_clear(after)
+    if node != NULL:
+        read_service(tracker, node, after)
+    tracker.failed |= after.failed
+    trimmed_set(&tracker.trimmed, one.world, one.key, one.length, after.left_out)
+    if one.hashed:
+        hash_pending(tracker, after, False)
+        return
+    rowset_compare(&one.before, after, deleted, added)
+    rowset_free(&one.before)
+    tracker.failed |= deleted.failed | added.failed
+    bound(tracker, deleted, added)
+
+
+cdef bint advance(Tracker *tracker, RowSet *deleted, RowSet *added, bint *known) noexcept nogil:
+    """Makes the next version, if anything has changed. False: memory ran out, or had before; then `begin`.
+
+    `known` is False where more has changed than `deleted` and `added` say.
+    """
     cdef RowSet after, spaces
-    cdef const Touched *one
-    cdef const ServiceNode *node
     cdef uint32_t i
     cdef bint spaces_changed = tracker.spaces_changed
+    known[0] = True
     if tracker.failed:
         return False
-    if tracker.count == 0 and tracker.pods_deleted.count == 0 and tracker.pods_added.count == 0 and not (spaces_changed and is_of_objects(tracker)):
+    if tracker.count == 0 and tracker.pods_deleted.count == 0 and tracker.pods_added.count == 0 and not tracker.flooded and (
+            not (spaces_changed and is_of_objects(tracker))):
         return True
     memset(&after, 0, sizeof(RowSet))
     memset(&spaces, 0, sizeof(RowSet))
     for i in range(tracker.count):
-        one = &tracker.touched[i]
-        rowset_clear(&after)
-        node = find_service(tracker.cluster, one.world, one.key, one.length)
-        if node != NULL:
-            read_service(tracker, node, &after)
-        tracker.failed |= after.failed
-        rowset_compare(&one.before, &after, deleted, added)
+        compare_service(tracker, &tracker.touched[i], &after, deleted, added)
     rowset_clear(&after)
     read_servers(tracker, &after)
     rowset_compare(&tracker.servers, &after, deleted, added)
@@ -248,17 +296,21 @@ cdef bint advance(Tracker *tracker, RowSet *deleted, RowSet *added) noexcept nog
         rowset_free(&after)
         rowset_free(&spaces)
         return False
+    bound(tracker, deleted, added)
     rowset_free(&tracker.servers)
     tracker.servers = after
     if spaces_changed:
         rowset_free(&tracker.namespaces)
         tracker.namespaces = spaces
-    forget(tracker)
-    if deleted.count or added.count:
+    known[0] = not tracker.flooded
+    if deleted.count or added.count or tracker.flooded:
         digest_rows(tracker, deleted, True)
         digest_rows(tracker, added, False)
+        digest_merge(&tracker.digest, &tracker.pending)
+        tracker.records += tracker.pending_records
         tracker.serial = next_serial(tracker)
         atomic_store32(tracker.serials, tracker.serial)
+    forget(tracker)
     tracker.failed = tracker.digest.failed
     return not tracker.failed
 
@@ -277,7 +329,7 @@ cdef bint give(const Tracker *tracker, Rows *into) noexcept nogil:
     put_soa(tracker, into)
     rows_put(into, TYPE_ZONEMD, soa_ttl(tracker.content.view), tracker.content.zone, tracker.content.zone_length, zonemd, ZONEMD_OCTETS)
     rowset_give(&tracker.servers, into)
-    given = objects_give(&tracker.content, into) if is_of_objects(tracker) else content_give(&tracker.content, True, into)
+    given = objects_give(&tracker.content, into) if is_of_objects(tracker) else content_give(&tracker.content, True, into, NULL)
     put_soa(tracker, into)
     return given
 
@@ -334,6 +386,7 @@ cdef class Changes:
             forget(tracker)
             rowset_free(&tracker.servers)
             rowset_free(&tracker.namespaces)
+            trimmed_free(&tracker.trimmed)
 
     def known(self):
         cdef uint32_t kinds = self.tracker.content.view.kinds
@@ -344,7 +397,7 @@ cdef class Changes:
         cdef Tracker *tracker = &self.tracker
         cdef RowSet deleted, added
         cdef Rows *rows = NULL
-        cdef bint first = not self.observing, followed, complete, given = True
+        cdef bint first = not self.observing, known = True, followed, complete, given = True
         if whole:
             rows = rows_new()
             if rows == NULL:
@@ -356,7 +409,7 @@ cdef class Changes:
             cluster_lock(tracker.cluster)
             if first:
                 cluster_observe(tracker.cluster, &tracker.observer)
-            followed = not first and advance(tracker, &deleted, &added)
+            followed = not first and advance(tracker, &deleted, &added, &known)
             complete = followed or begin(tracker)
             if complete and rows != NULL:
                 given = give(tracker, rows)
@@ -365,7 +418,8 @@ cdef class Changes:
         try:
             if not complete or not given or (rows != NULL and rows_failed(rows)):
                 raise MemoryError
-            return ((rows_of(&deleted), rows_of(&added)) if followed else None), transfer
+            self.too_large = not known
+            return ((rows_of(&deleted), rows_of(&added)) if followed and known else None), transfer
         except MemoryError:
             # Nobody has heard of this version: the next one does not follow from the last that is known.
             with nogil:
@@ -389,6 +443,13 @@ cdef class Changes:
             tracker.serial = value
             atomic_store32(tracker.serials, value)
             cluster_unlock(tracker.cluster)
+
+    def left_out(self):
+        cdef Tracker *tracker = &self.tracker
+        if not tracker.trimmed.changed:
+            return None
+        tracker.trimmed.changed = 0
+        return trimmed_dict(&tracker.trimmed)
 
     @property
     def records(self):

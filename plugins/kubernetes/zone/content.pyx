@@ -8,10 +8,12 @@ from fastdns.plugins.kubernetes.answer.name cimport name_write
 from fastdns.plugins.kubernetes.store.memory cimport Table, table_next
 from fastdns.plugins.kubernetes.store.records cimport (IMPORTED, LOCAL, SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS, EndpointRecord, PortRecord,
                                                        ServiceNode, ServiceRecord, SliceRecord, service_alias, service_ip4, service_ip6,
-                                                       service_ports, service_text, slice_endpoints, slice_ports, slice_text)
+                                                       service_ports, service_text, slice_ports, slice_text)
 from fastdns.plugins.kubernetes.answer.servers cimport INSIDE, SERVERS_MAX, Server, server_write, servers_collect
 from fastdns.plugins.kubernetes.answer.view cimport View, ZONE_IMPORTED, endpoint_write, view_exposes
 from fastdns.plugins.kubernetes.zone.rows cimport RowSet, rowset_clear, rowset_free, rowset_give, rowset_put, rowset_sort
+from fastdns.plugins.kubernetes.zone.selection cimport ChosenEndpoint, Selection, selection_begin, selection_end, selection_next
+from fastdns.plugins.kubernetes.zone.trimmed cimport trimmed_set
 from fastdns.plugins.transfer._rows cimport Rows
 from fastdns.plugins.transfer._source cimport TransferRecord
 
@@ -85,25 +87,27 @@ cdef void put_cluster_ips(const Content *content, RowSet *rows, const ServiceRec
 cdef void put_endpoints(const Content *content, RowSet *rows, const ServiceNode *node, const uint8_t *name, uint32_t length) noexcept nogil:
     cdef uint8_t target[NAME_MAX]
     cdef uint8_t owner[NAME_MAX]
-    cdef const SliceRecord *slice = node.slices
-    cdef const EndpointRecord *endpoint
+    cdef Selection selection
+    cdef ChosenEndpoint one
     cdef const PortRecord *port
-    cdef uint32_t i, k, target_length, owner_length, weight
-    while slice != NULL:
-        weight = 100 // slice.endpoint_count if 0 < slice.endpoint_count <= 100 else 1
-        for i in range(slice.endpoint_count):
-            endpoint = &slice_endpoints(slice)[i]
-            target_length = write_endpoint(content, target, slice, endpoint)
-            if endpoint.family == 0 or target_length == 0:
-                continue
-            put_address(content, rows, name, length, endpoint.ip, endpoint.family)
-            put_address(content, rows, target, target_length, endpoint.ip, endpoint.family)
-            for k in range(slice.port_count):
-                port = &slice_ports(slice)[k]
-                owner_length = port_write(owner, slice_text(slice), port, name, length) if port.name_length else 0
-                if owner_length:
-                    put_srv(content, rows, owner, owner_length, weight, port.number, target, target_length)
-        slice = slice.next
+    cdef uint32_t k, target_length, owner_length, weight
+    if not selection_begin(&selection, node.slices, False):
+        rows.failed = 1
+        return
+    while selection_next(&selection, &one):
+        weight = 100 // one.slice.endpoint_count if 0 < one.slice.endpoint_count <= 100 else 1
+        target_length = write_endpoint(content, target, one.slice, one.endpoint)
+        if one.endpoint.family == 0 or target_length == 0:
+            continue
+        put_address(content, rows, name, length, one.endpoint.ip, one.endpoint.family)
+        put_address(content, rows, target, target_length, one.endpoint.ip, one.endpoint.family)
+        for k in range(selection.port_count):
+            port = &slice_ports(one.slice)[selection.ports[k]]
+            owner_length = port_write(owner, slice_text(one.slice), port, name, length)
+            if owner_length:
+                put_srv(content, rows, owner, owner_length, weight, port.number, target, target_length)
+    rows.left_out += 2 * selection.endpoints_left_out + selection.ports_left_out
+    selection_end(&selection)
 
 
 cdef uint32_t write_endpoint(const Content *content, uint8_t *out, const SliceRecord *slice, const EndpointRecord *endpoint) noexcept nogil:
@@ -172,7 +176,7 @@ cdef const ServiceNode **services_sorted(const View *view, int world, uint32_t *
     return nodes
 
 
-cdef bint content_give(const Content *content, bint once, Rows *into) noexcept nogil:
+cdef bint content_give(const Content *content, bint once, Rows *into, Trimmed *trimmed) noexcept nogil:
     cdef uint32_t i, count
     cdef const ServiceNode **nodes = services_sorted(content.view, content_world(content), &count)
     cdef RowSet rows
@@ -187,6 +191,8 @@ cdef bint content_give(const Content *content, bint once, Rows *into) noexcept n
             rowset_sort(&rows, True)
         failed |= rows.failed
         rowset_give(&rows, into)
+        if trimmed != NULL:
+            trimmed_set(trimmed, nodes[i].world, nodes[i].key, nodes[i].length, rows.left_out)
     rowset_free(&rows)
     free(nodes)
     return not failed

@@ -16,6 +16,7 @@ from fastdns import control
 from fastdns._wire import name_text
 from fastdns.plugins.kubernetes._handler import ViewHandler
 from fastdns.plugins.kubernetes.zone.changes import Changes
+from fastdns.plugins.kubernetes.zone.left_out import show
 from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.plugins.transfer.journal import Change, Journal, Row
 from fastdns.plugins.transfer.serial import serial_after
@@ -31,6 +32,12 @@ log = Log("plugin/kubernetes")
 WINDOW = 0.25
 
 RECORDS = Metric("fastdns_kubernetes_journal_records", "Records of all differences that IXFR can be answered from.", "gauge", ("zone",))
+UNKNOWN = Metric(
+    "fastdns_kubernetes_zone_large_versions_total",
+    "Counter of versions of a zone with a journal that change more records than it keeps, so that clients get the whole zone.",
+    "counter",
+    ("zone",),
+)
 VERSIONS = Metric("fastdns_kubernetes_zone_versions_total", "Counter of versions of a zone with a journal.", "counter", ("zone",))
 
 #: By zone: a reload goes on with the journals of the configuration before.
@@ -51,6 +58,8 @@ class ZoneJournal:
         self._last: tuple[Row, Row] | None = None
         #: A version came of a whole transfer, and nobody was told of it.
         self._untold = False
+        #: The last version changed more records than the journal keeps.
+        self._large = False
         self._lock = threading.Lock()
         self._timer: control.Timer | None = None
         self._closed = False
@@ -158,18 +167,34 @@ class ZoneJournal:
             return False
         before, self._last = self._last, (self.changes.soa, self.changes.zonemd)
         soa, zonemd = self._last
+        services = self.changes.left_out()
+        if services is not None:
+            show("kubernetes", self.zone, services)
         if before is None:
             if self._take_over():
                 return True
         elif found is None:
             self._journal = Journal()
-            log.warning(f"{self.zone}: memory ran out, differences between versions begin anew")
+            if self.changes.too_large:
+                UNKNOWN.add((self.zone,))
+                self._say_large(True)
+            else:
+                log.warning(f"{self.zone}: memory ran out, differences between versions begin anew")
         else:
             deleted, added = found
             self._journal.note(before[0], soa, ([before[1], *deleted], [zonemd, *added]))
+            self._say_large(False)
         RECORDS.set((self.zone,), self._journal.records)
         VERSIONS.add((self.zone,))
         return True
+
+    def _say_large(self, large: bool) -> None:
+        """Log that a version is too large for the journal, and that versions are not any more."""
+        if large and not self._large:
+            log.warning(f"{self.zone}: more records have changed than a journal keeps: clients get the whole zone")
+        elif self._large and not large:
+            log.info(f"{self.zone}: differences between versions are known again")
+        self._large = large
 
     def _take_over(self) -> bool:
         """Go on with the versions of the configuration before, if its last one has the records that this one begins with."""

@@ -5,6 +5,9 @@ object's Kind and the part: PART_HEAD is the object as the snapshot has it, of a
 that message. So the parts of an object, head first, are its message, and a changed endpoint is a changed record. Resource versions are left out: an object
 that has only another version has the same records.
 
+A message that one record does not hold is divided (pieces.pxd): the first piece is the head, others are PART_PIECE. So is a slice with too many endpoints for
+a record each. Replicas of versions before PART_PIECE append any part, and so read these, too. An object that no records hold is left out of the zone.
+
 The record of the apex has FORMAT, the kinds that are in the zone as an octet of bits, and an octet of Extra: what pods and endpoints have beside their names
 and addresses.
 """
@@ -25,6 +28,7 @@ cdef enum Extra:
 cdef enum Part:
     PART_HEAD = 0
     PART_ENDPOINT = 1
+    PART_PIECE = 2                  # of a head that one record does not hold
 
 # Adds the records of a service, or service import, and of its slices; none for one in a namespace that the view does not name.
 cdef void objects_service(const Content *content, const ServiceNode *node, RowSet *rows) noexcept nogil

@@ -10,6 +10,7 @@ EXTRA_LABELS: int
 EXTRA_PLACES: int
 PART_HEAD: int
 PART_ENDPOINT: int
+PART_PIECE: int
 
 def begin(sink: Sink, kind: int) -> None:
     """A full list of a kind begins."""

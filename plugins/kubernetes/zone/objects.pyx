@@ -12,16 +12,18 @@ from fastdns.plugins.kubernetes.store.encode cimport Output, encode_endpoint, en
 from fastdns.plugins.kubernetes.store.memory cimport table_next
 from fastdns.plugins.kubernetes.store.records cimport LOCAL, NamespaceNode, PodRecord, SliceRecord, WORLDS
 from fastdns.plugins.kubernetes.store.replay cimport replay_namespace, replay_pod, replay_service, replay_slice
+from fastdns.plugins.kubernetes.zone.pieces cimport CUT_END, CUT_PIECE, Cut, Pieces, pieces_begin, pieces_next
 from fastdns.plugins.kubernetes.zone.rows cimport rowset_clear, rowset_free, rowset_give, rowset_put, rowset_sort
 from fastdns.plugins.transfer._source cimport TransferRecord
 
 cdef enum:
     NAMED = 512                     # octets of kind, namespace and name at most
     DIGITS = 32                     # of the owner's label
-    RDATA_MAX = 65000               # of a record that fits into a message
+    RDATA_MAX = 60000               # octets of a record that any message of a transfer holds
+    ENDPOINTS_APART = 4096          # endpoints of a slice that have a record each; an RRset holds 65535 records
 
 globals().update(TYPE_OBJECT=TYPE_OBJECT, FORMAT=FORMAT, EXTRA_LABELS=<int>EXTRA_LABELS, EXTRA_PLACES=<int>EXTRA_PLACES,
-                 PART_HEAD=PART_HEAD, PART_ENDPOINT=PART_ENDPOINT)
+                 PART_HEAD=PART_HEAD, PART_ENDPOINT=PART_ENDPOINT, PART_PIECE=PART_PIECE)
 
 
 # ---- from objects to records ----
@@ -29,7 +31,11 @@ globals().update(TYPE_OBJECT=TYPE_OBJECT, FORMAT=FORMAT, EXTRA_LABELS=<int>EXTRA
 cdef struct Encoder:                # the sink that objects are replayed into
     const Content *content
     RowSet *rows
-    Output out
+    Output out                      # the record at work
+    Output whole                    # the message of an object
+    uint8_t owner[NAME_MAX]
+    uint32_t owner_length
+    uint8_t too_large               # the object at work does not fit
 
 
 cdef uint32_t owner_write(uint8_t *out, const Content *content, Kind kind, const Object *object) noexcept nogil:
@@ -55,16 +61,19 @@ cdef uint32_t owner_write(uint8_t *out, const Content *content, Kind kind, const
     return DIGITS + 1 + content.zone_length
 
 
-cdef void put(Encoder *encoder, const uint8_t *owner, uint32_t owner_length) noexcept nogil:
-    """What is in `out`."""
+cdef void put(Encoder *encoder) noexcept nogil:
+    """Adds the record in `out`, or notes that the object is too large."""
     cdef TransferRecord record
-    if encoder.out.failed or encoder.out.length > RDATA_MAX:
+    if encoder.out.failed:
         encoder.rows.failed = 1
+        return
+    if encoder.out.length > RDATA_MAX:
+        encoder.too_large = 1
         return
     record.type = TYPE_OBJECT
     record.ttl = encoder.content.view.ttl
-    record.owner = owner
-    record.owner_length = <uint8_t>owner_length
+    record.owner = encoder.owner
+    record.owner_length = <uint8_t>encoder.owner_length
     record.rdata = encoder.out.data
     record.rdlength = <uint16_t>encoder.out.length
     rowset_put(encoder.rows, &record)
@@ -78,29 +87,62 @@ cdef void begin_part(Encoder *encoder, Kind kind, Part part) noexcept nogil:
     output_add(&encoder.out, head, 2)
 
 
+cdef void put_message(Encoder *encoder, Kind kind, const Object *object) noexcept nogil:
+    """Adds the head, and further pieces if one record does not hold the message."""
+    cdef Pieces pieces
+    cdef Span message
+    cdef Cut status = CUT_PIECE
+    encoder.whole.length = 0
+    if encode_object(&encoder.whole, kind, object) < 0:
+        encoder.rows.failed = 1
+        return
+    if encoder.whole.length + 2 <= RDATA_MAX:
+        begin_part(encoder, kind, PART_HEAD)
+        output_add(&encoder.out, encoder.whole.data, encoder.whole.length)
+        put(encoder)
+        return
+    message.data = <const char *>encoder.whole.data
+    message.length = <uint32_t>encoder.whole.length
+    pieces_begin(&pieces, kind, message)
+    while status == CUT_PIECE and not encoder.rows.failed:
+        begin_part(encoder, kind, PART_PIECE if pieces.count else PART_HEAD)
+        status = pieces_next(&pieces, &encoder.out)
+        if status == CUT_PIECE:
+            put(encoder)
+    if status != CUT_END:
+        encoder.too_large = 1
+
+
+cdef void put_slice(Encoder *encoder, Kind kind, const Slice *object) noexcept nogil:
+    cdef Slice slice = object[0]
+    cdef uint32_t i
+    slice.object.version = 0
+    if slice.endpoint_count <= ENDPOINTS_APART:
+        slice.endpoint_count = 0        # the array stays
+    put_message(encoder, kind, &slice.object)
+    for i in range(0 if slice.endpoint_count else object.endpoint_count):
+        begin_part(encoder, kind, PART_ENDPOINT)
+        encode_endpoint(&encoder.out, &slice.endpoints[i])
+        put(encoder)
+
+
 cdef int put_object(void *self, Kind kind, const Object *object) noexcept nogil:
     cdef Encoder *encoder = <Encoder *>self
-    cdef uint8_t owner[NAME_MAX]
-    cdef uint32_t length = owner_write(owner, encoder.content, kind, object), i
-    cdef Slice slice
-    if length == 0:
+    cdef uint32_t used = encoder.rows.used, count = encoder.rows.count
+    encoder.owner_length = owner_write(encoder.owner, encoder.content, kind, object)
+    if encoder.owner_length == 0:
         encoder.rows.failed = 1
         return -1
-    begin_part(encoder, kind, PART_HEAD)
+    encoder.too_large = 0
     if kind == KIND_SLICE or kind == KIND_IMPORT_SLICE:
-        slice = (<const Slice *>object)[0]
-        slice.object.version = 0
-        slice.endpoint_count = 0        # the array stays
-        encode_object(&encoder.out, kind, &slice.object)
-        put(encoder, owner, length)
-        for i in range((<const Slice *>object).endpoint_count):
-            begin_part(encoder, kind, PART_ENDPOINT)
-            encode_endpoint(&encoder.out, &slice.endpoints[i])
-            put(encoder, owner, length)
+        put_slice(encoder, kind, <const Slice *>object)
     else:
         (<Object *>object).version = 0  # it was made for this call
-        encode_object(&encoder.out, kind, object)
-        put(encoder, owner, length)
+        put_message(encoder, kind, object)
+    if encoder.too_large and not encoder.rows.failed:
+        encoder.rows.left_out += 1
+        encoder.rows.used = used
+        encoder.rows.count = count
     return -1 if encoder.rows.failed else 0
 
 
@@ -110,6 +152,11 @@ cdef void encoder_begin(Encoder *encoder, ObjectSink *calls, const Content *cont
     encoder.content = content
     encoder.rows = rows
     calls.upsert = put_object
+
+
+cdef void encoder_end(Encoder *encoder) noexcept nogil:
+    output_free(&encoder.out)
+    output_free(&encoder.whole)
 
 
 cdef void objects_service(const Content *content, const ServiceNode *node, RowSet *rows) noexcept nogil:
@@ -126,7 +173,7 @@ cdef void objects_service(const Content *content, const ServiceNode *node, RowSe
         if replay_slice(slice, KIND_SLICE if node.world == LOCAL else KIND_IMPORT_SLICE, &calls, &encoder) < 0:
             rows.failed = 1
         slice = slice.next
-    output_free(&encoder.out)
+    encoder_end(&encoder)
 
 
 cdef bint has_pods(const Content *content) noexcept nogil:
@@ -139,7 +186,7 @@ cdef void objects_pod(const Content *content, const PodRecord *pod, RowSet *rows
     encoder_begin(&encoder, &calls, content, rows)
     if replay_pod(pod, &calls, &encoder) < 0:
         rows.failed = 1
-    output_free(&encoder.out)
+    encoder_end(&encoder)
 
 
 cdef void objects_namespaces(const Content *content, RowSet *rows) noexcept nogil:
@@ -153,13 +200,15 @@ cdef void objects_namespaces(const Content *content, RowSet *rows) noexcept nogi
     apex[1] = <uint8_t>content.view.kinds
     apex[2] = content.view.extras
     output_add(&encoder.out, apex, 3)
-    put(&encoder, content.zone, content.zone_length)
+    memcpy(encoder.owner, content.zone, content.zone_length)
+    encoder.owner_length = content.zone_length
+    put(&encoder)
     node = <const NamespaceNode *>table_next(&content.view.cluster.namespaces, &place)
     while node != NULL:
         if view_exposes(content.view, node) and replay_namespace(node, &calls, &encoder) < 0:
             rows.failed = 1
         node = <const NamespaceNode *>table_next(&content.view.cluster.namespaces, &place)
-    output_free(&encoder.out)
+    encoder_end(&encoder)
 
 
 cdef bint objects_give(const Content *content, Rows *into) noexcept nogil:

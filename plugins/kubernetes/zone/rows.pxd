@@ -1,5 +1,5 @@
 """A set of records as rows: sorted, each once, so that two of them can be compared."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from fastdns.plugins.transfer._rows cimport Rows
 from fastdns.plugins.transfer._source cimport TransferRecord
 
@@ -10,6 +10,7 @@ cdef struct RowSet:                 # zeroed at first
     uint32_t size
     uint32_t count
     uint32_t room                   # of places
+    uint64_t left_out               # records or objects beyond a bound, which are not there
     uint8_t failed                  # memory ran out: rows are missing
 
 cdef void rowset_clear(RowSet *rows) noexcept nogil

@@ -29,6 +29,7 @@ cdef int by_content(const void *a, const void *b) noexcept nogil:
 cdef void rowset_clear(RowSet *rows) noexcept nogil:
     rows.used = 0
     rows.count = 0
+    rows.left_out = 0
     rows.failed = 0
 
 

@@ -12,14 +12,18 @@ from fastdns.plugins.kubernetes.store.records cimport Cluster
 from fastdns.plugins.kubernetes.store.store cimport cluster_lock, cluster_unlock
 from fastdns.plugins.kubernetes.zone.content cimport Content, content_give, content_servers
 from fastdns.plugins.kubernetes.zone.rows cimport RowSet, rowset_free, rowset_give
+from fastdns.plugins.kubernetes.zone.trimmed cimport Trimmed, trimmed_dict, trimmed_free
 from fastdns.plugins.transfer._rows cimport Rows, rows_failed, rows_new, rows_put, rows_source
 from fastdns.plugins.transfer._transfer cimport transfer_of
+
+from fastdns._wire import name_text
+from fastdns.plugins.kubernetes.zone.left_out import show
 
 cdef enum:
     ADDRESSES = 5                   # records of a service or slice, as a guess
 
 
-cdef bint give(const Content *content, bint current, uint32_t serial, Rows *into) noexcept nogil:
+cdef bint give(const Content *content, bint current, uint32_t serial, Rows *into, Trimmed *trimmed) noexcept nogil:
     """All records; the SOA alone for a client that has this serial. False: memory ran out."""
     cdef uint8_t soa[SOA_OCTETS_MAX]
     cdef RowSet rows
@@ -35,8 +39,9 @@ cdef bint give(const Content *content, bint current, uint32_t serial, Rows *into
     rowset_give(&rows, into)
     failed = rows.failed
     rowset_free(&rows)
-    failed |= not content_give(content, False, into)
+    failed |= not content_give(content, False, into, trimmed)
     rows_put(into, TYPE_SOA, soa_ttl(content.view), content.zone, content.zone_length, soa, length)
+    trimmed.changed = 1
     return not failed
 
 
@@ -60,6 +65,7 @@ def zone_transfer(ViewHandler handler not None, bytes zone not None, serial):
     cdef const ZoneName *found = find_zone(view, zone)
     cdef Content content
     cdef Rows *rows
+    cdef Trimmed trimmed
     cdef bint current = serial is not None, given
     cdef uint32_t number = serial if serial is not None else 0
     if found == NULL:
@@ -73,11 +79,17 @@ def zone_transfer(ViewHandler handler not None, bytes zone not None, serial):
     rows = rows_new()
     if rows == NULL:
         raise MemoryError
+    memset(&trimmed, 0, sizeof(Trimmed))
     with nogil:
         cluster_lock(view.cluster)
-        given = give(&content, current, number, rows)
+        given = give(&content, current, number, rows, &trimmed)
         cluster_unlock(view.cluster)
     transfer = transfer_of(rows_source(rows))
-    if not given or rows_failed(rows):
-        raise MemoryError
+    try:
+        if not given or rows_failed(rows):
+            raise MemoryError
+        if trimmed.changed:
+            show("kubernetes", name_text((<const char *>found.wire)[:found.length]), trimmed_dict(&trimmed))
+    finally:
+        trimmed_free(&trimmed)
     return transfer

@@ -23,6 +23,7 @@ from fastdns.plugins.kubernetes._kubernetes import Kubernetes
 from fastdns.plugins.kubernetes.store.store import Store
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.plugins.kubernetes.zone.changes import Changes
+from fastdns.plugins.transfer._transfer import Transfer
 from fastdns.plugins.transfer.journal import Row
 from fastdns.plugins.transfer.version import OPTION_ZONE_DIGEST, digest_of
 from fastdns.protocol.parameters import TYPE_SOA, TYPE_ZONEMD
@@ -67,8 +68,9 @@ cluster.local:{port} {
 
 
 def digest(rows: set[Row]) -> bytes:
-    """As transfer/_digest.pxd says it."""
-    texts = (owner.lower() + struct.pack(">HIH", kind, ttl, len(rdata)) + rdata for owner, kind, ttl, rdata in rows)
+    """As transfer/_digest.pxd says it, and for long rdata _digest.pyx."""
+    shown = ((owner, kind, ttl, rdata, rdata if len(rdata) <= 1024 else hashlib.sha256(rdata).digest()) for owner, kind, ttl, rdata in rows)
+    texts = (owner.lower() + struct.pack(">HIH", kind, ttl, len(rdata)) + text for owner, kind, ttl, rdata, text in shown)
     return (sum(int.from_bytes(hashlib.sha256(text).digest(), "big") for text in texts) % 2**256).to_bytes(32, "big")
 
 
@@ -79,9 +81,23 @@ class Replica:
         self.changes = changes
         found, transfer = changes.advance(whole=True)
         assert found is None
+        self._take(transfer)
+
+    @classmethod
+    def of(cls, changes: Changes) -> Replica:
+        """A replica that has the last version whole, which is checked with its digest."""
+        replica = cls.__new__(cls)
+        replica.changes = changes
+        found, transfer = changes.advance(whole=True)
+        assert found == ([], [])
+        replica._take(transfer)
+        assert digest_of(changes.zonemd[3]) == digest(replica.rows)
+        return replica
+
+    def _take(self, transfer: Transfer | None) -> None:
         assert transfer is not None
         self.rows: set[Row] = {row for row in transfer if row[1] not in (TYPE_SOA, TYPE_ZONEMD)}
-        self.serial = changes.serial
+        self.serial = self.changes.serial
 
     def follow(self) -> None:
         """Checks that the changes lead to what a whole transfer has."""
