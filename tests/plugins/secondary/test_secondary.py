@@ -73,7 +73,6 @@ BAD = {
     "secondary { transfer from tls://192.0.2.1 ; tls a b c d }": "Wrong argument count",
     "secondary { transfer from tls://192.0.2.1 ; tls_servername }": "Wrong argument count",
     "secondary { transfer from tls://192.0.2.1%a ; tls_servername b }": "both tls_servername ('b') and an address name the certificate of a primary",
-    "secondary { transfer from 192.0.2.1 ; store /nonexistent }": "/nonexistent: no such file or directory",
 }
 
 
