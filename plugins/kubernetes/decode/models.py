@@ -125,6 +125,23 @@ class Event(Struct, gc=False):
     object: Raw
 
 
+class OutlinedName(Struct, gc=False):
+    name: Any = None
+    namespace: Any = None
+    version: Any = field(name="resourceVersion", default=None)
+
+
+class Outlined(Struct, gc=False):
+    """An object of which only the name is read: see outline.pyi."""
+
+    metadata: OutlinedName | None = None
+
+
+class OutlinedEvent(Struct, gc=False):
+    type: Any = None
+    object: Raw = Raw(b"")
+
+
 class StatusDetails(Struct, gc=False):
     retry_after: int | None = field(name="retryAfterSeconds", default=None)
 
@@ -153,5 +170,5 @@ class ListHead(Struct, gc=False):
 BY_KIND: tuple[type[Struct], ...] = (Namespace, Service, EndpointSlice, Pod, ServiceImport, EndpointSlice)
 
 # msgspec learns a type when its first decoder is made. Two threads that do so at once would end the process.
-for model in (*BY_KIND, Event, Status, ListHead):
+for model in (*BY_KIND, Event, Outlined, OutlinedEvent, Status, ListHead):
     Decoder(model)

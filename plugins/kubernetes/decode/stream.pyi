@@ -1,6 +1,7 @@
 """From the octets of an HTTP body to calls of a sink."""
 
 from fastdns.plugins.kubernetes.decode.objects import Sink
+from fastdns.plugins.kubernetes.decode.refusals import Refusals
 from fastdns.plugins.kubernetes.decode.taker import Taker
 
 PROTOBUF: str
@@ -27,8 +28,10 @@ class Stream:
     Protobuf is decoded without the GIL. Not for several threads at once.
     """
 
-    #: The resource version to resume from.
+    #: The resource version to resume from. One of more than 63 octets is not kept.
     version: str
+    #: Objects that cannot be decoded cost themselves alone: each is counted and logged there, and its former version is removed from the sink.
+    refusals: Refusals
 
     def __init__(self, sink: Sink, kind: int = 0, pod_labels: bool = False) -> None: ...
     @property
@@ -67,25 +70,15 @@ class Stream:
     def feed(self, buffer: bytearray | memoryview | bytes, count: int) -> bool: ...
     def end(self) -> bool: ...
     def finish_list(self) -> None: ...
-    def give(self, model: object, removed: bool = False) -> None: ...
+    def give(self, model: object, removed: bool = False) -> None:
+        """Hand a model (models.py) of this stream's kind to the sink. Raises StreamError for one without a name or with a port out of range."""
+
+    def withdraw(self, namespace: str, name: str, version: str) -> None:
+        """Remove the former version of an object that cannot be decoded."""
+
     def flush(self) -> None: ...
 
 class ObjectStream(Stream):
     """The same for objects of any kind, in JSON alone."""
 
     def __init__(self, sink: Taker) -> None: ...
-
-class Splitter:
-    """Cuts a JSON file into its top-level values, or into the items of a list with what stands around them."""
-
-    def __init__(self, items: bool) -> None: ...
-    def feed(self, data: bytes) -> list[tuple[bytes, int]]:
-        """The values that are whole now, each with its offset in the file. StreamError, MemoryError."""
-
-    @property
-    def around(self) -> bytes:
-        """What stood around the items so far."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the file may end here."""

@@ -2,23 +2,29 @@
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from fastdns.plugins.kubernetes.decode.body cimport (BODY_END, BODY_MALFORMED, BODY_RUN, TRANSFER_CHUNKED, TRANSFER_CLOSE, TRANSFER_LENGTH, Body,
                                                      body_begin, body_next)
-from fastdns.plugins.kubernetes.decode.fields cimport DECODED, NO_MEMORY, Scratch, scratch_free, scratch_init
+from fastdns.plugins.kubernetes.decode.fields cimport DECODED, NO_MEMORY, Scratch, scratch_free, scratch_init, version_parse
 from fastdns.plugins.kubernetes.decode.frames cimport (FRAMING_JSON_LIST, FRAMING_JSON_WATCH, FRAMING_PROTOBUF_LIST, FRAMING_PROTOBUF_WATCH,
-                                                       FRAMING_RAW, STEP_FRAME, STEP_META, STEP_MORE, STEP_NO_MEMORY, STEP_TOO_LARGE, Frames,
+                                                       FRAMING_RAW, STEP_META, STEP_MORE, STEP_NO_MEMORY, STEP_TOO_LARGE, Frames,
                                                        frames_add, frames_begin, frames_complete, frames_free, frames_init, frames_next)
 from fastdns.plugins.kubernetes.decode.json cimport fill_object
+from fastdns.plugins.kubernetes.decode.names cimport NAME_WORDS, name_bit, name_word, read_name
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_COUNT, SOURCE_API, Kind, Object, Sink, Source, Span
 from fastdns.plugins.kubernetes.decode.protobuf cimport (EVENT_BOOKMARK, EVENT_DELETED, EVENT_ERROR, Bookmark, Event, ListMeta, Status, skim_bookmark,
                                                          skim_event, skim_list_meta, skim_object, skim_status, unwrap)
+
+from fastdns.plugins.kubernetes.decode.outline import identify, identify_event, outline
+from fastdns.plugins.kubernetes.decode.refusals import Refusals
 
 cdef enum:
     VERSION_MAX = 63
     CONTINUE_MAX = 8192
 
+# Labels of metrics, by the number of the kind.
+KINDS = ("namespaces", "services", "endpointslices", "pods", "serviceimports", "importslices")
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 JSON = "application/json"
 
@@ -53,6 +59,14 @@ cdef str span_text(Span span):
     return PyUnicode_DecodeUTF8(span.data, span.length, "replace") if span.length else ""
 
 
+cdef inline Span span_of(bytes octets):
+    """Borrowed from the octets."""
+    cdef Span span
+    span.data = octets
+    span.length = <unsigned int>len(octets)
+    return span
+
+
 cdef object status_error(const Status *status, int code):
     return ApiError(status.code or code, span_text(status.reason), span_text(status.message), status.retry_after)
 
@@ -76,7 +90,7 @@ def api_error(int code, str content_type, bytes body):
 
         try:
             model = msgspec.json.decode(body, type=models.Status)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             return ApiError(code, "", plain)
         after = model.details.retry_after if model.details is not None else 0
         return ApiError(model.code or code, model.reason or "", model.message or "", after or 0)
@@ -101,6 +115,9 @@ cdef class Stream:
     cdef object decoder             # msgspec's for the kind
     cdef object event_decoder
     cdef list warnings
+    cdef readonly object refusals   # Refusals
+    cdef bint refusing              # `refusals` has names; then
+    cdef uint64_t refused[NAME_WORDS]    # a bit for the hash of each: others need no GIL to be accepted
     cdef readonly bint listing
     cdef readonly bint ended
     cdef readonly unsigned long long objects
@@ -114,6 +131,7 @@ cdef class Stream:
         self.kind = <Kind>kind
         self.pod_labels = pod_labels
         self.warnings = []
+        self.refusals = Refusals(KINDS[kind])
         scratch_init(&self.scratch)
         frames_init(&self.frames)
 
@@ -129,11 +147,11 @@ cdef class Stream:
 
     @version.setter
     def version(self, str value):
-        cdef bytes octets = value.encode()
-        if len(octets) > VERSION_MAX:
-            raise StreamError("a resource version of more than 63 octets")
-        self.version_length = <uint8_t>len(octets)
-        memcpy(self.version_text, <const char *>octets, self.version_length)
+        """A version that is too long is not kept."""
+        cdef bytes octets = value.encode("utf-8", "replace")
+        if len(octets) <= VERSION_MAX:
+            self.version_length = <uint8_t>len(octets)
+            memcpy(self.version_text, <const char *>octets, self.version_length)
 
     @property
     def following(self):
@@ -147,6 +165,9 @@ cdef class Stream:
         """Tells the sink that a full list begins; commit_list or the end of the initial events closes it."""
         self.listing = True
         self.following_length = 0
+        self.refusals.clear()
+        self.refusing = False
+        memset(self.refused, 0, sizeof(self.refused))
         with nogil:
             self.sink.calls.begin(self.sink.self_, self.kind, <Source>source)
 
@@ -160,6 +181,7 @@ cdef class Stream:
     def drop(self):
         """Tells the sink that nobody wants this kind any more."""
         self.listing = False
+        self.refusals.clear()
         with nogil:
             self.sink.calls.drop(self.sink.self_, self.kind)
             self.sink.calls.flush(self.sink.self_)
@@ -331,13 +353,14 @@ cdef class Stream:
         cdef const Object *object = NULL
         cdef Span version
         cdef int status = skim_object(self.kind, body, self.pod_labels, &self.scratch, &object, &version)
-        if status != DECODED:
-            return MEMORY if status == NO_MEMORY else BROKEN
         self.objects += 1
         self.handed += 1
         self.touched = True
+        if status != DECODED:
+            return MEMORY if status == NO_MEMORY else self.refuse_message(body)
         if self.scratch.trigger.length:
             self.warn(object)
+        self.accept(object)
         return MEMORY if self.sink.calls.upsert(self.sink.self_, self.kind, object) < 0 else GOES_ON
 
     cdef int event(self, Span frame) noexcept nogil:
@@ -346,15 +369,17 @@ cdef class Stream:
         cdef const Object *object = NULL
         cdef Span version
         cdef int status
-        if skim_event(frame, &event) < 0:
-            return BROKEN
         self.events += 1
+        if skim_event(frame, &event) < 0:
+            self.note_refused(NULL, b"a malformed event, or one of an unknown type")
+            return GOES_ON
         if event.type == EVENT_ERROR:
             self.failed = event.object
             return API_ERROR
         if event.type == EVENT_BOOKMARK:
             if skim_bookmark(event.object, &bookmark) < 0:
-                return BROKEN
+                self.note_refused(NULL, b"a malformed bookmark")
+                return GOES_ON
             self.keep_version(bookmark.version)
             if bookmark.initial_end and self.initial and self.listing:
                 return self.commit()
@@ -365,14 +390,78 @@ cdef class Stream:
                 self.object_version(event.object)
             return status
         status = skim_object(self.kind, event.object, False, &self.scratch, &object, &version)
-        if status != DECODED:
-            return MEMORY if status == NO_MEMORY else BROKEN
         self.objects += 1
         self.handed += 1
         self.touched = True
+        if status != DECODED:
+            if status == NO_MEMORY:
+                return MEMORY
+            status = self.refuse_message(event.object)
+            self.object_version(event.object)
+            return status
+        self.accept(object)
         self.sink.calls.remove(self.sink.self_, self.kind, object)
         self.keep_version(version)
         return GOES_ON
+
+    # ---- objects that are refused ----
+
+    cdef int refuse_message(self, Span body) noexcept nogil:
+        """Withdraws the former version of an object in protobuf, if its name can be read."""
+        cdef Object object
+        read_name(body, &object)
+        if object.name.length:
+            self.sink.calls.remove(self.sink.self_, self.kind, &object)
+        self.note_refused(&object if object.name.length else NULL, b"it is malformed, or has no name")
+        return GOES_ON
+
+    cdef void note_refused(self, const Object *object, const char *reason) noexcept nogil:
+        with gil:
+            try:
+                if object == NULL:
+                    self.refusals.add("", "", reason.decode())
+                else:
+                    self.refusals.add(span_text(object.namespace), span_text(object.name), reason.decode())
+                    self.remember(object)
+            except Exception:       # a log line must not end the watch
+                pass
+
+    cdef inline void remember(self, const Object *object) noexcept nogil:
+        self.refusing = True
+        self.refused[name_word(object)] |= name_bit(object)
+
+    cdef inline void accept(self, const Object *object) noexcept nogil:
+        if self.refusing and self.refused[name_word(object)] & name_bit(object):
+            with gil:
+                try:
+                    self.refusals.accept(span_text(object.namespace), span_text(object.name))
+                except Exception:
+                    pass
+
+    def withdraw(self, str namespace not None, str name not None, str version not None):
+        """Removes the former version of an object that cannot be decoded."""
+        cdef Object object
+        cdef bytes namespace_octets = namespace.encode("utf-8", "replace")
+        cdef bytes name_octets = name.encode("utf-8", "replace")
+        cdef bytes version_octets = version.encode("utf-8", "replace")
+        object.namespace = span_of(namespace_octets)
+        object.name = span_of(name_octets)
+        object.version = version_parse(span_of(version_octets))
+        self.remember(&object)
+        with nogil:
+            self.sink.calls.remove(self.sink.self_, self.kind, &object)
+
+    cdef int refuse_json(self, tuple named, object error) except -1:
+        namespace, name, version = named
+        self.objects += 1
+        self.handed += 1
+        self.touched = True
+        if name:
+            self.withdraw(namespace, name, version)
+        self.refusals.add(namespace, name, f"{type(error).__name__}: {error}")
+        if not self.listing and version:
+            self.version = version
+        return 0
 
     cdef void object_version(self, Span body) noexcept nogil:
         """Resumes behind this event. The initial events come in no order of versions: there only the bookmark counts."""
@@ -407,9 +496,13 @@ cdef class Stream:
 
         from fastdns.plugins.kubernetes.decode import models
 
+        around = self.frames.around[:self.frames.around_length]
         try:
-            head = msgspec.json.decode(self.frames.around[:self.frames.around_length], type=models.ListHead)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            try:
+                head = msgspec.json.decode(around, type=models.ListHead)
+            except RecursionError:
+                head = msgspec.json.decode(outline(around, 2), type=models.ListHead)
+        except (msgspec.DecodeError, UnicodeError) as error:
             raise StreamError(f"malformed list: {error}") from None
         if head.metadata is None:
             raise StreamError("the list has no metadata")
@@ -422,29 +515,53 @@ cdef class Stream:
         return 0
 
     cdef int json_frame(self) except -9:
-        """One item or event, in `failed`."""
-        import msgspec
-
+        """One item or event, in `failed`. Only an error event and a lack of memory end the list or watch."""
         cdef bytes octets = self.failed.data[:self.failed.length]
-        try:
-            if self.frames.framing == FRAMING_JSON_LIST:
+        if self.frames.framing == FRAMING_JSON_LIST:
+            try:
                 self.json_object(octets, False)
-                return GOES_ON
+            except MemoryError:
+                raise
+            except Exception as error:
+                self.refuse_json(identify(octets), error)
+            return GOES_ON
+        self.events += 1
+        try:
             event = self.event_decoder.decode(octets)
-            self.events += 1
-            if event.type == "ERROR":
-                raise api_error(500, JSON, bytes(event.object))
-            if event.type == "BOOKMARK":
-                self.json_bookmark(event.object)
-            elif event.type in ("ADDED", "MODIFIED", "DELETED"):
-                version = self.json_object(event.object, event.type == "DELETED")
+            type_, body = event.type, event.object
+        except Exception as error:
+            if isinstance(error, MemoryError):
+                raise
+            self.json_unreadable(octets, error)
+            return GOES_ON
+        if type_ == "ERROR":
+            raise api_error(500, JSON, bytes(body))
+        try:
+            if type_ == "BOOKMARK":
+                self.json_bookmark(body)
+            elif type_ in ("ADDED", "MODIFIED", "DELETED"):
+                version = self.json_object(body, type_ == "DELETED")
                 if not self.listing and version:
                     self.version = version
             else:
-                raise StreamError(f"unknown event type {event.type!r}")
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise StreamError(f"malformed JSON: {error}") from None
+                self.refusals.add("", "", f"an event of the unknown type {type_!r}")
+        except MemoryError:
+            raise
+        except Exception as error:
+            self.refuse_json(("", "", "") if type_ == "BOOKMARK" else identify(bytes(body)), error)
         return GOES_ON
+
+    cdef int json_unreadable(self, bytes octets, object error) except -1:
+        """An event that msgspec cannot read, be it for its depth."""
+        type_, named = identify_event(octets)
+        if type_ == "ERROR":
+            raise ApiError(500, "", "an error event that cannot be read")
+        if type_ == "BOOKMARK":
+            self.refusals.add("", "", f"a bookmark: {error}")
+            if not self.listing and named[2]:
+                self.version = named[2]
+            return 0
+        return self.refuse_json(named, error)
 
     cdef int json_bookmark(self, object raw) except -1:
         import msgspec
@@ -480,6 +597,8 @@ cdef class Stream:
         self.touched = True
         if self.scratch.trigger.length:
             self.warn(object)
+        if self.refusals.standing:
+            self.refusals.accept(span_text(object.namespace), span_text(object.name))
         with nogil:
             if removed:
                 self.sink.calls.remove(self.sink.self_, self.kind, object)
@@ -497,10 +616,11 @@ cdef class Stream:
 
 cdef class ObjectStream(Stream):
     """Objects of a kind that no decoder here knows: in JSON, for a `Taker`."""
-    cdef object taken               # Taker.take
+    cdef object taker
 
-    def __init__(self, sink):
-        self.taken = sink.take
+    def __init__(self, taker):
+        self.taker = taker
+        self.refusals = taker.refusals
 
     def begin(self, str content_type, bint watch, long long length, bint initial=False):
         if content_type.partition(";")[0].strip().lower() != JSON:
@@ -508,55 +628,11 @@ cdef class ObjectStream(Stream):
         Stream.begin(self, content_type, watch, length, initial)
 
     cdef object json_object(self, object octets, bint removed):
-        version = self.taken(octets, removed)
+        version = self.taker.take(octets, removed)
         self.objects += 1
         self.handed += 1
         self.touched = True
         return version
 
-
-cdef class Splitter:
-    """Cuts a JSON file into its top-level values, or into the items of a list with what stands around them."""
-
-    cdef Frames frames
-    cdef unsigned long long taken   # octets given so far
-
-    def __cinit__(self, bint items):
-        frames_init(&self.frames)
-        frames_begin(&self.frames, FRAMING_JSON_LIST if items else FRAMING_JSON_WATCH)
-
-    def __dealloc__(self):
-        frames_free(&self.frames)
-
-    def feed(self, bytes data not None):
-        """The values that are whole now, each with its offset in the file. StreamError, MemoryError."""
-        cdef Span frame
-        cdef int step = frames_add(&self.frames, <const uint8_t *><const char *>data, <uint64_t>len(data))
-        cdef unsigned long long base
-        if step == STEP_NO_MEMORY:
-            raise MemoryError
-        self.taken += <unsigned long long>len(data)
-        base = self.taken - self.frames.length
-        found = []
-        while step == 0:
-            step = frames_next(&self.frames, &frame)
-            if step == STEP_FRAME:
-                found.append((frame.data[:frame.length], base + <unsigned long long>(<const uint8_t *>frame.data - self.frames.data)))
-                step = 0
-            elif step == STEP_MORE:
-                break
-        if step == STEP_TOO_LARGE:
-            raise StreamError("a value beyond 32 MiB")
-        if step < 0:
-            raise StreamError("malformed JSON")
-        return found
-
-    @property
-    def around(self):
-        """What stood around the items so far."""
-        return PyBytes_FromStringAndSize(<const char *>self.frames.around, self.frames.around_length)
-
-    @property
-    def complete(self):
-        """Whether the file may end here."""
-        return frames_complete(&self.frames)
+    def withdraw(self, str namespace not None, str name not None, str version not None):
+        self.taker.withdraw(namespace, name, version)

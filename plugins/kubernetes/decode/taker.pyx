@@ -1,6 +1,7 @@
 """A sink in Python; see taker.pyi."""
 from fastdns.plugins.kubernetes.decode.objects cimport Kind, Sink, Source
 
+from fastdns.plugins.kubernetes.decode.refusals import Refusals
 from fastdns.telemetry.log import Log
 
 log = Log("plugin/kubernetes")
@@ -36,7 +37,10 @@ cdef void taker_flush(void *self) noexcept nogil:
 
 
 cdef class Taker(Sink):
+    cdef public object refusals
+
     def __cinit__(self, *args, **options):
+        self.refusals = Refusals(type(self).__name__)
         self.calls.begin = taker_begin
         self.calls.commit = taker_commit
         self.calls.drop = taker_drop
@@ -47,6 +51,9 @@ cdef class Taker(Sink):
 
     def take(self, octets, removed):
         return None
+
+    def withdraw(self, namespace, name, version):
+        pass
 
     def commit(self):
         pass

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from fastdns.plugins.kubernetes.decode.objects import Sink
+from fastdns.plugins.kubernetes.decode.refusals import REASON_MAX, Refusals, printable
 from fastdns.plugins.kubernetes.decode.stream import ObjectStream
 from fastdns.plugins.kubernetes.decode.taker import Taker
-from fastdns.plugins.kubernetes.objects.kind import KubernetesObject, Watched
+from fastdns.plugins.kubernetes.objects.kind import KubernetesObject, Watched, number_of
 from fastdns.plugins.kubernetes.watch import cluster
 from fastdns.plugins.kubernetes.watch.client import Client
 from fastdns.plugins.kubernetes.watch.connection import Api
@@ -21,7 +23,6 @@ from fastdns.plugins.kubernetes.watch.informers import Cluster, Options
 from fastdns.plugins.kubernetes.watch.origin import Limits
 from fastdns.plugins.kubernetes.watch.reflector import Health, Reflector
 from fastdns.telemetry.log import Log
-from fastdns.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -34,10 +35,6 @@ __all__ = ["Listener", "Share"]
 ASK_AGAIN = 5.0
 #: How often in a row the server must not know a kind before its objects are given up: an API server that starts may not know it yet.
 MISSES = 3
-
-MALFORMED = Metric(
-    "fastdns_kubernetes_objects_malformed_total", "Counter of objects that are left out because a field of theirs is not of its type.", "counter", ("kind",)
-)
 
 log = Log("plugin/kubernetes")
 
@@ -60,6 +57,7 @@ class Informer(Taker):
 
     def __init__(self, watched: Watched) -> None:
         self.watched = watched
+        self.refusals = Refusals(repr(watched.kind))
         self.objects: dict[tuple[str, str], KubernetesObject] = {}
         self.listeners: list[Listener] = []
         self.synced = False
@@ -71,17 +69,19 @@ class Informer(Taker):
 
     def take(self, octets: bytes | Raw, removed: bool) -> str:
         found, defect = self.watched.kind.decode(octets)
-        if defect:
-            MALFORMED.add((repr(self.watched.kind),))
-            log.warning(f"{found!r} is left out: {defect}"[:500])
         key = (found.namespace, found.name)
+        if defect and not removed:
+            self.withdraw(*key, found.version)
+            self.refusals.add(*key, defect)
+            return found.version
         before = self.objects.get(key)
         if self._seen is None:
             if before is not None and 0 < found.number < before.number:
                 return ""  # late
         elif not removed:
             self._seen.add(key)
-        if not removed and not defect:
+        self.refusals.accept(*key)
+        if not removed:
             self.objects[key] = found
             if before is None or before.values != found.values:
                 self._tell(before, found)
@@ -90,17 +90,43 @@ class Informer(Taker):
             self._tell(before, None)
         return found.version
 
+    def withdraw(self, namespace: str, name: str, version: str) -> None:
+        before = self.objects.get((namespace, name))
+        if before is None or (self._seen is None and 0 < number_of(version) < before.number):
+            return
+        del self.objects[namespace, name]
+        self._tell(before, None)
+
     def _tell(self, before: KubernetesObject | None, after: KubernetesObject | None) -> None:
-        for listener in self.listeners:
+        for listener in tuple(self.listeners):
+            self._tell_one(listener, before, after)
+
+    def _tell_one(self, listener: Listener, before: KubernetesObject | None, after: KubernetesObject | None) -> None:
+        """An object for which a listener raises an exception does not exist for that listener."""
+        try:
             listener.changed(self.watched, before, after)
+        except Exception as error:
+            found = after or before
+            assert found is not None  # noqa: S101 - an object is there before or after
+            self.refusals.add(found.namespace, found.name, f"{type(error).__name__}: {error}")
+            if after is not None:
+                with suppress(Exception):
+                    listener.changed(self.watched, after, None)
+
+    def _call(self, function: Callable[[], None]) -> None:
+        """What one listener raises does not concern the others."""
+        try:
+            function()
+        except Exception as error:
+            log.error(f"{self.watched.kind!r}: {type(error).__name__}: {printable(str(error), REASON_MAX)}")
 
     def commit(self) -> None:
         seen, self._seen = self._seen or set(), None
         for key in [key for key in self.objects if key not in seen]:
             self._tell(self.objects.pop(key), None)
         self.synced = True
-        for listener in self.listeners:
-            listener.listed(self.watched)
+        for listener in tuple(self.listeners):
+            self._call(partial(listener.listed, self.watched))
 
     def drop(self) -> None:
         self.objects.clear()
@@ -108,17 +134,17 @@ class Informer(Taker):
         self.synced = False
 
     def flush(self) -> None:
-        for listener in self.listeners:
-            listener.flush()
+        for listener in tuple(self.listeners):
+            self._call(listener.flush)
 
     def attach(self, listener: Listener) -> None:
         """Tell a new listener everything so far, and then every change."""
-        for found in self.objects.values():
-            listener.changed(self.watched, None, found)
+        for found in tuple(self.objects.values()):
+            self._tell_one(listener, None, found)
         self.listeners.append(listener)
         if self.synced:
-            listener.listed(self.watched)
-            listener.flush()
+            self._call(partial(listener.listed, self.watched))
+            self._call(listener.flush)
 
 
 class Informers(Sink):

@@ -53,7 +53,10 @@ class ObjectKind:
         return Resource(f"{root}/{self.plural}", f"{self.plural}.{self.group}/{self.versions[version]}", accept="application/json")
 
     def decode(self, octets: bytes | msgspec.Raw) -> tuple[KubernetesObject, str]:
-        """An object from JSON, and why its fields are not of their types (""). Raises msgspec.DecodeError and UnicodeError for what is no object."""
+        """An object from JSON, and why its fields are not of their types ("").
+
+        Raises msgspec.DecodeError and UnicodeError for what is no object, RecursionError for one that is nested too deep.
+        """
         try:
             model, defect = self._decoder.decode(octets), ""
         except msgspec.ValidationError as error:
@@ -61,8 +64,12 @@ class ObjectKind:
         namespace, name, version, *values = (_at(model, path) for path in (self._paths if not defect else self._paths[: len(METADATA)]))
         if not name:
             raise msgspec.DecodeError("an object without a name")
-        number = int(version) if version and version.isascii() and version.isdigit() and len(version) < 20 else 0
-        return KubernetesObject(self, namespace or "", name, number, version or "", tuple(values)), defect
+        return KubernetesObject(self, namespace or "", name, number_of(version or ""), version or "", tuple(values)), defect
+
+
+def number_of(version: str) -> int:
+    """A resource version as a number; 0 if it is none."""
+    return int(version) if version.isascii() and version.isdigit() and len(version) < 20 else 0
 
 
 class KubernetesObject:

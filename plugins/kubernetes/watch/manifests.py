@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastdns.control import Signal, blocking, sleep
-from fastdns.plugins.kubernetes.decode.stream import Splitter, Stream, StreamError
+from fastdns.plugins.kubernetes.decode.splitter import Splitter
+from fastdns.plugins.kubernetes.decode.stream import Stream, StreamError
 from fastdns.plugins.kubernetes.watch.connection import stamps
 from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
 from fastdns.plugins.kubernetes.watch.resources import SERVICE_NAME, Kind
@@ -135,7 +136,7 @@ def read_json(path: Path) -> Iterator[Found]:
                 yield from _list_line(value, name)
             elif name in KINDS:
                 yield KINDS[name], decoders[KINDS[name]].decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ManifestError(f"{path}:{line_at(path, offset)}: {error}") from None
 
 
@@ -258,6 +259,10 @@ class ManifestFeed:
                 good.append(path)
             except (ManifestError, OSError) as error:
                 reports.add(str(error))
+            except Exception as error:  # a file that no reader foresees costs itself
+                if isinstance(error, MemoryError):
+                    raise
+                reports.add(f"{path}: {type(error).__name__}: {error}")
         self._report(reports)
         self._load(good, whole=not reports)
 
@@ -307,7 +312,11 @@ class ManifestFeed:
             if one is Kind.IMPORT_SLICE and SERVICE_NAME not in (labels or {}):
                 continue
             if stream is not None and self.cluster.options.selectors.of(one).matches(labels):
-                stream.give(model)
+                try:
+                    stream.give(model)
+                except (StreamError, UnicodeError) as error:
+                    stream.withdraw(model.metadata.namespace or "", model.metadata.name, "")
+                    stream.refusals.add(model.metadata.namespace or "", model.metadata.name, str(error))
 
     def _imply(self, namespaces: set[str]) -> None:
         from fastdns.plugins.kubernetes.decode import models

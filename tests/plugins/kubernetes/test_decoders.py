@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from fastdns.plugins.kubernetes.decode.stream import JSON, PROTOBUF, ApiError, Splitter, Stream, StreamError, api_error
+from fastdns.plugins.kubernetes.decode.splitter import Splitter
+from fastdns.plugins.kubernetes.decode.stream import JSON, PROTOBUF, ApiError, Stream, StreamError, api_error
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from tests.native.recorder import Recorder
 
@@ -444,6 +445,36 @@ def test_mutated_streams_end_in_an_error_or_not_at_all(kind: Kind, content: str,
             outcomes.add(type(error))
     assert StreamError in outcomes
     assert True in outcomes, "some mutations do no harm"
+
+
+@pytest.mark.parametrize("watching", [True, False], ids=["watch", "list"])
+def test_a_refused_message_costs_itself_alone(watching: bool) -> None:
+    """A port with a length beyond its message, an event of an unknown type, an object without a name."""
+    recorder = Recorder()
+    stream = Stream(recorder, Kind.SERVICE)
+    good, bad = ({"metadata": {"namespace": "d", "name": name, "resourceVersion": "7"}, "spec": {"clusterIP": "10.0.0.1"}} for name in ("good", "bad"))
+    encode = MESSAGES[Kind.SERVICE]
+    broken = encode(bad) + field(2, b"\x0a\x7f")
+    nameless = message((1, message((3, "d"))))
+    stream.begin_list()
+    stream.begin(PROTOBUF, True, -2)
+    feed(stream, frame("ADDED", encode(bad)))
+    stream.commit_list()
+    assert set(recorder.objects(Kind.SERVICE)) == {("d", "bad")}
+    stream.begin(PROTOBUF, watching, -2)
+    if watching:
+        feed(stream, frame("MODIFIED", broken) + frame("ODD", encode(good)) + frame("ADDED", nameless) + frame("ADDED", encode(good)))
+    else:
+        stream.begin_list()
+        feed(stream, wrap(message((1, message((2, "99"))), *((2, one) for one in (broken, nameless, encode(good))))))
+        stream.commit_list()
+    assert stream.end()
+    assert set(recorder.objects(Kind.SERVICE)) == {("d", "good")}
+    assert list(stream.refusals.standing) == [("d", "bad")]
+    stream.begin(PROTOBUF, True, -2)
+    feed(stream, frame("MODIFIED", encode(bad)))
+    assert set(recorder.objects(Kind.SERVICE)) == {("d", "good"), ("d", "bad")}
+    assert not stream.refusals.standing
 
 
 def test_random_octets_as_every_framing() -> None:

@@ -12,6 +12,7 @@ import dns.rdata
 import msgspec
 import pytest
 
+from fastdns.plugins.kubernetes.decode.refusals import MALFORMED
 from fastdns.plugins.kubernetes.decode.stream import ApiError, ObjectStream, StreamError
 from fastdns.plugins.kubernetes.objects import KubernetesObject, ObjectKind, ObjectZones, Watched
 from fastdns.plugins.kubernetes.objects.claims import RECORDS_MOST, TYPE_CNAME, TYPE_NS, Row, SharedClaim
@@ -395,19 +396,15 @@ def test_events_of_a_watch() -> None:
         fed(things, event("ERROR", {"kind": "Status", "code": 410, "message": "too old"}))
 
 
-GARBAGE = [
-    b"garbage",
-    b"[1]",
-    b"{}{}",
-    b'{"type": "ADDED"}',
-    event("ODD", thing()),
-    event("ADDED", 1),
-    event("ADDED", {}),
-    event("ADDED", {"metadata": {"name": []}}),
-]
+def refused(kind: str) -> Any:
+    """How many objects of a kind have been refused."""
+    return dict(MALFORMED.collect()).get((kind,), 0)
 
 
-@pytest.mark.parametrize("data", GARBAGE)
+DEEP = b"[" * 5_000 + b"]" * 5_000
+
+
+@pytest.mark.parametrize("data", [b"garbage", b"[1]"])
 def test_a_watch_that_sends_garbage(data: bytes) -> None:
     """An error, after which a new list is read; what is known stays."""
     things = Things()
@@ -415,6 +412,70 @@ def test_a_watch_that_sends_garbage(data: bytes) -> None:
     with pytest.raises(StreamError):
         fed(things, event("ADDED", thing("b", "b", version=2)) + data + event("DELETED", thing("a", version=3)))
     assert (things.addresses("a.example.org."), things.addresses("b.example.org.")) == (["192.0.2.1"], ["192.0.2.1"])
+
+
+REFUSED = [
+    b"{}{}",
+    b'{"type": "ADDED"}',
+    event("ODD", thing()),
+    event("ADDED", 1),
+    event("ADDED", {}),
+    event("ADDED", {"metadata": {"name": []}}),
+    event("ADDED", {"metadata": {"name": "\ud800"}}),
+    event("BOOKMARK", {"metadata": 1}),
+    event("ADDED", thing("c", 10**400, version=4)),
+    event("ADDED", thing("c", "c", version=4)).replace(b'"spec"', b'"status": ' + DEEP + b', "spec"'),
+    event("ADDED", thing("c", "c\ud800", version=4)),
+    event("ADDED", thing("c", "c@", version=4)).replace(b"@", b"\xff"),
+]
+
+
+@pytest.mark.parametrize("data", REFUSED)
+def test_a_refused_object_costs_itself_alone(data: bytes) -> None:
+    before = refused(repr(KIND))
+    things = Things()
+    things.list(thing("a", "a"), thing("c", "c"))
+    fed(things, event("ADDED", thing("b", "b", version=2)) + data + event("DELETED", thing("a", version=5)))
+    assert (things.addresses("a.example.org."), things.addresses("b.example.org.")) == ([], ["192.0.2.1"])
+    assert refused(repr(KIND)) > before
+    named = b'"c"' in data
+    assert things.addresses("c.example.org.") == ([] if named else ["192.0.2.1"]), "its former version is withdrawn"
+    assert list(things.informer.refusals.standing) == [("lab", "c")] * named
+
+
+def test_a_list_with_a_refused_object_is_taken() -> None:
+    things = Things()
+    things.list(thing("a", "a"), thing("c", "c"))
+    items = octets(thing("a", "x")) + b"," + octets(thing("c", "c", version=4)).replace(b'"spec"', b'"status": ' + DEEP + b', "spec"')
+    stream = ObjectStream(things.informer)
+    stream.begin_list()
+    stream.begin("application/json", False, -2)
+    data = b'{"metadata": {"resourceVersion": "9", "odd": ' + DEEP + b'}, "items": [' + items + b"]}"
+    stream.feed(data, len(data))
+    stream.end()
+    stream.finish_list()
+    stream.commit_list()
+    assert (stream.version, things.addresses("x.example.org."), things.addresses("c.example.org.")) == ("9", ["192.0.2.1"], [])
+
+
+class Broken(Things):
+    """Fails for one object."""
+
+    def changed(self, watched: Watched, before: KubernetesObject | None, after: KubernetesObject | None) -> None:
+        if after is not None and "bad" in after["hostnames"]:
+            raise KeyError("bad")
+        super().changed(watched, before, after)
+
+
+def test_a_listener_that_fails_for_an_object_lacks_that_object_alone() -> None:
+    broken = Broken()
+    other = Things()
+    broken.informer.attach(other)
+    broken.list(thing("a", "a"), thing("b", "b"))
+    broken.list(thing("a", "a", "bad"), thing("b", "b", "c"))
+    assert [broken.addresses(f"{name}.example.org.") for name in "abc"] == [[], ["192.0.2.1"], ["192.0.2.1"]]
+    other.flush()
+    assert other.addresses("bad.example.org.") == ["192.0.2.1"]
 
 
 def test_protobuf_is_refused() -> None:

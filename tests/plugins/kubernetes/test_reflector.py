@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fastdns.plugins.kubernetes.decode.refusals import LINES, MALFORMED, TRACKED
 from fastdns.plugins.kubernetes.watch import client as clients
 from fastdns.plugins.kubernetes.watch import cluster as clusters
 from fastdns.plugins.kubernetes.watch import reflector
@@ -141,7 +142,7 @@ def test_a_version_too_old_means_a_new_list(scripted: Any, follow: Any, lines: l
 FAILURES = {
     "cut short": ([reply(service_list(FIRST))[:-40], None], "the list is cut short"),
     "chunked and cut short": ([STREAM + b"ffff\r\n" + json.dumps(service_list(FIRST)).encode()[:-9], None], "the list is cut short"),
-    "malformed": ([reply(b'{"kind":"ServiceList","metadata":{},"items":[{"metadata":]}')], "malformed"),
+    "malformed": ([reply(b'{"kind":"ServiceList","metadata":[],"items":[]}')], "malformed list"),
     "HTML of some proxy": ([reply(b"<html>", content_type="text/html")], "unexpected content type 'text/html'"),
     "no HTTP": ([b"SSH-2.0-OpenSSH_9.2\r\n\r\n"], "malformed HTTP response 'SSH-2.0-OpenSSH_9.2'"),
     "malformed chunks": ([STREAM + b"zz\r\n"], "malformed stream"),
@@ -150,8 +151,6 @@ FAILURES = {
     "429": ([reply(status(429, "TooManyRequests", "slow down"), 429)], "slow down"),
     "500": ([reply(status(500, "InternalError", "oops"), 500)], "oops"),
     "503 without a body": ([reply(b"", 503)], "the server is currently unable to handle the request (get services)"),
-    "an object without a name": ([reply(service_list({"metadata": {"namespace": "x"}, "spec": {}}))], "malformed object"),
-    "a port out of range": ([reply(service_list(service("a") | {"spec": {"ports": [{"port": 70000}]}}))], "malformed object"),
 }
 
 
@@ -163,6 +162,80 @@ def test_a_failed_list_is_said_and_tried_again(scripted: Any, follow: Any, lines
     assert len(lines) == 1
     assert lines[0].startswith("[ERROR] plugin/kubernetes: Failed to watch: failed to list *v1.Service: ")
     assert said.format(url=server.url) in lines[0]
+
+
+def refused(kind: str) -> Any:
+    """How many objects of a kind have been refused."""
+    return dict(MALFORMED.collect()).get((kind,), 0)
+
+
+DEEP = b"[" * 20_000 + b"]" * 20_000
+
+#: Objects and events that cost themselves alone: what the log says of each.
+REFUSED = {
+    "no name": ({"metadata": {"namespace": "x"}, "spec": {}}, "an object whose name cannot be read"),
+    "a port out of range": (service("evil") | {"spec": {"ports": [{"port": 70000}]}}, "default/evil"),
+    "a port of 400 digits": (service("evil") | {"spec": {"ports": [{"port": 10**400}]}}, "default/evil"),
+    "another type": (service("evil") | {"spec": {"externalIPs": "10.0.0.1"}}, "default/evil"),
+    "too deep": (service("evil") | {"spec": {"ports": ["@deep@"]}}, "default/evil"),
+    "a text that is none": (service("evil") | {"spec": {"clusterIP": "\ud800"}}, "default/evil"),
+    "odd metadata": ({"metadata": []}, "an object whose name cannot be read"),
+}
+
+
+def sent(value: Any) -> bytes:
+    return json.dumps(value).replace('"@deep@"', DEEP.decode()).encode()
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["list", "watch"])
+@pytest.mark.parametrize(("one", "named"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_refused_object_costs_itself_alone(scripted: Any, follow: Any, lines: list[str], one: Any, named: str, listed: bool) -> None:
+    before = refused("services")
+    first = {"kind": "ServiceList", "metadata": {"resourceVersion": "5"}, "items": [service("a"), service("evil"), *[one] * listed]}
+    watched = sent(event("MODIFIED", one)) * (not listed) + sent(event("MODIFIED", service("a", "10.0.0.7", 8)))
+    server = scripted(chunked_server([reply(sent(first))], [[STREAM + chunk(watched), 30.0]]))
+    recorder, _ = follow(Endpoint(server.url))
+    until(lambda: addresses(recorder)["a"] == "10.0.0.7")
+    assert len([query for _, query, _ in server.requests if "limit" in query]) == 1, "nothing is listed again"
+    assert ("evil" in addresses(recorder)) == ("evil" not in named), "its former version is withdrawn, if its name can be read"
+    assert [line.partition(": ")[2].partition(" is skipped: ")[0] for line in lines] == [f"services: {named}"]
+    assert refused("services") == before + 1
+
+
+def test_events_that_cannot_be_read_cost_themselves_alone(scripted: Any, follow: Any, lines: list[str]) -> None:
+    odd = [event("SURPRISE", service("a")), {"type": "ADDED"}, {"type": 5, "object": {}}, event("BOOKMARK", {"metadata": "@deep@"}), event("BOOKMARK", 1)]
+    watched = b"".join(map(sent, [*odd, event("MODIFIED", service("a", "10.0.0.7", 8))]))
+    server = scripted(chunked_server([reply(service_list(FIRST, version=5))], [[STREAM + chunk(watched), 30.0]]))
+    recorder, _ = follow(Endpoint(server.url))
+    until(lambda: addresses(recorder)["a"] == "10.0.0.7")
+    assert len(lines) == len(odd)
+
+
+def test_a_refused_object_is_accepted_again(scripted: Any, follow: Any, lines: list[str]) -> None:
+    wrong = service("a", version=6) | {"spec": {"ports": [{"port": 70000}]}}
+    pieces = [STREAM + chunk(event("MODIFIED", wrong)), 0.3, chunk(event("MODIFIED", service("a", "10.0.0.7", 8))), 30.0]
+    server = scripted(chunked_server([reply(service_list(FIRST, version=5))], [pieces]))
+    recorder, lease = follow(Endpoint(server.url))
+    feed = lease.cluster.feed
+    assert isinstance(feed, clusters.ApiFeed)
+    refusals = feed.running[Kind.SERVICE][0].stream.refusals
+    until(lambda: refusals.standing)
+    assert list(refusals.standing) == [("default", "a")]
+    assert addresses(recorder) == {}
+    until(lambda: addresses(recorder) == {"a": "10.0.0.7"})
+    assert not refusals.standing
+
+
+def test_the_log_names_few_of_many_refused_objects(scripted: Any, follow: Any, lines: list[str]) -> None:
+    wrong = [service(f"evil{number}") | {"spec": {"ports": [{"port": 70000}]}} for number in range(500)]
+    server = scripted(chunked_server([reply(service_list(FIRST, *wrong, version=5))], [QUIET]))
+    recorder, lease = follow(Endpoint(server.url))
+    assert addresses(recorder) == {"a": "10.0.0.1"}
+    assert len(lines) <= 2 * LINES
+    assert lines[LINES - 1].endswith("further ones of this minute are counted alone")
+    feed = lease.cluster.feed
+    assert isinstance(feed, clusters.ApiFeed)
+    assert len(feed.running[Kind.SERVICE][0].stream.refusals.standing) == TRACKED
 
 
 def test_a_kept_connection_that_the_server_closed_is_no_failure(scripted: Any, follow: Any, lines: list[str]) -> None:
@@ -188,8 +261,7 @@ ENDINGS = {
     "500": [reply(status(500, "InternalError", "oops"), 500)],
     "503 as an event": [STREAM + chunk(event("ERROR", status(503, "ServiceUnavailable", "no"))), None],
     "closed": [None],
-    "malformed event": [STREAM + chunk(b'{"type":"MODIFIED","object":[]}')],
-    "unknown event": [STREAM + chunk(event("SURPRISE", service("a")))],
+    "malformed event": [STREAM + chunk(b'{"type":"MODIFIED","object":[]}garbage')],
 }
 
 
