@@ -16,7 +16,7 @@ cdef class Chains:
     cdef readonly dict proxies      # ProxyProtocol of servers that have one, by address
     cdef bint served                # by an engine, now or before: it may end at any time
     cdef Canary canary              # while this configuration is tried on some of the clients: what the one that serves points at
-    cdef Tally *tallies             # what was answered while there were two configurations, by worker; NULL: there have not been yet
+    cdef Tally *tallies             # what was answered while there were two configurations, by worker, and by client (walk/tally); NULL: there have not been yet
     cdef uint32_t tallied           # workers that have some
     cdef Blocks memory
     cdef Detach *detach             # made beforehand: at the end there may be no memory
@@ -26,7 +26,7 @@ cdef class Chains:
     cdef void _append(self, Zone **first, Zone *zone)
     cdef int _add_filters(self, Zone *zone, filters) except -1
     cdef Chain *_chain(self, handlers) except NULL
-    # Counts answers from now on. They go on from where they were. MemoryError.
+    # Counts answers from now on. Sums go on from where they were, those of clients begin again. MemoryError.
     cdef int begin_tally(self, uint32_t workers) except -1
     cdef void end_tally(self) noexcept
 

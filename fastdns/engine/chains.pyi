@@ -76,3 +76,6 @@ class Chains:
 
         They go on from one canary to the next.
         """
+    def clients(self, rcode: int | str) -> list[tuple[int, int, bool, int, int]]:
+        """Of each client and worker since the last canary began, as far as the tables have it: network, client, whether its address is proven, answers
+        with the rcode or ``dropped``, all answers."""

@@ -2,10 +2,11 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from fastdns.system.atomic cimport atomic_peek64, atomic_store_pointer
+from fastdns.system.atomic cimport atomic_bump32, atomic_peek64, atomic_store_pointer
 from fastdns.system.blocks cimport blocks_free, blocks_take
 from fastdns.walk.query cimport (CHAIN_MAX, SCRATCH_MAX, TALLY_DROPPED, TALLY_OTHERS, TALLY_PLACES, Chain, ChainSet, Handler, ServerTable,
                                  Tally, Worker, Zone, filter_func)
+from fastdns.walk.tally cimport tally_clients, tally_rows, tally_size
 from fastdns.proxy.policy cimport ProxyProtocol
 from fastdns._mux cimport NativeHandler
 from fastdns._wire cimport Name, wire_name_copy
@@ -244,11 +245,14 @@ cdef class Chains:
     # ---- while there are two configurations ----
 
     cdef int begin_tally(self, uint32_t workers) except -1:
+        cdef uint32_t i
         if self.tallies == NULL:
-            self.tallies = <Tally *>calloc(workers, sizeof(Tally))
+            self.tallies = <Tally *>calloc(1, tally_size(workers))
             if self.tallies == NULL:
                 raise MemoryError
             self.tallied = workers
+        for i in range(self.tallied):
+            atomic_bump32(&tally_clients(self.tallies, self.tallied, i).round, 1)
         atomic_store_pointer(<void **>&self.set.tallies, self.tallies)
         return 0
 
@@ -267,3 +271,11 @@ cdef class Chains:
             if count:
                 found["dropped" if place == TALLY_DROPPED else "others" if place == TALLY_OTHERS else place] = count
         return found
+
+    def clients(self, rcode) -> list:
+        """See engine/chains.pyi."""
+        cdef uint32_t i, place = TALLY_DROPPED if rcode == "dropped" else <uint32_t>min(rcode, TALLY_OTHERS)
+        rows = []
+        for i in range(self.tallied):
+            tally_rows(tally_clients(self.tallies, self.tallied, i), place, rows)
+        return rows

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastdns.corefile.duration import parse_duration
 from fastdns.protocol.parameters import RCODES, rcode_text
+from fastdns.server.judgement import LEAST, LEAST_BAD, exceeds, side_of
 from fastdns.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
@@ -21,15 +22,13 @@ if TYPE_CHECKING:
     from fastdns.server.instance import Instance
     from fastdns.server.source import Source
 
-__all__ = ["LEAST", "LEAST_BAD", "RULES", "Canary", "Condition", "Rules", "parse_rules"]
+__all__ = ["RULES", "Canary", "Condition", "Rules", "parse_rules"]
 
 #: Key of `Controller.values`: the Rules for the configuration after this one.
 RULES = "canary/rules"
 
-#: Answers of which a condition takes a share at least: with fewer, those that are missing count as good ones.
-LEAST = 100
-#: Answers that fail a condition at least, however small its share is.
-LEAST_BAD = 2
+#: Seconds that a canary is tried before a single client may decide, if nobody else asks it.
+ALONE = 10.0
 #: Seconds between two looks.
 INTERVAL = 0.1
 #: Seconds that a canary lasts at least, and at most.
@@ -48,7 +47,7 @@ OUTCOMES = ("promoted", "failed", "replaced", "aborted")
 
 
 class Condition(NamedTuple):
-    """``RCODE>SHARE%``: fails a canary of whose answers more have the rcode."""
+    """``RCODE>SHARE%``: fails a canary of whose answers more have the rcode, by more than in the configuration that serves (`judgement`)."""
 
     text: str
     rcode: int | str
@@ -56,7 +55,7 @@ class Condition(NamedTuple):
     share: float
 
     def fails(self, counts: Counts) -> bool:
-        """Whether these are too many. Few answers are judged, too: as if those that LEAST lacks were good ones."""
+        """Whether these are too many, whoever got them. Few answers are judged, too: as if those that LEAST lacks were good ones."""
         bad = counts.get(self.rcode, 0)
         return bad >= LEAST_BAD and bad > self.share * max(sum(counts.values()), LEAST)
 
@@ -121,6 +120,7 @@ class Canary:
         self.new = new
         self.chains = chains
         self.began = time.time()
+        self._alone = time.monotonic() + ALONE
         self._end = time.monotonic() + rules.seconds
         self._both = {"serving": serving, "canary": chains}
         #: What was there before: configurations that have been in another canary go on counting.
@@ -135,13 +135,24 @@ class Canary:
 
     def judge(self) -> Judged | None:
         """What is to become of it now; None: it goes on."""
-        counts = self.counts()
+        counts, now = self.counts(), time.monotonic()
         for condition in self.rules.conditions:
-            if condition.fails(counts):
+            if self._fails(condition, counts, now):
                 return Judged("failed", f"{condition.text}: {self.compared(condition)}")
-        if time.monotonic() >= self._end:
-            return Judged("promoted", f"{self.rules.seconds:g} s are over, {self.summary()}")
+        if now >= self._end:
+            spared = "; ".join(f"spared by {condition.text}: {self.compared(condition)}" for condition in self.rules.conditions if condition.fails(counts))
+            return Judged("promoted", f"{self.rules.seconds:g} s are over, {self.summary()}{spared and '; '}{spared}")
         return None
+
+    def _fails(self, condition: Condition, counts: Counts, now: float) -> bool:
+        bad = counts.get(condition.rcode, 0)
+        if bad < LEAST_BAD or bad <= condition.share * LEAST:
+            return False
+        clients = self.chains.clients(condition.rcode)
+        if exceeds(condition.share, clients, self._both["serving"].clients(condition.rcode)):
+            return True
+        # Where the canary has one client only there is nobody to compare it with.
+        return now >= min(self._alone, self._end) and side_of(condition.share, clients).clients == 1 and condition.fails(counts)
 
     def compared(self, condition: Condition) -> str:
         """How often a condition was met, in both configurations."""
@@ -150,7 +161,9 @@ class Canary:
             counts = self.counts(name)
             bad, total = counts.get(condition.rcode, 0), sum(counts.values())
             parts.append(f"{bad} of {total} answers of the {name} configuration ({bad / total if total else 0:.2%})")
-        return ", ".join(parts)
+        sides = {name: side_of(condition.share, both.clients(condition.rcode)) for name, both in self._both.items()}
+        failing = ", ".join(f"{sides[name].failing} of {sides[name].clients} of the {name}" for name in ("canary", "serving"))
+        return f"{', '.join(parts)}; failing clients: {failing} configuration"
 
     def summary(self) -> str:
         """All that both have answered, in a line."""

@@ -267,6 +267,45 @@ def test_which_answers_fail(serve: Serve, rcode: str) -> None:
         assert set(ask_all(server)) == {"192.0.2.1", "NXDOMAIN"}
 
 
+def mixed(number: int, broken: str) -> str:
+    """Answers all names but those below `broken`."""
+    return corefile(number).replace("template IN A {", f"template IN A {broken} {{\n        rcode SERVFAIL\n    }}\n    template IN A {{")
+
+
+def chosen_of(server: Server, answer: str) -> list[str]:
+    """The clients that have the configuration with this answer."""
+    return [client(number) for number, each in enumerate(ask_all(server)) if each == answer]
+
+
+def test_one_client_that_fails_in_any_case_ends_no_canary(serve: Serve) -> None:
+    """Nor does it hide one that fails for others, and nor does one that floods good answers."""
+    server = serve(mixed(1, "dead.test"))
+    begin(server, mixed(2, "dead.test"))
+    start = len(server.log())
+    one = chosen_of(server, "192.0.2.2")[0]
+    for number in range(400):
+        assert told(server.query(f"n{number}.dead.test.", source=one)) == "SERVFAIL"
+    name = 'fastdns_canary_replies_total{configuration="canary",rcode="SERVFAIL"}'
+    until(lambda: metric(server, name) == 400, "the counts")
+    server.query("n.dead.test.", source=one)
+    until(lambda: metric(server, name) == 401, "a judgement of the 400")
+    assert "Canary rolled back" not in server.log()
+    assert run(server, "promote").returncode == 0
+    # The next one is broken for a zone that ten clients ask for. Another client floods good answers, and one of the serving configuration fails.
+    begin(server, mixed(3, "dead.test broken.test"))
+    other, *broken = chosen_of(server, "192.0.2.3")[:11]
+    serving = chosen_of(server, "192.0.2.2")[0]
+    for number in range(400):
+        server.query(f"n{number}.example.org.", source=other)
+        server.query(f"n{number}.dead.test.", source=serving)
+    assert "Canary rolled back" not in server.log()[start:]
+    for number in range(10):
+        for source in broken:
+            server.query(f"n{number}.broken.test.", source=source)
+    wanted = r"Canary rolled back: servfail>5%: \d+ of .*; failing clients: \d+ of \d+ of the canary, 1 of \d+ of the serving configuration"
+    server.wait_log(wanted, start=start)
+
+
 def test_a_canary_by_signal_is_not_tried_again_by_the_watch(serve: Serve) -> None:
     """*reload* looks at the file meanwhile. That the former text is there again ends it, and empties no cache."""
 
