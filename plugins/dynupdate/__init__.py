@@ -56,7 +56,7 @@ class Directive:
         self.zones = zones
         self.zone = prepared
         self.number = next(_numbers)
-        self.listener = Listener(self._serve)
+        self.listener = Listener(self._serve, settings.permissions.keys)
         self._acquired = False
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class Directive:
             release(self.zone, self.listener)
 
     def take(self, update: Update) -> None:
-        self.zone.submit(partial(self.zone.update, update, self.settings.permissions, self.settings.limits, time.monotonic()))
+        self.zone.submit(partial(self.zone.update, update, self.settings.permissions, self.settings.limits, time.monotonic()), update.key)
 
     def _serve(self, serving: bool) -> None:
         # Queries of a zone without a version get SERVFAIL.

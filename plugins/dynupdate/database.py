@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from fastdns.corefile.errors import quoted
 from fastdns.plugins.dynupdate.content import ContentError, Limits, Row, record_size, validate
+from fastdns.protocol.parameters import TYPE_SOA
 from fastdns.system.files import sync_folder
 from fastdns.zonefile.rdata import lower, valid
 
@@ -33,6 +34,14 @@ CREATE TABLE zone (origin BLOB NOT NULL, generation INTEGER NOT NULL);
 CREATE TABLE record (owner BLOB NOT NULL, type INTEGER NOT NULL, canonical BLOB NOT NULL, ttl INTEGER NOT NULL, rdata BLOB NOT NULL,
     PRIMARY KEY (owner, type, canonical)) WITHOUT ROWID;
 """
+#: The keys that wrote records. Files of former versions have no such table, and these versions can read and change files that have one.
+WRITERS: Final = """
+CREATE TABLE IF NOT EXISTS writer (owner BLOB NOT NULL, type INTEGER NOT NULL, canonical BLOB NOT NULL, key BLOB NOT NULL,
+    PRIMARY KEY (owner, type, canonical)) WITHOUT ROWID
+"""
+JOINED: Final = """
+SELECT owner, record.type, ttl, rdata, key FROM record LEFT JOIN writer USING (owner, type, canonical)
+"""
 
 
 class Stored(NamedTuple):
@@ -40,6 +49,8 @@ class Stored(NamedTuple):
 
     generation: int
     rows: list[Row]
+    #: The keys that wrote the rows, in lower-case wire form; None: the seed's, or not known.
+    writers: list[bytes | None]
 
 
 def check(path: str, origin: bytes, limits: Limits) -> Stored:
@@ -136,8 +147,8 @@ class Database:
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
 
-    def write(self, generation: int, deleted: Iterable[Row], added: Iterable[Row]) -> None:
-        """Write a change, which is on the disk afterwards, and end the transaction."""
+    def write(self, generation: int, deleted: list[Row], added: list[Row], key: bytes) -> None:
+        """Write a change by a key, which is on the disk afterwards, and end the transaction."""
         connection = self._connection
         try:
             for owner, kind, _, rdata in deleted:
@@ -145,6 +156,10 @@ class Database:
                 if done.rowcount != 1:
                     raise ContentError(f"database {quoted(self.path)} has not the records that are served")
             connection.executemany("INSERT INTO record (owner, type, canonical, ttl, rdata) VALUES (?, ?, ?, ?, ?)", map(_stored, added))
+            connection.execute(WRITERS)
+            connection.executemany("DELETE FROM writer WHERE owner = ? AND type = ? AND canonical = ?", map(_identified, deleted))
+            written = ((*_identified(row), key) for row in added if row[1] != TYPE_SOA)
+            connection.executemany("INSERT OR REPLACE INTO writer (owner, type, canonical, key) VALUES (?, ?, ?, ?)", written)
             connection.execute("UPDATE zone SET generation = ?", (generation,))
             connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -191,6 +206,11 @@ def _stored(row: Row) -> tuple[bytes, int, bytes, int, bytes]:
     return owner, kind, lower(kind, rdata), ttl, rdata
 
 
+def _identified(row: Row) -> tuple[bytes, int, bytes]:
+    owner, kind, _, rdata = row
+    return owner, kind, lower(kind, rdata)
+
+
 def _generation(connection: sqlite3.Connection) -> int:
     found = connection.execute("SELECT generation FROM zone").fetchall()
     if len(found) != 1 or not isinstance(found[0][0], int):
@@ -224,9 +244,12 @@ def _read_rows(connection: sqlite3.Connection, origin: bytes, limits: Limits, wh
     if connection.execute("SELECT origin FROM zone").fetchone()[0] != origin:
         raise ContentError("database belongs to a different zone")
     rows: list[Row] = []
+    writers: list[bytes | None] = []
+    known: dict[bytes, bytes] = {}
     octets = 0
-    for owner, kind, ttl, rdata in connection.execute("SELECT owner, type, ttl, rdata FROM record"):
-        if not _is_row(owner, kind, ttl, rdata):
+    query = JOINED if _has_writers(connection) else "SELECT owner, type, ttl, rdata, NULL FROM record"
+    for owner, kind, ttl, rdata, writer in connection.execute(query):
+        if not _is_row(owner, kind, ttl, rdata) or not (writer is None or isinstance(writer, bytes)):
             raise ContentError("the file is damaged: a record is none")
         octets += record_size(owner, rdata)
         if len(rows) == limits.records:
@@ -234,8 +257,14 @@ def _read_rows(connection: sqlite3.Connection, origin: bytes, limits: Limits, wh
         if octets > limits.octets:
             raise ContentError(f"invalid stored zone size (max_bytes {limits.octets})")
         rows.append((owner, kind, ttl, rdata))
+        # One object for each key.
+        writers.append(known.setdefault(writer, writer) if writer is not None else None)
     validate(rows, origin)
-    return Stored(generation, rows)
+    return Stored(generation, rows, writers)
+
+
+def _has_writers(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'writer'").fetchall())
 
 
 def _is_row(owner: object, kind: object, ttl: object, rdata: object) -> bool:

@@ -9,14 +9,16 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from fastdns import control
+from fastdns._wire import name_text
 from fastdns.corefile.errors import defect, quoted
 from fastdns.index.zone import Zone
 from fastdns.plugins.dynupdate.changes import FORMERR, NOERROR, REFUSED, Draft, UpdateRecord, growth
 from fastdns.plugins.dynupdate.content import ContentError, Limits, Row, draft_of, read_seed, record_size
+from fastdns.plugins.dynupdate.holdings import Held, Holdings, ShareError
 from fastdns.plugins.dynupdate.policy import Permissions
 from fastdns.plugins.transfer.journal import publish
 from fastdns.protocol.parameters import rcode_text
@@ -52,13 +54,20 @@ SECONDS = Metric(
     1e9,
 )
 RECORDS = Metric("fastdns_dynupdate_zone_records", "Number of records in a dynamic zone.", "gauge", ("zone",))
+KEY_RECORDS = Metric("fastdns_dynupdate_key_records", "Number of records in a dynamic zone that a key wrote last.", "gauge", ("zone", "key"))
+KEY_OCTETS = Metric("fastdns_dynupdate_key_bytes", "Size of the records in a dynamic zone that a key wrote last.", "gauge", ("zone", "key"))
+KEY_REFUSED = Metric(
+    "fastdns_dynupdate_key_refused_total", "Counter of UPDATE messages that would take what other keys are sure of.", "counter", ("zone", "key")
+)
 OCTETS = Metric("fastdns_dynupdate_zone_bytes", "Size of the records of a dynamic zone in uncompressed form.", "gauge", ("zone",))
 
 
 class Listener:
     """What a directive wants to know of its zone. Functions are called by threads of `POOL`."""
 
-    def __init__(self, serve: Callable[[bool], object]) -> None:
+    def __init__(self, serve: Callable[[bool], object], keys: Iterable[bytes] = ()) -> None:
+        #: Keys that may change the zone, each of which is sure of a share of it.
+        self.keys = frozenset(keys)
         #: Gets whether the zone can be served; called when that changes.
         self.serve = serve
         #: Gets the zone's name when an UPDATE has changed it.
@@ -68,8 +77,11 @@ class Listener:
 class DynamicZone:
     """One zone, in memory alone or with a database. From any thread."""
 
-    def __init__(self, zone: Zone, path: str, generation: int, limits: Limits) -> None:
-        """``path`` is the database's, "" for none. ``generation`` is that of the records in the database, 0 where it is to be made of them."""
+    def __init__(self, zone: Zone, path: str, generation: int, limits: Limits, holdings: Holdings | None = None) -> None:
+        """``path`` is the database's, "" for none. ``generation`` is that of the records in the database, 0 where it is to be made of them.
+
+        ``holdings``: who wrote them; None: nobody.
+        """
         self.zone = zone
         self.path = path
         self.limits = limits
@@ -77,7 +89,8 @@ class DynamicZone:
         self.users = 0
         self.listeners: list[Listener] = []
         self._lock = threading.Lock()
-        self._tasks: deque[Callable[[], object]] = deque()
+        #: By key, whose turns follow each other; the oldest turn first.
+        self._tasks: dict[bytes, deque[Callable[[], object]]] = {}
         self._running = False
         self._look_until = 0.0
         self._looking = False
@@ -87,6 +100,11 @@ class DynamicZone:
         self._database: Database | None = None
         self._serving = True
         self._said = ""
+        self._holdings = holdings or Holdings()
+        #: Keys whose last change was refused because of the others' shares.
+        self._refused: set[bytes] = set()
+        #: Keys that have numbers in the metrics.
+        self._shown: frozenset[bytes] = frozenset()
         self._count()
 
     @property
@@ -96,10 +114,10 @@ class DynamicZone:
 
     # ---- tasks, one at a time ----
 
-    def submit(self, task: Callable[[], object]) -> None:
-        """Run a task after those before it."""
+    def submit(self, task: Callable[[], object], key: bytes = b"") -> None:
+        """Run a task after those of the same key before it. Keys take turns, so one that sends many UPDATEs holds up others by one at a time."""
         with self._lock:
-            self._tasks.append(task)
+            self._tasks.setdefault(key, deque()).append(task)
             if self._running:
                 return
             self._running = True
@@ -117,7 +135,11 @@ class DynamicZone:
 
     def _run(self) -> None:
         with self._lock:
-            task = self._tasks.popleft()
+            key = next(iter(self._tasks))
+            tasks = self._tasks.pop(key)
+            task = tasks.popleft()
+            if tasks:
+                self._tasks[key] = tasks  # behind all others
         try:
             task()
         except Exception as error:
@@ -180,6 +202,7 @@ class DynamicZone:
         except ValueError as error:
             raise ContentError(f"building zone {quoted(self.zone.origin)}: {error}") from error
         self._generation = stored.generation
+        self._holdings = Holdings(stored.rows, stored.writers)
         self._count()
 
     def _serve(self, serving: bool) -> None:
@@ -302,6 +325,10 @@ class DynamicZone:
         records, octets = growth(deleted, added)
         try:
             limits.check(self._records + records, self._octets + octets)
+            self._holdings.check(deleted, added, key, self._keys(), Held(self._records + records, self._octets + octets), limits)
+        except ShareError as error:
+            self._refuse(key, error)
+            return REFUSED, False
         except ContentError as error:
             log.error(f"UPDATE for {self.zone.origin} failed: {error}")
             return REFUSED, False
@@ -310,13 +337,29 @@ class DynamicZone:
         except ValueError as error:
             raise ContentError(f"building candidate zone: {error}") from error
         if database is not None:
-            database.write(self._generation + 1, deleted, added)
+            database.write(self._generation + 1, deleted, added, key)
         publish(self.zone, change)
         self._generation += 1
         self._records += records
         self._octets += octets
+        self._holdings.apply(deleted, added, key)
+        if key in self._refused and records > 0:
+            self._refused.discard(key)
+            log.info(f"{self.zone.origin}: key {name_text(key)} is within its part again")
         self._show()
         return NOERROR, True
+
+    def _refuse(self, key: bytes, error: ShareError) -> None:
+        """Count an UPDATE, and log the first one in a row."""
+        KEY_REFUSED.add((self.zone.origin, name_text(key)))
+        if key not in self._refused:
+            self._refused.add(key)
+            log.error(f"UPDATE for {self.zone.origin} failed: {error}")
+
+    def _keys(self) -> frozenset[bytes]:
+        """Of all directives that serve the zone."""
+        with self._lock:
+            return frozenset(key for listener in self.listeners for key in listener.keys)
 
     def _notify(self) -> None:
         with self._lock:
@@ -340,6 +383,19 @@ class DynamicZone:
             return
         RECORDS.set((self.zone.origin,), self._records)
         OCTETS.set((self.zone.origin,), self._octets)
+        keys = self._keys()
+        for key in keys:
+            held = self._holdings.of(key)
+            KEY_RECORDS.set((self.zone.origin, name_text(key)), held.records)
+            KEY_OCTETS.set((self.zone.origin, name_text(key)), held.octets)
+        self.forget(self._shown - keys)
+        self._shown = keys
+
+    def forget(self, keys: Iterable[bytes]) -> None:
+        """Withdraw the numbers of keys."""
+        for key in keys:
+            for metric in (KEY_RECORDS, KEY_OCTETS):
+                metric.forget((self.zone.origin, name_text(key)))
 
     def check(self, limits: Limits) -> None:
         """Raises ContentError where the zone exceeds a directive's limits."""
@@ -371,11 +427,12 @@ def prepare(origin: str, seed: str, path: str, limits: Limits, *, starting: bool
         return found
     generation = 0
     rows: list[Row] = []
+    writers: list[bytes | None] = []
     if path and os.path.lexists(path):
         from fastdns.plugins.dynupdate import database
 
         try:
-            generation, rows = database.check(path, zone.wire, limits)
+            generation, rows, writers = database.check(path, zone.wire, limits)
         except ContentError:
             if not starting:
                 raise
@@ -388,7 +445,7 @@ def prepare(origin: str, seed: str, path: str, limits: Limits, *, starting: bool
         zone.publish(draft_of(zone, rows))
     except ValueError as error:
         raise ContentError(f"building zone {quoted(zone.origin)}: {error}") from error
-    return DynamicZone(zone, path, generation, limits)
+    return DynamicZone(zone, path, generation, limits, Holdings(rows, writers))
 
 
 def _find(path: str, seed: str) -> DynamicZone | None:
@@ -444,6 +501,7 @@ def release(zone: DynamicZone, listener: Listener) -> None:
 
 def _withdraw(zone: DynamicZone) -> None:
     """Its numbers are no more, unless another zone of that name has taken its place."""
+    zone.forget(zone._shown)
     others = [one for one in _served if one.zone.origin == zone.zone.origin]
     if others:
         others[-1]._show()
