@@ -369,9 +369,8 @@ cdef void complete(Query *q) noexcept nogil:
         q.reply.edns.present = 0
         q.reply.overflow = 0
     # A child's reply is raw material, but a CHILD_MUX goes the way of any query, with sizes for metrics and log.
-    if q.transport != TRANSPORT_NONE and (q.parent == NULL or q.child_kind == CHILD_MUX) and finish_fit(q) < 0:
-        drop(q)
-        return
+    if q.transport != TRANSPORT_NONE and (q.parent == NULL or q.child_kind == CHILD_MUX):
+        finish_fit(q)
     run_done(q)
     deliver(q)
 
@@ -540,6 +539,8 @@ cdef Query *make_child(Handler *self, Query *q, ChildKind kind, const Name *name
     memset(child.message.counts, 0, sizeof(child.message.counts))
     child.message.counts[0] = 1
     child.edns = q.edns
+    child.client_edns = q.client_edns
+    child.client_size = q.client_size
     request_write(child)
     if kind == CHILD_MUX:
         return child

@@ -10,7 +10,7 @@ from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.index.index cimport FOUND_HIT, Index, IndexResult, index_current, table_find
 from fastdns.engine.engine cimport Engine
 from fastdns.engine.listener cimport Listener
-from fastdns.walk.query cimport ANSWERED, NEXT, TRANSPORT_UDP, UP, Handler, Query, Verdict, Worker
+from fastdns.walk.query cimport ANSWERED, NEXT, TRANSPORT_UDP, UP, Handler, Query, Verdict, Worker, query_note_client
 from fastdns._mux cimport NativeHandler, handler_init, mux_match, query_answer, query_release, query_run, query_take
 from fastdns.index.nodes cimport IndexRecord, IndexTable, rrset_record
 from fastdns.message.reply cimport Reply, reply_begin, reply_end, reply_parse
@@ -226,6 +226,7 @@ cdef class Question:
                 q.qclass = q.message.qclass
                 q.flags = q.message.flags
                 q.edns = q.message.edns
+                query_note_client(q)
                 query_run(q)        # no carrier: nothing is sent, and the slot is free again
         return times - <uint32_t>(self.worker.dropped - refused)
 
@@ -257,6 +258,7 @@ cdef class Finisher:
         if wire_accept(self.query, <uint32_t>len(self.query), &self.q.message, &self.q.first_name, &rcode) != ACCEPT:
             raise ValueError("not a query that the server accepts")
         self.q.edns = self.q.message.edns
+        query_note_client(self.q)
         self.q.name = &self.q.first_name
         if reply_parse(&self.q.reply, message, <uint32_t>len(message)) < 0:
             raise ValueError("the reply is malformed or too big")
@@ -276,9 +278,7 @@ cdef class Finisher:
         cdef uint32_t _turn, length = 0
         with nogil:
             for _turn in range(times):
-                if finish_fit(self.q) < 0:
-                    length = 0
-                    break
+                finish_fit(self.q)
                 length = finish_write(self.q, self.out)
         return self.out[:length]
 

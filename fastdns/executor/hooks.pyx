@@ -228,9 +228,7 @@ cdef int copy_answer(Request *request, Query *child) noexcept nogil:
         memcpy(request.error, child.error, sizeof(request.error))
         return 0
     child.transport = TRANSPORT_TCP         # the whole message, whatever size the client takes
-    if finish_fit(child) < 0:
-        request.answered = 0
-        return 0
+    finish_fit(child)
     request.message = <uint8_t *>malloc(child.reply.message_size)
     if request.message == NULL:
         return -1

@@ -2,9 +2,9 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from fastdns.walk.query cimport Query
 
-# Settles what is sent: the OPT, the records that fit, TC, whether to compress; sets reply.size and reply.message_size.
-# -1 when nothing can be sent (an extended rcode without an OPT).
-cdef int finish_fit(Query *q) noexcept nogil
+# Settles the octets that are sent: the OPT, the records that fit, TC, whether to compress; sets reply.size and reply.message_size. OPT, DO and size are
+# those that the client's message asks for at most, whatever handlers made of `edns` and of `message`: an extended rcode without an OPT is SERVFAIL.
+cdef void finish_fit(Query *q) noexcept nogil
 # Writes the fitted message: reply.message_size octets into out. Returns their number.
 cdef uint32_t finish_write(Query *q, uint8_t *out) noexcept nogil
 # Has options of this code echoed from now on, in the whole process (rewrite's rules name them); from the control side.

@@ -4,12 +4,12 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memcmp, memmove, memset, strlen
 from fastdns.system.atomic cimport atomic_peek8, atomic_poke8
 from fastdns._wire cimport (Edns, HEADER_SIZE, MESSAGE_MAX, FLAG_QR, FLAG_AA, FLAG_RA, FLAG_AD, FLAG_TC, FLAG_RD, FLAG_CD, OPT_SIZE, TYPE_OPT,
-                            TYPE_TSIG, EDNS_DO, OPTION_ERROR, OPTION_EXPIRE, OPTION_NSID, ACCEPT,
+                            TYPE_TSIG, EDNS_DO, OPTION_ERROR, OPTION_EXPIRE, OPTION_NSID, RCODE_NOERROR, RCODE_SERVFAIL, ACCEPT,
                             copy_octets, load16, option_is_hop_by_hop, store16, store32, wire_accept,
                             wire_name_length, wire_option)
 from fastdns.message.reply cimport (LargeReplyBuffer, Reply, Record, Signer, RECORD_OWNED, RECORD_SIGNER, SECTION_ADDITIONAL, reply_alloc, reply_append,
                                     reply_begin, reply_end, reply_own, reply_parse)
-from fastdns.walk.query cimport COOKIE_IN_REPLY, COOKIE_OPTION, Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_size, query_is_udp
+from fastdns.walk.query cimport COOKIE_IN_REPLY, COOKIE_OPTION, Query, Worker, TRANSPORT_TCP, TRANSPORT_UDP, query_is_udp, query_note_client, query_size
 from fastdns.protocol.header cimport FLAGS_OPCODE, OPCODE_QUERY, flags_opcode, flags_rcode
 from fastdns.protocol.rrtypes cimport BLOCK_COMPRESSIBLE, BLOCK_STRING, block_is_name, rrtype_get, rrtype_names
 
@@ -46,16 +46,17 @@ cdef void finish_echo(uint16_t code) noexcept nogil:
 
 
 cdef void set_reply_edns(Query *q) noexcept nogil:
-    """The OPT of the reply: the plugin's made to fit the client's, else the client's with its echoed options."""
+    """The OPT of the reply: the plugin's made to fit the client's, else the client's with its echoed options. DO and size are the client's at most."""
     cdef Edns *own = &q.reply.edns
-    cdef const Edns *asked = &q.message.edns
+    cdef const Edns *asked = &q.message.edns    # with the options that handlers gave it
     cdef uint32_t at = 0, size, used = 0
     cdef uint8_t *kept = NULL
+    if not q.client_edns:
+        own.present = 0                 # RFC 6891 7
+        return
     if not asked.present:
         return
-    if own.present:
-        own.flags = (own.flags & 0xFF00) | (asked.flags & EDNS_DO)
-    else:
+    if not own.present:
         own.present = 1
         own.flags = asked.flags & 0xFF00
         own.options_length = 0
@@ -73,7 +74,8 @@ cdef void set_reply_edns(Query *q) noexcept nogil:
             own.options = kept
             own.options_length = <uint16_t>used
     own.version = 0
-    own.udp_size = q.edns.udp_size      # bufsize may have made it smaller
+    own.flags = (own.flags & 0xFF00 & ~EDNS_DO) | (q.client_edns & EDNS_DO)     # RFC 3225 3
+    own.udp_size = min(q.edns.udp_size, q.client_size)      # bufsize may have made it smaller
 
 
 cdef void query_option(Query *q, uint16_t code, const uint8_t *data, uint16_t length) noexcept nogil:
@@ -114,10 +116,12 @@ cdef void query_expire(Query *q, uint32_t expire, int64_t age) noexcept nogil:
 
 # ---- fitting ----
 
-cdef int finish_fit(Query *q) noexcept nogil:
+cdef void finish_fit(Query *q) noexcept nogil:
     cdef Reply *reply = &q.reply
     cdef uint32_t i, length, opt = 0, size = query_size(q)
     cdef bint signed = False
+    if reply.rcode > 15 and not q.client_edns:
+        fail_extended(reply)
     length = HEADER_SIZE + q.first_name.length + 4
     for i in range(reply.count):
         length += <uint32_t>reply.records[i].owner_length + 10 + reply.records[i].rdlength
@@ -129,31 +133,48 @@ cdef int finish_fit(Query *q) noexcept nogil:
     if reply.edns.present:
         # Options that alone do not fit behind the question are left out, echoed ones and an upstream's: records can be cut, an OPT cannot.
         opt = HEADER_SIZE + q.first_name.length + 4 + OPT_SIZE + reply.edns.options_length
-        if opt > size and (opt > MESSAGE_MAX or not signed or not is_signed(reply)):
+        if opt > size:
             reply.edns.options_length = 0
         opt = OPT_SIZE + reply.edns.options_length
         if q.cookie & COOKIE_IN_REPLY:
             if length + opt + COOKIE_OPTION > size and not signed:
                 fit_with_cookie(q, size, opt)
-                return 0
+                return
             opt += add_cookie(q)
-    elif reply.rcode > 15:
-        return -1
     length += opt
     if reply.overflow:
         reply.flags |= FLAG_TC
-    if signed and is_signed(reply):     # and so never cut to the client's size (RFC 8945 5.3)
-        if sign(q, opt):
-            return 0
-        size = MESSAGE_MAX
+    signed = signed and is_signed(reply)
+    if signed and sign(q, size, opt):
+        return
     if length <= size:
         reply.message_size = length
         reply.compress = query_is_udp(q) and length > <uint32_t>(1480 if q.client.family == 4 else 1220)
         if not reply.compress:
-            return 0
+            return
     reply.compress = 1
+    if not write_compressed(q, size, opt) and signed:
+        empty(q, size, opt)
+
+
+cdef void empty(Query *q, uint32_t size, uint32_t opt) noexcept nogil:
+    """A signed message is whole or has no records (RFC 8945 5.3): the client asks again over TCP."""
+    q.reply.count = 0
+    q.reply.rcode = RCODE_NOERROR
     write_compressed(q, size, opt)
-    return 0
+
+
+cdef void fail_extended(Reply *reply) noexcept nogil:
+    """An extended rcode has its upper bits in the OPT (RFC 6891 6.1.3): its lower ones alone would be another rcode. The signature stays."""
+    cdef uint32_t i, kept = 0
+    for i in range(reply.count):
+        if reply.records[i].flags & RECORD_SIGNER:
+            reply.records[kept] = reply.records[i]
+            kept += 1
+    reply.count = <uint16_t>kept
+    reply.rcode = RCODE_SERVFAIL
+    reply.overflow = 0
+    reply.flags &= FLAG_RA | FLAG_RD | FLAG_CD
 
 
 # ---- cookies (RFC 7873) ----
@@ -202,12 +223,12 @@ cdef bint is_signed(const Reply *reply) noexcept nogil:
     return last
 
 
-cdef bint sign(Query *q, uint32_t opt) noexcept nogil:
+cdef bint sign(Query *q, uint32_t size, uint32_t opt) noexcept nogil:
     """Writes the message into the worker's scratch and has it signed there; False where no handler here signs it."""
     cdef Reply *reply = &q.reply
     cdef Record record
     cdef Signer *signer
-    cdef uint32_t i
+    cdef uint32_t i, room
     for i in range(reply.count):
         if reply.records[i].flags & RECORD_SIGNER:
             break
@@ -218,13 +239,15 @@ cdef bint sign(Query *q, uint32_t opt) noexcept nogil:
     reply.count -= 1
     memmove(&reply.records[i], &reply.records[i + 1], (reply.count - i) * sizeof(Record))
     reply.compress = 1
-    write_compressed(q, MESSAGE_MAX - record.owner_length - 10 - record.rdlength, opt)
+    room = size - min(size, <uint32_t>record.owner_length + 10 + record.rdlength)
+    if not write_compressed(q, room, opt):
+        empty(q, room, opt)
     reply.message_size = signer.sign(signer, q.worker.message, reply.message_size)
     return True
 
 
-cdef void write_compressed(Query *q, uint32_t size, uint32_t opt) noexcept nogil:
-    """Writes the message into the worker's scratch, cutting where the budget ends; finish_write copies it from there."""
+cdef bint write_compressed(Query *q, uint32_t size, uint32_t opt) noexcept nogil:
+    """Writes the message into the worker's scratch, and cuts it at the limit: False. finish_write copies it from there."""
     cdef Compressor compressor
     cdef Writer writer
     cdef Reply *reply = &q.reply
@@ -253,6 +276,7 @@ cdef void write_compressed(Query *q, uint32_t size, uint32_t opt) noexcept nogil
     write_opt(q, &writer)
     write_counts(writer.out, q, kept)
     reply.message_size = writer.used
+    return not full
 
 
 # ---- writing ----
@@ -551,6 +575,7 @@ cdef tuple finish_as(Query *q, bytes query, bytes reply, str copied, uint8_t *ou
     if wire_accept(query, <uint32_t>len(query), &q.message, &q.first_name, &rcode) != ACCEPT:
         raise ValueError("the query is none that the server accepts")
     q.edns = q.message.edns
+    query_note_client(q)
     q.name = &q.first_name
     status = reply_parse(&made.reply, reply, <uint32_t>len(reply))
     if status < 0:
@@ -566,8 +591,7 @@ cdef tuple finish_as(Query *q, bytes query, bytes reply, str copied, uint8_t *ou
         if reply_own(&q.reply) < 0:
             raise ValueError("the reply is too big")
     q.reply.written = 1
-    if finish_fit(q) < 0:
-        raise ValueError("an extended rcode needs an OPT")
+    finish_fit(q)
     size = q.reply.message_size
     status = <int>finish_write(q, out)
     if <uint32_t>status > size:

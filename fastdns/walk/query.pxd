@@ -62,6 +62,9 @@ cdef enum QueryCookie:          # Query.cookie (RFC 7873)
     COOKIE_VALID = 2            # the query has a server cookie of this server: it comes from its source address
 
 cdef enum:
+    CLIENT_OPT = 1              # Query.client_edns: the client sent an OPT record
+
+cdef enum:
     COOKIE_OPTION = 28          # octets of the option with a cookie of each side: code, length, 8 and 16 (RFC 9018 4)
 
 cdef enum ChildState:           # Query.in_child
@@ -270,11 +273,13 @@ cdef struct Query:
     uint8_t depth               # of children
     uint8_t in_child            # ChildState: of the child in `child`
     uint8_t parked              # counted in set.parked and in the worker's list
+    uint16_t client_edns        # CLIENT_OPT, and EDNS_DO: what the client's OPT asks for. `message.edns` and `edns` are for handlers to change
     uint32_t listener
     const uint8_t *packet       # the whole request, borrowed until the batch ends; a parked query owns a copy
     uint32_t packet_length
     uint8_t packet_owned        # malloc'ed: packet is too large for the slot (pool of the worker)
     uint8_t cookie              # of QueryCookie; set by the plugin cookies
+    uint16_t client_size        # octets of a datagram that the client's OPT allows, with CLIENT_OPT
     Message message             # header and question as received; message.edns.options borrow from packet
     Address client              # behind a proxy that sends PROXY headers: of the header
     Address local
@@ -368,10 +373,19 @@ cdef inline uint32_t query_length(const Query *q) noexcept nogil:
         return q.packet_length
     return HEADER_SIZE + q.message.question_length + (OPT_SIZE + q.edns.options_length if q.edns.present else 0)
 
+cdef inline void query_note_client(Query *q) noexcept nogil:
+    """Keeps the limits of the received message: they hold for the reply, whatever handlers make of the query."""
+    q.client_edns = 0
+    if q.message.edns.present:
+        q.client_edns = CLIENT_OPT | (q.message.edns.flags & EDNS_DO)
+        q.client_size = q.message.edns.udp_size
+
 cdef inline uint32_t query_size(const Query *q) noexcept nogil:
-    """The most octets that the reply may have."""
+    """The most octets that the reply may have: the client's limit, which a handler may have lowered in `edns`."""
+    cdef uint16_t size
     if not query_is_udp(q):
         return 65535
-    if not q.edns.present or q.edns.udp_size < 512:
+    if not q.client_edns or not q.edns.present:
         return 512
-    return q.edns.udp_size
+    size = q.edns.udp_size if q.edns.udp_size < q.client_size else q.client_size
+    return size if size > 512 else 512

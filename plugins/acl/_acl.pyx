@@ -2,10 +2,10 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from fastdns.api.query cimport (ANSWERED, DROPPED, NEXT, TAILORED_WALK, Explanation, Handler, NativeHandler, Query, Verdict, handler_init, query_answer,
-                                query_scratch)
+                                query_error, query_scratch)
 from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
 from fastdns.api.names cimport ZoneList, ZoneName, Zones, zones_find
-from fastdns.api.wire cimport EDNS_DO, FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED
+from fastdns.api.wire cimport FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFUSED
 from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns.api.metadata cimport LabelHandle
 from fastdns.plugins.acl._audit cimport AuditLog, audit_log
@@ -16,8 +16,6 @@ from fastdns._wire import name_text
 from fastdns.plugins.acl.rules import NAMESPACE, names_of
 
 cdef enum:
-    EDNS_SIZE = 4096            # of the OPT where the client sent none
-    OPTION_SIZE = 6
     REFUSALS = 4                # actions other than ALLOW
     PLACE_MAX = 128             # octets of a policy's file and line, with the final zero
 
@@ -54,9 +52,9 @@ cdef struct Decision:           # in the query's scratch, for `fastdns explain`:
     uint8_t action              # of the former
     uint8_t audited_action
 
-# Extended DNS errors without a text (RFC 8914): code 15, two octets, Blocked or Filtered.
-cdef const uint8_t *BLOCKED = b"\x00\x0f\x00\x02\x00\x0f"
-cdef const uint8_t *FILTERED = b"\x00\x0f\x00\x02\x00\x11"
+cdef enum ExtendedError:        # RFC 8914
+    ERROR_BLOCKED = 15
+    ERROR_FILTERED = 17
 
 cdef inline const char *word_of(uint8_t action) noexcept nogil:
     """For explain and the log."""
@@ -71,32 +69,21 @@ cdef inline const char *word_of(uint8_t action) noexcept nogil:
 
 # ---- what is done ----
 
-cdef Verdict answer_empty(Query *q, uint16_t rcode, const uint8_t *option) noexcept nogil:
-    """No records, and an OPT that says why, even to who sent none."""
+cdef Verdict answer_empty(Query *q, uint16_t rcode, ExtendedError error) noexcept nogil:
+    """No records, and for clients with EDNS the reason."""
     query_answer(q, rcode, 0)
-    set_error(q, option)
+    query_error(q, error, b"")
     return ANSWERED
 
 
-cdef void set_error(Query *q, const uint8_t *option) noexcept nogil:
-    q.reply.edns.present = 1
-    q.reply.edns.version = 0
-    q.reply.edns.extended_rcode = 0
-    q.reply.edns.udp_size = EDNS_SIZE
-    q.reply.edns.flags = EDNS_DO
-    q.reply.edns.options = option
-    q.reply.edns.options_length = OPTION_SIZE
-
-
 cdef Verdict answer_nxdomain(const Acl *acl, Query *q) noexcept nogil:
-    """As the zone itself would (RFC 2308), where it is one of the cluster. The extended error is for clients with EDNS alone (RFC 6891 7)."""
+    """As the zone itself would (RFC 2308), where it is one of the cluster."""
     query_answer(q, RCODE_NXDOMAIN, 0)
     if acl.sources.cluster != NULL:
         acl.sources.cluster.soa(acl.sources.cluster, q)
         if q.reply.count:
             q.reply.flags |= FLAG_AA
-    if q.edns.present:
-        set_error(q, BLOCKED)
+    query_error(q, ERROR_BLOCKED, b"")
     return ANSWERED
 
 
@@ -104,9 +91,9 @@ cdef Verdict refuse(const Acl *acl, Query *q, const Line *line) noexcept nogil:
     cdef const Rule *rule = &acl.rules[line.rule]
     metric_add(rule.cells[REFUSALS * zone_of(rule, q) + line.action - BLOCK], q.worker.id, 1)
     if line.action == BLOCK:
-        return answer_empty(q, RCODE_REFUSED, BLOCKED)
+        return answer_empty(q, RCODE_REFUSED, ERROR_BLOCKED)
     if line.action == FILTER:
-        return answer_empty(q, RCODE_NOERROR, FILTERED)
+        return answer_empty(q, RCODE_NOERROR, ERROR_FILTERED)
     if line.action == NXDOMAIN:
         return answer_nxdomain(acl, q)
     return DROPPED

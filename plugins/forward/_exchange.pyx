@@ -9,7 +9,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 from fastdns.api.query cimport (ANSWERED, ERROR_MAX, FAILED, NEXT, PARKED, Query, Verdict, query_answer, query_await, query_fail, query_is_udp, query_park,
-                                query_resume, query_scratch, query_size)
+                                query_resume, query_scratch)
 from fastdns.api.worker cimport Timer, Worker
 from fastdns.api.reply cimport Record, reply_clear, reply_parse
 from fastdns.api.wire cimport (FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, HEADER_SIZE, RCODE_NOERROR, RCODE_NOTIMP, RCODE_REFUSED,
@@ -31,7 +31,7 @@ from fastdns.plugins.forward._instance cimport Forward, Waiting, rcodes_have
 from fastdns.plugins.forward._letters cimport letters_judge, letters_lost, letters_match, letters_reset, letters_restore, letters_rewrite, letters_write
 from fastdns.plugins.forward._order cimport is_down, next_upstream, set_order, silent
 from fastdns.plugins.forward._pair cimport pair_end, pair_join
-from fastdns.plugins.forward._request cimport request_clear_options, request_write
+from fastdns.plugins.forward._request cimport request_clear_options, request_limit, request_write
 from fastdns.plugins.forward.transport.sockets cimport sockets_sweep
 from fastdns.plugins.forward._taps cimport taps_tell
 from fastdns.plugins.forward._waiters cimport (EQUAL_SLOTS, add_equal, add_waiter, discount, find_equal, remove_equal, remove_waiter, tell_waiters,
@@ -171,7 +171,7 @@ cdef Verdict exchange_ask(Forward *forward, Query *q) noexcept nogil:
         discount(forward, waiting)
         return query_fail(q, RCODE_SERVFAIL, b"out of memory")
     e.by_tcp = forward.settings.force_tcp or not (forward.prefer_udp or query_is_udp(q))
-    e.limit = query_size(q)
+    e.limit = request_limit(q)
     if request_write(e, q) < 0:
         exchange_give(e)
         discount(forward, waiting)

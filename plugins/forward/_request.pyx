@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
-from fastdns.api.query cimport Query
+from fastdns.api.query cimport Query, query_is_udp
 from fastdns.api.names cimport NAME_MAX, wire_name_equal
 from fastdns.api.wire cimport (EDNS_DO, EDNS_SIZE, HEADER_SIZE, MESSAGE_MAX, OPTION_ERROR, OPTION_SUBNET, TYPE_OPT, TYPE_TSIG, Edns, Section, WireRecord,
                                load16, option_is_hop_by_hop, store16, store32, wire_begin_records, wire_expand_name, wire_expand_rdata,
@@ -155,6 +155,12 @@ cdef uint32_t copy_records(Query *q, uint8_t *out, uint32_t used, uint32_t capac
         used += 10 + rdata
         counts[record.section] += 1
     return used
+
+
+cdef uint32_t request_limit(const Query *q) noexcept nogil:
+    if not query_is_udp(q):
+        return MESSAGE_MAX
+    return max(512, <uint32_t>q.edns.udp_size) if q.edns.present else 512
 
 
 cdef inline bint is_for_client(const Query *q, uint16_t code) noexcept nogil:

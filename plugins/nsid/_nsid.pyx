@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 from fastdns.api.query cimport NEXT, UP, Handler, NativeHandler, Query, Verdict, handler_init, query_scratch
 from fastdns.api.reply cimport reply_alloc
-from fastdns.api.wire cimport EDNS_DO, OPTION_NSID, Edns, load16, store16, wire_option
+from fastdns.api.wire cimport OPTION_NSID, Edns, load16, store16, wire_option
 
 cdef enum:
     DATA_MAX = 2048             # octets: what surely fits a reply
@@ -59,9 +59,7 @@ cdef Verdict nsid_reply(Handler *self, Query *q) noexcept nogil:
         return UP
     if not q.reply.edns.present:
         q.reply.edns.present = 1
-        q.reply.edns.version = 0
-        q.reply.edns.udp_size = q.edns.udp_size
-        q.reply.edns.flags = EDNS_DO    # as CoreDNS does, whether the client set it or not
+        q.reply.edns.flags = 0
         q.reply.edns.options_length = 0
     put_option(<const NsidState *>self.state, q)
     return UP

@@ -2,10 +2,10 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.stdio cimport snprintf
 from fastdns.api.query cimport (ANSWERED, CHILD_MUX, ERROR_MAX, NEXT, PARKED, Handler, NativeHandler, Query, Verdict, handler_init, query_answer,
-                                query_child, query_fail, query_park, query_scratch)
+                                query_child, query_fail, query_option, query_park, query_scratch)
 from fastdns.api.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, SECTION_ANSWER, SECTION_AUTHORITY, Record, Reply, reply_add, reply_append, reply_copy
 from fastdns.api.names cimport NAME_MAX, Name, ZoneList, ZoneName, Zones, wire_name_copy, wire_name_text, zones_hold, zones_match
-from fastdns.api.wire cimport EDNS_DO, FLAG_AA, FLAG_TC, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME
+from fastdns.api.wire cimport FLAG_AA, FLAG_TC, RCODE_SERVFAIL, TYPE_A, TYPE_AAAA, TYPE_CNAME
 from fastdns.api.records cimport ZoneParser, ZoneRecord, zonefile_begin, zonefile_parse
 from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns.api.memory cimport Blocks, blocks_free, blocks_take
@@ -47,8 +47,8 @@ cdef struct Template:
     uint16_t type
     uint16_t rcode
     uint8_t has_error
-    uint16_t option_length
-    const uint8_t *option       # EDE as an option on the wire
+    uint16_t error_length
+    const uint8_t *error        # the data of an EDE option: code and text
     const Zones *zones
     const char **zone_texts     # of zones.names, in their order
     const Zones *fall           # NULL: never
@@ -259,13 +259,7 @@ cdef Verdict write_answer(Handler *self, const Template *template, uint32_t plac
             return give_up(q, error)
         text += 1
     if template.has_error:
-        q.reply.edns.present = 1
-        q.reply.edns.udp_size = 4096
-        q.reply.edns.flags = EDNS_DO
-        q.reply.edns.version = 0
-        q.reply.edns.extended_rcode = 0
-        q.reply.edns.options = reply_copy(&q.reply, template.option, template.option_length)
-        q.reply.edns.options_length = template.option_length if q.reply.edns.options != NULL else 0
+        query_option(q, EDE, template.error, template.error_length)
     if q.qtype == TYPE_A or q.qtype == TYPE_AAAA:
         work.next = 0
         return follow(self, q, work)
@@ -391,12 +385,11 @@ cdef class TemplateHandler(NativeHandler):
             self.kept.append(fall)
             made.fall = &fall.zones
         if given.error is not None:
-            option = given.error[0].to_bytes(2, "big") + given.error[1].encode("utf-8", "surrogateescape")
-            option = EDE.to_bytes(2, "big") + len(option).to_bytes(2, "big") + option
-            self.kept.append(option)
+            error = given.error[0].to_bytes(2, "big") + given.error[1].encode("utf-8", "surrogateescape")
+            self.kept.append(error)
             made.has_error = 1
-            made.option = <const uint8_t *><const char *><bytes>option
-            made.option_length = <uint16_t>len(option)
+            made.error = <const uint8_t *><const char *><bytes>error
+            made.error_length = <uint16_t>len(error)
         self.add_matches(made, given.matches)
         made.variables = <const Program **>self.take(len(given.variables) * sizeof(Program *))
         made.variable_names = <Value *>self.take(len(given.variables) * sizeof(Value))

@@ -20,7 +20,7 @@ from fastdns.proxy.header cimport PROXY_ABSENT, PROXY_PARTIAL, PROXY_PRESENT, Pr
 from fastdns.proxy.tlvs cimport ProxyTlvs, tlvs_new, tlvs_unref
 from fastdns.telemetry.metrics cimport METRIC_CONTROL
 from fastdns.walk.finish cimport finish_fit, finish_write
-from fastdns.walk.query cimport TRANSPORT_TCP, TRANSPORT_UDP, Query, Worker, query_size
+from fastdns.walk.query cimport TRANSPORT_TCP, TRANSPORT_UDP, Query, Worker, query_note_client, query_size
 
 ctypedef const char *(*Target)(const uint8_t *octets, size_t size) noexcept nogil
 
@@ -211,6 +211,7 @@ cdef const char *answer(const uint8_t *query, uint32_t query_length, const uint8
     if wire_accept(query, query_length, &q.message, &q.first_name, &rcode) != ACCEPT:
         return NULL
     q.edns = q.message.edns
+    query_note_client(q)
     q.name = &q.first_name
     q.flags = q.message.flags
     reply_begin(&queries[0].reply, &worker.large)
@@ -225,7 +226,8 @@ cdef const char *answer(const uint8_t *query, uint32_t query_length, const uint8
                 q.reply.records[i].flags &= ~RECORD_OWNED
             how |= <uint8_t>(0 if reply_own(&q.reply) == 0 else 0x80)
         q.reply.written = 1
-        if not how & 0x80 and finish_fit(q) == 0:
+        if not how & 0x80:
+            finish_fit(q)
             failure = check_sent(q, reply, length)
     reply_end(&queries[0].reply)
     reply_end(&queries[1].reply)
@@ -240,25 +242,15 @@ cdef const char *answer(const uint8_t *query, uint32_t query_length, const uint8
 cdef const char *check_sent(Query *q, const uint8_t *reply, uint32_t length) noexcept nogil:
     cdef Message message, original
     cdef uint32_t size = finish_write(q, sent)
-    if size > q.reply.message_size or size > query_size(q) and not is_signed(q):
+    if size > q.reply.message_size or size > query_size(q):
         return b"a message is larger than it may be"
     if wire_parse_reply(sent, size, &message, NULL) < 0 or message.id != q.message.id or not message.flags & FLAG_QR:
         return b"what is sent is no reply"
     if wire_parse_reply(reply, length, &original, NULL) < 0:
         return b"a reply that was read is none"
-    if q.edns.present and not message.edns.present:
-        return b"a query with an OPT has a reply without one"
+    if bool(q.client_edns) != bool(message.edns.present):
+        return b"a reply has an OPT, and its query none, or the other way round"
     return check_records(&message, size, &original, reply, length)
-
-
-cdef bint is_signed(const Query *q) noexcept nogil:
-    """Whether the last record is a TSIG: such a reply is not cut (RFC 8945 5.3)."""
-    cdef uint32_t i
-    cdef bint signed = False
-    for i in range(q.reply.count):
-        if q.reply.records[i].section == SECTION_ADDITIONAL:
-            signed = q.reply.records[i].type == TYPE_TSIG
-    return signed
 
 
 cdef const char *check_records(const Message *message, uint32_t size, const Message *original, const uint8_t *reply, uint32_t length) noexcept nogil:

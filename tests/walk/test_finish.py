@@ -143,15 +143,18 @@ def test_nothing_is_lost_where_compression_is_enough() -> None:
     assert not reply.flags & dns.flags.TC
 
 
-def test_a_signed_reply_is_never_cut() -> None:
-    query = question()
-    message = reply_to(query, *addresses(60))
+@pytest.mark.parametrize(("count", "payload", "whole"), [(20, None, True), (60, None, False), (60, 1232, True), (60, 700, False)])
+def test_a_signed_reply_is_whole_or_empty(count: int, payload: int | None, whole: bool) -> None:
+    """RFC 8945 5.3. Nor does a TSIG record of an upstream have more sent than the client takes."""
+    query = question(payload=payload)
+    message = reply_to(query, *addresses(count))
     tsig = b"\x03key\0" + struct.pack("!HHIH", 250, 255, 0, 17) + bytes(17)
     message = message[:10] + b"\0\1" + message[12:] + tsig
     octets, _ = finished(query.to_wire(), message)
-    assert struct.unpack("!4H", octets[4:12]) == (1, 60, 0, 1)
-    assert len(octets) > 512
-    assert not octets[2] & 2
+    opt = payload is not None
+    assert struct.unpack("!4H", octets[4:12]) == ((1, count, 0, 1 + opt) if whole else (1, 0, 0, opt))
+    assert len(octets) <= (payload or 512)
+    assert bool(octets[2] & 2) != whole
 
 
 def test_a_signature_that_is_not_the_last_record_signs_nothing() -> None:
@@ -249,7 +252,7 @@ def test_no_opt_without_the_clients() -> None:
 
 
 def test_a_plugins_opt() -> None:
-    """Its options stay, size and DO become the client's; without one of the client's it is sent as it is."""
+    """Its options stay, size and DO become the client's; without one of the client's it is not sent."""
     own = b"\0\0\x29" + struct.pack("!HIH", 512, 0x00011234, 6) + b"\0\x0f\0\2\0\x12"
 
     def with_opt(query: dns.message.Message) -> bytes:
@@ -262,8 +265,7 @@ def test_a_plugins_opt() -> None:
     assert octets[-17:] == b"\0\0\x29" + struct.pack("!HIH", 1400, 0x9200, 6) + b"\0\x0f\0\2\0\x12"
     query = question()
     octets, _ = finished(query.to_wire(), with_opt(query))
-    assert octets[-17:-12] == own[:5]
-    assert octets[-6:] == own[-6:]
+    assert octets == finished(query.to_wire(), reply_to(query, *addresses(1)))[0]
 
 
 def test_an_opt_that_fills_a_message() -> None:
@@ -281,8 +283,33 @@ def test_an_extended_rcode() -> None:
     message = struct.pack("!6H", 0, 0x8007, 0, 0, 0, 1) + b"\0\0\x29" + struct.pack("!HIH", 512, 0x01000000, 0)
     reply, _ = sent(query, message)
     assert reply.rcode() == 0x17
-    reply, _ = sent(question(), message)
-    assert reply.rcode() == 0x17
+
+
+def test_an_extended_rcode_without_an_opt_is_a_failure() -> None:
+    """Its lower bits alone would be another rcode, and an OPT is for clients that sent one (RFC 6891 7)."""
+    query = question()
+    message = reply_to(query, *addresses(3), "2 . 0 IN A 192.0.2.1")
+    message = message[:3] + b"\x07" + message[4:-15] + b"\0\0\x29" + struct.pack("!HIH", 512, 0x01000000, 0)
+    reply, _ = sent(query, message)
+    assert (reply.rcode(), reply.edns, reply.answer) == (dns.rcode.SERVFAIL, -1, [])
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_do_is_the_clients(asked: bool, given: bool) -> None:
+    """RFC 3225 3, whatever a plugin or an upstream has put into its OPT."""
+    query = question(payload=1232)
+    query.ednsflags = dns.flags.DO if asked else 0
+    message = struct.pack("!6H", 0, 0x8400, 0, 0, 0, 1) + b"\0\0\x29" + struct.pack("!HIH", 4096, 0x8000 if given else 0, 0)
+    reply, _ = sent(query, message)
+    assert (bool(reply.ednsflags & dns.flags.DO), reply.payload) == (asked, 1232)
+
+
+def test_an_opt_that_nobody_asked_for() -> None:
+    query = question()
+    message = struct.pack("!6H", 0, 0x8400, 0, 0, 0, 1) + b"\0\0\x29" + struct.pack("!HIH", 4096, 0x8000, 0)
+    reply, octets = sent(query, message)
+    assert (reply.edns, octets[10:12]) == (-1, b"\0\0")
 
 
 # ---- header ----

@@ -139,8 +139,9 @@ def test_an_alias_of_itself_ends(server) -> None:
 
 
 def test_extended_errors(server) -> None:
-    reply = server.query("x.nx.test.", "A")
-    assert reply.payload == 4096
+    assert server.query("x.nx.test.", "A").edns == -1
+    reply = server.query("x.nx.test.", "A", use_edns=0, payload=1400)
+    assert (reply.payload, reply.ednsflags & dns.flags.DO) == (1400, 0)
     (option,) = reply.options
     assert (int(option.code), option.text) == (21, "not here")
     assert isinstance(option, dns.edns.EDEOption)
