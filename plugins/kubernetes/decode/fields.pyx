@@ -1,7 +1,11 @@
-"""The typed texts inside Kubernetes objects, and the arrays an object is built in; see _fields.pxd."""
+"""The typed texts inside Kubernetes objects, and the arrays an object is built in; see fields.pxd."""
 from libc.stdlib cimport free, realloc
-from libc.string cimport memset
+from libc.string cimport memcmp, memset
 from fastdns.api.network cimport address_parse
+from fastdns.plugins.kubernetes.decode.address_set cimport AddressSet, address_set_add, address_set_begin, address_set_end
+from fastdns.plugins.kubernetes.decode.objects cimport (CUT_ENDPOINT_TEXTS, CUT_EXTERNAL_NAME, ENDPOINT_TEXT_MAX, EXTERNAL_NAME_MAX, HINTS_MAX,
+                                                        HOST_NAME_MAX, LABEL_HEAD, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_OCTETS_MAX,
+                                                        NAME_OCTETS_MAX, NODE_MAX, PORT_NAME_MAX, TEXT_MAX)
 
 
 cdef void scratch_init(Scratch *scratch) noexcept nogil:
@@ -17,12 +21,21 @@ cdef void scratch_free(Scratch *scratch) noexcept nogil:
     memset(scratch, 0, sizeof(Scratch))
 
 
-cdef void *array_add(Array *array, uint32_t size, uint32_t limit) noexcept nogil:
+cdef void scratch_begin(Scratch *scratch) noexcept nogil:
+    scratch.cluster_ips.count = scratch.external_ips.count = scratch.ports.count = scratch.endpoints.count = scratch.labels.count = 0
+    if scratch.is_cut:
+        memset(scratch.cut, 0, sizeof(scratch.cut))
+        scratch.is_cut = 0
+
+
+cdef void *array_add(Scratch *scratch, Array *array, uint32_t size, uint32_t limit, Cut cut) noexcept nogil:
     cdef uint32_t capacity
     cdef void *moved
     cdef char *element
     if array.count >= limit:
-        return NULL
+        note_cut(scratch, cut, 1)
+        memset(&scratch.spare, 0, sizeof(Spare))
+        return &scratch.spare
     if array.count == array.capacity:
         capacity = array.capacity * 2 if array.capacity else 16
         moved = realloc(array.data, <size_t>capacity * size)
@@ -131,6 +144,114 @@ cdef int time_parse(Span text, int64_t *when) noexcept nogil:
     return 0
 
 
+# ---- limits ----
+
+cdef uint32_t fit_ports(Scratch *scratch, uint32_t room) noexcept nogil:
+    """Leaves out ports that no SRV record can name, and those for whose texts there is no room. Returns the octets that are left of it."""
+    cdef Port *ports = <Port *>scratch.ports.data
+    cdef Port *port
+    cdef uint32_t i, length, kept = 0
+    for i in range(scratch.ports.count):
+        port = &ports[i]
+        length = port.name.length + port.protocol.length
+        if (port.number < -1 or port.number > 65535 or port.name.length > PORT_NAME_MAX or port.protocol.length > PORT_NAME_MAX
+                or length > room):
+            room = room if length <= room else 0            # the first ones stay
+            note_cut(scratch, CUT_PORTS, 1)
+            continue
+        room -= length
+        if kept != i:
+            ports[kept] = port[0]
+        kept += 1
+    scratch.ports.count = kept
+    return room
+
+
+cdef int fit_externals(Scratch *scratch, uint32_t room) noexcept nogil:
+    """Leaves out IP addresses that came before, texts that are no host name, and those for which there is no room."""
+    cdef Address *addresses = <Address *>scratch.external_ips.data
+    cdef Address *address
+    cdef AddressSet different
+    cdef uint32_t i, kept = 0
+    if address_set_begin(&different, scratch.external_ips.count) < 0:
+        return NO_MEMORY
+    for i in range(scratch.external_ips.count):
+        address = &addresses[i]
+        if address.text.length > HOST_NAME_MAX or address.text.length > room:
+            room = room if address.text.length <= room else 0
+            note_cut(scratch, CUT_EXTERNAL_IPS, 1)
+            continue
+        if kept != i:
+            addresses[kept] = address[0]
+            address = &addresses[kept]
+        if address.family and not address_set_add(&different, address.ip, address.family):
+            continue
+        room -= address.text.length
+        kept += 1
+    scratch.external_ips.count = kept
+    address_set_end(&different)
+    return DECODED
+
+
+cdef void fit_endpoints(Scratch *scratch) noexcept nogil:
+    cdef Endpoint *endpoints = <Endpoint *>scratch.endpoints.data
+    cdef Endpoint *endpoint
+    cdef uint32_t i, kept = 0
+    for i in range(scratch.endpoints.count):
+        endpoint = &endpoints[i]
+        if endpoint.address.family == 0 and endpoint.address.text.length > HOST_NAME_MAX:
+            note_cut(scratch, CUT_ENDPOINTS, 1)
+            continue
+        if kept != i:
+            endpoints[kept] = endpoint[0]
+            endpoint = &endpoints[kept]
+        fit_text(scratch, &endpoint.hostname, ENDPOINT_TEXT_MAX)
+        fit_text(scratch, &endpoint.zone, ENDPOINT_TEXT_MAX)
+        fit_text(scratch, &endpoint.node, NODE_MAX)
+        fit_text(scratch, &endpoint.hints, HINTS_MAX)
+        kept += 1
+    scratch.endpoints.count = kept
+
+
+cdef inline void fit_text(Scratch *scratch, Span *text, uint32_t most) noexcept nogil:
+    if text.length > most:
+        text.length = 0
+        note_cut(scratch, CUT_ENDPOINT_TEXTS, 1)
+
+
+cdef bint labels_fit(const Scratch *scratch) noexcept nogil:
+    cdef const Label *label
+    cdef uint32_t i, octets = 0
+    for i in range(scratch.labels.count):
+        label = <const Label *>scratch.labels.data + i
+        if label.key.length > LABEL_KEY_MAX or label.value.length > LABEL_VALUE_MAX:
+            return False
+        octets += LABEL_HEAD + label.key.length + label.value.length
+    return octets <= LABELS_OCTETS_MAX and scratch.cut[<int>CUT_LABELS] == 0
+
+
+cdef inline bint same_text(Span one, Span other) noexcept nogil:
+    return one.length == other.length and (one.length == 0 or memcmp(one.data, other.data, one.length) == 0)
+
+
+cdef void fit_labels(Scratch *scratch) noexcept nogil:
+    """Of a key that comes twice the last value counts, as in Go. Labels beyond a limit are all unknown: rights must not rest on some of them."""
+    cdef Label *labels = <Label *>scratch.labels.data
+    cdef uint32_t i, k, kept = 0
+    if not labels_fit(scratch):
+        note_cut(scratch, CUT_LABELS, scratch.labels.count)
+        scratch.labels.count = 0
+        return
+    for i in range(scratch.labels.count):
+        k = 0
+        while k < kept and not same_text(labels[k].key, labels[i].key):
+            k += 1
+        if k != i:
+            labels[k] = labels[i]
+        kept += k == kept
+    scratch.labels.count = kept
+
+
 # ---- objects ----
 
 cdef int sentinel(Scratch *scratch) noexcept nogil:
@@ -147,11 +268,17 @@ cdef int sentinel(Scratch *scratch) noexcept nogil:
 cdef int finish_service(Scratch *scratch, Span cluster_ip, Span type) noexcept nogil:
     cdef Service *service = &scratch.service
     cdef Address *first
-    cdef int status = sentinel(scratch)
+    cdef int status
+    if service.external_name.length > EXTERNAL_NAME_MAX:
+        service.external_name.length = 0
+        note_cut(scratch, CUT_EXTERNAL_NAME, 1)
+    status = fit_externals(scratch, fit_ports(scratch, TEXT_MAX - service.external_name.length))
+    if status == DECODED:
+        status = sentinel(scratch)
     if status != DECODED:
         return status
     if scratch.cluster_ips.count == 0 and cluster_ip.length != 0:
-        first = add_address(&scratch.cluster_ips)
+        first = add_cluster_ip(scratch)
         if first == NULL:
             return NO_MEMORY
         address_set(first, cluster_ip)
@@ -169,7 +296,12 @@ cdef int finish_service(Scratch *scratch, Span cluster_ip, Span type) noexcept n
 
 cdef int finish_slice(Scratch *scratch, Span trigger) noexcept nogil:
     cdef Slice *slice = &scratch.slice
-    cdef int status = sentinel(scratch)
+    cdef int status
+    if slice.object.name.length > NAME_OCTETS_MAX or slice.cluster.length > LABEL_VALUE_MAX:
+        return MALFORMED
+    fit_endpoints(scratch)
+    fit_ports(scratch, TEXT_MAX - slice.object.name.length - slice.cluster.length)
+    status = sentinel(scratch)
     if status != DECODED:
         return status
     slice.endpoints = <Endpoint *>scratch.endpoints.data
@@ -185,6 +317,7 @@ cdef int finish_slice(Scratch *scratch, Span trigger) noexcept nogil:
 
 cdef int finish_import(Scratch *scratch, Span type) noexcept nogil:
     cdef Import *imported = &scratch.imported
+    fit_ports(scratch, TEXT_MAX)
     imported.headless = span_is(type, "Headless", 8)
     imported.ips = <Address *>scratch.cluster_ips.data
     imported.ip_count = <unsigned short>scratch.cluster_ips.count
@@ -193,6 +326,10 @@ cdef int finish_import(Scratch *scratch, Span type) noexcept nogil:
     return DECODED
 
 
-cdef void finish_pod(Scratch *scratch) noexcept nogil:
+cdef int finish_pod(Scratch *scratch) noexcept nogil:
+    if scratch.pod.object.name.length > NAME_OCTETS_MAX:
+        return MALFORMED
+    fit_labels(scratch)
     scratch.pod.labels = <Label *>scratch.labels.data
     scratch.pod.label_count = <unsigned short>scratch.labels.count
+    return DECODED

@@ -2,10 +2,15 @@
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.string cimport memset
 
-from fastdns.plugins.kubernetes.decode.fields cimport (DECODED, MALFORMED, NO_MEMORY, POD_NAME_MAX, Array, add_address, add_endpoint, add_label,
-                                                       add_port, address_set, finish_import, finish_pod, finish_service, finish_slice, version_parse)
+from fastdns.plugins.kubernetes.decode.fields cimport (DECODED, MALFORMED, NO_MEMORY, POD_NAME_MAX, add_cluster_ip, add_endpoint,
+                                                       add_external_ip, add_label, add_port, address_set, finish_import, finish_pod,
+                                                       finish_service, finish_slice, scratch_begin, version_parse)
 from fastdns.plugins.kubernetes.decode.objects cimport (KIND_IMPORT, KIND_IMPORT_SLICE, KIND_POD, KIND_SERVICE, KIND_SLICE, Address, Endpoint, Label,
                                                         Port, Span)
+
+
+cdef enum:
+    NO_PORT = -2                    # for a number that is none
 
 
 cdef Span text(object value) except *:
@@ -42,10 +47,10 @@ cdef int fill_meta(object meta, Object *object) except -1:
     return 0
 
 
-cdef int fill_addresses(object texts, Array *array) except -3:
+cdef int fill_addresses(object texts, bint external, Scratch *scratch) except -3:
     cdef Address *address
     for value in texts or ():
-        address = add_address(array)
+        address = add_external_ip(scratch) if external else add_cluster_ip(scratch)
         if address == NULL:
             return NO_MEMORY
         address_set(address, text(value))
@@ -62,9 +67,7 @@ cdef int fill_ports(object ports, int missing, Scratch *scratch) except -3:
         port.protocol = text(model.protocol)
         port.number = missing
         if model.port is not None:
-            if not -1 <= model.port <= 65535:
-                return MALFORMED
-            port.number = model.port
+            port.number = model.port if -1 <= model.port <= 65535 else NO_PORT
     return DECODED
 
 
@@ -73,22 +76,21 @@ cdef int fill_service(object model, Scratch *scratch) except -3:
     cdef int status
     memset(&scratch.service, 0, sizeof(scratch.service))
     fill_meta(model.metadata, &scratch.service.object)
-    scratch.external_ips.count = 0
     spec = model.spec
     if spec is not None:
         cluster_ip = text(spec.cluster_ip)
         type = text(spec.type)
         scratch.service.external_name = text(spec.external_name)
-        status = fill_addresses(spec.cluster_ips, &scratch.cluster_ips)
+        status = fill_addresses(spec.cluster_ips, False, scratch)
         if status == DECODED:
-            status = fill_addresses(spec.external_ips, &scratch.external_ips)
+            status = fill_addresses(spec.external_ips, True, scratch)
         if status == DECODED:
             status = fill_ports(spec.ports, 0, scratch)
         if status != DECODED:
             return status
     if model.status is not None and model.status.load_balancer is not None:
         texts = [ingress.ip or ingress.hostname for ingress in model.status.load_balancer.ingress or ()]
-        status = fill_addresses([value for value in texts if value], &scratch.external_ips)
+        status = fill_addresses([value for value in texts if value], True, scratch)
         if status != DECODED:
             return status
     return finish_service(scratch, cluster_ip, type)
@@ -150,8 +152,7 @@ cdef int fill_pod(object model, bint labels, Scratch *scratch) except -3:
                 return NO_MEMORY
             label.key = text(key)
             label.value = text(value)
-    finish_pod(scratch)
-    return DECODED
+    return finish_pod(scratch)
 
 
 cdef int fill_import(object model, Scratch *scratch) except -3:
@@ -160,7 +161,7 @@ cdef int fill_import(object model, Scratch *scratch) except -3:
     fill_meta(model.metadata, &scratch.imported.object)
     if model.spec is None:
         return finish_import(scratch, text(None))
-    status = fill_addresses(model.spec.ips, &scratch.cluster_ips)
+    status = fill_addresses(model.spec.ips, False, scratch)
     if status == DECODED:
         status = fill_ports(model.spec.ports, 0, scratch)
     if status != DECODED:
@@ -170,7 +171,7 @@ cdef int fill_import(object model, Scratch *scratch) except -3:
 
 cdef int fill_object(Kind kind, object model, bint labels, Scratch *scratch, const Object **object) except? -3:
     cdef int status = DECODED
-    scratch.cluster_ips.count = scratch.ports.count = scratch.endpoints.count = scratch.labels.count = 0
+    scratch_begin(scratch)
     if kind == KIND_SERVICE:
         status = fill_service(model, scratch)
         object[0] = &scratch.service.object

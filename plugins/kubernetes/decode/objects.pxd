@@ -22,6 +22,35 @@ cdef enum Source:                   # where a full list comes from
     SOURCE_SNAPSHOT = 2             # stale: as last seen by an earlier process
     SOURCE_ZONE = 3                 # a zone of objects
 
+cdef enum:                          # most of what an object has when a sink gets it: decoders cut the rest off (see Cut)
+    PORTS_MAX = 4096
+    PORT_NAME_MAX = 63              # octets of a port's name, and of its protocol
+    TEXT_MAX = 65535                # octets of the texts of a service's ports and external addresses, and of a slice's ports, with the names before them
+    CLUSTER_IPS_MAX = 256           # of a service or an import
+    EXTERNAL_IPS_MAX = 4096         # different ones
+    HOST_NAME_MAX = 255             # octets of an address that is a host name
+    EXTERNAL_NAME_MAX = 254
+    ENDPOINTS_MAX = 10000           # of a slice: addresses of ready endpoints
+    ENDPOINT_TEXT_MAX = 63          # octets of an endpoint's hostname, and of its zone
+    NODE_MAX = 253                  # octets of a node's name
+    HINTS_MAX = 16384               # octets of an endpoint's hints; eight of each kind are what the API takes
+    LABELS_MAX = 512                # of a pod
+    LABELS_OCTETS_MAX = 32768       # of all labels of a pod, with LABEL_HEAD octets for each
+    LABEL_HEAD = 3
+    LABEL_KEY_MAX = 317
+    LABEL_VALUE_MAX = 63
+    NAME_OCTETS_MAX = 253           # of an object
+
+cdef enum Cut:                      # what was beyond a limit, or can be in no name: it is left out, and the rest of the object stands
+    CUT_PORTS
+    CUT_CLUSTER_IPS
+    CUT_EXTERNAL_IPS
+    CUT_EXTERNAL_NAME
+    CUT_ENDPOINTS
+    CUT_ENDPOINT_TEXTS              # hostname, zone, node or hints of an endpoint
+    CUT_LABELS                      # all labels of a pod: part of them would be taken for all
+    CUT_COUNT
+
 cdef struct Span:                   # UTF-8 text, not terminated; length 0 (data may then be NULL) for what is absent or empty
     const char *data
     uint32_t length
@@ -58,7 +87,7 @@ cdef struct Service:                # KIND_SERVICE
     uint16_t external_ip_count
     const Address *cluster_ips
     const Port *ports
-    const Address *external_ips     # spec.externalIPs, then for each load-balancer ingress its ip, or its hostname (family 0) when it has no ip
+    const Address *external_ips     # spec.externalIPs, then for each load-balancer ingress its ip, or its hostname (family 0) when it has no ip; no IP twice
 
 cdef struct Endpoint:               # one address of a ready endpoint (an endpoint with two addresses gives two of these)
     Address address
@@ -85,8 +114,8 @@ cdef struct Pod:                    # KIND_POD
     uint8_t host_network            # spec.hostNetwork: the address is its node's
     Span node                       # spec.nodeName
     Span zone                       # label topology.kubernetes.io/zone
-    uint16_t label_count            # 0 unless the informer was started with pod labels wanted (see Options.pod_labels)
-    const Label *labels
+    uint16_t label_count            # 0 unless the informer was started with pod labels wanted (see Options.pod_labels), and where they are too many
+    const Label *labels             # no key twice
 
 cdef struct Import:                 # KIND_IMPORT
     Object object

@@ -77,6 +77,6 @@ cdef int skim_event(Span frame, Event *event) noexcept nogil
 cdef int skim_status(Span body, Status *status) noexcept nogil
 cdef int skim_list_meta(Span body, ListMeta *meta) noexcept nogil
 cdef int skim_bookmark(Span body, Bookmark *bookmark) noexcept nogil
-# Decodes an object of a kind into scratch; *object is the struct in it and *version its resource version's text. An DecodeResult.
+# Decodes an object of a kind into scratch; *object is the struct in it and *version its resource version's text. A DecodeResult.
 # A ServiceImport has no protobuf in the API: its field numbers here are the snapshot's own (see _snapshot.pyx).
 cdef int skim_object(Kind kind, Span body, bint labels, Scratch *scratch, const Object **object, Span *version) noexcept nogil

@@ -1,11 +1,11 @@
 """A skimmer of Kubernetes' protobuf; see _protobuf.pxd."""
 from libc.string cimport memcmp, memset
 
-from fastdns.plugins.kubernetes.decode.fields cimport (DECODED, MALFORMED, NO_MEMORY, POD_NAME_MAX, Array, add_address, add_endpoint, add_label,
-                                                       add_port, address_set, finish_import, finish_pod, finish_service, finish_slice, span_is,
-                                                       version_parse)
-from fastdns.plugins.kubernetes.decode.objects cimport (KIND_IMPORT, KIND_IMPORT_SLICE, KIND_POD, KIND_SERVICE, KIND_SLICE, Address, Endpoint, Label,
-                                                        Port)
+from fastdns.plugins.kubernetes.decode.fields cimport (DECODED, MALFORMED, NO_MEMORY, POD_NAME_MAX, add_cluster_ip, add_endpoint,
+                                                       add_external_ip, add_label, add_port, address_set, finish_import, finish_pod,
+                                                       finish_service, finish_slice, scratch_begin, span_is, version_parse)
+from fastdns.plugins.kubernetes.decode.objects cimport (CUT_ENDPOINTS, KIND_IMPORT, KIND_IMPORT_SLICE, KIND_POD, KIND_SERVICE, KIND_SLICE, Address,
+                                                        Endpoint, Label, Port)
 
 cdef struct Meta:                   # what objects need of metav1.ObjectMeta
     Object object
@@ -267,8 +267,8 @@ cdef int skim_meta(Span body, Meta *meta, Scratch *labels) noexcept nogil:
 
 # ---- objects ----
 
-cdef int gather_address(Array *array, Span text) noexcept nogil:
-    cdef Address *address = add_address(array)
+cdef int gather_address(Scratch *scratch, bint external, Span text) noexcept nogil:
+    cdef Address *address = add_external_ip(scratch) if external else add_cluster_ip(scratch)
     if address == NULL:
         return NO_MEMORY
     address_set(address, text)
@@ -314,7 +314,7 @@ cdef int skim_ingress(Span balancer, Scratch *scratch) noexcept nogil:
         if ingress.bad:
             return MALFORMED
         if ip.length or hostname.length:
-            status = gather_address(&scratch.external_ips, ip if ip.length else hostname)
+            status = gather_address(scratch, True, ip if ip.length else hostname)
             if status != DECODED:
                 return status
     return MALFORMED if r.bad else DECODED
@@ -334,11 +334,11 @@ cdef int skim_service_spec(Span body, Scratch *scratch, Span *cluster_ip, Span *
         elif field.number == 4:
             type[0] = field.span
         elif field.number == 5:
-            status = gather_address(&scratch.external_ips, field.span)
+            status = gather_address(scratch, True, field.span)
         elif field.number == 10:
             scratch.service.external_name = field.span
         elif field.number == 18:
-            status = gather_address(&scratch.cluster_ips, field.span)
+            status = gather_address(scratch, False, field.span)
     return MALFORMED if r.bad else status
 
 
@@ -350,7 +350,6 @@ cdef int skim_service(Span body, Meta *meta, Scratch *scratch) noexcept nogil:
     cdef int status = DECODED
     cluster_ip.length = type.length = balancers.length = 0
     cluster_ip.data = type.data = balancers.data = NULL
-    scratch.external_ips.count = 0
     memset(&scratch.service, 0, sizeof(scratch.service))
     while status == DECODED and next_field(&r, &field):
         if field.wire != 2:
@@ -380,7 +379,7 @@ cdef int skim_endpoint(Span body, Scratch *scratch) noexcept nogil:
     cdef Field field
     cdef Endpoint *endpoint
     cdef Endpoint shared
-    cdef uint32_t first = scratch.endpoints.count, i
+    cdef uint32_t first = scratch.endpoints.count, cut = scratch.cut[<int>CUT_ENDPOINTS], i
     cdef bint ready = True
     memset(&shared, 0, sizeof(Endpoint))
     while next_field(&r, &field):
@@ -415,6 +414,7 @@ cdef int skim_endpoint(Span body, Scratch *scratch) noexcept nogil:
         return MALFORMED
     if not ready:
         scratch.endpoints.count = first
+        scratch.cut[<int>CUT_ENDPOINTS] = cut
         return DECODED
     for i in range(first, scratch.endpoints.count):
         endpoint = <Endpoint *>scratch.endpoints.data + i
@@ -478,8 +478,7 @@ cdef int skim_pod(Span body, Meta *meta, bint labels, Scratch *scratch) noexcept
     scratch.pod.object = meta.object
     scratch.pod.zone = meta.zone
     scratch.pod.terminating = meta.terminating
-    finish_pod(scratch)
-    return DECODED
+    return finish_pod(scratch)
 
 
 cdef int skim_import(Span body, Meta *meta, Scratch *scratch) noexcept nogil:
@@ -501,7 +500,7 @@ cdef int skim_import(Span body, Meta *meta, Scratch *scratch) noexcept nogil:
         elif field.number == 3:
             type = field.span
         elif field.number == 4:
-            status = gather_address(&scratch.cluster_ips, field.span)
+            status = gather_address(scratch, False, field.span)
     if r.bad or status != DECODED:
         return MALFORMED if r.bad else status
     scratch.imported.object = meta.object
@@ -514,7 +513,7 @@ cdef int skim_object(Kind kind, Span body, bint labels, Scratch *scratch, const 
     cdef Field field
     cdef int status = DECODED
     memset(&meta, 0, sizeof(Meta))
-    scratch.cluster_ips.count = scratch.ports.count = scratch.endpoints.count = scratch.labels.count = 0
+    scratch_begin(scratch)
     if kind == KIND_POD:
         status = skim_pod(body, &meta, labels, scratch)
         object[0] = &scratch.pod.object
@@ -537,6 +536,8 @@ cdef int skim_object(Kind kind, Span body, bint labels, Scratch *scratch, const 
         scratch.namespace.object = meta.object
         object[0] = &scratch.namespace.object
     version[0] = meta.version
+    if status == MALFORMED:
+        (<Object *>object[0])[0] = meta.object
     if status == DECODED and meta.object.name.length == 0:
         return MALFORMED            # every object has a name
     return status

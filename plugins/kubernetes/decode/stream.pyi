@@ -71,7 +71,7 @@ class Stream:
     def end(self) -> bool: ...
     def finish_list(self) -> None: ...
     def give(self, model: object, removed: bool = False) -> None:
-        """Hand a model (models.py) of this stream's kind to the sink. Raises StreamError for one without a name or with a port out of range."""
+        """Hand a model (models.py) of this stream's kind to the sink. Raises StreamError for one without a name."""
 
     def withdraw(self, namespace: str, name: str, version: str) -> None:
         """Remove the former version of an object that cannot be decoded."""

@@ -12,10 +12,11 @@ from fastdns.plugins.kubernetes.decode.frames cimport (FRAMING_JSON_LIST, FRAMIN
                                                        frames_add, frames_begin, frames_complete, frames_free, frames_init, frames_next)
 from fastdns.plugins.kubernetes.decode.json cimport fill_object
 from fastdns.plugins.kubernetes.decode.names cimport NAME_WORDS, name_bit, name_word, read_name
-from fastdns.plugins.kubernetes.decode.objects cimport KIND_COUNT, SOURCE_API, Kind, Object, Sink, Source, Span
+from fastdns.plugins.kubernetes.decode.objects cimport CUT_COUNT, KIND_COUNT, SOURCE_API, Kind, Object, Sink, Source, Span
 from fastdns.plugins.kubernetes.decode.protobuf cimport (EVENT_BOOKMARK, EVENT_DELETED, EVENT_ERROR, Bookmark, Event, ListMeta, Status, skim_bookmark,
                                                          skim_event, skim_list_meta, skim_object, skim_status, unwrap)
 
+from fastdns.plugins.kubernetes.decode.cuts import report_cuts
 from fastdns.plugins.kubernetes.decode.outline import identify, identify_event, outline
 from fastdns.plugins.kubernetes.decode.refusals import Refusals
 
@@ -361,6 +362,8 @@ cdef class Stream:
         if self.scratch.trigger.length:
             self.warn(object)
         self.accept(object)
+        if self.scratch.is_cut:
+            self.note_cuts(object)
         return MEMORY if self.sink.calls.upsert(self.sink.self_, self.kind, object) < 0 else GOES_ON
 
     cdef int event(self, Span frame) noexcept nogil:
@@ -479,6 +482,13 @@ cdef class Stream:
             except Exception:       # a warning must not end the watch
                 pass
 
+    cdef void note_cuts(self, const Object *object) noexcept nogil:
+        with gil:
+            try:
+                report_cuts(<int>self.kind, span_text(object.namespace), span_text(object.name), [count for count in self.scratch.cut[:CUT_COUNT]])
+            except Exception:       # a log line must not end the watch
+                pass
+
     # ---- JSON, with the GIL ----
 
     cdef int load_decoders(self) except -1:
@@ -584,14 +594,14 @@ cdef class Stream:
     def give(self, model not None, bint removed=False):
         """Hands a model (models.py) of this stream's kind to the sink: manifests come in this way.
 
-        Raises StreamError when it has no name or a port out of range, MemoryError.
+        Raises StreamError when it has no name, MemoryError.
         """
         cdef const Object *object = NULL
         cdef int status = fill_object(self.kind, model, self.pod_labels, &self.scratch, &object)
         if status == NO_MEMORY:
             raise MemoryError
         if status != DECODED:
-            raise StreamError("malformed object: no name, or a port out of range")
+            raise StreamError("malformed object: no name")
         self.objects += 1
         self.handed += 1
         self.touched = True
@@ -599,6 +609,8 @@ cdef class Stream:
             self.warn(object)
         if self.refusals.standing:
             self.refusals.accept(span_text(object.namespace), span_text(object.name))
+        if self.scratch.is_cut:
+            self.note_cuts(object)
         with nogil:
             if removed:
                 self.sink.calls.remove(self.sink.self_, self.kind, object)

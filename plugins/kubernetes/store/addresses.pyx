@@ -1,8 +1,8 @@
 """Writing the store: addresses of endpoints and pods; see addresses.pxd."""
 from libc.stdint cimport uint32_t, uint64_t
 from fastdns.plugins.kubernetes.store.find cimport address_hash
-from fastdns.plugins.kubernetes.store.memory cimport (Filling, Table, slots_fill, slots_filled, slots_new, table_insert, table_next, table_publish,
-                                                      table_remove, table_room)
+from fastdns.plugins.kubernetes.store.memory cimport (Filling, Table, slots_fill, slots_filled, slots_new, table_insert,
+                                                      table_insert_once, table_next, table_publish, table_remove, table_room)
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_POD, KIND_SLICE
 from fastdns.plugins.kubernetes.store.records cimport LOCAL, EndpointRecord, slice_endpoints
 
@@ -27,9 +27,9 @@ cdef int make_table(Cluster *cluster, uint32_t entries) noexcept nogil:
     cdef const EndpointRecord *endpoint
     cdef const SliceRecord *record
     cdef Filling filling
-    cdef uint32_t place = 0, used = 0, i
+    cdef uint32_t place = 0, i
     filling.slots = slots_new(&cluster.memory, entries)
-    filling.count = 0
+    filling.count = filling.used = 0
     if filling.slots == NULL:
         return -1
     record = next_slice(cluster, &place)
@@ -38,10 +38,9 @@ cdef int make_table(Cluster *cluster, uint32_t entries) noexcept nogil:
             endpoint = &slice_endpoints(record)[i]
             if endpoint.family:
                 slots_fill(&filling, address_hash(endpoint.ip, endpoint.family), record)
-                used += 1
         record = next_slice(cluster, &place)
     slots_filled(&filling)
-    table_publish(&cluster.endpoint_addresses, &cluster.memory, filling.slots, used)
+    table_publish(&cluster.endpoint_addresses, &cluster.memory, filling.slots, filling.used)
     return 0
 
 
@@ -63,7 +62,7 @@ cdef void slice_addresses_put(Cluster *cluster, const SliceRecord *record, bint 
         if remove:
             table_remove(table, address_hash(endpoint.ip, endpoint.family), record)
         else:
-            table_insert(table, &cluster.memory, address_hash(endpoint.ip, endpoint.family), record)
+            table_insert_once(table, &cluster.memory, address_hash(endpoint.ip, endpoint.family), record)
 
 
 cdef int fill_slices(Cluster *cluster) noexcept nogil:
@@ -92,19 +91,18 @@ cdef bint pod_address_remove(Cluster *cluster, const PodRecord *pod) noexcept no
 cdef int fill_pods(Cluster *cluster) noexcept nogil:
     cdef const PodRecord *pod
     cdef Filling filling
-    cdef uint32_t place = 0, used = 0
+    cdef uint32_t place = 0
     filling.slots = slots_new(&cluster.memory, cluster.pods.used)
-    filling.count = 0
+    filling.count = filling.used = 0
     if filling.slots == NULL:
         return -1
     pod = <const PodRecord *>table_next(&cluster.pods, &place)
     while pod != NULL:
         if pod.family:
             slots_fill(&filling, pod_address_hash(pod), pod)
-            used += 1
         pod = <const PodRecord *>table_next(&cluster.pods, &place)
     slots_filled(&filling)
-    table_publish(&cluster.pod_addresses, &cluster.memory, filling.slots, used)
+    table_publish(&cluster.pod_addresses, &cluster.memory, filling.slots, filling.used)
     return 0
 
 

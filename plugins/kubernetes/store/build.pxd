@@ -4,7 +4,7 @@ from fastdns.plugins.kubernetes.decode.objects cimport Import, Pod, Service, Sli
 from fastdns.plugins.kubernetes.store.records cimport Cluster, PodRecord, ServiceRecord, SliceRecord
 
 # Each gives a record in cluster.scratch, its link, version and mark fields zero, and its size in *size. NULL when memory ran out, or when the
-# object cannot be in DNS: then *size is 0.
+# object cannot be in DNS or is beyond the limits of decode/objects.pxd: then *size is 0, and no record of it may stand.
 cdef ServiceRecord *build_service(Cluster *cluster, const Service *service, uint32_t *size) noexcept nogil
 cdef ServiceRecord *build_import(Cluster *cluster, const Import *service, uint32_t *size) noexcept nogil
 cdef SliceRecord *build_slice(Cluster *cluster, const Slice *slice, uint32_t *size) noexcept nogil

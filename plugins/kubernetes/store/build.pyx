@@ -3,19 +3,14 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.network cimport address_parse
-from fastdns.plugins.kubernetes.decode.objects cimport Address, Endpoint, Import, Label, Pod, Port, Service, Slice, Span
+from fastdns.plugins.kubernetes.decode.objects cimport (CLUSTER_IPS_MAX, ENDPOINTS_MAX, EXTERNAL_IPS_MAX, EXTERNAL_NAME_MAX, HINTS_MAX, HOST_NAME_MAX,
+                                                        LABEL_HEAD, LABEL_VALUE_MAX, LABELS_OCTETS_MAX, NAME_OCTETS_MAX, NODE_MAX, PORT_NAME_MAX,
+                                                        PORTS_MAX, TEXT_MAX, Address, Endpoint, Import, Label, Pod, Port, Service, Slice, Span)
 from fastdns.plugins.kubernetes.decode.protobuf cimport Field, Reader, next_field, reader
 from fastdns.plugins.kubernetes.store.records cimport (HINT_MAX, HINT_NODE, HINT_ZONE, AddressRecord, Cluster, EndpointRecord, PodRecord,
                                                        PortRecord, SERVICE_ALIAS, SERVICE_EXTERNAL, SERVICE_HEADLESS, ServiceRecord, SliceRecord,
                                                        pod_labels, service_alias, service_externals, service_ip4, service_ip6, service_ports,
                                                        service_text, slice_endpoints, slice_ports, slice_text)
-
-cdef enum:
-    TEXT_MAX = 65535                # octets of a service's text: its offsets have 16 bits
-    COUNT_MAX = 4096                # ports or addresses of one service
-    NODE_MAX = 253                  # octets of a node's name
-    HINTS_MAX = 16384               # octets of an endpoint's hints; eight of each kind are what the API takes
-
 
 cdef struct Text:                   # grows at the end of a record in the scratch area
     char *start
@@ -94,8 +89,8 @@ cdef uint32_t build_name(Span text, uint8_t *out) noexcept nogil:
 cdef void put_ports(PortRecord *records, const Port *ports, uint32_t count, Text *text) noexcept nogil:
     cdef uint32_t i, names, protocols
     for i in range(count):
-        names = min(ports[i].name.length, <uint32_t>255)
-        protocols = min(ports[i].protocol.length, <uint32_t>255)
+        names = min(ports[i].name.length, <uint32_t>PORT_NAME_MAX)
+        protocols = min(ports[i].protocol.length, <uint32_t>PORT_NAME_MAX)
         records[i].number = ports[i].number
         records[i].text = <uint16_t>text_put(text, ports[i].name.data, names)
         text_put(text, ports[i].protocol.data, protocols)
@@ -103,11 +98,12 @@ cdef void put_ports(PortRecord *records, const Port *ports, uint32_t count, Text
         records[i].protocol_length = <uint8_t>protocols
 
 
-cdef uint64_t ports_room(const Port *ports, uint32_t count) noexcept nogil:
+cdef uint64_t ports_text(const Port *ports, uint32_t count) noexcept nogil:
+    """Octets of the texts of ports."""
     cdef uint64_t octets = 0
     cdef uint32_t i
     for i in range(count):
-        octets += sizeof(PortRecord) + min(ports[i].name.length, <uint32_t>255) + min(ports[i].protocol.length, <uint32_t>255)
+        octets += min(ports[i].name.length, <uint32_t>PORT_NAME_MAX) + min(ports[i].protocol.length, <uint32_t>PORT_NAME_MAX)
     return octets
 
 
@@ -137,16 +133,16 @@ cdef ServiceRecord *build(Cluster *cluster, const Port *ports, uint32_t port_cou
     cdef uint32_t i, length, alias_length = 0
     cdef uint64_t texts = name.length, octets
     size[0] = 0
-    if port_count > COUNT_MAX or address_count > COUNT_MAX or external_count > COUNT_MAX or name.length > 1024:
+    if port_count > PORTS_MAX or address_count > CLUSTER_IPS_MAX or external_count > EXTERNAL_IPS_MAX or name.length > EXTERNAL_NAME_MAX:
         return NULL
     if flags & SERVICE_EXTERNAL and address_parse(name.data, name.length, ip) == 0:
         alias_length = build_name(name, alias)
         if alias_length:
             flags |= SERVICE_ALIAS
     for i in range(external_count):
-        texts += min(externals[i].text.length, <uint32_t>255)
-    texts += ports_room(ports, port_count)
-    octets = sizeof(ServiceRecord) + texts + external_count * sizeof(AddressRecord) + 20 * address_count + 256
+        texts += min(externals[i].text.length, <uint32_t>HOST_NAME_MAX)
+    texts += ports_text(ports, port_count)
+    octets = sizeof(ServiceRecord) + texts + port_count * sizeof(PortRecord) + external_count * sizeof(AddressRecord) + 20 * address_count + 256
     if texts > TEXT_MAX:
         return NULL
     record = <ServiceRecord *>scratch(cluster, octets)
@@ -169,7 +165,7 @@ cdef ServiceRecord *build(Cluster *cluster, const Port *ports, uint32_t port_cou
     put_ports(service_ports(record), ports, port_count, &text)
     for i in range(external_count):
         external = &service_externals(record)[i]
-        length = min(externals[i].text.length, <uint32_t>255)
+        length = min(externals[i].text.length, <uint32_t>HOST_NAME_MAX)
         memcpy(external.ip, externals[i].ip, 16 if externals[i].family == 6 else 4 if externals[i].family == 4 else 0)
         external.family = externals[i].family
         external.text = <uint16_t>text_put(&text, externals[i].text.data, length)
@@ -235,17 +231,18 @@ cdef SliceRecord *build_slice(Cluster *cluster, const Slice *slice, uint32_t *si
     cdef uint32_t i, host
     cdef uint64_t texts = slice.object.name.length + slice.cluster.length
     size[0] = 0
-    if slice.object.name.length - 1 > 252u or slice.cluster.length > 63 or slice.port_count > COUNT_MAX:
+    if (slice.object.name.length - 1 >= <uint32_t>NAME_OCTETS_MAX or slice.cluster.length > LABEL_VALUE_MAX or slice.port_count > PORTS_MAX
+            or slice.endpoint_count > ENDPOINTS_MAX):
         return NULL
-    texts += ports_room(slice.ports, slice.port_count)
+    texts += ports_text(slice.ports, slice.port_count)
     if texts > TEXT_MAX:            # ports come first in the text, so their offsets have 16 bits
         return NULL
     for i in range(slice.endpoint_count):
         source = &slice.endpoints[i]
-        texts += source.address.text.length + source.hostname.length + source.pod.length + source.zone.length
-        if cluster.places:
-            texts += source.node.length + source.hints.length + 3
-    record = <SliceRecord *>scratch(cluster, sizeof(SliceRecord) + slice.endpoint_count * <uint64_t>sizeof(EndpointRecord) + texts)
+        if i == 0 or source.address.family == 0 or not same_texts(source - 1, source):
+            texts += endpoint_room(cluster, source)
+    record = <SliceRecord *>scratch(cluster, sizeof(SliceRecord) + slice.port_count * sizeof(PortRecord)
+                                    + slice.endpoint_count * <uint64_t>sizeof(EndpointRecord) + texts)
     if record == NULL:
         size[0] = 1
         return NULL
@@ -267,11 +264,17 @@ cdef SliceRecord *build_slice(Cluster *cluster, const Slice *slice, uint32_t *si
         endpoint.family = source.address.family
         endpoint.text = text.used
         if source.address.family == 0:
-            host = source.address.text.length if source.address.text.length <= 255 else 0
+            host = source.address.text.length if source.address.text.length <= HOST_NAME_MAX else 0
             endpoint.ip[0] = <uint8_t>host
             text_put(&text, source.address.text.data, host)
         else:
             memcpy(endpoint.ip, source.address.ip, 4 if source.address.family == 4 else 16)
+            if i and same_texts(source - 1, source):
+                endpoint.text = (endpoint - 1).text
+                endpoint.hostname_length = (endpoint - 1).hostname_length
+                endpoint.pod_length = (endpoint - 1).pod_length
+                endpoint.zone_length = (endpoint - 1).zone_length
+                continue
         endpoint.hostname_length = put_label(&text, source.hostname)
         endpoint.pod_length = put_label(&text, source.pod)
         endpoint.zone_length = put_label(&text, source.zone)
@@ -280,6 +283,22 @@ cdef SliceRecord *build_slice(Cluster *cluster, const Slice *slice, uint32_t *si
     size[0] = <uint32_t>(<uint8_t *>text.start + text.used - <uint8_t *>record)
     record.size = size[0]
     return record
+
+
+cdef uint64_t endpoint_room(const Cluster *cluster, const Endpoint *source) noexcept nogil:
+    """Octets of an endpoint's texts at most."""
+    cdef uint64_t octets = source.address.text.length + source.hostname.length + source.pod.length + source.zone.length
+    return octets + source.node.length + source.hints.length + 3 if cluster.places else octets
+
+
+cdef bint same_span(Span one, Span other) noexcept nogil:
+    return one.length == other.length and (one.data == other.data or one.length == 0 or memcmp(one.data, other.data, one.length) == 0)
+
+
+cdef bint same_texts(const Endpoint *one, const Endpoint *other) noexcept nogil:
+    """True if an IP address can share the texts of the IP address before it: an endpoint of a hundred addresses has them once."""
+    return (one.address.family != 0 and same_span(one.pod, other.pod) and same_span(one.hostname, other.hostname)
+            and same_span(one.zone, other.zone) and same_span(one.node, other.node) and same_span(one.hints, other.hints))
 
 
 cdef uint8_t put_label(Text *text, Span label) noexcept nogil:
@@ -336,12 +355,10 @@ cdef PodRecord *build_pod(Cluster *cluster, const Pod *pod, uint32_t *size) noex
     size[0] = 0
     cdef uint32_t labels = 0, i
     cdef uint8_t *out
-    if pod.object.name.length - 1 > 252u:
-        return NULL
     for i in range(pod.label_count):
         labels += label_size(&pod.labels[i])
-    if labels > 65535:              # of a pod that no API server takes
-        labels = 0
+    if pod.object.name.length - 1 >= <uint32_t>NAME_OCTETS_MAX or labels > LABELS_OCTETS_MAX:
+        return NULL
     record = <PodRecord *>scratch(cluster, sizeof(PodRecord) + 16 + 256 + labels + sizeof(void *) + 63)
     if record == NULL:
         size[0] = 1
@@ -354,7 +371,7 @@ cdef PodRecord *build_pod(Cluster *cluster, const Pod *pod, uint32_t *size) noex
     memcpy(record.data + address, pod.object.name.data, pod.object.name.length)
     record.labels_length = <uint16_t>labels
     out = pod_labels(record)
-    for i in range(pod.label_count if labels else 0):
+    for i in range(pod.label_count):
         out = put_pod_label(out, &pod.labels[i])
     if cluster.places and 0 < pod.node.length <= NODE_MAX:
         record.placed = 1           # whoever publishes it puts the pointer in
@@ -369,12 +386,10 @@ cdef PodRecord *build_pod(Cluster *cluster, const Pod *pod, uint32_t *size) noex
 
 
 cdef inline uint32_t label_size(const Label *label) noexcept nogil:
-    return 0 if label.key.length > 317 or label.value.length > 63 else <uint32_t>(3 + label.key.length + label.value.length)
+    return <uint32_t>LABEL_HEAD + label.key.length + label.value.length
 
 
 cdef uint8_t *put_pod_label(uint8_t *out, const Label *label) noexcept nogil:
-    if label_size(label) == 0:
-        return out
     out[0] = <uint8_t>(label.key.length >> 8)
     out[1] = <uint8_t>label.key.length
     out[2] = <uint8_t>label.value.length

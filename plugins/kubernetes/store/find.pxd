@@ -90,7 +90,7 @@ cdef inline ServiceNode *next_node(Probe *probe) noexcept nogil:
     return <ServiceNode *>probe_next(probe)
 
 cdef bint service_has_external(const ServiceRecord *record, const uint8_t *ip, uint8_t family) noexcept nogil
-# Next slice that may hold the address of a probe begun on cluster.endpoint_addresses; the caller looks for the address in it. A slice may come twice.
+# Next slice that may hold the address of a probe begun on cluster.endpoint_addresses; the caller looks for the address in it.
 cdef inline SliceRecord *next_slice(Probe *probe) noexcept nogil:
     return <SliceRecord *>probe_next(probe)
 

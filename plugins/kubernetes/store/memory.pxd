@@ -99,8 +99,10 @@ cdef inline void *table_next(const Table *table, uint32_t *place) noexcept nogil
 cdef inline Slots *table_slots(const Table *table) noexcept nogil:
     return <Slots *>load_pointer(<void **>&table.slots)
 
-# Adds an entry (the caller knows that it is not there, or wants it twice). -1 when memory ran out.
+# Adds an entry (the caller knows that it is not there). -1 when memory ran out.
 cdef int table_insert(Table *table, Memory *memory, uint64_t hash, const void *entry) noexcept nogil
+# Adds an entry unless a reader that looks for the hash meets it already. For entries all of whose hashes are removed together. -1 when memory ran out.
+cdef int table_insert_once(Table *table, Memory *memory, uint64_t hash, const void *entry) noexcept nogil
 # Takes the entry's slot out; False when it is not there.
 cdef bint table_remove(Table *table, uint64_t hash, const void *entry) noexcept nogil
 # Puts another entry with the same hash into the entry's slot; False when it is not there.
@@ -111,10 +113,13 @@ cdef bint table_room(const Table *table, uint32_t entries) noexcept nogil
 cdef Slots *slots_new(Memory *memory, uint32_t entries) noexcept nogil
 # Puts an entry into slots that no reader sees yet.
 cdef void slots_put(Slots *slots, uint64_t hash, const void *entry) noexcept nogil
+# Likewise, as table_insert_once does. False: it was there.
+cdef bint slots_put_once(Slots *slots, uint64_t hash, const void *entry) noexcept nogil
 
-cdef struct Filling:                # of slots that no reader sees yet, with entries whose slots the CPU fetches meanwhile
+cdef struct Filling:                # of slots that no reader sees yet, with entries, once each, whose slots the CPU fetches meanwhile
     Slots *slots
     uint32_t count                  # of those that wait
+    uint32_t used                   # entries in the slots
     uint64_t hash[AHEAD]
     const void *entry[AHEAD]
 
@@ -130,7 +135,7 @@ cdef inline void slots_fill(Filling *filling, uint64_t hash, const void *entry) 
 cdef inline void slots_filled(Filling *filling) noexcept nogil:
     cdef uint32_t i
     for i in range(filling.count):
-        slots_put(filling.slots, filling.hash[i], filling.entry[i])
+        filling.used += slots_put_once(filling.slots, filling.hash[i], filling.entry[i])
     filling.count = 0
 
 # Publishes refilled slots that hold `used` entries.

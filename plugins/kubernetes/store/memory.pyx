@@ -186,6 +186,17 @@ cdef void slots_put(Slots *slots, uint64_t hash, const void *entry) noexcept nog
     store_word(&slots.slot[i], slot_bits(hash) | <size_t>entry)
 
 
+cdef bint slots_put_once(Slots *slots, uint64_t hash, const void *entry) noexcept nogil:
+    cdef uint64_t word = slot_bits(hash) | <size_t>entry
+    cdef uint32_t i = <uint32_t>hash & slots.mask
+    while slots.slot[i] > TOMBSTONE:
+        if slots.slot[i] == word:
+            return False
+        i = (i + 1) & slots.mask
+    store_word(&slots.slot[i], word)
+    return True
+
+
 cdef bint table_room(const Table *table, uint32_t entries) noexcept nogil:
     return table.slots != NULL and (<uint64_t>table.filled + entries) * 4 <= (<uint64_t>table.slots.mask + 1) * 3
 
@@ -241,6 +252,10 @@ cdef uint64_t *find_slot(Table *table, uint64_t hash, const void *entry) noexcep
             return &table.slots.slot[i]
         i = (i + 1) & table.slots.mask
     return NULL
+
+
+cdef int table_insert_once(Table *table, Memory *memory, uint64_t hash, const void *entry) noexcept nogil:
+    return 0 if find_slot(table, hash, entry) != NULL else table_insert(table, memory, hash, entry)
 
 
 cdef bint table_remove(Table *table, uint64_t hash, const void *entry) noexcept nogil:

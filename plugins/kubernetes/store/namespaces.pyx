@@ -2,8 +2,9 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.random cimport hash_octets, hash_seed
+from fastdns.plugins.kubernetes.decode.address_set cimport AddressSet, address_set_add, address_set_begin, address_set_end, address_set_has
 from fastdns.plugins.kubernetes.store.build cimport build_import, build_key, build_label, build_service, external_alike, service_alike
-from fastdns.plugins.kubernetes.store.find cimport address_hash, find_namespace, find_service, service_has_external
+from fastdns.plugins.kubernetes.store.find cimport address_hash, find_namespace, find_service
 from fastdns.plugins.kubernetes.store.memory cimport (Slots, Table, lines, load_count, memory_alloc, memory_free, memory_retire, slots_new, slots_put,
                                                       store_count, store_pointer, table_insert, table_next, table_publish, table_remove, table_room)
 from fastdns.plugins.kubernetes.decode.objects cimport KIND_IMPORT, KIND_NAMESPACE, KIND_SERVICE, Import, Namespace, Object, Service, Span
@@ -223,36 +224,28 @@ cdef uint32_t address_count(const ServiceRecord *record, Side side) noexcept nog
 
 
 cdef const uint8_t *address_at(const ServiceRecord *record, Side side, uint32_t i, uint8_t *family) noexcept nogil:
-    """NULL for a host name, and for an external address that came before: an address and its service are listed once."""
-    cdef const AddressRecord *externals
-    cdef uint32_t k
+    """NULL for a host name."""
+    cdef const AddressRecord *external
     if side == CLUSTER_IPS:
         family[0] = 4 if i < record.ip4_count else 6
         return service_ip4(record) + 4 * i if i < record.ip4_count else service_ip6(record) + 16 * (i - record.ip4_count)
-    externals = service_externals(record)
-    family[0] = externals[i].family
-    if family[0] == 0:
-        return NULL
-    for k in range(i):
-        if externals[k].family == family[0] and memcmp(externals[k].ip, externals[i].ip, 4 if family[0] == 4 else 16) == 0:
-            return NULL
-    return externals[i].ip
+    external = &service_externals(record)[i]
+    family[0] = external.family
+    return external.ip if external.family else NULL
 
 
-cdef bint holds(const ServiceRecord *record, Side side, const uint8_t *ip, uint8_t family) noexcept nogil:
-    cdef uint32_t size = 4 if family == 4 else 16
-    cdef const uint8_t *start
-    cdef uint32_t i, count
-    if record == NULL:
-        return False
-    if side == EXTERNAL_IPS:
-        return service_has_external(record, ip, family)
-    start = service_ip4(record) if family == 4 else service_ip6(record)
-    count = record.ip4_count if family == 4 else record.ip6_count
+cdef int addresses_set(AddressSet *addresses, const ServiceRecord *record, Side side) noexcept nogil:
+    """The addresses of a record, which may be NULL. -1 when memory ran out."""
+    cdef const uint8_t *ip
+    cdef uint8_t family
+    cdef uint32_t i, count = address_count(record, side) if record != NULL else 0
+    if address_set_begin(addresses, count) < 0:
+        return -1
     for i in range(count):
-        if memcmp(start + i * size, ip, size) == 0:
-            return True
-    return False
+        ip = address_at(record, side, i, &family)
+        if ip != NULL:
+            address_set_add(addresses, ip, family)
+    return 0
 
 
 cdef int make_room(Cluster *cluster, Side side, uint32_t entries) noexcept nogil:
@@ -286,13 +279,14 @@ cdef void put_addresses(Slots *slots, Side side, ServiceNode *node, const Servic
             slots_put(slots, address_hash(ip, family), node)
 
 
-cdef void list_side(Cluster *cluster, Side side, ServiceNode *node, const ServiceRecord *record, const ServiceRecord *other, bint remove) noexcept nogil:
+cdef void list_side(Cluster *cluster, Side side, ServiceNode *node, const ServiceRecord *record, const AddressSet *other, bint remove) noexcept nogil:
+    """Adds (slots are free) or removes the addresses of a record that are not in `other`."""
     cdef const uint8_t *ip
     cdef uint8_t family
     cdef uint32_t i
     for i in range(address_count(record, side)):
         ip = address_at(record, side, i, &family)
-        if ip == NULL or holds(other, side, ip, family):
+        if ip == NULL or address_set_has(other, ip, family):
             continue
         if remove:
             table_remove(addresses_of(cluster, side), address_hash(ip, family), node)
@@ -301,10 +295,36 @@ cdef void list_side(Cluster *cluster, Side side, ServiceNode *node, const Servic
         tell_address_changed(cluster, ip, family)
 
 
-cdef void list_addresses(Cluster *cluster, ServiceNode *node, const ServiceRecord *record, const ServiceRecord *other, bint remove) noexcept nogil:
-    """Adds (slots are free) or removes the addresses of a record that another record of the node does not have."""
-    list_side(cluster, CLUSTER_IPS, node, record, other, remove)
-    list_side(cluster, EXTERNAL_IPS, node, record, other, remove)
+cdef struct Listed:                 # the addresses of two records of a service, by Side
+    AddressSet before[2]
+    AddressSet after[2]
+
+
+cdef int listed_begin(Listed *listed, const ServiceRecord *before, const ServiceRecord *after) noexcept nogil:
+    """-1 when memory ran out."""
+    cdef int side
+    memset(listed, 0, sizeof(Listed))
+    for side in range(2):
+        if addresses_set(&listed.before[side], before, <Side>side) < 0 or addresses_set(&listed.after[side], after, <Side>side) < 0:
+            listed_end(listed)
+            return -1
+    return 0
+
+
+cdef void listed_end(Listed *listed) noexcept nogil:
+    cdef int side
+    for side in range(2):
+        address_set_end(&listed.before[side])
+        address_set_end(&listed.after[side])
+
+
+cdef void list_addresses(Cluster *cluster, ServiceNode *node, const ServiceRecord *before, const ServiceRecord *after, const Listed *listed) noexcept nogil:
+    """New addresses first, so that an address in both records is never missing."""
+    cdef int side
+    for side in range(2):
+        list_side(cluster, <Side>side, node, after, &listed.before[side], False)
+    for side in range(2 if before != NULL else 0):
+        list_side(cluster, <Side>side, node, before, &listed.after[side], True)
 
 
 # ---- services and imports ----
@@ -315,6 +335,7 @@ cdef EventResult put(Cluster *cluster, int world, const Object *object, ServiceR
     cdef ServiceNode *node = service_node(cluster, world, object.namespace, object.name, True)
     cdef ServiceRecord *old
     cdef ServiceRecord *record
+    cdef Listed listed
     if node == NULL:
         return NO_MEMORY
     old = node.record
@@ -329,7 +350,8 @@ cdef EventResult put(Cluster *cluster, int world, const Object *object, ServiceR
             return UNCHANGED
     record = <ServiceRecord *>memory_alloc(&cluster.memory, lines(size))
     if record == NULL or (world == LOCAL and (make_room(cluster, CLUSTER_IPS, address_count(made, CLUSTER_IPS)) < 0
-                                              or make_room(cluster, EXTERNAL_IPS, address_count(made, EXTERNAL_IPS)) < 0)):
+                                              or make_room(cluster, EXTERNAL_IPS, address_count(made, EXTERNAL_IPS)) < 0
+                                              or listed_begin(&listed, old, made) < 0)):
         if record != NULL:
             memory_free(&cluster.memory, record, lines(size))
         service_release(cluster, node)
@@ -340,9 +362,8 @@ cdef EventResult put(Cluster *cluster, int world, const Object *object, ServiceR
     tell_before(cluster, node)
     store_pointer(<void **>&node.record, record)
     if world == LOCAL:
-        list_addresses(cluster, node, record, old, False)
-    if old != NULL and world == LOCAL:
-        list_addresses(cluster, node, old, record, True)
+        list_addresses(cluster, node, old, record, &listed)
+        listed_end(&listed)
     tell_changed(cluster, node)
     if old == NULL:
         return ADDED
@@ -361,7 +382,7 @@ cdef EventResult service_upsert(Cluster *cluster, const Service *object, int *mo
         return UNCHANGED
     made = build_service(cluster, object, &size)
     if made == NULL:
-        return NO_MEMORY if size else UNCHANGED
+        return NO_MEMORY if size else service_remove(cluster, LOCAL, &object.object)
     return put(cluster, LOCAL, &object.object, made, size, moves)
 
 
@@ -374,16 +395,19 @@ cdef EventResult import_upsert(Cluster *cluster, const Import *object) noexcept 
         return UNCHANGED
     made = build_import(cluster, object, &size)
     if made == NULL:
-        return NO_MEMORY if size else UNCHANGED
+        return NO_MEMORY if size else service_remove(cluster, IMPORTED, &object.object)
     return put(cluster, IMPORTED, &object.object, made, size, &moves)
 
 
 cdef void drop(Cluster *cluster, ServiceNode *node) noexcept nogil:
     cdef ServiceRecord *old = node.record
+    cdef AddressSet none
+    cdef int side
+    memset(&none, 0, sizeof(none))
     tell_before(cluster, node)
     store_pointer(<void **>&node.record, NULL)
-    if node.world == LOCAL:
-        list_addresses(cluster, node, old, NULL, True)
+    for side in range(2 if node.world == LOCAL else 0):
+        list_side(cluster, <Side>side, node, old, &none, True)
     tell_changed(cluster, node)
     service_release(cluster, node)
     memory_retire(&cluster.memory, old, lines(old.size))

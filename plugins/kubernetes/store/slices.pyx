@@ -360,7 +360,7 @@ cdef EventResult pod_upsert(Cluster *cluster, const Pod *object) noexcept nogil:
         return UNCHANGED
     made = build_pod(cluster, object, &size)
     if made == NULL:
-        return NO_MEMORY if size else UNCHANGED
+        return NO_MEMORY if size else pod_remove(cluster, &object.object)
     if made.placed:
         node = hold_node(cluster, object.node.data, object.node.length)
         if node == NULL:

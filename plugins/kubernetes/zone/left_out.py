@@ -7,15 +7,13 @@ import time
 from collections.abc import Mapping
 
 from fastdns._wire import name_text
+from fastdns.plugins.kubernetes.decode.cuts import LEFT_OUT
 from fastdns.telemetry.log import Log
-from fastdns.telemetry.metrics import Metric
 
 __all__ = ["LEFT_OUT", "Service", "show"]
 
 #: Warnings in a minute.
 LINES = 10
-
-LEFT_OUT = Metric("fastdns_kubernetes_object_records_left_out_total", "Counter of records or names from objects that are left out.", "counter", ("plugin",))
 
 #: World and key (store/records.pxd).
 Service = tuple[int, bytes]

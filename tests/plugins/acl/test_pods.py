@@ -163,6 +163,18 @@ def test_changes_of_pods_are_followed(serve: Callable[..., Server]) -> None:
     assert outcome(server.query("a.test.", source=WEB)) == BLOCKED
 
 
+def test_labels_beyond_the_limit_give_no_rights(serve: Callable[..., Server]) -> None:
+    """The pod is known by its namespace, and no label of it is: not even those that it had before."""
+    rules = " acl label.test {\n  allow label app=web\n  block\n }\n acl space.test {\n  allow namespace lab\n  block\n }\n"
+    server = serve(corefile(rules), prepare=lambda folder: write(folder, [pod("shop/web", WEB, {"app": "web"})]))
+    assert outcome(server.query("label.test.", source=WEB)) == PASSES
+    # Its address passes to a pod with more labels than are kept.
+    write(server.folder, [pod("lab/new", WEB, {f"l{number}": "x" for number in range(600)} | {"app": "web"})])
+    until(lambda: outcome(server.query("space.test.", source=WEB)) == PASSES)
+    assert outcome(server.query("label.test.", source=WEB)) == BLOCKED
+    server.wait_log("pod lab/new: skips 601 labels")
+
+
 def test_before_pods_are_known_nobody_is_one(serve: Callable[..., Server]) -> None:
     server = serve(corefile(" acl {\n  block namespace shop\n  allow namespace lab\n  filter\n }\n"), prepare=lambda folder: write(folder, []))
     assert outcome(server.query("a.test.", source=WEB)) == FILTERED
