@@ -12,7 +12,7 @@ from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.name cimport FORM_NAMESPACE, FORM_NONE, name_parse_external, name_port, name_reverse
 from fastdns.plugins.kubernetes.store.records cimport (LOCAL, SERVICE_HEADLESS, AddressRecord, ServiceNode, ServiceRecord, endpoint_hostname,
                                                        node_service, service_externals, service_ports, service_text, slice_ports, slice_text)
-from fastdns.plugins.kubernetes.answer.reverse cimport accepts
+from fastdns.plugins.kubernetes.answer.holder cimport accepts
 from fastdns.plugins.kubernetes.answer.servers cimport OUTSIDE, OUTSIDE_HEADLESS, SERVERS_MAX, Server, servers_collect
 from fastdns.plugins.kubernetes.answer.view cimport (FOUND_CLUSTER_IP, FOUND_EMPTY, FOUND_ENDPOINTS, FOUND_NOTHING, endpoint_label, view_exposes,
                                                      walk_begin, walk_next)

@@ -11,7 +11,7 @@ from fastdns.plugins.kubernetes.answer.view cimport View
 
 
 cdef void write_namespaces(const ClusterNames *names, const Query *q, Text *out) noexcept nogil:
-    owners_write(<const View *>names.state, q.name, q.qtype, out)
+    owners_write(<const View *>names.state, &q.client, q.name, q.qtype, out)
 
 
 cdef void add_soa(const ClusterNames *names, Query *q) noexcept nogil:

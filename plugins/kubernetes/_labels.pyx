@@ -179,7 +179,7 @@ cdef bint write_own(const MetadataLabel *label, Query *q, Text *out) noexcept no
     cdef uint32_t at = 0
     owners.out, owners.used, owners.capacity, owners.full = names, 0, OWNERS_MAX, 0
     own.out, own.used, own.capacity, own.full = client, 0, sizeof(client), 0
-    owners_write(view, &q.first_name, q.qtype, &owners)
+    owners_write(view, &q.client, &q.first_name, q.qtype, &owners)
     if owners.used == 0 and not owners.full:
         return False
     if owners.full or view.pods != PODS_VERIFIED or not write_certain(label, q, &own):

@@ -1,18 +1,15 @@
 """Reverse names; see _reverse.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
+from fastdns.api.query cimport TAILORED_REPLY
 from fastdns.api.reply cimport RECORD_OWNED, SECTION_ANSWER, Dedup, reply_copy, dedup_add, dedup_begin
 from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport TYPE_PTR
 from fastdns.plugins.kubernetes.answer.name cimport name_write
 from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_service_by_address, next_slice, probe_begin
 from fastdns.plugins.kubernetes.store.records cimport EndpointRecord, ServiceNode, SliceRecord, slice_endpoints
-from fastdns.plugins.kubernetes.answer.view cimport View, endpoint_write, view_exposes
-
-
-cdef bint accepts(const void *context, const NamespaceNode *namespace) noexcept nogil:
-    cdef const View *view = <const View *>context
-    return view.namespace_count == 0 or view_exposes(view, namespace)
+from fastdns.plugins.kubernetes.answer.holder cimport Holder, accepts, holder_admits, holder_find
+from fastdns.plugins.kubernetes.answer.view cimport View, endpoint_write
 
 
 cdef bint add_pointer(Ask *ask, Dedup *dedup, const uint8_t *name, uint32_t length) noexcept nogil:
@@ -31,6 +28,7 @@ cdef bint answer_reverse(Ask *ask, const uint8_t *ip, uint8_t family) noexcept n
     cdef const SliceRecord *slice
     cdef const EndpointRecord *endpoint
     cdef uint8_t name[NAME_MAX]
+    cdef Holder holder
     cdef Probe probe
     cdef Dedup dedup
     cdef uint32_t i, length, size = 4 if family == 4 else 16
@@ -40,12 +38,16 @@ cdef bint answer_reverse(Ask *ask, const uint8_t *ip, uint8_t family) noexcept n
         return add_pointer(ask, &dedup, name, length) and length > 0
     if view.no_endpoints:
         return False
+    if view.guarded:
+        holder_find(&holder, view, &ask.q.client, ip, family)
+        if holder.tailored:
+            ask.q.tailored |= TAILORED_REPLY
     probe_begin(&probe, &view.cluster.endpoint_addresses, address_hash(ip, family))
     while True:
         slice = next_slice(&probe)
         if slice == NULL:
             return ask.q.reply.count > dedup.first
-        if not accepts(view, slice.service.namespace):
+        if not accepts(view, slice.service.namespace) or (view.guarded and not holder_admits(&holder, slice.service.namespace)):
             continue
         for i in range(slice.endpoint_count):
             endpoint = &slice_endpoints(slice)[i]
