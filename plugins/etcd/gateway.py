@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -16,6 +18,12 @@ from fastdns.plugins.etcd.body import Body
 __all__ = ["EtcdAwayError", "EtcdError", "Gateway"]
 
 TIMEOUT = 5.0
+#: Seconds for a call, and for a list of all its pages, in whatever pieces the replies come.
+CALL_SECONDS = 60.0
+LIST_SECONDS = 300.0
+#: Octets of a reply, of a message of a watch, and of all values of a list.
+REPLY_MAX = 128 << 20
+LIST_MAX = 512 << 20
 #: Keys that are read at once.
 PAGE = 5000
 
@@ -60,8 +68,9 @@ class Gateway:
         for peer in list(self.endpoints):
             try:
                 with _Reply(self, peer) as reply:
-                    await reply.ask(path, body)
-                    data = await reply.whole()
+                    async with _within(CALL_SECONDS):
+                        await reply.ask(path, body)
+                        data = await reply.whole()
                 answer = dict(json.loads(data)) if reply.status == 200 else {}
             except (OSError, ValueError) as error:
                 failures.append(f"{peer.host}:{peer.port}: {error}")
@@ -83,7 +92,15 @@ class Gateway:
 
     async def range(self, path: str) -> tuple[list[Kv], int]:
         """All keys below a path as of one revision, with value and lease; and that revision. Raises EtcdError."""
+        try:
+            async with _within(LIST_SECONDS):
+                return await self._pages(path)
+        except TimeoutError as error:
+            raise EtcdError(f"the list of {path}: {error}") from None
+
+    async def _pages(self, path: str) -> tuple[list[Kv], int]:
         found: list[Kv] = []
+        octets = 0
         key, end, revision = path.encode(), _end(path), 0
         while True:
             body = {"key": _coded(key), "range_end": _coded(end), "limit": PAGE, "revision": revision, "sort_order": "NONE"}
@@ -91,6 +108,9 @@ class Gateway:
             revision = revision or int(answer["header"]["revision"])
             kvs = [_kv(kv) for kv in answer.get("kvs", ())]
             found += kvs
+            octets += sum(len(name) + len(value) for name, value, _ in kvs)
+            if octets > LIST_MAX:
+                raise EtcdError(f"the list of {path} has more than {LIST_MAX} octets")
             if not answer.get("more") or not kvs:
                 return found, revision
             key = kvs[-1][0] + b"\0"
@@ -109,9 +129,10 @@ class Gateway:
         for peer in self.endpoints:
             with _Reply(self, peer) as reply:
                 try:
-                    await reply.ask("/v3/watch", request)
-                    if reply.status != 200:
-                        raise EtcdError(_message(await reply.whole()))
+                    async with _within(CALL_SECONDS):
+                        await reply.ask("/v3/watch", request)
+                        if reply.status != 200:
+                            raise EtcdError(_message(await reply.whole()))
                 except (OSError, HttpError, EtcdError) as error:
                     failures.append(f"{peer.host}:{peer.port}: {error}")
                     continue
@@ -120,6 +141,18 @@ class Gateway:
                     if events:
                         await take(events)
         raise EtcdError("; ".join(failures))
+
+
+@asynccontextmanager
+async def _within(seconds: float) -> AsyncIterator[None]:
+    """Raise TimeoutError, with a text, if the body takes longer."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            yield
+    except TimeoutError as error:
+        if limit.expired():
+            raise TimeoutError(f"it took longer than {seconds:g} s") from None
+        raise error
 
 
 async def _next_events(reply: _Reply) -> list[tuple[bool, Kv]]:
@@ -155,6 +188,8 @@ class _Reply:
         self.lines: deque[bytes] = deque()
         #: Of a line that has not ended.
         self.part: list[bytes] = []
+        #: Octets that have come since the last line, or since the request.
+        self.octets = 0
 
     def __enter__(self) -> _Reply:
         return self
@@ -195,6 +230,7 @@ class _Reply:
             first, *others = self.body.take().split(b"\n")
             self.part.append(first)
             if others:
+                self.octets = len(others[-1])
                 self.lines += [b"".join(self.part), *others[:-1]]
                 self.part = others[-1:]
             elif self.body.ended:
@@ -207,6 +243,9 @@ class _Reply:
         """What comes next, of head or body; ``seconds`` may pass without an octet."""
         connection = self.connection
         count = await connection.receive(seconds) if connection is not None else 0
+        self.octets += count
+        if self.octets > REPLY_MAX:
+            raise HttpError(f"a reply of more than {REPLY_MAX} octets")
         if count:
             self.body.feed(bytes(memoryview(self.gateway.buffer)[:count]))
         else:

@@ -1,6 +1,7 @@
 """Zones that a cloud hosts (azure, clouddns, route53), kept as they are there: read whole at intervals, published if they have changed.
 
-A zone is read page by page on a thread of `READERS`, into a version beside the one that serves. What fails leaves that one as it is.
+A zone is read page by page on a thread of its directive's `Round`, into a version beside the one that serves. What fails leaves that one as it is. A
+reading has a `Budget`, whatever the cloud sends; no reload and no end waits for one, and a start waits START_SECONDS at most.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ import hashlib
 import struct
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from fastdns import control
 from fastdns._wire import name_wire
+from fastdns.control.budget import Budget, limited
 from fastdns.corefile import CorefileError
 from fastdns.corefile.zone import fqdn
 from fastdns.index.zone import Zone, ZoneSet
 from fastdns.plugins.file import conflicts
 from fastdns.plugins.file._hosted import HostedHandler
+from fastdns.plugins.file.hosted_round import Round
 from fastdns.plugins.file.source import Notify, notifier
 from fastdns.plugins.file.storage import Storage
 from fastdns.plugins.transfer.journal import publish
@@ -29,13 +35,21 @@ from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 from fastdns.zonefile.rdata import parse
 
+if TYPE_CHECKING:
+    import concurrent.futures
+
 __all__ = ["HostedZone", "HostedZones", "Row", "one_line", "refusal", "row"]
 
 #: Owner and rdata in uncompressed wire form: owner, type, TTL, rdata.
 Row = tuple[bytes, int, int, bytes]
 
-#: Of the process: zones that are read at a time.
-READERS = control.Pool("hosted-zones", 8)
+#: Bounds of one reading of a zone, with tokens, all pages and attempts.
+REFRESH_SECONDS = 60.0
+REFRESH_OCTETS = 256 << 20
+#: Readings of a zone that serves, by the configurations of many reloads, at a time.
+READINGS_MOST = 4
+#: Seconds that a start, or a reload with zones that are new, waits for its zones; those that are not read by then get SERVFAIL until they are.
+START_SECONDS = 10.0
 #: Characters of a cloud's error text.
 ERROR_MOST = 600
 
@@ -68,6 +82,10 @@ class HostedZone:
         path = self._storage.path if self._storage is not None else ""
         failing, again = f"Failed to keep {self.zone.origin} in {path}", f"{self.zone.origin} is kept in {path} again"
         self._keeping = Keeping(plugin, path, self.log.warning, failing, again)
+        #: Why the last reading failed.
+        self._failure = ""
+        #: Of the reading under way.
+        self._budget: Budget | None = None
         #: Of the records that serve, in the order in which they were read.
         self._digest = b""
         #: Unix time.
@@ -80,9 +98,11 @@ class HostedZone:
         _show_age(self)
 
     def stop(self) -> None:
-        """What is being read is not published."""
+        """What is being read is given up."""
         with self._lock:
             self._stopped = True
+            if self._budget is not None:
+                self._budget.end()
             conflicts.withdraw(self.zone)
         _withdraw_age(self)
         self._keeping.withdraw()
@@ -92,6 +112,23 @@ class HostedZone:
         if not self._confirmed:
             raise LookupError(self.labels)
         return max(0.0, time.time() - self._confirmed)
+
+    def adopt(self) -> bool:
+        """Serve what the zone of another configuration does; False: there is none, or it has no version."""
+        with _lock:
+            others = [other for other in _shown.get(self.labels, []) if other is not self and other.zone.serial is not None]
+        if not others:
+            return False
+        former = others[-1]
+        with former._lock:
+            records, self._digest, self._confirmed = former.zone.index.snapshot(sorted=False), former._digest, former._confirmed
+        draft = self.zone.draft()
+        for owner, kind, ttl, rdata in records:
+            draft.add(owner, kind, ttl, rdata)
+        draft.finish()
+        self.zone.publish(draft)
+        self._tell_conflicts()
+        return True
 
     def restore(self) -> bool:
         """Serve what was kept; False: there is nothing."""
@@ -109,6 +146,39 @@ class HostedZone:
         self._tell_conflicts()
         self.log.info(f"Serving {self.zone.origin} with {self.zone.serial} SOA serial from {self._storage.path} until it is read")
         return True
+
+    def read(self, cloud: str) -> str:
+        """`refresh` within the bounds of a reading. Returns the error's text; "": the zone was read."""
+        with _lock:
+            _readings[self.labels] += 1
+            many = _readings[self.labels] > READINGS_MOST and self.zone.serial is not None
+        try:
+            if many:
+                raise ValueError("readings of former configurations have not ended")
+            with self._lock:
+                self._budget = Budget(REFRESH_SECONDS, REFRESH_OCTETS)
+                if self._stopped:
+                    self._budget.end()
+            with limited(self._budget):
+                self._budget.left()
+                self.refresh()
+        except Exception as error:  # the libraries' have no common base
+            if self._stopped:
+                return ""
+            FAILURES.add(self.labels)
+            self._failure = f"failed to list resource records for {self.title} from {cloud}: {one_line(error)}"
+            return self._failure
+        finally:
+            with self._lock:
+                self._budget = None
+            with _lock:
+                _readings[self.labels] -= 1
+                if not _readings[self.labels]:
+                    del _readings[self.labels]
+        failure, self._failure = self._failure, ""
+        if failure:
+            self.log.info(f"Zone {self.title} is read from {cloud} again")
+        return ""
 
     def refresh(self) -> None:
         """Read the records, and publish them if they have changed. Raises whatever reading raises, and ValueError for what is no zone."""
@@ -179,7 +249,8 @@ class HostedZones:
         self.refused: Callable[[str], CorefileError] = CorefileError
         self.unread: Callable[[str], CorefileError] = CorefileError
         self._task: control.eventloop.Task | None = None
-        self._at_once = False
+        #: The reading that a start has begun.
+        self._round: Round | None = None
 
     def serve(self, controller: Controller, fall: list[str]) -> None:
         """Add the handler to the block. The zones are there before it serves."""
@@ -198,33 +269,49 @@ class HostedZones:
         return [ZoneSet(zones[number] for zones in by_origin.values() if number < len(zones)) for number in range(most)]
 
     def _start(self, notify: Notify | None) -> None:
-        """Read all zones, unless all of them were kept. Raises CorefileError."""
+        """Read the zones, and wait for those that neither another configuration has nor were kept. Raises CorefileError."""
         try:
             for hosted in self.zones:
                 hosted.start()
-            self._at_once = bool(self.zones) and all(hosted.restore() for hosted in self.zones)
-            if not self._at_once:
-                self._read_first()
+            missing = [hosted for hosted in self.zones if not (hosted.adopt() or hosted.restore())]
+            if missing:
+                self._read_first(missing)
         except BaseException:
             self._stop()
             raise
         for hosted in self.zones:
             hosted.notify = notify
 
-    def _read_first(self) -> None:
-        try:
-            for verify in self.verify:
-                verify()
-        except Exception as error:  # the libraries' have no common base
-            raise self.refused(one_line(error)) from error
-        futures = [READERS.submit(self._refresh, hosted) for hosted in self.zones]
-        if failures := [text for future in futures if (text := future.result())]:
+    def _read_first(self, missing: list[HostedZone]) -> None:
+        """Read all zones, and wait for the missing ones. Raises CorefileError for what the cloud refuses by then."""
+        from concurrent.futures import wait
+
+        self._round = Round([self._check, *(partial(self._refresh, hosted) for hosted in self.zones)])
+        checked, *futures = self._round.futures
+        wanted = [checked, *(future for hosted, future in zip(self.zones, futures, strict=True) if hosted in missing)]
+        ended, _ = wait(wanted, START_SECONDS)
+        if checked in ended and (text := checked.result()):
+            raise self.refused(text)
+        if failures := [text for future in wanted[1:] if future in ended and (text := future.result())]:
             raise self.unread(_together(failures))
+        for hosted, future in zip(self.zones, futures, strict=True):
+            if future in wanted and future not in ended:
+                hosted.log.warning(f"Zone {hosted.title} was not read from {self.cloud} within {START_SECONDS:g} s: its queries get SERVFAIL until it is")
+
+    def _check(self) -> str:
+        """Returns the error's text; "": all zones are there."""
+        try:
+            with limited(Budget(REFRESH_SECONDS, REFRESH_OCTETS)):
+                for verify in self.verify:
+                    verify()
+        except Exception as error:  # the libraries' have no common base
+            return one_line(error)
+        return ""
 
     def _follow(self) -> None:
         for hosted in self.zones:
             if hosted.notify is not None:
-                READERS.submit(hosted._tell)
+                control.after(0, hosted._tell)
         if self.zones:
             self._task = control.keep(self._read_on, f"the zones of {self.cloud}")
 
@@ -235,23 +322,23 @@ class HostedZones:
             hosted.stop()
 
     async def _read_on(self) -> None:
-        if not self._at_once:
+        if self._round is not None:
+            begun, self._round = self._round, None
+            await self._ended(begun.futures[1:])
             await control.sleep(self.seconds)
-        names = " ".join(dict.fromkeys(hosted.zone.origin for hosted in self.zones))
         while True:
-            texts = await asyncio.gather(*(READERS.run(self._refresh, hosted) for hosted in self.zones))
-            if failures := [text for text in texts if text]:
-                self.zones[0].log.error(f"Failed to update zones [{names}]: {_together(failures)}")
+            await self._ended(Round([partial(self._refresh, hosted) for hosted in self.zones]).futures)
             await control.sleep(self.seconds)
 
+    async def _ended(self, futures: list[concurrent.futures.Future[str]]) -> None:
+        """Wait for a reading of all zones, and log its failures."""
+        texts = await asyncio.gather(*map(asyncio.wrap_future, futures))
+        if failures := [text for text in texts if text]:
+            names = " ".join(dict.fromkeys(hosted.zone.origin for hosted in self.zones))
+            self.zones[0].log.error(f"Failed to update zones [{names}]: {_together(failures)}")
+
     def _refresh(self, hosted: HostedZone) -> str:
-        """Returns the error's text; "": the zone was read."""
-        try:
-            hosted.refresh()
-        except Exception as error:  # the libraries' have no common base
-            FAILURES.add(hosted.labels)
-            return f"failed to list resource records for {hosted.title} from {self.cloud}: {one_line(error)}"
-        return ""
+        return hosted.read(self.cloud)
 
 
 def refusal(controller: Controller, task: str) -> Callable[[str], CorefileError]:
@@ -274,6 +361,8 @@ def one_line(error: BaseException) -> str:
 
 #: Zones of several server blocks, and of two configurations during a reload, may have the same labels: the last one is shown.
 _shown: dict[tuple[str, str, str], list[HostedZone]] = {}
+#: Readings under way, by labels.
+_readings: Counter[tuple[str, str, str]] = Counter()
 _lock = threading.Lock()
 
 

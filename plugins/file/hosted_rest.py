@@ -8,11 +8,14 @@ from typing import Protocol, TypeVar
 
 import msgspec
 import requests
+import urllib3.connection
 from msgspec.json import Decoder
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 
-from fastdns.plugins.file.hosted import READERS, one_line
+from fastdns.control.budget import BudgetResponse, current
+from fastdns.plugins.file.hosted import one_line
+from fastdns.plugins.file.hosted_round import READERS_MOST
 
 __all__ = ["Rest", "RestError", "Tokens"]
 
@@ -26,6 +29,9 @@ FIRST_DELAY = 0.5
 DELAY_MOST = 60.0
 
 Document = TypeVar("Document")
+
+# Also for the tokens, which the clouds' libraries ask for by urllib3. Threads without a budget read as before.
+urllib3.connection.HTTPConnection.response_class = BudgetResponse
 
 
 class RestError(Exception):
@@ -50,7 +56,7 @@ class Rest:
         self._session = requests.Session()
         self._session.headers["User-Agent"] = "fastdns"
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, HTTPAdapter(pool_maxsize=READERS.most))
+            self._session.mount(scheme, HTTPAdapter(pool_maxsize=READERS_MOST))
 
     def get(self, url: str, decoder: Decoder[Document], parameters: dict[str, str] | None = None) -> Document:
         """The document, made again as often as `ATTEMPTS` says. Raises RestError and whatever `Tokens` raises.
@@ -79,9 +85,18 @@ class Rest:
                 wanted = _retry_after(response.headers.get("Retry-After", ""))
             if attempt == ATTEMPTS:
                 raise error
-            time.sleep(min(wanted or delay, DELAY_MOST))
+            _sleep(min(wanted or delay, DELAY_MOST))
             delay *= 2
             attempt += 1
+
+
+def _sleep(seconds: float) -> None:
+    """Raises BudgetError where the thread has less time left."""
+    budget = current()
+    if budget is not None:
+        budget.sleep(seconds)
+    else:
+        time.sleep(seconds)
 
 
 class _Authorization(AuthBase):

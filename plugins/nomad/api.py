@@ -12,11 +12,15 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
 
+from fastdns.control.budget import Budget, BudgetError, BudgetResponse, limited
+
 __all__ = ["Api", "NomadError", "Service"]
 
 ADDRESS = "http://127.0.0.1:4646"
 #: Seconds for each step of a call.
 TIMEOUT = 4.0
+#: Seconds for a call to one address, in whatever pieces its reply comes.
+CALL_SECONDS = 8.0
 #: Octets of a reply.
 REPLY_MAX = 16 << 20
 FALSE = ("", "0", "f", "F", "false", "FALSE", "False")
@@ -110,8 +114,9 @@ class Api:
         for step in range(len(self.addresses)):
             index = (self.current + step) % len(self.addresses)
             try:
-                status, body = self._exchange(index, target)
-            except (OSError, http.client.HTTPException) as failure:
+                with limited(Budget(CALL_SECONDS, 2 * REPLY_MAX)):
+                    status, body = self._exchange(index, target)
+            except (OSError, http.client.HTTPException, BudgetError) as failure:
                 error = NomadError(f'Get "{self.addresses[index]}{target}": {failure}')
                 continue
             self.current = index
@@ -162,11 +167,15 @@ class Api:
 
     def _connection(self, address: str) -> http.client.HTTPConnection:
         parts = urlsplit(address)
+        made: http.client.HTTPConnection
         if parts.scheme == "unix":
-            return UnixConnection(unquote(parts.netloc + parts.path))
-        if parts.scheme == "https":
-            return http.client.HTTPSConnection(parts.hostname or "", parts.port or 443, timeout=TIMEOUT, context=self.context)
-        return http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=TIMEOUT)
+            made = UnixConnection(unquote(parts.netloc + parts.path))
+        elif parts.scheme == "https":
+            made = http.client.HTTPSConnection(parts.hostname or "", parts.port or 443, timeout=TIMEOUT, context=self.context)
+        else:
+            made = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=TIMEOUT)
+        made.response_class = BudgetResponse
+        return made
 
 
 def tls_context() -> ssl.SSLContext:

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import botocore.session
+import urllib3.connection
 from botocore.config import Config
 from botocore.utils import IMDSRegionProvider
 
+from fastdns.control.budget import BudgetResponse
 from fastdns.plugins.file.hosted import Row, row
 from fastdns.telemetry.log import Log
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["Api", "rows", "unescape"]
 
 log = Log("plugin/route53")
+
+# botocore's connections are urllib3's. Threads without a budget read as before.
+urllib3.connection.HTTPConnection.response_class = BudgetResponse
 
 #: Record sets of a page.
 PAGE = 1000

@@ -24,6 +24,8 @@ cdef class Receiver:
     cdef uint16_t qtype
     cdef uint64_t left_records
     cdef uint64_t left_octets
+    cdef uint64_t most_records
+    cdef uint64_t most_octets
     cdef uint32_t messages
     cdef uint32_t soa_ttl
     cdef uint32_t soa_length

@@ -4,9 +4,10 @@ from fastdns.index.change import ZoneChange
 from fastdns.index.zone import Zone, ZoneDraft
 
 class TransferError(ValueError):
-    """The primary's messages are no transfer of the zone. ``rcode`` is what it refused with, else 0."""
+    """The primary's messages are no transfer of the zone. ``rcode`` is what it refused with, else 0; ``bound`` is ``octets``, ``records`` or ""."""
 
     rcode: int
+    bound: str
 
 class Receiver:
     """Takes the messages of one transfer. With ``serial`` (of the version that serves) IXFR was asked for."""

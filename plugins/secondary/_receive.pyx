@@ -32,7 +32,6 @@ ERRORS = {
     BEHIND: "records behind the last SOA",
     BROKEN: "the differences do not follow each other",
     MALFORMED: "dns: malformed message",
-    RECORDS: "too many records",
     PRESENT: "the differences add what is there",
     REFUSED: "records that no zone holds",
 }
@@ -40,6 +39,7 @@ ERRORS = {
 
 class TransferError(ValueError):
     rcode = 0
+    bound = ""
 
 
 # ---- records as they come ----
@@ -193,6 +193,12 @@ def signature_place(bytes message not None):
     raise ValueError("dns: malformed message")
 
 
+cdef object bound_error(str what, uint64_t most):
+    error = TransferError(f"too many {what}: more than {most} (max_{what})")
+    error.bound = what
+    return error
+
+
 cdef object error_of(int status):
     if status == MEMORY:
         return MemoryError()
@@ -213,8 +219,8 @@ cdef class Receiver:
         self.serial = serial or 0
         self.reached = self.serial
         self.qtype = TYPE_IXFR if self.incremental else TYPE_AXFR
-        self.left_records = records
-        self.left_octets = octets
+        self.left_records = self.most_records = records
+        self.left_octets = self.most_octets = octets
         self.scratch = <uint8_t *>malloc(MESSAGE_MAX + 1)
         if self.scratch == NULL:
             raise MemoryError
@@ -230,7 +236,7 @@ cdef class Receiver:
         cdef Name question
         cdef int status
         if length > self.left_octets:
-            raise TransferError("too many octets")
+            raise bound_error("octets", self.most_octets)
         self.left_octets -= length
         if length > MESSAGE_MAX or wire_parse_reply(packet, length, &parsed, &question) < 0 or not parsed.flags & FLAG_QR:
             raise TransferError("dns: malformed message")
@@ -245,6 +251,8 @@ cdef class Receiver:
         self.messages += 1
         with nogil:
             status = take_message(self, builder, packet, length, &parsed)
+        if status == RECORDS:
+            raise bound_error("records", self.most_records)
         if status < 0:
             raise error_of(status)
         return self.done

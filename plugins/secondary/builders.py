@@ -23,6 +23,11 @@ BACKLOG_OCTETS: Final = 4 << 20
 BUILDERS: Final = SizedPool("zone", max(2, min(4, os.cpu_count() or 1)), niceness=NICENESS)
 
 
+def _taken(message: bytes) -> bool:
+    """Take nothing: the last message was taken."""
+    return True
+
+
 class Intake:
     """The messages of one transfer on their way from its receiver to the builders, in their order.
 
@@ -96,6 +101,8 @@ class Intake:
         try:
             self.done = self._take(message)
         except BaseException as error:  # the receiver raises it
-            self.error = error
+            # Without its frames, which hold this object: a cycle would keep the records of a transfer that has failed.
+            self.error = error.with_traceback(None) if isinstance(error, ValueError | MemoryError) else error
         if self.ended:
+            self._take = _taken
             self._wake()

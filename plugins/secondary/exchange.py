@@ -7,11 +7,13 @@ import time
 
 from fastdns._wire import records
 from fastdns.index.zone import Zone
+from fastdns.plugins.secondary import underway
 from fastdns.plugins.secondary._receive import Receiver, TransferError
 from fastdns.plugins.secondary.builders import Intake
 from fastdns.plugins.secondary.connection import Exchange, ExchangeError
 from fastdns.plugins.secondary.primary import Primary
 from fastdns.plugins.secondary.signing import Key, Signing
+from fastdns.plugins.secondary.underway import OCTETS_DEFAULT, UNDER_WAY, Entry
 from fastdns.plugins.transfer.version import OPTION_ZONE_DIGEST
 from fastdns.protocol.parameters import TYPE_AXFR, TYPE_IXFR, TYPE_OPT, TYPE_SOA
 
@@ -21,13 +23,17 @@ __all__ = ["Limits", "Row", "Transfer", "option", "query", "transfer"]
 Row = tuple[int, bytes, int, int, int, bytes]
 
 
+#: Records in Python take so many times the memory of a zone's.
+ROWS_WEIGHT = 4
+
+
 class Limits:
     """What a transfer may take before it is given up."""
 
     def __init__(self) -> None:
         self.records = 50_000_000
         #: Of all messages.
-        self.octets = 4 << 30
+        self.octets = OCTETS_DEFAULT
         #: For the whole transfer.
         self.seconds = 3600.0
 
@@ -70,34 +76,54 @@ def transfer(zone: Zone, primary: Primary, key: Key | None, limits: Limits, seri
     def make(ident: int) -> bytes:
         return signing.sign(query(ident, zone.wire, TYPE_AXFR if serial is None else TYPE_IXFR, authority, shown))
 
-    exchange, first = primary.ask(make, limits.seconds)
+    exchange, first = primary.ask(make, min(limits.seconds, underway.GRACE_SECONDS))
+    entry = Entry(primary.text, limits.octets, limits.seconds, exchange.interrupt)
+    UNDER_WAY.enter(entry)
     intake: Intake | None = None
     try:
 
         def take(message: bytes) -> bool:
-            done = receiver.feed(message, exchange.ident)
+            try:
+                done = receiver.feed(message, exchange.ident)
+            except TransferError as error:
+                if error.bound:
+                    entry.give_up(error.bound, "")
+                raise
             signing.check(message, last=done)
             if rows is not None:
                 rows.extend(records(message))
             return done
 
         intake = Intake(take, exchange.interrupt)
-        _receive(exchange, first, intake)
+        _receive(exchange, first, intake, entry, 1 if rows is None else ROWS_WEIGHT)
         return Transfer(receiver, intake.octets)
     finally:
+        UNDER_WAY.leave(entry)
         exchange.end(complete=intake is not None and (intake.done or bool(getattr(intake.error, "rcode", 0))))
 
 
-def _receive(exchange: Exchange, first: bytes, intake: Intake) -> None:
-    """Take the messages up to the last one."""
+def _receive(exchange: Exchange, first: bytes, intake: Intake, entry: Entry, weight: int) -> None:
+    """Take the messages up to the last one. ``weight``: octets of memory for one of a message, compared with those of a zone."""
+    message = first
     try:
-        intake.put(first)
-        while not intake.ended and time.monotonic() < exchange.deadline:
-            intake.put(exchange.receive())
+        while True:
+            UNDER_WAY.add(entry, len(message), weight)
+            intake.put(message)
+            exchange.deadline = entry.deadline
+            if intake.ended or time.monotonic() >= exchange.deadline:
+                break
+            message = exchange.receive()
+    except TransferError:
+        intake.drain()
+        raise
     except ExchangeError:
         intake.drain()
-        if not intake.done:  # else it was interrupted, or the primary has closed the connection behind the last message
+        if intake.done:  # it was interrupted, or the primary has closed the connection behind the last message
+            return
+        if entry.refused:
+            raise entry.give_up("memory", entry.refused) from None
+        if time.monotonic() < exchange.deadline:
             raise
     intake.drain()
     if not intake.done:
-        raise TransferError("the transfer took too long")
+        raise entry.late()

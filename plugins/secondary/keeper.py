@@ -342,7 +342,9 @@ class Keeper:
                 failure = error
             except (ExchangeError, ValueError) as error:
                 file_log.error(f"Failed to transfer `{self.zone.origin}' from {quoted(primary.text)}: {error}")
-                failure = error
+                failure = _without_frames(error)
+                if isinstance(error, TransferError) and error.bound:
+                    memory.give_back()
             else:
                 self.source = primary
                 file_log.info(f"Transferred: {self.zone.origin} from {primary.text}")
@@ -454,6 +456,12 @@ class Keeper:
 
 def _finished(received: Transfer) -> ZoneDraft | ZoneChange:
     return BUILDERS.submit(received.octets, received.receiver.finish).result()
+
+
+def _without_frames(error: Exception) -> Exception:
+    """The error without the frames that it has passed, which hold the records of the transfer: the next one would begin beside them."""
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
 
 
 def _message(error: Exception) -> str:

@@ -16,6 +16,8 @@ __all__ = ["PRIMARY_MOST", "Receivers"]
 #: Zones that are asked about at once, of all primaries and of one. BIND sends ten at most by default (transfers-out).
 MOST = 64
 PRIMARY_MOST = 8
+#: A primary of which no zone is asked about has a thread beyond `MOST`, up to so many: those that hold theirs hold back zones of their own only.
+SURE_MOST = 512
 
 log = Log("plugin/secondary")
 
@@ -54,7 +56,8 @@ class Receivers:
 
     def _admit(self, primary: str) -> bool:
         jobs = self._waiting.get(primary)
-        if not jobs or self._active[primary] >= PRIMARY_MOST or self._all >= MOST:
+        active = self._active.get(primary, 0)
+        if not jobs or active >= PRIMARY_MOST or self._all >= (MOST if active else SURE_MOST):
             return False
         self._active[primary] += 1
         self._all += 1
