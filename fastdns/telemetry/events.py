@@ -35,6 +35,8 @@ KINDS = (
     "canary",
     "evicted",
     "shed",
+    "watch_failing",
+    "watch_restored",
 )
 
 _counts = Metric("fastdns_events_total", "Counter of events of the server, by kind.", "counter", ("kind",))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fastdns.corefile import CorefileError
 from fastdns.corefile.lexer import Token
 from fastdns.plugins.acl._acl import AclHandler
-from fastdns.plugins.acl.rules import LABEL, NAMES_MAX, Rule, names_of, parse
+from fastdns.plugins.acl.rules import LABEL, NAMES_MAX, Rule, Rules, Unsynced, names_of, parse
 from fastdns.setup import Controller
 from fastdns.setup.traits import Traits
 
@@ -33,7 +33,7 @@ def setup(controller: Controller) -> None:
         controller.on_complete(lambda: _connect(handler, names, controller, rules))
 
 
-def _connect(handler: AclHandler, names: list[str], controller: Controller, rules: list[Rule]) -> None:
+def _connect(handler: AclHandler, names: list[str], controller: Controller, rules: Rules) -> None:
     """Has a plugin of the block say which pod a client is, and which namespaces questions are for."""
     config = controller.config
     policies = [policy for rule in rules for policy in rule.policies]
@@ -46,6 +46,10 @@ def _connect(handler: AclHandler, names: list[str], controller: Controller, rule
                 "client, namespace, label and 'target own' need a plugin in the server block that knows which pod asks: kubernetes with 'pods verified'",
             )
         handler.use(name, label)
+    publisher = next((other for other in config.handlers if hasattr(other, "unsynced")), None)
+    chosen = rules.unsynced or Unsynced()
+    if publisher is not None and chosen.mode != "allow":
+        handler.use_unsynced(publisher.unsynced(chosen.mode, chosen.after))
     targeted = next((policy.place for policy in policies if policy.targets), None)
     knowing = next((other for other in config.handlers if hasattr(other, "cluster_names")), None)
     if knowing is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fastdns._mux import NativeHandler
-from fastdns.plugins.acl._cluster import ClusterNamesHandle
+from fastdns.plugins.acl._cluster import ClusterNamesHandle, Unsynced
 from fastdns.plugins.acl.rules import Rule
 from fastdns.walk.metadata import LabelHandle
 
@@ -19,3 +19,6 @@ class AclHandler(NativeHandler):
 
     def use_cluster(self, cluster: ClusterNamesHandle) -> None:
         """Which namespaces questions are for, before the handler serves. Without it they are for none."""
+
+    def use_unsynced(self, unsynced: Unsynced) -> None:
+        """What tells that the cluster's state does not count any more, before the handler serves. Without it the last state always counts."""

@@ -9,7 +9,7 @@ from fastdns.api.wire cimport FLAG_AA, RCODE_NOERROR, RCODE_NXDOMAIN, RCODE_REFU
 from fastdns.api.metrics cimport Metric, label_count, metric_add
 from fastdns.api.metadata cimport LabelHandle
 from fastdns.plugins.acl._audit cimport AuditLog, audit_log
-from fastdns.plugins.acl._cluster cimport ClusterNamesHandle
+from fastdns.plugins.acl._cluster cimport ClusterNamesHandle, Unsynced
 from fastdns.plugins.acl._facts cimport NO_NAME, Facts, Sources, facts_begin, facts_zone
 from fastdns.plugins.acl._table cimport TABLE_MAX, Candidates, Line, PolicyTable, Table, candidates_begin, candidates_enforce, candidates_next
 from fastdns._wire import name_text
@@ -278,6 +278,10 @@ cdef class AclHandler(NativeHandler):
     def use_cluster(self, ClusterNamesHandle cluster not None):
         self.handles.append(cluster)
         self.acl.sources.cluster = &cluster.names
+
+    def use_unsynced(self, Unsynced unsynced not None):
+        self.handles.append(unsynced)
+        self.acl.sources.unsynced = &unsynced.flags
 
     cpdef set_traits(self, traits):
         """Its `done` hook alone has side effects: the plugin itself runs in check."""

@@ -1,4 +1,5 @@
 """What a handler that knows the names of a cluster gives to acl."""
+from libc.stdint cimport uint8_t
 from fastdns.api.query cimport Query
 from fastdns.api.text cimport Text
 
@@ -14,3 +15,11 @@ cdef class ClusterNamesHandle:  # what `cluster_names(guarded=...)` of a handler
     cdef ClusterNames names
     cdef public object kept     # what the names borrow from
     cdef public tuple zones     # of the cluster, as text
+
+cdef enum:
+    UNSYNCED_CLIENTS = 1        # which pod has an address is not known any more
+    UNSYNCED_NAMES = 2          # nor whose address a reverse name is for
+
+cdef class Unsynced:            # set by a thread of the control side; each bit stands for itself
+    cdef object __weakref__
+    cdef uint8_t flags

@@ -1,6 +1,7 @@
 """What policies look at of a client and of its question: read when a policy asks for it, and once for a query."""
 from libc.stdint cimport uint8_t, uint32_t
 from fastdns.api.metadata cimport Label
+from fastdns.api.memory cimport atomic_peek8
 from fastdns.api.names cimport ZoneName, Zones, zones_find
 from fastdns.api.query cimport Query
 from fastdns.plugins.acl._cluster cimport ClusterNames
@@ -17,6 +18,7 @@ cdef struct Sources:
     const Label *labels[NAMES]  # by the number of a name; NULL: a client never has it. Each borrowed from its handle
     uint8_t namespace           # number of the name for the client's namespace, or NO_NAME
     const ClusterNames *cluster     # NULL: no name is one of a namespace. Borrowed likewise
+    const uint8_t *unsynced     # bits of what is not known any more (_cluster.pxd); NULL: the last state counts. Borrowed likewise
 
 cdef struct Facts:
     Query *q
@@ -54,3 +56,6 @@ cdef inline bint facts_has(Facts *facts, uint32_t name) noexcept nogil:
     if not facts.read >> name & 1:
         facts_read(facts, name)
     return facts.known >> name & 1
+
+cdef inline uint8_t facts_unsynced(const Facts *facts) noexcept nogil:
+    return 0 if facts.sources.unsynced == NULL else atomic_peek8(facts.sources.unsynced)

@@ -97,6 +97,7 @@ cdef struct Candidates:         # the policies of one query that are left, and i
     uint32_t word
     uint8_t enforced            # audits do not count
     uint8_t read                # bits of Need: the sets that are known
+    uint8_t denied              # what policies ask of the client's pod does not count: an allow does not match by it, every other action does
     uint32_t condition_count
     const PolicySet *first      # where the table has several words
     const PolicySet *zone

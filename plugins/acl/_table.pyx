@@ -4,7 +4,8 @@ from libc.string cimport memcmp, memcpy, memset
 from fastdns.api.memory cimport blocks_free, blocks_take
 from fastdns.api.random cimport hash_octets, hash_seed
 from fastdns.api.wire cimport RRTYPES_DENSE
-from fastdns.plugins.acl._facts cimport NAMES, VALUE, Facts, facts_has, facts_read_targets, facts_zone
+from fastdns.plugins.acl._cluster cimport UNSYNCED_CLIENTS, UNSYNCED_NAMES
+from fastdns.plugins.acl._facts cimport NAMES, VALUE, Facts, facts_has, facts_read_targets, facts_unsynced, facts_zone
 from fastdns.plugins.acl._networks cimport networks_set
 from fastdns.plugins.acl.rules import ACTIONS, ANY_TARGET, EVERYWHERE, OWN
 from collections import Counter
@@ -44,7 +45,7 @@ cdef const Line *candidates_search(const Table *table, Candidates *found, Facts 
         needs = line.needs & ~<uint32_t>found.read
         if needs == 0:
             found.bits &= found.bits - 1
-            if line.alternative_count == 0 or hold(line, facts):
+            if line.alternative_count == 0 or hold(line, found, facts):
                 return line
         elif needs & NEED_ZONE:
             found.read |= NEED_ZONE
@@ -92,6 +93,9 @@ cdef inline void read_conditions(const Table *table, Candidates *found, Facts *f
     cdef uint64_t summary = table.summary.unconditional
     cdef uint32_t i, names = table.names
     found.condition_count = 0
+    found.denied = facts_unsynced(facts) & UNSYNCED_CLIENTS
+    if found.denied:
+        return
     while names:
         i = <uint32_t>__builtin_ctzll(names)
         names &= names - 1
@@ -105,6 +109,8 @@ cdef inline void read_conditions(const Table *table, Candidates *found, Facts *f
 cdef inline uint64_t condition_bits(const Table *table, const Candidates *found) noexcept nogil:
     cdef uint64_t bits = table.kinds[found.word].unconditional
     cdef uint32_t i
+    if found.denied:
+        return bits | ~table.kinds[found.word].allow
     for i in range(found.condition_count):
         bits |= word_of(found.conditions[i], found.word)
     return bits
@@ -114,9 +120,14 @@ cdef void read_targets(const Table *table, Candidates *found, Facts *facts) noex
     cdef const uint8_t *label
     cdef uint64_t summary = table.summary.untargeted
     cdef uint32_t i, name = facts.sources.namespace
-    cdef bint own = table.summary.own != 0 and facts_has(facts, name)
+    cdef uint8_t unsynced = facts_unsynced(facts)
+    cdef bint own
+    found.denied = unsynced & UNSYNCED_CLIENTS
+    own = table.summary.own != 0 and not found.denied and facts_has(facts, name)
     if not facts.targets_read:
         facts_read_targets(facts)
+        if unsynced & UNSYNCED_NAMES and is_reverse(facts):
+            facts.all_targets = 1
     if facts.all_targets:
         return
     if facts.target_count:
@@ -126,9 +137,15 @@ cdef void read_targets(const Table *table, Candidates *found, Facts *facts) noex
         found.targets[i] = key_set(table, KEY_TARGET, <const char *>label + 1, label[0])
         summary |= found.targets[i].summary
         found.own[i] = own and facts.length[name] == label[0] and memcmp(facts.text[name], label + 1, label[0]) == 0
-        if found.own[i]:
+        if found.own[i] or found.denied:
             summary |= table.summary.own
     found.summary &= summary
+
+
+cdef inline bint is_reverse(const Facts *facts) noexcept nogil:
+    """True for names whose namespace the cluster's objects tell, and not the name itself."""
+    cdef uint32_t length = facts.q.name.length
+    return length >= 6 and memcmp(facts.q.name.lower + length - 6, b"\x04arpa\0", 6) == 0
 
 
 cdef uint64_t target_bits(const Table *table, const Candidates *found, const Facts *facts) noexcept nogil:
@@ -146,14 +163,18 @@ cdef uint64_t target_bits(const Table *table, const Candidates *found, const Fac
             bits |= kinds.own
         all &= bits
         some |= bits
+    if found.denied:                # the namespace may be the client's own
+        some |= kinds.own
     return kinds.untargeted | all & kinds.allow | some & ~kinds.allow
 
 
-cdef bint hold(const Line *line, Facts *facts) noexcept nogil:
-    """Whether all conditions do that have no set."""
+cdef bint hold(const Line *line, const Candidates *candidates, Facts *facts) noexcept nogil:
+    """True if the query meets every condition that is not indexed as a set."""
     cdef const Alternative *wanted
     cdef bint found = False
     cdef uint32_t i
+    if candidates.denied:
+        return True                 # not an allow, see condition_bits
     for i in range(line.alternative_count):
         wanted = &line.alternatives[i]
         if not found:

@@ -24,6 +24,8 @@ __all__ = [
     "VALUE_MAX",
     "Policy",
     "Rule",
+    "Rules",
+    "Unsynced",
     "names_of",
     "networks_of",
     "parse",
@@ -65,6 +67,10 @@ VALUE_MAX = 63
 #: One of these values must be that of the client: name and value.
 Condition = tuple[tuple[str, str], ...]
 
+#: Property of a rule, and what it defaults to.
+UNSYNCED = "unsynced"
+UNSYNCED_AFTER = 30.0
+
 NUMBERS = {name: number for number, name in TYPES.items()}
 
 
@@ -95,6 +101,17 @@ class Policy(NamedTuple):
             yield NAMESPACE
 
 
+class Unsynced(NamedTuple):
+    """What counts while the cluster's state may be old: see `fastdns.plugins.kubernetes.watch.problems`."""
+
+    #: ``allow``, ``deny``, or "" for the default.
+    mode: str = ""
+    #: Seconds.
+    after: float = UNSYNCED_AFTER
+    #: Where it stands.
+    place: Token | None = None
+
+
 class Rule(NamedTuple):
     """One occurrence of the directive."""
 
@@ -102,21 +119,45 @@ class Rule(NamedTuple):
     policies: tuple[Policy, ...] = ()
 
 
+class Rules(list[Rule]):
+    """Those of a server block, in their order."""
+
+    unsynced: Unsynced | None = None
+
+
 def names_of(rules: Iterable[Rule]) -> list[str]:
     """What the policies look at of a client, each once."""
     return list(dict.fromkeys(name for rule in rules for policy in rule.policies for name in policy.names))
 
 
-def parse(controller: Controller) -> list[Rule]:
+def parse(controller: Controller) -> Rules:
     """The rules in their order. Raises CorefileError."""
-    rules = []
+    rules = Rules()
     while controller.next():
         zones = controller.zones(controller.remaining_args())
         policies = []
         while controller.next_block():
-            policies.append(_policy(controller))
+            if controller.val().lower() == UNSYNCED:
+                if rules.unsynced is not None:
+                    raise controller.err("unsynced is given twice in a server block")
+                rules.unsynced = _unsynced(controller)
+            else:
+                policies.append(_policy(controller))
         rules.append(Rule(tuple(zones), tuple(policies)))
     return rules
+
+
+def _unsynced(controller: Controller) -> Unsynced:
+    mode, *rest = controller.args(1, 2)
+    if mode not in ("allow", "deny") or (mode == "allow" and rest):
+        raise controller.err("expect 'unsynced allow' or 'unsynced deny [AFTER]'")
+    try:
+        after = controller.seconds(rest[0]) if rest else UNSYNCED_AFTER
+    except ValueError as error:
+        raise controller.err(f"invalid duration {quoted(rest[0])}: {error}") from None
+    if after < 0:
+        raise controller.err(f"invalid duration {quoted(rest[0])}: it is negative")
+    return Unsynced(mode, after, controller.place())
 
 
 def _policy(controller: Controller) -> Policy:

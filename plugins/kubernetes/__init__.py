@@ -64,6 +64,7 @@ def setup(controller: Controller) -> None:
         addresses=own_addresses(controller),
         near=settings.topology,
     )
+    handler.problems = lease.cluster.problems
     journaled = [name_wire(zone).lower() for zone in settings.zones if settings.journal and not is_reverse(zone)]
     if settings.objects:
         journaled.append(name_wire(settings.objects).lower())

@@ -319,6 +319,16 @@ cdef class Kubernetes(ViewHandler):
 
         return cluster_names(self, guarded)
 
+    def unsynced(self, str mode not None, double after):
+        from fastdns.plugins.acl._cluster import Unsynced
+        from fastdns.plugins.kubernetes.watch.problems import Gate
+        from fastdns.plugins.kubernetes.watch.resources import Kind
+
+        flags = Unsynced()
+        if self.problems is not None:
+            self.problems.add_gate(flags, Gate(mode, after, frozenset((Kind.POD,))))
+        return flags
+
     def cluster_view(self):
         from fastdns.plugins.kubernetes._cluster import ClusterView
 

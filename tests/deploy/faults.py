@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import re
 import resource
@@ -256,6 +257,39 @@ def snapshot(scene: Scene) -> Pages:
         api.command("start")
 
 
+def service_file(scene: Scene, address: str, port: int) -> Path:
+    path = scene.folder / "objects.json"
+    spec = {"clusterIP": address, "ports": [{"port": port}]}
+    path.write_text(json.dumps({"kind": "Service", "metadata": {"namespace": "d", "name": "s"}, "spec": spec}))
+    return path
+
+
+def follows_files(scene: Scene) -> Server:
+    server = scene.serve(BLOCK.replace("BODY", f"kubernetes cluster.local {{\n manifests {service_file(scene, '10.0.0.1', 80)}\n}}"))
+    until(lambda: "fastdns_kubernetes_watch_failing{" in page(server), "the first look")
+    return server
+
+
+def failing_watch(scene: Scene) -> Pages:
+    """Manifests cannot be read, for longer than half a minute."""
+    server = follows_files(scene)
+    yield page(server)
+    yield page(server)
+    (scene.folder / "objects.json").write_text("{")
+    until(lambda: total(server, "fastdns_kubernetes_watch_failing"), "the state")
+    yield page(server)
+
+
+def refused_object(scene: Scene) -> Pages:
+    """A Service has a port out of range."""
+    server = follows_files(scene)
+    yield page(server)
+    yield page(server)
+    service_file(scene, "10.0.0.1", 70000)
+    until(lambda: total(server, "fastdns_kubernetes_objects_refused"), "the object")
+    yield page(server)
+
+
 def old_replica(scene: Scene) -> Pages:
     """The primary of a zone does not answer any more."""
     (scene.folder / "zone").write_text("example.org. 60 IN SOA ns.example.org. host.example.org. 1 3600 600 86400 60\nexample.org. 60 IN NS ns.example.org.\n")
@@ -476,6 +510,8 @@ FAULTS: dict[str, Callable[[Scene], Pages]] = {
     "FastDNSWaitingQueriesGivenUp": given_up,
     "FastDNSPropagationSlow": late_endpoints,
     "FastDNSSnapshotServed": snapshot,
+    "FastDNSWatchFailing": failing_watch,
+    "FastDNSObjectsRefused": refused_object,
     "FastDNSReplicaOld": old_replica,
     "FastDNSReloadFailed": bad_reload,
     "FastDNSFileLeftOut": broken_import,

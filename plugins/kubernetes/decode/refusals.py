@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import weakref
+from functools import partial
 
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 
-__all__ = ["LINES", "REASON_MAX", "TRACKED", "Refusals", "printable"]
+__all__ = ["LINES", "REASON_MAX", "TRACKED", "Refusals", "describe", "printable"]
 
 #: Refused objects that are remembered by name, of one stream. More are counted alone.
 TRACKED = 100
@@ -17,6 +19,10 @@ LINES = 10
 REASON_MAX, NAME_MAX = 300, 150
 
 MALFORMED = Metric("fastdns_kubernetes_objects_malformed_total", "Counter of objects that are skipped because they cannot be read.", "counter", ("kind",))
+
+STANDING = Metric("fastdns_kubernetes_objects_refused", "Objects that cannot be read at the moment, at most 100 of a watch.", "gauge", ("kind",))
+
+_all: weakref.WeakSet[Refusals] = weakref.WeakSet()
 
 log = Log("plugin/kubernetes")
 
@@ -33,6 +39,9 @@ class Refusals:
     def add(self, namespace: str, name: str, reason: str) -> None:
         """An object was refused; ``name`` is "" if it cannot be read."""
         MALFORMED.add((self.kind,))
+        if self not in _all:
+            _all.add(self)
+            STANDING.watch((self.kind,), partial(count_standing, self.kind))
         key = (namespace, name)
         if name and (key in self.standing or len(self.standing) < TRACKED):
             self.standing[key] = reason
@@ -51,6 +60,10 @@ class Refusals:
     def clear(self) -> None:
         """A list begins."""
         self.standing.clear()
+
+
+def count_standing(kind: str) -> float:
+    return sum(len(refusals.standing) for refusals in list(_all) if refusals.kind == kind)
 
 
 def describe(namespace: str, name: str) -> str:

@@ -21,6 +21,7 @@ from fastdns.plugins.kubernetes.watch.client import Client
 from fastdns.plugins.kubernetes.watch.connection import Api
 from fastdns.plugins.kubernetes.watch.informers import Cluster, Options
 from fastdns.plugins.kubernetes.watch.origin import Limits
+from fastdns.plugins.kubernetes.watch.problems import Report
 from fastdns.plugins.kubernetes.watch.reflector import Health, Reflector
 from fastdns.telemetry.log import Log
 
@@ -228,6 +229,13 @@ class ObjectFeed:
         for watched in kinds - self.running.keys():
             watch = Watch(self, watched)
             self.running[watched] = (watch, self.tasks.keep(watch.reflector.run, f"the watch of {watched.kind!r}"))
+
+    def reports(self, now: float) -> Iterable[Report]:
+        for watched, (watch, _) in self.running.items():
+            yield Report(repr(watched.kind), frozenset((watched,)), watch.reflector.failing(now))
+
+    def refusals(self) -> Iterable[Refusals]:
+        return [watch.informer.refusals for watch, _ in self.running.values()]
 
     def finish(self) -> None:
         self.client.close()

@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 
 from fastdns.control.eventloop import Task, TaskGroup
 from fastdns.plugins.kubernetes.watch.informers import Cluster, Feed, K, MakeFeed, Options, Origin
-from fastdns.plugins.kubernetes.watch.resources import RESOURCES, Kind
+from fastdns.plugins.kubernetes.watch.problems import Report
+from fastdns.plugins.kubernetes.watch.resources import KINDS, RESOURCES, Kind
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
     from fastdns.plugins.kubernetes.decode.objects import Sink
+    from fastdns.plugins.kubernetes.decode.refusals import Refusals
     from fastdns.plugins.kubernetes.watch.connection import Api
     from fastdns.plugins.kubernetes.watch.namespaced import Part
     from fastdns.plugins.kubernetes.watch.reflector import Reflector
@@ -97,7 +99,7 @@ class ApiFeed:
         """Tell the store since when it may lack changes of a kind."""
         reflectors: Iterable[Reflector] = [self.running[kind][0]] if kind in self.running else []
         if kind in self.fallback.running:
-            reflectors = [part for namespace, part in self.parts.get(kind, {}).items() if namespace in self.fallback.namespaces]
+            reflectors = self._watching(kind)
         lost = [one.lost for one in reflectors if one.lost is not None]
         self.cluster.sink.lose(kind, min(lost, default=None))
 
@@ -114,6 +116,22 @@ class ApiFeed:
         self.cluster.mark(kind)
         if self.snapshot is not None:
             self.snapshot.synced(kind)
+
+    def reports(self, now: float) -> Iterable[Report]:
+        for kind, (reflector, _) in self.running.items():
+            failures = [one.failing(now) for one in (reflector, *self._watching(kind))]
+            failing = [failure for failure in failures if failure is not None]
+            yield Report(KINDS[kind], frozenset((kind,)), min(failing, key=lambda failure: failure.since, default=None))
+
+    def refusals(self) -> Iterable[Refusals]:
+        for kind, (reflector, _) in self.running.items():
+            yield from (one.stream.refusals for one in (reflector, *self._watching(kind)))
+
+    def _watching(self, kind: Kind) -> list[Part]:
+        """The watches of single namespaces, if the kind has such."""
+        if kind not in self.fallback.running:
+            return []
+        return [part for namespace, part in self.parts.get(kind, {}).items() if namespace in self.fallback.namespaces]
 
     def finish(self) -> None:
         if self.snapshot is not None:

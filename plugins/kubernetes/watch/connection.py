@@ -39,6 +39,10 @@ class Api:
     """An API server. Subclasses say how to authenticate; `key` tells servers and credentials apart, for sharing."""
 
     key: tuple[object, ...]
+
+    @property
+    def host(self) -> str:
+        return self.address.netloc
     address: Address
     #: What connections go through, None for none.
     proxy: Proxy | None = None

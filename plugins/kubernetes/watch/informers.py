@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from fastdns import control
 from fastdns.control.eventloop import TaskGroup
 from fastdns.plugins.kubernetes.watch.origin import Limits
+from fastdns.plugins.kubernetes.watch.problems import Problems, Reporter
 from fastdns.plugins.kubernetes.watch.resources import Selectors
 
 if TYPE_CHECKING:
@@ -40,8 +41,12 @@ class Origin(Protocol):
     def key(self) -> tuple[object, ...]:
         """Tells origins apart. It begins with "replica" or "manifests"; anything else is a way to an API server."""
 
+    @property
+    def host(self) -> str:
+        """What log lines and metrics call it."""
 
-class Feed(Protocol[Wanted]):
+
+class Feed(Reporter, Protocol[Wanted]):
     """What runs on the loop for a cluster. All calls on its thread, but for `watch` where it is `direct`."""
 
     #: Whether `watch` may be called by any thread. It returns when what is at hand is in the store.
@@ -75,6 +80,7 @@ class Cluster(Generic[K]):
         self.leases = 0
         self.tasks: TaskGroup | None = None
         self.feed: Feed[K] | None = None
+        self.problems = Problems(origin.host)
 
     @property
     def namespaces(self) -> frozenset[str]:
@@ -91,7 +97,8 @@ class Cluster(Generic[K]):
                 self.unmark(kind)
         if self.tasks is None:
             self.tasks = TaskGroup(control.loop())
-            self.feed = self.make_feed(self, self.tasks)
+            self.feed = self.problems.feed = self.make_feed(self, self.tasks)
+            self.tasks.keep(self.problems.run, "the look at failing watches")
         self._tell()
         with self.changed:
             if not self.served >= set(self.wanted):

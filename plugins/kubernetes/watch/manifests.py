@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,13 @@ from fastdns.plugins.kubernetes.decode.splitter import Splitter
 from fastdns.plugins.kubernetes.decode.stream import Stream, StreamError
 from fastdns.plugins.kubernetes.watch.connection import stamps
 from fastdns.plugins.kubernetes.watch.origin import ApiConfigError
+from fastdns.plugins.kubernetes.watch.problems import Failure, Report
 from fastdns.plugins.kubernetes.watch.resources import SERVICE_NAME, Kind
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
     from fastdns.control.eventloop import TaskGroup
+    from fastdns.plugins.kubernetes.decode.refusals import Refusals
     from fastdns.plugins.kubernetes.watch.informers import Cluster
 
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl", ".ndjson")
@@ -53,6 +55,10 @@ class Manifests:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", ("manifests", tuple(os.path.abspath(path) for path in self.paths)))
+
+    @property
+    def host(self) -> str:
+        return " ".join(self.paths)
 
     def check(self) -> None:
         """ApiConfigError when a path is missing."""
@@ -207,6 +213,7 @@ class ManifestFeed:
         self.seen: object = None
         self.loaded = False
         self.reported: set[str] = set()
+        self.failure: Failure | None = None
         self.running = False
 
     def watch(self, kinds: frozenset[Kind]) -> None:
@@ -219,6 +226,19 @@ class ManifestFeed:
 
     def finish(self) -> None:
         """Nothing is kept."""
+
+    def reports(self, now: float) -> Iterable[Report]:
+        reported = self.reported
+        if not reported:
+            self.failure = None
+        elif self.failure is None:
+            self.failure = Failure(now, "")
+        if self.failure is not None:
+            self.failure.again(now, min(reported), answers=False)
+        yield Report("manifests", None, self.failure)
+
+    def refusals(self) -> Iterable[Refusals]:
+        return [stream.refusals for stream in list(self.streams.values())]
 
     async def _run(self) -> None:
         """Look at the files, the first time on the loop's thread: until then it runs at full priority, and threads of the pool are niced."""

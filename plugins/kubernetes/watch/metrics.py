@@ -35,6 +35,12 @@ snapshot_stale = Metric(
     "gauge",
     ("host",),
 )
+watch_failing = Metric(
+    "fastdns_kubernetes_watch_failing",
+    "1 while the list or watch of a kind of objects has failed for longer than 30 seconds, else 0.",
+    "gauge",
+    ("kind", "host"),
+)
 
 
 def label(host: str) -> str:

@@ -15,6 +15,7 @@ from fastdns.control import Signal, sleep
 from fastdns.control.connection import Unreachable
 from fastdns.plugins.kubernetes.decode.stream import ApiError, StreamError
 from fastdns.plugins.kubernetes.watch.client import STALLED, Reply
+from fastdns.plugins.kubernetes.watch.problems import UNLISTED, Failure
 from fastdns.telemetry import events
 from fastdns.telemetry.log import Log
 
@@ -112,6 +113,10 @@ class Reflector:
         self.no_streaming_until = 0.0
         self.cut_short = 0
         self.logged: tuple[str, float] | None = None
+        #: What has not worked since; `failing` ends it.
+        self.failure: Failure | None = Failure(time.monotonic(), UNLISTED)
+        #: When the watch that is being read has begun (`time.monotonic`).
+        self.followed: float | None = None
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -129,6 +134,7 @@ class Reflector:
             else:
                 await self._list()
         except Unreachable as error:
+            self._fail(str(error), answers=False)
             if not error.refused:
                 self._say(self._failed(f'Get "{self._url()}": {error}'))
             await self._sleep(outage=True)
@@ -136,12 +142,17 @@ class Reflector:
             await self._refused(error, not self.resumable)
         except (StreamError, MemoryError) as error:
             text = "out of memory" if isinstance(error, MemoryError) else str(error)
+            self._fail(text, answers=True)
             self._say(f"unable to decode an event from the watch stream: {text}" if self.resumable else self._failed(text))
             self._not_resumable_after_repeats(f"unable to decode an event: {text}")
             await self._sleep()
         except OSError as error:  # credentials
+            self._fail(str(error), answers=True)
             self._say(self._failed(f'Get "{self._url()}": {error}'))
             await self._sleep()
+        except Exception as error:
+            self._fail(f"{type(error).__name__}: {error}", answers=True)
+            raise
 
     # ---- asking ----
 
@@ -248,6 +259,8 @@ class Reflector:
                 break
 
     def _begin_list(self) -> None:
+        if self.failure is None or self.failure.cause == UNLISTED:
+            self._fail("the list is not complete", answers=True)
         self.on_allowed()
         if self.synced:
             self.relists += 1
@@ -301,21 +314,29 @@ class Reflector:
 
     async def _follow(self, reply: Reply, seconds: int, initial: bool = False) -> None:
         """Read a watch, which was asked for so many seconds, to its end."""
-        begun = time.monotonic()
+        begun = self.followed = time.monotonic()
         stream = self.stream
+        lost = ""
         try:
             stream.begin(reply.content_type, True, reply.length, initial)
             await reply.body(stream, WATCH[1] + 15.0, lambda: stream.listing, self._progress)
-        except Unreachable:
+        except Unreachable as error:
             if initial and stream.listing:
                 raise
+            lost = str(error)
         finally:
+            self.followed = None
             self.confirmed = time.monotonic() - begun >= seconds
             self._in_contact(False)
             reply.done()
             for namespace, name, text in stream.take_warnings():
                 self._warn_trigger(namespace, name, text)
-        if not initial and not stream.events and time.monotonic() - begun < SHORT:
+        short = time.monotonic() - begun < SHORT
+        if not stream.listing and (stream.objects or not short):
+            self.failure = None
+        if lost or short:
+            self._fail(lost or "the watch ends at once", answers=not lost)
+        if not initial and not stream.events and short:
             await self._sleep()
         elif not initial:
             self.pause = FIRST_PAUSE
@@ -340,6 +361,19 @@ class Reflector:
 
     # ---- failing ----
 
+    def failing(self, now: float) -> Failure | None:
+        """What does not work at the moment. A watch works once it has gone on for a second, or brought an object."""
+        if self.followed is not None and not self.stream.listing and (now - self.followed >= SHORT or self.stream.objects):
+            self.failure = None
+        return self.failure
+
+    def _fail(self, cause: str, answers: bool) -> None:
+        """A try has failed. ``answers``: the API server has answered, so the failure is one of ours or of our rights."""
+        now = time.monotonic()
+        if self.failure is None:
+            self.failure = Failure(now, cause)
+        self.failure.again(now, cause, answers)
+
     async def _refused(self, error: ApiError, listing: bool) -> None:
         """The server sent an error."""
         if error.code == 410 or too_large(error):
@@ -351,13 +385,17 @@ class Reflector:
             self.cause = f"the server cannot go on from the version of the watch: {self._text(error)}"
             return
         if error.code == 403 and listing and self.on_forbidden(error):
+            self.failure = None  # namespaces are watched one by one
             self.health.forget(self)
             await sleep(ASK_AGAIN * random.uniform(1.0, 2.0))
             return
         if error.code == 404 and listing and (seconds := self.on_absent()) is not None:
             self.health.forget(self)
+            if seconds:  # there are none of this kind
+                self.failure = None
             await sleep(seconds)
             return
+        self._fail(self._text(error), answers=error.code < 500 and error.code != 429)
         if error.code == 429 and error.retry_after:
             if listing:
                 self._say(self._failed(self._text(error)))

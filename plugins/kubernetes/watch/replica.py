@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fastdns import control
+from fastdns.plugins.kubernetes.watch.problems import UNLISTED, Failure, Report
 from fastdns.plugins.kubernetes.watch.resources import Kind
 from fastdns.plugins.kubernetes.zone import objects
 from fastdns.plugins.kubernetes.zone.intake import upsert_all
@@ -21,6 +22,7 @@ from fastdns.telemetry.log import Log
 if TYPE_CHECKING:
     from fastdns.control.eventloop import TaskGroup
     from fastdns.index.change import Row
+    from fastdns.plugins.kubernetes.decode.refusals import Refusals
     from fastdns.plugins.kubernetes.watch.informers import Cluster
     from fastdns.plugins.secondary.keeper import Difference, Keeper
 
@@ -36,6 +38,7 @@ class Replica:
     def __init__(self, zone: str) -> None:
         self.zone = zone
         self.key: tuple[object, ...] = ("replica", zone)
+        self.host = zone
         read_once(zone, self)
 
 
@@ -60,6 +63,7 @@ class ReplicaFeed:
         self.following = threading.Lock()
         self.started = False
         self.said = ""
+        self.failure: Failure | None = None
 
     def watch(self, kinds: frozenset[Kind]) -> None:
         with self.following:
@@ -78,6 +82,25 @@ class ReplicaFeed:
         with self.following, self.lock:
             self.kinds = frozenset()
             self._leave()
+
+    def reports(self, now: float) -> Iterable[Report]:
+        yield Report("zone", None, self._failing(now))
+
+    def refusals(self) -> Iterable[Refusals]:
+        return ()
+
+    def _failing(self, now: float) -> Failure | None:
+        """A zone that is not there or cannot be read is our failure; one that no primary confirms is not."""
+        keeper = self.keeper
+        age = keeper.zone.age if keeper is not None else None
+        if keeper is not None and self.taken and age is not None:
+            self.failure = None
+            return Failure(now - age, f"no primary has confirmed {self.origin.zone}") if age > 0 else None
+        if self.failure is None:
+            self.failure = Failure(now, UNLISTED)
+        transferred = keeper is not None and keeper.zone.serial is not None
+        self.failure.again(now, self.said or UNLISTED, answers=keeper is None or transferred)
+        return self.failure
 
     async def run(self) -> None:
         """Follow the zone of whichever configuration serves."""

@@ -72,6 +72,17 @@ RESOURCES = {
 }
 
 
+#: Labels of metrics.
+KINDS = {
+    Kind.NAMESPACE: "namespaces",
+    Kind.SERVICE: "services",
+    Kind.SLICE: "endpointslices",
+    Kind.POD: "pods",
+    Kind.IMPORT: "serviceimports",
+    Kind.IMPORT_SLICE: "importslices",
+}
+
+
 def kinds(endpoints: bool = True, pods: bool = False, multicluster: bool = False) -> frozenset[Kind]:
     """What a server block needs: `noendpoints` takes the slices away, `pods verified` and `multicluster` add theirs."""
     wanted: Iterable[Kind] = [Kind.NAMESPACE, Kind.SERVICE]
