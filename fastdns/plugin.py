@@ -12,8 +12,9 @@ from fastdns.query import DROP, PASS, Answer, Cluster, Endpoint, Failure, Metada
 from fastdns.setup import Controller
 from fastdns.setup.registry import register
 from fastdns.setup.traits import Traits
+from fastdns.telemetry.counter import Counter
 from fastdns.telemetry.log import Log
-from fastdns.telemetry.metrics import Metric
+from fastdns.telemetry.metrics import Metric as NativeMetric
 
 if TYPE_CHECKING:
     from fastdns.executor.verdicts import Verdicts
@@ -28,6 +29,7 @@ __all__ = [
     "Cluster",
     "Controller",
     "CorefileError",
+    "Counter",
     "Endpoint",
     "Failure",
     "Log",
@@ -50,6 +52,15 @@ __all__ = [
     "Verdict",
     "register",
 ]
+
+
+class Metric(NativeMetric):
+    """A metric of a plugin; what it does is that of `fastdns.telemetry.metrics.Metric`."""
+
+    def cell(self, values: tuple[str, ...], zero: bool = False) -> Counter:  # type: ignore[override]
+        """The child with these label values, for `Verdict.remember`; ``zero``: it is exposed before it has counted. Raises ValueError for other labels."""
+        super().cell(values, zero)
+        return Counter(self, values)
 
 
 class Next(Protocol):

@@ -62,6 +62,7 @@ PARTS = [
          "FUZZ='http2 http-response proxy zone-file svcb transfer stored-zone corefile watch-protobuf watch-json'",
          "the other half"),
     Part("fuzz-packets", "make -s fuzz-packets", "a million mutated packets to a server with sanitizers"),
+    Part("fuzz-results", f"FASTDNS_FUZZ_RESULTS=500000 {PYTEST} -o timeout=7000 tests/fuzz/test_results.py", "a million results of Python plugins"),
     Part("differential", "make -s differential ZONES=2000", "answers beside Knot, NSD, BIND and Unbound"),
     Part("aarch64", "make -s aarch64", "compiled for aarch64, tests in QEMU"),
     Part("sanitize-units", "make -s sanitize TESTS='tests/wire tests/message tests/index tests/zonefile tests/walk tests/system tests/engine tests/executor "

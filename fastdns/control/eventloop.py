@@ -287,8 +287,10 @@ async def endless(function: Callable[[], Coroutine[Any, Any, object]], name: str
         try:
             await function()
             return
-        except Exception as error:
-            with suppress(MemoryError):
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException as error:  # SystemExit of a plugin's function, too
+            with suppress(BaseException):
                 log.error(f"{name} ended unexpectedly, and begins again: {error!r}")
         await asyncio.sleep(AGAIN)
 

@@ -15,6 +15,13 @@ from fastdns.telemetry.log import Log
 log = Log()
 
 
+cdef str text_of(error):
+    try:
+        return repr(error)
+    except BaseException:
+        return type(error).__name__
+
+
 cdef class Engine:
     """The workers of this process and the configuration they serve; see engine/engine.pyi."""
 
@@ -163,13 +170,15 @@ cdef class Engine:
         with self.retiring:
             self.retired.append(former)
         try:
-            threading.Thread(target=self._retire, args=(former, switched), name="retire", daemon=True).start()
+            threading.Thread(target=self._retire, args=([former], switched), name="retire", daemon=True).start()
         except BaseException:
             with self.retiring:
                 self.retired.remove(former)
             raise
 
-    def _retire(self, Chains former, switched):
+    def _retire(self, list held, switched):
+        """Closes chains once no query is in them. `held` has them, so that the thread's arguments do not keep them."""
+        cdef Chains former = held.pop()
         switched.wait()
         self._empty(former)
         self._close(former)
@@ -179,6 +188,7 @@ cdef class Engine:
                 waits_for.discard(former)
             over = [function for waits_for, function in self.ends if not waits_for]
             self.ends = [end for end in self.ends if end[0]]
+        former = waits_for = None
         for function in over:
             function()
 
@@ -186,8 +196,8 @@ cdef class Engine:
         for handler in chains.handlers:
             try:
                 handler.close()
-            except Exception as error:      # of a plugin: the others are closed all the same
-                log.error(f"Closing {handler.name}: {error!r}")
+            except BaseException as error:  # of a plugin: the others are closed all the same
+                log.error(f"Closing {handler.name}: {text_of(error)}")
 
     def _empty(self, Chains chains):
         """Waits until no query is in the chains, and has every worker leave them."""

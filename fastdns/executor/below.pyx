@@ -1,4 +1,5 @@
 """Answers of the handlers below a Python plugin. The contract is in executor/below.pxd."""
+from libc.stdint cimport uint16_t
 from cpython.ref cimport Py_INCREF
 from fastdns.system.atomic cimport atomic_exchange32, atomic_store32
 from fastdns.walk.query cimport Worker
@@ -31,18 +32,21 @@ def ask_below(PluginQuery query, name, qtype):
     """A future for what the handlers below answer. Raises RuntimeError for a query that is answered, or below already; ValueError for no name."""
     cdef Request *request
     cdef Worker *worker
+    cdef uint16_t type = 0
+    cdef bytes wire
+    import asyncio
+    future = asyncio.get_running_loop().create_future()
+    wire = name_wire(name) if name is not None else query.name_wire
+    type = query.qtype if qtype is None else qtype
+    asked = (query.name_wire, query.qtype)
+    # From here on no other code runs, of which some may answer the query or send it below: another thread of the plugin, or a destructor.
     query._check()
     if query._below is not None:
         raise RuntimeError("the query is below already: await one next() after the other")
     request = query.request
-    query._asked = (query.name_wire, request.qtype)
-    if name is not None:
-        wire = name_wire(name)
-        wire_name_copy(&request.name, wire, <int>len(wire))
-    if qtype is not None:
-        request.qtype = qtype
-    import asyncio
-    future = asyncio.get_running_loop().create_future()
+    query._asked = asked
+    wire_name_copy(&request.name, wire, <int>len(wire))
+    request.qtype = type
     request.kind = REQUEST_NEXT
     request.mail.run = on_request
     if request.task == NULL:
@@ -78,14 +82,17 @@ cdef int deliver_answer(PluginQuery query) except -1:
             future.cancel()
         try:
             query_conclude(query, result)
-        except Exception as error:
+        except BaseException as error:
             query_error(query, error)
         return 0
     if query.abandoned:
-        if not future.done():
+        if not future.done() and not future.get_loop().is_closed():
             future.get_loop().call_soon_threadsafe(future.cancel)
         return 0
     message = request.message[:request.message_length] if request.answered else None
+    if future.get_loop().is_closed():                                       # of a thread that was left behind and has come back
+        query_error(query, RuntimeError("the event loop of the query has ended"))
+        return 0
     answer = Answer(message, request.rcode, (<bytes>request.error).decode("utf-8", "replace"))
     future.get_loop().call_soon_threadsafe(set_answer, future, answer)      # that of a thread that was left behind, perhaps
     return 0

@@ -5,6 +5,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from fastdns.system.atomic cimport atomic_add32, atomic_exchange32, atomic_load32, atomic_peek8, atomic_store32
+from fastdns.telemetry.log import Log
 from fastdns.walk.finish cimport finish_fit, finish_write
 from fastdns.walk.limit cimport limit_enter, limit_leave
 from fastdns.telemetry.metrics cimport Metric, metric_add
@@ -30,6 +31,11 @@ EVICTED = Metric("fastdns_plugin_evicted_total", "Counter of queries that got SE
                  "counter", ("plugin",))
 HITS = Metric("fastdns_plugin_remembered_hits_total", "Counter of queries that a remembered verdict of a Python plugin was applied to.", "counter",
               ("plugin",))
+
+cdef double DEADLINE = 5.0              # seconds, where the plugin gives none
+
+cdef enum:
+    DEADLINE_MAX = 86400                # seconds
 
 cdef struct Scratch:                # in each query, for the handler that parked it
     Request *request                # NULL: none is under way, or it is abandoned
@@ -264,6 +270,21 @@ cdef bint plugin_detach(Handler *self, Worker *worker) noexcept nogil:
     return atomic_load32(&(<RequestHandlerState *>self.state).waiting) == 0
 
 
+cdef double read_deadline(value) except -1:
+    seconds = float(value)
+    if not 0 < seconds <= DEADLINE_MAX:
+        raise ValueError(f"the deadline of a plugin is more than 0 and at most {DEADLINE_MAX} seconds, not {seconds:g}")
+    return seconds
+
+
+cdef object read_memory(str name, value):
+    """The number of verdicts. The attribute has a common name: what is no number is the plugin's own business."""
+    if isinstance(value, int):
+        return value
+    Log(f"plugin/{name}").warning(f"its attribute 'memory' is {type(value).__name__} and no number of verdicts: at most {MEMORY} are remembered")
+    return MEMORY
+
+
 cdef class RequestHandler(NativeHandler):
     """The worker's side of PythonHandler."""
 
@@ -273,7 +294,7 @@ cdef class RequestHandler(NativeHandler):
         self.plugin = plugin
         self.serve = plugin.serve
         self.waits = inspect.iscoroutinefunction(self.serve)
-        self.deadline = <int64_t>(float(getattr(plugin, "deadline", 5.0)) * 1e9)
+        self.deadline = <int64_t>(read_deadline(getattr(plugin, "deadline", DEADLINE)) * 1e9)
         zones = getattr(plugin, "zones", None)
         if isinstance(zones, NameMap):
             self.zones = zones
@@ -282,7 +303,7 @@ cdef class RequestHandler(NativeHandler):
         elif zones is not None:
             self.zones = ZoneList(list(zones))
             self.state.zones = &(<ZoneList>self.zones).zones
-        self.verdicts = Verdicts(name, getattr(plugin, "memory", MEMORY))
+        self.verdicts = Verdicts(name, read_memory(name, getattr(plugin, "memory", MEMORY)))
         attach = getattr(plugin, "_attach", None)
         if attach is not None:          # for Plugin.forget
             attach(self.verdicts)

@@ -13,13 +13,19 @@ from fastdns.executor.request import PluginQuery
 from fastdns.protocol.header import FLAG_AA, FLAG_QR, flags_rcode
 from fastdns.protocol.parameters import TYPE_OPT, rcode_number, type_number, type_text
 from fastdns.zonefile.presentation import CLASS_IN, rdata_wire
+from fastdns.zonefile.rdata import valid
 
 if TYPE_CHECKING:
     import dnslib
 
+    from fastdns.telemetry.counter import Counter
+
 __all__ = ["DROP", "PASS", "Answer", "Failure", "Metadata", "Packable", "Query", "Record", "Remembered", "Reply", "Result", "Verdict", "Writable"]
 
 HEADER_SIZE = 12
+MESSAGE_MAX = 65535
+#: Seconds (RFC 2181 8).
+TTL_MAX = 2**31 - 1
 OPT, TSIG = 41, 250
 #: The EDNS option of extended errors (RFC 8914 2).
 OPTION_ERROR = 15
@@ -30,13 +36,21 @@ class Verdict:
 
     __slots__ = ()
 
-    def remember(self, seconds: float, *, suffix: str | None = None, all_types: bool = False, client: str | None = None, counter: int = 0) -> Remembered:
+    def remember(
+        self,
+        seconds: float,
+        *,
+        suffix: str | None = None,
+        all_types: bool = False,
+        client: str | None = None,
+        counter: Counter | None = None,
+    ) -> Remembered:
         """This verdict for all queries of a scope: for ``seconds`` the server applies it without the plugin.
 
         The scope is the name and the type asked. ``suffix`` widens it to that name and all names below it, ``all_types`` to every type.
         ``client``, a prefix of addresses (``10.0.0.0/8``), narrows it to those clients. The present query must be in the scope; else the
         verdict is used once and an error is logged. Records without an owner belong to the name asked, whatever it is. No TTL is longer
-        than the time that is left. ``counter`` is a cell of a metric (`Metric.cell`), which counts the queries that the verdict is applied to, this
+        than the time that is left. ``counter``, which `fastdns.plugin.Metric.cell` returns, counts the queries that the verdict is applied to, this
         one included.
         """
         return Remembered(self, seconds, suffix, all_types, client, counter)
@@ -47,7 +61,7 @@ class Remembered:
 
     __slots__ = ("all_types", "client", "counter", "seconds", "suffix", "verdict")
 
-    def __init__(self, verdict: Verdict, seconds: float, suffix: str | None, all_types: bool, client: str | None, counter: int) -> None:
+    def __init__(self, verdict: Verdict, seconds: float, suffix: str | None, all_types: bool, client: str | None, counter: Counter | None) -> None:
         self.verdict = verdict
         self.seconds = seconds
         self.suffix = suffix
@@ -92,6 +106,16 @@ class Record:
         self.rdata = rdata
         self.ttl = ttl
         self.owner = owner
+
+    def to_wire(self, name: bytes) -> bytes:
+        """The octets of the record; ``name`` is the name asked. Raises ValueError for a TTL over 31 bits, and for rdata that does not fit the type."""
+        owner = name if self.owner is None else self.owner
+        if not 0 <= self.ttl <= TTL_MAX:
+            raise ValueError(f"a TTL is a number from 0 to {TTL_MAX}, not {self.ttl}")
+        rdata = self.rdata if type(self.rdata) is bytes else bytes(memoryview(self.rdata))
+        if self.qtype != TYPE_OPT and not valid(self.qtype, rdata):
+            raise ValueError(f"the rdata of a record does not fit its type {type_text(self.qtype)}")
+        return owner + struct.pack("!HHIH", self.qtype, CLASS_IN, self.ttl, len(rdata)) + rdata
 
     @classmethod
     def parse(cls, text: str, ttl: int = 3600) -> Record:
@@ -143,17 +167,19 @@ class Reply(Verdict):
         """The message (uncompressed; the server compresses, fits and adds EDNS)."""
         name = query.name_wire
         flags = FLAG_QR | (FLAG_AA if self.authoritative else 0) | flags_rcode(self.rcode)
-        parts = [
-            struct.pack("!6H", 0, flags, 1, len(self.answer), len(self.authority), len(self.additional)),
-            name,
-            struct.pack("!2H", query.qtype, query.qclass),
-        ]
+        parts = [name, struct.pack("!2H", query.qtype, query.qclass)]
+        counts = []
+        size = HEADER_SIZE + len(name) + 4
         for section in (self.answer, self.authority, self.additional):
+            former = len(parts)
             for record in section:
-                parts.append(record.owner if record.owner is not None else name)
-                parts.append(struct.pack("!HHIH", record.qtype, CLASS_IN, record.ttl, len(record.rdata)))
-                parts.append(record.rdata)
-        return b"".join(parts)
+                octets = record.to_wire(name)
+                size += len(octets)
+                if size > MESSAGE_MAX:
+                    raise ValueError(f"the reply is too large: a DNS message has at most {MESSAGE_MAX} octets")
+                parts.append(octets)
+            counts.append(len(parts) - former)
+        return struct.pack("!6H", 0, flags, 1, *counts) + b"".join(parts)
 
 
 class Answer:

@@ -132,6 +132,9 @@ def make_query(kind, bytes packet not None, bytes client=b"\x7f\0\0\1", int port
     cdef uint8_t rcode
     cdef Request *request
     cdef PluginQuery query
+    if len(client) not in (4, 16) or len(local) not in (4, 16):
+        raise ValueError("an address has 4 or 16 octets")
+    query = kind.__new__(kind)
     if wire_accept(packet, <uint32_t>len(packet), &message, &name, &rcode) != ACCEPT:
         raise ValueError("the packet is no query that the server accepts")
     request = <Request *>calloc(1, sizeof(Request) + len(packet))
@@ -153,7 +156,6 @@ def make_query(kind, bytes packet not None, bytes client=b"\x7f\0\0\1", int port
     if message.edns.options_length:
         request.edns.options = request.packet + (message.edns.options - <const uint8_t *>packet)
     wire_name_copy(&request.name, name.wire, name.length)
-    query = kind.__new__(kind)
     query.request = request
     query.alone = True
     return query

@@ -17,8 +17,10 @@ from fastdns.message.reply cimport LargeReplyPool, Record, Reply, reply_add, rep
 from fastdns.system.address cimport address_from_octets
 from fastdns.system.socket cimport socket_clock
 from fastdns.executor.request cimport Request
+from fastdns.protocol.header cimport FLAGS_RCODE
 from fastdns._wire cimport FLAG_AA, TYPE_OPT, wire_name_copy, wire_name_equal
 from fastdns._wire import name_text, name_wire
+from fastdns.telemetry.counter cimport Counter
 from fastdns.executor.query import DROP, PASS, Failure, Record as PythonRecord, Reply as PythonReply
 
 cdef enum:
@@ -90,31 +92,74 @@ cdef int read_client(object given, Prefix *out) except -1:
         raise ValueError(f"{given!r} is no prefix of addresses: {error}") from None
 
 
-cdef int read_scope(const Request *request, remembered, Scope *scope) except -1:
+cdef str exact(value):
+    """The text of an object as a plain str."""
+    text = f"{value} "              # of two parts, and so no object of a subclass
+    return text[:len(text) - 1]
+
+
+cdef Terms terms_read(remembered):
+    cdef Terms terms = Terms.__new__(Terms)
+    terms.seconds = float(remembered.seconds)
+    if not 0 < terms.seconds <= SECONDS_MAX:
+        raise ValueError(f"a verdict is remembered for more than 0 and at most {SECONDS_MAX} seconds, not {terms.seconds:g}")
+    suffix, client, counter = remembered.suffix, remembered.client, remembered.counter
+    if suffix is not None:
+        terms.suffix_text = exact(suffix)
+        terms.suffix = name_wire(terms.suffix_text)
+    if client is not None:
+        terms.client_text = exact(client)
+        read_client(terms.client_text, &terms.client)
+    if type(counter) is Counter:
+        terms.counter = (<Counter>counter).cell
+    elif counter is not None and (type(counter) is not int or counter != 0):
+        raise TypeError(f"counter is {type(counter).__name__}, and not what Metric.cell returns")
+    terms.all_types = bool(remembered.all_types)
+    read_kind(terms, remembered.verdict)
+    return terms
+
+
+cdef int read_kind(Terms terms, verdict) except -1:
+    if verdict is PASS:
+        terms.verdict = NEXT
+    elif verdict is DROP:
+        terms.verdict = DROPPED
+    elif isinstance(verdict, PythonReply):
+        terms.verdict = ANSWERED
+        sections = (verdict.answer, verdict.authority, [record for record in verdict.additional if record.qtype != TYPE_OPT])
+        terms.owners = bytes([record.owner is None for section in sections for record in section])
+    elif isinstance(verdict, Failure):
+        terms.verdict = FAILED
+        terms.rcode = min(verdict.rcode, FLAGS_RCODE)       # none of more than four bits leaves without a message
+        terms.text = str.encode(verdict.error, "utf-8", "replace")[:ERROR_MAX - 1]
+    else:
+        raise TypeError(f"{type(verdict).__name__} cannot be remembered")
+    return 0
+
+
+cdef int read_scope(const Request *request, Terms terms, Scope *scope) except -1:
     """Raises ValueError when the query is not in the scope."""
     cdef const Name *name = &request.name
     cdef Prefix client
     cdef Prefix inside
-    memset(&scope.client, 0, sizeof(Prefix))
-    scope.exact = remembered.suffix is None
-    scope.typed = not remembered.all_types
+    scope.client = terms.client
+    scope.exact = terms.suffix is None
+    scope.typed = not terms.all_types
     scope.qtype = request.qtype if scope.typed else 0
     scope.qclass = request.qclass
     if scope.exact:
         wire_name_copy(&scope.name, name.wire, name.length)
     else:
-        wire = name_wire(remembered.suffix)
-        wire_name_copy(&scope.name, wire, <int>len(wire))
+        wire_name_copy(&scope.name, terms.suffix, <int>len(terms.suffix))
         if not name_is_below(name.lower, name.length, scope.name.lower, scope.name.length):
-            raise ValueError(f"{name_text(name.lower[:name.length])} is not at or below {remembered.suffix}")
-    if remembered.client is not None:
-        read_client(remembered.client, &scope.client)
+            raise ValueError(f"{name_text(name.lower[:name.length])} is not at or below {terms.suffix_text}")
+    if terms.client_text is not None:
         prefix_load(&request.client, &client)
         inside = prefix_of(&client, scope.client.bits)
         if client.family == 0:
             scope.client.family = 0xFF      # on a link: nothing is kept
         elif client.family != scope.client.family or inside.high != scope.client.high or inside.low != scope.client.low:
-            raise ValueError(f"the client is not in {remembered.client}")
+            raise ValueError(f"the client is not in {terms.client_text}")
     return 0
 
 
@@ -184,26 +229,20 @@ cdef CachedVerdict *copy_reply(const Reply *reply, const Scope *scope, const uin
     return cached
 
 
-cdef CachedVerdict *make_cached(const Scope *scope, verdict, bytes message) except NULL:
+cdef CachedVerdict *make_cached(const Scope *scope, Terms terms, bytes message) except NULL:
     cdef CachedVerdict *cached
-    cdef bytes text = b""
-    if isinstance(verdict, PythonReply):
-        sections = (verdict.answer, verdict.authority, [record for record in verdict.additional if record.qtype != TYPE_OPT])
-        return make_answer(scope, message, bytes([record.owner is None for section in sections for record in section]))
-    if isinstance(verdict, Failure):
-        text = verdict.error.encode("utf-8", "replace")[:ERROR_MAX - 1]
+    cdef bytes text = terms.text or b""
+    if terms.verdict == ANSWERED:
+        if message is None:
+            raise ValueError("there is no message to remember")
+        return make_answer(scope, message, terms.owners)
     cached = <CachedVerdict *>verdict_block(sizeof(CachedVerdict) + len(text) + 1)
     if cached == NULL:
         raise MemoryError
     memcpy(cached + 1, <const uint8_t *>text, len(text))
     cached.text = <const uint8_t *>(cached + 1)
-    if verdict is PASS:
-        cached.verdict = NEXT
-    elif verdict is DROP:
-        cached.verdict = DROPPED
-    else:
-        cached.verdict = FAILED
-        cached.rcode = verdict.rcode
+    cached.verdict = terms.verdict
+    cached.rcode = terms.rcode
     return cached
 
 
@@ -246,23 +285,23 @@ cdef class Verdicts:
         query.forgets = atomic_peek64(&self.table.forgets)
 
     cpdef bint put(self, PluginQuery query, remembered, bytes message=None, int64_t now=0) except -1:
+        return self.keep(query, terms_read(remembered), message, now)
+
+    cdef bint keep(self, PluginQuery query, Terms terms, bytes message, int64_t now=0) except -1:
         cdef Request *request = query.request
         cdef Scope scope
         cdef CachedVerdict *cached
         cdef uint32_t before
         cdef int early = -1
         query._check()
-        seconds = float(remembered.seconds)
-        if not 0 < seconds <= SECONDS_MAX:
-            raise ValueError(f"a verdict is remembered for more than 0 and at most {SECONDS_MAX} seconds, not {remembered.seconds}")
-        read_scope(request, remembered, &scope)
-        request.ttl_max = <uint32_t>ceil(seconds)
+        read_scope(request, terms, &scope)
+        request.ttl_max = <uint32_t>ceil(terms.seconds)
         if not flags_remember(request.flags) or scope.client.family == 0xFF:
             return False
-        cached = make_cached(&scope, remembered.verdict, message)
+        cached = make_cached(&scope, terms, message)
         now = now or socket_clock()
-        cached.expires = now + <int64_t>(seconds * 1e9)
-        cached.counter = remembered.counter
+        cached.expires = now + <int64_t>(terms.seconds * 1e9)
+        cached.counter = terms.counter
         with self.lock:
             before = self.table.count
             if query.forgets == self.table.forgets:

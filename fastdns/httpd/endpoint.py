@@ -236,7 +236,7 @@ class _Listener:
 def _made(path: str, make: Callable[[], Reply | Later]) -> Reply | Later:
     try:
         return make()
-    except Exception as error:
+    except BaseException as error:  # SystemExit of a plugin, too: the thread serves all pages
         log.error(f"{path}: {type(error).__name__}: {error}")
         return Reply(500, b"500 Internal Server Error\n")
 
@@ -263,7 +263,7 @@ def _run() -> None:
                 _reply_later(request, client, asked.path, reply)
             else:
                 native.reply(request, reply.head(), reply.body)
-        except Exception as error:  # MemoryError: the connection times out, the thread continues
+        except BaseException as error:  # MemoryError: the connection times out, the thread continues
             log.error(f"HTTP: {type(error).__name__}: {error}")
 
 

@@ -15,6 +15,7 @@ from fastdns.server.servers import Server, group, validate
 from fastdns.server.source import Source, built_in
 from fastdns.setup import Config, Controller, Hooks, files, registry
 from fastdns.setup.config import Hook
+from fastdns.setup.guard import call
 from fastdns.setup.traits import Traits
 from fastdns.system.digest import hash_of
 from fastdns.telemetry.log import Log
@@ -93,7 +94,7 @@ class Configuration:
         for kind in ("first_startup", "startup") if first else ("startup",):
             for directive in self.directives:
                 for hook in getattr(directive, kind):
-                    hook()
+                    call(hook)
                     directive.has_started = True
         for config in self.configs:
             config.predecessor = None
@@ -135,7 +136,7 @@ class Configuration:
     def _check(self, config: Config, name: str, check: Hook) -> None:
         """Run the functions of `Controller.on_complete`."""
         try:
-            check()
+            call(check)
         except CorefileError as error:
             raise CorefileError(_prefixed(name, str(error)), error.file, error.line).of(config.origins.get(name, config.origin)) from None
 
@@ -149,9 +150,9 @@ class Configuration:
         config.origins[name] = _origin(words)
         standing = set(map(id, config.handlers))
         try:
-            handler = setup(controller)
+            handler = call(setup, controller)
             if handler is not None:
-                config.add_handler(_native(name, handler, config))
+                config.add_handler(call(_native, name, handler, config))
             for added in config.handlers:
                 if id(added) not in standing:
                     added.set_traits(traits)
@@ -200,7 +201,7 @@ def run_hooks(hooks: Iterable[Hook], what: str) -> list[Exception]:
     failures = []
     for hook in hooks:
         try:
-            hook()
+            call(hook)
         except Exception as error:
             log.error(f"{what}: {error}")
             failures.append(error)

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 from fastdns import control as control_plane
 from fastdns.corefile import left_out
 from fastdns.corefile.errors import CorefileError, defect, system_error
-from fastdns.server import activation, upgrade
+from fastdns.server import activation, forking, upgrade
 from fastdns.server.canary import RULES, Canary, Judged, Rules
+from fastdns.server.collection import Collector
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
 from fastdns.server.source import Source, find
 from fastdns.setup.config import Hook
+from fastdns.setup.guard import call
 from fastdns.system import debug, memory
 from fastdns.system.host import cpu_count
 from fastdns.system.thread import hold_priority, release_priority
@@ -78,6 +80,7 @@ class Process:
         #: While the first configuration is set up, unless another process has been serving until now.
         self.first_start = False
         self._storms: Storms | None = None
+        self._collector = Collector()
         self._remove_control_socket: Callable[[], None] = lambda: None
         self._restarting = threading.Lock()
         self._ending = threading.Lock()
@@ -137,6 +140,7 @@ class Process:
         except BaseException:
             instance.abandon({})
             raise
+        forking.close_in_children(self._ports)
         self.engine.start()
         control_plane.begin()
         self._serves(instance)
@@ -168,6 +172,11 @@ class Process:
         self.instance = instance
         signals.limit_end(instance.hooks.final_seconds)
         left_out.report(instance.configuration.left_out)
+
+    def _ports(self) -> list[int]:
+        """The ports that clients ask."""
+        served = [self.instance, self.canary.new if self.canary is not None else None]
+        return [server.port for instance in served if instance is not None for server in instance.servers]
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of the control socket: sections or a command of `telemetry.status`, or what becomes of a query.
@@ -201,6 +210,12 @@ class Process:
 
     def restart(self, source: Source) -> None:
         """Replace the configuration while serving, or begin a canary where it says so. Raises RestartError; the former configuration then continues."""
+        try:
+            self._restart(source)
+        finally:
+            self._collector.ask()
+
+    def _restart(self, source: Source) -> None:
         with self._restarting:
             replaced = self._roll_back(Judged("replaced", "another configuration is loaded"))
             old, engine = self.instance, self.engine
@@ -261,6 +276,7 @@ class Process:
     def _replaced(self, source: Source, new: Instance, old: Instance, engine: Engine, started: list[Hook]) -> None:
         """What follows once another configuration serves."""
         self.source = source
+        engine.when_retired(self._collector.ask)
         run_hooks([partial(old.leave, engine, new)], "Leaving addresses of the previous configuration")
         run_hooks(old.hooks.shutdown, "Stopping the previous configuration")
         run_hooks(started, "startup")
@@ -348,6 +364,7 @@ class Process:
             self.canary = None
         canary.ended(judged)
         engine.end_canary()
+        engine.when_retired(self._collector.ask)
         run_hooks(canary.new.hooks.shutdown, "Stopping the canary")
         canary.new.close_reserved()
         tell = log.error if judged.outcome == "failed" else log.warning
@@ -466,7 +483,7 @@ class Process:
 def _announce(old: Instance) -> None:
     """Tell the plugins of a configuration that another one is to take over."""
     for hook in old.hooks.restart:
-        hook()
+        call(hook)
 
 
 def _text(error: Exception) -> str:

@@ -128,7 +128,7 @@ def _thread(name: str) -> Callable[[Callable[[], object]], None]:
                 action = actions.get()
                 waiting.pop(action, None)
                 action()
-            except Exception as error:
+            except BaseException as error:  # the thread is the only one that can reload or end the process
                 log.error(f"{name}: {type(error).__name__}: {error}")
 
     threading.Thread(target=run, name=name, daemon=True).start()

@@ -17,6 +17,7 @@ from typing import Any
 
 import fastdns
 from fastdns.corefile.errors import CorefileError, defect, plugin_frames
+from fastdns.setup.guard import call
 from fastdns.setup.traits import Traits
 
 __all__ = [
@@ -237,7 +238,7 @@ def load_file(path: str) -> tuple[Setup, str, str, Traits]:
     before = sys.modules.get(name)
     sys.modules[name] = module  # as dataclasses and pickle want it
     try:
-        specification.loader.exec_module(module)
+        call(specification.loader.exec_module, module)
         setup: Setup = module.setup
         if not callable(setup):
             raise TypeError("setup is no function")
@@ -279,7 +280,7 @@ def _read_entry_points() -> None:
     for point in entry_points(group=GROUP):
         origin = point.dist.name if point.dist is not None else point.value
         try:
-            found = point.load()
+            found = call(point.load)
             setup = found if callable(found) else found.setup
             module = importlib.import_module(point.module)
             declared = _declared(found, module)

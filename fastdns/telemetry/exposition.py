@@ -10,9 +10,12 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 
-from fastdns.telemetry.metrics import registry
+from fastdns.telemetry.log import Log
+from fastdns.telemetry.metrics import Metric, registry
 
 __all__ = ["CONTENT_TYPE", "number", "page"]
+
+log = Log()
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
@@ -30,17 +33,25 @@ def page() -> bytes:
 
 def _native() -> Iterator[tuple[str, list[str]]]:
     for metric in list(registry.values()):
-        children = metric.collect()
-        if not children:
+        try:
+            children = metric.collect()
+            lines = _lines(metric, children) if children else []
+        except Exception as error:  # of a plugin, whose labels are no texts: the others are there
+            log.warning(f"{metric.name} is left out of the metrics: {type(error).__name__}")
             continue
-        samples: list[Sample] = []
-        for values, value in children:
-            labels = sorted(zip(metric.labels, values, strict=True))
-            if isinstance(value, tuple):
-                samples += _buckets(labels, metric.bounds, *value)
-            else:
-                samples.append(("", labels, value))
-        yield metric.name, _family(metric.name, metric.help, metric.kind, samples)
+        if lines:
+            yield metric.name, lines
+
+
+def _lines(metric: Metric, children: Iterable[tuple[tuple[str, ...], float | tuple[list[int], float]]]) -> list[str]:
+    samples: list[Sample] = []
+    for values, value in children:
+        labels = sorted(zip(metric.labels, values, strict=True))
+        if isinstance(value, tuple):
+            samples += _buckets(labels, metric.bounds, *value)
+        else:
+            samples.append(("", labels, value))
+    return _family(metric.name, metric.help, metric.kind, samples)
 
 
 def _buckets(labels: list[tuple[str, str]], bounds: tuple[float, ...], counts: list[int], total: float) -> Iterator[Sample]:

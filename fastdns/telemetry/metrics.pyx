@@ -1,4 +1,6 @@
 """Counters, gauges and histograms. The contract is in telemetry/metrics.pxd."""
+import re
+
 from libc.errno cimport errno
 from fastdns.system.atomic cimport atomic_peek64
 
@@ -17,6 +19,10 @@ cdef uint32_t mapped_count = 0
 
 #: All metrics by name.
 registry = {}
+
+#: What stands in the page of *prometheus* must be readable: one name that is not makes the whole page useless.
+NAME = re.compile("[a-zA-Z_:][a-zA-Z0-9_:]*")
+LABEL = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 cdef int map_row(uint32_t row) except -1:
@@ -66,6 +72,8 @@ cdef class Metric:
         cdef uint32_t i
         self.name, self.help, self.kind, self.labels, self.scale = name, help, kind, tuple(labels), scale
         self.bounds = tuple(float(bound) for bound in bounds)
+        if NAME.fullmatch(name) is None or not all(type(label) is str and LABEL.fullmatch(label) for label in self.labels):
+            raise ValueError(f"{name!r} with labels {self.labels} is no name of a metric")
         if kind not in ("counter", "gauge", "histogram"):
             raise ValueError(f"{name}: no kind of metric is called {kind!r}")
         if (kind == "histogram") != bool(self.bounds) or len(self.bounds) > METRIC_BUCKETS_MAX:
@@ -84,7 +92,7 @@ cdef class Metric:
         self._cells, self._tables, self._values, self._watched, self._zero = {}, {}, {}, {}, set()
         registry[name] = self
         if not self.labels:
-            self.cell((), True)
+            Metric.cell(self, (), True)
 
     cdef int check(self, tuple values) except -1:
         if len(values) != len(self.labels):
@@ -112,7 +120,7 @@ cdef class Metric:
         return found
 
     cpdef add(self, tuple values, uint64_t n=1):
-        metric_rows[METRIC_CONTROL][self.cell(values)] += n
+        metric_rows[METRIC_CONTROL][Metric.cell(self, values)] += n     # a subclass may return any number
 
     cpdef set(self, tuple values, double value):
         self.check(values)
@@ -121,7 +129,7 @@ cdef class Metric:
     cpdef observe(self, tuple values, double value):
         if not self.buckets.count:
             raise ValueError(f"{self.name} is no histogram")
-        metric_observe(&self.buckets, self.cell(values), METRIC_CONTROL, <uint64_t>max(0, round(value * self.scale)))
+        metric_observe(&self.buckets, Metric.cell(self, values), METRIC_CONTROL, <uint64_t>max(0, round(value * self.scale)))
 
     cpdef watch(self, tuple values, function):
         self.check(values)
@@ -146,7 +154,7 @@ cdef class Metric:
         for values, function in list(self._watched.items()):
             try:
                 found[values] = float(function())
-            except Exception:   # raised by a plugin's function: its sample is left out
+            except BaseException:   # raised by a plugin's function: its sample is left out
                 found.pop(values, None)
         order = sorted(range(len(self.labels)), key=self.labels.__getitem__)
         return sorted(found.items(), key=lambda child: [child[0][i] for i in order])

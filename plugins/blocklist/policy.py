@@ -20,6 +20,7 @@ from fastdns.plugins.blocklist.lists import DROP as DROPPED
 from fastdns.plugins.blocklist.source import BLOCKED, DELAY_MOST, FIRST_DELAY, Source, UrlSource, log
 from fastdns.protocol.header import FLAG_CD, FLAG_QR, FLAG_RD, FLAG_TC
 from fastdns.protocol.parameters import TYPE_CNAME, TYPE_SOA
+from fastdns.telemetry.counter import Counter
 from fastdns.zonefile.presentation import rdata_wire
 
 __all__ = ["SOURCES_MOST", "Answer", "Blocklist"]
@@ -67,7 +68,7 @@ class Blocklist(Plugin):
         self.allowed = allowed
         self.answer = answer
         self.ttl = ttl
-        self.cells = [BLOCKED.cell((source.label,)) for source in sources]
+        self.counters = [Counter(BLOCKED, (source.label,)) for source in sources]
         self._soa = rdata_wire(TYPE_SOA, f"localhost. nobody.invalid. 1 3600 600 86400 {ttl}")
         #: By number of the source.
         self._local: dict[int, Local] = {}
@@ -85,7 +86,7 @@ class Blocklist(Plugin):
         if found is None:  # the map has changed since
             return PASS
         number, kind = divmod(found.value - 1, KINDS)
-        counter = self.cells[number]
+        counter = self.counters[number]
         if kind == TCP:
             if query.proto != "udp":
                 return PASS
@@ -113,7 +114,7 @@ class Blocklist(Plugin):
         records = self._local.get(number, {}).get((name_wire(found.name), EXACT if found.exact else BELOW))
         if records is None:  # the map has changed since
             return query.fail("SERVFAIL", f"the lists have changed while {query.name} was asked")
-        counter = self.cells[number]
+        counter = self.counters[number]
         alias = next_name = None
         for record in records:
             if record.qtype == TYPE_CNAME:

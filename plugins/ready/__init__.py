@@ -88,7 +88,12 @@ class Readiness:
         for name, check in sorted(self.checks.items()):
             if name in self._was_ready and not self.continuously:
                 continue
-            if check():
+            try:
+                ready = check()
+            except BaseException as error:
+                log.error(f"plugin/{name} does not say whether it is ready: {type(error).__name__}")
+                ready = False
+            if ready:
                 self._was_ready.add(name)
             else:
                 names.append(name)

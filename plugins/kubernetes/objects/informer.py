@@ -23,6 +23,7 @@ from fastdns.plugins.kubernetes.watch.informers import Cluster, Options
 from fastdns.plugins.kubernetes.watch.origin import Limits
 from fastdns.plugins.kubernetes.watch.problems import Report
 from fastdns.plugins.kubernetes.watch.reflector import Health, Reflector
+from fastdns.setup.guard import call
 from fastdns.telemetry.log import Log
 
 if TYPE_CHECKING:
@@ -105,19 +106,19 @@ class Informer(Taker):
     def _tell_one(self, listener: Listener, before: KubernetesObject | None, after: KubernetesObject | None) -> None:
         """An object for which a listener raises an exception does not exist for that listener."""
         try:
-            listener.changed(self.watched, before, after)
+            call(listener.changed, self.watched, before, after)
         except Exception as error:
             found = after or before
             assert found is not None  # noqa: S101 - an object is there before or after
             self.refusals.add(found.namespace, found.name, f"{type(error).__name__}: {error}")
             if after is not None:
                 with suppress(Exception):
-                    listener.changed(self.watched, after, None)
+                    call(listener.changed, self.watched, after, None)
 
     def _call(self, function: Callable[[], None]) -> None:
         """What one listener raises does not concern the others."""
         try:
-            function()
+            call(function)
         except Exception as error:
             log.error(f"{self.watched.kind!r}: {type(error).__name__}: {printable(str(error), REASON_MAX)}")
 

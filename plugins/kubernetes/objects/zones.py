@@ -27,6 +27,7 @@ from fastdns.plugins.transfer.journal import publish
 from fastdns.plugins.transfer.serial import next_serial
 from fastdns.protocol.parameters import TYPE_SOA
 from fastdns.setup import Controller
+from fastdns.setup.guard import call
 from fastdns.telemetry.log import Log
 from fastdns.telemetry.metrics import Metric
 from fastdns.zonefile.rdata import lower
@@ -129,7 +130,7 @@ class ObjectZones:
         rows: list[tuple[str, Row]] = []
         if found is not None:
             try:
-                rows = [(hostname, (kind, ttl, lower(kind, rdata))) for hostname, (kind, ttl, rdata) in self.rows(watched, found)]
+                rows = [(hostname, (kind, ttl, lower(kind, rdata))) for hostname, (kind, ttl, rdata) in call(list, self.rows(watched, found))]
             except Exception as error:  # a plugin's own
                 self.leave_out(f"{found!r}: {type(error).__name__}: {error}")
         self._names.put(Reference(watched, namespace, name), self._ranks[watched], rows)
