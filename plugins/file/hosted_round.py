@@ -45,6 +45,8 @@ class Round:
                 future, function = self._left.popleft()
             except IndexError:
                 return
+            if not future.set_running_or_notify_cancel():  # nobody waits for it any more
+                continue
             try:
                 future.set_result(function())
             except BaseException as error:  # the waiter gets it
