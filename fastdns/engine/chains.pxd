@@ -16,7 +16,7 @@ cdef class Chains:
     cdef readonly dict proxies      # ProxyProtocol of servers that have one, by address
     cdef bint served                # by an engine, now or before: it may end at any time
     cdef Canary canary              # while this configuration is tried on some of the clients: what the one that serves points at
-    cdef Tally *tallies             # what was answered while there were two configurations, by worker, and by client (walk/tally); NULL: there have not been yet
+    cdef Tally *tallies             # what was answered while there were two configurations, by worker and client (walk/tally); NULL: there have not been yet
     cdef uint32_t tallied           # workers that have some
     cdef Blocks memory
     cdef Detach *detach             # made beforehand: at the end there may be no memory

@@ -16,13 +16,15 @@ A message to the agent, numbers in network order (README.md has it for who write
 
 An acknowledgement has version, MESSAGE_TAKEN, two octets of 0, and the id; one message may have several.
 
-Everything belongs to the worker: no locks, no threads. An id names a place of the link's, and how often it was used: what comes too late finds
-another number there.
+Clients take turns at the agent (_turns). Everything belongs to the worker: no locks, no threads. An id names a place of the link's, and how often it was
+used: what comes too late finds another number there.
 """
 from libc.stdint cimport uint8_t, uint32_t, int64_t
 from fastdns.api.query cimport Handler, Query, query_scratch
 from fastdns.api.worker cimport WORKERS_MAX, Source, Timer, WaitLimit, Worker
+from fastdns.api.memory cimport List, ListNode
 from fastdns.plugins.fqdn_policy._known cimport Known
+from fastdns.plugins.fqdn_policy._turns cimport TurnEntry, Turns, Window
 
 cdef enum:
     VERSION = 1
@@ -45,8 +47,11 @@ cdef struct Work:               # in each query's scratch
     uint32_t place
     uint8_t outcome
 
-cdef struct Place:              # of a query that waits
-    Query *query                # NULL: free
+cdef struct Place:              # of a query that waits, or of a message that the agent has
+    TurnEntry turn              # first; while the message waits for its turn
+    ListNode order              # of Link.sent, while `sent`
+    int64_t sent                # when the agent got the message; 0: it has not
+    Query *query                # NULL: the query waits no more
     uint32_t uses               # of the place
     uint32_t next               # of the free ones
 
@@ -59,13 +64,17 @@ cdef struct Link:               # of one worker
     int64_t tried               # when it was last to be connected; ns, monotonic
     Place *places               # agent.places
     uint32_t free               # place, or agent.places
+    Turns turns                 # messages that wait for their turn
+    Window window
+    List sent                   # places whose messages the agent has, the oldest first
     uint32_t length             # octets of `message`
     uint8_t message[MESSAGE_SIZE]
     Known known
 
 cdef struct Agent:
     WaitLimit limit
-    uint32_t places             # of each link; more than the limit, since who is evicted leaves in the next turn
+    uint32_t places             # of each link; more than the limit, since who is evicted leaves in the next turn, and the agent may have more messages
+    int64_t timeout             # ns that a reply waits
     const uint8_t *address      # sockaddr_un; owned by the handler
     uint32_t address_length
     uint32_t connections        # atomic
@@ -80,8 +89,11 @@ cdef inline Work *work_of(const Agent *agent, Query *q) noexcept nogil:
 cdef Link *agent_link(Agent *agent, Worker *worker) noexcept nogil
 # Whether it is connected, or could be now.
 cdef bint link_connect(Link *link) noexcept nogil
-# Sends link.message about a query that is to wait, and parks it until `deadline`. False: it does not wait, since the agent takes no more, or there is no place.
+# Parks a query until `deadline`; link.message, which is about it, is sent when it is the client's turn. False: it does not wait, since the agent takes no
+# more, or there is no place.
 cdef bint link_ask(Link *link, Query *q, int64_t deadline) noexcept nogil
+# Whether one more message without an acknowledgement may be sent now.
+cdef bint link_may_tell(Link *link) noexcept nogil
 # Sends link.message, as long as the agent takes it, and waits for nothing. False: it was not sent.
 cdef bint link_tell(Link *link) noexcept nogil
 # A query that waits is gone.

@@ -3,7 +3,7 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from fastdns.api.memory cimport atomic_add32
+from fastdns.api.memory cimport atomic_add32, list_append, list_container, list_first, list_init, list_remove
 from fastdns.api.metrics cimport metric_add
 from fastdns.api.network cimport EPOLLIN, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_NONBLOCK, close, connect, recv, send, sockaddr, socket
 from fastdns.api.query cimport Query, query_park, query_resume
@@ -12,6 +12,8 @@ from fastdns.api.reply cimport SECTION_AUTHORITY, Record
 from fastdns.api.wire cimport CLASS_IN, TYPE_A, TYPE_AAAA, TYPE_HTTPS, TYPE_SVCB, load16, load32, store16, store32
 from fastdns.api.worker cimport limit_enter, limit_freed, limit_leave
 from fastdns.plugins.fqdn_policy._known cimport Subject, known_put, known_until
+from fastdns.plugins.fqdn_policy._turns cimport (EXPIRY, turns_add, turns_init, turns_next, turns_remove, window_expired, window_extend,
+                                                 window_init, window_open, window_taken)
 
 cdef extern from "<sys/socket.h>" nogil:
     enum: AF_UNIX
@@ -44,6 +46,9 @@ cdef Link *agent_link(Agent *agent, Worker *worker) noexcept nogil:
         return NULL
     for i in range(agent.places):
         link.places[i].next = i + 1
+    turns_init(&link.turns)
+    list_init(&link.sent)
+    window_init(&link.window, agent.limit.most, agent.timeout)
     link.source.fd = -1
     link.worker = worker
     link.agent = agent
@@ -95,12 +100,18 @@ cdef void link_close(Agent *agent, Worker *worker) noexcept nogil:
 
 cdef void lose(Link *link) noexcept nogil:
     """The connection has ended: nobody waits for it any longer."""
+    cdef Place *place
     cdef uint32_t i
     if link.source.fd < 0:
         return
     disconnect(link)
     link.tried = link.worker.now
     metric_add(link.agent.lost_cell, link.worker.id, 1)
+    place = oldest_sent(link)
+    while place != NULL:
+        leave_agent(link, place, OUTCOME_NONE)
+        place = oldest_sent(link)
+    window_init(&link.window, link.agent.limit.most, link.agent.timeout)
     for i in range(link.agent.places):
         if link.places[i].query != NULL:
             end(link, link.places[i].query, OUTCOME_LOST)
@@ -116,10 +127,11 @@ cdef void on_ready(Source *source, Worker *worker, uint32_t events) noexcept nog
         if n < 0 and errno == EINTR:
             continue
         if n < 0 and errno == EAGAIN:
-            return
+            break
         if n <= 0 or not read_taken(link, octets, <uint32_t>n):
             lose(link)
             return
+    send_next(link)
 
 
 cdef bint read_taken(Link *link, const uint8_t *octets, uint32_t length) noexcept nogil:
@@ -129,9 +141,9 @@ cdef bint read_taken(Link *link, const uint8_t *octets, uint32_t length) noexcep
         if length - at < TAKEN_SIZE or octets[at] != VERSION or octets[at + 1] != MESSAGE_TAKEN:
             return False
         place = load32(octets + at + 8)
-        if place < link.agent.places and link.places[place].query != NULL and link.places[place].uses == load32(octets + at + 4):
-            link_learn(link, link.places[place].query)
-            end(link, link.places[place].query, OUTCOME_TAKEN)
+        if place < link.agent.places and link.places[place].sent and link.places[place].uses == load32(octets + at + 4):
+            window_taken(&link.window, link.places[place].sent, link.worker.now)
+            leave_agent(link, &link.places[place], OUTCOME_TAKEN)
         at += TAKEN_SIZE
     return True
 
@@ -144,26 +156,96 @@ cdef bint link_ask(Link *link, Query *q, int64_t deadline) noexcept nogil:
     cdef uint32_t place
     if query_park(q, deadline + RESERVE) < 0 or not limit_enter(&agent.limit, q):
         return False
+    expire(link)
     place = link.free
     if place < agent.places:
-        link.places[place].uses += 1
-        link.message[1] = MESSAGE_TAKE
-        store32(link.message + 4, link.places[place].uses)
-        store32(link.message + 8, place)
-    if place == agent.places or not send_message(link):
-        limit_leave(&agent.limit, link.worker.id)
-        limit_freed(&agent.limit)
-        return False
-    link.free = link.places[place].next
-    link.places[place].query = q
-    work.place = place
+        work.place = place
+        if link.turns.networks or not window_open(&link.window, link.worker.now):
+            turns_add(&link.turns, &link.places[place].turn, &q.client)
+            begin_waiting(link, q, deadline)
+            send_next(link)
+            return True
+        if send_take(link, &link.places[place]):
+            begin_waiting(link, q, deadline)
+            return True
+    limit_leave(&agent.limit, link.worker.id)
+    limit_freed(&agent.limit)
+    return False
+
+
+cdef void begin_waiting(Link *link, Query *q, int64_t deadline) noexcept nogil:
+    """The query has work.place, the first of the free ones, from now on."""
+    cdef Work *work = work_of(link.agent, q)
+    cdef Place *place = &link.places[work.place]
+    link.free = place.next
+    place.query = q
     work.asked = link.worker.now
     work.outcome = OUTCOME_NONE
     memset(&work.timer, 0, sizeof(Timer))
     work.timer.fire = on_time_up
     work.timer.data = link
     link.worker.ops.timer_start(link.worker, &work.timer, deadline)
+
+
+cdef bint send_take(Link *link, Place *place) noexcept nogil:
+    """Sends link.message under an id of this place, which the agent has afterwards."""
+    place.uses += 1
+    link.message[1] = MESSAGE_TAKE
+    store32(link.message + 4, place.uses)
+    store32(link.message + 8, <uint32_t>(place - link.places))
+    if not send_message(link):
+        return False
+    place.sent = link.worker.now
+    list_append(&link.sent, &place.order)
+    link.window.outstanding += 1
     return True
+
+
+cdef void send_next(Link *link) noexcept nogil:
+    """Sends the messages whose turn it is, as many as the window takes. No query is resumed."""
+    cdef Place *place
+    while link.turns.networks and window_open(&link.window, link.worker.now):
+        place = <Place *>turns_next(&link.turns)
+        link_write(link, place.query)
+        if not send_take(link, place):
+            # It waits until the agent takes more, or its time is up.
+            turns_add(&link.turns, &place.turn, &place.query.client)
+            return
+
+
+cdef void leave_agent(Link *link, Place *place, Outcome outcome) noexcept nogil:
+    """The agent has a message no more. OUTCOME_NONE: its query, if there still is one, goes on waiting for its time."""
+    cdef Query *q = place.query
+    list_remove(&place.order)
+    place.sent = 0
+    if q == NULL:
+        free_place(link, place)
+    elif outcome != OUTCOME_NONE:
+        if outcome == OUTCOME_TAKEN:
+            link_learn(link, q)
+        end(link, q, outcome)
+
+
+cdef void expire(Link *link) noexcept nogil:
+    """Messages that the agent does not acknowledge make room for others."""
+    cdef Place *place = oldest_sent(link)
+    while place != NULL and link.worker.now - place.sent > EXPIRY:
+        window_expired(&link.window, link.worker.now)
+        leave_agent(link, place, OUTCOME_NONE)
+        place = oldest_sent(link)
+
+
+cdef inline Place *oldest_sent(Link *link) noexcept nogil:
+    return <Place *>list_container(list_first(&link.sent), <size_t>&(<Place *>NULL).order)
+
+
+cdef inline void free_place(Link *link, Place *place) noexcept nogil:
+    place.next = link.free
+    link.free = <uint32_t>(place - link.places)
+
+
+cdef bint link_may_tell(Link *link) noexcept nogil:
+    return window_extend(&link.window, link.worker.now)
 
 
 cdef bint link_tell(Link *link) noexcept nogil:
@@ -196,8 +278,9 @@ cdef void link_forget(Link *link, Query *q) noexcept nogil:
     if place.query != q:
         return
     place.query = NULL
-    place.next = link.free
-    link.free = work.place
+    turns_remove(&link.turns, &place.turn)
+    if not place.sent:
+        free_place(link, place)
     link.worker.ops.timer_stop(link.worker, &work.timer)
     limit_leave(&link.agent.limit, link.worker.id)
     limit_freed(&link.agent.limit)

@@ -16,7 +16,7 @@ from fastdns.api.reply cimport reply_clear
 from fastdns.api.wire cimport RCODE_NOERROR, RCODE_SERVFAIL
 from fastdns.api.worker cimport Worker
 from fastdns.plugins.fqdn_policy._agent cimport (NOVELTY_NEW, NOVELTY_NONE, OUTCOME_LATE, OUTCOME_TAKEN, Agent, Found, Link, Work, agent_link, link_ask,
-                                                 link_close, link_connect, link_forget, link_learn, link_tell, link_write, work_of)
+                                                 link_close, link_connect, link_forget, link_learn, link_may_tell, link_tell, link_write, work_of)
 
 cdef enum Result:               # of a reply with addresses
     RESULT_KNOWN
@@ -32,7 +32,6 @@ cdef struct Cells:              # metric cells of one server
 cdef struct Policy:
     Agent agent                 # first
     const Zones *zones          # borrowed from the handler
-    int64_t timeout             # ns
     uint8_t closed
     Cells *cells                # by server label
 
@@ -52,11 +51,12 @@ cdef Verdict on_reply(Handler *self, Query *q) noexcept nogil:
         return UP
     if not link_connect(link):
         return finish(policy, q, RESULT_UNAVAILABLE)
-    if found.novelty != NOVELTY_NEW:
+    # Where too many are to be told without waiting this one waits, in the client's turn.
+    if found.novelty == NOVELTY_NONE or (found.novelty != NOVELTY_NEW and link_may_tell(link)):
         if found.novelty != NOVELTY_NONE and link_tell(link):
             link_learn(link, q)
         return finish(policy, q, RESULT_KNOWN)
-    if not link_ask(link, q, q.worker.now + policy.timeout):
+    if not link_ask(link, q, q.worker.now + policy.agent.timeout):
         return finish(policy, q, RESULT_UNAVAILABLE)
     return PARKED
 
@@ -123,13 +123,13 @@ cdef class PolicyHandler(NativeHandler):
         self.zones = ZoneList(zones)
         self.address = int(socket.AF_UNIX).to_bytes(2, sys.byteorder) + os.fsencode(path) + b"\0"
         self.policy.zones = &self.zones.zones
-        self.policy.timeout = timeout
+        self.policy.agent.timeout = timeout
         self.policy.closed = closed
         self.policy.agent.handler = &self.handler
         self.policy.agent.address = self.address
         self.policy.agent.address_length = <uint32_t>len(self.address)
         self.policy.agent.limit.most = waiting
-        self.policy.agent.places = 2 * waiting + 32
+        self.policy.agent.places = 3 * waiting + 32
         self.policy.agent.lost_cell = LOST.cell((path,), True)
         self.handler.state = self.policy
 

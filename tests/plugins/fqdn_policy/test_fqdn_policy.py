@@ -310,6 +310,36 @@ def test_a_client_that_floods_keeps_nobody_out(serve: Serve, tmp_path: Path) -> 
         until(lambda: server.metric(server.ports["port2"], f'fastdns_fqdn_policy_waiting{{socket="{agent.path}"}}') == 0, "none that waits")
 
 
+def test_a_flood_of_new_names_does_not_stand_before_others(serve: Serve, tmp_path: Path) -> None:
+    """The agent needs 400 ms for what one client asks at once; the reply of another client is in time, at least once on a busy machine."""
+    with running(serve, tmp_path, "fail closed") as (server, agent, _):
+        names = [f"n{number}.test." for number in range(200)]
+        for name in (*names, "other.test."):
+            server.query(name, source="127.0.2.2")  # the cache has it
+        agent.answer = lambda told: (time.sleep(0.002), struct.pack("!BBH8s", 1, TAKEN, 0, told.ident))[1]
+        for attempt in range(10):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood:
+                flood.bind((f"127.3.0.{attempt + 1}", 0))
+                for name in names:
+                    flood.sendto(dns.message.make_query(name, "A").to_wire(), ("127.0.0.1", server.port))
+                if server.query("other.test.", source=f"127.4.{attempt}.1").rcode() == dns.rcode.NOERROR:
+                    break
+        else:
+            pytest.fail("the other client's replies were late")
+        waiting = f'fastdns_fqdn_policy_waiting{{socket="{agent.path}"}}'
+        until(lambda: server.metric(server.ports["port2"], waiting) == 0, "none that waits")
+
+
+def test_an_agent_that_acknowledges_nothing_for_a_while(serve: Serve, tmp_path: Path) -> None:
+    """What it has leaves the window after a second, and what comes too late has no effect."""
+    with running(serve, tmp_path, "fail closed\n timeout 50ms") as (server, agent, _):
+        agent.taking.clear()
+        for number in range(20):
+            assert server.query(f"a{number}.test.").rcode() == dns.rcode.SERVFAIL
+        agent.taking.set()
+        until(lambda: server.query("b.test.").rcode() == dns.rcode.NOERROR, "an answer in time")
+
+
 def test_many_queries_and_a_reload(serve: Serve, tmp_path: Path) -> None:
     """No reply is lost, whichever worker it is of."""
     with running(serve, tmp_path, "fail closed", "", "-workers", "2") as (server, agent, _), ThreadPoolExecutor(16) as pool:
