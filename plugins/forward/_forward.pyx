@@ -16,6 +16,7 @@ from fastdns.api.tls cimport ClientContext
 from fastdns.plugins.dnstap._tap cimport Tap
 from fastdns.plugins.forward.transport.doh cimport DOH_SERVICE
 from fastdns.plugins.forward.transport.doq cimport DOQ_TRANSPORT
+from fastdns.plugins.forward.transport.excess cimport excess_metric, excess_set_cells
 from fastdns.plugins.forward._exchange cimport exchange_abandon, exchange_ask, exchange_close
 from fastdns.plugins.forward._instance cimport POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_SEQUENTIAL, Forward, Rcodes, Waiting
 from fastdns.plugins.forward._pair cimport pair_explain
@@ -236,6 +237,7 @@ cdef class ForwardHandler(NativeHandler):
             self.handler.explain = pair_explain
             settings.hedge_labels = max(2, len([label for label in options.zone.split(".") if label]) + 1)
         settings.get = options.doh_method == "GET"
+        settings.plugin = b"forward"
         settings.expire = options.expire
         settings.max_age = options.max_age
         settings.max_idle = min(options.max_idle, 0xFFFFFFFF)
@@ -289,7 +291,8 @@ cdef class ForwardHandler(NativeHandler):
                                     "counter")
         cdef Metric rejects = Metric("coredns_forward_max_concurrent_rejects_total",
                                      "Counter of the number of queries rejected because the concurrent queries were at maximum.", "counter")
-        self.metrics = (duration, failures, hits, misses, evicted)
+        cdef Metric exceeded = excess_metric()
+        self.metrics = (duration, failures, hits, misses, evicted, exceeded)
         self.forward.broken_cell = broken.cell(())
         self.forward.rejects_cell = rejects.cell(())
         settings.buckets = &duration.buckets
@@ -300,6 +303,7 @@ cdef class ForwardHandler(NativeHandler):
             upstream.duration = duration.table(("forward", to, RCODES))
             upstream.failures = failures.cell(("forward", to))
             upstream.evicted = evicted.cell(("forward", to))
+            excess_set_cells(exceeded, upstream, "forward", to)
             for k, proto in enumerate(PROTOS):
                 upstream.hits[k] = hits.cell(("forward", to, proto))
                 upstream.misses[k] = misses.cell(("forward", to, proto))

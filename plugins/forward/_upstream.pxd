@@ -7,11 +7,11 @@ stands on, TCP with or without TLS or QUIC, is its `Transport` (_tcp, _doq).
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int32_t, int64_t
 from fastdns.api.query cimport ERROR_MAX, Query
-from fastdns.api.worker cimport WORKERS_MAX, Flush, Source, Timer, Worker
+from fastdns.api.worker cimport WORKERS_MAX, Flush, Mail, Source, Timer, Worker
 from fastdns.api.metrics cimport Buckets
 from fastdns.api.network cimport iovec, mmsghdr
 from fastdns.api.memory cimport List, ListNode, list_container, list_first
-from fastdns.api.http cimport HttpChunks, nghttp2_session
+from fastdns.api.http cimport FrameScan, HttpChunks, nghttp2_session
 from fastdns.api.quic cimport QuicClient, QuicClientConnection, QuicTicket
 from fastdns.api.tls cimport TlsContext, TlsSession, TlsStream
 
@@ -55,6 +55,12 @@ cdef enum:                          # labels `proto` of metrics
     PROTO_TLS
     PROTO_QUIC
     PROTOS
+
+cdef enum Excess:                   # what an upstream sends without end: labels `reason` of a metric
+    EXCESS_MESSAGES                 # nobody has asked for
+    EXCESS_OCTETS                   # of a reply
+    EXCESS_FRAMES                   # of HTTP/2 that are no part of a reply
+    EXCESSES
 
 cdef enum Way:                      # how a question travels
     WAY_NONE
@@ -114,6 +120,7 @@ cdef struct Upstream:
     uint32_t host                   # the worker, counted from 1, that has a connection for all; 0: none
     int64_t dial                    # moving average of the time to connect, ns
     int64_t alive                   # when a probe was answered last, ns
+    int64_t excess_logged           # when the log was told last that it sends without end, ns
     # What workers learn of it stands on nothing else that they write: no order is needed among these.
     uint32_t letters                # Letters
     uint32_t letters_trials         # that went well
@@ -126,8 +133,10 @@ cdef struct Upstream:
     uint32_t hedge_wins             # and those that were answered first
     uint32_t hits[PROTOS]
     uint32_t misses[PROTOS]
+    uint32_t exceeded[EXCESSES]     # connections that were ended
 
 cdef struct Settings:               # of an instance
+    const char *plugin              # the directive, for log lines
     Upstream *upstreams
     uint32_t count
     uint8_t source[128]             # sockaddr that sockets are bound to
@@ -302,7 +311,9 @@ cdef struct ResponsePlace:          # of a response of HTTP/1.1 that is not whol
     uint32_t head               # octets of the heads that are whole, of 1xx too
     uint32_t scanned            # octets behind those that are no head yet
     uint8_t chunked             # the body follows, in chunks
+    uint8_t sized               # the body follows, of `length` octets; -1: to the end of the connection
     uint8_t close
+    int64_t length
     HttpChunks chunks
 
 cdef struct Connection:             # over TCP, TLS or QUIC
@@ -315,11 +326,15 @@ cdef struct Connection:             # over TCP, TLS or QUIC
     const char *failure         # why the upstream's octets make no sense
     Timer dial                  # the time to connect, and for the TLS handshake
     Flush flush                 # of the output
+    Mail again                  # reads on in the worker's next turn: TLS has octets, of which epoll knows nothing
     int64_t opened
     int64_t used                # when it last became idle
     int64_t heard               # when octets came last
     uint32_t waiting            # exchanges
     uint32_t withheld           # of them, those whose questions wait until the upstream takes more
+    uint32_t asked              # questions so far: each allows the upstream some octets
+    uint32_t unasked            # messages that were no reply
+    uint8_t again_posted
     uint8_t connected
     uint8_t open                # and the handshake is done: questions leave
     uint8_t retired             # takes no more questions
@@ -335,6 +350,8 @@ cdef struct Connection:             # over TCP, TLS or QUIC
     uint32_t partial_used
     uint16_t slots[CONNECTION_SLOTS]
     nghttp2_session *session    # of HTTP/2
+    FrameScan frames            # likewise; the weight is of those that are no part of a reply
+    uint64_t content            # octets of its DATA
     List streams                # HttpStreams, oldest first
     uint16_t current            # HTTP/1.1: number of the exchange under way
     Doq *doq                    # of QUIC

@@ -8,6 +8,7 @@ from fastdns.api.query cimport NEXT, Handler, NativeHandler, Query, Verdict, han
 from fastdns.api.tls cimport ClientContext
 from fastdns.api.wire cimport RCODE_SERVFAIL
 from fastdns.api.worker cimport Worker
+from fastdns.plugins.forward.transport.excess cimport excess_metric, excess_set_cells
 from fastdns.plugins.forward.transport.tcp cimport TCP_TRANSPORT
 from fastdns.plugins.forward._upstream cimport PROTOCOL_GRPC, Settings, Upstream
 from fastdns.plugins.grpc._call cimport GRPC_SERVICE
@@ -81,6 +82,7 @@ cdef class GrpcHandler(NativeHandler):
         self.grpc.excepted = &self.excepted.zones
         self.grpc.fall = &self.fall.zones
         self.grpc.policy = POLICIES[options.policy]
+        self.grpc.settings.plugin = b"grpc"
         self.grpc.settings.expire = IDLE * <int64_t>MILLISECOND
         if options.tls is not None or options.servername:
             self.context = client_context(options.tls or (), ("h2",))
@@ -127,10 +129,12 @@ cdef class GrpcHandler(NativeHandler):
                                        BUCKETS, 1e9)
         cdef Metric evicted = Metric("fastdns_proxy_evicted_total", "Queries that got SERVFAIL while they waited for an upstream: all slots were taken.",
                                      "counter", ("proxy_name", "to"))
-        self.metrics = (requests, responses, durations, evicted)
+        cdef Metric exceeded = excess_metric()
+        self.metrics = (requests, responses, durations, evicted, exceeded)
         self.grpc.buckets = &durations.buckets
         for i, target in enumerate(self.options.targets):
             self.grpc.settings.upstreams[i].evicted = evicted.cell(("grpc", target.text))
+            excess_set_cells(exceeded, &self.grpc.settings.upstreams[i], "grpc", target.text)
             self.grpc.requests[i] = requests.cell((target.text,))
             self.grpc.responses[i] = responses.table((tuple(map(rcode_text, range(RCODES))), target.text))
             self.grpc.durations[i] = durations.cell((target.text,))

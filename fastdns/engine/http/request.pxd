@@ -5,6 +5,7 @@ made of it (http_query) and calls the version's `respond` then or later. A reque
 one of the connection's.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, int32_t, int64_t
+from fastdns.engine.http.frames cimport FrameScan
 from fastdns.engine.http.message cimport BODY_MAX, ENCODED_MAX
 from fastdns.engine.http.head cimport HttpChunks
 from fastdns.engine.io.connection cimport TcpConnection
@@ -113,12 +114,9 @@ cdef struct HttpConnection:
     uint8_t close                   # the response is the last
     # ---- HTTP/2 ----
     nghttp2_session *session        # owned
-    uint8_t head[9]                 # of the frame that comes
-    uint8_t head_used
-    uint32_t skipped                # octets up to the next head
+    FrameScan frames                # the weight is of those that ask for nothing
     int32_t newest_reset            # the stream that the client has reset last
     uint32_t resets                 # of streams, by either side
-    uint32_t idle_frames            # that ask for nothing
     uint32_t waiting                # octets of replies that wait for the client's windows
     int64_t window_max              # the most that the SETTINGS that come may set as the window of streams
     uint8_t draining                # no further requests

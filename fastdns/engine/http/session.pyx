@@ -5,6 +5,7 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
 from fastdns.engine.http.date cimport http_date
 from fastdns.engine.http.doh cimport doh_service
+from fastdns.engine.http.frames cimport FRAME_HEAD, frame_weight, frames_are_idle, frames_before, frames_next
 from fastdns.engine.http.grpc cimport grpc_service
 from fastdns.engine.http.memory cimport http_alloc, http_free, http_realloc
 from fastdns.engine.http.message cimport CACHE_CONTROL_MAX, doh_cache_control
@@ -24,11 +25,9 @@ cdef enum:
     WINDOW = 262144                 # octets of unfinished bodies that a connection may send
     WAITING_MAX = 1048576           # octets of replies that wait for the client's windows: above, streams are reset
     RESETS_MAX = 200                # streams that are reset, if they are more than half of those that were opened (CVE-2023-44487, CVE-2025-8671)
-    IDLE_FRAMES_MAX = 1000          # frames that ask for nothing (pings, settings, empty data...), beside ten for each request
     STREAMS_UNLIMITED = 2147483647
     WINDOW_MAX = 2147483647         # octets of any window (RFC 9113 6.9.1)
     PREFACE_SIZE = 24
-    FRAME_HEAD = 9
 
 cdef nghttp2_session_callbacks *callbacks
 cdef nghttp2_option *options
@@ -65,7 +64,7 @@ cdef int begin(TcpConnection *base) noexcept nogil:
     memory.realloc = reallocate
     memory.free = release
     connection.respond = respond
-    connection.skipped = PREFACE_SIZE
+    connection.frames.skipped = PREFACE_SIZE
     if nghttp2_session_server_new3(&connection.session, callbacks, connection, options, &memory) != 0:
         connection.session = NULL
         return -1
@@ -131,7 +130,7 @@ cdef void read_frames(TcpConnection *base) noexcept nogil:
 
 cdef inline bint is_flooded(const HttpConnection *connection) noexcept nogil:
     return (connection.resets > RESETS_MAX and connection.resets > connection.opened // 2
-            or connection.idle_frames > IDLE_FRAMES_MAX + 10 * connection.opened)
+            or frames_are_idle(&connection.frames, connection.opened))
 
 
 cdef inline HttpRequest *request_of(nghttp2_session *session, int32_t stream) noexcept nogil:
@@ -139,36 +138,25 @@ cdef inline HttpRequest *request_of(nghttp2_session *session, int32_t stream) no
 
 
 cdef uint32_t scan_frames(HttpConnection *connection, const uint8_t *octets, uint32_t size) noexcept nogil:
-    """Looks at the heads of all frames before the library does, which passes over many of them without a word. Returns how many octets it may have."""
-    cdef uint32_t at = 0, step
-    while at < size:
-        if connection.skipped:
-            step = min(connection.skipped, size - at)
-            connection.skipped -= step
-        else:
-            step = min(FRAME_HEAD - connection.head_used, size - at)
-            memcpy(connection.head + connection.head_used, octets + at, step)
-            connection.head_used += <uint8_t>step
-            if connection.head_used == FRAME_HEAD and not may_come(connection, connection.head):
-                return at
-        at += step
+    """Looks at the heads of all frames before the library does. Returns how many octets it may have."""
+    cdef uint32_t at = 0
+    while frames_next(&connection.frames, octets, size, &at):
+        if not may_come(connection, connection.frames.head):
+            return frames_before(at)
     return size
 
 
 cdef bint may_come(HttpConnection *connection, const uint8_t *head) noexcept nogil:
     """Counts a frame that asks for nothing. False: the connection ends by it."""
-    cdef uint32_t length = load32(head) >> 8
     cdef uint8_t kind = head[3]
     cdef int32_t stream = <int32_t>(load32(head + 5) & 0x7fffffff)
-    connection.head_used = 0
-    connection.skipped = length
     if kind == NGHTTP2_RST_STREAM:
         connection.newest_reset = stream
     elif (kind == NGHTTP2_HEADERS or kind == NGHTTP2_DATA) and is_closed(connection, stream):
         terminate(connection, NGHTTP2_STREAM_CLOSED)
         return False
-    if kind != NGHTTP2_HEADERS and (kind != NGHTTP2_DATA or length == 0 and not head[4] & NGHTTP2_FLAG_END_STREAM):
-        connection.idle_frames += 1
+    if kind != NGHTTP2_HEADERS and (kind != NGHTTP2_DATA or not head[4] & NGHTTP2_FLAG_END_STREAM):
+        connection.frames.idle += frame_weight(head)
         if is_flooded(connection):
             terminate(connection, NGHTTP2_ENHANCE_YOUR_CALM)
             return False
@@ -205,7 +193,7 @@ cdef int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, 
     cdef TcpConnection *base = &connection.base
     cdef HttpRequest *request
     if frame.headers.cat != NGHTTP2_HCAT_REQUEST:
-        connection.idle_frames += nghttp2_session_get_stream_user_data(session, frame.hd.stream_id) == NULL
+        connection.frames.idle += nghttp2_session_get_stream_user_data(session, frame.hd.stream_id) == NULL
         return 0
     # Those whose client has gone count until their queries have ended.
     if connection.draining or connection.streams_max and connection.requests >= connection.streams_max:

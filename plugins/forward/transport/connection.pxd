@@ -24,3 +24,11 @@ cdef void connection_close(Connection *c) noexcept nogil
 cdef bint connection_is_spare(const Connection *c) noexcept nogil
 # How long connecting took, or was waited for.
 cdef void connection_note_dial(Upstream *upstream, int64_t took) noexcept nogil
+# The connection reads on in the worker's next turn, by its transport's `ready`.
+cdef void connection_read_again(Connection *c) noexcept nogil
+
+cdef inline int connection_write(Connection *c, Exchange *e) noexcept nogil:
+    """Puts the question behind what is to be sent. -1: e.error says why."""
+    cdef int status = c.framing.write(c, e)
+    c.asked += status == 0
+    return status

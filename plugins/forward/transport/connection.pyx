@@ -5,7 +5,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc
 from libc.string cimport memset
 from fastdns.api.query cimport ERROR_MAX
-from fastdns.api.worker cimport Flush, Timer, Worker, worker_flush
+from fastdns.api.worker cimport Flush, Mail, Timer, Worker, worker_flush
 from fastdns.api.metrics cimport metric_add
 from fastdns.api.memory cimport (atomic_load32, atomic_peek_ns, atomic_poke_ns, atomic_store32, list_append, list_first, list_init, list_last, list_next,
                                  list_remove)
@@ -66,6 +66,7 @@ cdef Connection *open_connection(Peer *peer, Exchange *e) noexcept nogil:
     c.dial.data = c
     c.flush.run = on_flush
     c.flush.data = c
+    c.again.run = on_again
     if not peer.upstream.transport.begin(c):
         snprintf(e.error, ERROR_MAX, b"out of memory")
         status = 0
@@ -78,8 +79,7 @@ cdef Connection *open_connection(Peer *peer, Exchange *e) noexcept nogil:
     peer.upstream.transport.end(c)
     close(fd)
     c.source.fd = -1
-    if not c.flush.queued:
-        give_back(c, stock)
+    give_back(c, stock)
     return NULL
 
 
@@ -123,12 +123,13 @@ cdef void connection_close(Connection *c) noexcept nogil:
     if peer.connection_count == 0 and atomic_load32(&peer.upstream.host) == worker.id + 1:
         atomic_store32(&peer.upstream.host, 0)
     c.retired = 1
-    if not c.flush.queued:
-        give_back(c, stock)
+    give_back(c, stock)
 
 
 cdef void give_back(Connection *c, Stock *stock) noexcept nogil:
-    """A connection whose flush is still queued goes back when that has run."""
+    """A connection that is still queued, for its flush or its mail, goes back when that has run."""
+    if c.flush.queued or c.again_posted:
+        return
     c.next_free = stock.free_connections
     stock.free_connections = c
 
@@ -206,7 +207,7 @@ cdef int connection_begin(Exchange *e, Peer *peer) noexcept nogil:
         id = random_next(&worker.random) & 0xFFFF if tries < 32 else (id + 1) & 0xFFFF
     e.id = <uint16_t>id
     if c.open and c.current == 0:
-        if c.framing.write(c, e) < 0:
+        if connection_write(c, e) < 0:
             return BROKEN
         worker_flush(worker, &c.flush)
     c.slots[id & (CONNECTION_SLOTS - 1)] = <uint16_t>e.number
@@ -277,7 +278,7 @@ cdef void ask_all(Connection *c, Stock *stock) noexcept nogil:
         e = stock_exchange(stock, c.slots[i])
         if asked == c.framing.depth:
             share.again(e)
-        elif c.framing.write(c, e) < 0:
+        elif connection_write(c, e) < 0:
             share.failed(e)
         else:
             asked += 1
@@ -328,6 +329,23 @@ cdef void connection_broken(Connection *c, const char *operation, int error, con
         share.failed(e)
     c.busy = 0
     connection_close(c)
+
+
+# ---- more in the next turn ----
+
+cdef void connection_read_again(Connection *c) noexcept nogil:
+    if not c.again_posted:
+        c.again_posted = 1
+        c.peer.share.worker.ops.post(c.peer.share.worker, &c.again)
+
+
+cdef void on_again(Mail *mail, Worker *worker) noexcept nogil:
+    cdef Connection *c = <Connection *>(<char *>mail - <size_t>&(<Connection *>NULL).again)
+    c.again_posted = 0
+    if c.source.fd < 0:
+        give_back(c, stocks[worker.id])
+    else:
+        c.source.ready(&c.source, worker, EPOLLIN)
 
 
 # ---- closing ----

@@ -4,11 +4,13 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcpy, strlen
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.wire cimport HEADER_SIZE, store16
+from fastdns.plugins.forward.transport.excess cimport excess_end
 from fastdns.plugins.forward.transport.framing cimport framing_reserve
 from fastdns.plugins.forward.transport.http1 cimport Response, http1_read
 from fastdns.plugins.forward.transport.http2 cimport http2_field, http2_submit
 from fastdns.api.http cimport NGHTTP2_NV_FLAG_NO_COPY_NAME, nghttp2_nv
-from fastdns.plugins.forward._upstream cimport (Connection, Exchange, HttpStream, Stock, exchange_returned, stock_exchange, stocks)
+from fastdns.plugins.forward._upstream cimport (EXCESS_MESSAGES, EXCESS_OCTETS, Connection, Exchange, HttpStream, Stock, exchange_returned,
+                                                stock_exchange, stocks)
 
 cdef enum:
     GET_MAX = 16384                 # octets of a message that goes in a path
@@ -123,22 +125,30 @@ cdef int64_t read_response(Connection *c, uint8_t *octets, uint32_t size) noexce
     cdef Response response
     cdef Stock *stock = stocks[c.peer.share.worker.id]
     cdef int64_t done = http1_read(octets, size, False, &c.response, &response)
-    if done < 0:
+    if done < 0 and response.too_long:
+        excess_end(c, EXCESS_OCTETS, response.failure)
+    elif done < 0:
         c.failure = response.failure
-    elif done > 0:
-        take(c, stock, &response)
+    elif done > 0 and not take(c, stock, &response):
+        return -1
     return done
 
 
-cdef void take(Connection *c, Stock *stock, Response *response) noexcept nogil:
+cdef bint take(Connection *c, Stock *stock, Response *response) noexcept nogil:
+    """Hands a reply out. False: nobody has asked."""
     cdef uint16_t number = c.current
+    cdef bint late = c.retired
     if response.close:
         c.retired = 1
     c.current = 0
     if number:
         give(stock_exchange(stock, number), response.body, response.size)
-    else:
-        c.retired = 1                       # nobody has asked
+        return True
+    c.retired = 1
+    if late:                                # of a request that was forgotten
+        return True
+    excess_end(c, EXCESS_MESSAGES, b"https: unsolicited response")
+    return False
 
 
 cdef void read_last(Connection *c) noexcept nogil:

@@ -6,6 +6,7 @@ cdef struct Response:
     uint8_t *body                   # in the octets that were read
     uint32_t size
     uint8_t close                   # no other one follows on this connection
+    uint8_t too_long                # the failure: it exceeds a limit
     const char *failure             # why the octets are no response
 
 # Reads one response at the beginning of octets; chunks of its body are moved together there. The number of octets that it takes, 0 while it is not

@@ -2,14 +2,16 @@
 
 libnghttp2 keeps requests back while the server allows no more streams, and closes those that a GOAWAY or a refusal leaves out: they are asked again.
 """
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, int32_t, int64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, int32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, strlen
 from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.worker cimport worker_flush
+from fastdns.plugins.forward.transport.excess cimport excess_end
 from fastdns.plugins.forward.transport.framing cimport framing_reserve
-from fastdns.api.http cimport (NGHTTP2_CANCEL, NGHTTP2_DATA, NGHTTP2_DATA_FLAG_EOF, NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE, NGHTTP2_FLAG_END_STREAM,
+from fastdns.api.http cimport (FRAME_DATA, frame_length, frame_weight, frames_are_idle, frames_before, frames_next, NGHTTP2_CANCEL, NGHTTP2_DATA,
+                               NGHTTP2_DATA_FLAG_EOF, NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE, NGHTTP2_FLAG_END_STREAM,
                                NGHTTP2_FLAG_NONE, NGHTTP2_GOAWAY, NGHTTP2_HEADERS, NGHTTP2_NV_FLAG_NO_COPY_NAME, NGHTTP2_NV_FLAG_NO_COPY_VALUE,
                                NGHTTP2_REFUSED_STREAM, NGHTTP2_SETTINGS_ENABLE_PUSH, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, nghttp2_data_provider,
                                nghttp2_data_source, nghttp2_frame, nghttp2_http2_strerror, nghttp2_nv, nghttp2_option, nghttp2_option_new,
@@ -21,7 +23,8 @@ from fastdns.api.http cimport (NGHTTP2_CANCEL, NGHTTP2_DATA, NGHTTP2_DATA_FLAG_E
                                nghttp2_session_set_local_window_size, nghttp2_session_want_read, nghttp2_session_want_write, nghttp2_settings_entry,
                                nghttp2_strerror, nghttp2_submit_request, nghttp2_submit_rst_stream, nghttp2_submit_settings)
 from fastdns.api.memory cimport list_append, list_first, list_is_empty, list_remove
-from fastdns.plugins.forward._upstream cimport (CONNECTION_DEPTH, Connection, Exchange, HTTP_BODY_INLINE, HTTP_BODY_MAX, Stock, stocks, stream_of)
+from fastdns.plugins.forward._upstream cimport (CONNECTION_DEPTH, EXCESS_FRAMES, Connection, Exchange, HTTP_BODY_INLINE, HTTP_BODY_MAX, Stock, stocks,
+                                                stream_of)
 
 cdef enum:
     WINDOW = 1048576                # octets of replies of all streams that may be under way to us
@@ -255,12 +258,28 @@ cdef bint begin_session(Connection *c) noexcept nogil:
 
 
 cdef int64_t read_frames(Connection *c, uint8_t *octets, uint32_t size) noexcept nogil:
-    cdef ssize_t n = nghttp2_session_mem_recv(c.session, octets, size)
+    cdef uint32_t allowed = scan_frames(c, octets, size)
+    cdef ssize_t n = nghttp2_session_mem_recv(c.session, octets, allowed)
+    if allowed < size:                      # the library's own limits may have ended it meanwhile
+        excess_end(c, EXCESS_FRAMES, b"http2: it sends frames that are no part of a reply")
+        return -1
     if n < 0:
         c.failure = nghttp2_strerror(<int>n)
         return -1
     if nghttp2_session_want_write(c.session) or not nghttp2_session_want_read(c.session):
         worker_flush(c.peer.share.worker, &c.flush)
+    return size
+
+
+cdef uint32_t scan_frames(Connection *c, const uint8_t *octets, uint32_t size) noexcept nogil:
+    """Weighs all frames before the library reads them; a whole response has a weight of three. Returns the octets that the library may have."""
+    cdef uint32_t at = 0
+    while frames_next(&c.frames, octets, size, &at):
+        c.frames.idle += frame_weight(c.frames.head)
+        if c.frames.head[3] == FRAME_DATA:
+            c.content += frame_length(c.frames.head)
+        if frames_are_idle(&c.frames, c.asked) or c.content > WINDOW + <uint64_t>HTTP_BODY_MAX * c.asked:
+            return frames_before(at)
     return size
 
 

@@ -9,6 +9,9 @@ from fastdns.api.tls cimport (TLS_DONE, TLS_FAILED, TLS_WANTS_WRITE, TlsStatus, 
 from fastdns.plugins.forward._system cimport error_number_set
 from fastdns.plugins.forward._upstream cimport TICKET_READS
 
+cdef enum:
+    READS = 4                           # of a handshake, before others have their turn
+
 
 cdef bint stream_begin(Connection *c) noexcept nogil:
     if c.peer.upstream.tls == NULL:
@@ -23,6 +26,7 @@ cdef bint stream_begin(Connection *c) noexcept nogil:
 cdef StreamState stream_handshake(Connection *c, Stock *stock, char *error) noexcept nogil:
     cdef TlsStatus status
     cdef ssize_t n
+    cdef int reads = 0
     if c.tls == NULL:
         return STREAM_OPEN
     while True:
@@ -35,6 +39,9 @@ cdef StreamState stream_handshake(Connection *c, Stock *stock, char *error) noex
         if status == TLS_FAILED:
             handshake_failure(c.tls, c.peer.upstream.server_name, error, ERROR_MAX)
             return STREAM_FAILED
+        if reads == READS:
+            return STREAM_WAITS         # epoll tells of the rest
+        reads += 1
         n = recv(c.source.fd, stock.records, sizeof(stock.records), MSG_DONTWAIT)
         if n < 0 and (errno == EAGAIN or errno == EINTR):
             return STREAM_WAITS

@@ -7,17 +7,22 @@ from fastdns.api.query cimport ERROR_MAX
 from fastdns.api.worker cimport Source, Worker, worker_flush
 from fastdns.api.network cimport EPOLLIN, EPOLLOUT, IPPROTO_TCP, SOCK_STREAM, TCP_NODELAY
 from fastdns.api.tls cimport tls_protocol
-from fastdns.plugins.forward.transport.connection cimport (connection_broken, connection_close, connection_is_spare, connection_note_dial,
-                                                           connection_opened)
+from fastdns.plugins.forward.transport.connection cimport (connection_broken, connection_close, connection_is_spare,
+                                                           connection_note_dial, connection_opened, connection_read_again, connection_write)
 from fastdns.plugins.forward.transport.doh cimport HTTP1_FRAMING
+from fastdns.plugins.forward.transport.excess cimport excess_end
 from fastdns.plugins.forward.transport.http2 cimport HTTP2_FRAMING
 from fastdns.plugins.forward.transport.stream cimport (STREAM_FAILED, STREAM_WAITS, StreamState, stream_begin, stream_end, stream_handshake,
                                                        stream_pending, stream_receive, stream_send)
 from fastdns.plugins.forward._system cimport socket_connected, socket_error, socket_option
-from fastdns.plugins.forward._upstream cimport (CONNECTION_SLOTS, Connection, Exchange, OUT_KEPT, PROTOCOL_GRPC, Stock, Transport, stock_exchange, stocks)
+from fastdns.plugins.forward._upstream cimport (CONNECTION_SLOTS, EXCESS_OCTETS, Connection, Exchange, OUT_KEPT, PROTOCOL_GRPC,
+                                                Stock, Transport, stock_exchange,
+                                                stocks)
 
 cdef enum:
     ROUNDS = 4                      # reads from one connection before others have their turn
+    RECORDS = 64                    # likewise over TLS, where each is a record,
+    TURN_MAX = 131072               # and the octets of them
 
 
 # ---- begin and end ----
@@ -91,7 +96,7 @@ cdef void on_ready(Source *source, Worker *worker, uint32_t events) noexcept nog
         write_out(c)
         if source.fd < 0:
             return
-    if events & ~<uint32_t>EPOLLOUT or not opened and stream_pending(c):
+    if not c.again_posted and (events & ~<uint32_t>EPOLLOUT or not opened and stream_pending(c)):
         read_in(c)
 
 
@@ -151,25 +156,28 @@ cdef void ask_next(Connection *c, Stock *stock) noexcept nogil:
         e = stock_exchange(stock, c.slots[i])
         if c.retired:
             c.peer.share.again(e)
-        elif c.framing.write(c, e) < 0:
+        elif connection_write(c, e) < 0:
             c.peer.share.failed(e)
         else:
             worker_flush(c.peer.share.worker, &c.flush)
 
 
 cdef void read_in(Connection *c) noexcept nogil:
-    """Reads what is there; whole replies are handed out, the beginning of the next one is kept."""
+    """Reads a turn's share of what is there; whole replies are handed out, the beginning of the next one is kept."""
     cdef Stock *stock = stocks[c.peer.share.worker.id]
     cdef uint8_t *into = stock.big
-    cdef uint32_t used
+    cdef uint32_t used, taken = 0
     cdef int64_t done
     cdef ssize_t n
-    cdef int round = 0, error = 0
+    cdef int round = 0, rounds = ROUNDS if c.tls == NULL else RECORDS, error = 0
     cdef bint ended = False
     c.busy = 1
-    while round < ROUNDS or stream_pending(c):
+    while round < rounds and taken < TURN_MAX:
         round += 1
         used = c.partial_used
+        if used == sizeof(stock.big):
+            excess_end(c, EXCESS_OCTETS, b"a reply does not end")
+            break
         if used:
             memcpy(into, c.partial, used)
         n = stream_receive(c, stock, into + used, sizeof(stock.big) - used)
@@ -181,6 +189,7 @@ cdef void read_in(Connection *c) noexcept nogil:
             break
         c.heard = c.peer.share.worker.now
         used += <uint32_t>n
+        taken += <uint32_t>n
         done = c.framing.read(c, into, used)
         if done >= 0 and not keep_partial(c, into + done, used - <uint32_t>done):
             c.failure = b"out of memory"
@@ -198,6 +207,8 @@ cdef void read_in(Connection *c) noexcept nogil:
         broken(c, b"read", error)
     elif c.waiting == 0 and connection_is_spare(c):
         connection_close(c)
+    elif error != EAGAIN and stream_pending(c):
+        connection_read_again(c)
 
 
 cdef void broken(Connection *c, const char *operation, int error) noexcept nogil:
