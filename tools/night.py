@@ -61,6 +61,8 @@ PARTS = [
     Part("fuzz-2", "make -s fuzz-targets FUZZ_SECONDS=650 "
          "FUZZ='http2 http-response proxy zone-file svcb transfer stored-zone corefile watch-protobuf watch-json'",
          "the other half"),
+    Part("fuzz-objects", f"FASTDNS_OBJECTS_SECONDS=1800 FASTDNS_OBJECTS_SEED=$(date +%j) {PYTEST} tests/plugins/kubernetes/test_random_objects.py",
+         "an hour of random objects in watches, in JSON and protobuf, beside a victim's names"),
     Part("fuzz-packets", "make -s fuzz-packets", "a million mutated packets to a server with sanitizers"),
     Part("fuzz-results", f"FASTDNS_FUZZ_RESULTS=500000 {PYTEST} -o timeout=7000 tests/fuzz/test_results.py", "a million results of Python plugins"),
     Part("differential", "make -s differential ZONES=2000", "answers beside Knot, NSD, BIND and Unbound"),
