@@ -83,9 +83,9 @@ cdef Serving *serving               # of all threads that serve a plugin
 cdef bint started
 cdef int bell                       # eventfd that wakes the Python thread
 cdef int64_t asked                  # ns, monotonic: the Python thread was told to take the GIL; 0: it has had it since
-cdef uint32_t looks                 # since then
-cdef PyThreadState *holder          # that has had the GIL at each of them
-cdef bint several                   # they were not one
+cdef uint32_t looks                 # since then, that found the same holder
+cdef PyThreadState *holder          # that has had the GIL at each of the last `looks`
+cdef int64_t held                   # ns, monotonic: the first of these
 cdef bint reported
 
 cdef Metric HOLDS = Metric("fastdns_plugin_lock_holds_total", "Counter of times that a Python plugin held the interpreter lock for more than 500 ms.",
@@ -175,22 +175,24 @@ cdef void *watch_gil(void *nothing) noexcept nogil:
 
 cdef void look() noexcept nogil:
     """One look, under the mutex."""
-    global asked, looks, holder, several, reported
+    global asked, looks, holder, held, reported
     cdef PyThreadState *now = gil_watch_holder()
     cdef uint64_t one = 1
     if asked == 0:
         if requests_wait():
             asked = socket_clock()
             looks = 0
-            several = reported = False
+            reported = False
             write(bell, &one, 8)
         return
-    if looks == 0:
+    if reported:
+        return
+    if looks == 0 or holder != now or (now == NULL and gil_watch_knows()):
+        looks = 0
         holder = now
-    elif holder != now:
-        several = True
+        held = socket_clock()
     looks += 1
-    if looks >= HELD_LOOKS and not several and not reported:
+    if looks > HELD_LOOKS and (now != NULL or not gil_watch_knows()):
         reported = True
         report_begin()
 
@@ -230,27 +232,27 @@ def take_gil():
     global asked
     cdef uint64_t count
     cdef int64_t since
-    cdef PyThreadState *held
+    cdef PyThreadState *state
     cdef bint alone
     thread_name(b"gil-probe")
     while True:
         with nogil:
             read(bell, &count, 8)
         gil_watch_lock()
-        since, held, alone = asked, holder, looks >= HELD_LOOKS and not several
+        since, state, alone = held, holder, reported
         asked = 0
         gil_watch_unlock()
         if alone:
-            report_end(held, socket_clock() - since)
+            report_end(state, socket_clock() - since)
 
 
-cdef int report_end(PyThreadState *held, int64_t time) except -1:
-    cdef unsigned long ident = gil_watch_ident(held)
+cdef int report_end(PyThreadState *state, int64_t time) except -1:
+    cdef unsigned long ident = gil_watch_ident(state)
     text = f"the interpreter lock for {time / 1e9:.1f} s: no other Python plugin could answer meanwhile"
     try:
         plugin = call = ""
-        if <size_t>held in threads:
-            executor, plugin = threads[<size_t>held]
+        if <size_t>state in threads:
+            executor, plugin = threads[<size_t>state]
             call = executor.under_way()[1]
         elif not gil_watch_knows():
             plugin, call = oldest_call(socket_clock() - time)
