@@ -78,7 +78,7 @@ QUIC = [
 #: Of plugins that a build without it leaves out: *unbound*.
 OPTIONAL = [Need("unbound-event.h", "libunbound-dev", "unbound-devel", "unbound-dev")]
 
-#: Of OpenSSL and nghttp2 as wheels have them. Fedora has each of Perl's own modules in a package, and all in one more.
+#: Of the libraries that wheels bring. Fedora has each of Perl's own modules in a package, and all in one more.
 LIBRARIES = [
     Need("cmake", "cmake", "cmake", "cmake"),
     *(Need(module, "perl", "perl", "perl") for module in ("Data::Dumper", "File::Compare", "IPC::Cmd", "Time::Piece")),
@@ -116,6 +116,7 @@ TEST = [
     Need("tmux", "tmux", "tmux", "tmux"),
     Need("chromium", "chromium", "chromium", "chromium"),
     Need("chromedriver", "chromium-driver", "chromedriver", "chromium-chromedriver"),
+    Need("mkfs.btrfs", "btrfs-progs", "btrfs-progs", "btrfs-progs"),
     Need("setpriv", "util-linux", "util-linux", "setpriv"),
     Need("tshark", "tshark", "wireshark-cli", "tshark"),
 ]
@@ -151,7 +152,7 @@ CLUSTER = [
 ]
 
 #: Of released wheels and the image.
-WHEEL = [*(need for need in BUILD if need.name not in ("openssl/params.h", "nghttp2/nghttp2.h")), *QUIC, *OPTIONAL, *LIBRARIES]
+WHEEL = [*(need for need in BUILD if need.name not in ("openssl/params.h", "nghttp2/nghttp2.h", "re2/re2.h")), *QUIC, *LIBRARIES]
 
 
 class System(NamedTuple):

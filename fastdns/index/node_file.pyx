@@ -30,6 +30,15 @@ cdef extern from * nogil:
 cdef extern from "<stdlib.h>" nogil:
     int mkostemp(char *template_, int flags)
 
+cdef extern from "<sys/ioctl.h>" nogil:
+    int ioctl(int fd, unsigned long request, int *argument)
+
+cdef extern from "<linux/fs.h>" nogil:
+    enum:
+        FS_NOCOW_FL
+    unsigned long FS_IOC_GETFLAGS
+    unsigned long FS_IOC_SETFLAGS
+
 cdef extern from "<unistd.h>" nogil:
     ssize_t pwrite(int fd, const void *data, size_t length, int64_t offset)
 
@@ -101,6 +110,15 @@ cdef uint8_t *reserve() noexcept nogil:
     return <uint8_t *>base
 
 
+cdef void write_in_place(int fd) noexcept nogil:
+    """Has btrfs write the file, which is empty, in place. A change of flags through the mapping would else need a free block, and be
+    SIGBUS on a full disk. Other file systems write in place, or take no notice."""
+    cdef int flags = 0
+    if ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0:
+        flags |= FS_NOCOW_FL
+        ioctl(fd, FS_IOC_SETFLAGS, &flags)
+
+
 cdef int open_nameless(const char *folder) noexcept nogil:
     cdef char path[4096]
     cdef size_t length = strlen(folder)
@@ -137,6 +155,8 @@ cdef bint file_chunk(NodeFile *file, bint *kept) noexcept nogil:
     cdef void *mapped
     if file.fd < 0:
         file.fd = open_nameless(file.folder)
+        if file.fd >= 0:
+            write_in_place(file.fd)
     if file.fd < 0 or ftruncate(file.fd, offset + FILE_CHUNK - FIRST) < 0:
         return False
     if not write_all_at(file.fd, file.base + offset, file.used - offset, offset - FIRST):

@@ -16,6 +16,7 @@ from fastdns.index.zone import Zone
 from fastdns.index.zone_dump import ZoneDump
 from fastdns.index.zone_load import ZoneFile
 from tests.index.test_change import APEX, SOA, Row, change, contents, outcomes, publish, random_rows, row, soa
+from tests.programs import need, program
 
 #: A type of records whose rdata may be anything.
 LONG = 600
@@ -206,6 +207,49 @@ def test_a_disk_that_is_full(tmp_path: Path, limit: int) -> None:
     """Here a limit of the file's size: what cannot be written is memory."""
     found = run(FULL, str(tmp_path), str(limit))
     assert found.stdout == "well\n", found.stderr
+
+
+COPY_ON_WRITE = """
+import os, sys
+from fastdns.index.zone import Zone
+from tests.index.test_change import change, contents, publish, row
+from tests.index.test_node_file import filed, long_rows
+
+folder, rows = sys.argv[1], long_rows(range(2000))
+zone = filed(folder, rows)
+os.sync()
+with open(folder + "/full", "wb", buffering=0) as file:
+    for size in (1 << 20, 4096):
+        try:
+            while True:
+                file.write(os.urandom(size))
+                os.fsync(file.fileno())
+        except OSError:
+            continue
+wildcards = [row(f"*.n{name}.example.org.", 1, bytes(4)) for name in range(2000)]
+change(zone, [], wildcards).publish()
+os.sync()
+assert contents(zone) == contents(publish(Zone("example.org."), rows + wildcards, 2))
+print("well")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
+def test_a_copy_on_write_disk_that_is_full(tmp_path: Path) -> None:
+    """Flags of nodes change through the mapping, for which btrfs would need free blocks."""
+    need("mkfs.btrfs")
+    image, folder = tmp_path / "image", tmp_path / "disk"
+    folder.mkdir()
+    with image.open("wb") as file:
+        file.truncate(256 << 20)
+    subprocess.run([program("mkfs.btrfs"), "-q", "-m", "single", str(image)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(folder)], check=True)
+    try:
+        found = run(COPY_ON_WRITE, str(folder))
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+    assert found.stdout == "well\n", (found.returncode, found.stderr)
 
 
 @pytest.mark.memory
