@@ -19,6 +19,7 @@ import dns.tsigkeyring
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from fastdns.engine.quic.listener import connections_limit
 from tests.certificates import client_context, common_name, write_certificate, write_certificates
 from tests.programs import program
 from tests.proxying import whose
@@ -70,6 +71,12 @@ def test_connections_above_the_limit_are_closed(serve: Callable[..., Server]) ->
         server.reload(limited.replace("max_connections 3", "max_connections 0"))
         for client in [stack.enter_context(Client(server.port)) for _ in range(5)]:
             assert client.ask(QUESTION).answer
+
+
+@pytest.mark.parametrize(("wanted", "most"), [(0, 20_000), (1, 1), (200, 200), (20_000, 20_000), (1_000_000, 20_000)])
+def test_no_limit_is_that_of_tcp(wanted: int, most: int) -> None:
+    """Clients with many addresses never have memory without end."""
+    assert connections_limit(wanted) == most
 
 
 def test_queries_at_once_on_one_connection(server: Server) -> None:

@@ -34,6 +34,9 @@ class Settings(Protocol):
 #: By scheme: the directive that sets limits, and the limits where it does not name them.
 LIMITS: dict[str, tuple[str, dict[str, int]]]
 
+def connections_limit(wanted: int) -> int:
+    """How many connections an address has at most by `max_connections`; 0 is as many as TCP has, and so is more."""
+
 class QuicListener(Listener):
     """The sockets of one address, and what connections to come are offered."""
 

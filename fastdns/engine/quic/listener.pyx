@@ -17,6 +17,7 @@ from fastdns.engine.quic.quiche cimport quiche
 from fastdns.engine.quic.state cimport CONNECTION_WINDOW, STREAM_WINDOW, Offer, QuicGroup, QuicSocket
 from fastdns.system.atomic cimport atomic_store_pointer
 from fastdns.system.epoch cimport epoch_wait
+from fastdns.engine.io.tcp cimport CONNECTIONS_MAX
 from fastdns.engine.quic import handover, library
 from fastdns.telemetry.metrics import Metric
 
@@ -29,6 +30,9 @@ STREAMS_MAX = 65536
 #: Unidirectional streams that a client may have open: those of HTTP/3, and some without use.
 UNIDIRECTIONAL_MAX = 16
 
+#: Connections of an address where the directive says 0, and at most: as many as TCP has (engine/io/tcp.pxd).
+CONNECTIONS_MOST = CONNECTIONS_MAX
+
 LIMITS = {
     "quic": ("quic", {"max_streams": 256, "max_connections": 200, "worker_pool_size": 1024}),
     "https3": ("https3", {"max_streams": 256, "max_connections": 200}),
@@ -38,6 +42,10 @@ DOQ_RESPONSES = Metric("coredns_dns_quic_responses_total", "Counter of DoQ respo
 DOH3_RESPONSES = Metric("coredns_dns_https3_responses_total", "Counter of DoH3 responses per server and http status code.", "counter", ("server", "status"))
 #: By scheme: the metric, and what it counts in the order of doq.pxd and doh3.pxd.
 RESPONSES = {"quic": (DOQ_RESPONSES, ("0x0", "0x2")), "https3": (DOH3_RESPONSES, ("200", "400", "404", "431", "500"))}
+
+
+def connections_limit(int wanted) -> int:
+    return min(wanted or CONNECTIONS_MOST, CONNECTIONS_MOST)
 
 
 cdef Offer *offer_new(str scheme, settings, uint32_t workers, uint32_t sockets) except NULL:
@@ -52,7 +60,7 @@ cdef Offer *offer_new(str scheme, settings, uint32_t workers, uint32_t sockets) 
         raise MemoryError
     try:
         offer.context = quiche.context_new(settings.tls, b"doq" if scheme == "quic" else b"h3")
-        offer.connections_max = limits["max_connections"]
+        offer.connections_max = connections_limit(limits["max_connections"])
         offer.refusal = scheme != "quic"
         if scheme == "quic":
             offer.working_max = max(1, limits["worker_pool_size"] // sockets)

@@ -1,5 +1,5 @@
 """The places of a listener for QUIC connections. The contract is in engine/quic/places.pxd."""
-from libc.stdint cimport UINT32_MAX, int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t
 from fastdns.engine.quic.state cimport NETWORKS, STAGE_SERVED, Offer, QuicGroup, QuicSocket, QuicWorker, quic_connection_of
 from fastdns.system.atomic cimport atomic_add32, atomic_bump32, atomic_load32, atomic_load_pointer, atomic_peek32
 from fastdns.system.list cimport list_last, list_previous
@@ -40,7 +40,7 @@ cdef void places_leave(QuicConnection *connection) noexcept nogil:
 cdef inline int64_t places_left(QuicGroup *group) noexcept nogil:
     """Below 0: there are more connections than there may be."""
     cdef uint32_t connections_max = (<Offer *>atomic_load_pointer(<void **>&group.offer)).connections_max
-    return <int64_t>connections_max - atomic_load32(&group.connections) if connections_max else UINT32_MAX
+    return <int64_t>connections_max - atomic_load32(&group.connections)
 
 
 cdef bint make_place(QuicConnection *connection, EndFunc end) noexcept nogil:

@@ -69,7 +69,7 @@ cdef struct Offer:                  # what connections to come get: of a configu
     quiche_config *configs[WORKERS_MAX]     # each worker's own: `accept` writes to it
     quiche_h3_config *http
     uint32_t streams_max            # of a connection
-    uint32_t connections_max        # of the listener; 0: any number
+    uint32_t connections_max        # of the listener
     uint32_t refusal                # the protocol closes what is one too many with no_error (0) or excessive_load (1)
     uint32_t working_max            # queries that wait for their answers at a time, of each socket; 0: any number
 
