@@ -11,11 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastdns import control as control_plane
+from fastdns.control import forking
+from fastdns.control.collection import Collector
 from fastdns.corefile import left_out
 from fastdns.corefile.errors import CorefileError, defect, system_error
-from fastdns.server import activation, forking, upgrade
+from fastdns.server import activation, upgrade
 from fastdns.server.canary import RULES, Canary, Judged, Rules
-from fastdns.server.collection import Collector
 from fastdns.server.configuration import Configuration, run_hooks
 from fastdns.server.flags import Flags
 from fastdns.server.instance import Instance
