@@ -23,10 +23,11 @@ import dns.message
 import pytest
 
 from fastdns.testing import Upstream
+from tests.conformance.kube_api import KubeAPI
 from tests.deploy.conftest import ManifestServer
 from tests.node.nodes import LOCAL, METRICS, Namespace, Node
 from tests.programs import need, program
-from tests.server import STARTED, Server
+from tests.server import STARTED, Server, free_port
 from tests.waiting import LIMIT, REPLY, until
 
 #: More than wait for one plugin in Python.
@@ -257,37 +258,33 @@ def snapshot(scene: Scene) -> Pages:
         api.command("start")
 
 
-def service_file(scene: Scene, address: str, port: int) -> Path:
-    path = scene.folder / "objects.json"
-    spec = {"clusterIP": address, "ports": [{"port": port}]}
-    path.write_text(json.dumps({"kind": "Service", "metadata": {"namespace": "d", "name": "s"}, "spec": spec}))
-    return path
-
-
-def follows_files(scene: Scene) -> Server:
-    server = scene.serve(BLOCK.replace("BODY", f"kubernetes cluster.local {{\n manifests {service_file(scene, '10.0.0.1', 80)}\n}}"))
-    until(lambda: "fastdns_kubernetes_watch_failing{" in page(server), "the first look")
-    return server
-
-
 def failing_watch(scene: Scene) -> Pages:
     """Manifests cannot be read, for longer than half a minute."""
-    server = follows_files(scene)
+    path = scene.folder / "objects.json"
+    path.write_text(json.dumps({"kind": "Namespace", "metadata": {"name": "d"}}))
+    server = scene.serve(BLOCK.replace("BODY", f"kubernetes cluster.local {{\n manifests {path}\n}}"))
+    until(lambda: "fastdns_kubernetes_watch_failing{" in page(server), "the first look")
     yield page(server)
     yield page(server)
-    (scene.folder / "objects.json").write_text("{")
+    path.write_text("{")
     until(lambda: total(server, "fastdns_kubernetes_watch_failing"), "the state")
     yield page(server)
 
 
 def refused_object(scene: Scene) -> Pages:
-    """A Service has a port out of range."""
-    server = follows_files(scene)
-    yield page(server)
-    yield page(server)
-    service_file(scene, "10.0.0.1", 70000)
-    until(lambda: total(server, "fastdns_kubernetes_objects_refused"), "the object")
-    yield page(server)
+    """A Service has a text where a list belongs."""
+    port = free_port()
+    api = KubeAPI(port, [])
+    try:
+        server = scene.serve(BLOCK.replace("BODY", f"kubernetes cluster.local {{\n endpoint http://127.0.0.1:{port}\n}}"))
+        yield page(server)
+        yield page(server)
+        metadata = {"namespace": "d", "name": "s"}
+        api.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"clusterIP": "10.0.0.1", "externalIPs": "10.0.0.2"}})
+        until(lambda: total(server, "fastdns_kubernetes_objects_refused"), "the object")
+        yield page(server)
+    finally:
+        api.stop()
 
 
 def old_replica(scene: Scene) -> Pages:
