@@ -8,6 +8,7 @@ from fastdns.plugins.kubernetes.answer.view cimport Result, View, Walk
 
 cdef enum:
     HOSTS_MAX = 16                  # different host names that are looked up for one query
+    ENTRIES_MOST = 16384            # entries that one answer is looked for in: there may be millions, with few different records
 
 cdef struct Entry:                  # an address with one of its ports: what an SRV record is made of
     const PortRecord *port          # its number may be -1: none
@@ -25,6 +26,8 @@ cdef struct Entries:                # over all of a name
     Walk walk
     uint32_t address
     uint32_t port
+    uint32_t first                  # the first port of the service that matches,
+    uint32_t end                    # ... and the one behind the last
     uint8_t within                  # the walk stands at an endpoint
 
 cdef struct Host:                   # in the query's arena
@@ -43,6 +46,8 @@ cdef enum Answer:
 
 cdef void entries_begin(Entries *entries, const View *view, const Wanted *wanted, const Result *result) noexcept nogil
 cdef bint entries_next(Entries *entries, Entry *entry) noexcept nogil
+# Leaves out the further ports of the address at work.
+cdef void entries_skip(Entries *entries) noexcept nogil
 # The name of an entry's service, or of its endpoint, in the zone. out has NAME_MAX octets; 0 when it is too long.
 cdef uint32_t target_write(uint8_t *out, const View *view, const Result *result, const Entry *entry, const uint8_t *zone, uint32_t zone_length) noexcept nogil
 # Looks for the service of ask.name (ask.wanted and ask.result are set); False is a name error.

@@ -10,12 +10,15 @@ from fastdns.plugins.kubernetes.answer.chase cimport from_text
 from fastdns.plugins.kubernetes.store.find cimport Probe, address_hash, find_namespace, find_service, next_node, probe_begin, service_has_external
 from fastdns.plugins.kubernetes.store.memory cimport load_count
 from fastdns.plugins.kubernetes.answer.name cimport FORM_NAMESPACE, FORM_NONE, name_parse_external, name_port, name_reverse
-from fastdns.plugins.kubernetes.store.records cimport (LOCAL, SERVICE_HEADLESS, AddressRecord, ServiceNode, ServiceRecord, endpoint_hostname,
+from fastdns.plugins.kubernetes.store.records cimport (LOCAL, SERVICE_HEADLESS, AddressRecord, PortRecord, ServiceNode, ServiceRecord, endpoint_hostname,
                                                        node_service, service_externals, service_ports, service_text, slice_ports, slice_text)
 from fastdns.plugins.kubernetes.answer.holder cimport accepts
 from fastdns.plugins.kubernetes.answer.servers cimport OUTSIDE, OUTSIDE_HEADLESS, SERVERS_MAX, Server, servers_collect
 from fastdns.plugins.kubernetes.answer.view cimport (FOUND_CLUSTER_IP, FOUND_EMPTY, FOUND_ENDPOINTS, FOUND_NOTHING, endpoint_label, view_exposes,
                                                      walk_begin, walk_next)
+
+cdef enum:
+    WEIGHT_MAX = 100                # of an SRV record: that of one of several is its share
 
 
 cdef uint16_t size_of(uint8_t family) noexcept nogil:
@@ -59,20 +62,44 @@ cdef void entries_begin(Entries *entries, const View *view, const Wanted *wanted
     entries.within = 0
     if result.found == FOUND_ENDPOINTS:
         walk_begin(&entries.walk, view, wanted, result)
+    else:
+        match_ports(entries, result.record)
 
 
-cdef bint next_port(Entries *entries, Entry *entry, const PortRecord *ports, uint32_t count, const char *text) noexcept nogil:
-    """The next port that the name asks for, by its labels if it has some."""
-    cdef const PortRecord *port
-    while entries.port < count:
-        port = &ports[entries.port]
+cdef bint is_asked(const Wanted *wanted, const PortRecord *port, const char *text) noexcept nogil:
+    """True if the name asks for the port, by its labels if it has some."""
+    return not wanted.by_port or name_port(wanted, text + port.text, port.name_length, port.protocol_length)
+
+
+cdef void match_ports(Entries *entries, const ServiceRecord *record) noexcept nogil:
+    """Finds the ports of the service once, and not for each of its addresses."""
+    cdef uint32_t i
+    entries.first = 0
+    entries.end = 0 if entries.wanted.by_port else record.port_count
+    for i in range(record.port_count if entries.wanted.by_port else 0):
+        if is_asked(entries.wanted, &service_ports(record)[i], service_text(record)):
+            entries.first = entries.first if entries.end else i
+            entries.end = i + 1
+    entries.port = entries.first
+
+
+cdef bint next_port(Entries *entries, Entry *entry, const PortRecord *ports, uint32_t end, const char *text) noexcept nogil:
+    """The next port that the name asks for."""
+    while entries.port < end:
         entries.port += 1
-        if not entries.wanted.by_port or name_port(entries.wanted, text + port.text, port.name_length, port.protocol_length):
-            entry.port = port
+        if is_asked(entries.wanted, &ports[entries.port - 1], text):
+            entry.port = &ports[entries.port - 1]
             entry.port_text = text
             return True
-    entries.port = 0
     return False
+
+
+cdef void entries_skip(Entries *entries) noexcept nogil:
+    if entries.result.found == FOUND_ENDPOINTS:
+        entries.within = 0
+    else:
+        entries.address += 1
+        entries.port = entries.first
 
 
 cdef bint entries_next(Entries *entries, Entry *entry) noexcept nogil:
@@ -81,7 +108,9 @@ cdef bint entries_next(Entries *entries, Entry *entry) noexcept nogil:
     cdef Walk *walk = &entries.walk
     if entries.result.found == FOUND_ENDPOINTS:
         while entries.within or walk_next(walk):
-            entries.within = next_port(entries, entry, slice_ports(walk.slice), walk.slice.port_count, slice_text(walk.slice))
+            if not entries.within:
+                entries.port = walk.first
+            entries.within = next_port(entries, entry, slice_ports(walk.slice), walk.end, slice_text(walk.slice))
             if entries.within:
                 entry.family = walk.endpoint.family
                 entry.ip = &walk.endpoint.ip[0]
@@ -92,7 +121,7 @@ cdef bint entries_next(Entries *entries, Entry *entry) noexcept nogil:
                 return True
         return False
     while entries.address < record.external_count:
-        if next_port(entries, entry, service_ports(record), record.port_count, service_text(record)):
+        if next_port(entries, entry, service_ports(record), entries.end, service_text(record)):
             address = &service_externals(record)[entries.address]
             entry.family = address.family
             entry.ip = &address.ip[0]
@@ -102,6 +131,7 @@ cdef bint entries_next(Entries *entries, Entry *entry) noexcept nogil:
             entry.endpoint = NULL
             return True
         entries.address += 1
+        entries.port = entries.first
     return False
 
 
@@ -196,14 +226,18 @@ cdef Answer add_addresses(const External *external, Ask *ask, Hosts **hosts) noe
     cdef Entry entry
     cdef Dedup dedup
     cdef Answer found = ANSWER_NAME_ERROR
+    cdef uint32_t left = ENTRIES_MOST
     entries_begin(&entries, external.view, &ask.wanted, &ask.result)
     dedup_begin(&dedup, &ask.q.reply, False)
-    while entries_next(&entries, &entry):
+    while left and entries_next(&entries, &entry):
         found = ANSWER_READY
+        left -= 1
         if entry.family == 0:
             add_alias(ask, &entry, hosts)
-        elif type_of(entry.family) == ask.q.qtype and not add_address(&dedup, ask, external.ttl, &entry):
+            continue
+        if type_of(entry.family) == ask.q.qtype and not add_address(&dedup, ask, external.ttl, &entry):
             break
+        entries_skip(&entries)      # its other ports have the same address
     return found
 
 
@@ -213,17 +247,25 @@ cdef Answer add_services(const External *external, Ask *ask, Hosts **hosts) noex
     cdef Entries entries
     cdef Entry entry
     cdef Dedup dedup
-    cdef uint32_t count = 0
+    cdef uint32_t count = 0, first = 0, left = ENTRIES_MOST
     cdef uint16_t weight
+    cdef bint address_given = False
     entries_begin(&entries, external.view, &ask.wanted, &ask.result)
-    while entries_next(&entries, &entry):
+    while count <= WEIGHT_MAX and entries_next(&entries, &entry):
         count += 1
     if count == 0:
         return ANSWER_NAME_ERROR
     weight = weight_of(count)
     entries_begin(&entries, external.view, &ask.wanted, &ask.result)
     dedup_begin(&dedup, reply, False)
-    while entries_next(&entries, &entry):
+    while left and entries_next(&entries, &entry):
+        left -= 1
+        if entry.slice == NULL and entry.family:
+            if address_given and entries.address != first:
+                entries_skip(&entries)      # the service's name is the target of all its addresses
+                continue
+            address_given = True
+            first = entries.address
         if entry.port.number >= 0 and not add_srv(external, ask, &dedup, &entry, weight):
             break
     if reply.count > dedup.first:
@@ -269,13 +311,15 @@ cdef void add_targets(const External *external, Ask *ask, uint32_t first, uint32
     cdef Dedup extra
     cdef uint8_t name[NAME_MAX + 1]
     cdef const uint8_t *target
-    cdef uint32_t length, at = first
+    cdef uint32_t length, at = first, left = ENTRIES_MOST
     entries_begin(&entries, external.view, &ask.wanted, &ask.result)
     dedup_begin(&extra, reply, True)
-    while entries_next(&entries, &entry):
+    while left and entries_next(&entries, &entry):
+        left -= 1
         length = target_of_entry(external, ask, &entry, name) if entry.port.number >= 0 else 0
         if length == 0:
             continue
+        entries_skip(&entries)      # its other ports have the same target
         target = target_of(reply, first, end, &at, name, length)
         if target == NULL:
             return

@@ -203,7 +203,7 @@ cdef void srv_endpoints(Ask *ask, uint32_t entries) noexcept nogil:
         if walk.endpoint.family == 0:
             continue
         length = endpoint_write(name, ask.view, walk.slice, walk.endpoint, ask.zone, ask.zone_length)
-        for i in range(walk.slice.port_count if length else 0):
+        for i in range(walk.first, walk.end if length else walk.first):
             port = &slice_ports(walk.slice)[i]
             if is_asked(&ask.wanted, port, slice_text(walk.slice)) and add_srv(ask, &answers, weight, port.number, name, length) == NULL:
                 return
@@ -249,7 +249,7 @@ cdef const uint8_t *target_of(Reply *reply, uint32_t first, uint32_t end, uint32
 
 cdef bint has_port(const Ask *ask, const Walk *walk) noexcept nogil:
     cdef uint32_t i
-    for i in range(walk.slice.port_count):
+    for i in range(walk.first, walk.end):
         if is_asked(&ask.wanted, &slice_ports(walk.slice)[i], slice_text(walk.slice)):
             return True
     return False

@@ -84,6 +84,8 @@ cdef struct Walk:                   # over the endpoints that a name asks for
     const EndpointRecord *endpoint
     uint32_t next
     uint32_t ports                  # matching ports of this slice
+    uint32_t first                  # the first one that matches,
+    uint32_t end                    # ... and the one behind the last
     const char *text                # of this slice
 
 cdef bint view_exposes(const View *view, const NamespaceNode *node) noexcept nogil

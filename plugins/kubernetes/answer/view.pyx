@@ -142,16 +142,21 @@ cdef void walk_begin(Walk *walk, const View *view, const Wanted *wanted, const R
     walk.ports = 0
 
 
-cdef uint32_t slice_matches(const Wanted *wanted, const SliceRecord *slice) noexcept nogil:
-    """How many of its ports match; 0 where the slice is of another cluster."""
-    cdef uint32_t i, ports = slice.port_count
-    if wanted.by_endpoint and cluster_differs(wanted, slice):
-        return 0
-    if wanted.by_port:
-        ports = 0
-        for i in range(slice.port_count):
-            ports += port_matches(wanted, &slice_ports(slice)[i], slice_text(slice))
-    return ports
+cdef void match_ports(Walk *walk) noexcept nogil:
+    """Finds the ports of the slice that match: none where the slice is of another cluster."""
+    cdef const SliceRecord *slice = walk.slice
+    cdef uint32_t i
+    walk.ports = walk.first = walk.end = 0
+    if walk.wanted.by_endpoint and cluster_differs(walk.wanted, slice):
+        return
+    if not walk.wanted.by_port:
+        walk.ports = walk.end = slice.port_count
+        return
+    for i in range(slice.port_count):
+        if port_matches(walk.wanted, &slice_ports(slice)[i], slice_text(slice)):
+            walk.first = walk.first if walk.ports else i
+            walk.end = i + 1
+            walk.ports += 1
 
 
 cdef bint cluster_differs(const Wanted *wanted, const SliceRecord *slice) noexcept nogil:
@@ -163,7 +168,7 @@ cdef bint walk_next(Walk *walk) noexcept nogil:
     cdef const EndpointRecord *endpoint
     while walk.slice != NULL:
         if walk.next == 0:
-            walk.ports = slice_matches(walk.wanted, walk.slice)
+            match_ports(walk)
             walk.text = slice_text(walk.slice)
         while walk.ports and walk.next < walk.slice.endpoint_count:
             endpoint = &slice_endpoints(walk.slice)[walk.next]
