@@ -79,9 +79,9 @@ FLOOD = {"192.0.2.1": 3000}
 
 
 def apart(addresses: str, networks: bool) -> dict[str, int]:
-    """Five clients that ask ten times a second, and share no queue with the flood nor with each other."""
+    """Five clients that ask ten times a second, and share no queue with the floods below nor with each other."""
     turns = TurnsTest(16, TIMEOUT)
-    taken = {turns.queue(packed("192.0.2.1"))}
+    taken = {turns.queue(packed(flood)) for flood in ("192.0.2.1", "203.0.113.1", "2001:db8::1")}
     clients: dict[str, int] = {}
     for number in range(2, 250):
         client = addresses.format(number)
