@@ -17,7 +17,8 @@ from fastdns._wire cimport ACCEPT, IGNORE, RCODE_NOTIMP, REJECT_HEADER, Acceptan
 from fastdns.system.atomic cimport atomic_load_pointer
 from fastdns.walk.canary cimport canary_choose
 from fastdns.walk.layout cimport FASTDNS_API_FINGERPRINT, FASTDNS_API_VERSION, api_layout
-from fastdns.walk.query cimport TRANSPORT_QUIC, WORKERS_MAX, Canary, Carrier, ChainSet, ChildKind, Handler, Query, Transport, Verdict, Worker, Zone, filter_func, query_note_client
+from fastdns.walk.query cimport (TRANSPORT_QUIC, WORKERS_MAX, Canary, Carrier, ChainSet, ChildKind, Handler, Query, Transport, Verdict, Worker, Zone,
+                                 filter_func, query_note_client)
 
 cdef Worker *mux_workers[WORKERS_MAX]   # all that run
 cdef uint32_t mux_worker_count

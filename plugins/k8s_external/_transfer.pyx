@@ -4,7 +4,7 @@ They are as many as CoreDNS sends: an address comes once for each port, and SRV 
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport TYPE_A, TYPE_AAAA, TYPE_CNAME, TYPE_NS, TYPE_SOA, TYPE_SRV, store16
 from fastdns.api.random cimport hash_octets, hash_seed

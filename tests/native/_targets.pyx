@@ -11,7 +11,7 @@ from fastdns._wire cimport (ACCEPT, FLAG_QR, FLAG_TC, HEADER_SIZE, IGNORE, MESSA
                             wire_accept_sections, wire_begin_records, wire_expand_name, wire_expand_rdata, wire_name_copy, wire_name_equal,
                             wire_name_hash, wire_name_length, wire_name_text, wire_next_record, wire_option, wire_parse_reply, wire_read_name,
                             wire_reject, wire_skip_name, wire_subnet)
-from fastdns.message.reply cimport RECORD_OWNED, SECTION_ADDITIONAL, LargeReplyBuffer, reply_append, reply_begin, reply_end, reply_own, reply_parse
+from fastdns.message.reply cimport RECORD_OWNED, LargeReplyBuffer, reply_append, reply_begin, reply_end, reply_own, reply_parse
 from fastdns.message.text cimport text_read_name
 from fastdns.message.tsig cimport Tsig, tsig_read
 from fastdns.plugins.forward.transport.http1 cimport Response, http1_read
@@ -248,7 +248,7 @@ cdef const char *check_sent(Query *q, const uint8_t *reply, uint32_t length) noe
         return b"what is sent is no reply"
     if wire_parse_reply(reply, length, &original, NULL) < 0:
         return b"a reply that was read is none"
-    if bool(q.client_edns) != bool(message.edns.present):
+    if (q.client_edns != 0) != (message.edns.present != 0):
         return b"a reply has an OPT, and its query none, or the other way round"
     return check_records(&message, size, &original, reply, length)
 

@@ -43,6 +43,7 @@ class Api:
     @property
     def host(self) -> str:
         return self.address.netloc
+
     address: Address
     #: What connections go through, None for none.
     proxy: Proxy | None = None

@@ -177,9 +177,7 @@ FAULTS: dict[str, tuple[list[Any], list[Any], bool, str]] = {
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("pages", "watches", "answered", "cause"), FAULTS.values(), ids=FAULTS.keys())
-def test_faults_begin_and_end_the_state(
-    scripted: Any, follow: Any, lines: list[str], pages: list[Any], watches: list[Any], answered: bool, cause: str
-) -> None:
+def test_faults_begin_and_end_the_state(scripted: Any, follow: Any, lines: list[str], pages: list[Any], watches: list[Any], answered: bool, cause: str) -> None:
     fine = [False]
     server = scripted(answers(pages, watches, fine))
     _, lease = follow(Endpoint(server.url), wait=0)
