@@ -85,12 +85,12 @@ cdef void put_address(Making *making, const uint8_t *owner, uint32_t length, con
 cdef void put_srv(Making *making, const uint8_t *owner, uint32_t owner_length, uint32_t weight, int port, const uint8_t *target, uint32_t length,
                   uint32_t times) noexcept nogil:
     cdef uint8_t rdata[6 + NAME_MAX]
-    cdef uint32_t i
+    cdef uint32_t _i
     store16(rdata, 0)
     store16(rdata + 2, weight if weight else 1)
     store16(rdata + 4, <uint32_t>port)
     memcpy(rdata + 6, target, length)
-    for i in range(times):
+    for _i in range(times):
         rows_put(making.rows, TYPE_SRV, making.external.view.ttl, owner, owner_length, rdata, 6 + length)
 
 
