@@ -388,6 +388,7 @@ class DynamicZone:
             held = self._holdings.of(key)
             KEY_RECORDS.set((self.zone.origin, name_text(key)), held.records)
             KEY_OCTETS.set((self.zone.origin, name_text(key)), held.octets)
+            KEY_REFUSED.cell((self.zone.origin, name_text(key)), True)
         self.forget(self._shown - keys)
         self._shown = keys
 

@@ -26,6 +26,7 @@ from fastdns.testing import Upstream
 from tests.conformance.kube_api import KubeAPI
 from tests.deploy.conftest import ManifestServer
 from tests.node.nodes import LOCAL, METRICS, Namespace, Node
+from tests.plugins.dynupdate.zones import SHARED, acme, fill, seed
 from tests.programs import need, program
 from tests.server import STARTED, Server, free_port
 from tests.waiting import LIMIT, REPLY, until
@@ -447,6 +448,16 @@ def lost_lines(scene: Scene) -> Pages:
     os.close(read)
 
 
+def full_share(scene: Scene) -> Pages:
+    """A key of *dynupdate* writes records until they are refused."""
+    server = scene.serve(SHARED, prepare=seed)
+    yield page(server)
+    assert acme(server, "a") == "NOERROR"
+    yield page(server)
+    fill(server)
+    yield page(server)
+
+
 def unwritable(scene: Scene) -> Pages:
     """A file stands where *cache* keeps its snapshot."""
     folder = scene.folder / "kept"
@@ -517,6 +528,7 @@ FAULTS: dict[str, Callable[[Scene], Pages]] = {
     "FastDNSPluginHung": hang,
     "FastDNSPluginHoldsInterpreter": lock,
     "FastDNSPluginRefusing": hangs,
+    "FastDNSUpdateKeyFull": full_share,
     "FastDNSMemoryHigh": memory,
     "FastDNSFilesNearlyOut": descriptors,
     "FastDNSLogLinesLost": lost_lines,

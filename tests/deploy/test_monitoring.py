@@ -34,6 +34,9 @@ ELSEWHERE = {
     "coredns_nodecache_setup_errors_total": {"errortype"},
     "fastdns_replica_age_seconds": {"zone"},
     "fastdns_corefile_left_out": {"file"},
+    "fastdns_dynupdate_key_refused_total": {"zone", "key"},
+    "fastdns_kept_file_failing": {"plugin", "file"},
+    "fastdns_kubernetes_objects_refused": {"kind"},
     "fastdns_top_queries": {"client_namespace"},
 }
 

@@ -140,7 +140,8 @@ def over(server: Server, scheme: str, octets: bytes) -> bytes | None:
                 if scheme == "tls":
                     sock = stack.enter_context(client_context(server.folder).wrap_socket(sock))
                 sock.sendall(framed)
-                return dns.query.receive_tcp(sock, None)[0].to_wire()
+                stream = stack.enter_context(sock.makefile("rb"))
+                return stream.read(struct.unpack("!H", stream.read(2))[0])
         case "https":
             fields = {"content-type": "application/dns-message"}
             got = httpx.post(f"https://127.0.0.1:{port}/dns-query", content=octets, headers=fields, verify=client_context(server.folder))

@@ -18,7 +18,7 @@ from fastdns.index.zone import Zone
 from fastdns.plugins.dynupdate.content import Limits, Row, record_size
 from fastdns.plugins.dynupdate.holdings import Held, Holdings, ShareError
 from fastdns.plugins.dynupdate.store import DynamicZone
-from tests.plugins.dynupdate.zones import COREFILE, key, message, narrow, seed, send
+from tests.plugins.dynupdate.zones import SHARED, acme, fill, message, narrow, seed, send
 from tests.server import Server
 from tests.waiting import LIMIT
 
@@ -138,34 +138,10 @@ def test_rapid_changes_lose_nothing() -> None:
 
 # ---- through sockets ----
 
-TWO = (
-    COREFILE.replace("allow narrow. host.example.org. A AAAA", "allow narrow. host.example.org. TXT\n        allow narrow. *.other.example.org. *")
-    .replace("%s", "max_records 48\n        database zone.db\n        allow stranger. _acme-challenge.example.org. TXT")
-    .replace("allow key. * *", "allow key. www.example.org. A TXT")
-)
-
-
-def fill(server: Server) -> int:
-    """Adds records with the key `narrow.` until they are refused; their number."""
-    for number in range(100):
-        update = message(with_key=narrow())
-        update.add("host", 60, "TXT", f"t{number}")
-        rcode = send(server, update)
-        if rcode != "NOERROR":
-            assert rcode == "REFUSED"
-            return number
-    raise AssertionError("never refused")
-
-
-def acme(server: Server, text: str) -> str:
-    update = message(with_key=key("stranger."))
-    update.add("_acme-challenge", 60, "TXT", text)
-    return send(server, update)
-
 
 @pytest.fixture
 def server(serve: Serve) -> Server:
-    return serve(TWO.replace("errors", "errors\n    prometheus 127.0.0.1:{{port2}}", 1).replace("{{", "{").replace("}}", "}"), prepare=seed)
+    return serve(SHARED, prepare=seed)
 
 
 def numbers(server: Server, name: str) -> float:

@@ -59,6 +59,15 @@ MEMORY = COREFILE % ""
 DATABASE = COREFILE % "database zone.db"
 
 
+#: A zone of 48 records with a database, for three keys: `narrow.` and `stranger.` write TXT records.
+SHARED = (
+    COREFILE.replace("allow narrow. host.example.org. A AAAA", "allow narrow. host.example.org. TXT\n        allow narrow. *.other.example.org. *")
+    .replace("%s", "max_records 48\n        database zone.db\n        allow stranger. _acme-challenge.example.org. TXT")
+    .replace("allow key. * *", "allow key. www.example.org. A TXT")
+    .replace("errors", "errors\n    prometheus 127.0.0.1:{port2}", 1)
+)
+
+
 def seed(folder: Path) -> None:
     (folder / "seed").write_text(SEED)
 
@@ -82,6 +91,25 @@ def send(server: Server, update: dns.message.Message, tcp: bool = False, port: i
     """The rcode of its reply, whose signature is checked."""
     reply = server.send(update, tcp=tcp, port=port)
     return dns.rcode.to_text(reply.rcode())
+
+
+def fill(server: Server) -> int:
+    """Adds records with the key `narrow.` until they are refused; their number."""
+    for number in range(100):
+        update = message(with_key=narrow())
+        update.add("host", 60, "TXT", f"t{number}")
+        rcode = send(server, update)
+        if rcode != "NOERROR":
+            assert rcode == "REFUSED"
+            return number
+    raise AssertionError("never refused")
+
+
+def acme(server: Server, text: str) -> str:
+    """Adds a record with the key `stranger.`; the rcode."""
+    update = message(with_key=key("stranger."))
+    update.add("_acme-challenge", 60, "TXT", text)
+    return send(server, update)
 
 
 def add(server: Server, name: str, ttl: int = 60, kind: str = "A", data: str = "192.0.2.9") -> str:
