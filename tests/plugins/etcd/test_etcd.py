@@ -223,6 +223,7 @@ def test_a_reload_follows_anew_and_leaves_nothing_behind(serve: Callable[..., Se
     etcd.put("/skydns/test/zone/a", {"host": "192.0.2.1"})
     etcd.put("/other/test/zone/a", {"host": "192.0.2.2"})
     server = serve(block(etcd.url))
+    server.reload(block(etcd.url, "path first"))  # with which the thread that collects former configurations begins
     threads, descriptors = server.threads(), server.descriptors()
     for path, address in (("other", "192.0.2.2"), ("skydns", "192.0.2.1")) * 3:
         server.reload(block(etcd.url, f"path {path}"))
