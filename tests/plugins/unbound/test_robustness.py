@@ -133,6 +133,7 @@ def test_a_file_that_has_changed_makes_a_new_context(serve: Serve, internet: Int
 def test_reloads_while_questions_wait(serve: Serve, internet: Internet) -> None:
     """A context ends with questions that it still has: of these nobody waits for an answer."""
     server = serve(internet.corefile())
+    server.reload(internet.corefile(("outgoing-num-tcp", "9")))  # with which the thread that collects former configurations begins
     threads = server.threads()
     sock = send(server, queries(f"{SILENT}.{TLD}", 300), "127.0.0.2")
     for number in range(6):
