@@ -13,7 +13,7 @@ from fastdns.engine.http.nghttp2 cimport (NGHTTP2_CANCEL, NGHTTP2_DATA, NGHTTP2_
                                           nghttp2_session_mem_send, nghttp2_session_set_local_window_size, nghttp2_session_want_read,
                                           nghttp2_session_want_write, nghttp2_settings_entry, nghttp2_strerror, nghttp2_submit_request,
                                           nghttp2_submit_rst_stream, nghttp2_submit_settings)
-# What a peer sends without need (frames.pxd).
+# Frames that a peer sends without need (frames.pxd).
 from fastdns.engine.http.frames cimport FRAME_DATA, FrameScan, frame_length, frame_weight, frames_are_idle, frames_before, frames_next
 # Responses of HTTP/1.1, and bodies in chunks.
 from fastdns.engine.http.head cimport (HEAD_COMPLETE, HEAD_INCOMPLETE, HttpChunks, HttpHead, http_digit, http_join_chunks, http_lacks_end,

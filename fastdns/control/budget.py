@@ -25,7 +25,7 @@ class BudgetError(Exception):
 
 
 class Budget:
-    """What is left for one task. Of its thread, but for `end`."""
+    """The time and octets left to one task. Its thread alone uses it, but for `end`."""
 
     def __init__(self, seconds: float, octets: int) -> None:
         self.seconds = seconds

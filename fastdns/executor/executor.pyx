@@ -370,7 +370,7 @@ cdef object new_loop():
 
 
 cdef str question_of(PluginQuery query):
-    """What a call is about, for the log."""
+    """The subject of a call, for the log."""
     with contextlib.suppress(RuntimeError):                 # it is answered in this moment
         if query is not None:
             return f"on {query.name} {query.type} from {query.client}"

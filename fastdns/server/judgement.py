@@ -36,7 +36,7 @@ class Side(NamedTuple):
     failing: int
     #: Answers that fail.
     bad: int
-    #: Of all clients but the worst one, the share that fails: of all answers, and the mean of clients and of networks.
+    #: The share that fails, for all clients but the worst one: of all answers, and the mean of clients and of networks.
     means: tuple[float, float, float]
 
 

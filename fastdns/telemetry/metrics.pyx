@@ -20,7 +20,7 @@ cdef uint32_t mapped_count = 0
 #: All metrics by name.
 registry = {}
 
-#: What stands in the page of *prometheus* must be readable: one name that is not makes the whole page useless.
+#: Names in the page of *prometheus* must be readable: one that is not makes the whole page useless.
 NAME = re.compile("[a-zA-Z_:][a-zA-Z0-9_:]*")
 LABEL = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
 

@@ -102,7 +102,7 @@ class Policy(NamedTuple):
 
 
 class Unsynced(NamedTuple):
-    """What counts while the cluster's state may be old: see `fastdns.plugins.kubernetes.watch.problems`."""
+    """The rights that count while the cluster's state may be old: see `fastdns.plugins.kubernetes.watch.problems`."""
 
     #: ``allow``, ``deny``, or "" for the default.
     mode: str = ""

@@ -357,7 +357,7 @@ class DynamicZone:
             log.error(f"UPDATE for {self.zone.origin} failed: {error}")
 
     def _keys(self) -> frozenset[bytes]:
-        """Of all directives that serve the zone."""
+        """The keys of all directives that serve the zone."""
         with self._lock:
             return frozenset(key for listener in self.listeners for key in listener.keys)
 

@@ -84,7 +84,7 @@ class HostedZone:
         self._keeping = Keeping(plugin, path, self.log.warning, failing, again)
         #: Why the last reading failed.
         self._failure = ""
-        #: Of the reading under way.
+        #: The budget of the reading under way.
         self._budget: Budget | None = None
         #: Of the records that serve, in the order in which they were read.
         self._digest = b""
