@@ -6,9 +6,9 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp, memcpy, memset
 
-from fastdns._wire cimport (ACCEPT, FLAG_QR, FLAG_TC, HEADER_SIZE, IGNORE, MESSAGE_MAX, NAME_MAX, OPCODE_UPDATE, RCODE_FORMERR, REJECTION_MAX,
-                            TYPE_OPT, TYPE_TSIG, Acceptance, Message, Name, Section, WireRecord, flags_opcode, load16, store16, store32, wire_accept,
-                            wire_accept_sections, wire_begin_records, wire_expand_name, wire_expand_rdata, wire_name_copy, wire_name_equal,
+from fastdns._wire cimport (ACCEPT, FLAG_QR, FLAG_TC, HEADER_SIZE, IGNORE, MESSAGE_MAX, NAME_MAX, OPCODE_UPDATE, RCODE_FORMERR, RCODE_SERVFAIL,
+                            REJECTION_MAX, TYPE_OPT, TYPE_TSIG, Acceptance, Message, Name, Section, WireRecord, flags_opcode, flags_rcode, load16,
+                            store16, store32, wire_accept, wire_accept_sections, wire_begin_records, wire_expand_name, wire_expand_rdata, wire_name_copy, wire_name_equal,
                             wire_name_hash, wire_name_length, wire_name_text, wire_next_record, wire_option, wire_parse_reply, wire_read_name,
                             wire_reject, wire_skip_name, wire_subnet)
 from fastdns.message.reply cimport RECORD_OWNED, LargeReplyBuffer, reply_append, reply_begin, reply_end, reply_own, reply_parse
@@ -250,6 +250,11 @@ cdef const char *check_sent(Query *q, const uint8_t *reply, uint32_t length) noe
         return b"a reply that was read is none"
     if (q.client_edns != 0) != (message.edns.present != 0):
         return b"a reply has an OPT, and its query none, or the other way round"
+    if original.edns.present and original.edns.extended_rcode and not q.client_edns:
+        # An extended rcode needs an OPT (RFC 6891 6.1.3): without one the reply is SERVFAIL, and no records are cut.
+        if flags_rcode(message.flags) != RCODE_SERVFAIL or message.flags & FLAG_TC or message.counts[1] or message.counts[2] or message.counts[3]:
+            return b"an extended rcode without an OPT is no bare SERVFAIL"
+        return NULL
     return check_records(&message, size, &original, reply, length)
 
 
