@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -21,6 +22,7 @@ from tests.waiting import LIMIT, until
 #: Has a fault at WHERE: `import`, `setup`, `startup`, `close`, `shutdown`, `restart`, `ready`, `metric` or none.
 PLUGIN = """
 import multiprocessing
+import contextlib
 import os
 import sys
 import time
@@ -177,12 +179,13 @@ def test_what_is_raised_later_leaves_the_process_whole(serve: Serve, where: str)
 
 def sockets(process: int) -> set[str]:
     """Inodes of the sockets that a process has."""
-    found = set()
+    inodes = set()
     for link in Path(f"/proc/{process}/fd").iterdir():
-        target = os.readlink(link)
-        if target.startswith("socket:"):
-            found.add(target)
-    return found
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            target = os.readlink(link)
+            if target.startswith("socket:"):
+                inodes.add(target)
+    return inodes
 
 
 def children(process: int) -> list[int]:

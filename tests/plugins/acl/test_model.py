@@ -135,13 +135,19 @@ def line(choice: random.Random) -> Line:
     return Line(choice.choice(("block", "filter", "nxdomain", "drop") if audit else ("allow", "block", "filter", "nxdomain")), audit, sections, labels)
 
 
+def targets(name: str, address: str) -> set[str]:
+    """The namespaces that an answer to the client names. An address that no pod has belongs to the client's own namespace, if that names it."""
+    own = CLIENTS[address].namespace
+    return {own} if own in NAMES[name] else NAMES[name]
+
+
 def first(rules: Rules, name: str, rdtype: str, address: str) -> tuple[Line | None, Line | None]:
     """The policy that decides, and the audit before it that would."""
     audited = None
     for zones, lines in rules:
         if any(zone == "." or name == f"{zone}." or name.endswith(f".{zone}.") for zone in zones):
             for candidate in lines:
-                if candidate.matches(rdtype, address, NAMES[name]):
+                if candidate.matches(rdtype, address, targets(name, address)):
                     if not candidate.audit:
                         return candidate, audited
                     audited = audited or candidate
