@@ -8,9 +8,9 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from fastdns._wire cimport (ACCEPT, FLAG_QR, FLAG_TC, HEADER_SIZE, IGNORE, MESSAGE_MAX, NAME_MAX, OPCODE_UPDATE, RCODE_FORMERR, RCODE_SERVFAIL,
                             REJECTION_MAX, TYPE_OPT, TYPE_TSIG, Acceptance, Message, Name, Section, WireRecord, flags_opcode, flags_rcode, load16,
-                            store16, store32, wire_accept, wire_accept_sections, wire_begin_records, wire_expand_name, wire_expand_rdata, wire_name_copy, wire_name_equal,
-                            wire_name_hash, wire_name_length, wire_name_text, wire_next_record, wire_option, wire_parse_reply, wire_read_name,
-                            wire_reject, wire_skip_name, wire_subnet)
+                            store16, store32, wire_accept, wire_accept_sections, wire_begin_records, wire_expand_name, wire_expand_rdata,
+                            wire_name_copy, wire_name_equal, wire_name_hash, wire_name_length, wire_name_text, wire_next_record, wire_option,
+                            wire_parse_reply, wire_read_name, wire_reject, wire_skip_name, wire_subnet)
 from fastdns.message.reply cimport RECORD_OWNED, LargeReplyBuffer, reply_append, reply_begin, reply_end, reply_own, reply_parse
 from fastdns.message.text cimport text_read_name
 from fastdns.message.tsig cimport Tsig, tsig_read
