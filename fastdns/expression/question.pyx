@@ -1,8 +1,7 @@
 """Operands of expressions that come from the query. The contract is in expression/question.pxd."""
 from libc.stdint cimport int64_t, uint16_t, uint32_t
 from fastdns.walk.metadata cimport LABEL_MAX, Label, label_read
-from fastdns.walk.placeholders cimport query_bufsize
-from fastdns.walk.query cimport Query, query_do, query_is_udp, query_length
+from fastdns.walk.query cimport Query, query_bufsize, query_do, query_is_udp, query_length
 from fastdns.message.text cimport Text, text_address, text_class, text_name, text_number, text_type
 from fastdns.expression.value cimport VALUE_INT, VALUE_STRING, ValueArena, Value, copy_text, set_bool, set_int, set_text, value_equal
 from fastdns.expression.operators cimport (OP_BUFSIZE, OP_CLASS, OP_CLIENT_IP, OP_DO, OP_ID, OP_NAME, OP_OPCODE, OP_PORT, OP_PROTO, OP_SERVER_IP,

@@ -2,7 +2,7 @@
 *dnstap*."""
 from libc.stdint cimport uint32_t
 from fastdns.walk.metadata cimport Label
-from fastdns.walk.query cimport Query, query_is_udp
+from fastdns.walk.query cimport Query
 from fastdns.message.text cimport Text
 
 cdef struct Operation:
@@ -21,12 +21,6 @@ cdef class Format:              # Format(text)
 
 # Writes the format for a query. recorded: there is a reply; without one its placeholders give "-".
 cdef void format_write(const Operation *operation, uint32_t count, Text *text, Query *q, bint recorded) noexcept nogil
-
-cdef inline uint32_t query_bufsize(const Query *q) noexcept nogil:
-    """Returns the UDP size that the query has with the OPT record of handlers (rewrite): CoreDNS logs and compares this size."""
-    if not query_is_udp(q):
-        return 65535
-    return q.edns.udp_size if q.edns.present and q.edns.udp_size > 512 else 512
 
 # Nothing was written, and nothing will be.
 cdef bint query_was_dropped(const Query *q) noexcept nogil

@@ -3,7 +3,7 @@ from libc.stdint cimport uint16_t, uint32_t
 from libc.stdlib cimport calloc, free
 
 from fastdns.walk.metadata cimport LabelHandle, label_read
-from fastdns.walk.query cimport Query, query_do, query_is_udp, query_length
+from fastdns.walk.query cimport Query, query_bufsize, query_do, query_is_udp, query_length
 from fastdns.system.socket cimport socket_clock
 from fastdns.message.text cimport Text, text_address, text_char, text_class, text_name, text_number, text_put, text_rcode, text_seconds, text_string, text_type
 from fastdns._wire cimport FLAG_AA, FLAG_AD, FLAG_CD, FLAG_RA, FLAG_RD, FLAG_TC, RCODE_NOERROR

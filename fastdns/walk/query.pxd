@@ -380,12 +380,16 @@ cdef inline void query_note_client(Query *q) noexcept nogil:
         q.client_edns = CLIENT_OPT | (q.message.edns.flags & EDNS_DO)
         q.client_size = q.message.edns.udp_size
 
-cdef inline uint32_t query_size(const Query *q) noexcept nogil:
-    """The most octets that the reply may have: the client's limit, which a handler may have lowered in `edns`."""
-    cdef uint16_t size
+cdef inline uint32_t query_bufsize(const Query *q) noexcept nogil:
+    """Returns the size in octets that the query advertises with the OPT record that handlers gave it: CoreDNS's bufsize."""
     if not query_is_udp(q):
         return 65535
-    if not q.client_edns or not q.edns.present:
-        return 512
-    size = q.edns.udp_size if q.edns.udp_size < q.client_size else q.client_size
-    return size if size > 512 else 512
+    return q.edns.udp_size if q.edns.present and q.edns.udp_size > 512 else 512
+
+cdef inline uint32_t query_size(const Query *q) noexcept nogil:
+    """Returns the most octets that the reply may have: the client's limit, which a handler may have lowered in `edns`."""
+    cdef uint32_t limit
+    if not query_is_udp(q):
+        return 65535
+    limit = q.client_size if q.client_edns and q.client_size > 512 else 512
+    return min(limit, query_bufsize(q))

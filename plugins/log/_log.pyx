@@ -3,12 +3,13 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
-from fastdns.api.query cimport Handler, NativeHandler, Query, handler_init, query_do, query_is_udp, query_length, query_was_dropped
+from fastdns.api.query cimport (Handler, NativeHandler, Query, handler_init, query_bufsize, query_do, query_is_udp,
+                                query_length, query_was_dropped)
 from fastdns.api.reply cimport KIND_DELEGATION, KIND_NAMEERROR, KIND_NODATA, KIND_NOERROR, ReplyKind, reply_kind
 from fastdns.api.names cimport NAME_MAX
 from fastdns.api.wire cimport flags_opcode
 from fastdns.api.log cimport JSON_GROWTH, LOG_FIELDS_MAX, LOG_INFO, LOG_LINE_MAX, json_escape, log_is_json, log_put, log_put_fields
-from fastdns.api.metadata cimport Format, Label, LabelHandle, Operation, format_write, label_read, query_bufsize
+from fastdns.api.metadata cimport Format, Label, LabelHandle, Operation, format_write, label_read
 from fastdns.api.network cimport address_text, socket_clock
 from fastdns.api.text cimport Text, text_class, text_name, text_number, text_put, text_rcode, text_seconds, text_string, text_type
 
