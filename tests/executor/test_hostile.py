@@ -22,7 +22,6 @@ from tests.waiting import LIMIT, until
 #: Has a fault at WHERE: `import`, `setup`, `startup`, `close`, `shutdown`, `restart`, `ready`, `metric` or none.
 PLUGIN = """
 import multiprocessing
-import contextlib
 import os
 import sys
 import time

@@ -136,7 +136,10 @@ def line(choice: random.Random) -> Line:
 
 
 def targets(name: str, address: str) -> set[str]:
-    """The namespaces that an answer to the client names. An address that no pod has belongs to the client's own namespace, if that names it."""
+    """Namespaces that the answer to a client names.
+
+    An address that no pod has belongs to the client's own namespace, if one of its slices names the address.
+    """
     own = CLIENTS[address].namespace
     return {own} if own in NAMES[name] else NAMES[name]
 
