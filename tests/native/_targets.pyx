@@ -6,11 +6,13 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp, memcpy, memset
 
-from fastdns._wire cimport (ACCEPT, FLAG_QR, FLAG_TC, HEADER_SIZE, IGNORE, MESSAGE_MAX, NAME_MAX, OPCODE_UPDATE, RCODE_FORMERR, RCODE_SERVFAIL,
-                            REJECTION_MAX, TYPE_OPT, TYPE_TSIG, Acceptance, Message, Name, Section, WireRecord, flags_opcode, flags_rcode, load16,
-                            store16, store32, wire_accept, wire_accept_sections, wire_begin_records, wire_expand_name, wire_expand_rdata,
-                            wire_name_copy, wire_name_equal, wire_name_hash, wire_name_length, wire_name_text, wire_next_record, wire_option,
-                            wire_parse_reply, wire_read_name, wire_reject, wire_skip_name, wire_subnet)
+from fastdns._wire cimport (ACCEPT, FLAG_QR, FLAG_TC, HEADER_SIZE, IGNORE, MESSAGE_MAX, NAME_MAX, OPCODE_UPDATE,
+                            RCODE_FORMERR, RCODE_SERVFAIL, REJECTION_MAX, TYPE_OPT, TYPE_TSIG, Acceptance, Message,
+                            Name, Section, WireRecord, flags_opcode, flags_rcode, load16, store16, store32, wire_accept,
+                            wire_accept_sections, wire_begin_records, wire_expand_name, wire_expand_rdata,
+                            wire_name_copy, wire_name_equal, wire_name_hash, wire_name_length, wire_name_text,
+                            wire_next_record, wire_option, wire_parse_reply, wire_read_name, wire_reject,
+                            wire_skip_name, wire_subnet)
 from fastdns.message.reply cimport RECORD_OWNED, LargeReplyBuffer, reply_append, reply_begin, reply_end, reply_own, reply_parse
 from fastdns.message.text cimport text_read_name
 from fastdns.message.tsig cimport Tsig, tsig_read
@@ -241,7 +243,7 @@ cdef const char *answer(const uint8_t *query, uint32_t query_length, const uint8
 
 cdef const char *check_sent(Query *q, const uint8_t *reply, uint32_t length) noexcept nogil:
     cdef Message message, original
-    cdef uint32_t size = finish_write(q, sent)
+    cdef uint32_t records, size = finish_write(q, sent)
     if size > q.reply.message_size or size > query_size(q):
         return b"a message is larger than it may be"
     if wire_parse_reply(sent, size, &message, NULL) < 0 or message.id != q.message.id or not message.flags & FLAG_QR:
@@ -251,8 +253,9 @@ cdef const char *check_sent(Query *q, const uint8_t *reply, uint32_t length) noe
     if (q.client_edns != 0) != (message.edns.present != 0):
         return b"a reply has an OPT, and its query none, or the other way round"
     if original.edns.present and original.edns.extended_rcode and not q.client_edns:
-        # An extended rcode needs an OPT (RFC 6891 6.1.3): without one the reply is SERVFAIL, and no records are cut.
-        if flags_rcode(message.flags) != RCODE_SERVFAIL or message.flags & FLAG_TC or message.counts[1] or message.counts[2] or message.counts[3]:
+        # An extended rcode needs an OPT record (RFC 6891 6.1.3). Without one the reply is SERVFAIL and has no records.
+        records = message.counts[1] + message.counts[2] + message.counts[3]
+        if flags_rcode(message.flags) != RCODE_SERVFAIL or message.flags & FLAG_TC or records:
             return b"an extended rcode without an OPT is no bare SERVFAIL"
         return NULL
     return check_records(&message, size, &original, reply, length)
