@@ -59,7 +59,8 @@ PARTS = [
     Part("chaos", "make -s chaos MINUTES=110", "faults of every kind, one after the other"),
     Part("fuzz-1", "make -s fuzz-targets FUZZ_SECONDS=900 FUZZ='packet name edns tsig reply tcp http'", "libFuzzer, the first half of the targets"),
     Part("fuzz-2", "make -s fuzz-targets FUZZ_SECONDS=590 "
-         "FUZZ='http2 http-response proxy zone-file svcb transfer stored-zone capture corefile watch-protobuf watch-json'",
+         "FUZZ='http2 http-response proxy zone-file svcb transfer stored-zone capture corefile "
+         "watch-protobuf watch-json'",
          "the other half"),
     Part("fuzz-objects", f"FASTDNS_OBJECTS_SECONDS=1800 FASTDNS_OBJECTS_SEED=$(date +%j) {PYTEST} tests/plugins/kubernetes/test_random_objects.py",
          "an hour of random objects in watches, in JSON and protobuf, beside a victim's names"),

@@ -30,7 +30,8 @@ from fastdns.walk.query cimport TAILORED_REPLY, TAILORED_WALK, QueryTailored
 # The query, and the transport that it came by.
 from fastdns.walk.query cimport (TRANSPORT_GRPC, TRANSPORT_HTTPS, TRANSPORT_HTTPS3, TRANSPORT_NONE, TRANSPORT_QUIC, TRANSPORT_TCP, TRANSPORT_TLS,
                                  TRANSPORT_UDP, Query, ServerTable, Stream, Transport, Zone)
-from fastdns.walk.query cimport query_bufsize, query_do, query_is_udp, query_length, query_scratch, query_size, transport_is_udp
+from fastdns.walk.query cimport query_bufsize, query_do, query_is_udp, query_length, query_scratch, query_size
+from fastdns.walk.query cimport transport_is_udp
 # The client's trace: sets `handler.trace_context` who asks for it.
 from fastdns.walk.query cimport query_trace_context
 from fastdns.walk.trace cimport TRACE_NOT_SAMPLED, TRACE_SAMPLED, TRACE_UNDECIDED, TraceContext, TraceSampling

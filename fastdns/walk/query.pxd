@@ -381,13 +381,13 @@ cdef inline void query_note_client(Query *q) noexcept nogil:
         q.client_size = q.message.edns.udp_size
 
 cdef inline uint32_t query_bufsize(const Query *q) noexcept nogil:
-    """Returns the size in octets that the query advertises with the OPT record that handlers gave it: CoreDNS's bufsize."""
+    """Returns the UDP size, in octets, of the OPT record that handlers gave the query: CoreDNS's bufsize."""
     if not query_is_udp(q):
         return 65535
     return q.edns.udp_size if q.edns.present and q.edns.udp_size > 512 else 512
 
 cdef inline uint32_t query_size(const Query *q) noexcept nogil:
-    """Returns the most octets that the reply may have: the client's limit, which a handler may have lowered in `edns`."""
+    """Returns the most octets that the reply may have: the client's limit, or less if handlers lowered that of `edns`."""
     cdef uint32_t limit
     if not query_is_udp(q):
         return 65535
