@@ -58,7 +58,8 @@ cdef bint handshake_is_behind() noexcept nogil
 # Handshakes of a listener that is no longer served end. For control threads.
 cdef void handshake_end(uint32_t generation) noexcept nogil
 # Ends a handshake of a listener, for a client that waits for its place, which is free then: the oldest one of the address that has most of many, else the
-# oldest one of all, once it has taken longer than its grace. Of an address that has more than half, the oldest one is waited for. From any thread.
+# oldest one of all, once it has taken longer than its grace. Of an address that has more than half, the oldest one is waited for; so are the threads,
+# where they have yet to see many. From any thread.
 cdef HandshakePlace handshake_make_place(uint32_t generation, int64_t now) noexcept nogil
 # Starts the threads, once. OSError.
 cdef int handshake_open() except -1

@@ -180,7 +180,9 @@ cdef HandshakePlace handshake_make_place(uint32_t generation, int64_t now) noexc
     cdef Handshake *of_many = NULL      # the oldest one of the address that has most, if these are many
     cdef Handshake *victim = NULL
     cdef uint32_t count = 0
+    cdef bint behind        # the threads have not seen many of them yet: which address has most is not known
     handshake_lock()
+    behind = given() > registry.count + HANDSHAKE_MANY
     handshake = oldest()
     while handshake != NULL:
         if handshake.generation == generation:
@@ -192,12 +194,12 @@ cdef HandshakePlace handshake_make_place(uint32_t generation, int64_t now) noexc
         handshake = newer_than(handshake)
     if of_many != NULL and now - of_many.since >= HANDSHAKE_GRACE_MANY:
         victim = of_many
-    elif of_many == NULL or 2 * registry.held_by[of_many.bucket] <= count:
+    elif not behind and (of_many == NULL or 2 * registry.held_by[of_many.bucket] <= count):
         victim = slow               # else a client that is slow would make place for those of the address that has most
     if victim != NULL:
         stop_handshake(victim)
         found = HANDSHAKE_STOPPED
-    elif of_many != NULL or given() > registry.count + HANDSHAKE_MANY:     # the threads have not seen them yet
+    elif of_many != NULL or behind:
         found = HANDSHAKE_SOON
     handshake_unlock()
     return found
