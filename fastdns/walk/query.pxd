@@ -387,7 +387,7 @@ cdef inline uint32_t query_bufsize(const Query *q) noexcept nogil:
     return q.edns.udp_size if q.edns.present and q.edns.udp_size > 512 else 512
 
 cdef inline uint32_t query_size(const Query *q) noexcept nogil:
-    """Returns the most octets that the reply may have: the client's limit, or less if handlers lowered that of `edns`."""
+    """Returns the most octets of the reply: the client's limit, or less if handlers lowered that of `edns`."""
     cdef uint32_t limit
     if not query_is_udp(q):
         return 65535
